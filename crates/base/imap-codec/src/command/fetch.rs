@@ -1,0 +1,86 @@
+//! What FETCH asks of a message: RFC 9051 §6.4.5.
+
+use posthaste_mail_model::ModSeq;
+
+use crate::{PartPath, Partial, Section};
+
+/// One data item. The macros ALL, FAST and FULL are spelt out by the parser.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum FetchItem {
+    /// `ENVELOPE`
+    Envelope,
+    /// `BODY`: the structure without extension data.
+    Body,
+    /// `BODYSTRUCTURE`
+    BodyStructure,
+    /// `FLAGS`
+    Flags,
+    /// `INTERNALDATE`
+    InternalDate,
+    /// `RFC822`: as `BODY[]`, under its own name (RFC 3501).
+    Rfc822,
+    /// `RFC822.HEADER`: as `BODY.PEEK[HEADER]` (RFC 3501).
+    Rfc822Header,
+    /// `RFC822.TEXT`: as `BODY[TEXT]` (RFC 3501).
+    Rfc822Text,
+    /// `RFC822.SIZE`
+    Rfc822Size,
+    /// `UID`
+    Uid,
+    /// `MODSEQ`: RFC 7162 §3.1.4.2.
+    ModSeq,
+    /// `EMAILID`: RFC 8474 §5.1.
+    EmailId,
+    /// `THREADID`: RFC 8474 §5.2.
+    ThreadId,
+    /// `SAVEDATE`: RFC 8514.
+    SaveDate,
+    /// `PREVIEW`, `PREVIEW (LAZY)`: RFC 8970.
+    Preview {
+        /// Only if it is at hand.
+        lazy: bool,
+    },
+    /// `BODY[…]<…>` and `BODY.PEEK[…]<…>`.
+    BodySection {
+        /// Which bytes.
+        section: Section,
+        /// Which of those.
+        partial: Option<Partial>,
+        /// Whether `\Seen` stays as it is.
+        peek: bool,
+    },
+    /// `BINARY[…]<…>` and `BINARY.PEEK[…]<…>`: the part with its transfer encoding undone.
+    Binary {
+        /// Which part.
+        part: PartPath,
+        /// Which bytes of it, decoded.
+        partial: Option<Partial>,
+        /// Whether `\Seen` stays as it is.
+        peek: bool,
+    },
+    /// `BINARY.SIZE[…]`
+    BinarySize {
+        /// Which part.
+        part: PartPath,
+    },
+}
+
+impl FetchItem {
+    /// Whether fetching this sets `\Seen` (RFC 9051 §6.4.5).
+    pub fn sets_seen(&self) -> bool {
+        match self {
+            Self::Rfc822 | Self::Rfc822Text => true,
+            Self::BodySection { peek, .. } | Self::Binary { peek, .. } => !peek,
+            _ => false,
+        }
+    }
+}
+
+/// FETCH modifiers: RFC 4466 §2.4, RFC 7162.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct FetchModifiers {
+    /// `CHANGEDSINCE`: only messages above this mod-sequence (RFC 7162 §3.1.4.1).
+    pub changed_since: Option<ModSeq>,
+    /// `VANISHED`: and tell which are gone (RFC 7162 §3.2.6); only with `changed_since` and UID FETCH.
+    pub vanished: bool,
+}

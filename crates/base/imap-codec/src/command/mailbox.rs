@@ -1,0 +1,200 @@
+//! Arguments of the commands about mailboxes: SELECT, CREATE, LIST, STATUS.
+
+use std::fmt;
+
+use posthaste_mail_model::{ModSeq, UidValidity};
+
+use crate::{ListPattern, MailboxArg, SequenceSet};
+
+/// How a mailbox is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Access {
+    /// SELECT.
+    ReadWrite,
+    /// EXAMINE.
+    ReadOnly,
+}
+
+/// Parameters of SELECT and EXAMINE.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SelectParams {
+    /// `CONDSTORE`: RFC 7162 §3.1.8.
+    pub condstore: bool,
+    /// `QRESYNC (…)`: RFC 7162 §3.2.5.
+    pub qresync: Option<Qresync>,
+}
+
+/// What the client remembers of the mailbox: RFC 7162 §3.2.5.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Qresync {
+    /// The UIDVALIDITY it saw.
+    pub uid_validity: UidValidity,
+    /// The mod-sequence up to which it knows all.
+    pub modseq: ModSeq,
+    /// The UIDs it holds; none said is all. Never `$` and no `*`.
+    pub known_uids: Option<SequenceSet>,
+    /// Sequence numbers and the UIDs it knows them by (§3.2.5.2).
+    pub seq_match: Option<(SequenceSet, SequenceSet)>,
+}
+
+/// What a mailbox is for: RFC 6154 §2, RFC 8457.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum SpecialUse {
+    /// `\All`
+    All,
+    /// `\Archive`
+    Archive,
+    /// `\Drafts`
+    Drafts,
+    /// `\Flagged`
+    Flagged,
+    /// `\Important`
+    Important,
+    /// `\Junk`
+    Junk,
+    /// `\Sent`
+    Sent,
+    /// `\Trash`
+    Trash,
+    /// One we do not know, without its backslash: `NO [USEATTR]`.
+    Other(String),
+}
+
+impl SpecialUse {
+    const KNOWN: [(&'static str, Self); 8] = [
+        ("All", Self::All),
+        ("Archive", Self::Archive),
+        ("Drafts", Self::Drafts),
+        ("Flagged", Self::Flagged),
+        ("Important", Self::Important),
+        ("Junk", Self::Junk),
+        ("Sent", Self::Sent),
+        ("Trash", Self::Trash),
+    ];
+
+    /// One of those we know, from its name without the backslash.
+    pub fn known(name: &str) -> Option<Self> {
+        Self::KNOWN.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, u)| u.clone())
+    }
+
+    /// The name without the backslash.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Other(name) => name,
+            known => Self::KNOWN.iter().find(|(_, u)| u == known).map_or("", |(n, _)| n),
+        }
+    }
+}
+
+impl fmt::Display for SpecialUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\\{}", self.name())
+    }
+}
+
+/// LIST: RFC 9051 §6.3.9.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListArgs {
+    /// Which syntax it was written in: `LIST "" ""` asks for the separator only in the basic one.
+    pub syntax: ListSyntax,
+    /// Which mailboxes.
+    pub selection: ListSelection,
+    /// What the patterns start from.
+    pub reference: MailboxArg,
+    /// Never none; one in the basic syntax.
+    pub patterns: Vec<ListPattern>,
+    /// What is told of them.
+    pub returns: ListReturn,
+}
+
+/// RFC 5258 §3: options make it an extended LIST.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ListSyntax {
+    /// As in RFC 3501.
+    Basic,
+    /// With selection options, several patterns or return options, be they empty.
+    Extended,
+}
+
+/// Selection options: RFC 5258 §3.1, RFC 6154 §2.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ListSelection {
+    /// `SUBSCRIBED`
+    pub subscribed: bool,
+    /// `REMOTE`
+    pub remote: bool,
+    /// `RECURSIVEMATCH`: never alone.
+    pub recursive_match: bool,
+    /// `SPECIAL-USE`
+    pub special_use: bool,
+}
+
+/// Return options: RFC 5258 §3.2, RFC 5819, RFC 6154 §2.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ListReturn {
+    /// `SUBSCRIBED`
+    pub subscribed: bool,
+    /// `CHILDREN`
+    pub children: bool,
+    /// `SPECIAL-USE`
+    pub special_use: bool,
+    /// `STATUS (…)`; empty is none asked.
+    pub status: Vec<StatusItem>,
+}
+
+/// What STATUS tells: RFC 9051 §6.3.11.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum StatusItem {
+    /// `MESSAGES`
+    Messages,
+    /// `RECENT` (RFC 3501).
+    Recent,
+    /// `UIDNEXT`
+    UidNext,
+    /// `UIDVALIDITY`
+    UidValidity,
+    /// `UNSEEN`
+    Unseen,
+    /// `DELETED`
+    Deleted,
+    /// `SIZE`
+    Size,
+    /// `HIGHESTMODSEQ`: RFC 7162 §3.1.7.
+    HighestModSeq,
+    /// `APPENDLIMIT`: RFC 7889 §4.
+    AppendLimit,
+    /// `MAILBOXID`: RFC 8474 §4.3.
+    MailboxId,
+}
+
+impl StatusItem {
+    /// Every item.
+    pub const ALL: [Self; 10] = [
+        Self::Messages,
+        Self::Recent,
+        Self::UidNext,
+        Self::UidValidity,
+        Self::Unseen,
+        Self::Deleted,
+        Self::Size,
+        Self::HighestModSeq,
+        Self::AppendLimit,
+        Self::MailboxId,
+    ];
+
+    /// Its name on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Messages => "MESSAGES",
+            Self::Recent => "RECENT",
+            Self::UidNext => "UIDNEXT",
+            Self::UidValidity => "UIDVALIDITY",
+            Self::Unseen => "UNSEEN",
+            Self::Deleted => "DELETED",
+            Self::Size => "SIZE",
+            Self::HighestModSeq => "HIGHESTMODSEQ",
+            Self::AppendLimit => "APPENDLIMIT",
+            Self::MailboxId => "MAILBOXID",
+        }
+    }
+}

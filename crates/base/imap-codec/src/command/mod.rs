@@ -1,0 +1,236 @@
+//! Commands of a client as typed values: RFC 9051 §6 and the extensions named at each.
+//!
+//! One variant a command; `UID FETCH` is FETCH with [`Numbering::Uid`]. Whether a command is legal in the
+//! present state is the session's business, not the grammar's.
+
+mod fetch;
+mod mailbox;
+mod parse;
+mod parse_append;
+mod parse_fetch;
+mod parse_mailbox;
+mod parse_search;
+mod search;
+
+use bytes::Bytes;
+use posthaste_mail_model::{Flag, ModSeq, Secret};
+
+pub(crate) use parse::{capability, mod_seq};
+pub(crate) use parse_append::date_time;
+pub(crate) use parse_fetch::binary_part;
+pub(crate) use parse_search::object_id;
+
+pub use fetch::{FetchItem, FetchModifiers};
+pub use mailbox::{
+    Access, ListArgs, ListReturn, ListSelection, ListSyntax, Qresync, SelectParams, SpecialUse, StatusItem,
+};
+pub use search::{Charset, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
+
+use crate::{
+    Capability, DateTime, ListPattern, MailboxArg, NameEncoding, Numbering, ParseError, SequenceSet, Tag,
+};
+
+/// A command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// The client's name for it.
+    pub tag: Tag,
+    /// What it asks.
+    pub body: CommandBody,
+}
+
+/// What a command asks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CommandBody {
+    /// RFC 9051 §6.1.1.
+    Capability,
+    /// RFC 9051 §6.1.2.
+    Noop,
+    /// RFC 9051 §6.1.3.
+    Logout,
+    /// RFC 9051 §6.2.1.
+    StartTls,
+    /// RFC 9051 §6.2.2, with the initial response of RFC 4959.
+    Authenticate {
+        /// Name of the mechanism, in capitals.
+        mechanism: String,
+        /// Decoded; `=` is `Some` of nothing.
+        initial: Option<Secret<Vec<u8>>>,
+    },
+    /// RFC 9051 §6.2.3.
+    Login {
+        /// Who.
+        user: String,
+        /// Bytes, as passwords are.
+        password: Secret<Vec<u8>>,
+    },
+    /// RFC 2971; `None` is `NIL`.
+    Id(Option<Vec<(String, Option<String>)>>),
+    /// RFC 9051 §6.3.1.
+    Enable(Vec<Capability>),
+    /// RFC 4978 `COMPRESS DEFLATE`, the only mechanism there is.
+    CompressDeflate,
+    /// SELECT and EXAMINE: RFC 9051 §6.3.2 and §6.3.3, parameters of RFC 7162.
+    Select {
+        /// Which mailbox.
+        mailbox: MailboxArg,
+        /// SELECT or EXAMINE.
+        access: Access,
+        /// CONDSTORE and QRESYNC.
+        params: SelectParams,
+    },
+    /// RFC 9051 §6.3.4, `USE` of RFC 6154 §3.
+    Create {
+        /// Its name: see [`MailboxArg::create_name`].
+        mailbox: MailboxArg,
+        /// What it is for; most often nothing.
+        special_use: Vec<SpecialUse>,
+    },
+    /// RFC 9051 §6.3.5.
+    Delete(MailboxArg),
+    /// RFC 9051 §6.3.6.
+    Rename {
+        /// Old name.
+        from: MailboxArg,
+        /// New name.
+        to: MailboxArg,
+    },
+    /// RFC 9051 §6.3.7.
+    Subscribe(MailboxArg),
+    /// RFC 9051 §6.3.8.
+    Unsubscribe(MailboxArg),
+    /// RFC 9051 §6.3.9, RFC 5258, RFC 5819.
+    List(ListArgs),
+    /// RFC 3501 §6.3.9.
+    Lsub {
+        /// What the pattern starts from.
+        reference: MailboxArg,
+        /// One pattern.
+        pattern: ListPattern,
+    },
+    /// RFC 9051 §6.3.10.
+    Namespace,
+    /// RFC 9051 §6.3.11.
+    Status {
+        /// Which mailbox.
+        mailbox: MailboxArg,
+        /// In the order asked, never none.
+        items: Vec<StatusItem>,
+    },
+    /// RFC 9051 §6.3.12, several messages by RFC 3502.
+    Append {
+        /// Where to.
+        mailbox: MailboxArg,
+        /// Never none.
+        messages: Vec<AppendMessage>,
+    },
+    /// RFC 9051 §6.3.13. The `DONE` that ends it is no command: see [`crate::framing::CommandFramer::next_line`].
+    Idle,
+    /// RFC 3501 §6.4.1.
+    Check,
+    /// RFC 9051 §6.4.1.
+    Close,
+    /// RFC 9051 §6.4.2.
+    Unselect,
+    /// RFC 9051 §6.4.3; with a set, `UID EXPUNGE` of §6.4.9.
+    Expunge {
+        /// Only these UIDs.
+        uids: Option<SequenceSet>,
+    },
+    /// RFC 9051 §6.4.4.
+    Search(SearchArgs),
+    /// RFC 9051 §6.4.5.
+    Fetch {
+        /// What the set's numbers are.
+        numbering: Numbering,
+        /// Which messages.
+        set: SequenceSet,
+        /// Macros are spelt out; never none. `UID FETCH` does not add [`FetchItem::Uid`] by itself.
+        items: Vec<FetchItem>,
+        /// RFC 7162.
+        modifiers: FetchModifiers,
+    },
+    /// RFC 9051 §6.4.6.
+    Store {
+        /// What the set's numbers are.
+        numbering: Numbering,
+        /// Which messages.
+        set: SequenceSet,
+        /// RFC 7162 §3.1.3.
+        unchanged_since: Option<ModSeq>,
+        /// Set, add or take away.
+        action: StoreAction,
+        /// Whether the new flags are told.
+        answer: StoreAnswer,
+        /// Which flags; may be none.
+        flags: Vec<Flag>,
+    },
+    /// RFC 9051 §6.4.7.
+    Copy {
+        /// What the set's numbers are.
+        numbering: Numbering,
+        /// Which messages.
+        set: SequenceSet,
+        /// Where to.
+        mailbox: MailboxArg,
+    },
+    /// RFC 9051 §6.4.8.
+    Move {
+        /// What the set's numbers are.
+        numbering: Numbering,
+        /// Which messages.
+        set: SequenceSet,
+        /// Where to.
+        mailbox: MailboxArg,
+    },
+}
+
+/// What STORE does with its flags.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum StoreAction {
+    /// `FLAGS`
+    Replace,
+    /// `+FLAGS`
+    Add,
+    /// `-FLAGS`
+    Remove,
+}
+
+/// Whether STORE is answered by FETCH responses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum StoreAnswer {
+    /// Yes.
+    Flags,
+    /// `.SILENT`
+    Silent,
+}
+
+/// One message of an APPEND.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AppendMessage {
+    /// Flags it gets.
+    pub flags: Vec<Flag>,
+    /// INTERNALDATE it gets; none is now.
+    pub date: Option<DateTime>,
+    /// How it was sent.
+    pub form: AppendForm,
+    /// The message: a slice of the command, not a copy.
+    pub data: Bytes,
+}
+
+/// How a message was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AppendForm {
+    /// `{n}`: no NUL in it.
+    Literal,
+    /// `~{n}`: RFC 3516 §4.4; may hold NUL.
+    Literal8,
+    /// `UTF8 (~{n}…)`: RFC 6855 §4, its header may be UTF-8.
+    Utf8,
+}
+
+/// A command from all its bytes: the line or lines with literals in place, as
+/// [`crate::framing::CommandFramer`] yields them. The line end at its end may be missing.
+pub fn parse_command(input: &Bytes, names: NameEncoding) -> Result<Command, ParseError> {
+    parse::command(input, names)
+}

@@ -1,0 +1,247 @@
+//! The parser of commands: the table of names, and the commands with simple arguments.
+//!
+//! Recursive descent over bytes that are all there. Strict where RFC 9051 §9 is strict; loose only about
+//! case, spaces before the line end and a line end of LF alone.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use posthaste_mail_model::{Flag, Keyword, ModSeq, Secret};
+
+use super::{Access, Command, CommandBody};
+use crate::cursor::{Cursor, Parsed, Quoting, Word};
+use crate::limits::{FLAGS_MAX, ID_PAIRS_MAX, LIST_ITEMS_MAX};
+use crate::{Capability, MailboxArg, NameEncoding, Numbering, ParseError, ParseErrorKind, SequenceSet, Tag};
+
+pub(super) fn command(input: &Bytes, names: NameEncoding) -> Result<Command, ParseError> {
+    let mut c = Cursor::new(input, Quoting::Strict);
+    let tag = Tag::new(c.take_while(crate::cursor::is_tag_char)).ok_or(ParseError {
+        tag: None,
+        kind: ParseErrorKind::Tag,
+        offset: 0,
+        expected: "a tag",
+    })?;
+    match tagged(&mut c, names) {
+        Ok(body) => Ok(Command { tag, body }),
+        Err(fault) => Err(fault.with_tag(Some(tag))),
+    }
+}
+
+fn tagged(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<CommandBody> {
+    c.sp()?;
+    let start = c.clone();
+    let word = c.word();
+    let body = match word.as_bytes() {
+        b"UID" => {
+            c.sp()?;
+            by_number(c, &start, c.clone().word(), names, Numbering::Uid)?
+        }
+        b"FETCH" | b"STORE" | b"COPY" | b"MOVE" | b"SEARCH" | b"EXPUNGE" => {
+            *c = start.clone();
+            by_number(c, &start, word, names, Numbering::Seq)?
+        }
+        other => plain(c, &start, other, names)?,
+    };
+    c.end()?;
+    Ok(body)
+}
+
+fn unknown<T>(at: &Cursor<'_>) -> Parsed<T> {
+    at.fail("a command").map_err(|mut f| {
+        f.kind = ParseErrorKind::UnknownCommand;
+        f
+    })
+}
+
+/// The commands that `UID` may stand before: RFC 9051 §6.4.9.
+fn by_number(
+    c: &mut Cursor<'_>,
+    start: &Cursor<'_>,
+    word: Word,
+    names: NameEncoding,
+    numbering: Numbering,
+) -> Parsed<CommandBody> {
+    // The word has been looked at; now it is passed.
+    c.word();
+    let set_and_mailbox = |c: &mut Cursor<'_>| {
+        c.sp()?;
+        let set = SequenceSet::parse(c)?;
+        c.sp()?;
+        Ok((set, mailbox(c, names)?))
+    };
+    Ok(match word.as_bytes() {
+        b"FETCH" => super::parse_fetch::fetch(c, numbering)?,
+        b"STORE" => super::parse_fetch::store(c, numbering)?,
+        b"SEARCH" => super::parse_search::search(c, numbering)?,
+        b"COPY" => {
+            let (set, mailbox) = set_and_mailbox(c)?;
+            CommandBody::Copy { numbering, set, mailbox }
+        }
+        b"MOVE" => {
+            let (set, mailbox) = set_and_mailbox(c)?;
+            CommandBody::Move { numbering, set, mailbox }
+        }
+        b"EXPUNGE" if numbering == Numbering::Uid => {
+            c.sp()?;
+            CommandBody::Expunge { uids: Some(SequenceSet::parse(c)?) }
+        }
+        b"EXPUNGE" => CommandBody::Expunge { uids: None },
+        _ => return unknown(start),
+    })
+}
+
+fn plain(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8], names: NameEncoding) -> Parsed<CommandBody> {
+    use super::{parse_append, parse_mailbox as boxes};
+    let one_mailbox = |c: &mut Cursor<'_>| {
+        c.sp()?;
+        mailbox(c, names)
+    };
+    Ok(match word {
+        b"NOOP" => CommandBody::Noop,
+        b"IDLE" => CommandBody::Idle,
+        b"CHECK" => CommandBody::Check,
+        b"CLOSE" => CommandBody::Close,
+        b"LOGOUT" => CommandBody::Logout,
+        b"UNSELECT" => CommandBody::Unselect,
+        b"STARTTLS" => CommandBody::StartTls,
+        b"NAMESPACE" => CommandBody::Namespace,
+        b"CAPABILITY" => CommandBody::Capability,
+        b"LOGIN" => login(c)?,
+        b"AUTHENTICATE" => authenticate(c)?,
+        b"ID" => id(c)?,
+        b"ENABLE" => enable(c)?,
+        b"COMPRESS" => compress(c)?,
+        b"SELECT" => boxes::select(c, names, Access::ReadWrite)?,
+        b"EXAMINE" => boxes::select(c, names, Access::ReadOnly)?,
+        b"CREATE" => boxes::create(c, names)?,
+        b"DELETE" => CommandBody::Delete(one_mailbox(c)?),
+        b"RENAME" => CommandBody::Rename { from: one_mailbox(c)?, to: one_mailbox(c)? },
+        b"SUBSCRIBE" => CommandBody::Subscribe(one_mailbox(c)?),
+        b"UNSUBSCRIBE" => CommandBody::Unsubscribe(one_mailbox(c)?),
+        b"LIST" => boxes::list(c, names)?,
+        b"LSUB" => boxes::lsub(c, names)?,
+        b"STATUS" => boxes::status(c, names)?,
+        b"APPEND" => parse_append::append(c, names)?,
+        _ => return unknown(start),
+    })
+}
+
+/// `mailbox`
+pub(super) fn mailbox(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<MailboxArg> {
+    Ok(MailboxArg::decode(&c.astring("a mailbox name")?, names))
+}
+
+/// RFC 9051 §6.2.3.
+fn login(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
+    c.sp()?;
+    let user = c.astring_text("a user name")?;
+    c.sp()?;
+    let password = Secret::new(c.astring("a password")?.into_owned());
+    Ok(CommandBody::Login { user, password })
+}
+
+/// RFC 9051 §6.2.2 and §9: `"AUTHENTICATE" SP auth-type [SP initial-resp]`.
+fn authenticate(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
+    c.sp()?;
+    let name = c.atom("a SASL mechanism")?;
+    let mechanism = c.text(name)?.to_ascii_uppercase();
+    if !c.more()? {
+        return Ok(CommandBody::Authenticate { mechanism, initial: None });
+    }
+    let at = c.clone();
+    let base64 = c.take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='));
+    let initial = match base64 {
+        b"=" => Vec::new(),
+        b"" => return at.fail("an initial response in base64"),
+        _ => BASE64.decode(base64).or_else(|_| at.fail("an initial response in base64"))?,
+    };
+    Ok(CommandBody::Authenticate { mechanism, initial: Some(Secret::new(initial)) })
+}
+
+/// RFC 2971 §3.1: `"ID" SP ("(" [string SP nstring *…] ")" / nil)`.
+fn id(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
+    c.sp()?;
+    if c.nil() {
+        return Ok(CommandBody::Id(None));
+    }
+    id_pairs(c).map(|pairs| CommandBody::Id(Some(pairs)))
+}
+
+/// The pairs of ID, either way.
+pub(crate) fn id_pairs(c: &mut Cursor<'_>) -> Parsed<Vec<(String, Option<String>)>> {
+    c.list(ID_PAIRS_MAX, "ID takes at most 30 pairs", |c| {
+        let name = c.string("the name of an ID field in quotes")?;
+        let name = c.text(&name)?;
+        c.sp()?;
+        let value = c.nstring("the value of an ID field in quotes, or NIL")?;
+        Ok((name, value.map(|v| c.text(&v)).transpose()?))
+    })
+}
+
+/// `capability`
+pub(crate) fn capability(c: &mut Cursor<'_>) -> Parsed<Capability> {
+    let name = c.atom("a capability")?;
+    match std::str::from_utf8(name).ok().and_then(Capability::new) {
+        Some(capability) => Ok(capability),
+        None => c.fail("a capability"),
+    }
+}
+
+/// RFC 9051 §6.3.1: `"ENABLE" 1*(SP capability)`.
+fn enable(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
+    c.sp()?;
+    let mut capabilities = vec![capability(c)?];
+    while c.more()? {
+        if capabilities.len() == LIST_ITEMS_MAX {
+            return c.limit("Too many capabilities");
+        }
+        capabilities.push(capability(c)?);
+    }
+    Ok(CommandBody::Enable(capabilities))
+}
+
+/// RFC 4978 §3.
+fn compress(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
+    c.sp()?;
+    if c.eat_word(b"DEFLATE") { Ok(CommandBody::CompressDeflate) } else { c.fail("DEFLATE") }
+}
+
+/// `flag` as a client may set it: RFC 9051 §9. `\Recent` and other `\` names nobody can set.
+pub(super) fn flag(c: &mut Cursor<'_>) -> Parsed<Flag> {
+    let at = c.clone();
+    if c.eat(b'\\') {
+        return Ok(match c.word().as_bytes() {
+            b"ANSWERED" => Flag::Answered,
+            b"FLAGGED" => Flag::Flagged,
+            b"DELETED" => Flag::Deleted,
+            b"SEEN" => Flag::Seen,
+            b"DRAFT" => Flag::Draft,
+            _ => return at.fail("\\Answered, \\Flagged, \\Deleted, \\Seen, \\Draft or a keyword"),
+        });
+    }
+    keyword(c).map(Flag::Keyword)
+}
+
+/// `flag-keyword`
+pub(super) fn keyword(c: &mut Cursor<'_>) -> Parsed<Keyword> {
+    let at = c.clone();
+    let atom = c.atom("a flag")?;
+    match std::str::from_utf8(atom).ok().and_then(|text| Keyword::new(text).ok()) {
+        Some(keyword) => Ok(keyword),
+        None => at.fail("a keyword of at most 128 bytes"),
+    }
+}
+
+/// `flag-list`
+pub(super) fn flag_list(c: &mut Cursor<'_>) -> Parsed<Vec<Flag>> {
+    c.list(FLAGS_MAX, "Too many flags", flag)
+}
+
+/// `mod-sequence-valzer`
+pub(crate) fn mod_seq(c: &mut Cursor<'_>) -> Parsed<ModSeq> {
+    let n = c.number64("a mod-sequence")?;
+    match ModSeq::new(n) {
+        Some(modseq) => Ok(modseq),
+        None => c.limit("The mod-sequence is over 63 bits"),
+    }
+}

@@ -1,0 +1,168 @@
+//! FETCH and STORE: RFC 9051 §6.4.5, §6.4.6, modifiers of RFC 7162.
+
+use super::parse::{flag, flag_list, mod_seq};
+use super::{CommandBody, FetchItem, FetchModifiers, StoreAction, StoreAnswer};
+use crate::cursor::{Cursor, Parsed};
+use crate::limits::{FETCH_ITEMS_MAX, FLAGS_MAX};
+use crate::{Numbering, PartPath, Partial, Section, SequenceSet};
+
+/// `"FETCH" SP sequence-set SP (macro / fetch-att / "(" fetch-att *(SP fetch-att) ")") [fetch-modifiers]`
+pub(super) fn fetch(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBody> {
+    c.sp()?;
+    let set = SequenceSet::parse(c)?;
+    c.sp()?;
+    let items = if c.peek() == Some(b'(') {
+        let at = c.clone();
+        let items = c.list(FETCH_ITEMS_MAX, "Too many items to fetch", item)?;
+        if items.is_empty() {
+            return at.fail("at least one item to fetch");
+        }
+        items
+    } else {
+        match macro_items(c) {
+            Some(items) => items.to_vec(),
+            None => vec![item(c)?],
+        }
+    };
+    let mut modifiers = FetchModifiers::default();
+    if c.more()? {
+        modifiers = fetch_modifiers(c, numbering)?;
+    }
+    Ok(CommandBody::Fetch { numbering, set, items, modifiers })
+}
+
+/// RFC 9051 §6.4.5: what the three macros stand for.
+fn macro_items(c: &mut Cursor<'_>) -> Option<&'static [FetchItem]> {
+    use FetchItem::{Body, Envelope, Flags, InternalDate, Rfc822Size};
+    let before = c.clone();
+    match c.word().as_bytes() {
+        b"ALL" => Some(&[Flags, InternalDate, Rfc822Size, Envelope]),
+        b"FAST" => Some(&[Flags, InternalDate, Rfc822Size]),
+        b"FULL" => Some(&[Flags, InternalDate, Rfc822Size, Envelope, Body]),
+        _ => {
+            *c = before;
+            None
+        }
+    }
+}
+
+/// `fetch-att`
+fn item(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
+    let at = c.clone();
+    Ok(match c.word().as_bytes() {
+        b"UID" => FetchItem::Uid,
+        b"FLAGS" => FetchItem::Flags,
+        b"ENVELOPE" => FetchItem::Envelope,
+        b"INTERNALDATE" => FetchItem::InternalDate,
+        b"RFC822.SIZE" => FetchItem::Rfc822Size,
+        b"BODY" if c.peek() == Some(b'[') => section_item(c, false)?,
+        b"BODY.PEEK" => section_item(c, true)?,
+        b"BODY" => FetchItem::Body,
+        b"BODYSTRUCTURE" => FetchItem::BodyStructure,
+        b"MODSEQ" => FetchItem::ModSeq,
+        b"RFC822" => FetchItem::Rfc822,
+        b"RFC822.HEADER" => FetchItem::Rfc822Header,
+        b"RFC822.TEXT" => FetchItem::Rfc822Text,
+        b"BINARY" => binary_item(c, false)?,
+        b"BINARY.PEEK" => binary_item(c, true)?,
+        b"BINARY.SIZE" => FetchItem::BinarySize { part: binary_part(c)? },
+        b"EMAILID" => FetchItem::EmailId,
+        b"THREADID" => FetchItem::ThreadId,
+        b"SAVEDATE" => FetchItem::SaveDate,
+        b"PREVIEW" => preview(c)?,
+        _ => return at.fail("an item to fetch"),
+    })
+}
+
+fn section_item(c: &mut Cursor<'_>, peek: bool) -> Parsed<FetchItem> {
+    Ok(FetchItem::BodySection { section: Section::parse(c)?, partial: Partial::parse(c)?, peek })
+}
+
+fn binary_item(c: &mut Cursor<'_>, peek: bool) -> Parsed<FetchItem> {
+    Ok(FetchItem::Binary { part: binary_part(c)?, partial: Partial::parse(c)?, peek })
+}
+
+/// `section-binary`
+pub(crate) fn binary_part(c: &mut Cursor<'_>) -> Parsed<PartPath> {
+    c.expect(b'[', "[")?;
+    let part = PartPath::parse(c)?;
+    c.expect(b']', "] after the part number")?;
+    Ok(part)
+}
+
+/// RFC 8970 §3.1: `"PREVIEW" [SP "(" "LAZY" ")"]`.
+fn preview(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
+    let before = c.clone();
+    if c.eat(b' ') && c.eat(b'(') && c.eat_word(b"LAZY") && c.eat(b')') {
+        return Ok(FetchItem::Preview { lazy: true });
+    }
+    *c = before;
+    Ok(FetchItem::Preview { lazy: false })
+}
+
+fn fetch_modifiers(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<FetchModifiers> {
+    let at = c.clone();
+    let mut modifiers = FetchModifiers::default();
+    c.list(2, "Too many FETCH modifiers", |c| {
+        if c.eat_word(b"CHANGEDSINCE") {
+            c.sp()?;
+            modifiers.changed_since = Some(mod_seq(c)?);
+            Ok(())
+        } else if c.eat_word(b"VANISHED") {
+            modifiers.vanished = true;
+            Ok(())
+        } else {
+            c.fail("CHANGEDSINCE or VANISHED")
+        }
+    })?;
+    // RFC 7162 §3.2.6: only with CHANGEDSINCE, only for UID FETCH.
+    if modifiers.vanished && (modifiers.changed_since.is_none() || numbering == Numbering::Seq) {
+        return at.fail("VANISHED only in a UID FETCH with CHANGEDSINCE");
+    }
+    Ok(modifiers)
+}
+
+/// `"STORE" SP sequence-set [store-modifiers] SP store-att-flags`
+pub(super) fn store(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBody> {
+    c.sp()?;
+    let set = SequenceSet::parse(c)?;
+    c.sp()?;
+    let mut unchanged_since = None;
+    if c.eat(b'(') {
+        if !c.eat_word(b"UNCHANGEDSINCE") {
+            return c.fail("UNCHANGEDSINCE");
+        }
+        c.sp()?;
+        unchanged_since = Some(mod_seq(c)?);
+        c.expect(b')', ")")?;
+        c.sp()?;
+    }
+    let action = if c.eat(b'+') {
+        StoreAction::Add
+    } else if c.eat(b'-') {
+        StoreAction::Remove
+    } else {
+        StoreAction::Replace
+    };
+    let at = c.clone();
+    let answer = match c.word().as_bytes() {
+        b"FLAGS" => StoreAnswer::Flags,
+        b"FLAGS.SILENT" => StoreAnswer::Silent,
+        _ => return at.fail("FLAGS, FLAGS.SILENT, and + or - before"),
+    };
+    c.sp()?;
+    let flags = if c.peek() == Some(b'(') { flag_list(c)? } else { bare_flags(c)? };
+    Ok(CommandBody::Store { numbering, set, unchanged_since, action, answer, flags })
+}
+
+/// `flag *(SP flag)` without parentheses.
+fn bare_flags(c: &mut Cursor<'_>) -> Parsed<Vec<posthaste_mail_model::Flag>> {
+    let mut flags = vec![flag(c)?];
+    while c.more()? {
+        if flags.len() == FLAGS_MAX {
+            return c.limit("Too many flags");
+        }
+        flags.push(flag(c)?);
+    }
+    Ok(flags)
+}

@@ -1,0 +1,244 @@
+//! SEARCH: RFC 9051 §6.4.4. Recursive only as deep as [`SEARCH_NESTING_MAX`].
+
+use posthaste_mail_model::Flag;
+
+use super::parse::{keyword, mod_seq};
+use super::{Charset, CommandBody, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
+use crate::cursor::{Cursor, Parsed};
+use crate::limits::{SEARCH_KEYS_MAX, SEARCH_NESTING_MAX};
+use crate::{Date, Numbering, ParseErrorKind, SequenceSet};
+
+/// `"SEARCH" [SP "RETURN" SP "(" … ")"] [SP "CHARSET" SP charset] 1*(SP search-key)`
+pub(super) fn search(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBody> {
+    c.sp()?;
+    let mut returns = None;
+    if c.eat_word(b"RETURN") {
+        c.sp()?;
+        returns = Some(search_return(c)?);
+        c.sp()?;
+    }
+    let mut charset = None;
+    if c.eat_word(b"CHARSET") {
+        c.sp()?;
+        charset = Some(self::charset(c, returns.is_some_and(|r| r.save))?);
+        c.sp()?;
+    }
+    let mut keys = Keys { left: SEARCH_KEYS_MAX };
+    let mut all = vec![keys.key(c, 0)?];
+    while c.more()? {
+        all.push(keys.key(c, 0)?);
+    }
+    Ok(CommandBody::Search(SearchArgs { numbering, charset, returns, key: and(all) }))
+}
+
+/// Several keys side by side; one alone is itself.
+fn and(mut keys: Vec<SearchKey>) -> SearchKey {
+    match keys.len() {
+        1 => keys.pop().unwrap_or(SearchKey::All),
+        _ => SearchKey::And(keys),
+    }
+}
+
+fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
+    let mut returns = SearchReturn::default();
+    c.list(16, "Too many result options", |c| {
+        let at = c.clone();
+        match c.word().as_bytes() {
+            b"MIN" => returns.min = true,
+            b"MAX" => returns.max = true,
+            b"ALL" => returns.all = true,
+            b"COUNT" => returns.count = true,
+            b"SAVE" => returns.save = true,
+            _ => return at.fail("MIN, MAX, ALL, COUNT or SAVE"),
+        }
+        Ok(())
+    })?;
+    // RFC 4731 §3.1: an empty list is ALL.
+    returns.all |= returns == SearchReturn::default();
+    Ok(returns)
+}
+
+fn charset(c: &mut Cursor<'_>, saving: bool) -> Parsed<Charset> {
+    let at = c.clone();
+    let name = c.astring("a charset")?;
+    if name.eq_ignore_ascii_case(b"UTF-8") {
+        Ok(Charset::Utf8)
+    } else if name.eq_ignore_ascii_case(b"US-ASCII") {
+        Ok(Charset::UsAscii)
+    } else {
+        at.fail("US-ASCII or UTF-8").map_err(|mut f| {
+            f.kind = ParseErrorKind::BadCharset { saving };
+            f
+        })
+    }
+}
+
+/// Counts the keys of one command.
+struct Keys {
+    left: usize,
+}
+
+impl Keys {
+    /// `search-key`
+    fn key(&mut self, c: &mut Cursor<'_>, depth: usize) -> Parsed<SearchKey> {
+        if depth > SEARCH_NESTING_MAX {
+            return c.limit("The search is nested too deep");
+        }
+        match self.left.checked_sub(1) {
+            Some(left) => self.left = left,
+            None => return c.limit("The search has too many keys"),
+        }
+        match c.peek() {
+            Some(b'(') => return self.parenthesised(c, depth),
+            Some(b'0'..=b'9' | b'*' | b'$') => return SequenceSet::parse(c).map(SearchKey::Seq),
+            _ => {}
+        }
+        let start = c.clone();
+        let word = c.word();
+        let word = word.as_bytes();
+        if let Some(key) = bare_key(word) {
+            return Ok(key);
+        }
+        match word {
+            b"NOT" => {
+                c.sp()?;
+                Ok(SearchKey::Not(Box::new(self.key(c, depth + 1)?)))
+            }
+            b"OR" => {
+                c.sp()?;
+                let left = self.key(c, depth + 1)?;
+                c.sp()?;
+                Ok(SearchKey::Or(Box::new(left), Box::new(self.key(c, depth + 1)?)))
+            }
+            _ => key_with_argument(c, &start, word),
+        }
+    }
+
+    fn parenthesised(&mut self, c: &mut Cursor<'_>, depth: usize) -> Parsed<SearchKey> {
+        let at = c.clone();
+        let keys = c.list(SEARCH_KEYS_MAX, "The search has too many keys", |c| self.key(c, depth + 1))?;
+        if keys.is_empty() { at.fail("at least one search key") } else { Ok(and(keys)) }
+    }
+}
+
+/// Keys that stand alone.
+fn bare_key(word: &[u8]) -> Option<SearchKey> {
+    Some(match word {
+        b"ALL" => SearchKey::All,
+        b"ANSWERED" => SearchKey::Has(Flag::Answered),
+        b"DELETED" => SearchKey::Has(Flag::Deleted),
+        b"DRAFT" => SearchKey::Has(Flag::Draft),
+        b"FLAGGED" => SearchKey::Has(Flag::Flagged),
+        b"SEEN" => SearchKey::Has(Flag::Seen),
+        b"UNANSWERED" => SearchKey::Lacks(Flag::Answered),
+        b"UNDELETED" => SearchKey::Lacks(Flag::Deleted),
+        b"UNDRAFT" => SearchKey::Lacks(Flag::Draft),
+        b"UNFLAGGED" => SearchKey::Lacks(Flag::Flagged),
+        b"UNSEEN" => SearchKey::Lacks(Flag::Seen),
+        b"NEW" => SearchKey::New,
+        b"OLD" => SearchKey::Old,
+        b"RECENT" => SearchKey::Recent,
+        b"SAVEDATESUPPORTED" => SearchKey::SaveDateSupported,
+        _ => return None,
+    })
+}
+
+fn key_with_argument(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8]) -> Parsed<SearchKey> {
+    let text = |c: &mut Cursor<'_>| {
+        c.sp()?;
+        c.astring_text("the text to search for")
+    };
+    let date = |c: &mut Cursor<'_>| {
+        c.sp()?;
+        self::date(c)
+    };
+    Ok(match word {
+        b"BCC" => SearchKey::Bcc(text(c)?),
+        b"CC" => SearchKey::Cc(text(c)?),
+        b"FROM" => SearchKey::From(text(c)?),
+        b"SUBJECT" => SearchKey::Subject(text(c)?),
+        b"TO" => SearchKey::To(text(c)?),
+        b"BODY" => SearchKey::Body(text(c)?),
+        b"TEXT" => SearchKey::Text(text(c)?),
+        b"HEADER" => SearchKey::Header(text(c)?, text(c)?),
+        b"BEFORE" => SearchKey::Before(date(c)?),
+        b"ON" => SearchKey::On(date(c)?),
+        b"SINCE" => SearchKey::Since(date(c)?),
+        b"SENTBEFORE" => SearchKey::SentBefore(date(c)?),
+        b"SENTON" => SearchKey::SentOn(date(c)?),
+        b"SENTSINCE" => SearchKey::SentSince(date(c)?),
+        b"SAVEDBEFORE" => SearchKey::SavedBefore(date(c)?),
+        b"SAVEDON" => SearchKey::SavedOn(date(c)?),
+        b"SAVEDSINCE" => SearchKey::SavedSince(date(c)?),
+        _ => {
+            let known: &[&[u8]] = &[
+                b"KEYWORD",
+                b"UNKEYWORD",
+                b"LARGER",
+                b"SMALLER",
+                b"OLDER",
+                b"YOUNGER",
+                b"UID",
+                b"MODSEQ",
+                b"EMAILID",
+                b"THREADID",
+            ];
+            if !known.contains(&word) {
+                return start.fail("a search key");
+            }
+            c.sp()?;
+            key_of_numbers(c, word)?
+        }
+    })
+}
+
+/// Keys whose argument is a flag, a number, a set or an id; the space before it has been passed.
+fn key_of_numbers(c: &mut Cursor<'_>, word: &[u8]) -> Parsed<SearchKey> {
+    Ok(match word {
+        b"KEYWORD" => SearchKey::Has(Flag::Keyword(keyword(c)?)),
+        b"UNKEYWORD" => SearchKey::Lacks(Flag::Keyword(keyword(c)?)),
+        b"LARGER" => SearchKey::Larger(c.number64("a number of bytes")?),
+        b"SMALLER" => SearchKey::Smaller(c.number64("a number of bytes")?),
+        // RFC 5032 §5: nz-number.
+        b"OLDER" => SearchKey::Older(c.nz_number("a number of seconds")?),
+        b"YOUNGER" => SearchKey::Younger(c.nz_number("a number of seconds")?),
+        b"UID" => SearchKey::Uid(SequenceSet::parse(c)?),
+        b"MODSEQ" => search_mod_seq(c)?,
+        b"EMAILID" => SearchKey::EmailId(object_id(c)?),
+        _ => SearchKey::ThreadId(object_id(c)?),
+    })
+}
+
+/// `date`: with or without quotes.
+fn date(c: &mut Cursor<'_>) -> Parsed<Date> {
+    const WANTED: &str = "a date like 1-Feb-1994";
+    let at = c.clone();
+    let text = c.astring(WANTED)?;
+    Date::parse(&text).map_or_else(|| at.fail(WANTED), Ok)
+}
+
+/// RFC 7162 §7: `"MODSEQ" [SP entry-name SP entry-type-req] SP mod-sequence-valzer`.
+fn search_mod_seq(c: &mut Cursor<'_>) -> Parsed<SearchKey> {
+    let mut entry = None;
+    if matches!(c.peek(), Some(b'"' | b'{')) {
+        let name = c.astring_text("the name of an entry")?;
+        c.sp()?;
+        let at = c.clone();
+        let scope = match c.word().as_bytes() {
+            b"PRIV" => EntryScope::Private,
+            b"SHARED" => EntryScope::Shared,
+            b"ALL" => EntryScope::All,
+            _ => return at.fail("priv, shared or all"),
+        };
+        c.sp()?;
+        entry = Some(ModSeqEntry { name, scope });
+    }
+    Ok(SearchKey::ModSeq { entry, modseq: mod_seq(c)? })
+}
+
+/// RFC 8474 §7: `objectid = 1*255(ALPHA / DIGIT / "_" / "-")`.
+pub(crate) fn object_id(c: &mut Cursor<'_>) -> Parsed<String> {
+    let at = c.clone();
+    let id = c.take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+    if (1..=255).contains(&id.len()) { c.text(id) } else { at.fail("an object id") }
+}

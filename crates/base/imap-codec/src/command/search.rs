@@ -1,0 +1,144 @@
+//! SEARCH: RFC 9051 §6.4.4 with the keys of RFC 3501, 5032 (WITHIN), 7162, 8474 and 8514.
+
+use posthaste_mail_model::{Flag, ModSeq};
+
+use crate::{Date, Numbering, SequenceSet};
+
+/// SEARCH and UID SEARCH.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SearchArgs {
+    /// What the result's numbers are; the sets in the keys say theirs themselves.
+    pub numbering: Numbering,
+    /// `CHARSET`, if it was said. Text in the keys is decoded already.
+    pub charset: Option<Charset>,
+    /// `RETURN (…)`: answer by ESEARCH. `RETURN ()` is `ALL` (RFC 4731 §3.1).
+    pub returns: Option<SearchReturn>,
+    /// What must hold. Several keys side by side are one [`SearchKey::And`].
+    pub key: SearchKey,
+}
+
+/// Charsets that text may be sent in; any other is [`crate::ParseErrorKind::BadCharset`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Charset {
+    /// `US-ASCII`
+    UsAscii,
+    /// `UTF-8`
+    Utf8,
+}
+
+/// What of the result is told: RFC 4731 §3.1, RFC 5182.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct SearchReturn {
+    /// `MIN`
+    pub min: bool,
+    /// `MAX`
+    pub max: bool,
+    /// `ALL`
+    pub all: bool,
+    /// `COUNT`
+    pub count: bool,
+    /// `SAVE`: keep it as `$`.
+    pub save: bool,
+}
+
+/// What must hold of a message. Text matches as a substring without regard to case.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SearchKey {
+    /// `ALL`
+    All,
+    /// Every one of several, at least two: `(a b c)`.
+    And(Vec<SearchKey>),
+    /// `OR a b`
+    Or(Box<SearchKey>, Box<SearchKey>),
+    /// `NOT a`
+    Not(Box<SearchKey>),
+    /// `ANSWERED`, `SEEN`, …, `KEYWORD x`: the flag is set.
+    Has(Flag),
+    /// `UNANSWERED`, `UNSEEN`, …, `UNKEYWORD x`: the flag is not set.
+    Lacks(Flag),
+    /// `NEW`: recent and not seen (RFC 3501).
+    New,
+    /// `OLD`: not recent (RFC 3501).
+    Old,
+    /// `RECENT` (RFC 3501).
+    Recent,
+    /// Sequence numbers, or `$`.
+    Seq(SequenceSet),
+    /// `UID set`
+    Uid(SequenceSet),
+    /// `BCC`
+    Bcc(String),
+    /// `CC`
+    Cc(String),
+    /// `FROM`
+    From(String),
+    /// `SUBJECT`
+    Subject(String),
+    /// `TO`
+    To(String),
+    /// `HEADER name text`; with no text: the field is there.
+    Header(String, String),
+    /// `BODY`
+    Body(String),
+    /// `TEXT`
+    Text(String),
+    /// `BEFORE`: INTERNALDATE earlier than the day.
+    Before(Date),
+    /// `ON`
+    On(Date),
+    /// `SINCE`
+    Since(Date),
+    /// `SENTBEFORE`: by the Date field.
+    SentBefore(Date),
+    /// `SENTON`
+    SentOn(Date),
+    /// `SENTSINCE`
+    SentSince(Date),
+    /// `SAVEDBEFORE`: RFC 8514 §4.3.
+    SavedBefore(Date),
+    /// `SAVEDON`
+    SavedOn(Date),
+    /// `SAVEDSINCE`
+    SavedSince(Date),
+    /// `SAVEDATESUPPORTED`
+    SaveDateSupported,
+    /// `LARGER`: bytes.
+    Larger(u64),
+    /// `SMALLER`: bytes.
+    Smaller(u64),
+    /// `OLDER`: seconds, at least one (RFC 5032).
+    Older(u32),
+    /// `YOUNGER`: seconds, at least one.
+    Younger(u32),
+    /// `MODSEQ`: RFC 7162 §3.1.5.
+    ModSeq {
+        /// Metadata the client cares about; servers that keep one mod-sequence a message pass over it.
+        entry: Option<ModSeqEntry>,
+        /// At least this.
+        modseq: ModSeq,
+    },
+    /// `EMAILID`: RFC 8474 §5.
+    EmailId(String),
+    /// `THREADID`: RFC 8474 §5.
+    ThreadId(String),
+}
+
+/// `"/flags/\\draft" all`: RFC 7162 §3.1.5.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct ModSeqEntry {
+    /// Name of the entry.
+    pub name: String,
+    /// Whose.
+    pub scope: EntryScope,
+}
+
+/// RFC 7162 §7, entry-type-req.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum EntryScope {
+    /// `priv`
+    Private,
+    /// `shared`
+    Shared,
+    /// `all`
+    All,
+}

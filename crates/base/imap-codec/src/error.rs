@@ -1,0 +1,47 @@
+//! Why bytes are no command or no response, in words that can follow `BAD`.
+
+use std::fmt;
+
+use crate::Tag;
+
+/// What was wrong, where, and under which tag to say so.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub struct ParseError {
+    /// The tag, if one could be read: a server answers `tag BAD`, without one `* BAD`.
+    pub tag: Option<Tag>,
+    /// Whose fault and of which sort.
+    pub kind: ParseErrorKind,
+    /// Byte of the input at which the rule was broken.
+    pub offset: usize,
+    /// What the grammar wanted there, or the limit that was met.
+    pub expected: &'static str,
+}
+
+/// Sorts of error that a server answers differently.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ParseErrorKind {
+    /// No tag: `* BAD`.
+    Tag,
+    /// No command of this name: `BAD`.
+    UnknownCommand,
+    /// The command is known, its arguments are not right: `BAD`.
+    Syntax,
+    /// One of [`crate::limits`]: `BAD`, or `NO [LIMIT]`.
+    Limit,
+    /// `SEARCH CHARSET` other than UTF-8 and US-ASCII: `NO [BADCHARSET (US-ASCII UTF-8)]` (RFC 9051 §6.4.4).
+    BadCharset {
+        /// Whether the result was to be saved: then the NO empties `$` (RFC 5182 §2.1).
+        saving: bool,
+    },
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            ParseErrorKind::Limit => write!(f, "{} (at byte {})", self.expected, self.offset),
+            ParseErrorKind::UnknownCommand => write!(f, "Unknown command"),
+            ParseErrorKind::BadCharset { .. } => write!(f, "Charset is not supported, use US-ASCII or UTF-8"),
+            _ => write!(f, "Expected {} at byte {}", self.expected, self.offset),
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! The framer of commands, for a server.
+//!
+//! Memory is bounded by the caller's own decisions: what is held is at most one line limit, the literals
+//! it has accepted and one read. A line is looked at once, however small the pieces it comes in.
+
+use bytes::{Buf, BytesMut};
+
+use super::{CommandFrame, LiteralSync, LiteralWanted, literal_header};
+use crate::Tag;
+use crate::limits::{LINE_BYTES_MAX, TAG_BYTES_MAX};
+
+/// What a client may send before it has been understood.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FramerLimits {
+    /// Bytes of one command outside its literals.
+    pub line_bytes_max: usize,
+}
+
+impl Default for FramerLimits {
+    fn default() -> Self {
+        Self { line_bytes_max: LINE_BYTES_MAX }
+    }
+}
+
+/// Cuts a client's stream into commands. Between two calls the caller may append to the buffer but take
+/// nothing from it.
+#[derive(Clone, Debug, Default)]
+pub struct CommandFramer {
+    limits: FramerLimits,
+    state: State,
+    /// Where the command's present line starts in the buffer: behind its earlier lines and literals.
+    line_start: usize,
+    /// Up to where the buffer is known to hold no line end.
+    scanned: usize,
+    /// Bytes of the command's earlier lines.
+    line_bytes: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+enum State {
+    /// Looking for the end of a line.
+    #[default]
+    Line,
+    /// A literal is announced; the caller has to say what becomes of it.
+    Deciding,
+    /// The rest of a command is thrown away: first the bytes of a literal, then to the end of the line,
+    /// and so on if that line announces a literal that follows at once.
+    Dropping { literal: u64, tail: Tail },
+}
+
+/// The last bytes of a line of which nothing else is kept: as many as a literal header can have.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tail {
+    bytes: [u8; Self::LEN],
+    len: usize,
+}
+
+impl Tail {
+    /// `{`, 20 digits, `+`, `}`, CR and some to spare.
+    const LEN: usize = 32;
+
+    fn push(&mut self, bytes: &[u8]) {
+        let new = &bytes[bytes.len().saturating_sub(Self::LEN)..];
+        let keep = self.len.min(Self::LEN - new.len());
+        self.bytes.copy_within(self.len - keep..self.len, 0);
+        self.bytes[keep..keep + new.len()].copy_from_slice(new);
+        self.len = keep + new.len();
+    }
+
+    fn get(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Whether a line may announce a literal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Literals {
+    Possible,
+    None,
+}
+
+impl CommandFramer {
+    /// A framer at the start of a command.
+    pub fn new(limits: FramerLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// The next frame; `None` until more bytes have come. Ask again and again until `None`: clients pipeline.
+    pub fn next_frame(&mut self, buffer: &mut BytesMut) -> Option<CommandFrame> {
+        self.next(buffer, Literals::Possible)
+    }
+
+    /// One line as it is, its line end taken off, as a `Command`: what follows a continuation of AUTHENTICATE
+    /// or IDLE. A line over the limit is `LineTooLong`; `LiteralWanted` never comes.
+    pub fn next_line(&mut self, buffer: &mut BytesMut) -> Option<CommandFrame> {
+        let frame = self.next(buffer, Literals::None)?;
+        Some(match frame {
+            CommandFrame::Command(mut line) => {
+                let end = line.strip_suffix(b"\n").unwrap_or(&line);
+                let end = end.strip_suffix(b"\r").unwrap_or(end).len();
+                line.truncate(end);
+                CommandFrame::Command(line)
+            }
+            other => other,
+        })
+    }
+
+    /// Takes the announced literal: its bytes become part of the command. The caller sends `+` if the client
+    /// waits for it.
+    pub fn accept_literal(&mut self, wanted: &LiteralWanted) {
+        if let State::Deciding = self.state {
+            self.state = State::Line;
+            self.line_start =
+                self.line_start.saturating_add(usize::try_from(wanted.size).unwrap_or(usize::MAX));
+            self.scanned = self.line_start;
+        }
+    }
+
+    /// Refuses the announced literal, and with it the command, which the caller answers NO or BAD. What the
+    /// client sends of it all the same is dropped without being kept.
+    pub fn refuse_literal(&mut self, wanted: &LiteralWanted, buffer: &mut BytesMut) {
+        if let State::Deciding = self.state {
+            buffer.advance(self.line_start.min(buffer.len()));
+            self.start_over();
+            if wanted.sync == LiteralSync::Follows {
+                self.state = State::Dropping { literal: wanted.size, tail: Tail::default() };
+            }
+        }
+    }
+
+    /// Bytes of an accepted literal that have yet to come: what a reader may ask the socket for at once.
+    pub fn missing(&self, buffer: &BytesMut) -> usize {
+        self.line_start.saturating_sub(buffer.len())
+    }
+
+    /// Whether bytes of an unfinished command are held: the deadline for slow writers applies.
+    pub fn mid_command(&self, buffer: &BytesMut) -> bool {
+        !buffer.is_empty() || !matches!(self.state, State::Line)
+    }
+
+    fn start_over(&mut self) {
+        (self.state, self.line_start, self.scanned, self.line_bytes) = (State::Line, 0, 0, 0);
+    }
+
+    fn next(&mut self, buffer: &mut BytesMut, literals: Literals) -> Option<CommandFrame> {
+        if let State::Dropping { .. } = self.state
+            && !self.drop_some(buffer)
+        {
+            return None;
+        }
+        if matches!(self.state, State::Deciding) || buffer.len() <= self.scanned {
+            return None;
+        }
+        let Some(end) = memchr::memchr(b'\n', &buffer[self.scanned..]) else {
+            self.scanned = buffer.len();
+            let held = self.line_bytes + (buffer.len() - self.line_start);
+            return (held > self.limits.line_bytes_max).then(|| self.too_long(buffer));
+        };
+        let end = self.scanned + end + 1;
+        self.line_bytes += end - self.line_start;
+        if self.line_bytes > self.limits.line_bytes_max {
+            return Some(self.too_long(buffer));
+        }
+        if literals == Literals::Possible
+            && let Some(header) = literal_header(&buffer[self.line_start..end])
+        {
+            (self.state, self.line_start) = (State::Deciding, end);
+            let (tag, append) = head(buffer);
+            return Some(CommandFrame::LiteralWanted(LiteralWanted {
+                size: header.size,
+                sync: header.sync,
+                literal8: header.literal8,
+                append,
+                tag,
+                held: end,
+            }));
+        }
+        let command = buffer.split_to(end).freeze();
+        self.start_over();
+        Some(CommandFrame::Command(command))
+    }
+
+    fn too_long(&mut self, buffer: &mut BytesMut) -> CommandFrame {
+        let (tag, _) = head(buffer);
+        // Earlier literals of the command are behind us; the line itself goes on being dropped.
+        buffer.advance(self.line_start.min(buffer.len()));
+        self.start_over();
+        self.state = State::Dropping { literal: 0, tail: Tail::default() };
+        CommandFrame::LineTooLong { tag }
+    }
+
+    /// Drops what there is to drop; whether that is done.
+    fn drop_some(&mut self, buffer: &mut BytesMut) -> bool {
+        let State::Dropping { literal, tail } = &mut self.state else { return true };
+        loop {
+            let n = usize::try_from(*literal).unwrap_or(usize::MAX).min(buffer.len());
+            buffer.advance(n);
+            *literal -= n as u64;
+            if *literal > 0 {
+                return false;
+            }
+            let Some(end) = memchr::memchr(b'\n', buffer) else {
+                tail.push(buffer);
+                buffer.clear();
+                return false;
+            };
+            tail.push(&buffer[..=end]);
+            buffer.advance(end + 1);
+            match literal_header(tail.get()) {
+                // Nothing would follow a literal that waits: its command has been answered already.
+                Some(header) if header.sync == LiteralSync::Follows => {
+                    (*literal, *tail) = (header.size, Tail::default());
+                }
+                _ => {
+                    self.start_over();
+                    return true;
+                }
+            }
+        }
+    }
+}
+
+/// Tag and "is it APPEND?" of a command whose first line is at hand, or some of it.
+fn head(buffer: &[u8]) -> (Option<Tag>, bool) {
+    let mut words = buffer[..buffer.len().min(TAG_BYTES_MAX + 16)].split(|&b| b == b' ');
+    let tag = words.next().and_then(Tag::new);
+    let append = words.next().is_some_and(|w| w.eq_ignore_ascii_case(b"APPEND"));
+    (tag, append)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn command(text: &str) -> CommandFrame {
+        CommandFrame::Command(bytes::Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    fn wanted(frame: Option<CommandFrame>) -> LiteralWanted {
+        match frame {
+            Some(CommandFrame::LiteralWanted(wanted)) => wanted,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn lines_come_one_by_one_and_byte_by_byte() {
+        let text = "a NOOP\r\nb NOOP\nc";
+        let mut framer = CommandFramer::default();
+        let mut buffer = BytesMut::from(text);
+        assert_eq!(framer.next_frame(&mut buffer), Some(command("a NOOP\r\n")));
+        assert_eq!(framer.next_frame(&mut buffer), Some(command("b NOOP\n")));
+        assert_eq!(framer.next_frame(&mut buffer), None);
+        let mut frames = Vec::new();
+        let (mut framer, mut buffer) = (CommandFramer::default(), BytesMut::new());
+        for b in text.bytes() {
+            buffer.extend_from_slice(&[b]);
+            frames.extend(framer.next_frame(&mut buffer));
+        }
+        assert_eq!(frames, [command("a NOOP\r\n"), command("b NOOP\n")]);
+        assert!(framer.mid_command(&buffer));
+    }
+
+    #[test]
+    fn an_accepted_literal_is_part_of_its_command() {
+        let mut framer = CommandFramer::default();
+        let mut buffer = BytesMut::from("a append x ~{5}\r\n");
+        let first = wanted(framer.next_frame(&mut buffer));
+        assert_eq!(
+            first,
+            LiteralWanted {
+                size: 5,
+                sync: LiteralSync::Waits,
+                literal8: true,
+                append: true,
+                tag: Tag::new("a"),
+                held: 17
+            }
+        );
+        assert_eq!(framer.next_frame(&mut buffer), None);
+        framer.accept_literal(&first);
+        assert_eq!(framer.missing(&buffer), 5);
+        buffer.extend_from_slice(b"1\r\n25 {1");
+        assert_eq!(framer.next_frame(&mut buffer), None);
+        buffer.extend_from_slice(b"+}\r\n");
+        let second = wanted(framer.next_frame(&mut buffer));
+        assert_eq!((second.size, second.sync), (1, LiteralSync::Follows));
+        framer.accept_literal(&second);
+        buffer.extend_from_slice(b"\n\r\nb NOOP\r\n");
+        assert_eq!(
+            framer.next_frame(&mut buffer),
+            Some(command("a append x ~{5}\r\n1\r\n25 {1+}\r\n\n\r\n"))
+        );
+        assert_eq!(framer.next_frame(&mut buffer), Some(command("b NOOP\r\n")));
+    }
+
+    #[test]
+    fn a_refused_literal_is_drained_only_if_it_comes() {
+        let mut framer = CommandFramer::default();
+        let mut buffer = BytesMut::from("a APPEND x {999}\r\nb NOOP\r\n");
+        let first = wanted(framer.next_frame(&mut buffer));
+        framer.refuse_literal(&first, &mut buffer);
+        assert_eq!(framer.next_frame(&mut buffer), Some(command("b NOOP\r\n")));
+
+        // MULTIAPPEND with literals that follow at once: all of the command goes.
+        buffer.extend_from_slice(b"c APPEND x {10+}\r\n0123");
+        let first = wanted(framer.next_frame(&mut buffer));
+        framer.refuse_literal(&first, &mut buffer);
+        assert_eq!(framer.next_frame(&mut buffer), None);
+        assert!(buffer.is_empty());
+        buffer.extend_from_slice(b"456789 {");
+        assert_eq!(framer.next_frame(&mut buffer), None);
+        buffer.extend_from_slice(b"3+}\r\nx\r\n\r\nd NOOP\r\n");
+        assert_eq!(framer.next_frame(&mut buffer), Some(command("d NOOP\r\n")));
+    }
+
+    #[test]
+    fn a_long_line_is_told_once_and_dropped() {
+        let mut framer = CommandFramer::new(FramerLimits { line_bytes_max: 20 });
+        let mut buffer = BytesMut::new();
+        let mut frames = Vec::new();
+        for _ in 0..1000 {
+            buffer.extend_from_slice(b"a xxxxxxxxx");
+            frames.extend(framer.next_frame(&mut buffer));
+            assert!(buffer.len() <= 22);
+        }
+        assert_eq!(frames, [CommandFrame::LineTooLong { tag: Tag::new("a") }]);
+        // Its last literal is no command of its own.
+        buffer.extend_from_slice(b" {8+}\r\nz NOOP\r\n\r\nb NOOP\r\n");
+        assert_eq!(framer.next_frame(&mut buffer), Some(command("b NOOP\r\n")));
+    }
+
+    #[test]
+    fn a_line_after_a_continuation_is_only_a_line() {
+        let mut framer = CommandFramer::default();
+        let mut buffer = BytesMut::from("dGVzdA=={3}\r\nDONE\nx");
+        assert_eq!(framer.next_line(&mut buffer), Some(command("dGVzdA=={3}")));
+        assert_eq!(framer.next_line(&mut buffer), Some(command("DONE")));
+        assert_eq!(framer.next_line(&mut buffer), None);
+    }
+
+    #[test]
+    fn absurd_sizes() {
+        let mut framer = CommandFramer::default();
+        let mut buffer = BytesMut::from("a APPEND x {99999999999999999999999999}\r\nb NOOP\r\n");
+        let first = wanted(framer.next_frame(&mut buffer));
+        assert_eq!(first.size, u64::MAX);
+        framer.refuse_literal(&first, &mut buffer);
+        assert_eq!(framer.next_frame(&mut buffer), Some(command("b NOOP\r\n")));
+    }
+
+    proptest! {
+        /// However the stream is cut, the same frames come out, and what is held stays within limits.
+        #[test]
+        fn cuts_do_not_matter(
+            stream in prop::collection::vec(prop_oneof![
+                4 => prop::sample::select(vec!["a ", "APPEND ", "x", "{3}\r\n", "{3+}\r\n", "~{0+}\r\n", "\r\n", "\n", "{40+}\r\n"])
+                    .prop_map(|s| s.as_bytes().to_vec()),
+                1 => prop::collection::vec(any::<u8>(), 0..20),
+            ], 0..30),
+            cuts in prop::collection::vec(1usize..9, 1..9),
+        ) {
+            let stream = stream.concat();
+            let run = |cuts: &[usize]| {
+                let mut framer = CommandFramer::new(FramerLimits { line_bytes_max: 30 });
+                let (mut buffer, mut frames, mut at) = (BytesMut::new(), Vec::new(), 0);
+                for cut in cuts.iter().cycle() {
+                    if at == stream.len() {
+                        break;
+                    }
+                    let end = (at + cut).min(stream.len());
+                    buffer.extend_from_slice(&stream[at..end]);
+                    at = end;
+                    while let Some(frame) = framer.next_frame(&mut buffer) {
+                        if let CommandFrame::LiteralWanted(wanted) = &frame {
+                            if wanted.size > 10 {
+                                framer.refuse_literal(wanted, &mut buffer);
+                            } else {
+                                framer.accept_literal(wanted);
+                            }
+                        }
+                        frames.push(frame);
+                    }
+                }
+                frames
+            };
+            prop_assert_eq!(run(&cuts), run(&[1]));
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The IMAP grammar, once, for both ends of the wire: RFC 3501 and RFC 9051 with the extensions of the
+//! table in `docs/rfc.md`.
+//!
+//! * [`framing`] cuts a byte stream into whole commands and whole responses;
+//! * [`parse_command`] and [`parse_response`] turn those bytes into [`Command`] and [`Response`];
+//! * [`print`] turns them back, with the pieces that are printed once at delivery open to callers.
+//!
+//! Nothing here knows a socket, a clock, a task or a store. What always holds: no input makes a parser
+//! panic, recurse deeper than [`limits`] says or hold more than a constant factor of the input's own size;
+//! for every value the types can hold and the grammar can say, parsing what was printed gives it back.
+
+pub mod command;
+mod cursor;
+mod date;
+mod error;
+pub mod framing;
+pub mod limits;
+mod list_match;
+mod mailbox;
+pub mod print;
+pub mod response;
+mod section;
+mod sequence;
+mod tag;
+pub mod utf7;
+
+pub use command::{Command, CommandBody, parse_command};
+pub use date::{Date, DateTime};
+pub use error::{ParseError, ParseErrorKind};
+pub use list_match::ListMatcher;
+pub use mailbox::{ListPattern, MailboxArg, MailboxArgError, NameEncoding};
+pub use response::{Response, parse_response};
+pub use section::{PartPath, Partial, Section, SectionText};
+pub use sequence::{Bound, Numbering, SequenceSet, UidRanges};
+pub use tag::{Capability, Tag};

@@ -1,0 +1,480 @@
+//! Commands, for a client: RFC 9051 §6. A client must wait before most literals, so what comes out says where.
+
+use bytes::Bytes;
+use posthaste_mail_model::Flag;
+
+use super::{fits_quotes, number, part_path, section_head};
+use crate::command::{
+    Access, AppendForm, AppendMessage, Command, CommandBody, FetchItem, FetchModifiers, ListArgs,
+    ListSelection, ListSyntax, Qresync, SelectParams, StatusItem, StoreAction, StoreAnswer,
+};
+use crate::cursor::is_astring_char;
+use crate::limits::LITERAL_MINUS_BYTES_MAX;
+use crate::{Bound, ListPattern, MailboxArg, NameEncoding, Numbering, Partial, SequenceSet};
+
+/// Which literals may be sent without waiting: RFC 7888.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum LiteralStyle {
+    /// None.
+    #[default]
+    Sync,
+    /// Those of up to 4,096 bytes: LITERAL-.
+    Minus,
+    /// All: LITERAL+.
+    Plus,
+}
+
+/// The bytes of a command and where to pause in them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EncodedCommand {
+    /// All of it, line end included.
+    pub bytes: Vec<u8>,
+    /// Rising offsets before which the client waits for `+`; empty when all can go at once.
+    pub waits: Vec<usize>,
+}
+
+impl EncodedCommand {
+    /// The pieces between the pauses: send one, wait for `+`, send the next.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.waits.iter().copied());
+        let ends = self.waits.iter().copied().chain(std::iter::once(self.bytes.len()));
+        starts.zip(ends).filter_map(|(start, end)| self.bytes.get(start..end))
+    }
+}
+
+/// Prints a command.
+pub fn command(command: &Command, names: NameEncoding, style: LiteralStyle) -> EncodedCommand {
+    let mut p = CommandPrinter { out: Vec::with_capacity(64), waits: Vec::new(), names, style };
+    p.put(command.tag.as_str());
+    p.put(" ");
+    p.body(&command.body);
+    p.put("\r\n");
+    EncodedCommand { bytes: p.out, waits: p.waits }
+}
+
+pub(super) struct CommandPrinter {
+    out: Vec<u8>,
+    waits: Vec<usize>,
+    names: NameEncoding,
+    style: LiteralStyle,
+}
+
+impl CommandPrinter {
+    pub(super) fn put(&mut self, text: &str) {
+        self.out.extend_from_slice(text.as_bytes());
+    }
+
+    pub(super) fn number(&mut self, n: u64) {
+        number(&mut self.out, n);
+    }
+
+    fn literal(&mut self, bytes: &[u8], literal8: bool) {
+        let follows = match self.style {
+            LiteralStyle::Sync => false,
+            LiteralStyle::Minus => bytes.len() as u64 <= LITERAL_MINUS_BYTES_MAX,
+            LiteralStyle::Plus => true,
+        };
+        self.put(if literal8 { "~{" } else { "{" });
+        self.number(bytes.len() as u64);
+        self.put(if follows { "+}\r\n" } else { "}\r\n" });
+        if !follows {
+            self.waits.push(self.out.len());
+        }
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// `string`. NUL has no place in one and becomes `?`.
+    pub(super) fn string(&mut self, text: &[u8]) {
+        if fits_quotes(text) {
+            super::quoted(&mut self.out, text);
+        } else if memchr::memchr(0, text).is_none() {
+            self.literal(text, false);
+        } else {
+            let text: Vec<u8> = text.iter().map(|&b| if b == 0 { b'?' } else { b }).collect();
+            self.literal(&text, false);
+        }
+    }
+
+    fn astring(&mut self, text: &[u8]) {
+        let atom = !text.is_empty() && text.iter().all(|&b| is_astring_char(b));
+        if atom { self.out.extend_from_slice(text) } else { self.string(text) }
+    }
+
+    pub(super) fn sp_astring(&mut self, text: &str) {
+        self.put(" ");
+        self.astring(text.as_bytes());
+    }
+
+    fn sp_mailbox(&mut self, name: &MailboxArg) {
+        self.put(" ");
+        self.astring(&name.encode(self.names));
+    }
+
+    pub(super) fn list<T>(&mut self, items: impl IntoIterator<Item = T>, mut one: impl FnMut(&mut Self, T)) {
+        self.put("(");
+        self.spaced(items, &mut one);
+        self.put(")");
+    }
+
+    pub(super) fn spaced<T>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        one: &mut impl FnMut(&mut Self, T),
+    ) {
+        for (i, item) in items.into_iter().enumerate() {
+            if i > 0 {
+                self.put(" ");
+            }
+            one(self, item);
+        }
+    }
+
+    pub(super) fn set(&mut self, set: &SequenceSet) {
+        let SequenceSet::Ranges(ranges) = set else { return self.put("$") };
+        for (i, &(low, high)) in ranges.iter().enumerate() {
+            if i > 0 {
+                self.put(",");
+            }
+            self.bound(low);
+            if low != high {
+                self.put(":");
+                self.bound(high);
+            }
+        }
+    }
+
+    fn bound(&mut self, bound: Bound) {
+        match bound {
+            Bound::Largest => self.put("*"),
+            Bound::Number(n) => self.number(u64::from(n.get())),
+        }
+    }
+
+    fn flags(&mut self, flags: &[Flag]) {
+        self.list(flags, |p, flag| super::flag(&mut p.out, flag));
+    }
+
+    pub(super) fn numbered(&mut self, numbering: Numbering, name: &str) {
+        if numbering == Numbering::Uid {
+            self.put("UID ");
+        }
+        self.put(name);
+        self.put(" ");
+    }
+
+    fn body(&mut self, body: &CommandBody) {
+        use CommandBody as B;
+        match body {
+            B::Capability => self.put("CAPABILITY"),
+            B::Noop => self.put("NOOP"),
+            B::Logout => self.put("LOGOUT"),
+            B::StartTls => self.put("STARTTLS"),
+            B::Namespace => self.put("NAMESPACE"),
+            B::Idle => self.put("IDLE"),
+            B::Check => self.put("CHECK"),
+            B::Close => self.put("CLOSE"),
+            B::Unselect => self.put("UNSELECT"),
+            B::CompressDeflate => self.put("COMPRESS DEFLATE"),
+            B::Authenticate { mechanism, initial } => {
+                self.put("AUTHENTICATE ");
+                self.put(mechanism);
+                if let Some(initial) = initial {
+                    self.initial_response(initial.expose());
+                }
+            }
+            B::Login { user, password } => {
+                self.put("LOGIN");
+                self.sp_astring(user);
+                self.put(" ");
+                self.astring(password.expose());
+            }
+            B::Id(pairs) => self.id(pairs.as_deref()),
+            B::Enable(capabilities) => {
+                self.put("ENABLE ");
+                self.spaced(capabilities, &mut |p, c: &crate::Capability| p.put(c.as_str()));
+            }
+            B::Expunge { uids: None } => self.put("EXPUNGE"),
+            B::Expunge { uids: Some(uids) } => {
+                self.put("UID EXPUNGE ");
+                self.set(uids);
+            }
+            other => self.mailbox_command(other),
+        }
+    }
+
+    fn mailbox_command(&mut self, body: &CommandBody) {
+        use CommandBody as B;
+        match body {
+            B::Select { mailbox, access, params } => self.select(mailbox, *access, params),
+            B::Create { mailbox, special_use } => {
+                self.put("CREATE");
+                self.sp_mailbox(mailbox);
+                if !special_use.is_empty() {
+                    self.put(" (USE ");
+                    self.list(special_use, |p, u| p.put(&u.to_string()));
+                    self.put(")");
+                }
+            }
+            B::Delete(mailbox) => self.one_mailbox("DELETE", mailbox),
+            B::Subscribe(mailbox) => self.one_mailbox("SUBSCRIBE", mailbox),
+            B::Unsubscribe(mailbox) => self.one_mailbox("UNSUBSCRIBE", mailbox),
+            B::Rename { from, to } => {
+                self.one_mailbox("RENAME", from);
+                self.sp_mailbox(to);
+            }
+            B::List(args) => self.list_command(args),
+            B::Lsub { reference, pattern } => {
+                self.one_mailbox("LSUB", reference);
+                self.put(" ");
+                self.pattern(pattern);
+            }
+            B::Status { mailbox, items } => {
+                self.one_mailbox("STATUS", mailbox);
+                self.put(" ");
+                self.list(items, |p, item: &StatusItem| p.put(item.name()));
+            }
+            B::Append { mailbox, messages } => {
+                self.one_mailbox("APPEND", mailbox);
+                messages.iter().for_each(|m| self.append_message(m));
+            }
+            other => self.message_command(other),
+        }
+    }
+
+    fn message_command(&mut self, body: &CommandBody) {
+        use CommandBody as B;
+        match body {
+            B::Search(args) => self.search(args),
+            B::Fetch { numbering, set, items, modifiers } => {
+                self.numbered(*numbering, "FETCH");
+                self.set(set);
+                self.put(" ");
+                self.list(items, Self::fetch_item);
+                self.fetch_modifiers(modifiers);
+            }
+            B::Store { numbering, set, unchanged_since, action, answer, flags } => {
+                self.numbered(*numbering, "STORE");
+                self.set(set);
+                if let Some(modseq) = unchanged_since {
+                    self.put(" (UNCHANGEDSINCE ");
+                    self.number(modseq.value());
+                    self.put(")");
+                }
+                self.put(match action {
+                    StoreAction::Replace => " FLAGS",
+                    StoreAction::Add => " +FLAGS",
+                    StoreAction::Remove => " -FLAGS",
+                });
+                self.put(if *answer == StoreAnswer::Silent { ".SILENT " } else { " " });
+                self.flags(flags);
+            }
+            B::Copy { numbering, set, mailbox } => {
+                self.numbered(*numbering, "COPY");
+                self.set(set);
+                self.sp_mailbox(mailbox);
+            }
+            B::Move { numbering, set, mailbox } => {
+                self.numbered(*numbering, "MOVE");
+                self.set(set);
+                self.sp_mailbox(mailbox);
+            }
+            // Each of the others is printed by one of the two functions that call this one.
+            _ => {}
+        }
+    }
+
+    fn initial_response(&mut self, bytes: &[u8]) {
+        use base64::Engine as _;
+        self.put(" ");
+        // RFC 4959 §3: nothing is said by `=`.
+        if bytes.is_empty() {
+            return self.put("=");
+        }
+        let text = base64::engine::general_purpose::STANDARD.encode(bytes);
+        self.put(&text);
+    }
+
+    fn id(&mut self, pairs: Option<&[(String, Option<String>)]>) {
+        self.put("ID ");
+        let Some(pairs) = pairs else { return self.put("NIL") };
+        self.list(pairs, |p, (name, value)| {
+            p.string(name.as_bytes());
+            p.put(" ");
+            match value {
+                Some(value) => p.string(value.as_bytes()),
+                None => p.put("NIL"),
+            }
+        });
+    }
+
+    fn one_mailbox(&mut self, name: &str, mailbox: &MailboxArg) {
+        self.put(name);
+        self.sp_mailbox(mailbox);
+    }
+
+    fn select(&mut self, mailbox: &MailboxArg, access: Access, params: &SelectParams) {
+        self.one_mailbox(if access == Access::ReadOnly { "EXAMINE" } else { "SELECT" }, mailbox);
+        if !params.condstore && params.qresync.is_none() {
+            return;
+        }
+        self.put(if params.condstore { " (CONDSTORE" } else { " (" });
+        if let Some(qresync) = &params.qresync {
+            self.put(if params.condstore { " " } else { "" });
+            self.qresync(qresync);
+        }
+        self.put(")");
+    }
+
+    fn qresync(&mut self, qresync: &Qresync) {
+        self.put("QRESYNC (");
+        self.number(u64::from(qresync.uid_validity.value()));
+        self.put(" ");
+        self.number(qresync.modseq.value());
+        if let Some(uids) = &qresync.known_uids {
+            self.put(" ");
+            self.set(uids);
+        }
+        if let Some((numbers, uids)) = &qresync.seq_match {
+            self.put(" (");
+            self.set(numbers);
+            self.put(" ");
+            self.set(uids);
+            self.put(")");
+        }
+        self.put(")");
+    }
+
+    fn list_command(&mut self, args: &ListArgs) {
+        self.put("LIST ");
+        let selection = selection_names(args.selection);
+        let returns = &args.returns;
+        let any_return =
+            returns.subscribed || returns.children || returns.special_use || !returns.status.is_empty();
+        let several = args.patterns.len() != 1;
+        // Something must show that it is the extended syntax, if nothing else does.
+        let must_show = args.syntax == ListSyntax::Extended && !any_return && !several;
+        if !selection.is_empty() || must_show {
+            self.list(selection, Self::put);
+            self.put(" ");
+        }
+        self.astring(&args.reference.encode(self.names));
+        self.put(" ");
+        match args.patterns.as_slice() {
+            [one] => self.pattern(one),
+            several => self.list(several, Self::pattern),
+        }
+        if any_return {
+            self.put(" RETURN ");
+            let flags = [
+                (returns.subscribed, "SUBSCRIBED"),
+                (returns.children, "CHILDREN"),
+                (returns.special_use, "SPECIAL-USE"),
+                (!returns.status.is_empty(), "STATUS"),
+            ];
+            self.list(flags.into_iter().filter(|f| f.0), |p, (_, name)| {
+                p.put(name);
+                if name == "STATUS" {
+                    p.put(" ");
+                    p.list(&returns.status, |p, item| p.put(item.name()));
+                }
+            });
+        }
+    }
+
+    /// Wildcards may stand in an atom here (RFC 9051 §9, list-char).
+    fn pattern(&mut self, pattern: &ListPattern) {
+        let bytes = pattern.0.encode(self.names);
+        let atom = !bytes.is_empty() && bytes.iter().all(|&b| is_astring_char(b) || matches!(b, b'*' | b'%'));
+        if atom { self.out.extend_from_slice(&bytes) } else { self.string(&bytes) }
+    }
+
+    fn append_message(&mut self, message: &AppendMessage) {
+        self.put(" ");
+        if !message.flags.is_empty() {
+            self.flags(&message.flags);
+            self.put(" ");
+        }
+        if let Some(date) = message.date {
+            super::date_time(&mut self.out, date);
+            self.put(" ");
+        }
+        let data: &Bytes = &message.data;
+        match message.form {
+            AppendForm::Literal => self.literal(data, false),
+            AppendForm::Literal8 => self.literal(data, true),
+            AppendForm::Utf8 => {
+                self.put("UTF8 (");
+                self.literal(data, true);
+                self.put(")");
+            }
+        }
+    }
+
+    fn fetch_item(&mut self, item: &FetchItem) {
+        match item {
+            FetchItem::Envelope => self.put("ENVELOPE"),
+            FetchItem::Body => self.put("BODY"),
+            FetchItem::BodyStructure => self.put("BODYSTRUCTURE"),
+            FetchItem::Flags => self.put("FLAGS"),
+            FetchItem::InternalDate => self.put("INTERNALDATE"),
+            FetchItem::Rfc822 => self.put("RFC822"),
+            FetchItem::Rfc822Header => self.put("RFC822.HEADER"),
+            FetchItem::Rfc822Text => self.put("RFC822.TEXT"),
+            FetchItem::Rfc822Size => self.put("RFC822.SIZE"),
+            FetchItem::Uid => self.put("UID"),
+            FetchItem::ModSeq => self.put("MODSEQ"),
+            FetchItem::EmailId => self.put("EMAILID"),
+            FetchItem::ThreadId => self.put("THREADID"),
+            FetchItem::SaveDate => self.put("SAVEDATE"),
+            FetchItem::Preview { lazy } => self.put(if *lazy { "PREVIEW (LAZY)" } else { "PREVIEW" }),
+            FetchItem::BodySection { section: of, partial, peek } => {
+                self.put(if *peek { "BODY.PEEK" } else { "BODY" });
+                if let Some(names) = section_head(&mut self.out, of) {
+                    self.list(names, |p, name| p.astring(name.as_bytes()));
+                }
+                self.put("]");
+                self.partial(*partial);
+            }
+            FetchItem::Binary { part, partial, peek } => {
+                self.put(if *peek { "BINARY.PEEK[" } else { "BINARY[" });
+                part_path(&mut self.out, &part.0);
+                self.put("]");
+                self.partial(*partial);
+            }
+            FetchItem::BinarySize { part } => {
+                self.put("BINARY.SIZE[");
+                part_path(&mut self.out, &part.0);
+                self.put("]");
+            }
+        }
+    }
+
+    fn partial(&mut self, partial: Option<Partial>) {
+        if let Some(Partial { offset, count }) = partial {
+            self.put("<");
+            self.number(offset);
+            self.put(".");
+            self.number(count.get());
+            self.put(">");
+        }
+    }
+
+    fn fetch_modifiers(&mut self, modifiers: &FetchModifiers) {
+        if let Some(modseq) = modifiers.changed_since {
+            self.put(" (CHANGEDSINCE ");
+            self.number(modseq.value());
+            self.put(if modifiers.vanished { " VANISHED)" } else { ")" });
+        }
+    }
+}
+
+/// The names of the options that are on.
+pub(super) fn selection_names(selection: ListSelection) -> Vec<&'static str> {
+    let all = [
+        (selection.subscribed, "SUBSCRIBED"),
+        (selection.remote, "REMOTE"),
+        (selection.recursive_match, "RECURSIVEMATCH"),
+        (selection.special_use, "SPECIAL-USE"),
+    ];
+    all.into_iter().filter(|n| n.0).map(|n| n.1).collect()
+}

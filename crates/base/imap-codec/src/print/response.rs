@@ -1,0 +1,463 @@
+//! Responses, for a server: RFC 9051 §7.
+//!
+//! The server's hot paths (FETCH of flags and prepared bytes) are written by the server from the pieces in
+//! [`crate::print`]; these functions serve all else, and say what those pieces must add up to.
+
+use super::{
+    astring, body, body_structure, date_time, envelope, fits_quotes, flag, list, literal_head, literal8_head,
+    mailbox, nstring, num_set, number, part_path, quoted, ranges, section, string,
+};
+use crate::command::ListSelection;
+use crate::response::{
+    Code, Esearch, FetchValue, ListAttribute, ListData, Namespace, Namespaces, Response, ResponseFlag,
+    Status, StatusValue, Untagged,
+};
+use crate::{Capability, NameEncoding, Numbering};
+
+fn put(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Appends ` NAME n`.
+fn pair(out: &mut Vec<u8>, name: &str, n: u64) {
+    put(out, name);
+    out.push(b' ');
+    number(out, n);
+}
+
+/// Appends a response with its line end.
+pub fn response(out: &mut Vec<u8>, response: &Response, names: NameEncoding) {
+    match response {
+        Response::Continue(text) => {
+            put(out, "+ ");
+            line_text(out, text);
+            put(out, "\r\n");
+        }
+        Response::Status(value) => status(out, value),
+        Response::Data(value) => untagged(out, value, names),
+    }
+}
+
+/// Appends a status response with its line end.
+pub fn status(out: &mut Vec<u8>, status: &Status) {
+    put(out, status.tag.as_ref().map_or("*", |t| t.as_str()));
+    out.push(b' ');
+    put(out, status.kind.name());
+    out.push(b' ');
+    if let Some(value) = &status.code {
+        code(out, value);
+        out.push(b' ');
+    }
+    line_text(out, &status.text);
+    put(out, "\r\n");
+}
+
+/// Text for a person, which CR, LF and NUL must not cut in two.
+fn line_text(out: &mut Vec<u8>, text: &str) {
+    out.extend(text.bytes().map(|b| if matches!(b, 0 | b'\r' | b'\n') { b' ' } else { b }));
+}
+
+/// Appends `[…]`, brackets included.
+pub fn code(out: &mut Vec<u8>, code: &Code) {
+    out.push(b'[');
+    match bare_code(code) {
+        Some(name) => put(out, name),
+        None => code_with_value(out, code),
+    }
+    out.push(b']');
+}
+
+/// The name of a code that is no more than its name.
+pub(crate) fn bare_code(code: &Code) -> Option<&'static str> {
+    BARE_CODES.iter().find(|(_, c)| c == code).map(|(name, _)| *name)
+}
+
+/// Codes that are no more than their names.
+pub(crate) static BARE_CODES: [(&str, Code); 33] = [
+    ("ALERT", Code::Alert),
+    ("ALREADYEXISTS", Code::AlreadyExists),
+    ("AUTHENTICATIONFAILED", Code::AuthenticationFailed),
+    ("AUTHORIZATIONFAILED", Code::AuthorizationFailed),
+    ("CANNOT", Code::Cannot),
+    ("CLIENTBUG", Code::ClientBug),
+    ("CLOSED", Code::Closed),
+    ("COMPRESSIONACTIVE", Code::CompressionActive),
+    ("CONTACTADMIN", Code::ContactAdmin),
+    ("CORRUPTION", Code::Corruption),
+    ("EXPIRED", Code::Expired),
+    ("EXPUNGEISSUED", Code::ExpungeIssued),
+    ("HASCHILDREN", Code::HasChildren),
+    ("INUSE", Code::InUse),
+    ("LIMIT", Code::Limit),
+    ("NOMODSEQ", Code::NoModSeq),
+    ("NONEXISTENT", Code::NonExistent),
+    ("NOPERM", Code::NoPerm),
+    ("NOTSAVED", Code::NotSaved),
+    ("OVERQUOTA", Code::OverQuota),
+    ("PARSE", Code::Parse),
+    ("PRIVACYREQUIRED", Code::PrivacyRequired),
+    ("READ-ONLY", Code::ReadOnly),
+    ("READ-WRITE", Code::ReadWrite),
+    ("SERVERBUG", Code::ServerBug),
+    ("TOOBIG", Code::TooBig),
+    ("TRYCREATE", Code::TryCreate),
+    ("UIDNOTSTICKY", Code::UidNotSticky),
+    ("UNAVAILABLE", Code::Unavailable),
+    ("UNKNOWN-CTE", Code::UnknownCte),
+    ("USEATTR", Code::UseAttr),
+    ("BADCHARSET", Code::BadCharset(Vec::new())),
+    ("CAPABILITY", Code::Capability(Vec::new())),
+];
+
+fn code_with_value(out: &mut Vec<u8>, code: &Code) {
+    match code {
+        Code::AppendUid(validity, uids) => {
+            pair(out, "APPENDUID", u64::from(validity.value()));
+            out.push(b' ');
+            ranges(out, &uids.0);
+        }
+        Code::CopyUid(validity, from, to) => {
+            pair(out, "COPYUID", u64::from(validity.value()));
+            for uids in [from, to] {
+                out.push(b' ');
+                ranges(out, &uids.0);
+            }
+        }
+        Code::BadCharset(charsets) => {
+            put(out, "BADCHARSET ");
+            // RFC 9051 §9: charset = atom / quoted. No literal can stand in a status response.
+            let ascii = |b: u8| if b.is_ascii_graphic() || b == b' ' { b } else { b'?' };
+            list(out, charsets, |out, c| astring(out, &c.bytes().map(ascii).collect::<Vec<_>>()));
+        }
+        Code::Capability(capabilities) => enabled_or_capability(out, "CAPABILITY", capabilities),
+        Code::HighestModSeq(n) => pair(out, "HIGHESTMODSEQ", n.value()),
+        Code::MailboxId(id) => {
+            put(out, "MAILBOXID (");
+            put(out, id);
+            out.push(b')');
+        }
+        Code::Modified(set) => {
+            put(out, "MODIFIED ");
+            num_set(out, set);
+        }
+        Code::PermanentFlags(flags) => {
+            put(out, "PERMANENTFLAGS ");
+            list(out, flags, response_flag);
+        }
+        Code::UidNext(uid) => pair(out, "UIDNEXT", u64::from(uid.value())),
+        Code::UidValidity(n) => pair(out, "UIDVALIDITY", u64::from(n.value())),
+        Code::Unseen(n) => pair(out, "UNSEEN", u64::from(n.value())),
+        Code::Other(name, value) => {
+            put(out, name);
+            if let Some(value) = value {
+                out.push(b' ');
+                line_text(out, value);
+            }
+        }
+        bare => put(out, bare_code(bare).unwrap_or_default()),
+    }
+}
+
+/// Appends `CAPABILITY a b c` or `ENABLED …`.
+pub fn enabled_or_capability(out: &mut Vec<u8>, name: &str, capabilities: &[Capability]) {
+    put(out, name);
+    for capability in capabilities {
+        out.push(b' ');
+        put(out, capability.as_str());
+    }
+}
+
+/// Appends a flag as a server tells it.
+pub fn response_flag(out: &mut Vec<u8>, value: &ResponseFlag) {
+    match value {
+        ResponseFlag::Flag(value) => flag(out, value),
+        ResponseFlag::Recent => put(out, "\\Recent"),
+        ResponseFlag::Any => put(out, "\\*"),
+        ResponseFlag::Other(text) => put(out, text),
+    }
+}
+
+/// Appends `* data` with its line end.
+pub fn untagged(out: &mut Vec<u8>, data: &Untagged, names: NameEncoding) {
+    put(out, "* ");
+    match data {
+        Untagged::Capability(capabilities) => enabled_or_capability(out, "CAPABILITY", capabilities),
+        Untagged::Enabled(capabilities) => enabled_or_capability(out, "ENABLED", capabilities),
+        Untagged::List(data) => list_data(out, "LIST", data, names),
+        Untagged::Lsub(data) => list_data(out, "LSUB", data, names),
+        Untagged::Namespace(value) => namespaces(out, value, names),
+        Untagged::Status { mailbox: name, items } => {
+            put(out, "STATUS ");
+            mailbox(out, name, names);
+            out.push(b' ');
+            list(out, items, status_value);
+        }
+        Untagged::Search { numbers, modseq } => {
+            put(out, "SEARCH");
+            for &n in numbers {
+                out.push(b' ');
+                number(out, u64::from(n));
+            }
+            if let Some(modseq) = modseq {
+                pair(out, " (MODSEQ", modseq.value());
+                out.push(b')');
+            }
+        }
+        Untagged::Esearch(value) => esearch(out, value),
+        Untagged::Flags(flags) => {
+            put(out, "FLAGS ");
+            list(out, flags, response_flag);
+        }
+        Untagged::Id(pairs) => id(out, pairs.as_deref()),
+        Untagged::Other(bytes) => out.extend_from_slice(bytes),
+        numbered => message_data(out, numbered),
+    }
+    put(out, "\r\n");
+}
+
+fn message_data(out: &mut Vec<u8>, data: &Untagged) {
+    match data {
+        Untagged::Exists(n) => {
+            number(out, u64::from(*n));
+            put(out, " EXISTS");
+        }
+        Untagged::Recent(n) => {
+            number(out, u64::from(*n));
+            put(out, " RECENT");
+        }
+        Untagged::Expunge(seq) => {
+            number(out, u64::from(seq.value()));
+            put(out, " EXPUNGE");
+        }
+        Untagged::Vanished { earlier, uids } => {
+            put(out, if *earlier { "VANISHED (EARLIER) " } else { "VANISHED " });
+            num_set(out, uids);
+        }
+        Untagged::Fetch { seq, items } => {
+            number(out, u64::from(seq.value()));
+            put(out, " FETCH ");
+            list(out, items, fetch_value);
+        }
+        // Every other kind is printed by the function that calls this one.
+        _ => {}
+    }
+}
+
+fn id(out: &mut Vec<u8>, pairs: Option<&[(String, Option<String>)]>) {
+    put(out, "ID ");
+    let Some(pairs) = pairs else { return put(out, "NIL") };
+    list(out, pairs, |out, (name, value)| {
+        string(out, name.as_bytes());
+        out.push(b' ');
+        nstring(out, value.as_ref().map(|v| v.as_bytes()));
+    });
+}
+
+/// Appends `LIST (…) "/" name …`, without `* ` and line end.
+pub fn list_data(out: &mut Vec<u8>, name: &str, data: &ListData, names: NameEncoding) {
+    put(out, name);
+    out.push(b' ');
+    list(out, &data.attributes, list_attribute);
+    out.push(b' ');
+    separator(out, data.separator);
+    out.push(b' ');
+    mailbox(out, &data.mailbox, names);
+    let info = super::command::selection_names(data.child_info);
+    let mut extended: Vec<Vec<u8>> = Vec::new();
+    if data.child_info != ListSelection::default() {
+        let mut item = b"\"CHILDINFO\" ".to_vec();
+        list(&mut item, info, |out, option| quoted(out, option.as_bytes()));
+        extended.push(item);
+    }
+    if let Some(old) = &data.old_name {
+        let mut item = b"\"OLDNAME\" (".to_vec();
+        mailbox(&mut item, old, names);
+        item.push(b')');
+        extended.push(item);
+    }
+    if !extended.is_empty() {
+        out.push(b' ');
+        list(out, extended, |out, item| out.extend_from_slice(&item));
+    }
+}
+
+fn list_attribute(out: &mut Vec<u8>, attribute: &ListAttribute) {
+    out.push(b'\\');
+    put(out, attribute.name());
+}
+
+fn separator(out: &mut Vec<u8>, separator: Option<char>) {
+    match separator {
+        Some(c) => quoted(out, c.encode_utf8(&mut [0; 4]).as_bytes()),
+        None => put(out, "NIL"),
+    }
+}
+
+/// Appends `NAMESPACE …`, without `* ` and line end.
+pub fn namespaces(out: &mut Vec<u8>, value: &Namespaces, names: NameEncoding) {
+    put(out, "NAMESPACE");
+    for kind in [&value.personal, &value.other, &value.shared] {
+        out.push(b' ');
+        if kind.is_empty() {
+            put(out, "NIL");
+            continue;
+        }
+        out.push(b'(');
+        for Namespace { prefix, separator: by } in kind {
+            out.push(b'(');
+            // RFC 9051 §9, namespace-descr: a string, never an atom.
+            super::string_utf8(out, &prefix.encode(names), names);
+            out.push(b' ');
+            separator(out, *by);
+            out.push(b')');
+        }
+        out.push(b')');
+    }
+}
+
+/// Appends `MESSAGES 3`.
+pub fn status_value(out: &mut Vec<u8>, value: &StatusValue) {
+    match value {
+        StatusValue::Messages(n) => pair(out, "MESSAGES", u64::from(*n)),
+        StatusValue::Recent(n) => pair(out, "RECENT", u64::from(*n)),
+        StatusValue::UidNext(uid) => pair(out, "UIDNEXT", u64::from(uid.value())),
+        StatusValue::UidValidity(n) => pair(out, "UIDVALIDITY", u64::from(n.value())),
+        StatusValue::Unseen(n) => pair(out, "UNSEEN", u64::from(*n)),
+        StatusValue::Deleted(n) => pair(out, "DELETED", u64::from(*n)),
+        StatusValue::Size(n) => pair(out, "SIZE", *n),
+        StatusValue::HighestModSeq(n) => pair(out, "HIGHESTMODSEQ", n.value()),
+        StatusValue::AppendLimit(Some(n)) => pair(out, "APPENDLIMIT", *n),
+        StatusValue::AppendLimit(None) => put(out, "APPENDLIMIT NIL"),
+        StatusValue::MailboxId(id) => {
+            put(out, "MAILBOXID (");
+            put(out, id);
+            out.push(b')');
+        }
+    }
+}
+
+/// Appends `ESEARCH (TAG "a") UID MIN 1 …`, without `* ` and line end.
+pub fn esearch(out: &mut Vec<u8>, value: &Esearch) {
+    put(out, "ESEARCH");
+    if let Some(tag) = &value.tag {
+        put(out, " (TAG ");
+        quoted(out, tag.as_str().as_bytes());
+        out.push(b')');
+    }
+    if value.numbering == Numbering::Uid {
+        put(out, " UID");
+    }
+    for (name, n) in [(" MIN", value.min), (" MAX", value.max), (" COUNT", value.count)] {
+        if let Some(n) = n {
+            pair(out, name, u64::from(n));
+        }
+    }
+    if let Some(all) = &value.all
+        && !all.is_empty()
+    {
+        put(out, " ALL ");
+        num_set(out, all);
+    }
+    if let Some(modseq) = value.modseq {
+        pair(out, " MODSEQ", modseq.value());
+    }
+}
+
+/// Appends a data item of FETCH with its value.
+pub fn fetch_value(out: &mut Vec<u8>, value: &FetchValue) {
+    match value {
+        FetchValue::Envelope(value) => {
+            put(out, "ENVELOPE ");
+            envelope(out, value);
+        }
+        FetchValue::Body(value) => {
+            put(out, "BODY ");
+            body(out, value);
+        }
+        FetchValue::BodyStructure(value) => {
+            put(out, "BODYSTRUCTURE ");
+            body_structure(out, value);
+        }
+        FetchValue::Flags(flags) => {
+            put(out, "FLAGS ");
+            list(out, flags, response_flag);
+        }
+        FetchValue::InternalDate(at) => {
+            put(out, "INTERNALDATE ");
+            date_time(out, *at);
+        }
+        FetchValue::Rfc822Size(n) => pair(out, "RFC822.SIZE", *n),
+        FetchValue::Uid(uid) => pair(out, "UID", u64::from(uid.value())),
+        FetchValue::ModSeq(n) => {
+            put(out, "MODSEQ (");
+            number(out, n.value());
+            out.push(b')');
+        }
+        FetchValue::EmailId(id) => put(out, &format!("EMAILID ({id})")),
+        FetchValue::ThreadId(Some(id)) => put(out, &format!("THREADID ({id})")),
+        FetchValue::ThreadId(None) => put(out, "THREADID NIL"),
+        FetchValue::SaveDate(Some(at)) => {
+            put(out, "SAVEDATE ");
+            date_time(out, *at);
+        }
+        FetchValue::SaveDate(None) => put(out, "SAVEDATE NIL"),
+        other => bytes_value(out, other),
+    }
+}
+
+fn bytes_value(out: &mut Vec<u8>, value: &FetchValue) {
+    match value {
+        FetchValue::Rfc822(data) => named_bytes(out, "RFC822 ", data.as_deref()),
+        FetchValue::Rfc822Header(data) => named_bytes(out, "RFC822.HEADER ", data.as_deref()),
+        FetchValue::Rfc822Text(data) => named_bytes(out, "RFC822.TEXT ", data.as_deref()),
+        FetchValue::Preview(data) => named_bytes(out, "PREVIEW ", data.as_deref()),
+        FetchValue::BodySection { section: of, origin: from, data } => {
+            put(out, "BODY");
+            section(out, of);
+            origin(out, *from);
+            named_bytes(out, " ", data.as_deref());
+        }
+        FetchValue::Binary { part, origin: from, data } => {
+            put(out, "BINARY[");
+            part_path(out, &part.0);
+            out.push(b']');
+            origin(out, *from);
+            named_bytes(out, " ", data.as_deref());
+        }
+        FetchValue::BinarySize { part, size } => {
+            put(out, "BINARY.SIZE[");
+            part_path(out, &part.0);
+            pair(out, "]", *size);
+        }
+        FetchValue::Other(name, value) => {
+            put(out, name);
+            out.push(b' ');
+            out.extend_from_slice(value);
+        }
+        // Every other kind is printed by the function that calls this one.
+        _ => {}
+    }
+}
+
+fn origin(out: &mut Vec<u8>, origin: Option<u64>) {
+    if let Some(n) = origin {
+        out.push(b'<');
+        number(out, n);
+        out.push(b'>');
+    }
+}
+
+/// Bytes of a message as they are: in quotes if that is shorter and can hold them, a literal8 only if there
+/// is a NUL in them (RFC 3516 §4.2).
+fn named_bytes(out: &mut Vec<u8>, name: &str, data: Option<&[u8]>) {
+    put(out, name);
+    let Some(data) = data else { return put(out, "NIL") };
+    if memchr::memchr(0, data).is_some() {
+        literal8_head(out, data.len() as u64);
+    } else if data.len() <= 64 && fits_quotes(data) {
+        return quoted(out, data);
+    } else {
+        literal_head(out, data.len() as u64);
+    }
+    out.extend_from_slice(data);
+}

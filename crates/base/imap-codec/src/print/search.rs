@@ -1,0 +1,131 @@
+//! SEARCH, for a client: RFC 9051 §6.4.4.
+
+use posthaste_mail_model::Flag;
+
+use super::command::CommandPrinter;
+use crate::command::{Charset, EntryScope, SearchArgs, SearchKey};
+
+impl CommandPrinter {
+    pub(super) fn search(&mut self, args: &SearchArgs) {
+        self.numbered(args.numbering, "SEARCH");
+        if let Some(returns) = args.returns {
+            let names = [
+                (returns.min, "MIN"),
+                (returns.max, "MAX"),
+                (returns.all, "ALL"),
+                (returns.count, "COUNT"),
+                (returns.save, "SAVE"),
+            ];
+            self.put("RETURN ");
+            self.list(names.into_iter().filter(|n| n.0), |p, (_, name)| p.put(name));
+            self.put(" ");
+        }
+        match args.charset {
+            Some(Charset::UsAscii) => self.put("CHARSET US-ASCII "),
+            Some(Charset::Utf8) => self.put("CHARSET UTF-8 "),
+            None => {}
+        }
+        match &args.key {
+            SearchKey::And(keys) if keys.len() > 1 => self.spaced(keys, &mut Self::search_key),
+            key => self.search_key(key),
+        }
+    }
+
+    fn search_key(&mut self, key: &SearchKey) {
+        use SearchKey as K;
+        let mut text = |name: &str, text: &str| {
+            self.put(name);
+            self.sp_astring(text);
+        };
+        match key {
+            K::Bcc(t) => text("BCC", t),
+            K::Cc(t) => text("CC", t),
+            K::From(t) => text("FROM", t),
+            K::Subject(t) => text("SUBJECT", t),
+            K::To(t) => text("TO", t),
+            K::Body(t) => text("BODY", t),
+            K::Text(t) => text("TEXT", t),
+            K::EmailId(id) => text("EMAILID", id),
+            K::ThreadId(id) => text("THREADID", id),
+            K::Header(name, value) => {
+                text("HEADER", name);
+                self.sp_astring(value);
+            }
+            K::And(keys) => match keys.as_slice() {
+                [] => self.put("ALL"),
+                [one] => self.search_key(one),
+                several => self.list(several, Self::search_key),
+            },
+            K::Or(a, b) => {
+                self.put("OR ");
+                self.search_key(a);
+                self.put(" ");
+                self.search_key(b);
+            }
+            K::Not(a) => {
+                self.put("NOT ");
+                self.search_key(a);
+            }
+            K::Has(flag) => self.flag_key("", flag),
+            K::Lacks(flag) => self.flag_key("UN", flag),
+            other => self.plain_key(other),
+        }
+    }
+
+    fn flag_key(&mut self, un: &str, flag: &Flag) {
+        self.put(un);
+        match flag {
+            Flag::Answered => self.put("ANSWERED"),
+            Flag::Flagged => self.put("FLAGGED"),
+            Flag::Deleted => self.put("DELETED"),
+            Flag::Seen => self.put("SEEN"),
+            Flag::Draft => self.put("DRAFT"),
+            Flag::Keyword(k) => {
+                self.put("KEYWORD ");
+                self.put(k.as_str());
+            }
+        }
+    }
+
+    fn plain_key(&mut self, key: &SearchKey) {
+        use SearchKey as K;
+        match key {
+            K::New => self.put("NEW"),
+            K::Old => self.put("OLD"),
+            K::Recent => self.put("RECENT"),
+            K::SaveDateSupported => self.put("SAVEDATESUPPORTED"),
+            K::Seq(set) => self.set(set),
+            K::Uid(set) => {
+                self.put("UID ");
+                self.set(set);
+            }
+            K::Before(d) => self.put(&format!("BEFORE {d}")),
+            K::On(d) => self.put(&format!("ON {d}")),
+            K::Since(d) => self.put(&format!("SINCE {d}")),
+            K::SentBefore(d) => self.put(&format!("SENTBEFORE {d}")),
+            K::SentOn(d) => self.put(&format!("SENTON {d}")),
+            K::SentSince(d) => self.put(&format!("SENTSINCE {d}")),
+            K::SavedBefore(d) => self.put(&format!("SAVEDBEFORE {d}")),
+            K::SavedOn(d) => self.put(&format!("SAVEDON {d}")),
+            K::SavedSince(d) => self.put(&format!("SAVEDSINCE {d}")),
+            K::Larger(n) => self.put(&format!("LARGER {n}")),
+            K::Smaller(n) => self.put(&format!("SMALLER {n}")),
+            K::Older(n) => self.put(&format!("OLDER {n}")),
+            K::Younger(n) => self.put(&format!("YOUNGER {n}")),
+            K::ModSeq { entry, modseq } => {
+                self.put("MODSEQ ");
+                if let Some(entry) = entry {
+                    self.string(entry.name.as_bytes());
+                    self.put(match entry.scope {
+                        EntryScope::Private => " priv ",
+                        EntryScope::Shared => " shared ",
+                        EntryScope::All => " all ",
+                    });
+                }
+                self.number(modseq.value());
+            }
+            // `ALL`, and every other key is printed by the function that calls this one.
+            _ => self.put("ALL"),
+        }
+    }
+}

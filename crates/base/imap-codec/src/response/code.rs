@@ -1,0 +1,97 @@
+//! Response codes: RFC 9051 §7.1 and the extensions named at each.
+
+use posthaste_mail_model::{ModSeq, NumSet, SeqNum, Uid, UidValidity};
+
+use super::ResponseFlag;
+use crate::{Capability, UidRanges};
+
+/// What stands in the brackets of a status response.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Code {
+    /// `ALERT`
+    Alert,
+    /// `ALREADYEXISTS`: RFC 5530, as most of those that say nothing else.
+    AlreadyExists,
+    /// `APPENDUID validity uids`: RFC 4315 §3.
+    AppendUid(UidValidity, UidRanges),
+    /// `AUTHENTICATIONFAILED`
+    AuthenticationFailed,
+    /// `AUTHORIZATIONFAILED`
+    AuthorizationFailed,
+    /// `BADCHARSET (…)`: the charsets that do work, maybe none told.
+    BadCharset(Vec<String>),
+    /// `CANNOT`
+    Cannot,
+    /// `CAPABILITY …`
+    Capability(Vec<Capability>),
+    /// `CLIENTBUG`
+    ClientBug,
+    /// `CLOSED`: RFC 7162 §3.2.11.
+    Closed,
+    /// `COMPRESSIONACTIVE`: RFC 4978.
+    CompressionActive,
+    /// `CONTACTADMIN`
+    ContactAdmin,
+    /// `COPYUID validity from to`: RFC 4315 §3.
+    CopyUid(UidValidity, UidRanges, UidRanges),
+    /// `CORRUPTION`
+    Corruption,
+    /// `EXPIRED`
+    Expired,
+    /// `EXPUNGEISSUED`
+    ExpungeIssued,
+    /// `HASCHILDREN`: RFC 9051.
+    HasChildren,
+    /// `HIGHESTMODSEQ n`: RFC 7162 §3.1.2.1.
+    HighestModSeq(ModSeq),
+    /// `INUSE`
+    InUse,
+    /// `LIMIT`
+    Limit,
+    /// `MAILBOXID (id)`: RFC 8474 §4.
+    MailboxId(String),
+    /// `MODIFIED set`: RFC 7162 §3.1.3.
+    Modified(NumSet),
+    /// `NOMODSEQ`: RFC 7162 §3.1.2.2.
+    NoModSeq,
+    /// `NONEXISTENT`
+    NonExistent,
+    /// `NOPERM`
+    NoPerm,
+    /// `NOTSAVED`: RFC 5182 §2.1.
+    NotSaved,
+    /// `OVERQUOTA`: RFC 9208 §4.3.
+    OverQuota,
+    /// `PARSE`
+    Parse,
+    /// `PERMANENTFLAGS (…)`
+    PermanentFlags(Vec<ResponseFlag>),
+    /// `PRIVACYREQUIRED`
+    PrivacyRequired,
+    /// `READ-ONLY`
+    ReadOnly,
+    /// `READ-WRITE`
+    ReadWrite,
+    /// `SERVERBUG`
+    ServerBug,
+    /// `TOOBIG`: RFC 7889 §3, RFC 4469.
+    TooBig,
+    /// `TRYCREATE`
+    TryCreate,
+    /// `UIDNEXT n`
+    UidNext(Uid),
+    /// `UIDNOTSTICKY`: RFC 4315 §3.
+    UidNotSticky,
+    /// `UIDVALIDITY n`
+    UidValidity(UidValidity),
+    /// `UNAVAILABLE`
+    Unavailable,
+    /// `UNKNOWN-CTE`: RFC 3516 §4.3.
+    UnknownCte,
+    /// `UNSEEN n` (RFC 3501).
+    Unseen(SeqNum),
+    /// `USEATTR`: RFC 6154 §3.
+    UseAttr,
+    /// One we do not know, with what follows its name.
+    Other(String, Option<String>),
+}

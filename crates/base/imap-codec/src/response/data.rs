@@ -1,0 +1,212 @@
+//! Untagged data: RFC 9051 §7.2 – §7.5.
+
+use bytes::Bytes;
+use posthaste_mail_model::{Flag, ModSeq, NumSet, SeqNum, Uid, UidValidity};
+
+use super::FetchValue;
+use crate::command::{ListSelection, SpecialUse};
+use crate::{Capability, MailboxArg, Numbering, Tag};
+
+/// What follows `* `, status responses aside.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Untagged {
+    /// RFC 9051 §7.2.2.
+    Capability(Vec<Capability>),
+    /// RFC 9051 §7.2.1.
+    Enabled(Vec<Capability>),
+    /// RFC 9051 §7.3.1.
+    List(ListData),
+    /// RFC 3501 §7.2.3.
+    Lsub(ListData),
+    /// RFC 9051 §7.3.2.
+    Namespace(Namespaces),
+    /// RFC 9051 §7.3.3.
+    Status {
+        /// Which mailbox.
+        mailbox: MailboxArg,
+        /// What is told of it.
+        items: Vec<StatusValue>,
+    },
+    /// RFC 3501 §7.2.5, with MODSEQ of RFC 7162 §3.1.5.
+    Search {
+        /// Numbers in the order told.
+        numbers: Vec<u32>,
+        /// The highest mod-sequence of those found.
+        modseq: Option<ModSeq>,
+    },
+    /// RFC 9051 §7.3.4.
+    Esearch(Esearch),
+    /// RFC 9051 §7.3.5.
+    Flags(Vec<ResponseFlag>),
+    /// RFC 9051 §7.4.1.
+    Exists(u32),
+    /// RFC 3501 §7.3.2.
+    Recent(u32),
+    /// RFC 9051 §7.5.1.
+    Expunge(SeqNum),
+    /// RFC 7162 §3.2.10.
+    Vanished {
+        /// `(EARLIER)`: no sequence numbers change.
+        earlier: bool,
+        /// Which are gone.
+        uids: NumSet,
+    },
+    /// RFC 9051 §7.5.2.
+    Fetch {
+        /// Which message.
+        seq: SeqNum,
+        /// What is told of it.
+        items: Vec<FetchValue>,
+    },
+    /// RFC 2971 §3.2.
+    Id(Option<Vec<(String, Option<String>)>>),
+    /// Something we do not know: all after `* `, without the line end.
+    Other(Bytes),
+}
+
+/// A flag as a server tells it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum ResponseFlag {
+    /// One that can be set.
+    Flag(Flag),
+    /// `\Recent` (RFC 3501).
+    Recent,
+    /// `\*` of PERMANENTFLAGS: new keywords can be made.
+    Any,
+    /// A `\Name` we do not know, or a keyword our model does not hold, as it stands.
+    Other(String),
+}
+
+/// LIST and LSUB.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListData {
+    /// `(\HasChildren …)`
+    pub attributes: Vec<ListAttribute>,
+    /// Hierarchy separator; `None` for a flat name.
+    pub separator: Option<char>,
+    /// The mailbox.
+    pub mailbox: MailboxArg,
+    /// `CHILDINFO (…)`: below it are mailboxes that these options select (RFC 5258 §3.5).
+    pub child_info: ListSelection,
+    /// `OLDNAME (…)`: RFC 9051 §6.3.9.7.
+    pub old_name: Option<MailboxArg>,
+}
+
+/// Attributes of a mailbox: RFC 9051 §7.3.1.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum ListAttribute {
+    /// `\NonExistent`
+    NonExistent,
+    /// `\Noinferiors`
+    NoInferiors,
+    /// `\Noselect`
+    NoSelect,
+    /// `\HasChildren`
+    HasChildren,
+    /// `\HasNoChildren`
+    HasNoChildren,
+    /// `\Marked`
+    Marked,
+    /// `\Unmarked`
+    Unmarked,
+    /// `\Subscribed`
+    Subscribed,
+    /// `\Remote`
+    Remote,
+    /// What it is for; `SpecialUse::Other` is any attribute we do not know.
+    Use(SpecialUse),
+}
+
+impl ListAttribute {
+    const KNOWN: [(&'static str, Self); 9] = [
+        ("NonExistent", Self::NonExistent),
+        ("Noinferiors", Self::NoInferiors),
+        ("Noselect", Self::NoSelect),
+        ("HasChildren", Self::HasChildren),
+        ("HasNoChildren", Self::HasNoChildren),
+        ("Marked", Self::Marked),
+        ("Unmarked", Self::Unmarked),
+        ("Subscribed", Self::Subscribed),
+        ("Remote", Self::Remote),
+    ];
+
+    /// The attribute of a name without its backslash.
+    pub fn from_name(name: &str) -> Self {
+        match Self::KNOWN.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)) {
+            Some((_, known)) => known.clone(),
+            None => Self::Use(SpecialUse::known(name).unwrap_or_else(|| SpecialUse::Other(name.to_owned()))),
+        }
+    }
+
+    /// Its name without the backslash.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Use(special_use) => special_use.name(),
+            known => Self::KNOWN.iter().find(|(_, a)| a == known).map_or("", |(name, _)| name),
+        }
+    }
+}
+
+/// One namespace: RFC 2342.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Namespace {
+    /// Prefix of its names.
+    pub prefix: MailboxArg,
+    /// Hierarchy separator.
+    pub separator: Option<char>,
+}
+
+/// NAMESPACE: empty is `NIL`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Namespaces {
+    /// One's own.
+    pub personal: Vec<Namespace>,
+    /// Other users'.
+    pub other: Vec<Namespace>,
+    /// Shared.
+    pub shared: Vec<Namespace>,
+}
+
+/// One item of STATUS with its value.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum StatusValue {
+    /// `MESSAGES`
+    Messages(u32),
+    /// `RECENT`
+    Recent(u32),
+    /// `UIDNEXT`
+    UidNext(Uid),
+    /// `UIDVALIDITY`
+    UidValidity(UidValidity),
+    /// `UNSEEN`
+    Unseen(u32),
+    /// `DELETED`
+    Deleted(u32),
+    /// `SIZE`: bytes.
+    Size(u64),
+    /// `HIGHESTMODSEQ`; 0 where the mailbox has none.
+    HighestModSeq(ModSeq),
+    /// `APPENDLIMIT`; `None` is `NIL`.
+    AppendLimit(Option<u64>),
+    /// `MAILBOXID (…)`
+    MailboxId(String),
+}
+
+/// ESEARCH: RFC 4731 §3.1, RFC 9051 §7.3.4.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Esearch {
+    /// The SEARCH it answers.
+    pub tag: Option<Tag>,
+    /// What the numbers are.
+    pub numbering: Numbering,
+    /// `MIN`
+    pub min: Option<u32>,
+    /// `MAX`
+    pub max: Option<u32>,
+    /// `COUNT`
+    pub count: Option<u32>,
+    /// `ALL`; never an empty set.
+    pub all: Option<NumSet>,
+    /// `MODSEQ`: RFC 7162 §3.1.10.
+    pub modseq: Option<ModSeq>,
+}

@@ -1,0 +1,69 @@
+//! What FETCH tells of a message: RFC 9051 §7.5.2.
+
+use bytes::Bytes;
+use posthaste_mail_model::{ModSeq, Uid};
+
+use super::{BodyStructure, Envelope, ResponseFlag};
+use crate::{DateTime, PartPath, Section};
+
+/// One data item with its value. Bytes of messages are slices of the response, not copies; `None` is `NIL`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FetchValue {
+    /// `ENVELOPE`
+    Envelope(Box<Envelope<'static>>),
+    /// `BODY`
+    Body(BodyStructure<'static>),
+    /// `BODYSTRUCTURE`
+    BodyStructure(BodyStructure<'static>),
+    /// `FLAGS`
+    Flags(Vec<ResponseFlag>),
+    /// `INTERNALDATE`
+    InternalDate(DateTime),
+    /// `RFC822`
+    Rfc822(Option<Bytes>),
+    /// `RFC822.HEADER`
+    Rfc822Header(Option<Bytes>),
+    /// `RFC822.TEXT`
+    Rfc822Text(Option<Bytes>),
+    /// `RFC822.SIZE`
+    Rfc822Size(u64),
+    /// `UID`
+    Uid(Uid),
+    /// `MODSEQ (n)`
+    ModSeq(ModSeq),
+    /// `EMAILID (id)`
+    EmailId(String),
+    /// `THREADID (id)` or `NIL`
+    ThreadId(Option<String>),
+    /// `SAVEDATE`
+    SaveDate(Option<DateTime>),
+    /// `PREVIEW`
+    Preview(Option<Bytes>),
+    /// `BODY[…]<…>`
+    BodySection {
+        /// Which bytes.
+        section: Section,
+        /// Where they start, if a part of them was asked for.
+        origin: Option<u64>,
+        /// The bytes.
+        data: Option<Bytes>,
+    },
+    /// `BINARY[…]<…>`
+    Binary {
+        /// Which part.
+        part: PartPath,
+        /// Where the bytes start.
+        origin: Option<u64>,
+        /// The bytes, decoded.
+        data: Option<Bytes>,
+    },
+    /// `BINARY.SIZE[…]`
+    BinarySize {
+        /// Which part.
+        part: PartPath,
+        /// Bytes, decoded.
+        size: u64,
+    },
+    /// An item we do not know: its name, and its value as it stands.
+    Other(String, Bytes),
+}

@@ -1,0 +1,82 @@
+//! Responses of a server as typed values: RFC 9051 §7, for the server that prints them and the client that
+//! reads them.
+
+mod code;
+mod data;
+mod fetch;
+mod parse;
+mod parse_data;
+mod parse_fetch;
+mod structure;
+
+use bytes::Bytes;
+
+pub use code::Code;
+pub use data::{
+    Esearch, ListAttribute, ListData, Namespace, Namespaces, ResponseFlag, StatusValue, Untagged,
+};
+pub use fetch::FetchValue;
+pub use structure::{
+    Address, BasicPart, BodyStructure, Disposition, Envelope, MultiPart, NString, Param, PartKind, PartTail,
+    SinglePart,
+};
+
+use crate::{NameEncoding, ParseError, Tag};
+
+/// One response.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Response {
+    /// `+ text`: RFC 9051 §7.6. For AUTHENTICATE the text is base64.
+    Continue(String),
+    /// `OK`, `NO`, `BAD`, `BYE`, `PREAUTH`.
+    Status(Status),
+    /// `* data`.
+    Data(Untagged),
+}
+
+/// A status response: RFC 9051 §7.1.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// Which command it ends; `None` is `*`.
+    pub tag: Option<Tag>,
+    /// How it ended.
+    pub kind: StatusKind,
+    /// `[…]`
+    pub code: Option<Code>,
+    /// For a person. No CR, no LF.
+    pub text: String,
+}
+
+/// How a command ended, or what the server has to say unasked.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum StatusKind {
+    /// `OK`
+    Ok,
+    /// `NO`
+    No,
+    /// `BAD`
+    Bad,
+    /// `BYE`: only untagged.
+    Bye,
+    /// `PREAUTH`: only as greeting.
+    PreAuth,
+}
+
+impl StatusKind {
+    /// Its name on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::No => "NO",
+            Self::Bad => "BAD",
+            Self::Bye => "BYE",
+            Self::PreAuth => "PREAUTH",
+        }
+    }
+}
+
+/// A response from all its bytes, literals in place, as [`crate::framing::ResponseFramer`] yields them.
+/// Lenient where servers in the field are: unknown codes and data become `Other`.
+pub fn parse_response(input: &Bytes, names: NameEncoding) -> Result<Response, ParseError> {
+    parse::response(input, names)
+}

@@ -1,0 +1,288 @@
+//! The parser of untagged data: RFC 9051 §7.2 – §7.5, FETCH aside.
+
+use super::parse::{
+    capabilities, flags, mod_seq_in_parentheses, object_id_in_parentheses, seq_num, uid, uid_validity,
+};
+use super::{Esearch, ListAttribute, ListData, Namespace, Namespaces, StatusValue, Untagged};
+use crate::command::{ListSelection, mod_seq};
+use crate::cursor::{Cursor, Parsed, Word, is_astring_char};
+use crate::{MailboxArg, NameEncoding, Numbering, Tag};
+
+pub(super) fn data(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> {
+    let start = c.clone();
+    if matches!(c.peek(), Some(b'0'..=b'9')) {
+        return numbered(c, &start);
+    }
+    let word = c.word();
+    if c.eat(b' ') {
+        c.spaces();
+    }
+    let data = match word.as_bytes() {
+        b"CAPABILITY" => Untagged::Capability(capabilities(c)?),
+        b"ENABLED" => Untagged::Enabled(capabilities(c)?),
+        b"LIST" => Untagged::List(list(c, names)?),
+        b"LSUB" => Untagged::Lsub(list(c, names)?),
+        b"NAMESPACE" => Untagged::Namespace(namespaces(c, names)?),
+        b"STATUS" => status(c, names)?,
+        b"SEARCH" => search(c)?,
+        b"ESEARCH" => Untagged::Esearch(esearch(c)?),
+        b"FLAGS" => Untagged::Flags(flags(c)?),
+        b"VANISHED" => vanished(c)?,
+        b"ID" if c.nil() => Untagged::Id(None),
+        b"ID" => Untagged::Id(Some(id_pairs(c)?)),
+        _ => return Ok(other(&start)),
+    };
+    c.end()?;
+    Ok(data)
+}
+
+fn other(start: &Cursor<'_>) -> Untagged {
+    let rest = start.rest();
+    let rest = rest.strip_suffix(b"\n").unwrap_or(rest);
+    let len = rest.strip_suffix(b"\r").unwrap_or(rest).len();
+    Untagged::Other(start.slice(start.at()..start.at() + len))
+}
+
+/// `* 12 EXISTS` and the like.
+fn numbered(c: &mut Cursor<'_>, start: &Cursor<'_>) -> Parsed<Untagged> {
+    let n = c.number("a number")?;
+    c.sp()?;
+    c.spaces();
+    let data = match c.word().as_bytes() {
+        b"FETCH" => {
+            let seq = seq_num(&mut start.clone())?;
+            c.sp()?;
+            Untagged::Fetch { seq, items: super::parse_fetch::items(c)? }
+        }
+        b"EXISTS" => Untagged::Exists(n),
+        b"RECENT" => Untagged::Recent(n),
+        b"EXPUNGE" => Untagged::Expunge(seq_num(&mut start.clone())?),
+        _ => return Ok(other(start)),
+    };
+    c.end()?;
+    Ok(data)
+}
+
+fn mailbox(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<MailboxArg> {
+    Ok(MailboxArg::decode(&c.astring("a mailbox name")?, names))
+}
+
+/// `"(" [mbx-list-flags] ")" SP (DQUOTE QUOTED-CHAR DQUOTE / nil) SP mailbox [SP mbox-list-extended]`
+fn list(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<ListData> {
+    c.expect(b'(', "attributes in parentheses")?;
+    let mut attributes = Vec::new();
+    loop {
+        c.spaces();
+        if c.eat(b')') {
+            break;
+        }
+        c.expect(b'\\', "an attribute of a mailbox")?;
+        let name = c.take_while(is_astring_char);
+        attributes.push(ListAttribute::from_name(&c.text(name)?));
+    }
+    c.spaces();
+    let separator = separator(c)?;
+    c.spaces();
+    let mailbox = self::mailbox(c, names)?;
+    let mut data =
+        ListData { attributes, separator, mailbox, child_info: ListSelection::default(), old_name: None };
+    if c.more()? {
+        c.list(usize::MAX, "", |c| {
+            let name = c.astring("the name of extended data")?;
+            c.sp()?;
+            match Word::new(&name).as_bytes() {
+                b"CHILDINFO" => data.child_info = child_info(c)?,
+                b"OLDNAME" => {
+                    c.expect(b'(', "(")?;
+                    data.old_name = Some(self::mailbox(c, names)?);
+                    c.expect(b')', ")")?;
+                }
+                _ => c.skip_value()?,
+            }
+            Ok(())
+        })?;
+    }
+    Ok(data)
+}
+
+fn separator(c: &mut Cursor<'_>) -> Parsed<Option<char>> {
+    let at = c.clone();
+    let Some(text) = c.nstring("a separator in quotes, or NIL")? else { return Ok(None) };
+    let text = c.text(&text)?;
+    let mut chars = text.chars();
+    match (chars.next(), chars.next()) {
+        (Some(one), None) => Ok(Some(one)),
+        // Seen from servers with one flat level.
+        (None, _) => Ok(None),
+        _ => at.fail("one character as separator"),
+    }
+}
+
+/// RFC 5258 §6: `"(" list-select-base-opt-quoted *(SP …) ")"`.
+fn child_info(c: &mut Cursor<'_>) -> Parsed<ListSelection> {
+    let mut info = ListSelection::default();
+    c.list(usize::MAX, "", |c| {
+        let name = c.astring("a selection option")?;
+        match Word::new(&name).as_bytes() {
+            b"SUBSCRIBED" => info.subscribed = true,
+            b"REMOTE" => info.remote = true,
+            b"RECURSIVEMATCH" => info.recursive_match = true,
+            b"SPECIAL-USE" => info.special_use = true,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(info)
+}
+
+/// `namespace SP namespace SP namespace`
+fn namespaces(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Namespaces> {
+    let personal = namespace(c, names)?;
+    c.sp()?;
+    let other = namespace(c, names)?;
+    c.sp()?;
+    Ok(Namespaces { personal, other, shared: namespace(c, names)? })
+}
+
+fn namespace(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Vec<Namespace>> {
+    if c.nil() {
+        return Ok(Vec::new());
+    }
+    c.expect(b'(', "namespaces in parentheses, or NIL")?;
+    let mut all = Vec::new();
+    while !c.eat(b')') {
+        c.spaces();
+        c.expect(b'(', "a namespace in parentheses")?;
+        let prefix = mailbox(c, names)?;
+        c.sp()?;
+        let separator = separator(c)?;
+        // Extensions: name and value pairs.
+        while c.eat(b' ') {
+            c.skip_value()?;
+        }
+        c.expect(b')', ") after a namespace")?;
+        all.push(Namespace { prefix, separator });
+    }
+    Ok(all)
+}
+
+/// `mailbox SP "(" [status-att-list] ")"`
+fn status(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> {
+    let mailbox = mailbox(c, names)?;
+    c.spaces();
+    let items = c.list(usize::MAX, "", |c| {
+        let word = c.word();
+        c.sp()?;
+        let small = |c: &mut Cursor<'_>| c.number("a number");
+        Ok(Some(match word.as_bytes() {
+            b"MESSAGES" => StatusValue::Messages(small(c)?),
+            b"RECENT" => StatusValue::Recent(small(c)?),
+            b"UIDNEXT" => StatusValue::UidNext(uid(c)?),
+            b"UIDVALIDITY" => StatusValue::UidValidity(uid_validity(c)?),
+            b"UNSEEN" => StatusValue::Unseen(small(c)?),
+            b"DELETED" => StatusValue::Deleted(small(c)?),
+            b"SIZE" => StatusValue::Size(c.number64("a number of bytes")?),
+            b"HIGHESTMODSEQ" => StatusValue::HighestModSeq(mod_seq(c)?),
+            b"APPENDLIMIT" if c.nil() => StatusValue::AppendLimit(None),
+            b"APPENDLIMIT" => StatusValue::AppendLimit(Some(c.number64("a number of bytes, or NIL")?)),
+            b"MAILBOXID" => StatusValue::MailboxId(object_id_in_parentheses(c)?),
+            _ => {
+                c.skip_value()?;
+                return Ok(None);
+            }
+        }))
+    })?;
+    Ok(Untagged::Status { mailbox, items: items.into_iter().flatten().collect() })
+}
+
+/// `*(SP nz-number) [SP "(" "MODSEQ" SP mod-sequence-value ")"]`
+fn search(c: &mut Cursor<'_>) -> Parsed<Untagged> {
+    let mut numbers = Vec::new();
+    let mut modseq = None;
+    loop {
+        c.spaces();
+        if c.at_end() {
+            return Ok(Untagged::Search { numbers, modseq });
+        }
+        if c.eat(b'(') {
+            if !c.eat_word(b"MODSEQ") {
+                return c.fail("MODSEQ");
+            }
+            c.sp()?;
+            modseq = Some(mod_seq(c)?);
+            c.expect(b')', ")")?;
+        } else {
+            numbers.push(c.nz_number("a message number")?);
+        }
+    }
+}
+
+/// `[SP "(" "TAG" SP string ")"] [SP "UID"] *(SP search-return-data)`
+fn esearch(c: &mut Cursor<'_>) -> Parsed<Esearch> {
+    let mut found = Esearch {
+        tag: None,
+        numbering: Numbering::Seq,
+        min: None,
+        max: None,
+        count: None,
+        all: None,
+        modseq: None,
+    };
+    if c.eat(b'(') {
+        if !c.eat_word(b"TAG") {
+            return c.fail("TAG");
+        }
+        c.sp()?;
+        found.tag = Tag::new(c.astring("the tag of a SEARCH")?);
+        c.expect(b')', ")")?;
+        c.spaces();
+    }
+    if c.eat_word(b"UID") {
+        found.numbering = Numbering::Uid;
+        c.spaces();
+    }
+    while !c.at_end() {
+        let at = c.clone();
+        let word = c.word();
+        if word.as_bytes().is_empty() {
+            return at.fail("a result of SEARCH");
+        }
+        c.sp()?;
+        match word.as_bytes() {
+            b"MIN" => found.min = Some(c.nz_number("a message number")?),
+            b"MAX" => found.max = Some(c.nz_number("a message number")?),
+            b"COUNT" => found.count = Some(c.number("a number")?),
+            b"ALL" => found.all = Some(c.num_set("a set of numbers")?),
+            b"MODSEQ" => {
+                found.modseq =
+                    Some(if c.peek() == Some(b'(') { mod_seq_in_parentheses(c)? } else { mod_seq(c)? });
+            }
+            _ => c.skip_value()?,
+        }
+        c.spaces();
+    }
+    Ok(found)
+}
+
+/// `["(EARLIER)" SP] known-uids`: RFC 7162 §7.
+fn vanished(c: &mut Cursor<'_>) -> Parsed<Untagged> {
+    let earlier = c.eat(b'(');
+    if earlier {
+        if !c.eat_word(b"EARLIER") {
+            return c.fail("EARLIER");
+        }
+        c.expect(b')', ")")?;
+        c.sp()?;
+    }
+    Ok(Untagged::Vanished { earlier, uids: c.num_set("a set of UIDs")? })
+}
+
+/// RFC 2971 §3.2; values that are no UTF-8 are mended.
+fn id_pairs(c: &mut Cursor<'_>) -> Parsed<Vec<(String, Option<String>)>> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    c.list(usize::MAX, "", |c| {
+        let name = text(&c.string("the name of an ID field")?);
+        c.sp()?;
+        Ok((name, c.nstring("the value of an ID field")?.map(|v| text(&v))))
+    })
+}

@@ -1,0 +1,289 @@
+//! Strategies for every command there is.
+
+use posthaste_imap_codec::command::*;
+use posthaste_imap_codec::{ListPattern, NameEncoding, Numbering};
+use posthaste_mail_model::Secret;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use crate::any_value::*;
+
+pub fn command(names: NameEncoding) -> BoxedStrategy<Command> {
+    (tag(), body(names)).prop_map(|(tag, body)| Command { tag, body }).boxed()
+}
+
+fn body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
+    prop_oneof![3 => session_body(), 5 => mailbox_body(names), 6 => message_body(names)].boxed()
+}
+
+fn session_body() -> BoxedStrategy<CommandBody> {
+    use CommandBody as B;
+    let bare = prop::sample::select(vec![
+        B::Capability,
+        B::Noop,
+        B::Logout,
+        B::StartTls,
+        B::CompressDeflate,
+        B::Namespace,
+        B::Idle,
+        B::Check,
+        B::Close,
+        B::Unselect,
+    ]);
+    prop_oneof![
+        bare,
+        ("[A-Z][A-Z0-9-]{0,15}", option::of(vec(any::<u8>(), 0..30))).prop_map(|(mechanism, initial)| {
+            B::Authenticate { mechanism, initial: initial.map(Secret::new) }
+        }),
+        (text(), string_bytes()).prop_map(|(user, p)| B::Login { user, password: Secret::new(p) }),
+        id_pairs().prop_map(B::Id),
+        vec(capability(), 1..4).prop_map(B::Enable),
+    ]
+    .boxed()
+}
+
+fn mailbox_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
+    use CommandBody as B;
+    let access = prop_oneof![Just(Access::ReadWrite), Just(Access::ReadOnly)];
+    prop_oneof![
+        (mailbox(names), access, select_params()).prop_map(|(mailbox, access, params)| B::Select {
+            mailbox,
+            access,
+            params
+        }),
+        (mailbox(names), vec(special_use(), 0..3))
+            .prop_map(|(mailbox, special_use)| B::Create { mailbox, special_use }),
+        mailbox(names).prop_map(B::Delete),
+        (mailbox(names), mailbox(names)).prop_map(|(from, to)| B::Rename { from, to }),
+        mailbox(names).prop_map(B::Subscribe),
+        mailbox(names).prop_map(B::Unsubscribe),
+        list(names).prop_map(B::List),
+        (mailbox(names), mailbox(names))
+            .prop_map(|(reference, p)| B::Lsub { reference, pattern: ListPattern(p) }),
+        (mailbox(names), status_items(1)).prop_map(|(mailbox, items)| B::Status { mailbox, items }),
+        (mailbox(names), vec(append_message(), 1..4))
+            .prop_map(|(mailbox, messages)| B::Append { mailbox, messages }),
+    ]
+    .boxed()
+}
+
+fn select_params() -> BoxedStrategy<SelectParams> {
+    let qresync = (
+        uid_validity(),
+        mod_seq(),
+        option::of(known_numbers()),
+        option::of((known_numbers(), known_numbers())),
+    )
+        .prop_map(|(uid_validity, modseq, known_uids, seq_match)| Qresync {
+            uid_validity,
+            modseq,
+            known_uids,
+            seq_match,
+        });
+    (any::<bool>(), option::of(qresync))
+        .prop_map(|(condstore, qresync)| SelectParams { condstore, qresync })
+        .boxed()
+}
+
+pub fn special_use() -> BoxedStrategy<SpecialUse> {
+    prop_oneof![
+        prop::sample::select(vec![
+            SpecialUse::All,
+            SpecialUse::Archive,
+            SpecialUse::Drafts,
+            SpecialUse::Flagged,
+            SpecialUse::Important,
+            SpecialUse::Junk,
+            SpecialUse::Sent,
+            SpecialUse::Trash
+        ]),
+        "X[a-z]{1,5}".prop_map(SpecialUse::Other),
+    ]
+    .boxed()
+}
+
+fn status_items(min: usize) -> BoxedStrategy<Vec<StatusItem>> {
+    vec(prop::sample::select(StatusItem::ALL.to_vec()), min..5).boxed()
+}
+
+fn list(names: NameEncoding) -> BoxedStrategy<ListArgs> {
+    let returns = (any::<[bool; 3]>(), status_items(0)).prop_map(|(b, status)| ListReturn {
+        subscribed: b[0],
+        children: b[1],
+        special_use: b[2],
+        status,
+    });
+    let returns = prop_oneof![Just(ListReturn::default()), returns];
+    (any::<bool>(), selection(), mailbox(names), vec(mailbox(names).prop_map(ListPattern), 1..4), returns)
+        .prop_map(|(extended, selection, reference, patterns, returns)| {
+            let extended = extended
+                || patterns.len() > 1
+                || selection != ListSelection::default()
+                || returns != ListReturn::default();
+            let syntax = if extended { ListSyntax::Extended } else { ListSyntax::Basic };
+            ListArgs { syntax, selection, reference, patterns, returns }
+        })
+        .boxed()
+}
+
+pub fn selection() -> BoxedStrategy<ListSelection> {
+    let any = any::<[bool; 4]>().prop_map(|b| ListSelection {
+        subscribed: b[0],
+        remote: b[1],
+        recursive_match: b[2] && (b[0] || b[3]),
+        special_use: b[3],
+    });
+    prop_oneof![Just(ListSelection::default()), any].boxed()
+}
+
+fn append_message() -> BoxedStrategy<AppendMessage> {
+    let form = prop_oneof![Just(AppendForm::Literal), Just(AppendForm::Literal8), Just(AppendForm::Utf8)];
+    (vec(flag(), 0..4), option::of(date_time()), form, message_bytes())
+        .prop_map(|(flags, date, form, data)| AppendMessage { flags, date, form, data })
+        .boxed()
+}
+
+fn message_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
+    use CommandBody as B;
+    let action = prop::sample::select(vec![StoreAction::Replace, StoreAction::Add, StoreAction::Remove]);
+    let answer = prop_oneof![Just(StoreAnswer::Flags), Just(StoreAnswer::Silent)];
+    prop_oneof![
+        option::of(sequence_set()).prop_map(|uids| B::Expunge { uids }),
+        search().prop_map(B::Search),
+        (numbering(), sequence_set(), vec(fetch_item(), 1..6), option::of(mod_seq()), any::<bool>())
+            .prop_map(|(numbering, set, items, changed_since, vanished)| {
+                let vanished = vanished && changed_since.is_some() && numbering == Numbering::Uid;
+                B::Fetch { numbering, set, items, modifiers: FetchModifiers { changed_since, vanished } }
+            }),
+        (numbering(), sequence_set(), option::of(mod_seq()), action, answer, vec(flag(), 0..4)).prop_map(
+            |(numbering, set, unchanged_since, action, answer, flags)| B::Store {
+                numbering,
+                set,
+                unchanged_since,
+                action,
+                answer,
+                flags
+            }
+        ),
+        (numbering(), sequence_set(), mailbox(names)).prop_map(|(numbering, set, mailbox)| B::Copy {
+            numbering,
+            set,
+            mailbox
+        }),
+        (numbering(), sequence_set(), mailbox(names)).prop_map(|(numbering, set, mailbox)| B::Move {
+            numbering,
+            set,
+            mailbox
+        }),
+    ]
+    .boxed()
+}
+
+fn fetch_item() -> BoxedStrategy<FetchItem> {
+    use FetchItem as F;
+    let bare = prop::sample::select(vec![
+        F::Envelope,
+        F::Body,
+        F::BodyStructure,
+        F::Flags,
+        F::InternalDate,
+        F::Rfc822,
+        F::Rfc822Header,
+        F::Rfc822Text,
+        F::Rfc822Size,
+        F::Uid,
+        F::ModSeq,
+        F::EmailId,
+        F::ThreadId,
+        F::SaveDate,
+        F::Preview { lazy: false },
+        F::Preview { lazy: true },
+    ]);
+    prop_oneof![
+        3 => bare,
+        3 => (section(), partial(), any::<bool>())
+            .prop_map(|(section, partial, peek)| F::BodySection { section, partial, peek }),
+        1 => (part(0), partial(), any::<bool>()).prop_map(|(part, partial, peek)| F::Binary { part, partial, peek }),
+        1 => part(0).prop_map(|part| F::BinarySize { part }),
+    ]
+    .boxed()
+}
+
+fn search() -> BoxedStrategy<SearchArgs> {
+    let charset = option::of(prop_oneof![Just(Charset::UsAscii), Just(Charset::Utf8)]);
+    let returns = any::<[bool; 5]>().prop_map(|b| {
+        let none = b == [false; 5];
+        SearchReturn { min: b[0], max: b[1], all: b[2] || none, count: b[3], save: b[4] }
+    });
+    (numbering(), charset, option::of(returns), search_key())
+        .prop_map(|(numbering, charset, returns, key)| SearchArgs { numbering, charset, returns, key })
+        .boxed()
+}
+
+fn search_key() -> BoxedStrategy<SearchKey> {
+    use SearchKey as K;
+    prop_oneof![bare_key(), text_key(), date_key(), number_key()]
+        .prop_recursive(5, 24, 4, |inner| {
+            prop_oneof![
+                vec(inner.clone(), 2..4).prop_map(K::And),
+                (inner.clone(), inner.clone()).prop_map(|(a, b)| K::Or(Box::new(a), Box::new(b))),
+                inner.prop_map(|a| K::Not(Box::new(a))),
+            ]
+        })
+        .boxed()
+}
+
+fn bare_key() -> BoxedStrategy<SearchKey> {
+    use SearchKey as K;
+    prop_oneof![
+        prop::sample::select(vec![K::All, K::New, K::Old, K::Recent, K::SaveDateSupported]),
+        flag().prop_map(K::Has),
+        flag().prop_map(K::Lacks),
+        sequence_set().prop_map(K::Seq),
+        sequence_set().prop_map(K::Uid),
+    ]
+    .boxed()
+}
+
+fn text_key() -> BoxedStrategy<SearchKey> {
+    use SearchKey as K;
+    let make: Vec<fn(String) -> K> = vec![K::Bcc, K::Cc, K::From, K::Subject, K::To, K::Body, K::Text];
+    prop_oneof![
+        (prop::sample::select(make), text()).prop_map(|(make, text)| make(text)),
+        (text(), text()).prop_map(|(name, value)| K::Header(name, value)),
+        object_id().prop_map(K::EmailId),
+        object_id().prop_map(K::ThreadId),
+    ]
+    .boxed()
+}
+
+fn date_key() -> BoxedStrategy<SearchKey> {
+    use SearchKey as K;
+    let make: Vec<fn(posthaste_imap_codec::Date) -> K> = vec![
+        K::Before,
+        K::On,
+        K::Since,
+        K::SentBefore,
+        K::SentOn,
+        K::SentSince,
+        K::SavedBefore,
+        K::SavedOn,
+        K::SavedSince,
+    ];
+    (prop::sample::select(make), date()).prop_map(|(make, date)| make(date)).boxed()
+}
+
+fn number_key() -> BoxedStrategy<SearchKey> {
+    use SearchKey as K;
+    let scope = prop::sample::select(vec![EntryScope::Private, EntryScope::Shared, EntryScope::All]);
+    let entry = option::of((text(), scope).prop_map(|(name, scope)| ModSeqEntry { name, scope }));
+    prop_oneof![
+        number64().prop_map(K::Larger),
+        number64().prop_map(K::Smaller),
+        number().prop_map(K::Older),
+        number().prop_map(K::Younger),
+        (entry, mod_seq()).prop_map(|(entry, modseq)| K::ModSeq { entry, modseq }),
+    ]
+    .boxed()
+}

@@ -1,0 +1,320 @@
+//! Strategies for every response there is.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use posthaste_imap_codec::response::*;
+use posthaste_imap_codec::{NameEncoding, Response};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use crate::any_command::{selection, special_use};
+use crate::any_value::*;
+
+pub fn response(names: NameEncoding) -> BoxedStrategy<Response> {
+    prop_oneof![
+        1 => "[^\0\r\n]{0,20}".prop_map(Response::Continue),
+        3 => status().prop_map(Response::Status),
+        6 => untagged(names).prop_map(Response::Data),
+    ]
+    .boxed()
+}
+
+fn status() -> BoxedStrategy<Status> {
+    let any = vec![StatusKind::Ok, StatusKind::No, StatusKind::Bad, StatusKind::Bye, StatusKind::PreAuth];
+    let tagged = any[..3].to_vec();
+    let head = prop_oneof![
+        (tag().prop_map(Some), prop::sample::select(tagged)),
+        (Just(None), prop::sample::select(any)),
+    ];
+    (head, option::of(code()), line())
+        .prop_map(|((tag, kind), code, text)| Status { tag, kind, code, text })
+        .boxed()
+}
+
+fn code() -> BoxedStrategy<Code> {
+    let bare = prop::sample::select(vec![
+        Code::Alert,
+        Code::AlreadyExists,
+        Code::AuthenticationFailed,
+        Code::AuthorizationFailed,
+        Code::Cannot,
+        Code::ClientBug,
+        Code::Closed,
+        Code::CompressionActive,
+        Code::ContactAdmin,
+        Code::Corruption,
+        Code::Expired,
+        Code::ExpungeIssued,
+        Code::HasChildren,
+        Code::InUse,
+        Code::Limit,
+        Code::NoModSeq,
+        Code::NonExistent,
+        Code::NoPerm,
+        Code::NotSaved,
+        Code::OverQuota,
+        Code::Parse,
+        Code::PrivacyRequired,
+        Code::ReadOnly,
+        Code::ReadWrite,
+        Code::ServerBug,
+        Code::TooBig,
+        Code::TryCreate,
+        Code::UidNotSticky,
+        Code::Unavailable,
+        Code::UnknownCte,
+        Code::UseAttr,
+    ]);
+    prop_oneof![
+        3 => bare,
+        3 => prop_oneof![
+            (uid_validity(), uid_ranges()).prop_map(|(v, u)| Code::AppendUid(v, u)),
+            (uid_validity(), uid_ranges(), uid_ranges()).prop_map(|(v, a, b)| Code::CopyUid(v, a, b)),
+            vec("[A-Za-z0-9 \"-]{0,12}", 0..3).prop_map(Code::BadCharset),
+            vec(capability(), 0..4).prop_map(Code::Capability),
+            mod_seq().prop_map(Code::HighestModSeq),
+            object_id().prop_map(Code::MailboxId),
+            num_set().prop_map(Code::Modified),
+            vec(response_flag(), 0..5).prop_map(Code::PermanentFlags),
+            uid().prop_map(Code::UidNext),
+        ],
+        1 => uid_validity().prop_map(Code::UidValidity),
+        1 => seq_num().prop_map(Code::Unseen),
+        1 => ("X-[A-Z]{1,30}", option::of("[a-z ]{1,10}")).prop_map(|(n, v)| Code::Other(n, v)),
+    ]
+    .boxed()
+}
+
+fn response_flag() -> BoxedStrategy<ResponseFlag> {
+    prop_oneof![
+        6 => flag().prop_map(ResponseFlag::Flag),
+        1 => Just(ResponseFlag::Recent),
+        1 => Just(ResponseFlag::Any),
+        1 => "\\\\X[a-z]{1,6}".prop_map(ResponseFlag::Other),
+        1 => "[a-z]{1,6}\\][a-z]".prop_map(ResponseFlag::Other),
+    ]
+    .boxed()
+}
+
+fn untagged(names: NameEncoding) -> BoxedStrategy<Untagged> {
+    prop_oneof![
+        vec(capability(), 0..4).prop_map(Untagged::Capability),
+        vec(capability(), 0..4).prop_map(Untagged::Enabled),
+        list_data(names).prop_map(Untagged::List),
+        list_data(names).prop_map(Untagged::Lsub),
+        namespaces(names).prop_map(Untagged::Namespace),
+        (mailbox(names), vec(status_value(), 0..4))
+            .prop_map(|(mailbox, items)| Untagged::Status { mailbox, items }),
+        (vec(number(), 0..6), option::of(mod_seq()))
+            .prop_map(|(numbers, modseq)| Untagged::Search { numbers, modseq }),
+        esearch().prop_map(Untagged::Esearch),
+        id_pairs().prop_map(Untagged::Id),
+        prop_oneof![
+            vec(response_flag(), 0..5).prop_map(Untagged::Flags),
+            any::<u32>().prop_map(Untagged::Exists),
+            any::<u32>().prop_map(Untagged::Recent),
+            seq_num().prop_map(Untagged::Expunge),
+            (any::<bool>(), num_set()).prop_map(|(earlier, uids)| Untagged::Vanished { earlier, uids }),
+            "X[a-z ]{0,20}".prop_map(|s| Untagged::Other(s.into())),
+            "[1-9] X[a-z ]{0,20}".prop_map(|s| Untagged::Other(s.into())),
+        ],
+        (seq_num(), vec(fetch_value(), 0..5)).prop_map(|(seq, items)| Untagged::Fetch { seq, items }),
+        (seq_num(), vec(fetch_value(), 1..3)).prop_map(|(seq, items)| Untagged::Fetch { seq, items }),
+    ]
+    .boxed()
+}
+
+fn separator() -> BoxedStrategy<Option<char>> {
+    option::of(prop::sample::select(vec!['/', '.', '\\', '"', '^'])).boxed()
+}
+
+fn list_data(names: NameEncoding) -> BoxedStrategy<ListData> {
+    let attribute = prop_oneof![
+        prop::sample::select(vec![
+            ListAttribute::NonExistent,
+            ListAttribute::NoInferiors,
+            ListAttribute::NoSelect,
+            ListAttribute::HasChildren,
+            ListAttribute::HasNoChildren,
+            ListAttribute::Marked,
+            ListAttribute::Unmarked,
+            ListAttribute::Subscribed,
+            ListAttribute::Remote,
+        ]),
+        special_use().prop_map(ListAttribute::Use),
+    ];
+    (vec(attribute, 0..4), separator(), mailbox(names), selection(), option::of(mailbox(names)))
+        .prop_map(|(attributes, separator, mailbox, child_info, old_name)| ListData {
+            attributes,
+            separator,
+            mailbox,
+            child_info,
+            old_name,
+        })
+        .boxed()
+}
+
+fn namespaces(names: NameEncoding) -> BoxedStrategy<Namespaces> {
+    let one = (mailbox(names), separator()).prop_map(|(prefix, separator)| Namespace { prefix, separator });
+    let some = vec(one, 0..3);
+    (some.clone(), some.clone(), some)
+        .prop_map(|(personal, other, shared)| Namespaces { personal, other, shared })
+        .boxed()
+}
+
+fn status_value() -> BoxedStrategy<StatusValue> {
+    prop_oneof![
+        any::<u32>().prop_map(StatusValue::Messages),
+        any::<u32>().prop_map(StatusValue::Recent),
+        uid().prop_map(StatusValue::UidNext),
+        uid_validity().prop_map(StatusValue::UidValidity),
+        any::<u32>().prop_map(StatusValue::Unseen),
+        any::<u32>().prop_map(StatusValue::Deleted),
+        number64().prop_map(StatusValue::Size),
+        mod_seq().prop_map(StatusValue::HighestModSeq),
+        option::of(number64()).prop_map(StatusValue::AppendLimit),
+        object_id().prop_map(StatusValue::MailboxId),
+    ]
+    .boxed()
+}
+
+fn esearch() -> BoxedStrategy<Esearch> {
+    let n = || option::of(number());
+    (option::of(tag()), numbering(), n(), n(), n(), option::of(num_set()), option::of(mod_seq()))
+        .prop_map(|(tag, numbering, min, max, count, all, modseq)| Esearch {
+            tag,
+            numbering,
+            min,
+            max,
+            count,
+            all,
+            modseq,
+        })
+        .boxed()
+}
+
+fn fetch_value() -> BoxedStrategy<FetchValue> {
+    use FetchValue as F;
+    let data = || option::of(message_bytes());
+    let origin = || option::of(number64());
+    prop_oneof![
+        envelope().prop_map(|e| F::Envelope(Box::new(e))),
+        structure(false).prop_map(F::Body),
+        structure(true).prop_map(F::BodyStructure),
+        vec(response_flag(), 0..5).prop_map(F::Flags),
+        (section(), origin(), data()).prop_map(|(section, origin, data)| F::BodySection {
+            section,
+            origin,
+            data
+        }),
+        prop_oneof![
+            date_time().prop_map(F::InternalDate),
+            data().prop_map(F::Rfc822),
+            data().prop_map(F::Rfc822Header),
+            data().prop_map(F::Rfc822Text),
+            number64().prop_map(F::Rfc822Size),
+            uid().prop_map(F::Uid),
+            mod_seq().prop_map(F::ModSeq),
+        ],
+        prop_oneof![
+            object_id().prop_map(F::EmailId),
+            option::of(object_id()).prop_map(F::ThreadId),
+            option::of(date_time()).prop_map(F::SaveDate),
+            data().prop_map(F::Preview),
+            (part(0), origin(), data()).prop_map(|(part, origin, data)| F::Binary { part, origin, data }),
+            (part(0), number64()).prop_map(|(part, size)| F::BinarySize { part, size }),
+            prop::sample::select(vec!["1278455344230334865", "(a (b \"c)\") {2}\r\n)))", "\"x\"", "NIL"])
+                .prop_map(|v| F::Other("X-GM-MSGID".into(), Bytes::from_static(v.as_bytes()))),
+        ],
+    ]
+    .boxed()
+}
+
+fn string() -> BoxedStrategy<Cow<'static, [u8]>> {
+    string_bytes().prop_map(Cow::Owned).boxed()
+}
+fn nstring() -> BoxedStrategy<NString<'static>> {
+    option::of(string()).boxed()
+}
+fn params() -> BoxedStrategy<Vec<Param<'static>>> {
+    vec((string(), string()), 0..3).boxed()
+}
+
+fn envelope() -> BoxedStrategy<Envelope<'static>> {
+    let address = (nstring(), nstring(), nstring(), nstring())
+        .prop_map(|(name, route, mailbox, host)| Address { name, route, mailbox, host });
+    (prop::array::uniform4(nstring()), prop::array::uniform6(vec(address, 0..3)))
+        .prop_map(|([date, subject, in_reply_to, message_id], [from, sender, reply_to, to, cc, bcc])| {
+            Envelope { date, subject, from, sender, reply_to, to, cc, bcc, in_reply_to, message_id }
+        })
+        .boxed()
+}
+
+/// Extension data, or none of it where it is not printed.
+fn tail(extended: bool) -> BoxedStrategy<PartTail<'static>> {
+    if !extended {
+        return Just(PartTail::default()).boxed();
+    }
+    let disposition =
+        option::of((string(), params()).prop_map(|(kind, params)| Disposition { kind, params }));
+    (disposition, vec(string(), 0..3), nstring())
+        .prop_map(|(disposition, language, location)| PartTail { disposition, language, location })
+        .boxed()
+}
+
+fn basic(
+    media_type: &'static str,
+    subtype: BoxedStrategy<Cow<'static, [u8]>>,
+) -> BoxedStrategy<BasicPart<'static>> {
+    (subtype, params(), nstring(), nstring(), string(), number64())
+        .prop_map(move |(media_subtype, params, id, description, encoding, size)| BasicPart {
+            media_type: Cow::Borrowed(media_type.as_bytes()),
+            media_subtype,
+            params,
+            id,
+            description,
+            encoding,
+            size,
+        })
+        .boxed()
+}
+
+fn single(
+    basic: BoxedStrategy<BasicPart<'static>>,
+    kind: BoxedStrategy<PartKind<'static>>,
+    extended: bool,
+) -> BoxedStrategy<BodyStructure<'static>> {
+    let md5 = if extended { nstring() } else { Just(None).boxed() };
+    (basic, kind, md5, tail(extended))
+        .prop_map(|(basic, kind, md5, tail)| {
+            BodyStructure::Single(Box::new(SinglePart { basic, kind, md5, tail }))
+        })
+        .boxed()
+}
+
+fn structure(extended: bool) -> BoxedStrategy<BodyStructure<'static>> {
+    let image = single(basic("image", string()), Just(PartKind::Basic).boxed(), extended);
+    let lines = number64().prop_map(|lines| PartKind::Text { lines }).boxed();
+    let text = single(basic("TEXT", string()), lines, extended);
+    prop_oneof![image, text]
+        .prop_recursive(3, 8, 3, move |inner| {
+            let message = (envelope(), inner.clone(), number64())
+                .prop_map(|(envelope, body, lines)| PartKind::Message {
+                    envelope: Box::new(envelope),
+                    body,
+                    lines,
+                })
+                .boxed();
+            let rfc822 = Just(Cow::Borrowed(&b"RFC822"[..])).boxed();
+            let params = if extended { params() } else { Just(Vec::new()).boxed() };
+            let multi = (vec(inner, 1..3), string(), params, tail(extended)).prop_map(
+                |(parts, media_subtype, params, tail)| {
+                    BodyStructure::Multi(Box::new(MultiPart { parts, media_subtype, params, tail }))
+                },
+            );
+            prop_oneof![single(basic("message", rfc822), message, extended), multi]
+        })
+        .boxed()
+}

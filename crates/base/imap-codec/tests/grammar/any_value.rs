@@ -1,0 +1,162 @@
+//! Strategies for the values that commands and responses share.
+
+use bytes::Bytes;
+use posthaste_imap_codec::{
+    Bound, Capability, Date, DateTime, MailboxArg, NameEncoding, Numbering, PartPath, Partial, Section,
+    SectionText, SequenceSet, Tag, UidRanges,
+};
+use posthaste_mail_model::{Flag, Keyword, ModSeq, NumSet, SeqNum, Uid, UidValidity};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+/// Text as people write it, and what gives quoting trouble. No NUL: no string can hold one.
+pub fn text() -> BoxedStrategy<String> {
+    prop_oneof![
+        4 => "[a-zA-Z0-9.]{1,8}",
+        2 => "[ -~]{0,12}",
+        1 => "[^\0]{0,8}",
+        1 => prop::sample::select(vec!["", "NIL", "nil", "a\"b\\", "{3}", "a\r\nb", "]", "é&ü", "*%", "UID"])
+            .prop_map(str::to_owned),
+        1 => Just("x".repeat(1001)),
+    ]
+    .boxed()
+}
+
+/// One line of text for a person, not to be mistaken for a response code.
+pub fn line() -> BoxedStrategy<String> {
+    "[^\0\r\n\\[][^\0\r\n]{0,20}".boxed()
+}
+
+/// Bytes of a string: anything but NUL.
+pub fn string_bytes() -> BoxedStrategy<Vec<u8>> {
+    prop_oneof![3 => text().prop_map(String::into_bytes), 1 => vec(1u8..=255, 0..12)].boxed()
+}
+
+/// Bytes of a message: anything.
+pub fn message_bytes() -> BoxedStrategy<Bytes> {
+    prop_oneof![vec(any::<u8>(), 0..80), string_bytes()].prop_map(Bytes::from).boxed()
+}
+
+pub fn encoding() -> BoxedStrategy<NameEncoding> {
+    prop_oneof![Just(NameEncoding::Utf7), Just(NameEncoding::Utf8)].boxed()
+}
+
+/// Names that decode, and some that do not.
+pub fn mailbox(encoding: NameEncoding) -> BoxedStrategy<MailboxArg> {
+    prop_oneof![
+        8 => text().prop_map(|t| MailboxArg::from_text(&t)),
+        1 => vec(1u8..=255, 0..8).prop_map(move |b| MailboxArg::decode(&b, encoding)),
+    ]
+    .boxed()
+}
+
+pub fn tag() -> BoxedStrategy<Tag> {
+    "[a-zA-Z0-9.\\]]{1,8}".prop_map(|t| Tag::new(t).unwrap()).boxed()
+}
+
+pub fn capability() -> BoxedStrategy<Capability> {
+    "[A-Z][A-Z0-9=+-]{0,10}".prop_map(|t| Capability::new(&t).unwrap()).boxed()
+}
+
+pub fn flag() -> BoxedStrategy<Flag> {
+    prop_oneof![
+        Just(Flag::Answered),
+        Just(Flag::Flagged),
+        Just(Flag::Deleted),
+        Just(Flag::Seen),
+        Just(Flag::Draft),
+        "[$a-zA-Z][a-z0-9-]{0,8}".prop_map(|k| Flag::Keyword(Keyword::new(&k).unwrap())),
+    ]
+    .boxed()
+}
+
+pub fn number() -> BoxedStrategy<u32> {
+    prop_oneof![3 => 1u32..200, 1 => 1..=u32::MAX].boxed()
+}
+
+/// 63 bits.
+pub fn number64() -> BoxedStrategy<u64> {
+    prop_oneof![3 => 0u64..2000, 1 => 0..=i64::MAX as u64].boxed()
+}
+
+pub fn uid() -> BoxedStrategy<Uid> {
+    number().prop_map(|n| Uid::new(n).unwrap()).boxed()
+}
+pub fn seq_num() -> BoxedStrategy<SeqNum> {
+    number().prop_map(|n| SeqNum::new(n).unwrap()).boxed()
+}
+pub fn uid_validity() -> BoxedStrategy<UidValidity> {
+    number().prop_map(|n| UidValidity::new(n).unwrap()).boxed()
+}
+pub fn mod_seq() -> BoxedStrategy<ModSeq> {
+    number64().prop_map(|n| ModSeq::new(n).unwrap()).boxed()
+}
+
+fn ranges() -> BoxedStrategy<Vec<(u32, u32)>> {
+    vec(prop_oneof![number().prop_map(|n| (n, n)), (number(), number())], 1..6).boxed()
+}
+pub fn num_set() -> BoxedStrategy<NumSet> {
+    ranges().prop_map(NumSet::from_ranges).boxed()
+}
+pub fn uid_ranges() -> BoxedStrategy<UidRanges> {
+    ranges().prop_map(UidRanges).boxed()
+}
+
+pub fn known_numbers() -> BoxedStrategy<SequenceSet> {
+    num_set().prop_map(|set| SequenceSet::try_from(&set).unwrap()).boxed()
+}
+pub fn sequence_set() -> BoxedStrategy<SequenceSet> {
+    let bound =
+        || prop_oneof![4 => number().prop_map(|n| Bound::number(n).unwrap()), 1 => Just(Bound::Largest)];
+    let ranges = vec(prop_oneof![bound().prop_map(|b| (b, b)), (bound(), bound())], 1..6);
+    prop_oneof![8 => ranges.prop_map(SequenceSet::Ranges), 1 => Just(SequenceSet::Saved)].boxed()
+}
+
+pub fn numbering() -> BoxedStrategy<Numbering> {
+    prop_oneof![Just(Numbering::Seq), Just(Numbering::Uid)].boxed()
+}
+
+pub fn date() -> BoxedStrategy<Date> {
+    (-719_528i64..2_932_896).prop_map(|d| Date::from_unix_days(d).unwrap()).boxed()
+}
+pub fn date_time() -> BoxedStrategy<DateTime> {
+    (0i64..4_000_000_000, -1440i16..1440).prop_map(|(at, zone)| DateTime::new(at, zone).unwrap()).boxed()
+}
+
+pub fn part(min: usize) -> BoxedStrategy<PartPath> {
+    vec(number(), min..4).prop_map(PartPath).boxed()
+}
+pub fn partial() -> BoxedStrategy<Option<Partial>> {
+    option::of((number64(), number64()).prop_map(|(offset, count)| Partial {
+        offset,
+        count: std::num::NonZeroU64::new(count.max(1)).unwrap(),
+    }))
+    .boxed()
+}
+pub fn section() -> BoxedStrategy<Section> {
+    let text = || {
+        prop_oneof![
+            Just(SectionText::Whole),
+            Just(SectionText::Header),
+            Just(SectionText::Text),
+            vec(text(), 1..4).prop_map(SectionText::HeaderFields),
+            vec(text(), 1..4).prop_map(SectionText::HeaderFieldsNot),
+        ]
+    };
+    prop_oneof![
+        (part(0), text()).prop_map(|(part, text)| Section { part, text }),
+        part(1).prop_map(|part| Section { part, text: SectionText::Mime }),
+    ]
+    .boxed()
+}
+
+pub fn object_id() -> BoxedStrategy<String> {
+    "[A-Za-z0-9_-]{1,20}".boxed()
+}
+
+type IdPairs = Vec<(String, Option<String>)>;
+
+pub fn id_pairs() -> BoxedStrategy<Option<IdPairs>> {
+    option::of(vec((text(), option::of(text())), 0..4)).boxed()
+}

@@ -1,0 +1,160 @@
+//! No bytes make a parser panic, loop or dig too deep; an error points into the input.
+
+use bytes::Bytes;
+use posthaste_imap_codec::{NameEncoding, ParseErrorKind, parse_command, parse_response, print};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::{any_command, any_response};
+
+/// Pieces that matter to the grammar.
+fn token() -> BoxedStrategy<Vec<u8>> {
+    let words = vec![
+        "(",
+        ")",
+        "[",
+        "]",
+        "<",
+        ">",
+        "{",
+        "}",
+        "{3}\r\n",
+        "{3+}\r\n",
+        "~{0}\r\n",
+        "\"",
+        "\\",
+        "\r\n",
+        " ",
+        "*",
+        "$",
+        ":",
+        ",",
+        "0",
+        "1",
+        "4294967296",
+        "18446744073709551616",
+        "NIL",
+        "UID",
+        "NOT",
+        "OR",
+        "BODY",
+        "\0",
+        "\u{ff}",
+        "+",
+        "-",
+    ];
+    prop_oneof![
+        4 => prop::sample::select(words).prop_map(|w| w.as_bytes().to_vec()),
+        1 => vec(any::<u8>(), 1..4),
+    ]
+    .boxed()
+}
+
+/// Bytes with some pieces cut out, doubled or put in.
+fn mutated(bytes: BoxedStrategy<Vec<u8>>) -> BoxedStrategy<Vec<u8>> {
+    let change = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..3, token());
+    (bytes, vec(change, 1..5))
+        .prop_map(|(mut bytes, changes)| {
+            for (a, b, how, token) in changes {
+                let (a, b) = (a.index(bytes.len() + 1), b.index(bytes.len() + 1));
+                let (low, high) = (a.min(b), a.max(b).min(a.min(b) + 12));
+                match how {
+                    0 => drop(bytes.splice(low..low, token)),
+                    1 => drop(bytes.drain(low..high)),
+                    _ => {
+                        let copy = bytes[low..high].to_vec();
+                        drop(bytes.splice(high..high, copy));
+                    }
+                }
+            }
+            bytes
+        })
+        .boxed()
+}
+
+fn printed_command() -> BoxedStrategy<Vec<u8>> {
+    any_command::command(NameEncoding::Utf7)
+        .prop_map(|c| print::command(&c, NameEncoding::Utf7, print::LiteralStyle::Plus).bytes)
+        .boxed()
+}
+
+fn printed_response() -> BoxedStrategy<Vec<u8>> {
+    any_response::response(NameEncoding::Utf7)
+        .prop_map(|r| {
+            let mut out = Vec::new();
+            print::response(&mut out, &r, NameEncoding::Utf7);
+            out
+        })
+        .boxed()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn commands(bytes in prop_oneof![4 => mutated(printed_command()), 1 => vec(any::<u8>(), 0..60)]) {
+        let bytes = Bytes::from(bytes);
+        for names in [NameEncoding::Utf7, NameEncoding::Utf8] {
+            match parse_command(&bytes, names) {
+                Err(error) => {
+                    prop_assert!(error.offset <= bytes.len());
+                    prop_assert!(!error.to_string().contains(['\r', '\n']));
+                }
+                // Whatever was understood can be said again, and means the same.
+                Ok(command) => {
+                    let again = Bytes::from(print::command(&command, names, print::LiteralStyle::Sync).bytes);
+                    prop_assert_eq!(parse_command(&again, names), Ok(command), "{}", again.escape_ascii());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn responses(bytes in prop_oneof![4 => mutated(printed_response()), 1 => vec(any::<u8>(), 0..60)]) {
+        let bytes = Bytes::from(bytes);
+        for names in [NameEncoding::Utf7, NameEncoding::Utf8] {
+            if let Err(error) = parse_response(&bytes, names) {
+                prop_assert!(error.offset <= bytes.len());
+            }
+        }
+    }
+}
+
+fn command_error(text: String) -> ParseErrorKind {
+    parse_command(&Bytes::from(text), NameEncoding::Utf7).unwrap_err().kind
+}
+
+#[test]
+fn bombs_are_refused() {
+    for open in ["(", "NOT ", "OR ", "NOT (", "OR ALL "] {
+        let text = format!("a SEARCH {}ALL\r\n", open.repeat(100_000 / open.len()));
+        assert_eq!(command_error(text), ParseErrorKind::Limit, "{open}");
+    }
+    let keys = "ALL ".repeat(5000);
+    assert_eq!(command_error(format!("a SEARCH {keys}ALL\r\n")), ParseErrorKind::Limit);
+    let flags = "x ".repeat(300);
+    assert_eq!(command_error(format!("a STORE 1 FLAGS ({flags}x)\r\n")), ParseErrorKind::Limit);
+    let fields = "x ".repeat(2000);
+    let text = format!("a FETCH 1 BODY[HEADER.FIELDS ({fields}x)]\r\n");
+    assert_eq!(command_error(text), ParseErrorKind::Limit);
+    assert_eq!(command_error(format!("a FETCH 1 BODY[{}1]\r\n", "1.".repeat(200))), ParseErrorKind::Limit);
+    assert_eq!(command_error(format!("a FETCH {}1 UID\r\n", "1,".repeat(40_000))), ParseErrorKind::Limit);
+    let allowed = format!("a SEARCH {}ALL{}\r\n", "(".repeat(64), ")".repeat(64));
+    assert!(parse_command(&Bytes::from(allowed), NameEncoding::Utf7).is_ok());
+}
+
+#[test]
+fn bombs_from_a_server_are_refused() {
+    for text in [
+        format!("* 1 FETCH (BODYSTRUCTURE {}", "(".repeat(100_000)),
+        format!("* 1 FETCH (X-THING {}", "(".repeat(100_000)),
+        format!("* LIST () \"/\" x (\"X\" {})", "(".repeat(100_000)),
+    ] {
+        let error = parse_response(&Bytes::from(text), NameEncoding::Utf7).unwrap_err();
+        assert_eq!(error.kind, ParseErrorKind::Limit);
+    }
+    let inner = "(\"message\" \"rfc822\" NIL NIL NIL \"7bit\" 1 (NIL NIL NIL NIL NIL NIL NIL NIL NIL NIL) ";
+    let text = format!("* 1 FETCH (BODY {}", inner.repeat(10_000));
+    let error = parse_response(&Bytes::from(text), NameEncoding::Utf7).unwrap_err();
+    assert_eq!(error.kind, ParseErrorKind::Limit);
+}

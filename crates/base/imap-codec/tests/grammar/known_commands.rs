@@ -1,0 +1,206 @@
+//! Commands as the RFCs and real clients write them, and what they must mean.
+
+use bytes::Bytes;
+use posthaste_imap_codec::command::*;
+use posthaste_imap_codec::{
+    MailboxArg, NameEncoding, Numbering, ParseErrorKind, Section, SectionText, SequenceSet, parse_command,
+    print,
+};
+use posthaste_mail_model::{Flag, MailboxName};
+
+fn parse(text: &str) -> Result<Command, posthaste_imap_codec::ParseError> {
+    parse_command(&Bytes::copy_from_slice(text.as_bytes()), NameEncoding::Utf7)
+}
+
+fn body(text: &str) -> CommandBody {
+    parse(text).unwrap_or_else(|e| panic!("{text}: {e}")).body
+}
+
+/// Prints it again, in our spelling.
+fn spelt(text: &str) -> String {
+    let command = parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    String::from_utf8(print::command(&command, NameEncoding::Utf7, print::LiteralStyle::Plus).bytes).unwrap()
+}
+
+#[test]
+fn already_in_our_spelling() {
+    for text in [
+        "abcd CAPABILITY\r\n",
+        "a002 NOOP\r\n",
+        "a047 ENABLE CONDSTORE X-GOOD-IDEA\r\n",
+        "A023 ID (\"name\" \"sodr\" \"version\" \"19.34\" \"vendor\" NIL)\r\n",
+        "a023 ID NIL\r\n",
+        "A142 SELECT INBOX\r\n",
+        "A02 SELECT INBOX (QRESYNC (67890007 20050715194045000 41,43:211,214:541))\r\n",
+        "A03 SELECT INBOX (QRESYNC (67890007 90060115194045000 41:211,214:541 (1,3:4 2,5:6)))\r\n",
+        "A932 EXAMINE blurdybloop (CONDSTORE)\r\n",
+        "t1 CREATE MyDrafts (USE (\\Drafts))\r\n",
+        "A684 RENAME zowie zip\r\n",
+        "A101 LIST \"\" \"\"\r\n",
+        "A202 LIST ~/Mail/ %\r\n",
+        "A02 LIST (SUBSCRIBED) \"\" *\r\n",
+        "A04 LIST (REMOTE) \"\" %\r\n",
+        "A06 LIST \"\" (INBOX Drafts Sent/%)\r\n",
+        "C01 LIST (SUBSCRIBED RECURSIVEMATCH) \"\" foo2\r\n",
+        "A01 LIST \"\" % RETURN (CHILDREN STATUS (MESSAGES UNSEEN))\r\n",
+        "A042 STATUS blurdybloop (UIDNEXT MESSAGES)\r\n",
+        "A003 APPEND saved-messages (\\Seen) {5+}\r\nhello\r\n",
+        "A003 APPEND x \"12-Jan-2000 08:01:00 +0100\" {1+}\r\na (\\Draft $x) ~{2+}\r\nbc UTF8 (~{0+}\r\n)\r\n",
+        "A101 UID EXPUNGE 3000:3002\r\n",
+        "A282 SEARCH FLAGGED SINCE 1-Feb-1994 NOT FROM Smith\r\n",
+        "A284 SEARCH TEXT \"string not in mailbox\"\r\n",
+        "A282 SEARCH RETURN (MIN COUNT) FLAGGED SINCE 1-Feb-1994 NOT FROM Smith\r\n",
+        "A301 UID SEARCH $ SMALLER 4096\r\n",
+        "a SEARCH MODSEQ \"/flags/\\\\draft\" all 620162338\r\n",
+        "a SEARCH OR 1:4 (UID 5 UNDELETED) OLDER 3600\r\n",
+        "A654 FETCH 2:4 (FLAGS BODY[HEADER.FIELDS (DATE FROM)])\r\n",
+        "s100 UID FETCH 1:* (FLAGS) (CHANGEDSINCE 12345 VANISHED)\r\n",
+        "A FETCH 1 (BODY.PEEK[1.2.MIME]<0.1024> BINARY.PEEK[1]<5.6> BINARY.SIZE[2])\r\n",
+        "d105 STORE 7,5,9 (UNCHANGEDSINCE 320162338) +FLAGS.SILENT (\\Deleted)\r\n",
+        "A003 COPY 2:4 MEETING\r\n",
+        "A003 UID MOVE 42:69 foo\r\n",
+        "a AUTHENTICATE PLAIN AHRlc3QAdGVzdA==\r\n",
+        "a AUTHENTICATE EXTERNAL =\r\n",
+        "a COMPRESS DEFLATE\r\n",
+    ] {
+        assert_eq!(spelt(text), text);
+    }
+}
+
+#[test]
+fn other_spellings_mean_the_same() {
+    for (text, same) in [
+        ("a noop", "a NOOP\r\n"),
+        ("a NoOp  \r\n", "a NOOP\r\n"),
+        ("a uid fetch 1:* (uid flags)\n", "a UID FETCH 1:* (UID FLAGS)\r\n"),
+        ("a FETCH 1 ALL\r\n", "a FETCH 1 (FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)\r\n"),
+        ("a FETCH 1 FAST\r\n", "a FETCH 1 (FLAGS INTERNALDATE RFC822.SIZE)\r\n"),
+        ("a FETCH 1 full\r\n", "a FETCH 1 (FLAGS INTERNALDATE RFC822.SIZE ENVELOPE BODY)\r\n"),
+        ("a FETCH 1 body[]\r\n", "a FETCH 1 (BODY[])\r\n"),
+        ("a LOGIN \"SMITH\" {5}\r\nSE ME\r\n", "a LOGIN SMITH \"SE ME\"\r\n"),
+        ("a LIST \"\" \"*\"\r\n", "a LIST \"\" *\r\n"),
+        ("a LIST () \"\" %\r\n", "a LIST () \"\" %\r\n"),
+        ("a LIST \"\" % RETURN ()\r\n", "a LIST () \"\" %\r\n"),
+        ("a STORE 1 FLAGS \\Seen $Junk\r\n", "a STORE 1 FLAGS (\\Seen $Junk)\r\n"),
+        ("a SEARCH RETURN () ALL\r\n", "a SEARCH RETURN (ALL) ALL\r\n"),
+        ("a SEARCH (((SEEN)))\r\n", "a SEARCH SEEN\r\n"),
+        ("a SEARCH (SEEN OLD)\r\n", "a SEARCH SEEN OLD\r\n"),
+        ("a SEARCH SINCE \"01-feb-1994\"\r\n", "a SEARCH SINCE 1-Feb-1994\r\n"),
+        ("a SELECT \"in\\\"box\"\r\n", "a SELECT \"in\\\"box\"\r\n"),
+        ("a SEARCH CHARSET utf-8 SUBJECT {2}\r\né\r\n", "a SEARCH CHARSET UTF-8 SUBJECT {2+}\r\né\r\n"),
+    ] {
+        assert_eq!(spelt(text), same, "{text}");
+    }
+}
+
+#[test]
+fn a_listing() {
+    let CommandBody::Fetch { numbering, set, items, modifiers } = body("a UID FETCH 1:* (UID FLAGS)\r\n")
+    else {
+        panic!()
+    };
+    assert_eq!((numbering, set), (Numbering::Uid, SequenceSet::all()));
+    assert_eq!(items, [FetchItem::Uid, FetchItem::Flags]);
+    assert_eq!(modifiers, FetchModifiers::default());
+}
+
+#[test]
+fn sections_name_their_bytes() {
+    let CommandBody::Fetch { items, .. } =
+        body("a FETCH 1 (BODY.PEEK[2.1.HEADER.FIELDS.NOT (To \"C c\")] BODY[TEXT] BODY[3])\r\n")
+    else {
+        panic!()
+    };
+    let FetchItem::BodySection { section: Section { part, text }, partial: None, peek: true } = &items[0]
+    else {
+        panic!()
+    };
+    assert_eq!(part.0, [2, 1]);
+    assert_eq!(*text, SectionText::HeaderFieldsNot(vec!["To".into(), "C c".into()]));
+    assert_eq!(items.iter().map(FetchItem::sets_seen).collect::<Vec<_>>(), [false, true, true]);
+}
+
+#[test]
+fn a_message_is_a_slice_of_its_command() {
+    let input = Bytes::from_static(b"a APPEND INBOX (\\Seen) {11}\r\nhello\0world\r\n");
+    let command = parse_command(&input, NameEncoding::Utf7).unwrap();
+    let CommandBody::Append { messages, mailbox } = command.body else { panic!() };
+    assert_eq!(mailbox.name(), Ok(MailboxName::inbox()));
+    assert_eq!(messages[0].flags, [Flag::Seen]);
+    assert_eq!(&messages[0].data[..], b"hello\0world");
+    assert!(input.as_ptr_range().contains(&messages[0].data.as_ptr()));
+}
+
+#[test]
+fn names_that_do_not_decode_are_values() {
+    let CommandBody::Delete(name) = body("a DELETE \"&Jjo\"\r\n") else { panic!() };
+    assert!(name.text().is_err() && name.name().is_err());
+    let CommandBody::Create { mailbox, .. } = body("a CREATE Entw&APw-rfe/\r\n") else { panic!() };
+    assert_eq!(mailbox.create_name().unwrap().as_str(), "Entwürfe");
+    let utf8 = Bytes::from_static("a DELETE \"R&D/é\"\r\n".as_bytes());
+    let command = parse_command(&utf8, NameEncoding::Utf8).unwrap();
+    assert_eq!(command.body, CommandBody::Delete(MailboxArg::from_text("R&D/é")));
+    let CommandBody::Delete(name) = parse_command(&utf8, NameEncoding::Utf7).unwrap().body else { panic!() };
+    assert!(name.text().is_err());
+}
+
+#[test]
+fn errors_say_whose_fault_it_is() {
+    use ParseErrorKind::{BadCharset, Limit, Syntax, Tag, UnknownCommand};
+    for (text, tagged, kind) in [
+        ("\r\n", false, Tag),
+        ("", false, Tag),
+        ("+ NOOP\r\n", false, Tag),
+        ("* NOOP\r\n", false, Tag),
+        ("a\r\n", true, Syntax),
+        ("a  NOOP\r\n", true, UnknownCommand),
+        ("a FROB\r\n", true, UnknownCommand),
+        ("a UID FROB 1\r\n", true, UnknownCommand),
+        ("a UID NOOP\r\n", true, UnknownCommand),
+        ("a NOOP x\r\n", true, Syntax),
+        ("a LOGIN x\r\n", true, Syntax),
+        ("a SELECT \"x\r\n", true, Syntax),
+        ("a SELECT x (FROB)\r\n", true, Syntax),
+        ("a FETCH 0 UID\r\n", true, Syntax),
+        ("a FETCH 01 UID\r\n", true, Syntax),
+        ("a FETCH 1, UID\r\n", true, Syntax),
+        ("a FETCH 4294967296 UID\r\n", true, Limit),
+        ("a FETCH 1 ()\r\n", true, Syntax),
+        ("a FETCH 1 (ALL)\r\n", true, Syntax),
+        ("a FETCH 1 BODY[MIME]\r\n", true, Syntax),
+        ("a FETCH 1 BODY[0]\r\n", true, Syntax),
+        ("a FETCH 1 BODY[HEADER.FIELDS ()]\r\n", true, Syntax),
+        ("a FETCH 1 BODY[]<0.0>\r\n", true, Syntax),
+        ("a FETCH 1 UID (VANISHED)\r\n", true, Syntax),
+        ("a FETCH 1 UID (CHANGEDSINCE 1 VANISHED)\r\n", true, Syntax),
+        ("a STORE 1 FLAGS (\\Recent)\r\n", true, Syntax),
+        ("a STORE 1 FLAGS (\\Frob)\r\n", true, Syntax),
+        ("a SEARCH\r\n", true, Syntax),
+        ("a SEARCH ()\r\n", true, Syntax),
+        ("a SEARCH FROB\r\n", true, Syntax),
+        ("a SEARCH OLDER 0\r\n", true, Syntax),
+        ("a SEARCH SINCE 30-Feb-1994\r\n", true, Syntax),
+        ("a SEARCH CHARSET KOI8-R ALL\r\n", true, BadCharset { saving: false }),
+        ("a SEARCH RETURN (SAVE) CHARSET x ALL\r\n", true, BadCharset { saving: true }),
+        ("a LIST (RECURSIVEMATCH) \"\" *\r\n", true, Syntax),
+        ("a LIST \"\" ()\r\n", true, Syntax),
+        ("a STATUS x ()\r\n", true, Syntax),
+        ("a APPEND x {9}\r\nshort\r\n", true, Syntax),
+        ("a APPEND x hello\r\n", true, Syntax),
+        ("a APPEND x \"17-Jul-1996\" {1}\r\na\r\n", true, Syntax),
+        ("a SELECT x (QRESYNC (1 2 1:*))\r\n", true, Syntax),
+        ("a COMPRESS LZMA\r\n", true, Syntax),
+        ("a AUTHENTICATE PLAIN !\r\n", true, Syntax),
+    ] {
+        let error = parse(text).expect_err(text);
+        assert_eq!((error.tag.is_some(), error.kind), (tagged, kind), "{text}");
+    }
+    let error = parse("a1 FETCH 1 (FLAGS BODX)\r\n").unwrap_err();
+    assert_eq!(error.to_string(), "Expected an item to fetch at byte 18");
+}
+
+#[test]
+fn a_secret_is_not_shown() {
+    let shown = format!("{:?}", parse("a LOGIN joe hunter2\r\n").unwrap());
+    assert!(shown.contains("joe") && !shown.contains("hunter2"));
+}

@@ -1,0 +1,145 @@
+//! Responses as the RFCs and servers in the field write them, and what they must mean.
+
+use bytes::Bytes;
+use posthaste_imap_codec::response::*;
+use posthaste_imap_codec::{NameEncoding, Response, parse_response, print};
+
+fn parse(text: &str) -> Response {
+    parse_response(&Bytes::copy_from_slice(text.as_bytes()), NameEncoding::Utf7)
+        .unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+fn spelt(text: &str) -> String {
+    let mut out = Vec::new();
+    print::response(&mut out, &parse(text), NameEncoding::Utf7);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn already_in_our_spelling() {
+    for text in [
+        "+ idling\r\n",
+        "* OK IMAP4rev2 server ready\r\n",
+        "* PREAUTH [CAPABILITY IMAP4rev1 IMAP4rev2] hi\r\n",
+        "* BYE Autologout; idle for too long\r\n",
+        "A223 NO [TRYCREATE] No such mailbox\r\n",
+        "A001 NO [BADCHARSET (US-ASCII UTF-8)] no\r\n",
+        "A002 OK [APPENDUID 38505 3955] APPEND completed\r\n",
+        "A003 OK [COPYUID 38505 304,319:320 3956:3958] Done\r\n",
+        "* OK [PERMANENTFLAGS (\\Deleted \\Seen \\*)] Limited\r\n",
+        "* OK [HIGHESTMODSEQ 715194045007] x\r\n",
+        "d105 OK [MODIFIED 7,9] Conditional STORE failed\r\n",
+        "* OK [MAILBOXID (F2212ea87-6097-4256-9d51-71338625)] Ok\r\n",
+        "* OK [UNKNOWN-CTE] x\r\n",
+        "* OK [X-FROB a b] x\r\n",
+        "* CAPABILITY IMAP4rev1 LITERAL+ AUTH=PLAIN\r\n",
+        "* ENABLED CONDSTORE QRESYNC\r\n",
+        "* LIST (\\Noselect) \"/\" ~/Mail/foo\r\n",
+        "* LIST (\\NonExistent) \"/\" Foo (\"CHILDINFO\" (\"SUBSCRIBED\"))\r\n",
+        "* LIST () \"/\" NewMailbox (\"OLDNAME\" (OldMailbox))\r\n",
+        "* LIST (\\HasNoChildren \\Sent) NIL INBOX\r\n",
+        "* NAMESPACE ((\"\" \"/\")) NIL ((\"Public Folders/\" \"/\"))\r\n",
+        "* STATUS blurdybloop (MESSAGES 231 UIDNEXT 44292 APPENDLIMIT NIL MAILBOXID (F1))\r\n",
+        "* SEARCH 2 3 6 (MODSEQ 917162500)\r\n",
+        "* SEARCH\r\n",
+        "* ESEARCH (TAG \"A282\") UID MIN 2 COUNT 3 ALL 2:4,9 MODSEQ 12\r\n",
+        "* FLAGS (\\Answered \\Seen $Forwarded)\r\n",
+        "* 23 EXISTS\r\n",
+        "* 5 RECENT\r\n",
+        "* 44 EXPUNGE\r\n",
+        "* VANISHED (EARLIER) 41,43:116,118\r\n",
+        "* 23 FETCH (FLAGS (\\Seen \\Recent) UID 4827313 MODSEQ (65402) RFC822.SIZE 44827)\r\n",
+        "* 12 FETCH (BODY[HEADER] {4}\r\n1\r\n2 BODY[1.MIME]<0> \"\" BINARY[2] ~{3}\r\na\0b)\r\n",
+        "* 1 FETCH (EMAILID (M6d99ac3275bb4e) THREADID NIL SAVEDATE NIL PREVIEW \"hi\")\r\n",
+        "* ID (\"name\" \"Cyrus\" \"os\" NIL)\r\n",
+    ] {
+        assert_eq!(spelt(text), text);
+    }
+}
+
+#[test]
+fn servers_in_the_field() {
+    for (text, same) in [
+        ("+\r\n", "+ \r\n"),
+        ("* ok hello\n", "* OK hello\r\n"),
+        ("a OK\r\n", "a OK \r\n"),
+        ("* SEARCH \r\n", "* SEARCH\r\n"),
+        ("* SEARCH 1 2 \r\n", "* SEARCH 1 2\r\n"),
+        ("* LIST (\\hasnochildren) \".\" \"INBOX\"\r\n", "* LIST (\\HasNoChildren) \".\" INBOX\r\n"),
+        ("* 1 FETCH (FLAGS (\\Seen  a]b \\Frob))\r\n", "* 1 FETCH (FLAGS (\\Seen a]b \\Frob))\r\n"),
+        (
+            "* 1 FETCH (X-GM-LABELS (\"\\\\Inbox\" a) UID 7)\r\n",
+            "* 1 FETCH (X-GM-LABELS (\"\\\\Inbox\" a) UID 7)\r\n",
+        ),
+        ("* STATUS INBOX (MESSAGES 1 X-FROB (a b))\r\n", "* STATUS INBOX (MESSAGES 1)\r\n"),
+        ("* OK [UNSEEN zero] x\r\n", "* OK [UNSEEN zero] x\r\n"),
+        ("* QUOTA \"\" (STORAGE 1 2)\r\n", "* QUOTA \"\" (STORAGE 1 2)\r\n"),
+    ] {
+        assert_eq!(spelt(text), same, "{text}");
+    }
+}
+
+#[test]
+fn an_unknown_code_or_half_a_code_is_text() {
+    let Response::Status(status) = parse("* OK [half a code\r\n") else { panic!() };
+    assert_eq!((status.code, status.text.as_str()), (None, "[half a code"));
+    let Response::Status(status) = parse("* NO [UNAVAILABLE] {5}\r\n") else { panic!() };
+    assert_eq!((status.code, status.text.as_str()), (Some(Code::Unavailable), "{5}"));
+}
+
+/// RFC 9051 §8 and §7.5.2.
+#[test]
+fn an_envelope_and_a_structure() {
+    let envelope = "(\"Wed, 17 Jul 1996 02:23:25 -0700 (PDT)\" \"IMAP4rev2 WG mtg summary and minutes\" \
+                    ((\"Terry Gray\" NIL \"gray\" \"cac.washington.edu\")) NIL NIL \
+                    ((NIL NIL \"imap\" \"cac.washington.edu\")) NIL NIL NIL \"<B27397-0100000@cac.washington.ed>\")";
+    let text = format!("* 12 FETCH (ENVELOPE {envelope})\r\n");
+    assert_eq!(spelt(&text), text);
+    let Response::Data(Untagged::Fetch { items, .. }) = parse(&text) else { panic!() };
+    let FetchValue::Envelope(e) = &items[0] else { panic!() };
+    assert_eq!(e.from[0].mailbox.as_deref(), Some(&b"gray"[..]));
+    assert!(e.sender.is_empty() && e.in_reply_to.is_none());
+
+    let text = "* 12 FETCH (BODYSTRUCTURE ((\"TEXT\" \"PLAIN\" (\"CHARSET\" \"US-ASCII\") NIL NIL \"7BIT\" 1152 23)\
+                (\"TEXT\" \"PLAIN\" (\"CHARSET\" \"US-ASCII\" \"NAME\" \"cc.diff\") \"<9607@cac>\" \"Compiler diff\" \
+                \"BASE64\" 4554 73 NIL (\"attachment\" (\"filename\" \"cc.diff\"))) \"MIXED\"))\r\n";
+    let Response::Data(Untagged::Fetch { items, .. }) = parse(text) else { panic!() };
+    let FetchValue::BodyStructure(BodyStructure::Multi(multi)) = &items[0] else { panic!() };
+    assert_eq!((multi.parts.len(), multi.media_subtype.as_ref()), (2, &b"MIXED"[..]));
+    let BodyStructure::Single(part) = &multi.parts[1] else { panic!() };
+    assert_eq!(part.kind, PartKind::Text { lines: 73 });
+    assert_eq!(part.tail.disposition.as_ref().map(|d| d.kind.as_ref()), Some(&b"attachment"[..]));
+}
+
+#[test]
+fn bytes_of_messages_are_slices() {
+    let input = Bytes::from_static(b"* 1 FETCH (BODY[] {5}\r\nhello)\r\n");
+    let Ok(Response::Data(Untagged::Fetch { items, .. })) = parse_response(&input, NameEncoding::Utf7) else {
+        panic!()
+    };
+    let FetchValue::BodySection { data: Some(data), .. } = &items[0] else { panic!() };
+    assert!(&data[..] == b"hello" && input.as_ptr_range().contains(&data.as_ptr()));
+}
+
+#[test]
+fn nonsense_is_an_error() {
+    for text in [
+        "",
+        "\r\n",
+        "a\r\n",
+        "a FROB\r\n",
+        "a BYE\r\n",
+        "* 0 EXPUNGE\r\n",
+        "* 1 FETCH\r\n",
+        "* 1 FETCH (UID 0)\r\n",
+        "* 1 FETCH (UID 1\r\n",
+        "* 1 FETCH (BODY[] {5}\r\nabc)\r\n",
+        "* LIST INBOX\r\n",
+        "* SEARCH x\r\n",
+        "* FLAGS \\Seen\r\n",
+        "* 1 FETCH (ENVELOPE (NIL))\r\n",
+    ] {
+        let input = Bytes::copy_from_slice(text.as_bytes());
+        assert!(parse_response(&input, NameEncoding::Utf7).is_err(), "{text}");
+    }
+}

@@ -1,0 +1,13 @@
+//! The grammar seen from outside: what is printed parses back to the same value, the examples of the RFCs
+//! mean what they say, and no bytes at all make a parser panic.
+
+// Strategies are tests too, though not marked as such.
+#![allow(clippy::unwrap_used)]
+
+mod any_command;
+mod any_response;
+mod any_value;
+mod garbage;
+mod known_commands;
+mod known_responses;
+mod round_trip;

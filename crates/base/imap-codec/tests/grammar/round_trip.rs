@@ -1,0 +1,56 @@
+//! Parsing what was printed gives the value back, in either direction and either name encoding.
+
+use bytes::{Bytes, BytesMut};
+use posthaste_imap_codec::framing::{
+    CommandFrame, CommandFramer, LiteralSync, ResponseFrame, ResponseFramer,
+};
+use posthaste_imap_codec::print::LiteralStyle;
+use posthaste_imap_codec::{parse_command, parse_response, print};
+use proptest::prelude::*;
+
+use crate::{any_command, any_response, any_value};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn commands((names, command) in any_value::encoding().prop_flat_map(|n| (Just(n), any_command::command(n)))) {
+        for style in [LiteralStyle::Sync, LiteralStyle::Minus, LiteralStyle::Plus] {
+            let encoded = print::command(&command, names, style);
+            prop_assert!(style != LiteralStyle::Plus || encoded.waits.is_empty());
+            let bytes = Bytes::from(encoded.bytes.clone());
+            let parsed = parse_command(&bytes, names);
+            prop_assert_eq!(parsed.as_ref(), Ok(&command), "{}", bytes.escape_ascii());
+
+            // The framer asks for `+` just where the printer says it waits, and cuts the same command out.
+            let (mut framer, mut buffer, mut waits) = (CommandFramer::default(), BytesMut::new(), 0);
+            let mut whole = None;
+            for piece in encoded.pieces() {
+                buffer.extend_from_slice(piece);
+                while let Some(frame) = framer.next_frame(&mut buffer) {
+                    match frame {
+                        CommandFrame::LiteralWanted(wanted) => {
+                            waits += usize::from(wanted.sync == LiteralSync::Waits);
+                            framer.accept_literal(&wanted);
+                        }
+                        other => whole = Some(other),
+                    }
+                }
+            }
+            prop_assert_eq!(waits, encoded.waits.len());
+            prop_assert_eq!(whole, Some(CommandFrame::Command(bytes)));
+        }
+    }
+
+    #[test]
+    fn responses((names, response) in any_value::encoding().prop_flat_map(|n| (Just(n), any_response::response(n)))) {
+        let mut bytes = Vec::new();
+        print::response(&mut bytes, &response, names);
+        let mut buffer = BytesMut::from(&bytes[..]);
+        let bytes = Bytes::from(bytes);
+        let parsed = parse_response(&bytes, names);
+        prop_assert_eq!(parsed.as_ref(), Ok(&response), "{}", bytes.escape_ascii());
+        let frame = ResponseFramer::default().next_frame(&mut buffer);
+        prop_assert_eq!(frame, Ok(Some(ResponseFrame::Response(bytes))));
+    }
+}

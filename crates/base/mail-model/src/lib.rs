@@ -1,0 +1,16 @@
+//! The words every crate shares: identifiers, flags, sets of UIDs and mailbox names.
+//!
+//! Each is a type of its own, so that a UID cannot be passed where a sequence number is meant.
+//! Nothing here knows a protocol's syntax, a file, a clock or a lock.
+
+mod flags;
+mod ids;
+mod name;
+mod secret;
+mod set;
+
+pub use flags::{Flag, FlagSet, Keyword, KeywordError, KeywordTable};
+pub use ids::{AccountId, BodyId, Id, MailboxId, ModSeq, SeqNum, Uid, UidValidity};
+pub use name::{MailboxName, NameError, SEPARATOR};
+pub use secret::Secret;
+pub use set::NumSet;

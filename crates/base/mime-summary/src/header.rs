@@ -1,0 +1,144 @@
+//! Header fields: where each begins and ends, and its value without folding.
+//!
+//! A header is all lines up to and including the blank line. A line that is no field (no colon, or a name with a
+//! space in it) is kept as a field without a name, so that the fields of a header put together are always the
+//! header itself. RFC 5322 §2.2, §4.5.
+
+use std::borrow::Cow;
+
+use crate::scan::{Span, is_blank, is_space, line_end, trim};
+
+/// One header field, by its ranges in the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// Where the field begins.
+    pub start: u32,
+    /// Where its name ends (equal to `start` for a line that is no field).
+    pub name_end: u32,
+    /// Where its value begins: after the colon.
+    pub value_start: u32,
+    /// Where the field ends: after its last line end.
+    pub end: u32,
+}
+
+impl Field {
+    /// The field starting with the line `start..end`.
+    pub(crate) fn on_line(bytes: &[u8], start: usize, end: usize) -> Self {
+        let line = bytes.get(start..end).unwrap_or_default();
+        let none =
+            Field { start: start as u32, name_end: start as u32, value_start: start as u32, end: end as u32 };
+        let Some(colon) = line.iter().position(|&b| b == b':' || b == b'\n') else { return none };
+        if line.get(colon) != Some(&b':') {
+            return none;
+        }
+        // RFC 5322 §4.5: obsolete syntax allows white space before the colon.
+        let mut name = line.get(..colon).unwrap_or_default();
+        while let [rest @ .., b' ' | b'\t'] = name {
+            name = rest;
+        }
+        if name.is_empty() || name.iter().any(|&b| b <= b' ' || b == 0x7f) {
+            return none;
+        }
+        Field {
+            start: start as u32,
+            name_end: (start + name.len()) as u32,
+            value_start: (start + colon + 1) as u32,
+            end: end as u32,
+        }
+    }
+
+    /// The whole field with its line end.
+    pub fn span(&self) -> Span {
+        Span::new(self.start, self.end)
+    }
+
+    /// Its name, empty for a line that is no field.
+    pub fn name<'m>(&self, message: &'m [u8]) -> &'m [u8] {
+        Span::new(self.start, self.name_end).of(message)
+    }
+
+    /// The range of its value.
+    pub fn value_span(&self) -> Span {
+        Span::new(self.value_start, self.end)
+    }
+
+    /// Its value as it stands: folded, with the last line end.
+    pub fn raw_value<'m>(&self, message: &'m [u8]) -> &'m [u8] {
+        self.value_span().of(message)
+    }
+
+    /// Its value without folding and without white space at both ends.
+    pub fn value<'m>(&self, message: &'m [u8]) -> Cow<'m, [u8]> {
+        unfold(self.raw_value(message))
+    }
+
+    /// Whether this is its name, in any case.
+    pub fn is(&self, message: &[u8], name: &str) -> bool {
+        self.name(message).eq_ignore_ascii_case(name.as_bytes())
+    }
+}
+
+/// The fields of one header, read one by one.
+#[derive(Debug, Clone)]
+pub struct HeaderFields<'m> {
+    message: &'m [u8],
+    at: usize,
+    end: usize,
+}
+
+impl<'m> HeaderFields<'m> {
+    /// The fields in the range `header` of `message`.
+    pub fn new(message: &'m [u8], header: Span) -> Self {
+        HeaderFields { message, at: header.start as usize, end: (header.end as usize).min(message.len()) }
+    }
+}
+
+impl Iterator for HeaderFields<'_> {
+    type Item = Field;
+
+    fn next(&mut self) -> Option<Field> {
+        let bytes = self.message.get(..self.end)?;
+        if self.at >= bytes.len() {
+            return None;
+        }
+        let first_end = line_end(bytes, self.at);
+        if is_blank(bytes.get(self.at..first_end)?) {
+            self.at = self.end;
+            return None;
+        }
+        let mut field = Field::on_line(bytes, self.at, first_end);
+        self.at = first_end;
+        while let Some(b' ' | b'\t') = bytes.get(self.at) {
+            self.at = line_end(bytes, self.at);
+        }
+        field.end = self.at as u32;
+        Some(field)
+    }
+}
+
+/// A field's value without folding: line ends dropped (the white space after them stays), NULs dropped, white
+/// space at both ends trimmed. RFC 5322 §2.2.3.
+pub fn unfold(raw: &[u8]) -> Cow<'_, [u8]> {
+    let trimmed = trim(raw);
+    if trimmed.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
+        Cow::Owned(trimmed.iter().copied().filter(|b| !matches!(b, b'\r' | b'\n' | 0)).collect())
+    } else {
+        Cow::Borrowed(trimmed)
+    }
+}
+
+/// Skips white space and comments (RFC 5322 §3.2.2) from `at`; returns where it stopped.
+pub(crate) fn skip_cfws(bytes: &[u8], mut at: usize) -> usize {
+    let mut depth = 0_u32;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'(' => depth += 1,
+            b')' if depth > 0 => depth -= 1,
+            b'\\' if depth > 0 => at += 1,
+            _ if depth > 0 || is_space(byte) || byte == 0 => {}
+            _ => return at,
+        }
+        at += 1;
+    }
+    at.min(bytes.len())
+}

@@ -1,0 +1,57 @@
+//! What IMAP can ask of a message, computed once at delivery, and read back at no cost.
+//!
+//! Three steps, each its own module:
+//! 1. [`Structure`] makes one pass over the raw bytes and knows every part by its byte range; [`HeaderFields`],
+//!    [`Media`] and [`Envelope`] read values out of those ranges.
+//! 2. [`SummaryParts`] with the response bytes that the caller printed become one compact record
+//!    ([`SummaryParts::encode`]).
+//! 3. [`SummaryRef`] reads such a record in place: a FETCH item, a header field, a search text or the range of a
+//!    part is a slice, never a parse. [`TransferDecoder`], [`SearchKey`] and [`decode_text`] serve BINARY and SEARCH
+//!    where a body has to be read after all.
+//!
+//! What always holds: no input panics; work is linear in the message; every range of a part lies inside its
+//! parent's; every byte of a message belongs to a line, and lines end at LF (with or without CR before it).
+//! What this is not: a composer, a validator, or a place that knows IMAP's syntax.
+
+mod address;
+mod charset;
+mod date;
+mod envelope;
+mod fold;
+mod header;
+mod known;
+mod media;
+mod params;
+mod preview;
+mod record;
+mod scan;
+mod search;
+mod structure;
+mod subject;
+mod summary;
+mod table;
+mod thread;
+mod transfer;
+mod words;
+
+pub use address::{Address, address_list};
+pub use charset::{CharsetReader, decode_text};
+pub use date::{SentDate, sent_date};
+pub use envelope::Envelope;
+pub use fold::{Folder, fold_into, folded};
+pub use header::{Field, HeaderFields, unfold};
+pub use known::{FieldId, FieldMask};
+pub use media::{Disposition, Media, TextKind, language_tags};
+pub use params::{Param, Params};
+pub use record::{RECORD_VERSION, SummaryParts};
+pub use scan::Span;
+pub use search::SearchKey;
+pub use structure::{
+    ContentFields, Encoding, Kind, MAX_DEPTH, MAX_FIELDS, MAX_PARTS, Part, PartIndex, Structure,
+};
+pub use subject::{BaseSubject, base_subject};
+pub use summary::{SummaryError, SummaryRef};
+pub use table::{Located, PartRow, Section};
+pub use thread::{MessageIds, message_ids};
+pub use transfer::{TransferDecoder, TransferError, decode_transfer};
+pub use words::{decode_words, decode_words_into};

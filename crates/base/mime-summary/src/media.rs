@@ -1,0 +1,146 @@
+//! Content-Type, Content-Disposition, Content-Language and Content-Transfer-Encoding as values.
+
+use std::borrow::Cow;
+
+use crate::header::{skip_cfws, unfold};
+use crate::params::{Params, read_quoted};
+use crate::scan::{is_space, trim_end};
+use crate::structure::Encoding;
+
+/// A media type with its parameters. RFC 2045 §5.1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Media<'m> {
+    /// Type, in the case in which it was written.
+    pub top: &'m [u8],
+    /// Subtype, in the case in which it was written.
+    pub sub: &'m [u8],
+    /// Parameters; empty for the default type, whose charset is then us-ascii.
+    pub params: Params<'m>,
+}
+
+/// Kinds of text that search and preview tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextKind {
+    /// text/html.
+    Html,
+    /// Any other text type.
+    Plain,
+}
+
+impl<'m> Media<'m> {
+    /// What a part without a usable Content-Type is. RFC 2045 §5.2.
+    pub const TEXT_PLAIN: Media<'static> = Media { top: b"text", sub: b"plain", params: Params::NONE };
+    /// What a part of multipart/digest is. RFC 2046 §5.1.5.
+    pub const MESSAGE_RFC822: Media<'static> =
+        Media { top: b"message", sub: b"rfc822", params: Params::NONE };
+    /// What a part that cannot be opened is. RFC 2045 §6.4.
+    pub const OCTET_STREAM: Media<'static> =
+        Media { top: b"application", sub: b"octet-stream", params: Params::NONE };
+
+    /// Whether type and subtype are these, in any case.
+    pub fn is(&self, top: &str, sub: &str) -> bool {
+        self.top.eq_ignore_ascii_case(top.as_bytes()) && self.sub.eq_ignore_ascii_case(sub.as_bytes())
+    }
+
+    /// Whether it is a multipart.
+    pub fn is_multipart(&self) -> bool {
+        self.top.eq_ignore_ascii_case(b"multipart")
+    }
+
+    /// Whether it is a message that can be opened. RFC 9051 §7.5.2 counts message/global (RFC 6532) among them.
+    pub fn is_message(&self) -> bool {
+        self.is("message", "rfc822") || self.is("message", "global")
+    }
+
+    /// Which kind of text it is, if any.
+    pub fn text_kind(&self) -> Option<TextKind> {
+        match self.top.eq_ignore_ascii_case(b"text") {
+            true if self.sub.eq_ignore_ascii_case(b"html") => Some(TextKind::Html),
+            true => Some(TextKind::Plain),
+            false => None,
+        }
+    }
+
+    /// The boundary of a multipart, without white space at its end. RFC 2046 §5.1.1.
+    pub(crate) fn boundary(&self) -> Option<Box<[u8]>> {
+        match self.params.value("boundary") {
+            Some(boundary) => Some(trim_end(boundary).into()),
+            None => self.params.decoded("boundary").map(|b| trim_end(b.as_bytes()).into()),
+        }
+    }
+
+    /// The charset, empty if none is given.
+    pub fn charset(&self) -> &[u8] {
+        self.params.value("charset").unwrap_or_default()
+    }
+}
+
+/// Reads the value of a Content-Type field; none if it is not `type "/" subtype`.
+pub(crate) fn media_of(value: &[u8]) -> Option<Media<'_>> {
+    let (top, at) = token(value, 0)?;
+    let at = skip_cfws(value, at);
+    if value.get(at) != Some(&b'/') {
+        return None;
+    }
+    let (sub, at) = token(value, at + 1)?;
+    Some(Media { top, sub, params: Params::parse(value.get(at..).unwrap_or_default()) })
+}
+
+/// A token after comments and white space, and where it ends. RFC 2045 §5.1.
+fn token(value: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let start = skip_cfws(value, at);
+    let rest = value.get(start..)?;
+    let is_end =
+        |&b: &u8| is_space(b) || b < b' ' || matches!(b, b'/' | b';' | b'=' | b'(' | b')' | b'"' | b',');
+    let len = rest.iter().position(is_end).unwrap_or(rest.len());
+    (len > 0).then(|| (rest.get(..len).unwrap_or_default(), start + len))
+}
+
+/// Reads the value of a Content-Transfer-Encoding field. RFC 2045 §6.1.
+pub(crate) fn parse_encoding(value: &[u8]) -> Encoding {
+    let Some((token, _)) = token(value, 0) else {
+        return if unfold(value).is_empty() { Encoding::SevenBit } else { Encoding::Unknown };
+    };
+    match token.len() {
+        4 if token.eq_ignore_ascii_case(b"7bit") => Encoding::SevenBit,
+        4 if token.eq_ignore_ascii_case(b"8bit") => Encoding::EightBit,
+        6 if token.eq_ignore_ascii_case(b"binary") => Encoding::Binary,
+        6 if token.eq_ignore_ascii_case(b"base64") => Encoding::Base64,
+        16 if token.eq_ignore_ascii_case(b"quoted-printable") => Encoding::QuotedPrintable,
+        _ => Encoding::Unknown,
+    }
+}
+
+/// The token of a Content-Transfer-Encoding field as it stands, for body-fld-enc; none if there is none.
+pub(crate) fn encoding_token(value: &[u8]) -> Option<&[u8]> {
+    token(value, 0).map(|(token, _)| token)
+}
+
+/// A Content-Disposition. RFC 2183 §2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disposition<'m> {
+    /// `inline`, `attachment` or another word, in the case in which it was written.
+    pub kind: Cow<'m, [u8]>,
+    /// `filename` and others.
+    pub params: Params<'m>,
+}
+
+impl<'m> Disposition<'m> {
+    /// Reads the value of a Content-Disposition field; none if it has no word to begin with.
+    pub fn parse(value: &'m [u8]) -> Option<Self> {
+        let start = skip_cfws(value, 0);
+        let (kind, at) = match value.get(start) {
+            // Against the grammar, but written.
+            Some(b'"') => read_quoted(value, start),
+            _ => token(value, start).map(|(kind, at)| (Cow::Borrowed(kind), at))?,
+        };
+        Some(Disposition { kind, params: Params::parse(value.get(at..).unwrap_or_default()) })
+    }
+}
+
+/// The tags of a Content-Language field: a list with commas. RFC 3282 §2.
+pub fn language_tags(value: &[u8]) -> Vec<&[u8]> {
+    /// How many are read; one or two are usual.
+    const TAGS_MAX: usize = 50;
+    value.split(|&b| b == b',').filter_map(|item| token(item, 0)).map(|(tag, _)| tag).take(TAGS_MAX).collect()
+}

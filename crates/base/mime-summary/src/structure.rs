@@ -1,0 +1,547 @@
+//! The tree of MIME parts of a message, each with its exact byte ranges, from one pass over its lines.
+//!
+//! Mail in the wild breaks every rule of MIME; what this pass makes of it:
+//! * A delimiter line is `--boundary` or `--boundary--` followed by nothing but white space. It is compared with
+//!   the boundaries of all open multiparts, innermost first, whole and not as a prefix: so one boundary may begin
+//!   with another. A delimiter of an outer multipart ends all inner ones, even in the middle of a header.
+//! * After its close delimiter, a multipart's boundary means nothing any more: the rest is epilogue.
+//! * A multipart that has no boundary, or in which no delimiter occurs, is text/plain (RFC 2045 §5.2), so that its
+//!   content can still be read.
+//! * A message/rfc822 that is transfer-encoded against RFC 2046 §5.2.1, or a composite part nested deeper than
+//!   [`MAX_DEPTH`], is a leaf of type application/octet-stream (RFC 2045 §6.4).
+//! * Beyond [`MAX_PARTS`] parts nothing more is opened: the bytes are in the body, but have no number.
+//!
+//! The line end before a delimiter belongs to the delimiter (RFC 2046 §5.1.1). Work is linear in the message.
+
+use crate::header::Field;
+use crate::media::{Media, encoding_token, media_of, parse_encoding};
+use crate::scan::{Span, count_lines, is_blank, line_end, newline_before, trim_end};
+use crate::thread::fnv1a;
+
+/// How deep parts nest before composite parts become leaves. Real mail stays under 20; a hundred keeps every
+/// recursion over the tree (printing, dropping) within a few kilobytes of stack.
+pub const MAX_DEPTH: usize = 100;
+
+/// How many parts a message may have: twice the 10,000 that we promise to serve; each costs 24 bytes in the stored
+/// record and some 60 in BODYSTRUCTURE.
+pub const MAX_PARTS: usize = 20_000;
+
+/// How many fields of the message's own header are listed. Real headers have under 200; the rest is served from
+/// the message itself.
+pub const MAX_FIELDS: usize = 10_000;
+
+/// How much of a Content-* value is read, in bytes: the file names of RFC 2231 stay under a thousand, and BODYSTRUCTURE
+/// repeats what is read.
+const CONTENT_VALUE_MAX: u32 = 16 * 1024;
+
+/// Longest boundary that is looked for. RFC 2046 §5.1.1 allows 70; a line may have 998.
+const BOUNDARY_LEN_MAX: usize = 998;
+
+/// The place of a part in [`Structure::parts`].
+pub type PartIndex = u32;
+
+/// No part.
+const NONE: PartIndex = PartIndex::MAX;
+
+/// What a part is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Content that is not divided further.
+    Leaf,
+    /// A sequence of parts: at least one.
+    Multipart,
+    /// A message of its own: exactly one child, the nested message's root.
+    Message,
+}
+
+/// How the content of a part is encoded for transfer. RFC 2045 §6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Encoding {
+    /// Lines of ASCII; also what an absent field means.
+    #[default]
+    SevenBit,
+    /// Lines with 8-bit bytes.
+    EightBit,
+    /// Any bytes.
+    Binary,
+    /// Base64.
+    Base64,
+    /// Quoted-printable.
+    QuotedPrintable,
+    /// Something that we cannot decode.
+    Unknown,
+}
+
+impl Encoding {
+    /// Whether the content stands as it is.
+    pub const fn is_identity(self) -> bool {
+        matches!(self, Encoding::SevenBit | Encoding::EightBit | Encoding::Binary)
+    }
+}
+
+/// The values of the Content-* fields of a part, by range, folded as they stand; the first of each name counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ContentFields {
+    /// Content-Type.
+    pub media: Option<Span>,
+    /// Content-Transfer-Encoding.
+    pub encoding: Option<Span>,
+    /// Content-Disposition.
+    pub disposition: Option<Span>,
+    /// Content-Language.
+    pub language: Option<Span>,
+    /// Content-Location.
+    pub location: Option<Span>,
+    /// Content-ID.
+    pub id: Option<Span>,
+    /// Content-Description.
+    pub description: Option<Span>,
+    /// Content-MD5.
+    pub md5: Option<Span>,
+}
+
+impl ContentFields {
+    fn note(&mut self, message: &[u8], field: &Field) {
+        let Some((prefix, name)) = field.name(message).split_at_checked(8) else { return };
+        if !prefix.eq_ignore_ascii_case(b"content-") {
+            return;
+        }
+        let slot = match name.len() {
+            4 if name.eq_ignore_ascii_case(b"type") => &mut self.media,
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => &mut self.encoding,
+            11 if name.eq_ignore_ascii_case(b"disposition") => &mut self.disposition,
+            8 if name.eq_ignore_ascii_case(b"language") => &mut self.language,
+            8 if name.eq_ignore_ascii_case(b"location") => &mut self.location,
+            2 if name.eq_ignore_ascii_case(b"id") => &mut self.id,
+            11 if name.eq_ignore_ascii_case(b"description") => &mut self.description,
+            3 if name.eq_ignore_ascii_case(b"md5") => &mut self.md5,
+            _ => return,
+        };
+        let value = field.value_span();
+        slot.get_or_insert(Span::new(
+            value.start,
+            value.end.min(value.start.saturating_add(CONTENT_VALUE_MAX)),
+        ));
+    }
+}
+
+/// Which media type a part has in effect, its Content-Type field aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effective {
+    /// What the field says.
+    Declared,
+    /// text/plain; charset=us-ascii: the field is absent or makes no sense. RFC 2045 §5.2.
+    TextPlain,
+    /// message/rfc822: absent inside multipart/digest. RFC 2046 §5.1.5.
+    Message,
+    /// application/octet-stream: a composite type that could not be opened.
+    Opaque,
+}
+
+/// One part. The message itself is a part, and so is the root of each nested message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// What it is made of.
+    pub kind: Kind,
+    /// How its content is encoded.
+    pub encoding: Encoding,
+    effective: Effective,
+    parent: PartIndex,
+    first_child: PartIndex,
+    last_child: PartIndex,
+    next_sibling: PartIndex,
+    /// Its header with the blank line, if there is one. The body begins where the header ends.
+    pub header: Span,
+    /// Its content, without the line end that belongs to the delimiter after it.
+    pub body: Span,
+    /// How many lines end in the body.
+    pub lines: u32,
+    /// What stands before the first delimiter of a multipart.
+    pub preamble: Span,
+    /// What stands after the close delimiter of a multipart.
+    pub epilogue: Span,
+    /// Its Content-* fields.
+    pub fields: ContentFields,
+}
+
+impl Part {
+    /// Its media type in effect, with parameters.
+    pub fn media<'m>(&self, message: &'m [u8]) -> Media<'m> {
+        match (self.effective, self.fields.media) {
+            (Effective::Declared, Some(span)) => media_of(span.of(message)).unwrap_or(Media::TEXT_PLAIN),
+            (Effective::Message, _) => Media::MESSAGE_RFC822,
+            (Effective::Opaque, _) => Media::OCTET_STREAM,
+            _ => Media::TEXT_PLAIN,
+        }
+    }
+
+    /// Whether its media type is text/plain only because nothing (sensible) is declared: its charset is us-ascii.
+    pub fn is_text_by_default(&self, message: &[u8]) -> bool {
+        match self.effective {
+            Effective::TextPlain => true,
+            Effective::Declared => self.fields.media.is_none_or(|span| media_of(span.of(message)).is_none()),
+            Effective::Message | Effective::Opaque => false,
+        }
+    }
+
+    /// Its Content-Transfer-Encoding as it stands; `7bit` if there is none.
+    pub fn encoding_name<'m>(&self, message: &'m [u8]) -> &'m [u8] {
+        self.fields.encoding.and_then(|span| encoding_token(span.of(message))).unwrap_or(b"7bit")
+    }
+
+    /// The part that holds this one; none for the message itself.
+    pub fn parent(&self) -> Option<PartIndex> {
+        (self.parent != NONE).then_some(self.parent)
+    }
+}
+
+/// The parts of a message and the fields of its header.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Structure {
+    parts: Vec<Part>,
+    fields: Vec<Field>,
+    fields_complete: bool,
+}
+
+impl Structure {
+    /// Finds all parts of `message`. Never fails: every sequence of bytes is some message.
+    pub fn parse(message: &[u8]) -> Self {
+        let message = message.get(..u32::MAX as usize).unwrap_or(message);
+        let mut pass = Pass::new(message);
+        pass.open_part(NONE);
+        pass.run();
+        pass.made
+    }
+
+    /// All parts: the message first, then in the order in which they begin.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The message itself.
+    pub fn root(&self) -> &Part {
+        // A pass opens the root before all else; the list is never empty.
+        &self.parts[0]
+    }
+
+    /// The part at this place.
+    pub fn part(&self, index: PartIndex) -> Option<&Part> {
+        self.parts.get(index as usize)
+    }
+
+    /// The children of a part, in order, with their places.
+    pub fn children(&self, index: PartIndex) -> impl Iterator<Item = (PartIndex, &Part)> {
+        let mut next = self.part(index).map_or(NONE, |part| part.first_child);
+        std::iter::from_fn(move || {
+            let part = self.part(next)?;
+            Some((std::mem::replace(&mut next, part.next_sibling), part))
+        })
+    }
+
+    /// The fields of the message's own header, the first [`MAX_FIELDS`] of them.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// Whether [`Structure::fields`] has them all.
+    pub fn fields_complete(&self) -> bool {
+        self.fields_complete
+    }
+}
+
+/// A part whose end has not been seen yet.
+struct Open {
+    part: PartIndex,
+    /// Lines ended before its body.
+    lines_before: u32,
+    /// For a multipart that is not closed yet: what its delimiter lines say after `--`.
+    boundary: Option<Box<[u8]>>,
+    /// Of the boundary: a line is compared with a hundred boundaries at the price of one.
+    boundary_hash: u64,
+    is_digest: bool,
+}
+
+/// A delimiter line.
+struct Delimiter {
+    /// Which open part it belongs to.
+    level: usize,
+    is_close: bool,
+    line: Span,
+}
+
+struct Pass<'m> {
+    message: &'m [u8],
+    at: usize,
+    /// Lines ended before `at`.
+    lines: u32,
+    open: Vec<Open>,
+    /// How many of `open` have a boundary.
+    boundaries: usize,
+    made: Structure,
+}
+
+impl<'m> Pass<'m> {
+    fn new(message: &'m [u8]) -> Self {
+        let made =
+            Structure { parts: Vec::with_capacity(8), fields: Vec::with_capacity(40), fields_complete: true };
+        Pass { message, at: 0, lines: 0, open: Vec::with_capacity(8), boundaries: 0, made }
+    }
+
+    /// Goes from delimiter to delimiter until the message ends.
+    fn run(&mut self) {
+        while let Some(delimiter) = self.next_delimiter() {
+            let start = delimiter.line.start as usize;
+            let newline = newline_before(self.message, start);
+            let mut body_end = start - newline;
+            let body_lines = self.lines - u32::from(newline > 0);
+            while self.open.len() > delimiter.level + 1 {
+                // A child that ends later than that has its header cut by the delimiter: its holder ends with it.
+                body_end = self.close_part(body_end, body_lines);
+            }
+            self.end_preamble(delimiter.level, body_end);
+            self.at = delimiter.line.end as usize;
+            self.lines += count_lines(delimiter.line.of(self.message));
+            if delimiter.is_close {
+                self.end_parts(delimiter.level);
+            } else if self.made.parts.len() < MAX_PARTS
+                && let Some(open) = self.open.get(delimiter.level)
+            {
+                self.open_part(open.part);
+            }
+        }
+        self.lines += count_lines(self.message.get(self.at..).unwrap_or_default());
+        while !self.open.is_empty() {
+            self.close_part(self.message.len(), self.lines);
+        }
+    }
+
+    /// The first delimiter of its multipart ends the preamble.
+    fn end_preamble(&mut self, level: usize, end: usize) {
+        if let Some(open) = self.open.get(level)
+            && let Some(part) = self.made.parts.get_mut(open.part as usize)
+            && part.preamble.end == u32::MAX
+        {
+            part.preamble = Span::new(part.body.start, end as u32);
+        }
+    }
+
+    /// The close delimiter was seen: all that follows is epilogue.
+    fn end_parts(&mut self, level: usize) {
+        if let Some(open) = self.open.get_mut(level) {
+            open.boundary = None;
+            self.boundaries -= 1;
+            if let Some(part) = self.made.parts.get_mut(open.part as usize) {
+                part.epilogue = Span::new(self.at as u32, u32::MAX);
+            }
+        }
+    }
+
+    /// Opens a part here, and the message inside it if it is one.
+    fn open_part(&mut self, parent: PartIndex) {
+        let mut parent = parent;
+        loop {
+            let in_digest = self.open.last().is_some_and(|open| open.is_digest);
+            let fields_wanted = self.made.parts.is_empty();
+            let (header, fields) = self.read_header(fields_wanted);
+            let index = self.made.parts.len() as PartIndex;
+            let may_nest = self.open.len() < MAX_DEPTH && self.made.parts.len() + 1 < MAX_PARTS;
+            let (part, boundary) = self.classify(header, fields, in_digest, may_nest);
+            let kind = part.kind;
+            let is_digest = kind == Kind::Multipart && part.media(self.message).is("multipart", "digest");
+            self.link(parent, part);
+            self.boundaries += usize::from(boundary.is_some());
+            let boundary_hash = boundary.as_deref().map_or(0, fnv1a);
+            self.open.push(Open {
+                part: index,
+                lines_before: self.lines,
+                boundary,
+                boundary_hash,
+                is_digest,
+            });
+            if kind != Kind::Message {
+                return;
+            }
+            parent = index;
+        }
+    }
+
+    /// Decides what a part with this header is.
+    fn classify(
+        &self,
+        header: Span,
+        fields: ContentFields,
+        in_digest: bool,
+        may_nest: bool,
+    ) -> (Part, Option<Box<[u8]>>) {
+        let declared = fields.media.and_then(|span| media_of(span.of(self.message)));
+        let encoding =
+            fields.encoding.map_or(Encoding::SevenBit, |span| parse_encoding(span.of(self.message)));
+        let mut boundary = None;
+        let (kind, effective) = match &declared {
+            None if in_digest && fields.media.is_none() => Self::nest(Effective::Message, encoding, may_nest),
+            None => (Kind::Leaf, Effective::TextPlain),
+            Some(media) if media.is_multipart() => {
+                boundary = media.boundary().filter(|b| !b.is_empty() && b.len() <= BOUNDARY_LEN_MAX);
+                match (&boundary, may_nest) {
+                    (None, _) => (Kind::Leaf, Effective::TextPlain),
+                    (Some(_), true) => (Kind::Multipart, Effective::Declared),
+                    (Some(_), false) => (Kind::Leaf, Effective::Opaque),
+                }
+            }
+            Some(media) if media.is_message() => Self::nest(Effective::Declared, encoding, may_nest),
+            Some(_) => (Kind::Leaf, Effective::Declared),
+        };
+        let boundary = boundary.filter(|_| kind == Kind::Multipart);
+        // u32::MAX: not ended yet; closing the part puts it right.
+        let preamble =
+            Span { start: header.end, end: if boundary.is_some() { u32::MAX } else { header.end } };
+        let part = Part {
+            kind,
+            encoding,
+            effective,
+            parent: NONE,
+            first_child: NONE,
+            last_child: NONE,
+            next_sibling: NONE,
+            header,
+            body: Span { start: header.end, end: header.end },
+            lines: 0,
+            preamble,
+            epilogue: Span { start: header.end, end: header.end },
+            fields,
+        };
+        (part, boundary)
+    }
+
+    fn nest(effective: Effective, encoding: Encoding, may_nest: bool) -> (Kind, Effective) {
+        // RFC 2046 §5.2.1: only 7bit, 8bit and binary are allowed.
+        if may_nest && encoding.is_identity() {
+            (Kind::Message, effective)
+        } else {
+            (Kind::Leaf, Effective::Opaque)
+        }
+    }
+
+    fn link(&mut self, parent: PartIndex, mut part: Part) {
+        let index = self.made.parts.len() as PartIndex;
+        part.parent = parent;
+        if let Some(holder) = self.made.parts.get_mut(parent as usize) {
+            let before = std::mem::replace(&mut holder.last_child, index);
+            if before == NONE {
+                holder.first_child = index;
+            } else if let Some(sibling) = self.made.parts.get_mut(before as usize) {
+                sibling.next_sibling = index;
+            }
+        }
+        self.made.parts.push(part);
+    }
+
+    /// Closes the innermost open part: its body ends at `end`, before which `lines` lines have ended; or where it
+    /// begins, if that is later. Returns where it ends.
+    fn close_part(&mut self, end: usize, lines: u32) -> usize {
+        let Some(open) = self.open.pop() else { return end };
+        self.boundaries -= usize::from(open.boundary.is_some());
+        let Some(part) = self.made.parts.get_mut(open.part as usize) else { return end };
+        // A delimiter right after the header: its line end is the blank line's, and the body is empty.
+        let end = (end as u32).max(part.body.start);
+        part.body.end = end;
+        part.lines = if part.body.is_empty() { 0 } else { lines.saturating_sub(open.lines_before) };
+        part.preamble.end = part.preamble.end.min(end);
+        part.epilogue.start = part.epilogue.start.min(end);
+        part.epilogue.end = if part.epilogue.end == u32::MAX { end } else { part.epilogue.start };
+        if part.kind == Kind::Multipart && part.first_child == NONE {
+            part.kind = Kind::Leaf;
+            part.effective = Effective::TextPlain;
+            part.preamble = Span::new(part.body.start, part.body.start);
+            part.epilogue = Span::new(end, end);
+        }
+        end as usize
+    }
+
+    /// Reads a header from here up to and including the blank line, or up to a delimiter of an open multipart.
+    fn read_header(&mut self, fields_wanted: bool) -> (Span, ContentFields) {
+        let start = self.at;
+        let mut fields = ContentFields::default();
+        let mut current: Option<Field> = None;
+        while self.at < self.message.len() {
+            let end = line_end(self.message, self.at);
+            let line = self.message.get(self.at..end).unwrap_or_default();
+            if line.starts_with(b"--") && self.match_delimiter(self.at, end).is_some() {
+                break;
+            }
+            self.lines += u32::from(line.ends_with(b"\n"));
+            let line_start = std::mem::replace(&mut self.at, end);
+            if is_blank(line) {
+                break;
+            }
+            match &mut current {
+                Some(field) if matches!(line.first(), Some(b' ' | b'\t')) => field.end = end as u32,
+                _ => {
+                    let next = Field::on_line(self.message, line_start, end);
+                    if let Some(done) = current.replace(next) {
+                        self.note_field(&mut fields, done, fields_wanted);
+                    }
+                }
+            }
+        }
+        if let Some(done) = current {
+            self.note_field(&mut fields, done, fields_wanted);
+        }
+        (Span::new(start as u32, self.at as u32), fields)
+    }
+
+    fn note_field(&mut self, fields: &mut ContentFields, field: Field, wanted: bool) {
+        fields.note(self.message, &field);
+        if wanted && self.made.fields.len() < MAX_FIELDS {
+            self.made.fields.push(field);
+        } else if wanted {
+            self.made.fields_complete = false;
+        }
+    }
+
+    /// The next delimiter line from here on; counts the lines passed over. Without one, goes to the end.
+    fn next_delimiter(&mut self) -> Option<Delimiter> {
+        while self.boundaries > 0 {
+            let rest = self.message.get(self.at..).unwrap_or_default();
+            let skip = if rest.starts_with(b"--") { 0 } else { memchr::memmem::find(rest, b"\n--")? + 1 };
+            self.lines += count_lines(rest.get(..skip).unwrap_or_default());
+            self.at += skip;
+            let end = line_end(self.message, self.at);
+            if let Some(delimiter) = self.match_delimiter(self.at, end) {
+                return Some(delimiter);
+            }
+            self.lines += u32::from(newline_before(self.message, end) > 0);
+            self.at = end;
+            if end >= self.message.len() {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Whether the line is a delimiter of an open multipart, and of which.
+    fn match_delimiter(&self, start: usize, end: usize) -> Option<Delimiter> {
+        if self.boundaries == 0 {
+            return None;
+        }
+        let said = trim_end(self.message.get(start + 2..end)?);
+        let closing = said.strip_suffix(b"--");
+        let hashes = (fnv1a(said), closing.map(fnv1a));
+        self.open.iter().enumerate().rev().find_map(|(level, open)| {
+            if open.boundary_hash != hashes.0 && Some(open.boundary_hash) != hashes.1 {
+                return None;
+            }
+            let boundary = open.boundary.as_deref()?;
+            let is_close = boundary != said;
+            (!is_close || closing == Some(boundary)).then(|| Delimiter {
+                level,
+                is_close,
+                line: Span::new(start as u32, end as u32),
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "structure_tests.rs"]
+mod tests;

@@ -1,0 +1,298 @@
+//! Reading a stored summary in place: every answer is a slice of it.
+//!
+//! [`SummaryRef::new`] checks version, length and the ends of all sections once (some ten nanoseconds); after that
+//! no access can leave the record, whatever its bytes are. A damaged record gives wrong or empty answers, never a
+//! panic: that it is not damaged is what the store's checksum is for.
+
+use crate::date::SentDate;
+use crate::header::HeaderFields;
+use crate::known::FieldMask;
+use crate::record::{self, FIELD_ENTRY_LEN, HEAD_LEN, RECORD_VERSION};
+use crate::scan::Span;
+use crate::table::{Located, PartRow, ROW_LEN, Section, locate};
+
+/// A record that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SummaryError {
+    /// It is shorter than it says, or than any record.
+    #[error("the summary is cut short: {len} bytes")]
+    Short {
+        /// How many bytes there are.
+        len: usize,
+    },
+    /// It was written by a later release.
+    #[error("the summary has version {version}; this release reads {RECORD_VERSION}")]
+    Version {
+        /// The version it has.
+        version: u16,
+    },
+    /// The ends of its sections are out of order.
+    #[error("the summary's table of sections is damaged")]
+    Sections,
+}
+
+/// A stored summary.
+#[derive(Debug, Clone, Copy)]
+pub struct SummaryRef<'s> {
+    bytes: &'s [u8],
+    head: &'s [u8; HEAD_LEN],
+}
+
+impl<'s> SummaryRef<'s> {
+    /// Takes the bytes of a record; more bytes may follow it.
+    pub fn new(bytes: &'s [u8]) -> Result<Self, SummaryError> {
+        let short = SummaryError::Short { len: bytes.len() };
+        let head: &[u8; HEAD_LEN] = bytes.first_chunk().ok_or(short)?;
+        let made = SummaryRef { bytes, head };
+        let version = u16::from_le_bytes([head[0], head[1]]);
+        if version != RECORD_VERSION {
+            return Err(SummaryError::Version { version });
+        }
+        let len = made.u32_at(4) as usize;
+        let bytes = bytes.get(..len).ok_or(short)?;
+        let mut before = HEAD_LEN as u32;
+        let mut in_order = true;
+        for end in head[64..].as_chunks::<4>().0 {
+            let end = u32::from_le_bytes(*end);
+            in_order &= before <= end;
+            before = end;
+        }
+        if !in_order || before as usize != len {
+            return Err(SummaryError::Sections);
+        }
+        Ok(SummaryRef { bytes, head })
+    }
+
+    #[inline]
+    fn u32_at(&self, at: usize) -> u32 {
+        self.head.get(at..).and_then(|b| b.first_chunk::<4>()).map_or(0, |b| u32::from_le_bytes(*b))
+    }
+
+    #[inline]
+    fn u64_at(&self, at: usize) -> u64 {
+        self.head.get(at..).and_then(|b| b.first_chunk::<8>()).map_or(0, |b| u64::from_le_bytes(*b))
+    }
+
+    #[inline]
+    fn flag(&self, flag: u16) -> bool {
+        u16::from_le_bytes([self.head[2], self.head[3]]) & flag != 0
+    }
+
+    #[inline]
+    fn section(&self, place: usize) -> &'s [u8] {
+        let start = if place == 0 { HEAD_LEN } else { self.u32_at(60 + place * 4) as usize };
+        self.bytes.get(start..self.u32_at(64 + place * 4) as usize).unwrap_or_default()
+    }
+
+    /// Size of the message in bytes.
+    pub fn message_size(&self) -> u32 {
+        self.u32_at(8)
+    }
+
+    /// Size of its header in bytes, blank line included.
+    pub fn header_size(&self) -> u32 {
+        self.u32_at(12)
+    }
+
+    /// When it says it was sent; none if it has no Date that can be read.
+    pub fn sent(&self) -> Option<SentDate> {
+        self.flag(record::FLAG_SENT)
+            .then(|| SentDate { unix_s: self.u64_at(16) as i64, local_day: self.u32_at(24) as i32 })
+    }
+
+    /// What FETCH ENVELOPE sends.
+    pub fn envelope(&self) -> &'s [u8] {
+        self.section(record::ENVELOPE)
+    }
+
+    /// What FETCH BODY sends.
+    pub fn body(&self) -> &'s [u8] {
+        self.section(record::BODY)
+    }
+
+    /// What FETCH BODYSTRUCTURE sends.
+    pub fn body_structure(&self) -> &'s [u8] {
+        self.section(record::BODY_STRUCTURE)
+    }
+
+    /// Subject, decoded and folded (see [`crate::fold_into`]).
+    pub fn subject_folded(&self) -> &'s [u8] {
+        self.section(record::SUBJECT)
+    }
+
+    /// From, decoded and folded.
+    pub fn from_folded(&self) -> &'s [u8] {
+        self.section(record::FROM)
+    }
+
+    /// To, decoded and folded.
+    pub fn to_folded(&self) -> &'s [u8] {
+        self.section(record::TO)
+    }
+
+    /// Cc, decoded and folded.
+    pub fn cc_folded(&self) -> &'s [u8] {
+        self.section(record::CC)
+    }
+
+    /// Bcc, decoded and folded.
+    pub fn bcc_folded(&self) -> &'s [u8] {
+        self.section(record::BCC)
+    }
+
+    /// The base subject, folded. RFC 5256 §2.1.
+    pub fn base_subject(&self) -> &'s [u8] {
+        record::base_span(self.head).of(self.subject_folded())
+    }
+
+    /// Whether the subject marks a reply or a forward.
+    pub fn is_reply(&self) -> bool {
+        self.flag(record::FLAG_REPLY)
+    }
+
+    /// The beginning of the text, for people: at most 200 characters. RFC 8970 §3.
+    pub fn preview(&self) -> &'s str {
+        std::str::from_utf8(self.section(record::PREVIEW)).unwrap_or_default()
+    }
+
+    /// Hash of the Message-ID.
+    pub fn message_id_hash(&self) -> Option<u64> {
+        self.thread_hashes().next().filter(|id| *id != 0)
+    }
+
+    /// Hashes of the identifiers that the message refers to, the root first.
+    pub fn reference_hashes(&self) -> impl Iterator<Item = u64> + 's {
+        self.thread_hashes().skip(1)
+    }
+
+    fn thread_hashes(&self) -> impl Iterator<Item = u64> + 's {
+        self.section(record::THREAD).as_chunks::<8>().0.iter().map(|id| u64::from_le_bytes(*id))
+    }
+
+    /// The folded local part of the first address of From.
+    pub fn sort_from(&self) -> &'s [u8] {
+        self.sort_key(0)
+    }
+
+    /// The folded local part of the first address of To.
+    pub fn sort_to(&self) -> &'s [u8] {
+        self.sort_key(1)
+    }
+
+    /// The folded local part of the first address of Cc.
+    pub fn sort_cc(&self) -> &'s [u8] {
+        self.sort_key(2)
+    }
+
+    fn sort_key(&self, number: usize) -> &'s [u8] {
+        let mut rest = self.section(record::SORT);
+        for _ in 0..number {
+            rest = split_key(rest).1;
+        }
+        split_key(rest).0
+    }
+
+    /// Number of rows in the part table.
+    pub fn part_count(&self) -> usize {
+        self.section(record::PARTS).len() / ROW_LEN
+    }
+
+    /// All parts, breadth first; the message itself is the first.
+    pub fn parts(&self) -> impl Iterator<Item = PartRow> + 's {
+        let table = self.section(record::PARTS);
+        (0..(table.len() / ROW_LEN) as u32).filter_map(move |row| PartRow::read(table, row))
+    }
+
+    /// Finds the bytes of `BODY[path.section]` or `BINARY[path]`; none if the message has no such part.
+    pub fn locate(&self, path: &[u32], section: Section) -> Option<Located> {
+        locate(self.section(record::PARTS), path, section)
+    }
+
+    /// Whether all fields of the header are kept, so that the header itself can be put together.
+    pub fn has_all_fields(&self) -> bool {
+        self.u64_at(40) == 0 && self.u64_at(48) == 0 && !self.flag(record::FLAG_FIELDS_CUT)
+    }
+
+    /// Whether a field that the mask selects may have been left out of the summary: then the header has to be read.
+    pub fn needs_body(&self, mask: &FieldMask) -> bool {
+        let (left_known, left_other) = (self.u64_at(40), self.u64_at(48));
+        let is_left = if mask.is_negated {
+            left_known & !mask.known != 0 || left_other != 0
+        } else {
+            left_known & mask.known != 0 || left_other & mask.other_bits != 0
+        };
+        is_left || self.flag(record::FLAG_FIELDS_CUT)
+    }
+
+    /// Length of what [`SummaryRef::append_header_fields`] appends.
+    pub fn header_fields_len(&self, mask: &FieldMask) -> usize {
+        self.blank_line().len() + self.selected(mask).map(<[u8]>::len).sum::<usize>()
+    }
+
+    /// Appends the selected fields as they stand in the message, and the blank line. RFC 9051 §6.4.5.1: "the blank
+    /// line is included in all header fetches, except in the case of a message that has no body and no blank line".
+    pub fn append_header_fields(&self, mask: &FieldMask, into: &mut Vec<u8>) {
+        for field in self.selected(mask) {
+            into.extend_from_slice(field);
+        }
+        into.extend_from_slice(self.blank_line());
+    }
+
+    /// The kept fields that the mask selects, in message order, each as it stands.
+    pub fn selected<'q>(&self, mask: &'q FieldMask) -> impl Iterator<Item = &'s [u8]> + use<'s, 'q> {
+        let (fields, wanted) = (self.section(record::FIELD_BYTES), mask.known);
+        let is_negated = mask.is_negated;
+        let entries = self.section(record::FIELD_TABLE).as_chunks::<FIELD_ENTRY_LEN>().0;
+        entries.iter().filter_map(move |&[number, name_len, len0, len1, at0, at1, at2, at3]| {
+            let is_named = wanted >> (number & 63) & 1 != 0;
+            if is_named == is_negated && (number != 0 || !is_named) {
+                return None;
+            }
+            let start = u32::from_le_bytes([at0, at1, at2, at3]) as usize;
+            let field = fields.get(start..)?.get(..u16::from_le_bytes([len0, len1]) as usize)?;
+            // A name without a number: bit 0 only says that the mask has such names.
+            let is_selected = number != 0
+                || !is_named
+                || mask.names_other(field.get(..name_len as usize).unwrap_or_default()) != is_negated;
+            is_selected.then_some(field)
+        })
+    }
+
+    /// The raw values of the kept fields of this name, in message order.
+    pub fn field_values<'q>(&self, mask: &'q FieldMask) -> impl Iterator<Item = &'s [u8]> + use<'s, 'q> {
+        self.selected(mask).map(|field| {
+            let colon = memchr::memchr(b':', field).map_or(field.len(), |at| at + 1);
+            field.get(colon..).unwrap_or_default()
+        })
+    }
+
+    fn blank_line(&self) -> &'static [u8] {
+        match (self.flag(record::FLAG_BLANK_LINE), self.flag(record::FLAG_BARE_LF)) {
+            (false, _) => b"",
+            (true, false) => b"\r\n",
+            (true, true) => b"\n",
+        }
+    }
+}
+
+impl FieldMask {
+    /// Appends the selected fields of a header read from the message itself, and its blank line: for a summary that
+    /// [needs the body](SummaryRef::needs_body), and for the headers of nested messages.
+    pub fn append_from_header(&self, header: &[u8], into: &mut Vec<u8>) {
+        let mut end = 0;
+        for field in HeaderFields::new(header, Span::new(0, u32::try_from(header.len()).unwrap_or(u32::MAX)))
+        {
+            end = field.end as usize;
+            if self.selects_name(field.name(header)) {
+                into.extend_from_slice(field.span().of(header));
+            }
+        }
+        into.extend_from_slice(header.get(end..).unwrap_or_default());
+    }
+}
+
+/// A sort key and what follows it.
+fn split_key(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let Some((&[low, high], rest)) = bytes.split_first_chunk::<2>() else { return (&[], &[]) };
+    rest.split_at_checked(u16::from_le_bytes([low, high]) as usize).unwrap_or_default()
+}

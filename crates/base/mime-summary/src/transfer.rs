@@ -1,0 +1,256 @@
+//! Undoing a transfer encoding, piece by piece: what BINARY and SEARCH read.
+//!
+//! Decoders forgive what mail programs forgive: bytes that do not belong to the alphabet are skipped in base64
+//! (RFC 2045 §6.8), a broken `=XY` stays as it stands in quoted-printable (§6.7). Only an encoding that we do not
+//! know is an error, for which IMAP has [UNKNOWN-CTE] (RFC 9051 §7.1).
+
+use crate::structure::Encoding;
+
+/// Content that cannot be decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TransferError {
+    /// Content-Transfer-Encoding names something unknown.
+    #[error("unknown content transfer encoding")]
+    UnknownEncoding,
+}
+
+/// Decodes one part, given in pieces of any size.
+#[derive(Debug, Clone)]
+pub struct TransferDecoder(State);
+
+#[derive(Debug, Clone)]
+enum State {
+    Identity,
+    /// Collected bits, how many 6-bit groups they are, and whether padding ended the content.
+    Base64 {
+        bits: u32,
+        groups: u8,
+        is_ended: bool,
+    },
+    /// What a piece ended in the middle of: `=…` or white space that may stand at the end of a line.
+    QuotedPrintable {
+        held: Vec<u8>,
+    },
+}
+
+/// 6-bit values of the base64 alphabet; 64 is `=`, 255 is skipped. RFC 2045 table 1.
+static BASE64: [u8; 256] = {
+    let mut table = [255; 256];
+    let mut value = 0;
+    while value < 26 {
+        table[b'A' as usize + value] = value as u8;
+        table[b'a' as usize + value] = value as u8 + 26;
+        value += 1;
+    }
+    let mut digit = 0;
+    while digit < 10 {
+        table[b'0' as usize + digit] = digit as u8 + 52;
+        digit += 1;
+    }
+    table[b'+' as usize] = 62;
+    table[b'/' as usize] = 63;
+    table[b'=' as usize] = 64;
+    table
+};
+
+impl TransferDecoder {
+    /// A decoder for content in this encoding.
+    pub fn new(encoding: Encoding) -> Result<Self, TransferError> {
+        Ok(TransferDecoder(match encoding {
+            Encoding::SevenBit | Encoding::EightBit | Encoding::Binary => State::Identity,
+            Encoding::Base64 => State::Base64 { bits: 0, groups: 0, is_ended: false },
+            Encoding::QuotedPrintable => State::QuotedPrintable { held: Vec::new() },
+            Encoding::Unknown => return Err(TransferError::UnknownEncoding),
+        }))
+    }
+
+    /// Decodes the next piece, appending to `into`. Never more bytes come out than went in.
+    pub fn decode(&mut self, piece: &[u8], into: &mut Vec<u8>) {
+        match &mut self.0 {
+            State::Identity => into.extend_from_slice(piece),
+            State::Base64 { bits, groups, is_ended } => base64(piece, bits, groups, is_ended, into),
+            State::QuotedPrintable { held } if held.is_empty() => quoted_printable(piece, held, into),
+            State::QuotedPrintable { held } => {
+                let mut joined = std::mem::take(held);
+                joined.extend_from_slice(piece);
+                quoted_printable(&joined, held, into);
+            }
+        }
+    }
+
+    /// Appends what the last piece left undecided.
+    pub fn finish(self, into: &mut Vec<u8>) {
+        match self.0 {
+            State::Identity => {}
+            // Padding is often missing at the end: two groups are a byte, three are two.
+            State::Base64 { bits, groups, is_ended: false } => base64_tail(bits, groups, into),
+            State::Base64 { .. } => {}
+            // A soft line break without a line, or white space at the end: nothing. RFC 2045 §6.7 (3).
+            State::QuotedPrintable { held }
+                if held.iter().all(|b| matches!(b, b'=' | b' ' | b'\t' | b'\r')) => {}
+            State::QuotedPrintable { held } => into.extend_from_slice(&held),
+        }
+    }
+}
+
+/// A whole part at once.
+pub fn decode_transfer(encoding: Encoding, body: &[u8]) -> Result<Vec<u8>, TransferError> {
+    let mut decoder = TransferDecoder::new(encoding)?;
+    let mut decoded = Vec::with_capacity(body.len());
+    decoder.decode(body, &mut decoded);
+    decoder.finish(&mut decoded);
+    Ok(decoded)
+}
+
+fn base64(piece: &[u8], bits: &mut u32, groups: &mut u8, is_ended: &mut bool, into: &mut Vec<u8>) {
+    for &byte in piece {
+        match BASE64[byte as usize] {
+            64 => {
+                // Some programs put padded pieces one after the other: the next one begins anew.
+                base64_tail(*bits, *groups, into);
+                (*bits, *groups, *is_ended) = (0, 0, true);
+            }
+            255 => {}
+            value => {
+                *is_ended = false;
+                *bits = *bits << 6 | u32::from(value);
+                *groups += 1;
+                if *groups == 4 {
+                    into.extend_from_slice(&[(*bits >> 16) as u8, (*bits >> 8) as u8, *bits as u8]);
+                    (*bits, *groups) = (0, 0);
+                }
+            }
+        }
+    }
+}
+
+fn base64_tail(bits: u32, groups: u8, into: &mut Vec<u8>) {
+    match groups {
+        2 => into.push((bits >> 4) as u8),
+        3 => into.extend_from_slice(&[(bits >> 10) as u8, (bits >> 2) as u8]),
+        _ => {}
+    }
+}
+
+fn quoted_printable(mut piece: &[u8], held: &mut Vec<u8>, into: &mut Vec<u8>) {
+    while let Some(at) = memchr::memchr2(b'=', b'\n', piece) {
+        let (text, rest) = piece.split_at(at);
+        if rest.first() == Some(&b'\n') {
+            // RFC 2045 §6.7 (3): white space at the end of a line was added on the way.
+            let line_end = if text.ends_with(b"\r") { 1 } else { 0 };
+            let (text, cr) = text.split_at(text.len() - line_end);
+            into.extend_from_slice(trim_line(text));
+            into.extend_from_slice(cr);
+            into.push(b'\n');
+            piece = rest.get(1..).unwrap_or_default();
+            continue;
+        }
+        into.extend_from_slice(text);
+        let Some(done) = escape(rest, into) else {
+            held.extend_from_slice(rest);
+            return;
+        };
+        piece = rest.get(done..).unwrap_or_default();
+    }
+    // What may turn out to be the end of a line waits for the next piece.
+    let text = trim_line(piece.strip_suffix(b"\r").unwrap_or(piece));
+    let (text, rest) = piece.split_at(text.len());
+    into.extend_from_slice(text);
+    if rest.len() < ESCAPE_MAX { held.extend_from_slice(rest) } else { into.extend_from_slice(rest) }
+}
+
+/// Without white space at the end of a line.
+fn trim_line(mut line: &[u8]) -> &[u8] {
+    while let [rest @ .., b' ' | b'\t'] = line {
+        line = rest;
+    }
+    line
+}
+
+/// How much white space before a line end counts as added on the way: bounds what is held back.
+const ESCAPE_MAX: usize = 1000;
+
+/// `=XY`, or a soft line break; returns how many bytes it took, none if the piece ends too early.
+fn escape(rest: &[u8], into: &mut Vec<u8>) -> Option<usize> {
+    let hex = |at: usize| rest.get(at).map(|&b| (b as char).to_digit(16));
+    let after = rest.get(1..).unwrap_or_default();
+    let padding = after.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
+    match after.get(padding..).unwrap_or_default() {
+        [b'\n', ..] => return Some(padding + 2),
+        [b'\r', b'\n', ..] => return Some(padding + 3),
+        [] | [b'\r'] if padding < ESCAPE_MAX => return None,
+        _ => {}
+    }
+    match (hex(1)?, hex(2)) {
+        (Some(high), Some(Some(low))) => {
+            into.push((high * 16 + low) as u8);
+            Some(3)
+        }
+        (Some(_), None) => None,
+        _ => {
+            into.push(b'=');
+            Some(1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(encoding: Encoding, body: &str) -> String {
+        String::from_utf8_lossy(&decode_transfer(encoding, body.as_bytes()).unwrap()).into_owned()
+    }
+
+    #[test]
+    fn base64_known_answers() {
+        for (body, text) in [
+            ("", ""),
+            ("aGVsbG8=", "hello"),
+            ("aGVs\r\nbG8", "hello"),
+            ("aGVsbG8gdw==\r\n", "hello w"),
+            ("aA==aA==", "hh"),
+            ("a", ""),
+            ("*a*G*V*s*", "hel"),
+        ] {
+            assert_eq!(decoded(Encoding::Base64, body), text, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn quoted_printable_known_answers() {
+        for (body, text) in [
+            ("", ""),
+            ("a=3Db", "a=b"),
+            ("a=3db", "a=b"),
+            ("soft=\r\nbreak", "softbreak"),
+            ("soft=  \r\nbreak", "softbreak"),
+            ("soft=\nbreak", "softbreak"),
+            ("trailing \t\r\nnext", "trailing\r\nnext"),
+            ("trailing  ", "trailing"),
+            ("a b", "a b"),
+            ("bad=XYz", "bad=XYz"),
+            ("bad=4", "bad=4"),
+            ("end=", "end"),
+            ("=C3=BC", "ü"),
+        ] {
+            assert_eq!(decoded(Encoding::QuotedPrintable, body), text, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn pieces_of_any_size_give_the_same() {
+        let body = b"a=3Db  \r\nsoft= \t\r\nx =4 =\r\n=C3=BC \t z=";
+        for encoding in [Encoding::Base64, Encoding::QuotedPrintable, Encoding::Binary] {
+            let whole = decode_transfer(encoding, body).unwrap();
+            for size in 1..body.len() {
+                let mut decoder = TransferDecoder::new(encoding).unwrap();
+                let mut pieces = Vec::new();
+                body.chunks(size).for_each(|piece| decoder.decode(piece, &mut pieces));
+                decoder.finish(&mut pieces);
+                assert_eq!(pieces, whole, "{encoding:?} in pieces of {size}");
+            }
+        }
+        assert_eq!(TransferDecoder::new(Encoding::Unknown).err(), Some(TransferError::UnknownEncoding));
+    }
+}

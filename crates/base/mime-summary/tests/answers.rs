@@ -1,0 +1,186 @@
+//! Known answers of the values read out of a message and of the record they are kept in.
+
+use posthaste_mime_summary::{
+    Address, Disposition, Envelope, HeaderFields, SearchKey, Span, Structure, SummaryParts, SummaryRef,
+    address_list, decode_text,
+};
+
+fn record(message: &[u8]) -> Vec<u8> {
+    let structure = Structure::parse(message);
+    SummaryParts { message, structure: &structure, envelope: b"", body: b"", body_structure: b"" }.encode()
+}
+
+/// `name|route|mailbox|host` of each address, `-` for NIL.
+fn shown(list: &[Address<'_>]) -> Vec<String> {
+    let text = |field: &Option<std::borrow::Cow<'_, [u8]>>| {
+        field.as_deref().map_or("-".to_owned(), |t| String::from_utf8_lossy(t).into_owned())
+    };
+    list.iter().map(|a| [&a.name, &a.route, &a.mailbox, &a.host].map(text).join("|")).collect()
+}
+
+#[test]
+fn address_lists() {
+    for (value, expected) in [
+        ("a@b", vec!["-|-|a|b"]),
+        (" <a@b>\r\n", vec!["-|-|a|b"]),
+        ("Ana <a@b>", vec!["Ana|-|a|b"]),
+        ("Ana B. C <a@b>", vec!["Ana B. C|-|a|b"]),
+        ("\"Ana, \\\"B\\\"\" <a@b>", vec!["Ana, \"B\"|-|a|b"]),
+        ("Ana\r\n  Maria\t<a@b>", vec!["Ana Maria|-|a|b"]),
+        ("a@b (Ana)", vec!["Ana|-|a|b"]),
+        ("(Ana) a@b, <c@d> (Carl)", vec!["Ana|-|a|b", "-|-|c|d"]),
+        ("=?utf-8?q?A?= =?utf-8?q?B?= <a@b>", vec!["=?utf-8?q?A?= =?utf-8?q?B?=|-|a|b"]),
+        ("<@r,@s:a@b>", vec!["-|@r,@s|a|b"]),
+        ("\"a b\"@c", vec!["-|-|a b|c"]),
+        ("<\"a@b\"@c>", vec!["-|-|a@b|c"]),
+        ("a @ b", vec!["-|-|a|b"]),
+        ("a.b@[127.0.0.1]", vec!["-|-|a.b|[127.0.0.1]"]),
+        ("a@[IPv6:::1]", vec!["-|-|a|[IPv6:::1]"]),
+        ("root", vec!["-|-|root|"]),
+        ("Name only <>", vec!["Name only|-||"]),
+        ("<>", vec![]),
+        ("", vec![]),
+        (",, ,", vec![]),
+        ("g:;", vec!["-|-|g|-", "-|-|-|-"]),
+        (
+            "\"my group\": a@b, C <c@d>; , e@f",
+            vec!["-|-|my group|-", "-|-|a|b", "C|-|c|d", "-|-|-|-", "-|-|e|f"],
+        ),
+        ("g: a@b", vec!["-|-|g|-", "-|-|a|b", "-|-|-|-"]),
+        ("Ana <a@b", vec!["Ana|-|a|b"]),
+        ("\"Ana <a@b>", vec!["-|-|Ana <a@b>|"]),
+        ("a@b, c@d", vec!["-|-|a|b", "-|-|c|d"]),
+        ("a@b;c@d", vec!["-|-|a|b", "-|-|c|d"]),
+        ("x@y.z <a@b>", vec!["x@y.z|-|a|b"]),
+    ] {
+        assert_eq!(shown(&address_list(value.as_bytes())), expected, "{value:?}");
+    }
+}
+
+#[test]
+fn envelope_defaults() {
+    let header = b"From: a@b\r\nSender: \r\nTo: c@d\r\nTo: e@f\r\nSubject: one\r\nSubject: two\r\n\r\n";
+    let envelope = Envelope::of(header, HeaderFields::new(header, Span::new(0, header.len() as u32)));
+    assert_eq!(shown(&envelope.sender), ["-|-|a|b"]);
+    assert_eq!(shown(&envelope.reply_to), ["-|-|a|b"]);
+    assert_eq!(shown(&envelope.to), ["-|-|c|d", "-|-|e|f"]);
+    assert_eq!(envelope.subject.as_deref(), Some(&b"one"[..]));
+    assert_eq!((envelope.date, envelope.cc.len()), (None, 0));
+}
+
+#[test]
+fn parameters() {
+    for (value, expected) in [
+        ("attachment; filename=\"a.txt\"", "a.txt"),
+        ("attachment; FILENAME = a b.txt ; size=1", "a b.txt"),
+        ("attachment; filename*=utf-8'en'%C3%BC.txt", "ü.txt"),
+        ("attachment; filename*0=\"long \"; filename*1=name", "long name"),
+        ("attachment; filename*1*=%BC.txt; filename*0*=utf-8''%C3", "ü.txt"),
+        ("attachment; filename=\"=?utf-8?q?=C3=BC?=.txt\"", "ü.txt"),
+        ("attachment; filename=a.txt (a comment)", "a.txt"),
+        ("attachment;\r\n\tfilename=\"folded\r\n name\"", "folded name"),
+        ("attachment; filename=\"open", "open"),
+        ("attachment; filename=\"a;b\"", "a;b"),
+        ("(c) attachment (d); x; =y; filename=z", "z"),
+    ] {
+        let disposition = Disposition::parse(value.as_bytes()).unwrap();
+        assert_eq!(disposition.kind.as_ref(), b"attachment");
+        assert_eq!(disposition.params.decoded("filename").as_deref(), Some(expected), "{value:?}");
+    }
+}
+
+#[test]
+fn search_texts_are_decoded_and_folded() {
+    let message =
+        b"Subject: =?iso-8859-1?q?GR=DC=DFE?= an Alle\r\nFrom: =?utf-8?q?J=C3=BCrgen?= <J@X.org>\r\n\
+                    To: a@x\r\nTo: b@x\r\nCc: C <c@x>\r\nBcc: d@x\r\n\r\n";
+    let record = record(message);
+    let summary = SummaryRef::new(&record).unwrap();
+    assert!(SearchKey::new("grüsse AN").is_in(summary.subject_folded()));
+    assert!(SearchKey::new("JÜRGEN <j@x").is_in(summary.from_folded()));
+    assert_eq!(summary.to_folded(), b"a@x, b@x");
+    assert_eq!((summary.cc_folded(), summary.bcc_folded()), (&b"c <c@x>"[..], &b"d@x"[..]));
+    assert_eq!(
+        (summary.sort_from(), summary.sort_to(), summary.sort_cc()),
+        (&b"j"[..], &b"a"[..], &b"c"[..])
+    );
+    assert!(SearchKey::new("").is_in(b""));
+    assert!(!SearchKey::new("x").is_in(b""));
+}
+
+#[test]
+fn sort_and_thread_keys() {
+    let message = b"Subject: Re: [list] Lunch (fwd)\r\nMessage-ID: <c@x>\r\nIn-Reply-To: <b@x>\r\n\
+                    References: <a@x>\r\n <b@x>\r\nDate: Fri, 20 Nov 2026 23:30:00 -0500\r\n\r\n";
+    let record_of_reply = record(message);
+    let reply = SummaryRef::new(&record_of_reply).unwrap();
+    let record_of_first = record(b"Subject: lunch\r\nMessage-ID: <\"b\"@x>\r\n\r\n");
+    let first = SummaryRef::new(&record_of_first).unwrap();
+    assert_eq!(reply.base_subject(), first.base_subject());
+    assert!(reply.is_reply() && !first.is_reply());
+    assert_eq!(reply.reference_hashes().last(), first.message_id_hash());
+    assert_eq!(reply.reference_hashes().count(), 2);
+    let sent = reply.sent().unwrap();
+    assert_eq!((sent.unix_s, i64::from(sent.local_day)), (1_795_235_400, 1_795_235_400 / 86_400 - 1));
+    assert_eq!(first.sent(), None);
+}
+
+#[test]
+fn previews() {
+    for (message, preview) in [
+        ("Subject: x\n\n", ""),
+        ("\nHello,\n\n  world.\n", "Hello, world."),
+        (
+            "Content-Transfer-Encoding: base64\nContent-Type: text/plain; charset=utf-8\n\nR3LDvMOfZQ==\n",
+            "Grüße",
+        ),
+        (
+            "Content-Type: text/html\n\n<html><head><title>T</title><style>p {}</style></head><p>One</p>&amp;&nbsp;two<!-- x -->",
+            "One & two",
+        ),
+        (
+            "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/html\n\n<p>html\n--b\n\
+             Content-Disposition: attachment\n\nnot this\n--b\n\nbut this\n--b--\n",
+            "but this",
+        ),
+    ] {
+        let message = message.replace('\n', "\r\n");
+        let record = record(message.as_bytes());
+        assert_eq!(SummaryRef::new(&record).unwrap().preview(), preview, "{message:?}");
+    }
+    let long = format!("\r\n{}", "ü ".repeat(4000));
+    let record = record(long.as_bytes());
+    let preview = SummaryRef::new(&record).unwrap().preview().to_owned();
+    assert_eq!((preview.chars().count(), preview.contains('\u{fffd}')), (199, false));
+}
+
+#[test]
+fn bodies_are_searched_as_text() {
+    let message = "Subject: outer\r\nX-Trace: secret\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\npreamble\r\n--b\r\n\
+                   Content-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: base64\r\n\r\nR3L83w0KZSBh\r\n\
+                   --b\r\nContent-Type: image/png; name=pict\r\n\r\npixels\r\n--b\r\nContent-Type: message/rfc822\r\n\r\n\
+                   Subject: =?utf-8?q?inn=C3=A9r?=\r\n\r\nnested text\r\n--b--\r\n";
+    let record = record(message.as_bytes());
+    let summary = SummaryRef::new(&record).unwrap();
+    for (key, in_body, in_text) in [
+        ("grüss E A", true, true),
+        ("subject: innér", true, true),
+        ("nested TEXT", true, true),
+        ("outer", false, true),
+        ("x-trace: secret", false, true),
+        ("name=pict", false, true),
+        ("pixels", false, false),
+        ("R3L83", false, false),
+        ("", true, true),
+    ] {
+        let key_made = SearchKey::new(key);
+        assert_eq!(key_made.is_in_body(message.as_bytes(), &summary), in_body, "{key}");
+        assert_eq!(key_made.is_in_text(message.as_bytes(), &summary), in_text, "{key}");
+    }
+    let structure = Structure::parse(message.as_bytes());
+    let part = &structure.parts()[1];
+    assert_eq!(
+        decode_text(&part.media(message.as_bytes()), part.encoding, part.body.of(message.as_bytes())),
+        "Grüß\r\ne a"
+    );
+}

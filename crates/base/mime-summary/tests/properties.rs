@@ -1,0 +1,243 @@
+//! What holds for every sequence of bytes: nothing panics, ranges lie inside each other, records give back what
+//! went in, damaged records are refused or harmless.
+
+use posthaste_mime_summary::{
+    Encoding, Envelope, FieldMask, HeaderFields, Kind, SearchKey, Section, Structure, SummaryParts,
+    SummaryRef, TransferDecoder, decode_transfer, decode_words, folded, sent_date,
+};
+use proptest::prelude::*;
+
+/// Pieces from which messages are put together: the words that matter to MIME, and noise.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    let known: Vec<&[u8]> = vec![
+        b"\r\n",
+        b"\n",
+        b"\r",
+        b"\r\n\r\n",
+        b"--",
+        b"--b",
+        b"--b--",
+        b"--bb",
+        b"--bb--",
+        b"\r\n--b\r\n",
+        b"\r\n--bb\r\n",
+        b"\r\n--b--\r\n",
+        b"Content-Type: multipart/mixed; boundary=b\r\n",
+        b"Content-Type: multipart/digest; boundary=bb\r\n\r\n",
+        b"Content-Type: message/rfc822\r\n\r\n",
+        b"Content-Type: text/html; charset=\"utf-8\"\r\n",
+        b"Content-Type: multipart/alternative; boundary*0=\"b\"; boundary*1=b\r\n\r\n",
+        b"Content-Type:",
+        b"boundary=",
+        b"Content-Transfer-Encoding: base64\r\n\r\n",
+        b"Content-Transfer-Encoding: quoted-printable\r\n",
+        b"=?utf-8?q?",
+        b"?=",
+        b"=?utf-8?b?w7w=?=",
+        b"From: a <b@c>, d: e@f;, (g) \"h",
+        b"To:",
+        b"Subject: Re: [x] (fwd)",
+        b"Date: Fri, 20 Nov ",
+        b"Message-ID: <",
+        b"@",
+        b">",
+        b"<",
+        b"\"",
+        b"\\",
+        b"(",
+        b")",
+        b";",
+        b",",
+        b":",
+        b" ",
+        b"\t",
+        b"\0",
+        b"\xff",
+        b"\xc3\xbc",
+        b"filename*=utf-8''%C3%BC",
+        b"Content-Disposition: attachment; ",
+        b"References: <a@b> <c@d>\r\n",
+        b"=3D",
+        b"=\r\n",
+        b"<style>",
+        b"</style>",
+        b"&amp;",
+        b"&#",
+        b"Content-Type: text/plain; charset=utf-7\r\n\r\n",
+        b"+2D3eCw-",
+    ];
+    prop_oneof![
+        8 => prop::sample::select(known).prop_map(<[u8]>::to_vec),
+        1 => prop::collection::vec(any::<u8>(), 0..12),
+    ]
+}
+
+fn message() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(piece(), 0..80).prop_map(|pieces| pieces.concat())
+}
+
+fn encode(message: &[u8], structure: &Structure) -> Vec<u8> {
+    SummaryParts { message, structure, envelope: b"(E)", body: b"(B)", body_structure: b"(BS)" }.encode()
+}
+
+/// Everything that can be asked of a record, whatever its bytes are.
+fn ask_all(summary: &SummaryRef<'_>, message: &[u8]) {
+    let mut out = Vec::new();
+    for mask in [FieldMask::only(["from", "x-own", ""]), FieldMask::all_but(["to"]), FieldMask::default()] {
+        out.clear();
+        summary.append_header_fields(&mask, &mut out);
+        assert_eq!(out.len(), summary.header_fields_len(&mask));
+        summary.needs_body(&mask);
+        summary.field_values(&mask).for_each(drop);
+    }
+    for path in [&[][..], &[1], &[2], &[1, 1], &[2, 1, 1], &[0]] {
+        for section in [Section::Body, Section::Header, Section::Text, Section::Mime] {
+            if let Some(found) = summary.locate(path, section) {
+                let _ = found.span.of(message);
+            }
+        }
+    }
+    let key = SearchKey::new("ü b");
+    key.is_in_text(message, summary);
+    key.is_in_body(message, summary);
+    let _ = (
+        summary.sent(),
+        summary.preview(),
+        summary.base_subject(),
+        summary.is_reply(),
+        summary.parts().count(),
+    );
+    let _ = (summary.sort_from(), summary.sort_to(), summary.sort_cc(), summary.message_id_hash());
+    let _ =
+        (summary.reference_hashes().count(), summary.envelope(), summary.body(), summary.body_structure());
+}
+
+fn check_ranges(message: &[u8]) -> Structure {
+    let structure = Structure::parse(message);
+    let root = structure.root();
+    // The parts' ranges reproduce the message.
+    assert_eq!([root.header.of(message), root.body.of(message)].concat(), message);
+    for (index, part) in (0_u32..).zip(structure.parts()) {
+        assert_eq!(part.header.end, part.body.start);
+        assert!(part.header.start <= part.header.end && part.body.start <= part.body.end);
+        assert!(part.body.contains(part.preamble) && part.body.contains(part.epilogue));
+        let mut at = part.body.start;
+        for (_, child) in structure.children(index) {
+            assert!(at <= child.header.start && child.body.end <= part.body.end, "{part:?} {child:?}");
+            at = child.body.end;
+        }
+        assert_eq!(part.kind == Kind::Leaf, structure.children(index).next().is_none());
+        let fields: Vec<u8> =
+            HeaderFields::new(message, part.header).flat_map(|f| f.span().of(message).to_vec()).collect();
+        assert!(part.header.of(message).starts_with(&fields));
+        assert!(part.header.len() as usize - fields.len() <= 2);
+    }
+    structure
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_message_has_a_summary(message in message()) {
+        let structure = check_ranges(&message);
+        let record = encode(&message, &structure);
+        let summary = SummaryRef::new(&record).unwrap();
+        prop_assert_eq!(summary.envelope(), b"(E)");
+        prop_assert_eq!(summary.body(), b"(B)");
+        prop_assert_eq!(summary.body_structure(), b"(BS)");
+        prop_assert_eq!(summary.message_size() as usize, message.len());
+        prop_assert_eq!(summary.header_size(), structure.root().header.len());
+        prop_assert_eq!(summary.part_count(), structure.parts().len());
+        prop_assert!(summary.preview().chars().count() <= 200);
+        ask_all(&summary, &message);
+        for part in structure.parts() {
+            let media = part.media(&message);
+            let _ = (media.params.decoded("charset"), media.params.decoded("name"), part.encoding_name(&message));
+            Envelope::of(&message, HeaderFields::new(&message, part.header));
+        }
+    }
+
+    #[test]
+    fn fields_from_a_record_are_those_of_the_message(message in message()) {
+        let structure = Structure::parse(&message);
+        let record = encode(&message, &structure);
+        let summary = SummaryRef::new(&record).unwrap();
+        let header = structure.root().header.of(&message);
+        for mask in [
+            FieldMask::only(["From", "Subject", "x-own"]),
+            FieldMask::only(["received"]),
+            FieldMask::all_but(["from", "content-type"]),
+            FieldMask::all_but::<&str>([]),
+        ] {
+            if !summary.needs_body(&mask) {
+                let (mut kept, mut read) = (Vec::new(), Vec::new());
+                summary.append_header_fields(&mask, &mut kept);
+                mask.append_from_header(header, &mut read);
+                prop_assert_eq!(kept, read);
+            }
+        }
+        if summary.has_all_fields() {
+            let mut whole = Vec::new();
+            summary.append_header_fields(&FieldMask::all_but::<&str>([]), &mut whole);
+            prop_assert_eq!(whole, header);
+        }
+    }
+
+    #[test]
+    fn damaged_records_do_no_harm(message in message(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>()) {
+        let record = encode(&message, &Structure::parse(&message));
+        let mut damaged = record.clone();
+        damaged[at.index(record.len())] = byte;
+        if let Ok(summary) = SummaryRef::new(&damaged) {
+            ask_all(&summary, &message);
+            ask_all(&summary, b"");
+        }
+        prop_assert!(SummaryRef::new(&record[..cut.index(record.len())]).is_err());
+    }
+
+    #[test]
+    fn noise_does_no_harm(noise in prop::collection::vec(any::<u8>(), 0..400)) {
+        check_ranges(&noise);
+        if let Ok(summary) = SummaryRef::new(&noise) {
+            ask_all(&summary, &noise);
+        }
+        let _ = (sent_date(&noise), decode_words(&noise));
+        folded(&String::from_utf8_lossy(&noise));
+    }
+
+    #[test]
+    fn transfer_decoding_knows_no_pieces(body in message(), size in 1_usize..20) {
+        for encoding in [Encoding::Base64, Encoding::QuotedPrintable, Encoding::EightBit] {
+            let whole = decode_transfer(encoding, &body).unwrap();
+            prop_assert!(whole.len() <= body.len());
+            let mut decoder = TransferDecoder::new(encoding).unwrap();
+            let mut pieces = Vec::new();
+            body.chunks(size).for_each(|piece| decoder.decode(piece, &mut pieces));
+            decoder.finish(&mut pieces);
+            prop_assert_eq!(pieces, whole);
+        }
+    }
+
+    #[test]
+    fn folding_twice_is_folding_once(text in "\\PC{0,40}") {
+        let once = folded(&text);
+        let again = folded(std::str::from_utf8(&once).unwrap());
+        prop_assert_eq!(once, again);
+    }
+
+    #[test]
+    fn what_was_encoded_is_found(text in "[a-zäöüß ]{0,30}[a-zäöüß]{4}", filler in 0_usize..70_000) {
+        let mut words = String::from("x ").repeat(filler / 2);
+        words.push_str(&text);
+        let quoted: String = words.bytes().map(|b| format!("={b:02X}")).collect::<Vec<_>>().concat();
+        let message = format!(
+            "Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n{quoted}\r\n"
+        );
+        let record = encode(message.as_bytes(), &Structure::parse(message.as_bytes()));
+        let summary = SummaryRef::new(&record).unwrap();
+        prop_assert!(SearchKey::new(&text.to_uppercase()).is_in_body(message.as_bytes(), &summary));
+        let absent = SearchKey::new("zz qq zz");
+        prop_assert!(!absent.is_in_text(message.as_bytes(), &summary));
+    }
+}
