@@ -1,0 +1,210 @@
+//! What the engine costs on a cluster: `POSTHASTE_CASSANDRA=host:port cargo run -p posthaste-store-cassandra --example measure`.
+//!
+//! Prints a table: commits a second (one message each, one mailbox and sixteen), cold and warm opens of 1,000 and 100,000 messages. The
+//! keyspace `measure_…` is left behind. Figures are of one machine and one moment.
+
+use bytes::Bytes;
+use posthaste_mail_model::{
+    AccountId, BodyId, FlagSet, Id, MailboxId, MailboxName, ModSeq, NumSet, Uid, UidValidity,
+};
+use posthaste_store::{
+    CommitOutcome, Content, Engine, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, NewMessage, Row,
+};
+use posthaste_store_cassandra::{CassandraEngine, Options, init};
+use std::error::Error;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Octets of a message and of its summary.
+const BODY: usize = 4096;
+const SUMMARY: usize = 500;
+
+struct Folder {
+    engine: Arc<CassandraEngine>,
+    id: MailboxId,
+    head: MailboxHead,
+}
+
+fn new_id() -> Outcome<Id> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|e| e.to_string())?;
+    Ok(Id::new(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64, u128::from_le_bytes(random)))
+}
+
+impl Folder {
+    async fn new(engine: &Arc<CassandraEngine>) -> Outcome<Self> {
+        let (account, id) = (AccountId(new_id()?), MailboxId(new_id()?));
+        let entry = MailboxEntry {
+            id,
+            name: MailboxName::inbox(),
+            uid_validity: UidValidity::MIN,
+            special_use: None,
+        };
+        let commit = ListCommit {
+            account,
+            expected: ModSeq::ZERO,
+            version: ModSeq::ZERO.next(),
+            upsert: vec![entry],
+            remove: Vec::new(),
+            subscribe: Vec::new(),
+            unsubscribe: Vec::new(),
+            uid_validity_last: 1,
+        };
+        engine.commit_list(commit).await?;
+        Ok(Self { engine: Arc::clone(engine), id, head: MailboxHead::default() })
+    }
+
+    /// Adds `n` messages in one commit.
+    async fn append(&mut self, n: u32, size: usize) -> Outcome<()> {
+        let mut head = self.head.clone();
+        head.modseq = head.modseq.next();
+        let mut appended = Vec::new();
+        for _ in 0..n {
+            let uid = head.uid_next;
+            head.uid_next = uid.next().ok_or("no UID left")?;
+            let row = Row::new(uid, size as u32, 1_700_000_000, FlagSet::EMPTY, head.modseq);
+            let (bytes, summary) = (Bytes::from(vec![b'x'; size]), Bytes::from(vec![b's'; SUMMARY]));
+            let content = Content::New { bytes, summary };
+            appended.push(NewMessage { row, body: BodyId(new_id()?), saved: 0, content });
+            head.counts.messages += 1;
+            head.counts.unseen += 1;
+            head.counts.bytes += size as u64;
+        }
+        self.commit(head, appended, Vec::new()).await
+    }
+
+    /// Marks messages as read, each in a commit with its fellows of the set.
+    async fn mark(&mut self, uids: &[Uid], rows: &[Row]) -> Outcome<()> {
+        let mut head = self.head.clone();
+        head.modseq = head.modseq.next();
+        let marked = |uid: &Uid| {
+            rows.iter().find(|r| r.uid() == *uid).map(|r| r.with_flags(FlagSet::SEEN, head.modseq))
+        };
+        let changed: Vec<Row> = uids.iter().filter_map(marked).collect();
+        head.counts.unseen -= changed.len() as u32;
+        self.commit(head, Vec::new(), changed).await
+    }
+
+    async fn commit(
+        &mut self,
+        head: MailboxHead,
+        appended: Vec<NewMessage>,
+        changed: Vec<Row>,
+    ) -> Outcome<()> {
+        let (mailbox, expected) = (self.id, self.head.modseq);
+        let commit =
+            MailboxCommit { mailbox, expected, head: head.clone(), appended, changed, expunged: Vec::new() };
+        if self.engine.commit(commit).await? != CommitOutcome::Done {
+            return Err("a commit was refused".into());
+        }
+        self.head = head;
+        Ok(())
+    }
+
+    async fn rows(&self) -> Outcome<Vec<Row>> {
+        let mut rows = Vec::new();
+        self.engine.load(self.id, &mut |slice| rows.extend_from_slice(slice)).await?;
+        Ok(rows)
+    }
+}
+
+fn report(what: &str, n: u32, since: Instant) {
+    let ms = since.elapsed().as_secs_f64() * 1e3;
+    println!("| {what} | {:.2} ms each | {:.0} a second |", ms / f64::from(n), f64::from(n) * 1e3 / ms);
+}
+
+async fn commits(engine: &Arc<CassandraEngine>) -> Outcome<()> {
+    let mut folder = Folder::new(engine).await?;
+    folder.append(10, BODY).await?;
+    let began = Instant::now();
+    for _ in 0..200 {
+        folder.append(1, BODY).await?;
+    }
+    report("append of one 4 KiB message, one mailbox, one after the other", 200, began);
+    let rows = folder.rows().await?;
+    let began = Instant::now();
+    for row in rows.iter().take(200) {
+        folder.mark(&[row.uid()], &rows).await?;
+    }
+    report("flag of one message, one mailbox, one after the other", 200, began);
+    let mut tasks = tokio::task::JoinSet::new();
+    let began = Instant::now();
+    for _ in 0..16 {
+        let engine = Arc::clone(engine);
+        tasks.spawn(async move {
+            let mut folder = Folder::new(&engine).await?;
+            for _ in 0..50 {
+                folder.append(1, BODY).await?;
+            }
+            Outcome::Ok(())
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    report("append of one 4 KiB message, 16 mailboxes at once", 800, began);
+    Ok(())
+}
+
+async fn opens(engine: &Arc<CassandraEngine>, messages: u32) -> Outcome<()> {
+    let mut folder = Folder::new(engine).await?;
+    let began = Instant::now();
+    for _ in 0..messages / 1000 {
+        folder.append(1000, 100).await?;
+    }
+    report(&format!("fill of {messages}: a message of 100 octets, 1,000 to a commit"), messages, began);
+    let began = Instant::now();
+    for _ in 0..5 {
+        folder.rows().await?;
+    }
+    report(&format!("cold open of {messages}"), 5, began);
+    let began = Instant::now();
+    for _ in 0..50 {
+        engine.heads(&[folder.id]).await?;
+    }
+    report(&format!("warm open of {messages} (is my view current)"), 50, began);
+    let rows = folder.rows().await?;
+    let began = Instant::now();
+    for row in rows.iter().take(20) {
+        folder.mark(&[row.uid()], &rows).await?;
+        engine
+            .changes_since(folder.id, ModSeq::new(folder.head.modseq.value() - 1).unwrap_or_default())
+            .await?;
+    }
+    report(&format!("flag in {messages}, seen by another node"), 20, began);
+    let began = Instant::now();
+    let mut bytes = 0;
+    let mut visit = |stored: posthaste_store::Stored<'_>| {
+        bytes += stored.summary.len();
+        ControlFlow::Continue(())
+    };
+    engine.summaries(folder.id, &NumSet::range(1, u32::MAX), &mut visit).await?;
+    report(&format!("all {messages} summaries ({} MB)", bytes / 1_000_000), messages, began);
+    let uids: Vec<Uid> = rows.iter().skip(20).take(10_000).map(Row::uid).collect();
+    if uids.len() == 10_000 {
+        let began = Instant::now();
+        let mut head = folder.head.clone();
+        head.modseq = head.modseq.next();
+        let changed: Vec<Row> =
+            rows.iter().skip(20).take(10_000).map(|r| r.with_flags(FlagSet::FLAGGED, head.modseq)).collect();
+        folder.commit(head, Vec::new(), changed).await?;
+        report("flag of 10,000 messages in one commit", 1, began);
+    }
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Outcome<()> {
+    let host = std::env::var("POSTHASTE_CASSANDRA")
+        .map_err(|_| "POSTHASTE_CASSANDRA=host:port names the cluster")?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    let options = Options::new(vec![host], format!("measure_{now}"));
+    init(&options, 1).await?;
+    let engine = Arc::new(CassandraEngine::open(options).await?);
+    commits(&engine).await?;
+    opens(&engine, 1000).await?;
+    opens(&engine, 100_000).await
+}

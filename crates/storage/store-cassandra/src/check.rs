@@ -1,0 +1,88 @@
+//! The check: every mailbox against its head, its summaries and its bodies.
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use posthaste_mail_model::{BodyId, FlagSet, MailboxId, NumSet, Uid};
+use posthaste_store::{Counts, Report, Result, Row, StoreError, Stored};
+use scylla::response::PagingState;
+use std::ops::ControlFlow;
+
+use crate::engine::CassandraEngine;
+use crate::read::AT_ONCE;
+use crate::sweep::id_of;
+
+impl CassandraEngine {
+    /// Reads everything. How much there is, no one knows beforehand: progress is told at the end alone.
+    pub(crate) async fn check_all(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
+        type Found = (Vec<u8>, Option<Vec<u8>>, Option<i64>);
+        let mut report = Report::default();
+        let mut from = Some(PagingState::start());
+        while let Some(state) = from {
+            let (page, next) = self.database.page::<Found>(&self.statements.mailboxes, (), state).await?;
+            for (mailbox, _, modseq) in page {
+                if modseq.unwrap_or(-1) >= 0 {
+                    let mailbox = MailboxId(id_of(&mailbox)?);
+                    match self.check_mailbox(mailbox, &mut report).await {
+                        Ok(()) | Err(StoreError::NoMailbox(_)) => {}
+                        Err(StoreError::Corrupt(why)) => {
+                            report.faults.push(format!("mailbox {mailbox}: {why}"))
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            from = next;
+        }
+        progress(1.0);
+        Ok(report)
+    }
+
+    async fn check_mailbox(&self, mailbox: MailboxId, report: &mut Report) -> Result<()> {
+        let (stored, rows) = self.rows_of(mailbox).await?;
+        report.examined += 1 + rows.len() as u64;
+        let mut fault = |what: &str| report.faults.push(format!("mailbox {mailbox}: {what}"));
+        if counts(&rows) != stored.head.counts {
+            fault("the counts do not add up");
+        }
+        if !rows.windows(2).all(|pair| pair[0].uid() < pair[1].uid()) {
+            fault("UIDs do not rise");
+        }
+        if rows.iter().any(|row| row.uid() >= stored.head.uid_next || row.modseq() > stored.head.modseq) {
+            fault("a row is beyond the head");
+        }
+        let mut bodies: Vec<(Uid, BodyId)> = Vec::with_capacity(rows.len());
+        let mut take = |stored: Stored<'_>| {
+            bodies.push((stored.uid, stored.body));
+            ControlFlow::Continue(())
+        };
+        // What came or went since the rows were read is left for the next check.
+        self.visit_summaries(mailbox, &NumSet::range(1, u32::MAX), &mut take).await?;
+        let sizes = bodies.into_iter().filter_map(|(uid, body)| {
+            let at = rows.binary_search_by_key(&uid, Row::uid).ok()?;
+            Some((uid, body, rows.get(at)?.size()))
+        });
+        let read = stream::iter(sizes.collect::<Vec<_>>()).map(|(uid, body, size)| async move {
+            match self.body_range(body, 0..u64::MAX).await {
+                Ok(bytes) if bytes.len() as u64 == u64::from(size) => Ok(None),
+                Ok(_) => Ok(Some(format!(
+                    "mailbox {mailbox}, UID {uid}: body {body} is not as long as its row says"
+                ))),
+                Err(StoreError::Corrupt(why)) => Ok(Some(format!("mailbox {mailbox}, UID {uid}: {why}"))),
+                Err(error) => Err(error),
+            }
+        });
+        // A few at a time: each may be as large as a message can be.
+        let faults: Vec<Option<String>> = read.buffer_unordered(AT_ONCE / 4).try_collect().await?;
+        report.faults.extend(faults.into_iter().flatten());
+        Ok(())
+    }
+}
+
+fn counts(rows: &[Row]) -> Counts {
+    let with = |flag| rows.iter().filter(|row| row.flags().contains(flag)).count() as u32;
+    Counts {
+        messages: rows.len() as u32,
+        unseen: rows.len() as u32 - with(FlagSet::SEEN),
+        deleted: with(FlagSet::DELETED),
+        bytes: rows.iter().map(|row| u64::from(row.size())).sum(),
+    }
+}

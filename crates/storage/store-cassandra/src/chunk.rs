@@ -1,0 +1,149 @@
+//! A column chunk: up to 128 rows of one mailbox in one cell, and which commit brought each.
+//!
+//! | bytes | field |
+//! | --- | --- |
+//! | 0–3 | checksum, seeded with mailbox and key |
+//! | varint | number of rows, 0 … 128 |
+//! | 28 each | rows, UIDs rising |
+//! | varint | number of origins |
+//! | 4 + 16 each | an origin: the first UID it counts for (to the next origin's), and the commit's id |
+//!
+//! Its key is a UID at or below its first row and above every row of the chunk before; the key stays when the first row
+//! goes. The last chunk of a mailbox is never deleted, only emptied: a mailbox through which mail merely passes leaves
+//! no tombstones. Rows never move from one chunk to another, so that a reader who pages through a mailbox that is
+//! being changed may see old rows but misses none.
+//!
+//! Origins tell which of several summaries written for a UID counts: several nodes may have tried the same UID.
+
+use posthaste_mail_model::{Id, MailboxId, NumSet};
+use posthaste_store::Row;
+use std::collections::BTreeMap;
+
+use crate::octets::{Octets, place, put_varint, seal, unseal};
+
+/// Rows: 128 × 28 bytes are 3.5 KiB, with an origin for each 6 KiB. A changed flag writes that much (three times: Paxos
+/// proposal, commit log, table); half of it would double the cells that a cold open reads.
+pub(crate) const ROWS_MAX: usize = 128;
+
+/// For the checksum's place.
+const KIND: u8 = 1;
+
+/// Rows and their origins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    pub(crate) rows: Vec<Row>,
+    /// First UID, commit; UIDs rising.
+    pub(crate) origins: Vec<(u32, Id)>,
+}
+
+/// A mailbox's chunks by key, or some of them.
+pub(crate) type Chunks = BTreeMap<u32, Chunk>;
+
+/// The UID of a row as a bare number.
+pub(crate) fn number(row: &Row) -> u32 {
+    row.uid().value()
+}
+
+impl Chunk {
+    /// The commit that brought a UID, if it is there.
+    pub(crate) fn origin(&self, uid: u32) -> Option<Id> {
+        self.rows.binary_search_by_key(&uid, number).ok()?;
+        let at = self.origins.partition_point(|(first, _)| *first <= uid);
+        self.origins.get(at.checked_sub(1)?).map(|(_, commit)| *commit)
+    }
+
+    /// Adds a row above all others.
+    pub(crate) fn push(&mut self, row: Row, commit: Id) {
+        self.rows.push(row);
+        if self.origins.last().is_none_or(|(_, last)| *last != commit) {
+            self.origins.push((number(&row), commit));
+        }
+    }
+
+    /// Takes rows out, and origins that have none left.
+    pub(crate) fn remove(&mut self, gone: &NumSet) {
+        self.rows.retain(|row| !gone.contains(number(row)));
+        let ends: Vec<u32> = self.origins.iter().skip(1).map(|o| o.0).chain([u32::MAX]).collect();
+        let rows = &self.rows;
+        let mut ends = ends.into_iter();
+        self.origins.retain(|(first, _)| {
+            let end = ends.next().unwrap_or(u32::MAX);
+            let at = rows.partition_point(|row| number(row) < *first);
+            rows.get(at).is_some_and(|row| number(row) < end)
+        });
+    }
+
+    pub(crate) fn encode(&self, mailbox: MailboxId, low: u32) -> Vec<u8> {
+        let mut out = Vec::with_capacity(8 + self.rows.len() * Row::LEN + self.origins.len() * 20);
+        put_varint(&mut out, self.rows.len() as u64);
+        for row in &self.rows {
+            out.extend_from_slice(&row.to_bytes());
+        }
+        put_varint(&mut out, self.origins.len() as u64);
+        for (first, commit) in &self.origins {
+            out.extend_from_slice(&first.to_le_bytes());
+            out.extend_from_slice(&commit.to_bytes());
+        }
+        seal(place(KIND, mailbox.0, u64::from(low)), &out)
+    }
+
+    /// `None` if it is damaged.
+    pub(crate) fn decode(mailbox: MailboxId, low: u32, value: &[u8]) -> Option<Self> {
+        let mut read = Octets(unseal(place(KIND, mailbox.0, u64::from(low)), value)?);
+        let count = usize::try_from(read.varint()?).ok().filter(|n| *n <= ROWS_MAX)?;
+        let (rows, _) = read.take(count * Row::LEN)?.as_chunks::<{ Row::LEN }>();
+        let rows = rows.iter().map(Row::from_bytes).collect::<Option<Vec<_>>>()?;
+        let count = usize::try_from(read.varint()?).ok().filter(|n| *n <= ROWS_MAX)?;
+        let origins = (0..count).map(|_| Some((read.u32()?, read.id()?))).collect::<Option<Vec<_>>>()?;
+        Some(Self { rows, origins })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use posthaste_mail_model::{FlagSet, ModSeq, Uid};
+
+    fn row(uid: u32) -> Row {
+        Row::new(Uid::new(uid).unwrap(), uid, uid, FlagSet::SEEN, ModSeq::new(7).unwrap())
+    }
+
+    #[test]
+    fn a_chunk_comes_back_and_damage_is_seen() {
+        let mailbox = MailboxId(Id::new(1, 2));
+        let mut chunk = Chunk::default();
+        for uid in 1..=ROWS_MAX as u32 {
+            chunk.push(row(uid * 3), Id::new(u64::from(uid / 10), 1));
+        }
+        let mut bytes = chunk.encode(mailbox, 3);
+        assert_eq!(Chunk::decode(mailbox, 3, &bytes), Some(chunk));
+        assert_eq!(Chunk::decode(mailbox, 4, &bytes), None);
+        for at in 0..bytes.len() {
+            bytes[at] ^= 0x10;
+            assert_eq!(Chunk::decode(mailbox, 3, &bytes), None, "{at}");
+            bytes[at] ^= 0x10;
+        }
+        let empty = Chunk::default();
+        assert_eq!(Chunk::decode(mailbox, 0, &empty.encode(mailbox, 0)), Some(empty));
+    }
+
+    #[test]
+    fn origins_follow_their_rows() {
+        let (a, b, c) = (Id::new(1, 1), Id::new(1, 2), Id::new(1, 3));
+        let mut chunk = Chunk::default();
+        for (uid, commit) in [(2, a), (3, a), (5, b), (8, c), (9, c)] {
+            chunk.push(row(uid), commit);
+        }
+        assert_eq!(chunk.origins.len(), 3);
+        assert_eq!(
+            [1, 2, 3, 4, 5, 8, 9, 10].map(|uid| chunk.origin(uid)),
+            [None, Some(a), Some(a), None, Some(b), Some(c), Some(c), None]
+        );
+        chunk.remove(&NumSet::from_ranges([(2, 2), (5, 5)]));
+        assert_eq!(chunk.origins, [(2, a), (8, c)]);
+        assert_eq!([3, 5, 9].map(|uid| chunk.origin(uid)), [Some(a), None, Some(c)]);
+        chunk.remove(&NumSet::range(1, 100));
+        assert_eq!(chunk, Chunk::default());
+    }
+}

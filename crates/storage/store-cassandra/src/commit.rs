@@ -1,0 +1,247 @@
+//! Commits: contents first, then one conditional batch on the mailbox's partition.
+//!
+//! The batch moves the mod-sequence on `IF` it is still the expected one, rewrites the chunks the commit touches and
+//! adds a log entry that carries the commit's id. A batch whose answer is lost is sent again as it is: if the first one was
+//! applied, the second is refused, and the log entry at the new mod-sequence tells whose it was. Only when no answer can be had for long
+//! does the call fail; it never answers `Done` for what is not there, and never applies twice.
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use posthaste_mail_model::{Id, MailboxId, ModSeq, NumSet};
+use posthaste_store::{CommitOutcome, MailboxCommit, Result, StoreError};
+use scylla::statement::prepared::PreparedStatement;
+use scylla::value::CqlValue;
+use std::collections::BTreeSet;
+
+use crate::chunk::{Chunks, ROWS_MAX, number};
+use crate::engine::CassandraEngine;
+use crate::read::AT_ONCE;
+use crate::session::{ATTEMPTS_MAX, Attempt, Values, blob};
+use crate::values::{LogEntry, StoredHead};
+
+/// Bytes of one batch at most. Cassandra refuses a mutation of half a commit log segment (16 MiB of 32), and Paxos keeps the
+/// proposal beside it. 8 MiB are the chunks of 160,000 to 290,000 messages.
+const BATCH_BYTES_MAX: usize = 8 << 20;
+
+/// Commits that the log remembers at least; it holds at most twice as many. A client that stayed away for longer, and a node
+/// that did, reads all rows instead.
+const LOG_KEPT: u64 = 4096;
+
+/// Ranges of UIDs that are looked up one by one; beyond, everything from the first to the last is read.
+const RANGES_MAX: usize = 64;
+
+/// A mailbox as a commit finds it: the chunks it touches and the last one.
+pub(crate) struct Base {
+    pub(crate) chunks: Chunks,
+    /// Key of the last chunk, which is never deleted.
+    pub(crate) tail: u32,
+    pub(crate) head: StoredHead,
+}
+
+pub(crate) type Batch<'s> = Vec<(&'s PreparedStatement, Values)>;
+
+impl CassandraEngine {
+    pub(crate) async fn commit_mailbox(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
+        let _lane = self.lane(commit.mailbox).await;
+        let Some(mut base) = self.base(&commit).await? else { return Ok(CommitOutcome::Conflict) };
+        let id = self.database.new_id();
+        let dirty = edit(&mut base, &commit, id)?;
+        let batch = self.batch(&base, &commit, id, &dirty)?;
+        if !self.write_contents(id, &commit).await? {
+            return Ok(CommitOutcome::Conflict);
+        }
+        self.settle(&commit, id, &batch).await
+    }
+
+    /// What the commit touches, or `None` if the mailbox has moved on.
+    async fn base(&self, commit: &MailboxCommit) -> Result<Option<Base>> {
+        let mailbox = commit.mailbox;
+        let touched = touched(commit);
+        let tail = self.floor(mailbox, u32::MAX);
+        let ranges = match touched.ranges() {
+            ranges if ranges.len() <= RANGES_MAX => ranges.to_vec(),
+            ranges => vec![(ranges[0].0, ranges[ranges.len() - 1].1)],
+        };
+        let parts =
+            stream::iter(ranges).map(|range| self.chunks_between(mailbox, range)).buffer_unordered(AT_ONCE);
+        let (tail, parts) = futures_util::future::try_join(tail, parts.try_collect::<Vec<_>>()).await?;
+        let Some(tail) = tail.filter(|tail| tail.modseq >= 0) else {
+            return Err(StoreError::NoMailbox(mailbox));
+        };
+        let expected = i64::try_from(commit.expected.value()).unwrap_or(i64::MAX);
+        let current = |modseq: &i64| *modseq == expected;
+        if !current(&tail.modseq) || !parts.iter().all(|(_, modseqs)| modseqs.iter().all(current)) {
+            return Ok(None);
+        }
+        let mut chunks: Chunks = parts.into_iter().flat_map(|(chunks, _)| chunks).collect();
+        chunks.insert(tail.low, tail.chunk);
+        Ok(Some(Base { chunks, tail: tail.low, head: tail.head }))
+    }
+
+    /// The conditional batch.
+    fn batch<'s>(
+        &'s self,
+        base: &Base,
+        commit: &MailboxCommit,
+        id: Id,
+        dirty: &BTreeSet<u32>,
+    ) -> Result<Batch<'s>> {
+        let (statements, mailbox) = (&self.statements, commit.mailbox);
+        let key = || Some(blob(mailbox.0));
+        let number = |n: u64| Some(CqlValue::BigInt(n.cast_signed()));
+        let modseq = commit.head.modseq;
+        let trim = trim_at(commit.expected, modseq);
+        let forgotten = trim.unwrap_or(base.head.forgotten);
+        let head = StoredHead { head: commit.head.clone(), forgotten }.encode(mailbox);
+        let mut bytes = head.len();
+        let mut batch: Batch<'_> = vec![(
+            &statements.advance,
+            vec![number(modseq.value()), Some(CqlValue::Blob(head)), key(), number(commit.expected.value())],
+        )];
+        let last = base.chunks.keys().next_back().copied().unwrap_or(base.tail);
+        for low in dirty {
+            let Some(chunk) = base.chunks.get(low) else { continue };
+            if chunk.rows.is_empty() && *low != last && *low != base.tail {
+                batch.push((&statements.delete_chunk, vec![key(), number(u64::from(*low))]));
+                continue;
+            }
+            let value = chunk.encode(mailbox, *low);
+            bytes += value.len();
+            batch.push((&statements.put, self.put_values(mailbox, 0, u64::from(*low), value)));
+        }
+        let entry = LogEntry::new(id, commit).encode(mailbox, modseq);
+        bytes += entry.len();
+        batch.push((&statements.put, self.put_values(mailbox, 1, modseq.value(), entry)));
+        if let Some(trim) = trim {
+            batch.push((&statements.trim, vec![key(), number(trim.value())]));
+        }
+        if bytes > BATCH_BYTES_MAX {
+            return Err(StoreError::TooLarge {
+                what: "a change of bytes of rows",
+                limit: BATCH_BYTES_MAX as u64,
+            });
+        }
+        Ok(batch)
+    }
+
+    pub(crate) fn put_values(&self, mailbox: MailboxId, kind: i8, low: u64, value: Vec<u8>) -> Values {
+        vec![
+            Some(CqlValue::Blob(value)),
+            Some(blob(mailbox.0)),
+            Some(CqlValue::TinyInt(kind)),
+            Some(CqlValue::BigInt(low.cast_signed())),
+        ]
+    }
+
+    /// Sends the batch until it is known what became of it.
+    async fn settle(&self, commit: &MailboxCommit, id: Id, batch: &Batch<'_>) -> Result<CommitOutcome> {
+        let mut failure = StoreError::Busy;
+        for attempt in 0..ATTEMPTS_MAX {
+            match self.database.attempt(batch).await? {
+                Attempt::Applied => return Ok(CommitOutcome::Done),
+                Attempt::Refused => match self.was_applied(commit, id).await {
+                    Ok(outcome) => return Ok(outcome),
+                    Err(error @ StoreError::Unavailable(_)) => failure = error,
+                    Err(error) => return Err(error),
+                },
+                Attempt::Unknown(error) => {
+                    tracing::debug!(mailbox = %commit.mailbox, %error, attempt, "a commit's answer was lost; asking again");
+                    failure = error;
+                }
+            }
+            self.database.pause(attempt).await;
+        }
+        match self.was_applied(commit, id).await {
+            Ok(CommitOutcome::Done) => Ok(CommitOutcome::Done),
+            // Refused all along or never seen: it may still be under way, so neither "done" nor "conflict" can be said.
+            _ => Err(failure),
+        }
+    }
+
+    /// Whether the log has the commit. The read is of the kind that first finishes what other conditional writes began.
+    async fn was_applied(&self, commit: &MailboxCommit, id: Id) -> Result<CommitOutcome> {
+        let mailbox = commit.mailbox;
+        let head = self.head(&self.statements.head_settled, mailbox).await?;
+        let stored = head.ok_or(StoreError::NoMailbox(mailbox))?;
+        if stored.head.modseq < commit.head.modseq {
+            return Ok(CommitOutcome::Conflict);
+        }
+        let modseq = commit.head.modseq.value();
+        let values = (&mailbox.0.to_bytes()[..], modseq.cast_signed());
+        let found = self.database.read::<(Option<Vec<u8>>,)>(&self.statements.log_at, values).await?;
+        let entry = found.into_iter().next().and_then(|(value,)| LogEntry::decode(mailbox, modseq, &value?));
+        Ok(match entry {
+            Some(entry) if entry.commit == id => CommitOutcome::Done,
+            _ => CommitOutcome::Conflict,
+        })
+    }
+}
+
+/// UIDs whose rows a commit changes or removes.
+fn touched(commit: &MailboxCommit) -> NumSet {
+    let changed = commit.changed.iter().map(|row| (number(row), number(row)));
+    let gone = commit.expunged.iter().flat_map(|(_, uids)| uids.ranges().iter().copied());
+    NumSet::from_ranges(changed.chain(gone))
+}
+
+/// Where the log is cut by a commit that takes the mod-sequence past a multiple of [`LOG_KEPT`]: one range tombstone for 4,096
+/// entries, below everything that is read later.
+fn trim_at(expected: ModSeq, next: ModSeq) -> Option<ModSeq> {
+    let crossed = expected.value() / LOG_KEPT != next.value() / LOG_KEPT;
+    crossed.then(|| next.value().checked_sub(LOG_KEPT).and_then(ModSeq::new)).flatten()
+}
+
+/// Applies a commit to the chunks; the keys of those that changed.
+fn edit(base: &mut Base, commit: &MailboxCommit, id: Id) -> Result<BTreeSet<u32>> {
+    let mut dirty = BTreeSet::new();
+    let gone = commit.expunged.iter().flat_map(|(_, uids)| uids.ranges().iter().copied());
+    let gone = NumSet::from_ranges(gone);
+    if !gone.is_empty() {
+        for (low, chunk) in &mut base.chunks {
+            let before = chunk.rows.len();
+            chunk.remove(&gone);
+            if chunk.rows.len() != before {
+                dirty.insert(*low);
+            }
+        }
+    }
+    for row in &commit.changed {
+        let missing = || {
+            StoreError::Corrupt(format!(
+                "UID {} of mailbox {} is not there to be changed",
+                row.uid(),
+                commit.mailbox
+            ))
+        };
+        let (low, chunk) = base.chunks.range_mut(..=number(row)).next_back().ok_or_else(missing)?;
+        let at = chunk.rows.binary_search_by_key(&number(row), number).map_err(|_| missing())?;
+        chunk.rows[at] = *row;
+        dirty.insert(*low);
+    }
+    let mut last = base.tail;
+    for message in &commit.appended {
+        if base.chunks.get(&last).is_none_or(|chunk| chunk.rows.len() >= ROWS_MAX) {
+            last = number(&message.row);
+        }
+        base.chunks.entry(last).or_default().push(message.row, id);
+        dirty.insert(last);
+    }
+    Ok(dirty)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_is_cut_now_and_then() {
+        let cut =
+            |a: u64, b: u64| trim_at(ModSeq::new(a).unwrap(), ModSeq::new(b).unwrap()).map(ModSeq::value);
+        assert_eq!(cut(0, 1), None);
+        assert_eq!(cut(4095, 4096), Some(0));
+        assert_eq!(cut(8191, 8192), Some(4096));
+        assert_eq!(cut(8192, 8193), None);
+        assert_eq!(cut(8000, 30_000), Some(30_000 - 4096));
+        assert_eq!(cut(10, 20), None);
+    }
+}

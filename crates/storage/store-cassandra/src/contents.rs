@@ -1,0 +1,313 @@
+//! Bodies and summaries: written before the commit that refers to them, found by ids.
+//!
+//! For each message first a reference (body, mailbox, UID, commit) is written, then the body's chunks: so everything that
+//! is there can be found from `bodyref` by the sweep, whatever became of the commit. A body is written whole each time a
+//! message brings it, unless this engine just did: the bytes are the same, and a newer write outlives a sweep that had begun.
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet};
+use posthaste_store::{BodyRange, Content, MailboxCommit, NewMessage, Result, StoreError, Stored, Visit};
+use scylla::value::CqlValue;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::chunk::number;
+use crate::engine::CassandraEngine;
+use crate::octets::{place, seal, unseal};
+use crate::read::{AT_ONCE, ChunkRow, chunk_from};
+use crate::schema::SUMMARY_BUCKET;
+use crate::session::{Values, blob};
+use crate::values::{summary_from, summary_value};
+
+/// Bytes of a body in one cell. Cassandra likes cells below 1 MiB; a range of a body reads at most this much too much at either end.
+const BODY_CHUNK: usize = 256 << 10;
+
+/// For the checksum's place.
+const KIND: u8 = 6;
+
+/// Summaries in one write: bytes and number. ScyllaDB warns of batches above 128 KiB.
+const SUMMARY_BATCH_BYTES: usize = 64 << 10;
+const SUMMARY_BATCH_MAX: usize = 128;
+
+/// Bodies remembered as just written.
+const RECENT_MAX: usize = 4096;
+
+/// Ids of bodies that this engine wrote a moment ago: a message for a hundred recipients is written once.
+pub(crate) struct RecentBodies {
+    /// A quarter of the time after which a sweep may take what nothing refers to; the references of this engine are younger.
+    fresh: Duration,
+    written: Mutex<HashMap<BodyId, Instant>>,
+}
+
+impl RecentBodies {
+    pub(crate) fn new(fresh: Duration) -> Self {
+        Self { fresh: fresh.min(Duration::from_secs(600)), written: Mutex::default() }
+    }
+
+    fn has(&self, body: BodyId) -> bool {
+        let written = self.written.lock().unwrap_or_else(|e| e.into_inner());
+        written.get(&body).is_some_and(|at| at.elapsed() < self.fresh)
+    }
+
+    fn note(&self, body: BodyId) {
+        let mut written = self.written.lock().unwrap_or_else(|e| e.into_inner());
+        if written.len() >= RECENT_MAX {
+            written.clear();
+        }
+        written.insert(body, Instant::now());
+    }
+}
+
+/// What a copy takes from its original.
+struct Original {
+    body: BodyId,
+    summary: Vec<u8>,
+}
+
+pub(crate) fn bucket(uid: u32) -> i32 {
+    (uid / SUMMARY_BUCKET).cast_signed()
+}
+
+impl CassandraEngine {
+    /// Writes what a commit will refer to; `false` if a message to be copied is gone.
+    pub(crate) async fn write_contents(&self, id: Id, commit: &MailboxCommit) -> Result<bool> {
+        let Some(originals) = self.originals(commit).await? else { return Ok(false) };
+        let mut summaries: Vec<(u32, Vec<u8>)> = Vec::with_capacity(commit.appended.len());
+        for message in &commit.appended {
+            let uid = number(&message.row);
+            let summary = match &message.content {
+                Content::New { summary, .. } => &summary[..],
+                Content::CopyOf { mailbox, uid: of } => match originals.get(&(*mailbox, of.value())) {
+                    Some(original) if original.body == message.body => &original.summary,
+                    Some(_) => {
+                        return Err(StoreError::Corrupt("a copy has another body than its original".into()));
+                    }
+                    None => return Ok(false),
+                },
+            };
+            summaries.push((uid, summary_value(commit.mailbox, uid, message.body, message.saved, summary)));
+        }
+        let mut writes: Vec<BoxFuture<'_, Result<()>>> = Vec::with_capacity(commit.appended.len());
+        for message in &commit.appended {
+            writes.push(self.write_body(id, commit.mailbox, message).boxed());
+        }
+        for batch in self.summary_batches(id, commit.mailbox, summaries) {
+            let write = async move {
+                let put = &self.statements.summary_put;
+                let statements: Vec<_> = batch.into_iter().map(|values| (put, values)).collect();
+                self.database.write_all(&statements).await
+            };
+            writes.push(write.boxed());
+        }
+        stream::iter(writes).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        Ok(true)
+    }
+
+    /// Cuts summaries into writes of one partition and bounded size.
+    fn summary_batches(
+        &self,
+        id: Id,
+        mailbox: MailboxId,
+        summaries: Vec<(u32, Vec<u8>)>,
+    ) -> Vec<Vec<Values>> {
+        let mut batches: Vec<Vec<Values>> = Vec::new();
+        let (mut current, mut bytes) = (None, 0);
+        for (uid, value) in summaries {
+            let fits = batches.last().is_some_and(|batch| batch.len() < SUMMARY_BATCH_MAX)
+                && bytes + value.len() <= SUMMARY_BATCH_BYTES
+                && current == Some(bucket(uid));
+            if !fits {
+                batches.push(Vec::new());
+                (current, bytes) = (Some(bucket(uid)), 0);
+            }
+            bytes += value.len();
+            let values = vec![
+                Some(CqlValue::Blob(value)),
+                Some(blob(mailbox.0)),
+                Some(CqlValue::Int(bucket(uid))),
+                Some(CqlValue::BigInt(i64::from(uid))),
+                Some(blob(id)),
+            ];
+            if let Some(batch) = batches.last_mut() {
+                batch.push(values);
+            }
+        }
+        batches
+    }
+
+    async fn write_body(&self, id: Id, mailbox: MailboxId, message: &NewMessage) -> Result<()> {
+        let (body, commit) = (message.body.0.to_bytes(), id.to_bytes());
+        let reference = (&body[..], &mailbox.0.to_bytes()[..], i64::from(number(&message.row)), &commit[..]);
+        self.database.write(&self.statements.ref_put, reference).await?;
+        let Content::New { bytes, .. } = &message.content else { return Ok(()) };
+        if self.recent.has(message.body) {
+            return Ok(());
+        }
+        let len = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+        // An empty body has one empty chunk.
+        for n in 0..bytes.len().div_ceil(BODY_CHUNK).max(1) {
+            let chunk = &bytes[n * BODY_CHUNK..bytes.len().min((n + 1) * BODY_CHUNK)];
+            let n = i32::try_from(n)
+                .map_err(|_| StoreError::TooLarge { what: "a body of bytes", limit: 1 << 48 })?;
+            let value = seal(place(KIND, message.body.0, u64::from(n.cast_unsigned())), chunk);
+            self.database.write(&self.statements.body_put, (len, value, &body[..], n)).await?;
+        }
+        self.recent.note(message.body);
+        Ok(())
+    }
+
+    /// What the commit's copies are copies of; `None` if a mailbox is gone. Messages that are gone are missing.
+    async fn originals(&self, commit: &MailboxCommit) -> Result<Option<HashMap<(MailboxId, u32), Original>>> {
+        let mut wanted: BTreeMap<MailboxId, Vec<(u32, u32)>> = BTreeMap::new();
+        for message in &commit.appended {
+            if let Content::CopyOf { mailbox, uid } = &message.content {
+                wanted.entry(*mailbox).or_default().push((uid.value(), uid.value()));
+            }
+        }
+        let mut originals = HashMap::new();
+        for (mailbox, uids) in wanted {
+            let mut take = |stored: Stored<'_>| {
+                let original = Original { body: stored.body, summary: stored.summary.to_vec() };
+                originals.insert((mailbox, stored.uid.value()), original);
+                ControlFlow::Continue(())
+            };
+            match self.visit_summaries(mailbox, &NumSet::from_ranges(uids), &mut take).await {
+                Ok(()) => {}
+                Err(StoreError::NoMailbox(_)) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(originals))
+    }
+
+    /// Visits summaries in UID order.
+    pub(crate) async fn visit_summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        let (Some(first), Some(last)) = (uids.first(), uids.last()) else {
+            return match self.head(&self.statements.head, mailbox).await? {
+                Some(_) => Ok(()),
+                None => Err(StoreError::NoMailbox(mailbox)),
+            };
+        };
+        // The chunk in which the set begins, then the others by pages; each page's summaries before the next page.
+        let low = match self.floor(mailbox, first).await? {
+            Some(floor) if floor.modseq < 0 => return Err(StoreError::NoMailbox(mailbox)),
+            Some(floor) => floor.low,
+            None if self.head(&self.statements.head, mailbox).await?.is_none() => {
+                return Err(StoreError::NoMailbox(mailbox));
+            }
+            None => first,
+        };
+        let key = mailbox.0.to_bytes();
+        let mut from = Some(scylla::response::PagingState::start());
+        while let Some(state) = from {
+            let values = (&key[..], i64::from(low), i64::from(last));
+            let (page, next) = self.database.page::<ChunkRow>(&self.statements.chunks, values, state).await?;
+            let mut wanted: Vec<(u32, Id)> = Vec::new();
+            for (_, low, value) in page {
+                let (_, chunk) = chunk_from(mailbox, low, value)?;
+                let there = chunk.rows.iter().map(number).filter(|uid| uids.contains(*uid));
+                wanted.extend(there.filter_map(|uid| Some((uid, chunk.origin(uid)?))));
+            }
+            if self.visit_wanted(mailbox, &wanted, visit).await?.is_break() {
+                return Ok(());
+            }
+            from = next;
+        }
+        Ok(())
+    }
+
+    /// Visits the summaries of these UIDs, rising, each of its commit.
+    async fn visit_wanted(
+        &self,
+        mailbox: MailboxId,
+        wanted: &[(u32, Id)],
+        visit: &mut Visit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let key = mailbox.0.to_bytes();
+        for group in wanted.chunk_by(|a, b| bucket(a.0) == bucket(b.0)) {
+            let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+            let values = (&key[..], bucket(first.0), i64::from(first.0), i64::from(last.0));
+            let mut left = group.iter().peekable();
+            let mut flow = ControlFlow::Continue(());
+            let take = |page: Vec<(i64, Vec<u8>, Option<Vec<u8>>)>| {
+                for (uid, commit, value) in page {
+                    let Some((next, origin)) = left.peek() else { break };
+                    if i64::from(*next) < uid {
+                        return Err(StoreError::Corrupt(format!(
+                            "mailbox {mailbox} has no summary of UID {next}"
+                        )));
+                    }
+                    if i64::from(*next) != uid || commit != origin.to_bytes() {
+                        continue;
+                    }
+                    flow = visit_one(mailbox, *next, &value.unwrap_or_default(), visit)?;
+                    left.next();
+                    if flow.is_break() {
+                        return Ok(flow);
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            };
+            self.database.pages(&self.statements.summaries, values, take).await?;
+            if flow.is_break() {
+                return Ok(flow);
+            }
+            if let Some((uid, _)) = left.next() {
+                return Err(StoreError::Corrupt(format!("mailbox {mailbox} has no summary of UID {uid}")));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    pub(crate) async fn body_range(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
+        let key = body.0.to_bytes();
+        let lens = self.database.read::<(Option<i64>,)>(&self.statements.body_len, (&key[..],)).await?;
+        let len = lens.into_iter().next().and_then(|(len,)| len).and_then(|len| usize::try_from(len).ok());
+        let len = len.ok_or_else(|| StoreError::Corrupt(format!("there is no body {body}")))?;
+        let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(len);
+        let start = usize::try_from(range.start).unwrap_or(usize::MAX).min(end);
+        if start == end {
+            return Ok(Bytes::new());
+        }
+        let (first, last) = (start / BODY_CHUNK, (end - 1) / BODY_CHUNK);
+        let (mut out, mut next) = (Vec::with_capacity(end - start), first);
+        let bounds =
+            (&key[..], i32::try_from(first).unwrap_or(i32::MAX), i32::try_from(last).unwrap_or(i32::MAX));
+        let take = |page: Vec<(i32, Option<i64>, Option<Vec<u8>>)>| {
+            for (n, _, value) in page {
+                let value = value.unwrap_or_default();
+                let damaged = || StoreError::Corrupt(format!("body {body}: chunk {n}"));
+                let number = usize::try_from(n).map_err(|_| damaged())?;
+                let chunk = unseal(place(KIND, body.0, number as u64), &value).ok_or_else(damaged)?;
+                let at = number * BODY_CHUNK;
+                if number != next || chunk.len() != (len - at.min(len)).min(BODY_CHUNK) {
+                    return Err(damaged());
+                }
+                next += 1;
+                out.extend_from_slice(&chunk[start.saturating_sub(at)..chunk.len().min(end - at)]);
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        self.database.pages(&self.statements.body, bounds, take).await?;
+        if next != last + 1 {
+            return Err(StoreError::Corrupt(format!("body {body}: chunk {next} is missing")));
+        }
+        Ok(out.into())
+    }
+}
+
+fn visit_one(mailbox: MailboxId, uid: u32, value: &[u8], visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
+    let damaged = || StoreError::Corrupt(format!("the summary of UID {uid} of mailbox {mailbox}"));
+    let stored = summary_from(mailbox, uid, value).ok_or_else(damaged)?;
+    let uid = posthaste_mail_model::Uid::new(uid).ok_or_else(damaged)?;
+    Ok(visit(Stored { uid, body: stored.body, saved: stored.saved, summary: stored.summary }))
+}

@@ -1,0 +1,225 @@
+//! Heads, rows and changes.
+//!
+//! One page of one partition is read as of one moment; a mailbox of several pages may be changed between them. Every page
+//! therefore says at which mod-sequence it was read, and what happened since the first is taken from the log.
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
+use posthaste_store::{Changes, MailboxHead, Result, Row, StoreError};
+use scylla::statement::prepared::PreparedStatement;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use crate::chunk::{Chunk, Chunks, number};
+use crate::engine::CassandraEngine;
+use crate::values::{LogEntry, StoredHead};
+
+/// How often a read starts anew because the mailbox was changed under it.
+const RESTARTS_MAX: u32 = 8;
+
+/// Questions of one call that are asked at the same time.
+pub(crate) const AT_ONCE: usize = 32;
+
+/// A row of `mailbox`: mod-sequence and head of the partition, key and value of the row.
+type HeadedRow = (Option<i64>, Option<Vec<u8>>, Option<i64>, Option<Vec<u8>>);
+/// The same without the head.
+pub(crate) type ChunkRow = (Option<i64>, Option<i64>, Option<Vec<u8>>);
+
+/// Chunks of a mailbox, its head, and the mod-sequences at which they were read.
+pub(crate) struct Floor {
+    pub(crate) modseq: i64,
+    pub(crate) head: StoredHead,
+    pub(crate) low: u32,
+    pub(crate) chunk: Chunk,
+}
+
+fn damaged(mailbox: MailboxId, what: &str) -> StoreError {
+    StoreError::Corrupt(format!("{what} of mailbox {mailbox}"))
+}
+
+fn head_from(mailbox: MailboxId, head: Option<Vec<u8>>) -> Result<StoredHead> {
+    StoredHead::decode(mailbox, &head.unwrap_or_default()).ok_or_else(|| damaged(mailbox, "the head"))
+}
+
+/// Key and content of a chunk.
+pub(crate) fn chunk_from(
+    mailbox: MailboxId,
+    low: Option<i64>,
+    value: Option<Vec<u8>>,
+) -> Result<(u32, Chunk)> {
+    let low = low.and_then(|low| u32::try_from(low).ok()).ok_or_else(|| damaged(mailbox, "a chunk's key"))?;
+    let chunk = Chunk::decode(mailbox, low, &value.unwrap_or_default())
+        .ok_or_else(|| damaged(mailbox, &format!("the rows from UID {low}")))?;
+    Ok((low, chunk))
+}
+
+/// What happened after a mod-sequence, oldest first.
+struct Logged {
+    stored: StoredHead,
+    entries: Vec<LogEntry>,
+}
+
+impl CassandraEngine {
+    /// A mailbox's head; `None` if it was removed or never was.
+    pub(crate) async fn head(
+        &self,
+        statement: &PreparedStatement,
+        mailbox: MailboxId,
+    ) -> Result<Option<StoredHead>> {
+        let rows = self
+            .database
+            .read::<(Option<i64>, Option<Vec<u8>>)>(statement, (&mailbox.0.to_bytes()[..],))
+            .await?;
+        match rows.into_iter().next() {
+            Some((Some(modseq), head)) if modseq >= 0 => head_from(mailbox, head).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    async fn existing_head(&self, mailbox: MailboxId) -> Result<StoredHead> {
+        self.head(&self.statements.head, mailbox).await?.ok_or(StoreError::NoMailbox(mailbox))
+    }
+
+    pub(crate) async fn heads_of(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
+        let heads = stream::iter(mailboxes.to_vec()).map(|mailbox| async move {
+            Ok(self.head(&self.statements.head, mailbox).await?.map(|stored| stored.head))
+        });
+        heads.buffered(AT_ONCE).try_collect().await
+    }
+
+    /// The chunk in which a UID lies if it exists.
+    pub(crate) async fn floor(&self, mailbox: MailboxId, uid: u32) -> Result<Option<Floor>> {
+        let values = (&mailbox.0.to_bytes()[..], i64::from(uid));
+        let rows = self.database.read::<HeadedRow>(&self.statements.floor, values).await?;
+        let Some((Some(modseq), head, low, value)) = rows.into_iter().next() else { return Ok(None) };
+        let (low, chunk) = chunk_from(mailbox, low, value)?;
+        Ok(Some(Floor { modseq, head: head_from(mailbox, head)?, low, chunk }))
+    }
+
+    /// All rows, UIDs rising, and the head they belong to.
+    pub(crate) async fn rows_of(&self, mailbox: MailboxId) -> Result<(StoredHead, Vec<Row>)> {
+        for attempt in 0..RESTARTS_MAX {
+            let stored = self.existing_head(mailbox).await?;
+            let mut rows = Vec::with_capacity(stored.head.counts.messages as usize);
+            let (mut oldest, mut newest) = (i64::MAX, i64::MIN);
+            let values = (&mailbox.0.to_bytes()[..], 0i64, i64::MAX);
+            let take = |page: Vec<ChunkRow>| {
+                for (modseq, low, value) in page {
+                    let modseq = modseq.unwrap_or(-1);
+                    (oldest, newest) = (oldest.min(modseq), newest.max(modseq));
+                    rows.extend_from_slice(&chunk_from(mailbox, low, value)?.1.rows);
+                }
+                Ok(ControlFlow::Continue(()))
+            };
+            self.database.pages(&self.statements.chunks, values, take).await?;
+            if oldest < 0 || newest == i64::MIN {
+                return Err(StoreError::NoMailbox(mailbox));
+            }
+            let expected = i64::try_from(stored.head.modseq.value()).unwrap_or(i64::MAX);
+            if oldest == expected && newest == expected {
+                return Ok((stored, rows));
+            }
+            let since = ModSeq::new(oldest.cast_unsigned()).unwrap_or_default();
+            let logged = self.logged_since(mailbox, since).await?;
+            if logged.stored.forgotten <= since && logged.entries.iter().all(|entry| entry.rows.is_some()) {
+                return Ok((logged.stored, overlay(rows, &logged.entries)));
+            }
+            self.database.pause(attempt).await;
+        }
+        Err(StoreError::Busy)
+    }
+
+    /// The log after a mod-sequence.
+    async fn logged_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Logged> {
+        let bound = i64::try_from(since.value()).unwrap_or(i64::MAX);
+        for attempt in 0..RESTARTS_MAX {
+            let (mut entries, mut head, mut modseqs) = (Vec::new(), None, None);
+            let mut moved = false;
+            let take = |page: Vec<HeadedRow>| {
+                for (modseq, value, low, entry) in page {
+                    moved |= modseqs.is_some_and(|(first, _)| first != modseq);
+                    modseqs = Some((modseq, low));
+                    head = value;
+                    let low = low.map_or(0, i64::cast_unsigned);
+                    let entry = LogEntry::decode(mailbox, low, &entry.unwrap_or_default());
+                    entries.push(entry.ok_or_else(|| damaged(mailbox, "the log"))?);
+                }
+                Ok(ControlFlow::Continue(()))
+            };
+            self.database.pages(&self.statements.log, (&mailbox.0.to_bytes()[..], bound), take).await?;
+            let stored = match modseqs {
+                Some((Some(modseq), _)) if modseq >= 0 => head_from(mailbox, head)?,
+                Some(_) => return Err(StoreError::NoMailbox(mailbox)),
+                None => self.existing_head(mailbox).await?,
+            };
+            // Without an entry the head must be no newer; with some, the last must be the head's.
+            let last = modseqs.and_then(|(_, low)| low).unwrap_or(bound);
+            let reached = last.cast_unsigned() >= stored.head.modseq.value();
+            if !moved && reached {
+                return Ok(Logged { stored, entries });
+            }
+            self.database.pause(attempt).await;
+        }
+        Err(StoreError::Busy)
+    }
+
+    pub(crate) async fn changes_of(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {
+        for attempt in 0..RESTARTS_MAX {
+            let Logged { stored, entries } = self.logged_since(mailbox, since).await?;
+            let complete = since >= stored.forgotten;
+            let gone = entries.iter().flat_map(|e| &e.expunged).filter(|(modseq, _)| *modseq > since);
+            let expunged = NumSet::from_ranges(gone.flat_map(|(_, uids)| uids.ranges().iter().copied()));
+            if complete && entries.iter().all(|entry| entry.rows.is_some()) {
+                let mut rows = overlay(Vec::new(), &entries);
+                rows.retain(|row| row.modseq() > since);
+                return Ok(Changes { head: stored.head, rows, expunged, complete });
+            }
+            let (now, mut rows) = self.rows_of(mailbox).await?;
+            if now.head.modseq == stored.head.modseq {
+                rows.retain(|row| row.modseq() > since);
+                return Ok(Changes { head: now.head, rows, expunged, complete });
+            }
+            self.database.pause(attempt).await;
+        }
+        Err(StoreError::Busy)
+    }
+
+    /// The chunks that hold UIDs `first..=last`, if those exist. The mod-sequences at which they were read go into `modseqs`.
+    pub(crate) async fn chunks_between(
+        &self,
+        mailbox: MailboxId,
+        (first, last): (u32, u32),
+    ) -> Result<(Chunks, Vec<i64>)> {
+        let (mut chunks, mut modseqs) = (Chunks::new(), Vec::new());
+        if let Some(floor) = self.floor(mailbox, first).await? {
+            modseqs.push(floor.modseq);
+            chunks.insert(floor.low, floor.chunk);
+        }
+        if last > first {
+            let values = (&mailbox.0.to_bytes()[..], i64::from(first) + 1, i64::from(last));
+            let take = |page: Vec<ChunkRow>| {
+                for (modseq, low, value) in page {
+                    let (low, chunk) = chunk_from(mailbox, low, value)?;
+                    modseqs.push(modseq.unwrap_or(-1));
+                    chunks.insert(low, chunk);
+                }
+                Ok(ControlFlow::Continue(()))
+            };
+            self.database.pages(&self.statements.chunks, values, take).await?;
+        }
+        Ok((chunks, modseqs))
+    }
+}
+
+/// Rows as they are after what the log says; all its entries name their rows.
+fn overlay(rows: Vec<Row>, entries: &[LogEntry]) -> Vec<Row> {
+    let gone = entries.iter().flat_map(|entry| &entry.expunged);
+    let gone = NumSet::from_ranges(gone.flat_map(|(_, uids)| uids.ranges().iter().copied()));
+    let newer = entries.iter().flat_map(|entry| entry.rows.iter().flatten());
+    let newer: BTreeMap<u32, Row> = newer.map(|row| (number(row), *row)).collect();
+    let mut all: Vec<Row> = rows.into_iter().filter(|row| !newer.contains_key(&number(row))).collect();
+    all.extend(newer.into_values());
+    all.retain(|row| !gone.contains(number(row)));
+    all.sort_unstable_by_key(number);
+    all
+}

@@ -1,0 +1,280 @@
+//! The connection to the cluster: prepared statements, and when to try again.
+//!
+//! Reads and plain writes may be repeated freely: all of them are idempotent. They are tried a few times with growing,
+//! random pauses, then the call fails as `Unavailable`. The driver repeats nothing by itself. Conditional writes are repeated by
+//! those who know how to tell whether the first attempt was applied (`crate::commit`, `crate::lists`).
+
+use posthaste_mail_model::Id;
+use posthaste_store::{Result, StoreError};
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::deserialize::row::DeserializeRow;
+use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
+use scylla::policies::retry::FallthroughRetryPolicy;
+use scylla::response::query_result::QueryResult;
+use scylla::response::{PagingState, PagingStateResponse};
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::{Consistency, SerialConsistency};
+use scylla::value::{CqlValue, Row as CqlRow};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::options::Options;
+
+/// Attempts of a read or plain write. With the pauses below, about two seconds beside the time-outs themselves: one node's
+/// leaving is bridged, and a client of a database that is away is soon told so.
+pub(crate) const ATTEMPTS_MAX: u32 = 6;
+
+/// The first pause is at most this, each further one at most twice the one before.
+const PAUSE_MS: u64 = 60;
+
+/// Bound values of one statement of a batch.
+pub(crate) type Values = Vec<Option<CqlValue>>;
+
+/// A connected cluster.
+pub(crate) struct Database {
+    session: Session,
+    /// State of the generator of pauses and ids.
+    random: AtomicU64,
+}
+
+/// What became of one attempt at a conditional write.
+pub(crate) enum Attempt {
+    Applied,
+    /// A condition did not hold.
+    Refused,
+    /// It may have been applied, or may yet be.
+    Unknown(StoreError),
+}
+
+pub(crate) fn blob(id: Id) -> CqlValue {
+    CqlValue::Blob(id.to_bytes().to_vec())
+}
+
+/// Microseconds since 1970: the unit of Cassandra's timestamps.
+pub(crate) fn now_us() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| i64::try_from(d.as_micros()).unwrap_or(i64::MAX))
+}
+
+impl Database {
+    pub(crate) async fn connect(options: &Options) -> Result<Self> {
+        let profile = ExecutionProfile::builder()
+            .consistency(Consistency::LocalQuorum)
+            .serial_consistency(Some(SerialConsistency::LocalSerial))
+            .request_timeout(Some(options.request_timeout))
+            .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
+            .build();
+        let mut builder = SessionBuilder::new()
+            .known_nodes(&options.hosts)
+            .default_execution_profile_handle(profile.into_handle())
+            .fetch_schema_metadata(false)
+            .connection_timeout(options.request_timeout);
+        if let Some((user, password)) = &options.login {
+            builder = builder.user(user, password);
+        }
+        let session = builder.build().await.map_err(|e| {
+            StoreError::Unavailable(format!("Cassandra at {}: {e}", options.hosts.join(", ")))
+        })?;
+        let mut seed = [0; 8];
+        getrandom::fill(&mut seed).map_err(|e| StoreError::Unavailable(format!("no randomness: {e}")))?;
+        Ok(Self { session, random: AtomicU64::new(u64::from_le_bytes(seed)) })
+    }
+
+    /// Runs a statement that defines something.
+    pub(crate) async fn define(&self, statement: &str) -> Result<()> {
+        self.session.query_unpaged(statement, ()).await.map(drop).map_err(unavailable)
+    }
+
+    /// The number that a statement asks for.
+    pub(crate) async fn number(&self, statement: &str) -> Result<Option<i32>> {
+        let result = self.session.query_unpaged(statement, ()).await.map_err(unavailable)?;
+        Ok(rows::<(Option<i32>,)>(result)?.into_iter().next().and_then(|(n,)| n))
+    }
+
+    /// Prepares a statement that may be repeated.
+    pub(crate) async fn prepare(&self, statement: &str) -> Result<PreparedStatement> {
+        let mut prepared = self
+            .session
+            .prepare(statement)
+            .await
+            .map_err(|e| StoreError::Unavailable(format!("{statement}: {e}")))?;
+        prepared.set_is_idempotent(true);
+        Ok(prepared)
+    }
+
+    /// A pseudo-random number (a splitmix64 step): for pauses and the random half of ids.
+    pub(crate) fn random(&self) -> u64 {
+        let mut x = self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    /// An id for a commit: of now, and never given twice.
+    pub(crate) fn new_id(&self) -> Id {
+        let random = u128::from(self.random()) << 64 | u128::from(self.random());
+        Id::new(u64::try_from(now_us() / 1000).unwrap_or(0), random)
+    }
+
+    /// Lets others, or the database, go first.
+    pub(crate) async fn pause(&self, attempt: u32) {
+        let most = PAUSE_MS << attempt.min(5);
+        tokio::time::sleep(Duration::from_millis(self.random() % most.max(1))).await;
+    }
+
+    async fn repeatedly<T, F>(&self, mut act: impl FnMut() -> F) -> Result<T>
+    where
+        F: Future<Output = std::result::Result<T, ExecutionError>>,
+    {
+        let mut attempt = 0;
+        loop {
+            match act().await {
+                Ok(done) => return Ok(done),
+                Err(error) if attempt + 1 == ATTEMPTS_MAX || !is_temporary(&error) => {
+                    return Err(unavailable(error));
+                }
+                Err(error) => tracing::debug!(%error, attempt, "the database did not answer; trying again"),
+            }
+            self.pause(attempt).await;
+            attempt += 1;
+        }
+    }
+
+    /// Runs a plain write.
+    pub(crate) async fn write(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<()> {
+        self.repeatedly(|| self.session.execute_unpaged(statement, &values)).await.map(drop)
+    }
+
+    /// Runs plain writes on one partition as one.
+    pub(crate) async fn write_all(&self, statements: &[(&PreparedStatement, Values)]) -> Result<()> {
+        let mut batch = Batch::new(BatchType::Unlogged);
+        batch.set_is_idempotent(true);
+        for (statement, _) in statements {
+            batch.append_statement((*statement).clone());
+        }
+        let values: Vec<&Values> = statements.iter().map(|(_, values)| values).collect();
+        self.repeatedly(|| self.session.batch(&batch, &values)).await.map(drop)
+    }
+
+    /// All rows of a question whose answer is small.
+    pub(crate) async fn read<R>(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow,
+    ) -> Result<Vec<R>>
+    where
+        R: for<'f> DeserializeRow<'f, 'f>,
+    {
+        rows(self.repeatedly(|| self.session.execute_unpaged(statement, &values)).await?)
+    }
+
+    /// One page of an answer, and where the next begins.
+    pub(crate) async fn page<R>(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow,
+        from: PagingState,
+    ) -> Result<(Vec<R>, Option<PagingState>)>
+    where
+        R: for<'f> DeserializeRow<'f, 'f>,
+    {
+        let ask = || self.session.execute_single_page(statement, &values, from.clone());
+        let (result, next) = self.repeatedly(ask).await?;
+        let next = match next {
+            PagingStateResponse::HasMorePages { state } => Some(state),
+            PagingStateResponse::NoMorePages => None,
+        };
+        Ok((rows(result)?, next))
+    }
+
+    /// All pages of an answer, each handed over as it comes; `Break` ends it early.
+    pub(crate) async fn pages<R>(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow,
+        mut take: impl FnMut(Vec<R>) -> Result<ControlFlow<()>>,
+    ) -> Result<()>
+    where
+        R: for<'f> DeserializeRow<'f, 'f>,
+    {
+        let mut from = PagingState::start();
+        loop {
+            let (rows, next) = self.page(statement, &values, from).await?;
+            if take(rows)?.is_break() {
+                return Ok(());
+            }
+            let Some(next) = next else { return Ok(()) };
+            from = next;
+        }
+    }
+
+    /// One attempt at a conditional batch on one partition.
+    pub(crate) async fn attempt(&self, statements: &[(&PreparedStatement, Values)]) -> Result<Attempt> {
+        let mut batch = Batch::new(BatchType::Unlogged);
+        for (statement, _) in statements {
+            batch.append_statement((*statement).clone());
+        }
+        let values: Vec<&Values> = statements.iter().map(|(_, values)| values).collect();
+        match self.session.batch(&batch, values).await {
+            Ok(result) => Ok(match applied(result)? {
+                true => Attempt::Applied,
+                false => Attempt::Refused,
+            }),
+            Err(error) if is_temporary(&error) => Ok(Attempt::Unknown(unavailable(error))),
+            Err(error) => Err(unavailable(error)),
+        }
+    }
+}
+
+fn rows<R>(result: QueryResult) -> Result<Vec<R>>
+where
+    R: for<'f> DeserializeRow<'f, 'f>,
+{
+    let result = result.into_rows_result().map_err(|e| unexpected(&e))?;
+    let rows = result.rows::<R>().map_err(|e| unexpected(&e))?;
+    rows.collect::<std::result::Result<Vec<R>, _>>().map_err(|e| unexpected(&e))
+}
+
+/// The first column of the first row of a conditional write's answer.
+fn applied(result: QueryResult) -> Result<bool> {
+    let first =
+        rows::<CqlRow>(result)?.into_iter().next().and_then(|row| row.columns.into_iter().next().flatten());
+    match first {
+        Some(CqlValue::Boolean(applied)) => Ok(applied),
+        _ => Err(StoreError::Unavailable("a conditional write was answered without [applied]".into())),
+    }
+}
+
+fn unexpected(error: &dyn std::error::Error) -> StoreError {
+    StoreError::Unavailable(format!("the database answered in an unexpected form: {error}"))
+}
+
+fn unavailable(error: ExecutionError) -> StoreError {
+    StoreError::Unavailable(error.to_string())
+}
+
+/// Whether asking again may help; a statement that the database does not understand stays so.
+fn is_temporary(error: &ExecutionError) -> bool {
+    match error {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => !matches!(
+            error,
+            DbError::SyntaxError
+                | DbError::Invalid
+                | DbError::Unauthorized
+                | DbError::ConfigError
+                | DbError::AuthenticationError
+                | DbError::AlreadyExists { .. }
+        ),
+        ExecutionError::BadQuery(_)
+        | ExecutionError::PrepareError(_)
+        | ExecutionError::UseKeyspaceError(_) => false,
+        _ => true,
+    }
+}

@@ -1,0 +1,303 @@
+//! Applies commits to an index transaction and gathers what the pack will say of them.
+//!
+//! Each call first proves that the commit can be applied and only then writes, so that one that cannot leaves the transaction
+//! as it was and the others in the group go on. An error after that point ends the whole transaction.
+
+use heed::RwTxn;
+use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq, NumSet};
+use posthaste_store::{Content, DirectoryChange, ListCommit, MailboxCommit, NewMessage, Result, StoreError};
+
+use std::collections::HashMap;
+
+use crate::chunk::{uid_key, uid_of};
+use crate::index::{Index, Indexed, between, copied_value, damaged, numbered_key};
+use crate::lists;
+use crate::logged;
+use crate::octets::seed;
+use crate::packs::record::{Batch, Kind};
+use crate::rows::{self, RowWalk, Scratch};
+use crate::values::{BodyPlace, StoredHead, head_value, put_summary, summary_from};
+
+/// What became of one commit of a group.
+#[derive(Debug)]
+pub(crate) enum Applied {
+    /// It is in the transaction.
+    Done,
+    /// It was made against another state.
+    Conflict,
+    /// It cannot be.
+    Refused(StoreError),
+}
+
+/// Summaries copied in one batch: some 64 KiB at a time.
+const COPIES_AT_ONCE: usize = 100;
+
+/// Bodies a commit brings: each once, though several of its messages may hold it.
+#[derive(Default)]
+struct NewBodies {
+    places: Vec<(BodyId, BodyPlace)>,
+    by_id: HashMap<BodyId, usize>,
+}
+
+impl NewBodies {
+    fn add(&mut self, body: BodyId, place: BodyPlace) {
+        self.by_id.insert(body, self.places.len());
+        self.places.push((body, place));
+    }
+
+    /// Counts one more holder of a body that is here; `false` if it is not.
+    fn count_again(&mut self, body: BodyId) -> bool {
+        let place = self.by_id.get(&body).and_then(|at| self.places.get_mut(*at));
+        place.map(|(_, place)| place.refs = place.refs.saturating_add(1)).is_some()
+    }
+}
+
+/// Where a message is copied from.
+fn source(message: &NewMessage) -> Option<(MailboxId, u32)> {
+    match &message.content {
+        Content::CopyOf { mailbox, uid } => Some((*mailbox, uid.value())),
+        Content::New { .. } => None,
+    }
+}
+
+/// How many messages at the start are copies from one mailbox, UIDs there rising, none far from the one before.
+fn run_of_copies(messages: &[NewMessage]) -> usize {
+    /// UIDs walked over for want of a jump.
+    const GAP: u32 = 12;
+    let follows = |pair: &&[NewMessage]| match (source(&pair[0]), source(&pair[1])) {
+        (Some((a, low)), Some((b, high))) => a == b && low < high && high - low <= GAP,
+        _ => false,
+    };
+    1 + messages.windows(2).take_while(follows).count()
+}
+
+/// One transaction under way.
+pub(crate) struct Apply<'a, 'e> {
+    pub(crate) index: &'a Index,
+    pub(crate) txn: RwTxn<'e>,
+    pub(crate) batch: Batch,
+    /// The next record's sequence number.
+    pub(crate) seq: u64,
+    pub(crate) scratch: &'a mut Scratch,
+}
+
+impl Apply<'_, '_> {
+    fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq - 1
+    }
+
+    fn log(&mut self, kind: Kind, id: Id, content: Vec<u8>) {
+        let seq = self.next_seq();
+        self.batch.record(kind, seq, id, content);
+    }
+
+    /// A commit on a mailbox.
+    pub(crate) fn mailbox(&mut self, commit: &MailboxCommit) -> Result<Applied> {
+        let Some(stored) = self.index.head(&self.txn, commit.mailbox)? else {
+            return Ok(Applied::Refused(StoreError::NoMailbox(commit.mailbox)));
+        };
+        if stored.head.modseq != commit.expected {
+            return Ok(Applied::Conflict);
+        }
+        if commit.head.modseq <= commit.expected {
+            return Ok(Applied::Refused(StoreError::Refused("a commit must raise the mod-sequence")));
+        }
+        if !self.sources_exist(&commit.appended)? {
+            return Ok(Applied::Conflict);
+        }
+        self.messages(commit)?;
+        self.expunged(commit)?;
+        let (index, mailbox) = (self.index, commit.mailbox);
+        let gone = match &commit.expunged[..] {
+            [] => NumSet::new(),
+            [(_, one)] => one.clone(),
+            more => NumSet::from_ranges(more.iter().flat_map(|(_, set)| set.ranges().iter().copied())),
+        };
+        rows::edit(index, &mut self.txn, mailbox, &commit.changed, &gone, self.scratch)?;
+        let new = commit.appended.iter().map(|m| m.row);
+        rows::append(index, &mut self.txn, mailbox, new, self.scratch)?;
+        self.head(commit.mailbox.0, StoredHead { head: commit.head.clone(), ..stored })?;
+        self.log(Kind::Mailbox, commit.mailbox.0, logged::mailbox_content(commit));
+        Ok(Applied::Done)
+    }
+
+    fn head(&mut self, mailbox: Id, stored: StoredHead) -> Result<()> {
+        let value = head_value(MailboxId(mailbox), &stored);
+        self.index.heads.put(&mut self.txn, &mailbox.to_bytes(), &value).indexed()
+    }
+
+    /// Whether every message to be copied is there.
+    fn sources_exist(&self, appended: &[NewMessage]) -> Result<bool> {
+        let mut walk: Option<RowWalk> = None;
+        for message in appended {
+            let Content::CopyOf { mailbox, uid } = &message.content else { continue };
+            let walk = match &mut walk {
+                Some(walk) if walk.mailbox() == *mailbox => walk,
+                other => other.insert(RowWalk::new(*mailbox)),
+            };
+            if walk.find(self.index, &self.txn, uid.value())?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Bodies and summaries of new messages.
+    fn messages(&mut self, commit: &MailboxCommit) -> Result<()> {
+        let seed = seed(commit.mailbox.0);
+        let mut bodies = NewBodies::default();
+        let mut rest = &commit.appended[..];
+        let mut copied = NumSet::new();
+        while let Some((message, after)) = rest.split_first() {
+            if let Content::New { bytes, summary } = &message.content {
+                let uid = message.row.uid().value();
+                self.body(message, bytes, &mut bodies)?;
+                put_summary(&mut self.scratch.bytes, seed, uid, message.body, message.saved, summary);
+                let key = uid_key(commit.mailbox, uid);
+                self.index.summaries.put(&mut self.txn, &key, &self.scratch.bytes).indexed()?;
+                rest = after;
+                continue;
+            }
+            let (copies, after) = rest.split_at(run_of_copies(rest));
+            rest = after;
+            copies.iter().for_each(|m| copied.push(m.row.uid().value()));
+            self.copied_summaries(commit.mailbox, copies)?;
+        }
+        self.index.add_bodies(&mut self.txn, &bodies.places)?;
+        if copied.is_empty() {
+            return Ok(());
+        }
+        // Counting references is left to maintenance; see `maintain` for why no body can be lost meanwhile.
+        let key = self.next_seq().to_be_bytes();
+        let value = copied_value(&key, commit.mailbox, &copied);
+        self.index.copied.put(&mut self.txn, &key, &value).indexed()
+    }
+
+    /// One more message with this body: written if it is new, counted if not.
+    fn body(&mut self, message: &NewMessage, bytes: &bytes::Bytes, new: &mut NewBodies) -> Result<()> {
+        if let Some(place) = self.index.body(&self.txn, message.body)? {
+            let refs = place.refs.saturating_add(1);
+            return self.index.put_body(&mut self.txn, message.body, BodyPlace { refs, ..place });
+        }
+        if new.count_again(message.body) {
+            return Ok(());
+        }
+        let seq = self.next_seq();
+        let offset = self.batch.body(seq, message.body, bytes);
+        let len = bytes.len() as u64;
+        new.add(message.body, BodyPlace { pack: self.batch.pack, offset, len, refs: 1 });
+        Ok(())
+    }
+
+    /// The summaries of messages that are copied, from one mailbox and in UID order there, made over: read with one cursor, a batch at a
+    /// time, then written.
+    fn copied_summaries(&mut self, to: MailboxId, copies: &[NewMessage]) -> Result<()> {
+        let (own, mut made) = (seed(to.0), Vec::new());
+        for batch in copies.chunks(COPIES_AT_ONCE) {
+            made.clear();
+            let mut ends = Vec::with_capacity(batch.len());
+            self.read_sources(own, batch, &mut made, &mut ends)?;
+            let mut start = 0;
+            for (message, end) in batch.iter().zip(ends) {
+                let key = uid_key(to, message.row.uid().value());
+                self.index.summaries.put(&mut self.txn, &key, &made[start..end]).indexed()?;
+                start = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the made-over summaries of a batch one behind the other into `made`, and where each ends into `ends`.
+    fn read_sources(
+        &mut self,
+        own: u64,
+        batch: &[NewMessage],
+        made: &mut Vec<u8>,
+        ends: &mut Vec<usize>,
+    ) -> Result<()> {
+        let (Some((from, low)), Some((_, high))) =
+            (batch.first().and_then(source), batch.last().and_then(source))
+        else {
+            return Ok(());
+        };
+        let (low, high) = (uid_key(from, low), uid_key(from, high));
+        let mut there = self.index.summaries.range(&self.txn, &between(&low, &high)).indexed()?;
+        for message in batch {
+            let Some((_, uid)) = source(message) else { continue };
+            let fault = || StoreError::Corrupt(format!("summary of UID {uid} in mailbox {from}"));
+            let value = loop {
+                let (key, value) = there.next().ok_or_else(fault)?.indexed()?;
+                if uid_of(from, key) == Some(uid) {
+                    break value;
+                }
+            };
+            let found = summary_from(seed(from.0), uid, value).ok_or_else(fault)?;
+            if found.body != message.body {
+                return Err(StoreError::Refused("a copy must name the body of its source"));
+            }
+            let new = message.row.uid().value();
+            put_summary(&mut self.scratch.bytes, own, new, message.body, message.saved, found.summary);
+            made.extend_from_slice(&self.scratch.bytes);
+            ends.push(made.len());
+        }
+        Ok(())
+    }
+
+    /// Notes of what goes: for those who ask later, and for maintenance.
+    fn expunged(&mut self, commit: &MailboxCommit) -> Result<()> {
+        for (modseq, set) in &commit.expunged {
+            let key = numbered_key(commit.mailbox, modseq.value());
+            self.index.put_set(&mut self.txn, self.index.expunged, &key, set)?;
+            self.index.put_set(&mut self.txn, self.index.expunging, &key, set)?;
+        }
+        Ok(())
+    }
+
+    /// A change of a mailbox list.
+    pub(crate) fn list(&mut self, commit: &ListCommit) -> Result<Applied> {
+        let (version, _) = lists::version(self.index, &self.txn, commit.account)?;
+        if version != commit.expected {
+            return Ok(Applied::Conflict);
+        }
+        lists::apply(self.index, &mut self.txn, commit)?;
+        self.log(Kind::List, commit.account.0, logged::list_content(commit));
+        Ok(Applied::Done)
+    }
+
+    /// A change of the directory.
+    pub(crate) fn directory(&mut self, change: &DirectoryChange) -> Result<Applied> {
+        // Bytes: LMDB's keys end at 511.
+        if change.name.is_empty() || change.name.len() > lists::NAME_MAX {
+            let limit = lists::NAME_MAX as u64;
+            return Ok(Applied::Refused(StoreError::TooLarge { what: "directory name in bytes", limit }));
+        }
+        let there = lists::directory_entry(self.index, &self.txn, &change.name)?;
+        if there.map_or(0, |e| e.version) != change.expected {
+            return Ok(Applied::Conflict);
+        }
+        lists::apply_directory(self.index, &mut self.txn, change)?;
+        self.log(Kind::Directory, Id::from_bytes([0; 16]), logged::directory_content(change));
+        Ok(Applied::Done)
+    }
+}
+
+/// What a replayed mailbox commit needs that a fresh one does not: no sources, no contents.
+pub(crate) fn replay_rows(
+    index: &Index,
+    txn: &mut RwTxn,
+    mailbox: MailboxId,
+    logged: &logged::LoggedMailbox,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let changed = logged.changed_rows().ok_or_else(damaged("a logged change of flags"))?;
+    let gone = NumSet::from_ranges(logged.expunged.iter().flat_map(|(_, set)| set.ranges().iter().copied()));
+    rows::edit(index, txn, mailbox, &changed, &gone, scratch)?;
+    let new = logged.appended.iter().map(|(row, ..)| *row);
+    rows::append(index, txn, mailbox, new, scratch)?;
+    for (modseq, set) in &logged.expunged {
+        index.put_set(txn, index.expunged, &numbered_key(mailbox, modseq.value()), set)?;
+    }
+    let stored = StoredHead { head: logged.head.clone(), forgotten: ModSeq::ZERO };
+    index.heads.put(txn, &mailbox.0.to_bytes(), &head_value(mailbox, &stored)).indexed()
+}

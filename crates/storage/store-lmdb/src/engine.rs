@@ -1,0 +1,233 @@
+//! The embedded engine: opens a data directory and answers the calls of [`Engine`].
+//!
+//! Reading happens where it is asked for, from the map; writing is handed to the committer. No reading transaction lives
+//! across an await.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
+use posthaste_store::{
+    BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
+    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Visit,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::check;
+use crate::committer::{Change, Committer, Job, QUEUE_MAX};
+use crate::disk::{Disk, RealDisk};
+use crate::epoch::OwnTransactions;
+use crate::format;
+use crate::index::Index;
+use crate::lists;
+use crate::packs::reader::{PackReader, ReadFault};
+use crate::packs::writer::PackWriter;
+use crate::proven::Proven;
+use crate::read;
+
+/// How an engine is opened. The defaults are for a server.
+#[derive(Clone)]
+pub struct Options {
+    /// Bytes of address space for the index: its limit, not its size. 1 TiB; a thousandth of what 64 bits address, and
+    /// some 500 million messages.
+    pub map_bytes: usize,
+    /// Reading transactions at a time, over all processes.
+    pub readers: u32,
+    /// Bytes after which a pack is followed by a new one. 256 MiB: emptying one copies at most half of it, and 1 TiB of mail is
+    /// 4,096 files.
+    pub pack_bytes: u64,
+    /// Where packs are kept; tests give a disk that fails.
+    pub disk: Arc<dyn Disk>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { map_bytes: 1 << 40, readers: 1024, pack_bytes: 256 << 20, disk: Arc::new(RealDisk) }
+    }
+}
+
+/// What reading and writing share.
+pub(crate) struct Shared {
+    pub(crate) index: Index,
+    pub(crate) own: OwnTransactions,
+    pub(crate) reader: PackReader,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) packs: PathBuf,
+    pub(crate) store: posthaste_mail_model::Id,
+    pub(crate) proven: Proven,
+}
+
+/// The embedded engine.
+pub struct LmdbEngine {
+    shared: Arc<Shared>,
+    jobs: Option<mpsc::Sender<Job>>,
+    committer: Option<std::thread::JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for LmdbEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LmdbEngine").field("packs", &self.shared.packs).finish_non_exhaustive()
+    }
+}
+
+impl LmdbEngine {
+    /// Opens the store in `dir`, or makes one there. Blocks for as long as files take to open.
+    ///
+    /// One process may have a directory open once at a time; several processes may.
+    pub fn open(dir: &Path, options: Options) -> Result<Self> {
+        let store = format::open(dir)?;
+        let packs = dir.join("packs");
+        std::fs::create_dir_all(&packs)
+            .map_err(|e| StoreError::Unavailable(format!("{}: {e}", packs.display())))?;
+        let index = Index::open(&dir.join("index"), options.map_bytes, options.readers)?;
+        let reader = PackReader::new(Arc::clone(&options.disk), packs.clone());
+        let own = OwnTransactions::default();
+        let disk = Arc::clone(&options.disk);
+        let shared = Arc::new(Shared {
+            index,
+            own,
+            reader,
+            disk,
+            packs: packs.clone(),
+            store,
+            proven: Proven::default(),
+        });
+        let writer = PackWriter::new(options.disk, packs, store, options.pack_bytes);
+        let committer = Committer::new(Arc::clone(&shared), writer);
+        let (jobs, queue) = mpsc::channel(QUEUE_MAX);
+        let committer = std::thread::Builder::new()
+            .name("committer".into())
+            .spawn(move || committer.run(queue))
+            .map_err(|e| StoreError::Unavailable(format!("the committer: {e}")))?;
+        Ok(Self { shared, jobs: Some(jobs), committer: Some(committer) })
+    }
+
+    /// Waits until what was handed over is on disk, and closes all files. Dropping does the same.
+    pub fn close(self) {}
+
+    async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T>>) -> Job) -> Result<T> {
+        let gone = || StoreError::Unavailable("the committer has stopped".into());
+        let (reply, answer) = oneshot::channel();
+        let jobs = self.jobs.as_ref().ok_or_else(gone)?;
+        jobs.send(job(reply)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+
+    async fn change(&self, change: Change) -> Result<CommitOutcome> {
+        self.ask(|reply| Job::Change(change, reply)).await
+    }
+}
+
+impl Drop for LmdbEngine {
+    fn drop(&mut self) {
+        // The committer ends when the last sender is gone, after what is in the queue.
+        self.jobs = None;
+        if let Some(thread) = self.committer.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Times a body's place is looked up afresh because maintenance had just moved it.
+const LOOKUPS_MAX: usize = 4;
+
+impl Shared {
+    pub(crate) fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
+        for _ in 0..LOOKUPS_MAX {
+            let place = read::body_place(&self.index, body)?;
+            match self.reader.read(body, place, range.clone()) {
+                Ok(bytes) => return Ok(bytes),
+                Err(ReadFault::Gone) => self.reader.forget(place.pack),
+                Err(fault) => return Err(body_fault(body, place.pack, fault)),
+            }
+        }
+        Err(StoreError::Corrupt(format!("body {body}: its pack is missing")))
+    }
+}
+
+fn body_fault(body: BodyId, pack: u32, fault: ReadFault) -> StoreError {
+    match fault {
+        ReadFault::Gone => StoreError::Corrupt(format!("body {body}: pack {pack} is missing")),
+        ReadFault::Io(e) => StoreError::Unavailable(format!("pack {pack}: {e}")),
+        ReadFault::Damaged(why) => StoreError::Corrupt(format!("body {body} in pack {pack}: {why}")),
+    }
+}
+
+#[async_trait]
+impl Engine for LmdbEngine {
+    fn epoch(&self) -> Epoch {
+        let last = || self.shared.index.env.info().last_txn_id as u64;
+        Some(self.shared.own.foreign(last))
+    }
+
+    async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
+        let index = &self.shared.index;
+        lists::directory_entry(index, &*index.read()?, name)
+    }
+
+    async fn directory_scan(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        let index = &self.shared.index;
+        lists::directory_scan(index, &*index.read()?, prefix, after, limit)
+    }
+
+    async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
+        self.change(Change::Directory(change)).await
+    }
+
+    async fn load_list(&self, account: AccountId) -> Result<MailboxList> {
+        let index = &self.shared.index;
+        lists::load(index, &*index.read()?, account)
+    }
+
+    async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome> {
+        self.change(Change::List(commit)).await
+    }
+
+    async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
+        read::heads(&self.shared.index, mailboxes)
+    }
+
+    async fn load(
+        &self,
+        mailbox: MailboxId,
+        rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
+    ) -> Result<MailboxHead> {
+        read::load(&self.shared.index, mailbox, rows)
+    }
+
+    async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {
+        read::changes_since(&self.shared.index, mailbox, since)
+    }
+
+    async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
+        self.change(Change::Mailbox(commit)).await
+    }
+
+    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()> {
+        read::summaries(&self.shared.index, &self.shared.proven, mailbox, uids, visit)
+    }
+
+    async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
+        self.shared.read_body(body, range)
+    }
+
+    async fn maintain(&self) -> Result<Report> {
+        self.ask(Job::Maintain).await
+    }
+
+    async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
+        let multi =
+            |h: tokio::runtime::Handle| h.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
+        let mut check = || check::check(&self.shared, progress);
+        if tokio::runtime::Handle::try_current().is_ok_and(multi) {
+            return tokio::task::block_in_place(check);
+        }
+        check()
+    }
+}

@@ -1,0 +1,40 @@
+//! The embedded storage engine: an LMDB index beside append-only packs.
+//!
+//! ```text
+//! posthaste-data/
+//!   format    what this is, and in which version
+//!   lock      held by the serving process
+//!   index/    LMDB: everything a listing needs, and where bodies lie
+//!   packs/    bodies and the log of all commits: enough to make the index again
+//! ```
+//!
+//! A commit is in a synced pack before the index names it, and in the synced index before anyone is told. The index can be
+//! made again from the packs ([`rebuild`]). Several processes may use one directory; LMDB lets one write at a time, and each writes its
+//! own pack. Every byte and every crash point: `docs/storage.md`.
+
+mod ahead;
+mod apply;
+mod check;
+mod chunk;
+mod committer;
+mod disk;
+mod engine;
+mod epoch;
+mod format;
+mod index;
+mod lists;
+mod lock;
+mod logged;
+mod maintain;
+mod octets;
+mod packs;
+mod proven;
+mod read;
+mod rebuild;
+mod rows;
+mod values;
+
+pub use disk::{Disk, DiskFile, RealDisk};
+pub use engine::{LmdbEngine, Options};
+pub use lock::{EngineLock, LockError};
+pub use rebuild::rebuild;

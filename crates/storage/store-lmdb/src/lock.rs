@@ -1,0 +1,83 @@
+//! The serve lock: one server per data directory, whatever becomes of the one before.
+//!
+//! `flock` on the file `lock`, which the kernel gives up when the process ends in any way. The process id in it is
+//! for the error message alone. Other processes (`account`, `import`, `check`) work beside the server and do not take it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Held by the serving process; given up when dropped.
+#[derive(Debug)]
+pub struct EngineLock {
+    dir: PathBuf,
+    _file: File,
+}
+
+/// Why the lock was not had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another server has it.
+    #[error("{} is being served by process {pid}; stop it first, or give another --data", dir.display())]
+    Held {
+        /// The data directory.
+        dir: PathBuf,
+        /// Its process, as it wrote itself.
+        pid: String,
+    },
+    /// The file cannot be made or locked.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The lock file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl EngineLock {
+    /// Takes the lock of a data directory, which is made if it is not there.
+    pub fn acquire(dir: &Path) -> Result<Self, LockError> {
+        let path = dir.join("lock");
+        let io = |source| LockError::Io { path: path.clone(), source };
+        std::fs::create_dir_all(dir).map_err(io)?;
+        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = open.map_err(io)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                // A holder that has not yet written its id is still a holder.
+                let _ = (&mut file).take(20).read_to_string(&mut pid);
+                let pid = pid.trim();
+                let pid = if pid.is_empty() { "unknown" } else { pid }.to_owned();
+                return Err(LockError::Held { dir: dir.to_owned(), pid });
+            }
+            Err(TryLockError::Error(e)) => return Err(io(e)),
+        }
+        file.set_len(0).map_err(io)?;
+        file.seek(SeekFrom::Start(0)).map_err(io)?;
+        writeln!(file, "{}", std::process::id()).map_err(io)?;
+        Ok(Self { dir: dir.to_owned(), _file: file })
+    }
+
+    /// The data directory it is for.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_is_told_who_the_first_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = EngineLock::acquire(dir.path()).unwrap();
+        let error = EngineLock::acquire(dir.path()).unwrap_err();
+        assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+        drop(first);
+        EngineLock::acquire(dir.path()).unwrap();
+    }
+}

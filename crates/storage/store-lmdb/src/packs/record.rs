@@ -1,0 +1,280 @@
+//! The form of a pack and of a record in it.
+//!
+//! A pack begins with 64 bytes:
+//!
+//! | bytes | field |
+//! | --- | --- |
+//! | 0–7 | `PHPACK\r\n` |
+//! | 8–11 | format version, 1 |
+//! | 12–15 | number of the pack |
+//! | 16–31 | id of the store |
+//! | 32–59 | zero |
+//! | 60–63 | CRC-32C of bytes 0–59 |
+//!
+//! Records follow, each at a multiple of eight:
+//!
+//! | bytes | field |
+//! | --- | --- |
+//! | 0–3 | `PHR1` |
+//! | 4 | kind |
+//! | 5–7 | zero |
+//! | 8–15 | sequence number, rising over the whole store |
+//! | 16–23 | length of the content |
+//! | 24–39 | id: of the body, mailbox or account; zero for other kinds |
+//! | 40–43 | CRC-32C of the content; of a body: of its table |
+//! | 44–47 | CRC-32C of bytes 0–43 |
+//! | 48–… | a body's table: CRC-32C of each 64 KiB block of the content |
+//! | … | content, then zeroes to a multiple of eight |
+
+use bytes::Bytes;
+use crc32c::{crc32c, crc32c_append};
+use posthaste_mail_model::{BodyId, Id};
+
+/// Bytes before the first record.
+pub(crate) const PACK_HEADER: usize = 64;
+/// Bytes of a record before its table or content.
+pub(crate) const RECORD_HEADER: usize = 48;
+/// Bytes of a body under one checksum. What a ranged read may have to check in excess at either end; half would double the
+/// table of large bodies for little, twice as much would make a preview of 2 KiB cost 10 µs.
+pub(crate) const BLOCK: usize = 64 * 1024;
+/// The version of this form.
+pub(crate) const VERSION: u32 = 1;
+
+const PACK_MAGIC: &[u8; 8] = b"PHPACK\r\n";
+const RECORD_MAGIC: &[u8; 4] = b"PHR1";
+
+/// What a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// The bytes of a message.
+    Body = 1,
+    /// A commit on a mailbox.
+    Mailbox = 2,
+    /// A commit on a mailbox list.
+    List = 3,
+    /// A change of the directory.
+    Directory = 4,
+    /// Names a pack and the offset from which what it holds never happened.
+    Abandon = 5,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Body, Self::Mailbox, Self::List, Self::Directory, Self::Abandon]
+            .into_iter()
+            .find(|k| *k as u8 == byte)
+    }
+}
+
+/// The head of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    pub(crate) seq: u64,
+    pub(crate) len: u64,
+    pub(crate) id: Id,
+    pub(crate) content_crc: u32,
+}
+
+impl Header {
+    pub(crate) fn to_bytes(self) -> [u8; RECORD_HEADER] {
+        let mut out = [0; RECORD_HEADER];
+        out[..4].copy_from_slice(RECORD_MAGIC);
+        out[4] = self.kind as u8;
+        out[8..16].copy_from_slice(&self.seq.to_le_bytes());
+        out[16..24].copy_from_slice(&self.len.to_le_bytes());
+        out[24..40].copy_from_slice(&self.id.to_bytes());
+        out[40..44].copy_from_slice(&self.content_crc.to_le_bytes());
+        let crc = crc32c(&out[..44]);
+        out[44..].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// `None` if these bytes are no intact header.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; RECORD_HEADER] = bytes.first_chunk()?;
+        if !bytes.starts_with(RECORD_MAGIC) || crc32c(&bytes[..44]).to_le_bytes() != bytes[44..] {
+            return None;
+        }
+        Some(Self {
+            kind: Kind::from_byte(bytes[4])?,
+            seq: u64::from_le_bytes(*bytes[8..].first_chunk()?),
+            len: u64::from_le_bytes(*bytes[16..].first_chunk()?),
+            id: Id::from_bytes(*bytes[24..].first_chunk()?),
+            content_crc: u32::from_le_bytes(*bytes[40..].first_chunk()?),
+        })
+    }
+
+    /// Bytes of the table between head and content.
+    pub(crate) fn table_len(&self) -> u64 {
+        if self.kind == Kind::Body { table_len(self.len) } else { 0 }
+    }
+
+    /// Bytes of the whole record, padding included. Saturates for a length no file could have.
+    pub(crate) fn record_len(&self) -> u64 {
+        (RECORD_HEADER as u64 + self.table_len()).saturating_add(self.len).saturating_add(7) & !7
+    }
+}
+
+/// Bytes of the table of a body.
+pub(crate) fn table_len(len: u64) -> u64 {
+    len.div_ceil(BLOCK as u64) * 4
+}
+
+/// Bytes of a whole body record.
+pub(crate) fn body_record_len(len: u64) -> u64 {
+    (RECORD_HEADER as u64 + table_len(len) + len + 7) & !7
+}
+
+/// The table of a body.
+pub(crate) fn table_of(content: &[u8]) -> Vec<u8> {
+    content.chunks(BLOCK).flat_map(|block| crc32c(block).to_le_bytes()).collect()
+}
+
+/// The head of a pack.
+pub(crate) fn pack_header(number: u32, store: Id) -> [u8; PACK_HEADER] {
+    let mut out = [0; PACK_HEADER];
+    out[..8].copy_from_slice(PACK_MAGIC);
+    out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    out[12..16].copy_from_slice(&number.to_le_bytes());
+    out[16..32].copy_from_slice(&store.to_bytes());
+    let crc = crc32c(&out[..60]);
+    out[60..].copy_from_slice(&crc.to_le_bytes());
+    out
+}
+
+/// One transaction's records on their way to a pack.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// Pack and offset at which it will lie.
+    pub(crate) pack: u32,
+    pub(crate) start: u64,
+    len: u64,
+    parts: Vec<Bytes>,
+    /// Small pieces are gathered here, so that a group of small messages goes out in one write.
+    small: Vec<u8>,
+}
+
+/// Bytes from which a piece is written from where it lies rather than copied.
+const LARGE: usize = 64 * 1024;
+
+impl Batch {
+    pub(crate) fn new(pack: u32, start: u64) -> Self {
+        Self { pack, start, len: 0, parts: Vec::new(), small: Vec::new() }
+    }
+
+    /// Bytes so far.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Adds a pack's head.
+    pub(crate) fn pack_header(&mut self, store: Id) {
+        self.copy(&pack_header(self.pack, store));
+    }
+
+    /// Adds a body and says where its record will lie.
+    pub(crate) fn body(&mut self, seq: u64, body: BodyId, content: &Bytes) -> u64 {
+        let at = self.start + self.len;
+        let table = table_of(content);
+        let len = content.len() as u64;
+        let header = Header { kind: Kind::Body, seq, len, id: body.0, content_crc: crc32c(&table) };
+        self.copy(&header.to_bytes());
+        self.copy(&table);
+        self.share(content);
+        self.pad();
+        at
+    }
+
+    /// Adds a record of another kind.
+    pub(crate) fn record(&mut self, kind: Kind, seq: u64, id: Id, content: Vec<u8>) {
+        let header = Header { kind, seq, len: content.len() as u64, id, content_crc: crc32c(&content) };
+        self.copy(&header.to_bytes());
+        self.share(&Bytes::from(content));
+        self.pad();
+    }
+
+    /// Adds a whole record that was read from another pack, and says where it will lie.
+    pub(crate) fn whole(&mut self, record: Bytes) -> u64 {
+        let at = self.start + self.len;
+        self.share(&record);
+        self.pad();
+        at
+    }
+
+    fn copy(&mut self, bytes: &[u8]) {
+        self.small.extend_from_slice(bytes);
+        self.len += bytes.len() as u64;
+    }
+
+    fn share(&mut self, bytes: &Bytes) {
+        if bytes.len() < LARGE {
+            self.copy(bytes);
+            return;
+        }
+        if !self.small.is_empty() {
+            self.parts.push(Bytes::from(std::mem::take(&mut self.small)));
+        }
+        self.parts.push(bytes.clone());
+        self.len += bytes.len() as u64;
+    }
+
+    fn pad(&mut self) {
+        let short = self.len.next_multiple_of(8) - self.len;
+        self.copy(&[0; 8][..short as usize]);
+    }
+
+    /// The pieces in order.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        self.parts.iter().map(|p| &p[..]).chain(std::iter::once(&self.small[..]))
+    }
+}
+
+/// Whether a content matches the checksum in its record's head.
+pub(crate) fn content_matches(header: &Header, table: &[u8], content: &[u8]) -> bool {
+    if header.kind == Kind::Body {
+        crc32c(table) == header.content_crc && table_of(content) == table
+    } else {
+        crc32c_append(0, content) == header.content_crc
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_comes_back_and_damage_is_seen() {
+        let header = Header { kind: Kind::List, seq: 7, len: 13, id: Id::new(3, 4), content_crc: 5 };
+        let mut bytes = header.to_bytes();
+        assert_eq!(Header::from_bytes(&bytes), Some(header));
+        assert_eq!(header.record_len(), 64);
+        for at in 0..bytes.len() {
+            bytes[at] ^= 1;
+            assert_eq!(Header::from_bytes(&bytes), None, "{at}");
+            bytes[at] ^= 1;
+        }
+        assert_eq!(Header::from_bytes(&[0; 48]), None);
+        assert_eq!(Header { len: u64::MAX, ..header }.record_len(), !7);
+    }
+
+    #[test]
+    fn a_batch_is_its_pieces() {
+        let mut batch = Batch::new(1, 64);
+        let large = Bytes::from(vec![7; 3 * BLOCK + 1]);
+        let first = batch.body(1, BodyId(Id::new(1, 1)), &Bytes::from_static(b"small"));
+        let second = batch.body(2, BodyId(Id::new(1, 2)), &large);
+        batch.record(Kind::Mailbox, 3, Id::new(1, 3), vec![1, 2, 3]);
+        assert_eq!((first, second), (64, 64 + body_record_len(5)));
+        let all: Vec<u8> = batch.pieces().flatten().copied().collect();
+        assert_eq!(all.len() as u64, batch.len());
+        let header = Header::from_bytes(&all[(second - 64) as usize..]).unwrap();
+        assert_eq!(
+            (header.len, header.record_len()),
+            (large.len() as u64, body_record_len(large.len() as u64))
+        );
+        let third = &all[(second - 64 + header.record_len()) as usize..];
+        assert_eq!(Header::from_bytes(third).unwrap().kind, Kind::Mailbox);
+    }
+}

@@ -1,0 +1,289 @@
+//! The small values of the index: heads, body places, pack states, list entries, directory records.
+//!
+//! Each starts with a checksum of the rest, seeded with its key ([`seal`], [`unseal`]). The tables are in
+//! `docs/storage.md`.
+
+use bytes::Bytes;
+use posthaste_mail_model::{
+    AccountId, BodyId, Id, Keyword, KeywordTable, MailboxId, MailboxName, ModSeq, Uid, UidValidity,
+};
+use posthaste_store::{Counts, DirectoryEntry, MailboxEntry, MailboxHead, SpecialUse};
+use std::sync::Arc;
+
+use crate::octets::{Octets, put_counted, put_varint, seed, seed_at, sum32};
+
+/// Leaves room for the checksum; [`seal`] fills it in.
+pub(crate) fn open_value() -> Vec<u8> {
+    vec![0; 4]
+}
+
+/// Fills in the checksum of a value begun with [`open_value`].
+pub(crate) fn seal(key_seed: u64, mut value: Vec<u8>) -> Vec<u8> {
+    let sum = sum32(key_seed, &value[4..]).to_le_bytes();
+    value[..4].copy_from_slice(&sum);
+    value
+}
+
+/// The value behind its checksum; `None` if it does not match.
+pub(crate) fn unseal(key_seed: u64, value: &[u8]) -> Option<Octets<'_>> {
+    let mut read = Octets(value);
+    (read.u32()? == sum32(key_seed, read.0)).then_some(read)
+}
+
+/// A seed from a key of any length.
+pub(crate) fn seed_of_key(key: &[u8]) -> u64 {
+    seed_at(u64::from(sum32(0, key)), key.len() as u64)
+}
+
+/// Writes a head's fields.
+pub(crate) fn put_head(out: &mut Vec<u8>, head: &MailboxHead) {
+    out.extend_from_slice(&head.modseq.value().to_le_bytes());
+    out.extend_from_slice(&head.uid_next.value().to_le_bytes());
+    out.extend_from_slice(&head.first_recent.value().to_le_bytes());
+    out.extend_from_slice(&head.counts.messages.to_le_bytes());
+    out.extend_from_slice(&head.counts.unseen.to_le_bytes());
+    out.extend_from_slice(&head.counts.deleted.to_le_bytes());
+    out.extend_from_slice(&head.counts.bytes.to_le_bytes());
+    put_varint(out, head.keywords.keywords().len() as u64);
+    for keyword in head.keywords.keywords() {
+        put_counted(out, keyword.as_str().as_bytes());
+    }
+}
+
+/// Reads what [`put_head`] wrote.
+pub(crate) fn read_head(read: &mut Octets<'_>) -> Option<MailboxHead> {
+    let modseq = ModSeq::new(read.u64()?)?;
+    let (uid_next, first_recent) = (Uid::new(read.u32()?)?, Uid::new(read.u32()?)?);
+    let (messages, unseen, deleted) = (read.u32()?, read.u32()?, read.u32()?);
+    let counts = Counts { messages, unseen, deleted, bytes: read.u64()? };
+    let n = read.varint()?.min(KeywordTable::SLOTS as u64 + 1);
+    let keywords = (0..n).map(|_| Keyword::new(read.text()?).ok()).collect::<Option<Vec<_>>>()?;
+    let keywords = Arc::new(KeywordTable::from_keywords(keywords).ok()?);
+    Some(MailboxHead { modseq, uid_next, first_recent, keywords, counts })
+}
+
+/// A head as stored, with the mod-sequence below which expunges have been forgotten.
+pub(crate) struct StoredHead {
+    pub(crate) head: MailboxHead,
+    pub(crate) forgotten: ModSeq,
+}
+
+pub(crate) fn head_value(mailbox: MailboxId, stored: &StoredHead) -> Vec<u8> {
+    let mut out = open_value();
+    out.extend_from_slice(&stored.forgotten.value().to_le_bytes());
+    put_head(&mut out, &stored.head);
+    seal(seed(mailbox.0), out)
+}
+
+pub(crate) fn head_from(mailbox: MailboxId, value: &[u8]) -> Option<StoredHead> {
+    let mut read = unseal(seed(mailbox.0), value)?;
+    let forgotten = ModSeq::new(read.u64()?)?;
+    let head = read_head(&mut read)?;
+    Some(StoredHead { head, forgotten })
+}
+
+/// Where a body lies, and how many messages are known to hold it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BodyPlace {
+    pub(crate) pack: u32,
+    /// Of the record in the pack.
+    pub(crate) offset: u64,
+    /// Of the content.
+    pub(crate) len: u64,
+    pub(crate) refs: u32,
+}
+
+impl BodyPlace {
+    pub(crate) fn to_value(self, body: BodyId) -> [u8; 28] {
+        let mut out = [0; 28];
+        out[4..8].copy_from_slice(&self.pack.to_le_bytes());
+        out[8..16].copy_from_slice(&self.offset.to_le_bytes());
+        out[16..24].copy_from_slice(&self.len.to_le_bytes());
+        out[24..].copy_from_slice(&self.refs.to_le_bytes());
+        let sum = sum32(seed(body.0), &out[4..]).to_le_bytes();
+        out[..4].copy_from_slice(&sum);
+        out
+    }
+
+    pub(crate) fn from_value(body: BodyId, value: &[u8]) -> Option<Self> {
+        let mut read = unseal(seed(body.0), value)?;
+        Some(Self { pack: read.u32()?, offset: read.u64()?, len: read.u64()?, refs: read.u32()? })
+    }
+}
+
+/// What the index knows of a pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct PackState {
+    /// Every record below this offset belongs to a committed transaction; nothing above it counts.
+    pub(crate) end: u64,
+    /// Bytes of records of bodies that nothing refers to any more.
+    pub(crate) dead: u64,
+    /// How far its live records have been copied elsewhere; 0 while it is not being emptied.
+    pub(crate) emptied: u64,
+    /// No more is written to it.
+    pub(crate) sealed: bool,
+    /// Damage was met while it was being emptied: it is left as it is.
+    pub(crate) damaged: bool,
+}
+
+impl PackState {
+    pub(crate) fn to_value(self, pack: u32) -> Vec<u8> {
+        let mut out = open_value();
+        for field in [self.end, self.dead, self.emptied] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+        out.push(u8::from(self.sealed) | u8::from(self.damaged) << 1);
+        seal(u64::from(pack), out)
+    }
+
+    pub(crate) fn from_value(pack: u32, value: &[u8]) -> Option<Self> {
+        let mut read = unseal(u64::from(pack), value)?;
+        let (end, dead, emptied) = (read.u64()?, read.u64()?, read.u64()?);
+        let bits = read.u8()?;
+        Some(Self { end, dead, emptied, sealed: bits & 1 != 0, damaged: bits & 2 != 0 })
+    }
+}
+
+/// Writes a list entry's fields.
+pub(crate) fn put_entry(out: &mut Vec<u8>, entry: &MailboxEntry) {
+    out.extend_from_slice(&entry.id.0.to_bytes());
+    out.extend_from_slice(&entry.uid_validity.value().to_le_bytes());
+    out.push(entry.special_use.map_or(0, |u| u as u8 + 1));
+    put_counted(out, entry.name.as_str().as_bytes());
+}
+
+/// Reads what [`put_entry`] wrote.
+pub(crate) fn read_entry(read: &mut Octets<'_>) -> Option<MailboxEntry> {
+    let id = MailboxId(read.id()?);
+    let uid_validity = UidValidity::new(read.u32()?)?;
+    let special_use = match read.u8()? {
+        0 => None,
+        n => Some(*SpecialUse::ALL.get(usize::from(n) - 1)?),
+    };
+    let name = MailboxName::new(read.text()?).ok()?;
+    Some(MailboxEntry { id, name, uid_validity, special_use })
+}
+
+/// Version and highest UIDVALIDITY of a list.
+pub(crate) fn list_value(account: AccountId, version: ModSeq, uid_validity_last: u32) -> Vec<u8> {
+    let mut out = open_value();
+    out.extend_from_slice(&version.value().to_le_bytes());
+    out.extend_from_slice(&uid_validity_last.to_le_bytes());
+    seal(seed(account.0), out)
+}
+
+pub(crate) fn list_from(account: AccountId, value: &[u8]) -> Option<(ModSeq, u32)> {
+    let mut read = unseal(seed(account.0), value)?;
+    Some((ModSeq::new(read.u64()?)?, read.u32()?))
+}
+
+/// A directory record.
+pub(crate) fn directory_value(name: &str, version: u64, content: &[u8]) -> Vec<u8> {
+    let mut out = open_value();
+    out.extend_from_slice(&version.to_le_bytes());
+    out.extend_from_slice(content);
+    seal(seed_of_key(name.as_bytes()), out)
+}
+
+pub(crate) fn directory_from(name: &str, value: &[u8]) -> Option<DirectoryEntry> {
+    let mut read = unseal(seed_of_key(name.as_bytes()), value)?;
+    let version = read.u64()?;
+    Some(DirectoryEntry { name: name.to_owned(), version, value: Bytes::copy_from_slice(read.0) })
+}
+
+/// Body, date saved and summary of one message as stored, borrowed.
+pub(crate) struct SummaryRef<'a> {
+    pub(crate) body: BodyId,
+    pub(crate) saved: i64,
+    pub(crate) summary: &'a [u8],
+}
+
+/// Bytes of a summary record before the summary: checksum, body, date saved.
+pub(crate) const SUMMARY_HEADER: usize = 28;
+
+/// Writes a summary record into `out`, which is emptied first. `seed` is the mailbox's.
+pub(crate) fn put_summary(out: &mut Vec<u8>, seed: u64, uid: u32, body: BodyId, saved: i64, summary: &[u8]) {
+    out.clear();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&body.0.to_bytes());
+    out.extend_from_slice(&saved.to_le_bytes());
+    out.extend_from_slice(summary);
+    let sum = sum32(seed_at(seed, u64::from(uid)), &out[4..]).to_le_bytes();
+    out[..4].copy_from_slice(&sum);
+}
+
+/// Whether a summary record is whole and lies where it belongs.
+#[inline]
+pub(crate) fn is_summary_good(seed: u64, uid: u32, value: &[u8]) -> bool {
+    value
+        .split_first_chunk::<4>()
+        .is_some_and(|(sum, rest)| u32::from_le_bytes(*sum) == sum32(seed_at(seed, u64::from(uid)), rest))
+}
+
+/// Reads a summary record; `None` if it is damaged.
+#[inline]
+pub(crate) fn summary_from(seed: u64, uid: u32, value: &[u8]) -> Option<SummaryRef<'_>> {
+    if is_summary_good(seed, uid, value) { summary_parts(value) } else { None }
+}
+
+/// Reads a summary record that was proved good; `None` if it is too short to be one.
+#[inline]
+pub(crate) fn summary_parts(value: &[u8]) -> Option<SummaryRef<'_>> {
+    let (header, summary) = value.split_first_chunk::<SUMMARY_HEADER>()?;
+    let body = BodyId(Id::from_bytes(*header[4..].first_chunk()?));
+    let saved = i64::from_le_bytes(*header[20..].first_chunk()?);
+    Some(SummaryRef { body, saved, summary })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back_and_only_under_their_key() {
+        let (a, b) = (MailboxId(Id::new(1, 1)), MailboxId(Id::new(1, 2)));
+        let keywords = vec![Keyword::new("$Junk").unwrap(), Keyword::new("later").unwrap()];
+        let head = MailboxHead {
+            modseq: ModSeq::new(77).unwrap(),
+            uid_next: Uid::new(5).unwrap(),
+            keywords: Arc::new(KeywordTable::from_keywords(keywords).unwrap()),
+            counts: Counts { messages: 4, unseen: 3, deleted: 2, bytes: 1 << 40 },
+            ..MailboxHead::default()
+        };
+        let stored = StoredHead { head: head.clone(), forgotten: ModSeq::new(9).unwrap() };
+        let value = head_value(a, &stored);
+        let back = head_from(a, &value).unwrap();
+        assert_eq!((back.head, back.forgotten.value()), (head, 9));
+        assert!(head_from(b, &value).is_none());
+
+        let place = BodyPlace { pack: 3, offset: 1 << 33, len: 9, refs: 2 };
+        assert_eq!(BodyPlace::from_value(BodyId(a.0), &place.to_value(BodyId(a.0))), Some(place));
+        let state = PackState { end: 1, dead: 2, emptied: 3, sealed: true, damaged: true };
+        assert_eq!(PackState::from_value(8, &state.to_value(8)), Some(state));
+        assert_eq!(PackState::from_value(9, &state.to_value(8)), None);
+
+        let entry = directory_from("account/ana", &directory_value("account/ana", 3, b"x")).unwrap();
+        assert_eq!((entry.version, &entry.value[..]), (3, &b"x"[..]));
+
+        let mut out = Vec::new();
+        put_summary(&mut out, 5, 9, BodyId(b.0), -1, b"summary");
+        let back = summary_from(5, 9, &out).unwrap();
+        assert_eq!((back.body, back.saved, back.summary), (BodyId(b.0), -1, &b"summary"[..]));
+        assert!(summary_from(5, 10, &out).is_none());
+    }
+
+    #[test]
+    fn a_list_entry_comes_back() {
+        for special_use in [None, Some(SpecialUse::All), Some(SpecialUse::Trash)] {
+            let entry = MailboxEntry {
+                id: MailboxId(Id::new(1, 1)),
+                name: MailboxName::new("a/ü").unwrap(),
+                uid_validity: UidValidity::MIN,
+                special_use,
+            };
+            let mut out = Vec::new();
+            put_entry(&mut out, &entry);
+            assert_eq!(read_entry(&mut Octets(&out)), Some(entry));
+        }
+    }
+}

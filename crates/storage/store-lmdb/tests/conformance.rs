@@ -1,0 +1,56 @@
+//! The contract every engine keeps, on this one.
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use posthaste_store::Engine;
+use posthaste_store::suite::{self, Factory};
+use posthaste_store_lmdb::{LmdbEngine, Options};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// A data directory for each engine, found by the engine's address.
+#[derive(Default)]
+struct Directories(Mutex<HashMap<usize, TempDir>>);
+
+fn options() -> Options {
+    // Packs that fill up within a test.
+    Options { map_bytes: 4 << 30, pack_bytes: 256 << 10, ..Options::default() }
+}
+
+impl Directories {
+    fn open_in(&self, dir: TempDir) -> Arc<dyn Engine> {
+        let engine = LmdbEngine::open(dir.path(), options()).expect("an engine in an empty directory");
+        let engine: Arc<dyn Engine> = Arc::new(engine);
+        self.0.lock().insert(Arc::as_ptr(&engine).cast::<()>() as usize, dir);
+        engine
+    }
+}
+
+#[async_trait]
+impl Factory for Directories {
+    async fn open(&self) -> Arc<dyn Engine> {
+        self.open_in(tempfile::tempdir().expect("a directory"))
+    }
+
+    async fn reopen(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
+        let at = Arc::as_ptr(&engine).cast::<()>() as usize;
+        let dir = self.0.lock().remove(&at).expect("an engine of this factory");
+        assert_eq!(Arc::strong_count(&engine), 1, "someone still holds the engine");
+        drop(engine);
+        self.open_in(dir)
+    }
+
+    fn random_steps(&self) -> usize {
+        300
+    }
+
+    fn seeds(&self) -> Vec<u64> {
+        (1..=4).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contract_holds() {
+    suite::run_all(&Directories::default()).await;
+}

@@ -1,0 +1,145 @@
+//! A damaged byte, wherever it is, is found and never served.
+
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_store::{Engine, StoreError, Stored};
+use posthaste_store_lmdb::{EngineLock, LmdbEngine, rebuild};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use world::{World, body, small, summarize};
+
+/// A closed store with one mailbox of 300 messages.
+async fn store(dir: &Path) -> (World, MailboxId) {
+    let engine = LmdbEngine::open(dir, small()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    let bodies: Vec<_> = (0..300).map(|n| body(1_000 + n, 900)).collect();
+    world.append(&engine, inbox, &bodies).await.unwrap();
+    world.verify(&engine).await;
+    (world, inbox)
+}
+
+/// Flips a bit in every copy of `what` in a file.
+fn damage(path: &Path, what: &[u8]) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let places: Vec<usize> =
+        bytes.windows(what.len()).enumerate().filter(|(_, w)| *w == what).map(|(at, _)| at).collect();
+    assert!(!places.is_empty(), "nothing to damage");
+    for at in places {
+        bytes[at + what.len() / 2] ^= 0x04;
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn index_file(dir: &Path) -> PathBuf {
+    dir.join("index/data.mdb")
+}
+
+fn first_pack(dir: &Path) -> PathBuf {
+    dir.join("packs/00000001.pack")
+}
+
+async fn faults(engine: &LmdbEngine) -> Vec<String> {
+    engine.check(&mut |_| {}).await.unwrap().faults
+}
+
+async fn mend(dir: &Path, world: &World) {
+    let lock = EngineLock::acquire(dir).unwrap();
+    assert_eq!(rebuild(&lock, &small(), &summarize).unwrap().faults, [""; 0]);
+    let engine = LmdbEngine::open(dir, small()).unwrap();
+    world.verify(&engine).await;
+}
+
+#[tokio::test]
+async fn a_body() {
+    let dir = tempfile::tempdir().unwrap();
+    let (world, inbox) = store(dir.path()).await;
+    damage(&first_pack(dir.path()), b"Message 1123, byte for byte. Message 1123");
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let mut refused = 0;
+    for message in world.boxes[&inbox].messages.values() {
+        match engine.read_body(message.body, 0..u64::MAX).await {
+            Ok(bytes) => assert_eq!(bytes, message.bytes),
+            Err(StoreError::Corrupt(_)) => refused += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(refused, 1);
+    let faults = faults(&engine).await;
+    assert!(faults.len() == 1 && faults[0].contains("pack 1 at byte"), "{faults:?}");
+}
+
+#[tokio::test]
+async fn a_summary() {
+    let dir = tempfile::tempdir().unwrap();
+    let (world, inbox) = store(dir.path()).await;
+    let bytes = &world.boxes[&inbox].messages[&200].bytes;
+    damage(&index_file(dir.path()), &summarize(bytes));
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let mut seen = 0;
+    let mut visit = |_: Stored<'_>| {
+        seen += 1;
+        ControlFlow::Continue(())
+    };
+    let error = engine.summaries(inbox, &NumSet::range(1, 300), &mut visit).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Corrupt(what) if what.contains("UID 200")), "{error}");
+    assert_eq!(seen, 199);
+    assert!(faults(&engine).await.iter().any(|f| f.contains("UID 200")));
+    engine.close();
+    mend(dir.path(), &world).await;
+}
+
+#[tokio::test]
+async fn a_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let (world, inbox) = store(dir.path()).await;
+    damage(&index_file(dir.path()), &world.boxes[&inbox].messages[&250].row.to_bytes());
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let error = engine.load(inbox, &mut |_| {}).await.unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
+    assert!(!faults(&engine).await.is_empty());
+    engine.close();
+    mend(dir.path(), &world).await;
+}
+
+#[tokio::test]
+async fn a_pack_cut_short_or_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (world, inbox) = store(dir.path()).await;
+    let pack = std::fs::OpenOptions::new().write(true).open(first_pack(dir.path())).unwrap();
+    pack.set_len(200_000).unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let last = &world.boxes[&inbox].messages[&300];
+    assert!(matches!(engine.read_body(last.body, 0..10).await, Err(StoreError::Corrupt(_))));
+    assert!(!faults(&engine).await.is_empty());
+    engine.close();
+    std::fs::remove_file(first_pack(dir.path())).unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    assert!(matches!(engine.read_body(last.body, 0..10).await, Err(StoreError::Corrupt(_))));
+    assert!(faults(&engine).await.iter().any(|f| f.contains("pack 1 cannot be opened")));
+    // What is not in that pack goes on.
+    let mut world = world.clone();
+    world.append(&engine, inbox, &[body(1, 10)]).await.unwrap();
+    let new = world.boxes[&inbox].messages[&301].body;
+    assert_eq!(engine.read_body(new, 0..10).await.unwrap(), body(1, 10));
+}
+
+#[tokio::test]
+async fn an_index_older_than_its_packs_is_found_out_and_not_written_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    let backup = std::fs::read(index_file(dir.path())).unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    world.append(&engine, inbox, &[body(1, 1_500_000), body(2, 10)]).await.unwrap();
+    world.append(&engine, inbox, &[body(3, 10)]).await.unwrap();
+    engine.close();
+    std::fs::write(index_file(dir.path()), backup).unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let faults = faults(&engine).await;
+    assert!(faults.iter().any(|f| f.contains("older than the packs")), "{faults:?}");
+    engine.close();
+    mend(dir.path(), &world).await;
+}

@@ -1,0 +1,218 @@
+//! Two processes on one data directory: conflicts are seen, both see each other, and one may be killed at any time.
+//!
+//! The other process is this test binary, started again with `POSTHASTE_TEST_DIR` set and told to run `the_other_process` only.
+
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id, MailboxId, NumSet};
+use posthaste_store::{
+    CommitOutcome, Content, Engine, MailboxCommit, MailboxHead, NewMessage, Row, StoreError,
+};
+use posthaste_store_lmdb::{EngineLock, LmdbEngine, LockError};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use world::{World, body, maintain, small, summarize};
+
+const DIR: &str = "POSTHASTE_TEST_DIR";
+const MESSAGES: &str = "POSTHASTE_TEST_MESSAGES";
+
+/// Starts the other process; it appends so many messages to every mailbox's first and says which it has been told are done.
+fn start(dir: &Path, messages: u32) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_other_process", "--nocapture"])
+        .env(DIR, dir)
+        .env(MESSAGES, messages.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Lines by which the other process says what was acknowledged.
+fn acknowledged(child: &mut Child) -> impl Iterator<Item = u32> + use<> {
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("done ")?.parse().ok())
+}
+
+async fn first_mailbox(engine: &LmdbEngine) -> MailboxId {
+    let list = engine.load_list(AccountId(Id::new(1, 0))).await.unwrap();
+    list.entries[0].id
+}
+
+/// Appends message `n`, however often another process is quicker. Answers how often it was.
+async fn append_one(engine: &LmdbEngine, mailbox: MailboxId, id: Id, n: u32) -> u32 {
+    let bytes = body(n, 1_000);
+    for conflicts in 0.. {
+        let old = engine.heads(&[mailbox]).await.unwrap().remove(0).unwrap();
+        let (expected, uid) = (old.modseq, old.uid_next);
+        let mut head = MailboxHead { modseq: expected.next(), uid_next: uid.next().unwrap(), ..old };
+        head.counts.messages += 1;
+        head.counts.unseen += 1;
+        head.counts.bytes += 1_000;
+        let content = Content::New { bytes: bytes.clone(), summary: summarize(&bytes).into() };
+        let row = Row::new(uid, 1_000, n, FlagSet::EMPTY, head.modseq);
+        let appended = vec![NewMessage { row, body: BodyId(id), saved: 1, content }];
+        let commit = MailboxCommit { mailbox, expected, head, appended, changed: vec![], expunged: vec![] };
+        if engine.commit(commit).await.unwrap() == CommitOutcome::Done {
+            return conflicts;
+        }
+    }
+    unreachable!("the loop has no end")
+}
+
+#[tokio::test]
+async fn the_other_process() {
+    let (Some(dir), Ok(messages)) = (std::env::var_os(DIR), std::env::var(MESSAGES)) else { return };
+    let messages: u32 = messages.parse().unwrap();
+    let engine = LmdbEngine::open(Path::new(&dir), small()).unwrap();
+    let mailbox = first_mailbox(&engine).await;
+    for n in 0..messages {
+        append_one(&engine, mailbox, Id::new(1 << 40, u128::from(n)), n).await;
+        println!("done {n}");
+    }
+}
+
+/// Files may not grow over this; what would be `ENOSPC` on a full disk is `EFBIG` here, which the engine treats alike.
+fn limit_file_size(bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: both calls take plain values, and a pointer to a struct that lives for the call.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
+    }
+}
+
+/// Runs in a process of its own: the limit is the whole process's.
+#[tokio::test]
+async fn the_process_without_room() {
+    let Some(dir) = std::env::var_os(DIR).filter(|_| std::env::var_os(MESSAGES).is_none()) else { return };
+    let dir = Path::new(&dir);
+    let engine = LmdbEngine::open(dir, small()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    let packs = || std::fs::read_dir(dir.join("packs")).unwrap().count();
+    // Where the index is what is full, and where the packs are.
+    for (limit, len) in [(600_000, 10), (900_000, 10), (1_200_000, 200_000)] {
+        limit_file_size(limit);
+        let mut refused = 0;
+        let mut before = 0;
+        for n in 0..20_000 {
+            let bodies: Vec<_> = (0..if len < 1_000 { 50 } else { 1 }).map(|i| body(n + i, len)).collect();
+            match world.append(&engine, inbox, &bodies).await {
+                Ok(_) => {}
+                Err(StoreError::Unavailable(_)) => refused += 1,
+                Err(other) => panic!("{other}"),
+            }
+            if refused == 1 && before == 0 {
+                before = packs();
+            }
+            if refused == 30 || packs() > 8 {
+                break;
+            }
+        }
+        assert!(refused == 30 || len > 1_000, "the limit of {limit} was never met");
+        assert!(
+            packs() <= before + 2 || len > 1_000,
+            "refused commits leave no packs behind: {before}, then {}",
+            packs()
+        );
+        world.verify(&engine).await;
+    }
+    limit_file_size(libc::RLIM_INFINITY);
+    world.append(&engine, inbox, &[body(1, 300_000)]).await.unwrap();
+    world.verify(&engine).await;
+}
+
+#[tokio::test]
+async fn without_room_commits_are_refused_and_reading_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_process_without_room", "--nocapture"])
+        .env(DIR, dir.path())
+        .env_remove(MESSAGES)
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+}
+
+async fn bodies_in(engine: &LmdbEngine, mailbox: MailboxId) -> Vec<BodyId> {
+    let mut bodies = Vec::new();
+    let mut visit = |s: posthaste_store::Stored<'_>| {
+        bodies.push(s.body);
+        std::ops::ControlFlow::Continue(())
+    };
+    engine.summaries(mailbox, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap();
+    bodies
+}
+
+#[tokio::test]
+async fn both_append_and_none_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    world.append(&engine, inbox, &[body(7, 10)]).await.unwrap();
+    let epoch = engine.epoch();
+    let mut other = start(dir.path(), 150);
+    for n in 0..150 {
+        append_one(&engine, inbox, Id::new(2 << 40, u128::from(n)), n).await;
+    }
+    assert_eq!(acknowledged(&mut other).count(), 150);
+    assert!(other.wait().unwrap().success());
+    assert_ne!(engine.epoch(), epoch, "what the other did shows");
+    let quiet = engine.epoch();
+    append_one(&engine, inbox, Id::new(3 << 40, 0), 0).await;
+    assert_eq!(engine.epoch(), quiet, "what we do does not");
+    let mut bodies = bodies_in(&engine, inbox).await;
+    assert_eq!(bodies.len(), 302);
+    for id in &bodies {
+        assert!(!engine.read_body(*id, 0..u64::MAX).await.unwrap().is_empty());
+    }
+    bodies.sort_unstable();
+    bodies.dedup();
+    assert_eq!(bodies.len(), 302);
+    maintain(&engine).await;
+    assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_killed_process_loses_nothing_it_was_told_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    for round in 1..6 {
+        let mut other = start(dir.path(), u32::MAX);
+        let mut lines = acknowledged(&mut other);
+        // A different moment each time.
+        let told = lines.by_ref().take(7 * round).last().unwrap();
+        other.kill().unwrap();
+        other.wait().unwrap();
+        let last = lines.last().unwrap_or(told);
+        let there = bodies_in(&engine, inbox).await;
+        let held = |n: u32| there.iter().filter(|b| b.0 == Id::new(1 << 40, u128::from(n))).count();
+        assert!((0..=last).all(|n| held(n) >= 1), "round {round}: message {last} and all before it");
+        // The one who is left goes on at once, and finds nothing amiss.
+        append_one(&engine, inbox, Id::new(4 << 40, round as u128), 1).await;
+        assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
+    }
+    engine.close();
+    std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+    let lock = EngineLock::acquire(dir.path()).unwrap();
+    posthaste_store_lmdb::rebuild(&lock, &small(), &summarize).unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
+}
+
+#[tokio::test]
+async fn the_lock_names_its_holder() {
+    let dir = tempfile::tempdir().unwrap();
+    let _held = EngineLock::acquire(dir.path()).unwrap();
+    let error = EngineLock::acquire(dir.path()).unwrap_err();
+    assert!(
+        matches!(&error, LockError::Held { pid, .. } if *pid == std::process::id().to_string()),
+        "{error}"
+    );
+}

@@ -1,0 +1,315 @@
+//! A store and, beside it, what it must hold: every commit that was acknowledged is made in both.
+
+#![allow(clippy::unwrap_used, dead_code)]
+
+use bytes::Bytes;
+use posthaste_mail_model::{
+    AccountId, BodyId, FlagSet, Id, MailboxId, MailboxName, ModSeq, NumSet, UidValidity,
+};
+use posthaste_store::{
+    CommitOutcome, Content, Counts, DirectoryChange, Engine, ListCommit, MailboxCommit, MailboxEntry,
+    MailboxHead, MailboxList, NewMessage, Result, Row,
+};
+use posthaste_store_lmdb::{LmdbEngine, Options};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// What delivery would make of a message.
+pub fn summarize(bytes: &[u8]) -> Vec<u8> {
+    let head = &bytes[..bytes.len().min(24)];
+    format!("{} octets, begins {head:?}", bytes.len()).into_bytes()
+}
+
+/// Options for a test: a small map and small packs.
+pub fn small() -> Options {
+    Options { map_bytes: 1 << 28, readers: 64, pack_bytes: 1 << 20, ..Options::default() }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    pub row: Row,
+    pub body: BodyId,
+    pub saved: i64,
+    pub bytes: Bytes,
+}
+
+#[derive(Clone, Default)]
+pub struct Held {
+    pub head: MailboxHead,
+    pub messages: BTreeMap<u32, Message>,
+    pub expunged: Vec<(ModSeq, NumSet)>,
+}
+
+/// What must be there.
+#[derive(Clone)]
+pub struct World {
+    pub list: MailboxList,
+    pub boxes: BTreeMap<MailboxId, Held>,
+    pub directory: BTreeMap<String, (u64, Bytes)>,
+    pub removed: Vec<MailboxId>,
+    ids: u64,
+}
+
+fn set(uids: &[u32]) -> NumSet {
+    uids.iter().copied().collect()
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::of_account(1)
+    }
+
+    pub fn of_account(n: u64) -> Self {
+        let list = MailboxList::empty(AccountId(Id::new(n, 0)));
+        let (boxes, directory) = (BTreeMap::new(), BTreeMap::new());
+        Self { list, boxes, directory, removed: Vec::new(), ids: n << 32 }
+    }
+
+    fn id(&mut self) -> Id {
+        self.ids += 1;
+        Id::new(self.ids, 7)
+    }
+
+    fn list_commit(&self) -> ListCommit {
+        ListCommit {
+            account: self.list.account,
+            expected: self.list.version,
+            version: self.list.version.next(),
+            upsert: Vec::new(),
+            remove: Vec::new(),
+            subscribe: Vec::new(),
+            unsubscribe: Vec::new(),
+            uid_validity_last: self.list.uid_validity_last,
+        }
+    }
+
+    async fn commit_list(&mut self, engine: &LmdbEngine, commit: ListCommit) -> Result<CommitOutcome> {
+        let outcome = engine.commit_list(commit.clone()).await?;
+        if outcome == CommitOutcome::Done {
+            self.list = self.list.apply(&commit);
+            for entry in &commit.upsert {
+                self.boxes.entry(entry.id).or_default();
+            }
+            for id in &commit.remove {
+                self.boxes.remove(id);
+                self.removed.push(*id);
+            }
+        }
+        Ok(outcome)
+    }
+
+    pub async fn create(&mut self, engine: &LmdbEngine, name: &str) -> Result<MailboxId> {
+        let id = MailboxId(self.id());
+        let name = MailboxName::new(name).unwrap();
+        let mut commit = self.list_commit();
+        commit.uid_validity_last += 1;
+        let uid_validity = UidValidity::new(commit.uid_validity_last).unwrap();
+        commit.subscribe.push(name.clone());
+        commit.upsert.push(MailboxEntry { id, name, uid_validity, special_use: None });
+        self.commit_list(engine, commit).await?;
+        Ok(id)
+    }
+
+    pub async fn remove(&mut self, engine: &LmdbEngine, id: MailboxId) -> Result<CommitOutcome> {
+        let mut commit = self.list_commit();
+        commit.remove.push(id);
+        self.commit_list(engine, commit).await
+    }
+
+    /// A commit that changes nothing yet.
+    fn commit_on(&self, mailbox: MailboxId) -> MailboxCommit {
+        let head = self.boxes[&mailbox].head.clone();
+        let expected = head.modseq;
+        let head = MailboxHead { modseq: expected.next(), ..head };
+        MailboxCommit { mailbox, expected, head, appended: vec![], changed: vec![], expunged: vec![] }
+    }
+
+    /// The mailbox after a commit, whose counts are set to fit.
+    fn after(&self, commit: &mut MailboxCommit) -> Held {
+        let mut held = self.boxes[&commit.mailbox].clone();
+        for row in &commit.changed {
+            held.messages.get_mut(&row.uid().value()).unwrap().row = *row;
+        }
+        for (_, gone) in &commit.expunged {
+            held.messages.retain(|uid, _| !gone.contains(*uid));
+        }
+        held.expunged.extend(commit.expunged.iter().cloned());
+        for new in &commit.appended {
+            let bytes = match &new.content {
+                Content::New { bytes, .. } => bytes.clone(),
+                Content::CopyOf { mailbox, uid } => self.boxes[mailbox].messages[&uid.value()].bytes.clone(),
+            };
+            let message = Message { row: new.row, body: new.body, saved: new.saved, bytes };
+            held.messages.insert(new.row.uid().value(), message);
+        }
+        let rows = || held.messages.values().map(|m| m.row);
+        let with = |flag| rows().filter(|r| r.flags().contains(flag)).count() as u32;
+        commit.head.counts = Counts {
+            messages: held.messages.len() as u32,
+            unseen: held.messages.len() as u32 - with(FlagSet::SEEN),
+            deleted: with(FlagSet::DELETED),
+            bytes: rows().map(|r| u64::from(r.size())).sum(),
+        };
+        held.head = commit.head.clone();
+        held
+    }
+
+    pub async fn commit(&mut self, engine: &LmdbEngine, mut commit: MailboxCommit) -> Result<CommitOutcome> {
+        let after = self.after(&mut commit);
+        let mailbox = commit.mailbox;
+        let outcome = engine.commit(commit).await?;
+        if outcome == CommitOutcome::Done {
+            self.boxes.insert(mailbox, after);
+        }
+        Ok(outcome)
+    }
+
+    /// A commit that appends these bodies.
+    pub fn appending(&mut self, mailbox: MailboxId, bodies: &[(BodyId, Bytes)]) -> MailboxCommit {
+        let mut commit = self.commit_on(mailbox);
+        for (body, bytes) in bodies {
+            let uid = commit.head.uid_next;
+            commit.head.uid_next = uid.next().unwrap();
+            let row = Row::new(uid, bytes.len() as u32, 1_700_000_000, FlagSet::EMPTY, commit.head.modseq);
+            let content = Content::New { bytes: bytes.clone(), summary: summarize(bytes).into() };
+            commit.appended.push(NewMessage { row, body: *body, saved: 1_700_000_001, content });
+        }
+        commit
+    }
+
+    pub async fn append(
+        &mut self,
+        engine: &LmdbEngine,
+        mailbox: MailboxId,
+        bodies: &[Bytes],
+    ) -> Result<CommitOutcome> {
+        let bodies: Vec<_> = bodies.iter().map(|b| (BodyId(self.id()), b.clone())).collect();
+        let mut commit = self.appending(mailbox, &bodies);
+        self.after(&mut commit);
+        self.commit(engine, commit).await
+    }
+
+    pub async fn flag(
+        &mut self,
+        engine: &LmdbEngine,
+        mailbox: MailboxId,
+        uids: &[u32],
+        flags: FlagSet,
+    ) -> Result<CommitOutcome> {
+        let mut commit = self.commit_on(mailbox);
+        let messages = &self.boxes[&mailbox].messages;
+        let rows = uids.iter().filter_map(|uid| messages.get(uid));
+        commit.changed = rows.map(|m| m.row.with_flags(flags, commit.head.modseq)).collect();
+        self.commit(engine, commit).await
+    }
+
+    pub async fn expunge(
+        &mut self,
+        engine: &LmdbEngine,
+        mailbox: MailboxId,
+        uids: &[u32],
+    ) -> Result<CommitOutcome> {
+        let mut commit = self.commit_on(mailbox);
+        commit.expunged.push((commit.head.modseq, set(uids)));
+        self.commit(engine, commit).await
+    }
+
+    pub async fn copy(
+        &mut self,
+        engine: &LmdbEngine,
+        from: MailboxId,
+        uids: &[u32],
+        to: MailboxId,
+    ) -> Result<CommitOutcome> {
+        let mut commit = self.commit_on(to);
+        for message in uids.iter().filter_map(|uid| self.boxes[&from].messages.get(uid)) {
+            let uid = commit.head.uid_next;
+            commit.head.uid_next = uid.next().unwrap();
+            let old = message.row;
+            let row = Row::new(uid, old.size(), old.date(), old.flags(), commit.head.modseq);
+            let content = Content::CopyOf { mailbox: from, uid: old.uid() };
+            commit.appended.push(NewMessage { row, body: message.body, saved: 1_700_000_002, content });
+        }
+        self.commit(engine, commit).await
+    }
+
+    pub async fn set_directory(
+        &mut self,
+        engine: &LmdbEngine,
+        name: &str,
+        value: Option<&[u8]>,
+    ) -> Result<CommitOutcome> {
+        let expected = self.directory.get(name).map_or(0, |(version, _)| *version);
+        let value = value.map(Bytes::copy_from_slice);
+        let change = DirectoryChange { name: name.into(), expected, value: value.clone() };
+        let outcome = engine.directory_commit(change).await?;
+        match (&outcome, value) {
+            (CommitOutcome::Done, Some(value)) => {
+                self.directory.insert(name.into(), (expected + 1, value));
+            }
+            (CommitOutcome::Done, None) => {
+                self.directory.remove(name);
+            }
+            (CommitOutcome::Conflict, _) => {}
+        }
+        Ok(outcome)
+    }
+
+    /// Everything is in the store as it must be, and the store finds nothing wrong with itself.
+    pub async fn verify(&self, engine: &LmdbEngine) {
+        assert_eq!(engine.load_list(self.list.account).await.unwrap(), self.list);
+        for (id, held) in &self.boxes {
+            self.verify_mailbox(engine, *id, held).await;
+        }
+        for id in &self.removed {
+            assert_eq!(engine.heads(&[*id]).await.unwrap(), [None]);
+        }
+        let entries = engine.directory_scan("", None, usize::MAX).await.unwrap();
+        let entries: BTreeMap<_, _> = entries.into_iter().map(|e| (e.name, (e.version, e.value))).collect();
+        assert_eq!(entries, self.directory);
+        let report = engine.check(&mut |_| {}).await.unwrap();
+        assert_eq!(report.faults, [""; 0]);
+    }
+
+    async fn verify_mailbox(&self, engine: &LmdbEngine, id: MailboxId, held: &Held) {
+        let mut rows = Vec::new();
+        let head = engine.load(id, &mut |slice| rows.extend_from_slice(slice)).await.unwrap();
+        assert_eq!(head, held.head);
+        assert_eq!(rows, held.messages.values().map(|m| m.row).collect::<Vec<_>>());
+        let mut seen = Vec::new();
+        let mut visit = |s: posthaste_store::Stored<'_>| {
+            seen.push((s.uid.value(), s.body, s.saved, s.summary.to_vec()));
+            ControlFlow::Continue(())
+        };
+        engine.summaries(id, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap();
+        let expected: Vec<_> =
+            held.messages.iter().map(|(uid, m)| (*uid, m.body, m.saved, summarize(&m.bytes))).collect();
+        assert_eq!(seen, expected);
+        for message in held.messages.values() {
+            let bytes = engine.read_body(message.body, 0..u64::MAX).await.unwrap();
+            assert!(bytes == message.bytes, "body {}", message.body);
+        }
+        let changes = engine.changes_since(id, ModSeq::ZERO).await.unwrap();
+        let gone = held.expunged.iter().flat_map(|(_, set)| set.ranges().iter().copied());
+        assert_eq!(changes.expunged, NumSet::from_ranges(gone));
+        assert_eq!(changes.rows, rows);
+    }
+}
+
+/// A message of this length.
+pub fn body(n: u32, len: usize) -> Bytes {
+    let line = format!("Message {n}, byte for byte. ");
+    line.bytes().cycle().take(len).collect::<Vec<u8>>().into()
+}
+
+/// Maintains until nothing is left to do.
+pub async fn maintain(engine: &LmdbEngine) {
+    for _ in 0..10_000 {
+        let report = engine.maintain().await.unwrap();
+        assert_eq!(report.faults, [""; 0]);
+        if report.examined == 0 {
+            return;
+        }
+    }
+    panic!("maintenance finds no end");
+}

@@ -1,0 +1,188 @@
+//! What a storage engine promises: fifteen calls in the words of mail, each for a set or a range.
+//!
+//! An engine keeps four kinds of things: **bodies** (bytes, found by id, never changed), **mailboxes** (rows,
+//! summaries and a head; changed by conditional commits), **mailbox lists** (one per account) and the **directory**
+//! (small named records: accounts, aliases). It knows no grammar, no MIME and no session.
+//!
+//! Every `commit*` call answers `Done` only when the change survives power loss, and leaves no trace when it answers
+//! `Conflict` or fails. Several processes (embedded) or nodes (cluster) may use one store at a time: that is what the
+//! expected mod-sequence is for.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use posthaste_mail_model::{AccountId, BodyId, KeywordTable, MailboxId, ModSeq, NumSet, Uid};
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+use crate::change::{CommitOutcome, MailboxCommit};
+use crate::error::Result;
+use crate::list::{ListCommit, MailboxList};
+use crate::row::Row;
+
+/// A number that changes whenever another process or node may have changed anything. While it stays the same, every
+/// view that was current is current; an engine that cannot know cheaply gives `None`, and is asked for heads instead.
+pub type Epoch = Option<u64>;
+
+/// Bytes `start..end` of a body.
+pub type BodyRange = Range<u64>;
+
+/// What STATUS can ask of a mailbox without loading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Messages.
+    pub messages: u32,
+    /// Messages without `\Seen`.
+    pub unseen: u32,
+    /// Messages with `\Deleted` (RFC 9051 §6.3.11).
+    pub deleted: u32,
+    /// Octets of all messages (RFC 8438).
+    pub bytes: u64,
+}
+
+/// The state of a mailbox less its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailboxHead {
+    /// Mod-sequence of the last commit: HIGHESTMODSEQ. [`ModSeq::ZERO`] if there never was one.
+    pub modseq: ModSeq,
+    /// The UID the next message will get.
+    pub uid_next: Uid,
+    /// Messages from this UID on no session has been told of: `\Recent` of RFC 3501 §2.3.2. Advisory: it is saved with
+    /// the next commit that has a better reason.
+    pub first_recent: Uid,
+    /// Keywords by slot.
+    pub keywords: Arc<KeywordTable>,
+    /// Counts.
+    pub counts: Counts,
+}
+
+impl Default for MailboxHead {
+    /// A mailbox that was created and never changed.
+    fn default() -> Self {
+        Self {
+            modseq: ModSeq::ZERO,
+            uid_next: Uid::MIN,
+            first_recent: Uid::MIN,
+            keywords: Arc::default(),
+            counts: Counts::default(),
+        }
+    }
+}
+
+/// What became of a mailbox since a mod-sequence.
+#[derive(Debug, Clone)]
+pub struct Changes {
+    /// The head now.
+    pub head: MailboxHead,
+    /// Rows with a higher mod-sequence, UIDs rising: new and changed messages.
+    pub rows: Vec<Row>,
+    /// UIDs that went. May name UIDs that came and went within the span.
+    pub expunged: NumSet,
+    /// `false` if the engine no longer remembers every expunge that far back; `expunged` is then what it does remember.
+    pub complete: bool,
+}
+
+/// A summary as stored, borrowed for the length of one visit.
+#[derive(Debug, Clone, Copy)]
+pub struct Stored<'a> {
+    /// Which message.
+    pub uid: Uid,
+    /// Its body.
+    pub body: BodyId,
+    /// SAVEDATE, unix seconds.
+    pub saved: i64,
+    /// What delivery wrote.
+    pub summary: &'a [u8],
+}
+
+/// Called once for each summary; `Break` ends the call early, as when a response buffer is full.
+pub type Visit<'v> = dyn FnMut(Stored<'_>) -> ControlFlow<()> + Send + 'v;
+
+/// One named record of the directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// Its name, for example `account/ana@example.org`: at most 400 bytes.
+    pub name: String,
+    /// Counts its changes from 1.
+    pub version: u64,
+    /// Its content; opaque here.
+    pub value: Bytes,
+}
+
+/// A change of one directory record.
+#[derive(Debug, Clone)]
+pub struct DirectoryChange {
+    /// The record's name.
+    pub name: String,
+    /// The version it was made against; 0 for a record that must not exist.
+    pub expected: u64,
+    /// The new content; `None` removes the record.
+    pub value: Option<Bytes>,
+}
+
+/// What a check or a round of maintenance found.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Records looked at.
+    pub examined: u64,
+    /// Bytes given back.
+    pub reclaimed_bytes: u64,
+    /// One sentence per fault, each naming the record. Empty is good.
+    pub faults: Vec<String>,
+}
+
+/// A storage engine. See the head of this file for what all calls promise.
+#[async_trait]
+pub trait Engine: Send + Sync + 'static {
+    /// Whether anything may have been changed from outside; costs next to nothing.
+    fn epoch(&self) -> Epoch;
+
+    /// One directory record.
+    async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>>;
+
+    /// Directory records whose name starts with `prefix` and sorts after `after`, in order, at most `limit`.
+    async fn directory_scan(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DirectoryEntry>>;
+
+    /// Applies one directory change.
+    async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome>;
+
+    /// An account's mailbox list; an account without one has the empty list.
+    async fn load_list(&self, account: AccountId) -> Result<MailboxList>;
+
+    /// Applies one change of a mailbox list. Removed mailboxes answer `NoMailbox` from then on.
+    async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome>;
+
+    /// The heads of mailboxes, in the order asked; `None` for one that was removed. A mailbox that is in a list and
+    /// was never committed to has the default head.
+    async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>>;
+
+    /// Streams every row in UID order, in slices, and answers with the head that belongs to them.
+    async fn load(
+        &self,
+        mailbox: MailboxId,
+        rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
+    ) -> Result<MailboxHead>;
+
+    /// What changed after a mod-sequence.
+    async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes>;
+
+    /// Applies one commit.
+    async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome>;
+
+    /// Visits the summaries of those UIDs that exist, in UID order.
+    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()>;
+
+    /// A range of a body, cut at its end. Every byte handed out was checked against its checksum.
+    async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes>;
+
+    /// Does a bounded piece of the work that commits leave for later (summaries of expunged messages, bodies nothing
+    /// refers to, space in files). Called now and then; `examined` of 0 means nothing is left to do.
+    async fn maintain(&self) -> Result<Report>;
+
+    /// Reads everything and proves that it fits together. `progress` is told the share done, 0.0 … 1.0.
+    async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report>;
+}

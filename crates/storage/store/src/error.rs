@@ -1,0 +1,70 @@
+//! What can go wrong below the protocols, and whose fault it is.
+
+use posthaste_mail_model::{BodyId, KeywordError, MailboxId, NameError, Uid};
+
+/// Shorthand of this crate and the engines.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// Every failure a protocol has to answer for. The protocol decides the words; the kind decides between
+/// "you asked for what cannot be" and "the server cannot just now".
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// No mailbox of that id: deleted by someone, perhaps while it was selected.
+    #[error("mailbox {0} does not exist")]
+    NoMailbox(MailboxId),
+    /// No such mailbox name in this account.
+    #[error("no mailbox of that name")]
+    NoSuchName,
+    /// The name is taken.
+    #[error("a mailbox of that name exists already")]
+    NameTaken,
+    /// The name cannot be.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// What was asked may not be done to this mailbox (INBOX deleted, children in the way).
+    #[error("{0}")]
+    Refused(&'static str),
+    /// A keyword that cannot be, or one too many.
+    #[error(transparent)]
+    Keyword(#[from] KeywordError),
+    /// The account's storage or message limit would be passed.
+    #[error("the account's quota would be passed")]
+    OverQuota,
+    /// A list, folder or message over a limit of the store.
+    #[error("{what} is over the limit of {limit}")]
+    TooLarge {
+        /// What was too large.
+        what: &'static str,
+        /// The limit in the unit that `what` names.
+        limit: u64,
+    },
+    /// All 2^32 - 1 UIDs of a mailbox are used up.
+    #[error("the mailbox has used up its UIDs")]
+    UidsExhausted,
+    /// Others changed the same unit again and again; nothing was done.
+    #[error("too many changes at once; try again")]
+    Busy,
+    /// The disk is full or read-only, the database is away. Nothing was done; reading may go on.
+    #[error("storage is unavailable: {0}")]
+    Unavailable(String),
+    /// A record whose checksum or form is wrong. It is never served.
+    #[error("damaged record: {0}")]
+    Corrupt(String),
+    /// The message's bytes are gone or unreadable.
+    #[error("the body {body} of message {uid} cannot be read: {why}")]
+    Body {
+        /// Its UID.
+        uid: Uid,
+        /// Its body.
+        body: BodyId,
+        /// Why.
+        why: String,
+    },
+}
+
+impl StoreError {
+    /// Whether asking again later may succeed without anyone having mended anything.
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, Self::Busy | Self::Unavailable(_))
+    }
+}

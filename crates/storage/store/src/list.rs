@@ -1,0 +1,122 @@
+//! An account's mailbox list: one more unit of consistency, small, changed by conditional commits.
+
+use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, UidValidity};
+use std::collections::BTreeSet;
+
+/// What a mailbox is for: RFC 6154 §2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum SpecialUse {
+    /// `\All`
+    All = 0,
+    /// `\Archive`
+    Archive = 1,
+    /// `\Drafts`
+    Drafts = 2,
+    /// `\Flagged`
+    Flagged = 3,
+    /// `\Junk`
+    Junk = 4,
+    /// `\Sent`
+    Sent = 5,
+    /// `\Trash`
+    Trash = 6,
+}
+
+impl SpecialUse {
+    /// Every use, in order of its number on disk.
+    pub const ALL: [Self; 7] =
+        [Self::All, Self::Archive, Self::Drafts, Self::Flagged, Self::Junk, Self::Sent, Self::Trash];
+}
+
+/// One mailbox in the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailboxEntry {
+    /// Its lasting id.
+    pub id: MailboxId,
+    /// Its name.
+    pub name: MailboxName,
+    /// UIDVALIDITY, given at creation; never twice the same within one account.
+    pub uid_validity: UidValidity,
+    /// What it is for.
+    pub special_use: Option<SpecialUse>,
+}
+
+/// All of an account's mailboxes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailboxList {
+    /// Whose.
+    pub account: AccountId,
+    /// Counts the commits; [`ModSeq::ZERO`] for an account that never had a mailbox.
+    pub version: ModSeq,
+    /// By name, each name once.
+    pub entries: Vec<MailboxEntry>,
+    /// Subscribed names; a name may be subscribed without existing (RFC 9051 §6.3.7).
+    pub subscribed: BTreeSet<MailboxName>,
+    /// The highest UIDVALIDITY ever given in this account.
+    pub uid_validity_last: u32,
+}
+
+impl MailboxList {
+    /// The list of an account that has nothing yet.
+    pub const fn empty(account: AccountId) -> Self {
+        Self {
+            account,
+            version: ModSeq::ZERO,
+            entries: Vec::new(),
+            subscribed: BTreeSet::new(),
+            uid_validity_last: 0,
+        }
+    }
+
+    /// The entry of a name.
+    pub fn find(&self, name: &MailboxName) -> Option<&MailboxEntry> {
+        self.entries.binary_search_by(|e| e.name.cmp(name)).ok().and_then(|i| self.entries.get(i))
+    }
+
+    /// Whether a mailbox lies below this name. Logarithmic: names below `a` sort between `a/` and `a0`.
+    pub fn has_children(&self, name: &MailboxName) -> bool {
+        let prefix = format!("{name}/");
+        let at = self.entries.partition_point(|e| e.name.as_str() < prefix.as_str());
+        self.entries.get(at).is_some_and(|e| e.name.as_str().starts_with(&prefix))
+    }
+
+    /// The list after a commit.
+    #[must_use]
+    pub fn apply(&self, commit: &ListCommit) -> Self {
+        let gone: BTreeSet<MailboxId> =
+            commit.remove.iter().copied().chain(commit.upsert.iter().map(|e| e.id)).collect();
+        let mut next = self.clone();
+        next.entries.retain(|e| !gone.contains(&e.id));
+        next.entries.extend(commit.upsert.iter().cloned());
+        next.entries.sort_by(|a, b| a.name.cmp(&b.name));
+        next.subscribed.extend(commit.subscribe.iter().cloned());
+        for name in &commit.unsubscribe {
+            next.subscribed.remove(name);
+        }
+        next.version = commit.version;
+        next.uid_validity_last = commit.uid_validity_last;
+        next
+    }
+}
+
+/// A change of a mailbox list: applied whole, if the list is still at `expected`, or not at all.
+#[derive(Debug, Clone)]
+pub struct ListCommit {
+    /// Whose list.
+    pub account: AccountId,
+    /// The version it was made against.
+    pub expected: ModSeq,
+    /// The version after it.
+    pub version: ModSeq,
+    /// Entries new or changed (a rename keeps the id).
+    pub upsert: Vec<MailboxEntry>,
+    /// Mailboxes deleted. Their messages are the engine's to remove, at its leisure.
+    pub remove: Vec<MailboxId>,
+    /// Names subscribed.
+    pub subscribe: Vec<MailboxName>,
+    /// Names unsubscribed.
+    pub unsubscribe: Vec<MailboxName>,
+    /// The highest UIDVALIDITY given, this commit's included.
+    pub uid_validity_last: u32,
+}

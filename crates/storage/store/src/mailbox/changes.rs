@@ -1,0 +1,145 @@
+//! The changes IMAP asks for, as intents: append, STORE, EXPUNGE.
+
+use posthaste_mail_model::{Flag, FlagSet, KeywordTable, ModSeq, NumSet, Uid};
+use std::sync::Arc;
+
+use super::draft::{Arrival, Draft, size_of};
+use super::{Expunged, FlagsStored, IncomingMessage, Mailbox};
+use crate::change::{Appended, Content, FlagChange};
+use crate::error::Result;
+use crate::row::Row;
+
+impl Mailbox {
+    /// Adds messages, all or none; their UIDs follow each other.
+    pub async fn append(self: &Arc<Self>, messages: Vec<IncomingMessage>) -> Result<Appended> {
+        if messages.is_empty() {
+            return Ok(Appended { uids: Vec::new(), modseq: self.view().modseq() });
+        }
+        let now = self.context.unix_s();
+        self.submit(move |draft| append(draft, &messages, now)).await.map(|(appended, _)| appended)
+    }
+
+    /// Changes flags of those of `uids` that exist. A message whose flags are as asked already keeps its mod-sequence.
+    /// With `unchanged_since`, messages changed after it are left alone and reported (RFC 7162 §3.1.3).
+    pub async fn store_flags(
+        self: &Arc<Self>,
+        uids: &NumSet,
+        change: FlagChange,
+        flags: &[Flag],
+        unchanged_since: Option<ModSeq>,
+    ) -> Result<FlagsStored> {
+        let order = StoreOrder { uids: uids.clone(), change, flags: flags.to_vec(), unchanged_since };
+        let ((modified, changed, modseq), view) = self.submit(move |draft| order.resolve(draft)).await?;
+        Ok(FlagsStored { modified, changed, modseq, view })
+    }
+
+    /// Removes messages that have `\Deleted`: all of them (RFC 9051 §6.4.3), or those among `uids` (§6.4.9).
+    pub async fn expunge(self: &Arc<Self>, uids: Option<&NumSet>) -> Result<Expunged> {
+        let filter = uids.cloned();
+        self.remove_where(move |draft| {
+            let deleted = draft.view().with_flags(FlagSet::DELETED, FlagSet::EMPTY);
+            let deleted = draft.view().uids_of_seqs(&deleted);
+            filter.as_ref().map_or_else(|| deleted.clone(), |filter| deleted.intersection(filter))
+        })
+        .await
+    }
+
+    /// Removes messages whatever their flags: retention and MOVE.
+    pub async fn remove(self: &Arc<Self>, uids: &NumSet) -> Result<Expunged> {
+        let uids = uids.clone();
+        self.remove_where(move |draft| draft.view().existing(&uids)).await
+    }
+
+    async fn remove_where(
+        self: &Arc<Self>,
+        choose: impl Fn(&Draft) -> NumSet + Send + 'static,
+    ) -> Result<Expunged> {
+        let resolve = move |draft: &mut Draft| {
+            let uids = choose(draft);
+            let modseq = if uids.is_empty() { draft.view().modseq() } else { draft.expunge(&uids) };
+            Ok((uids, modseq))
+        };
+        let ((uids, modseq), view) = self.submit(resolve).await?;
+        Ok(Expunged { uids, modseq, view })
+    }
+}
+
+fn append(draft: &mut Draft, messages: &[IncomingMessage], now: i64) -> Result<Appended> {
+    let mut keywords = Arc::clone(&draft.view().head().keywords);
+    let mut arrivals = Vec::with_capacity(messages.len());
+    for message in messages {
+        arrivals.push(Arrival {
+            size: size_of(&message.bytes)?,
+            date: message.date,
+            flags: set_of(&mut keywords, &message.flags)?,
+            body: message.body,
+            saved: message.saved.unwrap_or(now),
+            content: Content::New { bytes: message.bytes.clone(), summary: message.summary.clone() },
+        });
+    }
+    let (first, modseq) = draft.append(keywords, arrivals)?;
+    let uids = (first.value()..).take(messages.len()).filter_map(Uid::new).collect();
+    Ok(Appended { uids, modseq })
+}
+
+/// The set of flags; the table is copied only if one of them is new.
+fn set_of(keywords: &mut Arc<KeywordTable>, flags: &[Flag]) -> Result<FlagSet> {
+    let known = |table: &KeywordTable| {
+        flags.iter().try_fold(FlagSet::EMPTY, |set, flag| Some(set.union(table.set_of(flag)?)))
+    };
+    match known(keywords) {
+        Some(set) => Ok(set),
+        None => Ok(Arc::make_mut(keywords).set_or_insert(flags)?),
+    }
+}
+
+/// What a STORE asks.
+struct StoreOrder {
+    uids: NumSet,
+    change: FlagChange,
+    flags: Vec<Flag>,
+    unchanged_since: Option<ModSeq>,
+}
+
+impl StoreOrder {
+    /// UIDs left alone, UIDs changed, mod-sequence.
+    fn resolve(&self, draft: &mut Draft) -> Result<(NumSet, NumSet, ModSeq)> {
+        let view = draft.view();
+        let mut keywords = Arc::clone(&view.head().keywords);
+        let set = match self.change {
+            // A keyword no message ever had need not be learnt to be removed.
+            FlagChange::Remove => self
+                .flags
+                .iter()
+                .filter_map(|flag| keywords.set_of(flag))
+                .fold(FlagSet::EMPTY, FlagSet::union),
+            FlagChange::Add | FlagChange::Replace => set_of(&mut keywords, &self.flags)?,
+        };
+        let next = draft.next_modseq();
+        let (mut modified, mut changed, mut rows) = (NumSet::new(), NumSet::new(), Vec::new());
+        for (_, row) in view.rows_of_uids(&self.uids) {
+            if self.unchanged_since.is_some_and(|since| row.modseq() > since) {
+                modified.push(row.uid().value());
+                continue;
+            }
+            let flags = self.flags_after(row, set);
+            if flags != row.flags() {
+                changed.push(row.uid().value());
+                rows.push(row.with_flags(flags, next));
+            }
+        }
+        if rows.is_empty() {
+            return Ok((modified, changed, view.modseq()));
+        }
+        draft.change(keywords, rows);
+        Ok((modified, changed, next))
+    }
+
+    fn flags_after(&self, row: &Row, set: FlagSet) -> FlagSet {
+        match self.change {
+            FlagChange::Replace => set,
+            FlagChange::Add => row.flags().union(set),
+            FlagChange::Remove => row.flags().difference(set),
+        }
+    }
+}

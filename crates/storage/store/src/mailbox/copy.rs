@@ -1,0 +1,145 @@
+//! COPY and MOVE: bodies are shared, summaries are the engine's to copy, flags are carried over by name.
+
+use posthaste_mail_model::{BodyId, FlagSet, KeywordTable, MailboxId, NumSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::draft::{Arrival, Draft};
+use super::{Copied, Mailbox, Moved};
+use crate::change::Content;
+use crate::error::{Result, StoreError};
+use crate::row::Row;
+
+/// How often a copy is drafted anew because some of its messages vanished meanwhile.
+const DRAFTS_MAX: u32 = 4;
+
+impl Mailbox {
+    /// Copies those of `uids` that exist in `source` (which may be this mailbox) into this mailbox, all or none, with
+    /// their flags and internal dates (RFC 9051 §6.4.7).
+    pub async fn copy_from(self: &Arc<Self>, source: &Arc<Self>, uids: &NumSet) -> Result<Copied> {
+        for _ in 0..DRAFTS_MAX {
+            let originals = Originals::gather(source, uids, self.context.unix_s()).await?;
+            if originals.messages.is_empty() {
+                let (none, modseq) = (NumSet::new(), self.view().modseq());
+                return Ok(Copied { source: none.clone(), uids: none, modseq });
+            }
+            let there: NumSet = originals.messages.iter().map(|(row, _)| row.uid().value()).collect();
+            match self.submit(move |draft| originals.resolve(draft)).await {
+                Ok((copied, _)) => return Ok(copied),
+                // Perhaps because originals went: then the rest is copied.
+                Err(StoreError::Busy) => {
+                    let now = source.newest().await?;
+                    if now.existing(&there) == there {
+                        return Err(StoreError::Busy);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(StoreError::Busy)
+    }
+
+    /// Moves those of `uids` that exist from this mailbox to `target`: RFC 6851. The target is changed first, so that a
+    /// crash may leave a message twice and never nowhere.
+    pub async fn move_to(self: &Arc<Self>, uids: &NumSet, target: &Arc<Self>) -> Result<Moved> {
+        let copied = target.copy_from(self, uids).await?;
+        let expunged = self.remove(&copied.source).await?;
+        Ok(Moved { copied, expunged })
+    }
+}
+
+/// Messages to be copied, as they are in their mailbox.
+struct Originals {
+    mailbox: MailboxId,
+    keywords: Arc<KeywordTable>,
+    messages: Vec<(Row, BodyId)>,
+    now: i64,
+}
+
+impl Originals {
+    /// Looks up those that exist both in the view and in the engine.
+    async fn gather(source: &Arc<Mailbox>, uids: &NumSet, now: i64) -> Result<Self> {
+        let view = source.view();
+        let uids = view.existing(uids);
+        let mut messages = Vec::with_capacity(usize::try_from(uids.count()).unwrap_or(0));
+        let mut rows = view.rows_of_uids(&uids);
+        let mut visit = |stored: crate::Stored<'_>| {
+            // Both rise by UID: what the engine has no more is passed over.
+            if let Some((_, row)) = rows.by_ref().find(|(_, row)| row.uid() >= stored.uid)
+                && row.uid() == stored.uid
+            {
+                messages.push((*row, stored.body));
+            }
+            ControlFlow::Continue(())
+        };
+        source.summaries(&uids, &mut visit).await?;
+        Ok(Self { mailbox: source.id(), keywords: Arc::clone(&view.head().keywords), messages, now })
+    }
+
+    fn resolve(&self, draft: &mut Draft) -> Result<Copied> {
+        let mut keywords = Arc::clone(&draft.view().head().keywords);
+        let mut map = FlagMap::new(&self.keywords);
+        let mut source = NumSet::new();
+        let mut arrivals = Vec::with_capacity(self.messages.len());
+        for (row, body) in &self.messages {
+            source.push(row.uid().value());
+            arrivals.push(Arrival {
+                size: row.size(),
+                date: row.date(),
+                flags: map.map(row.flags(), &mut keywords),
+                body: *body,
+                // SAVEDATE is when the message came into this mailbox: RFC 8514 §1.
+                saved: self.now,
+                content: Content::CopyOf { mailbox: self.mailbox, uid: row.uid() },
+            });
+        }
+        let (first, modseq) = draft.append(keywords, arrivals)?;
+        let last = first.value() + (self.messages.len() as u32 - 1);
+        Ok(Copied { source, uids: NumSet::range(first.value(), last), modseq })
+    }
+}
+
+/// Carries flags from one mailbox's keyword table to another's.
+struct FlagMap<'t> {
+    from: &'t KeywordTable,
+    /// The last set and what became of it: neighbours are mostly alike.
+    last: (FlagSet, FlagSet),
+}
+
+/// The five system flags mean the same everywhere.
+const SYSTEM: FlagSet = FlagSet::ANSWERED
+    .union(FlagSet::FLAGGED)
+    .union(FlagSet::DELETED)
+    .union(FlagSet::SEEN)
+    .union(FlagSet::DRAFT);
+
+impl<'t> FlagMap<'t> {
+    fn new(from: &'t KeywordTable) -> Self {
+        Self { from, last: (FlagSet::EMPTY, FlagSet::EMPTY) }
+    }
+
+    fn map(&mut self, flags: FlagSet, keywords: &mut Arc<KeywordTable>) -> FlagSet {
+        if flags != self.last.0 {
+            self.last = (flags, self.map_anew(flags, keywords));
+        }
+        self.last.1
+    }
+
+    fn map_anew(&self, flags: FlagSet, keywords: &mut Arc<KeywordTable>) -> FlagSet {
+        let mut out = flags.difference(flags.difference(SYSTEM));
+        if flags.difference(SYSTEM).is_empty() {
+            return out;
+        }
+        for (slot, keyword) in self.from.keywords().iter().enumerate() {
+            if !flags.contains(FlagSet::keyword(slot)) {
+                continue;
+            }
+            let known = keywords.slot(keyword);
+            // A full table drops the keyword: RFC 9051 §6.4.7 asks to preserve flags, and the copy matters more.
+            if let Some(slot) = known.or_else(|| Arc::make_mut(keywords).slot_or_insert(keyword).ok()) {
+                out = out.union(FlagSet::keyword(slot));
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,167 @@
+//! Changes of one mailbox while they are being resolved: what the next commit will say, and the view after it.
+//!
+//! Each intent is resolved against the view that the intents before it lead to, and gets a mod-sequence of its own.
+//! An intent that fails leaves the draft as it was.
+
+use bytes::Bytes;
+use posthaste_mail_model::{BodyId, FlagSet, KeywordTable, MailboxId, ModSeq, NumSet, Uid};
+use std::sync::Arc;
+
+use crate::change::{Content, MailboxCommit, NewMessage};
+use crate::engine::MailboxHead;
+use crate::error::{Result, StoreError};
+use crate::row::Row;
+use crate::view::View;
+
+/// A message to be added, less what only the draft can say: its UID and mod-sequence.
+pub(super) struct Arrival {
+    pub size: u32,
+    pub date: u32,
+    pub flags: FlagSet,
+    pub body: BodyId,
+    pub saved: i64,
+    pub content: Content,
+}
+
+/// The commit in the making.
+pub(super) struct Draft {
+    mailbox: MailboxId,
+    expected: ModSeq,
+    /// UIDs from here on are of messages added by this draft.
+    first_new: Uid,
+    view: Arc<View>,
+    appended: Vec<NewMessage>,
+    changed: Vec<Row>,
+    expunged: Vec<(ModSeq, NumSet)>,
+    first_recent: Uid,
+}
+
+impl Draft {
+    pub fn new(mailbox: MailboxId, base: Arc<View>, first_recent: Uid) -> Self {
+        Self {
+            mailbox,
+            expected: base.modseq(),
+            first_new: base.head().uid_next,
+            view: base,
+            appended: Vec::new(),
+            changed: Vec::new(),
+            expunged: Vec::new(),
+            first_recent,
+        }
+    }
+
+    /// The mailbox as the intents so far leave it.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The head of the next step: a mod-sequence higher, all else the same.
+    fn next_head(&self) -> MailboxHead {
+        let mut head = self.view.head().clone();
+        head.modseq = head.modseq.next();
+        head
+    }
+
+    /// Adds messages. Answers with the first UID and the mod-sequence.
+    pub fn append(&mut self, keywords: Arc<KeywordTable>, arrivals: Vec<Arrival>) -> Result<(Uid, ModSeq)> {
+        let mut head = self.next_head();
+        let first = head.uid_next;
+        let mut rows = Vec::with_capacity(arrivals.len());
+        let mut messages = Vec::with_capacity(arrivals.len());
+        for arrival in arrivals {
+            let uid = head.uid_next;
+            // The last UID is never given, so that UIDNEXT can always be said.
+            head.uid_next = uid.next().ok_or(StoreError::UidsExhausted)?;
+            let row = Row::new(uid, arrival.size, arrival.date, arrival.flags, head.modseq);
+            rows.push(row);
+            let Arrival { body, saved, content, .. } = arrival;
+            messages.push(NewMessage { row, body, saved, content });
+        }
+        head.keywords = keywords;
+        let modseq = head.modseq;
+        self.view = Arc::new(self.view.edited(head, &[], &NumSet::new(), &rows));
+        self.appended.append(&mut messages);
+        Ok((first, modseq))
+    }
+
+    /// Gives messages other flags: rows of this view, in UID order, with their flags and [`Draft::next_modseq`].
+    pub fn change(&mut self, keywords: Arc<KeywordTable>, rows: Vec<Row>) {
+        let mut head = self.next_head();
+        head.keywords = keywords;
+        self.view = Arc::new(self.view.edited(head, &rows, &NumSet::new(), &[]));
+        let old = rows.partition_point(|row| row.uid() < self.first_new);
+        for row in rows.get(old..).unwrap_or_default() {
+            if let Ok(at) = self.appended.binary_search_by_key(&row.uid(), |m| m.row.uid())
+                && let Some(message) = self.appended.get_mut(at)
+            {
+                message.row = *row;
+            }
+        }
+        if self.changed.is_empty() && old == rows.len() {
+            self.changed = rows;
+        } else {
+            self.changed = merged(&self.changed, rows.get(..old).unwrap_or_default());
+        }
+    }
+
+    /// Removes messages of this view.
+    pub fn expunge(&mut self, uids: &NumSet) -> ModSeq {
+        let head = self.next_head();
+        let modseq = head.modseq;
+        self.view = Arc::new(self.view.edited(head, &[], uids, &[]));
+        self.appended.retain(|m| !uids.contains(m.row.uid().value()));
+        self.changed.retain(|row| !uids.contains(row.uid().value()));
+        // What came and went within this draft was never on disk.
+        let old = uids.intersection(&NumSet::range(1, self.first_new.value() - 1));
+        if !old.is_empty() {
+            self.expunged.push((modseq, old));
+        }
+        modseq
+    }
+
+    /// The mod-sequence the next intent will have.
+    pub fn next_modseq(&self) -> ModSeq {
+        self.view.modseq().next()
+    }
+
+    /// The commit and the view after it; `None` if nothing is to be done.
+    pub fn finish(self) -> Option<(MailboxCommit, View)> {
+        if self.view.modseq() == self.expected {
+            return None;
+        }
+        let mut view = Arc::unwrap_or_clone(self.view);
+        let mut head = view.head().clone();
+        head.first_recent = head.first_recent.max(self.first_recent).min(head.uid_next);
+        view.set_head(head.clone());
+        let commit = MailboxCommit {
+            mailbox: self.mailbox,
+            expected: self.expected,
+            head,
+            appended: self.appended,
+            changed: self.changed,
+            expunged: self.expunged,
+        };
+        Some((commit, view))
+    }
+}
+
+/// Two lists of rows in UID order as one; `newer` wins.
+fn merged(older: &[Row], newer: &[Row]) -> Vec<Row> {
+    let mut out = Vec::with_capacity(older.len() + newer.len());
+    let mut old = older.iter().peekable();
+    for row in newer {
+        while let Some(before) = old.next_if(|o| o.uid() < row.uid()) {
+            out.push(*before);
+        }
+        old.next_if(|o| o.uid() == row.uid());
+        out.push(*row);
+    }
+    out.extend(old);
+    out
+}
+
+/// The octets of a message as a row keeps them.
+pub(super) fn size_of(bytes: &Bytes) -> Result<u32> {
+    u32::try_from(bytes.len())
+        .map_err(|_| StoreError::TooLarge { what: "message in bytes", limit: u64::from(u32::MAX) })
+}

@@ -1,0 +1,312 @@
+//! Combining changes: many wait, one leads.
+//!
+//! A change puts itself in line. If no one leads, its own task takes the role for one batch, so that a lone change
+//! costs no switch of tasks; whatever came into line meanwhile is led by a task of its own, so that no client waits for
+//! the changes of others. If the leading task is dropped in mid-work (its client hung up), the work is moved to a task
+//! of its own and runs to its end.
+//!
+//! The line needs no bound: a session has at most one change in it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+use super::Mailbox;
+use super::draft::Draft;
+use crate::change::CommitOutcome;
+use crate::error::{Result, StoreError};
+use crate::store::Underway;
+use crate::view::View;
+
+/// Changes in one commit at most: enough to share a sync among all who wait, few enough for one commit of a cluster.
+const BATCH_MAX: usize = 256;
+
+/// How often a commit is tried anew after others changed the mailbox. Pauses add up to about half a second: by then
+/// a client is better told to try again.
+const ATTEMPTS_MAX: u32 = 12;
+
+/// Pauses are at most this: 2^6 ms.
+const PAUSE_MAX_LOG2: u32 = 6;
+
+/// The line of changes.
+#[derive(Default)]
+pub(super) struct Queue {
+    waiting: Vec<Box<dyn Intent>>,
+    leading: bool,
+}
+
+#[cfg(test)]
+impl Queue {
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+    pub fn is_led(&self) -> bool {
+        self.leading && self.waiting.is_empty()
+    }
+}
+
+/// A change that waits to be resolved. It may be resolved several times; the last counts.
+pub(super) trait Intent: Send {
+    /// Drafts the change.
+    fn resolve(&mut self, draft: &mut Draft);
+    /// Whether the mailbox must first be compared with the engine's.
+    fn wants_newest(&self) -> bool;
+    /// Tells the one who waits. With `Ok`, the result of the last [`Intent::resolve`].
+    fn finish(self: Box<Self>, view: Result<&Arc<View>>);
+}
+
+/// What comes back to the one who waits.
+type Answer<T> = Result<(T, Arc<View>)>;
+
+struct Waiting<F, T> {
+    resolve: F,
+    newest: bool,
+    result: Option<Result<T>>,
+    answer: oneshot::Sender<Answer<T>>,
+}
+
+impl<F, T> Intent for Waiting<F, T>
+where
+    F: FnMut(&mut Draft) -> Result<T> + Send,
+    T: Send,
+{
+    fn resolve(&mut self, draft: &mut Draft) {
+        self.result = Some((self.resolve)(draft));
+    }
+
+    fn wants_newest(&self) -> bool {
+        self.newest
+    }
+
+    fn finish(self: Box<Self>, view: Result<&Arc<View>>) {
+        let answer = match (view, self.result) {
+            (Ok(view), Some(Ok(value))) => Ok((value, Arc::clone(view))),
+            (_, Some(Err(error))) | (Err(error), _) => Err(error),
+            (Ok(_), None) => Err(StoreError::Busy),
+        };
+        // Whoever hung up needs no answer.
+        let _ = self.answer.send(answer);
+    }
+}
+
+impl Mailbox {
+    /// Puts a change in line and waits for its result and a view that shows it.
+    pub(super) async fn submit<T, F>(self: &Arc<Self>, resolve: F) -> Result<(T, Arc<View>)>
+    where
+        F: FnMut(&mut Draft) -> Result<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.enqueue(resolve, false).await
+    }
+
+    /// Waits until the view has been compared with the engine's.
+    pub(super) async fn newest(self: &Arc<Self>) -> Result<Arc<View>> {
+        self.enqueue(|_| Ok(()), true).await.map(|((), view)| view)
+    }
+
+    async fn enqueue<T, F>(self: &Arc<Self>, resolve: F, newest: bool) -> Result<(T, Arc<View>)>
+    where
+        F: FnMut(&mut Draft) -> Result<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        if self.is_gone() {
+            return Err(StoreError::NoMailbox(self.id()));
+        }
+        let (answer, result) = oneshot::channel();
+        let waiting = Box::new(Waiting { resolve, newest, result: None, answer });
+        let leads = {
+            let mut queue = self.queue.lock();
+            queue.waiting.push(waiting);
+            !std::mem::replace(&mut queue.leading, true)
+        };
+        if leads {
+            let role = Role::new(Arc::clone(self));
+            Unstoppable(Some(Box::pin(lead(role)))).await;
+        }
+        // The sender is dropped unused only if the leader died: a panic, or the end of the runtime.
+        result.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the change was abandoned".into())))
+    }
+
+    /// The next batch; gives up the role if there is none.
+    fn next_batch(&self) -> Option<Vec<Box<dyn Intent>>> {
+        let mut queue = self.queue.lock();
+        if queue.waiting.is_empty() {
+            queue.leading = false;
+            return None;
+        }
+        let size = queue.waiting.len().min(BATCH_MAX);
+        Some(queue.waiting.drain(..size).collect())
+    }
+
+    /// Resolves and commits a batch, together if that can be and one by one if not.
+    async fn serve(&self, mut batch: Vec<Box<dyn Intent>>) {
+        match self.commit_batch(&mut batch).await {
+            Err(failure) if batch.len() > 1 && failure.may_be_of_one() => {
+                for intent in batch {
+                    let mut alone = vec![intent];
+                    let outcome = self.commit_batch(&mut alone).await;
+                    finish(alone, outcome);
+                }
+            }
+            outcome => finish(batch, outcome),
+        }
+    }
+
+    async fn commit_batch(&self, batch: &mut [Box<dyn Intent>]) -> Result<Arc<View>, Failure> {
+        if batch.iter().any(|i| i.wants_newest()) || self.is_suspect() {
+            self.refresh().await?;
+        }
+        for attempt in 0..ATTEMPTS_MAX {
+            let base = self.view();
+            let mut draft =
+                Draft::new(self.id(), Arc::clone(&base), self.recent_watermark(base.head().first_recent));
+            for intent in batch.iter_mut() {
+                intent.resolve(&mut draft);
+            }
+            let Some((commit, view)) = draft.finish() else { return Ok(base) };
+            match self.context.engine.commit(commit).await {
+                Ok(CommitOutcome::Done) => return Ok(self.publish(view)),
+                Ok(CommitOutcome::Conflict) => {}
+                Err(error) => return Err(self.failed(error).into()),
+            }
+            self.catch_up().await?;
+            if self.view().modseq() == base.modseq() {
+                // No one changed the mailbox: a message to be copied is gone. Trying again will not bring it back.
+                return Err(Failure::OriginalGone);
+            }
+            self.pause(attempt).await;
+        }
+        Err(StoreError::Busy.into())
+    }
+
+    /// Notes what a failed commit means for the view.
+    fn failed(&self, error: StoreError) -> StoreError {
+        if matches!(error, StoreError::NoMailbox(_)) {
+            self.mark_gone();
+        } else {
+            self.suspect.store(true, std::sync::atomic::Ordering::Release);
+        }
+        error
+    }
+
+    /// Lets others go first for a random while: none after the first conflict, then up to 2, 4, 8 … ms.
+    async fn pause(&self, attempt: u32) {
+        if attempt > 0 {
+            let most_us = 1000u64 << attempt.min(PAUSE_MAX_LOG2);
+            let pause_us = (self.context.random() as u64) % most_us;
+            tokio::time::sleep(Duration::from_micros(pause_us)).await;
+        }
+    }
+}
+
+fn finish(batch: Vec<Box<dyn Intent>>, outcome: Result<Arc<View>, Failure>) {
+    for intent in batch {
+        intent.finish(outcome.as_ref().map_err(Failure::error));
+    }
+}
+
+/// Why a batch was not committed.
+enum Failure {
+    /// A message to be copied is gone.
+    OriginalGone,
+    /// Something else.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Failure {
+    /// Whether a single change may be to blame: the others are then tried without it.
+    fn may_be_of_one(&self) -> bool {
+        match self {
+            Self::OriginalGone => true,
+            Self::Store(error) => !error.is_temporary() && !matches!(error, StoreError::NoMailbox(_)),
+        }
+    }
+
+    /// What the one who waits is told. Copies look themselves whether an original went.
+    fn error(&self) -> StoreError {
+        match self {
+            Self::OriginalGone => StoreError::Busy,
+            Self::Store(error) => error.clone(),
+        }
+    }
+}
+
+/// Leads for one batch; hands the rest, if any, to a task of its own.
+async fn lead(role: Role) {
+    if let Some(batch) = role.mailbox.next_batch() {
+        role.mailbox.serve(batch).await;
+    }
+    if role.mailbox.queue.lock().waiting.is_empty() || tokio::runtime::Handle::try_current().is_err() {
+        return lead_on(role).await;
+    }
+    tokio::spawn(lead_on(role));
+}
+
+/// Leads until no one waits.
+async fn lead_on(mut role: Role) {
+    while let Some(batch) = role.mailbox.next_batch() {
+        role.mailbox.serve(batch).await;
+    }
+    role.resigned = true;
+}
+
+/// The role of the leader. Lost by a panic or the end of the runtime, it is free again, and those who wait learn that
+/// nothing came of it.
+struct Role {
+    mailbox: Arc<Mailbox>,
+    resigned: bool,
+    _underway: Underway,
+}
+
+impl Role {
+    fn new(mailbox: Arc<Mailbox>) -> Self {
+        let underway = mailbox.context.underway();
+        Self { mailbox, resigned: false, _underway: underway }
+    }
+}
+
+impl Drop for Role {
+    fn drop(&mut self) {
+        if !self.resigned {
+            let mut queue = self.mailbox.queue.lock();
+            queue.leading = false;
+            let abandoned = std::mem::take(&mut queue.waiting);
+            drop(queue);
+            self.mailbox.suspect.store(true, std::sync::atomic::Ordering::Release);
+            drop(abandoned);
+        }
+    }
+}
+
+/// A future that, dropped unfinished, goes on in a task of its own.
+struct Unstoppable(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+
+impl Future for Unstoppable {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let Some(work) = self.0.as_mut() else { return Poll::Ready(()) };
+        let poll = work.as_mut().poll(cx);
+        if poll.is_ready() {
+            self.0 = None;
+        }
+        poll
+    }
+}
+
+impl Drop for Unstoppable {
+    fn drop(&mut self) {
+        if let (Some(work), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(work);
+        }
+    }
+}

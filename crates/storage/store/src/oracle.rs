@@ -1,0 +1,384 @@
+//! The oracle: an engine in memory, naive enough to be seen right, that every other engine is compared with.
+//!
+//! It also refuses what no engine should ever be asked: a commit whose counts do not add up, rows out of order, a UID
+//! given twice. So a test on the oracle tests the store above it, too. Nothing survives it.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, ModSeq, NumSet, Uid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::change::{CommitOutcome, Content, MailboxCommit};
+use crate::engine::{
+    BodyRange, Changes, Counts, DirectoryChange, DirectoryEntry, Engine, Epoch, MailboxHead, Report, Stored,
+    Visit,
+};
+use crate::error::{Result, StoreError};
+use crate::list::{ListCommit, MailboxList};
+use crate::row::Row;
+
+/// An engine in memory.
+pub struct MemoryEngine {
+    state: Arc<Mutex<State>>,
+    /// Commits made through this handle.
+    own: Mutex<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Commits made through any handle.
+    commits: u64,
+    directory: BTreeMap<String, DirectoryEntry>,
+    lists: BTreeMap<AccountId, MailboxList>,
+    mailboxes: BTreeMap<MailboxId, Held>,
+    bodies: BTreeMap<BodyId, Bytes>,
+}
+
+#[derive(Default)]
+struct Held {
+    head: MailboxHead,
+    messages: BTreeMap<Uid, Message>,
+    expunged: Vec<(ModSeq, NumSet)>,
+    /// Expunges up to this mod-sequence are forgotten.
+    forgotten: ModSeq,
+}
+
+#[derive(Clone)]
+struct Message {
+    row: Row,
+    body: BodyId,
+    saved: i64,
+    summary: Bytes,
+}
+
+impl Default for MemoryEngine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemoryEngine {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self { state: Arc::default(), own: Mutex::new(0) }
+    }
+
+    /// The same store as another process has it: its epoch changes with the commits made through other handles.
+    pub fn another_process(&self) -> Self {
+        let own = self.state.lock().commits;
+        Self { state: Arc::clone(&self.state), own: Mutex::new(own) }
+    }
+
+    /// Forgets which messages went before now, as an engine may after a while.
+    pub fn forget_expunged(&self, mailbox: MailboxId) {
+        if let Some(held) = self.state.lock().mailboxes.get_mut(&mailbox) {
+            held.expunged.clear();
+            held.forgotten = held.head.modseq;
+        }
+    }
+
+    /// Does something to the state that counts as a commit if it answers `Done`.
+    fn commit_with(&self, change: impl FnOnce(&mut State) -> Result<CommitOutcome>) -> Result<CommitOutcome> {
+        let mut own = self.own.lock();
+        let mut state = self.state.lock();
+        let outcome = change(&mut state)?;
+        if outcome == CommitOutcome::Done {
+            state.commits += 1;
+            *own += 1;
+        }
+        Ok(outcome)
+    }
+}
+
+impl State {
+    fn held(&self, mailbox: MailboxId) -> Result<&Held> {
+        self.mailboxes.get(&mailbox).ok_or(StoreError::NoMailbox(mailbox))
+    }
+
+    fn commit(&mut self, commit: MailboxCommit) -> Result<CommitOutcome> {
+        let held = self.held(commit.mailbox)?;
+        if held.head.modseq != commit.expected {
+            return Ok(CommitOutcome::Conflict);
+        }
+        let Some(arrived) = self.arrivals(&commit)? else { return Ok(CommitOutcome::Conflict) };
+        let mut messages = held.messages.clone();
+        for (_, uids) in &commit.expunged {
+            messages.retain(|uid, _| !uids.contains(uid.value()));
+        }
+        for row in &commit.changed {
+            let message =
+                messages.get_mut(&row.uid()).ok_or_else(|| wrong("a changed message does not exist"))?;
+            message.row = *row;
+        }
+        for message in &arrived {
+            if messages.insert(message.row.uid(), message.clone()).is_some() {
+                return Err(wrong("a UID is given twice"));
+            }
+        }
+        verify(&held.head, &commit, &messages)?;
+        for message in &commit.appended {
+            if let Content::New { bytes, .. } = &message.content {
+                self.bodies.entry(message.body).or_insert_with(|| bytes.clone());
+            }
+        }
+        let held = self.mailboxes.get_mut(&commit.mailbox).ok_or(StoreError::NoMailbox(commit.mailbox))?;
+        held.messages = messages;
+        held.head = commit.head;
+        held.expunged.extend(commit.expunged);
+        Ok(CommitOutcome::Done)
+    }
+
+    /// The messages to be added; `None` if one to be copied does not exist.
+    fn arrivals(&self, commit: &MailboxCommit) -> Result<Option<Vec<Message>>> {
+        let mut arrived = Vec::new();
+        for new in &commit.appended {
+            let summary = match &new.content {
+                Content::New { summary, .. } => summary.clone(),
+                Content::CopyOf { mailbox, uid } => {
+                    let original = self.mailboxes.get(mailbox).and_then(|held| held.messages.get(uid));
+                    match original {
+                        Some(original) if original.body == new.body => original.summary.clone(),
+                        Some(_) => return Err(wrong("a copy has another body than its original")),
+                        None => return Ok(None),
+                    }
+                }
+            };
+            arrived.push(Message { row: new.row, body: new.body, saved: new.saved, summary });
+        }
+        Ok(Some(arrived))
+    }
+}
+
+/// What every commit must satisfy.
+fn verify(old: &MailboxHead, commit: &MailboxCommit, after: &BTreeMap<Uid, Message>) -> Result<()> {
+    let head = &commit.head;
+    let rising = |mut uids: std::slice::Windows<'_, Uid>| uids.all(|w| w[0] < w[1]);
+    let new: Vec<Uid> = commit.appended.iter().map(|m| m.row.uid()).collect();
+    let changed: Vec<Uid> = commit.changed.iter().map(Row::uid).collect();
+    let touched = commit.appended.iter().map(|m| &m.row).chain(&commit.changed);
+    let rules = [
+        (head.modseq > commit.expected, "the mod-sequence does not rise"),
+        (rising(new.windows(2)) && rising(changed.windows(2)), "UIDs do not rise"),
+        (new.iter().all(|uid| *uid >= old.uid_next && *uid < head.uid_next), "a new UID is out of bounds"),
+        (head.uid_next >= old.uid_next, "UIDNEXT falls"),
+        (head.first_recent >= old.first_recent, "the first recent UID falls"),
+        (
+            touched.clone().all(|r| r.modseq() > commit.expected && r.modseq() <= head.modseq),
+            "a row's mod-sequence is out of bounds",
+        ),
+        (head.keywords.keywords().starts_with(old.keywords.keywords()), "a keyword lost its slot"),
+        (counts(after) == head.counts, "the counts do not add up"),
+    ];
+    match rules.iter().find(|(holds, _)| !holds) {
+        Some((_, what)) => Err(wrong(what)),
+        None => Ok(()),
+    }
+}
+
+fn wrong(what: &str) -> StoreError {
+    StoreError::Corrupt(format!("the oracle was given a commit that cannot be: {what}"))
+}
+
+fn counts(messages: &BTreeMap<Uid, Message>) -> Counts {
+    let with = |flag| messages.values().filter(|m| m.row.flags().contains(flag)).count() as u32;
+    Counts {
+        messages: messages.len() as u32,
+        unseen: messages.len() as u32 - with(FlagSet::SEEN),
+        deleted: with(FlagSet::DELETED),
+        bytes: messages.values().map(|m| u64::from(m.row.size())).sum(),
+    }
+}
+
+#[async_trait]
+impl Engine for MemoryEngine {
+    fn epoch(&self) -> Epoch {
+        let own = self.own.lock();
+        Some(self.state.lock().commits - *own)
+    }
+
+    async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
+        Ok(self.state.lock().directory.get(name).cloned())
+    }
+
+    async fn directory_scan(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        let state = self.state.lock();
+        let after = |name: &str| after.is_none_or(|after| name > after);
+        let entries = state.directory.values().filter(|e| e.name.starts_with(prefix) && after(&e.name));
+        Ok(entries.take(limit).cloned().collect())
+    }
+
+    async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
+        self.commit_with(|state| {
+            let version = state.directory.get(&change.name).map_or(0, |e| e.version);
+            if version != change.expected {
+                return Ok(CommitOutcome::Conflict);
+            }
+            let name = change.name;
+            match change.value {
+                Some(value) => {
+                    let entry = DirectoryEntry { name: name.clone(), version: version + 1, value };
+                    state.directory.insert(name, entry);
+                }
+                None => {
+                    state.directory.remove(&name);
+                }
+            }
+            Ok(CommitOutcome::Done)
+        })
+    }
+
+    async fn load_list(&self, account: AccountId) -> Result<MailboxList> {
+        let state = self.state.lock();
+        Ok(state.lists.get(&account).cloned().unwrap_or_else(|| MailboxList::empty(account)))
+    }
+
+    async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome> {
+        self.commit_with(|state| {
+            let empty = || MailboxList::empty(commit.account);
+            let list = state.lists.entry(commit.account).or_insert_with(empty);
+            if list.version != commit.expected {
+                return Ok(CommitOutcome::Conflict);
+            }
+            let next = list.apply(&commit);
+            let names: BTreeSet<_> = next.entries.iter().map(|e| &e.name).collect();
+            if commit.version <= commit.expected || names.len() != next.entries.len() {
+                return Err(wrong("a list's version does not rise, or a name is there twice"));
+            }
+            *list = next;
+            for entry in &commit.upsert {
+                state.mailboxes.entry(entry.id).or_default();
+            }
+            for id in &commit.remove {
+                state.mailboxes.remove(id);
+            }
+            Ok(CommitOutcome::Done)
+        })
+    }
+
+    async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
+        let state = self.state.lock();
+        Ok(mailboxes.iter().map(|id| state.mailboxes.get(id).map(|held| held.head.clone())).collect())
+    }
+
+    async fn load(
+        &self,
+        mailbox: MailboxId,
+        rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
+    ) -> Result<MailboxHead> {
+        let state = self.state.lock();
+        let held = state.held(mailbox)?;
+        let all: Vec<Row> = held.messages.values().map(|m| m.row).collect();
+        // Slices of an odd length, so that no one relies on a rounder one.
+        all.chunks(101).for_each(rows);
+        Ok(held.head.clone())
+    }
+
+    async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {
+        let state = self.state.lock();
+        let held = state.held(mailbox)?;
+        let later = held.expunged.iter().filter(|(modseq, _)| *modseq > since);
+        Ok(Changes {
+            head: held.head.clone(),
+            rows: held.messages.values().map(|m| m.row).filter(|r| r.modseq() > since).collect(),
+            expunged: NumSet::from_ranges(later.flat_map(|(_, uids)| uids.ranges().iter().copied())),
+            complete: since >= held.forgotten,
+        })
+    }
+
+    async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
+        self.commit_with(|state| state.commit(commit))
+    }
+
+    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()> {
+        let state = self.state.lock();
+        let held = state.held(mailbox)?;
+        for (uid, message) in held.messages.iter().filter(|(uid, _)| uids.contains(uid.value())) {
+            let Message { body, saved, summary, .. } = message;
+            let stored = Stored { uid: *uid, body: *body, saved: *saved, summary };
+            if visit(stored) == ControlFlow::Break(()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
+        let state = self.state.lock();
+        let bytes =
+            state.bodies.get(&body).ok_or_else(|| StoreError::Corrupt(format!("there is no body {body}")))?;
+        let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(bytes.len());
+        let start = usize::try_from(range.start).unwrap_or(usize::MAX).min(end);
+        Ok(bytes.slice(start..end))
+    }
+
+    async fn maintain(&self) -> Result<Report> {
+        let mut state = self.state.lock();
+        let used: BTreeSet<BodyId> =
+            state.mailboxes.values().flat_map(|held| held.messages.values().map(|m| m.body)).collect();
+        let mut report = Report::default();
+        state.bodies.retain(|id, bytes| {
+            let keep = used.contains(id);
+            if !keep {
+                report.examined += 1;
+                report.reclaimed_bytes += bytes.len() as u64;
+            }
+            keep
+        });
+        Ok(report)
+    }
+
+    async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
+        let state = self.state.lock();
+        let mut report = Report::default();
+        for (id, held) in &state.mailboxes {
+            if counts(&held.messages) != held.head.counts {
+                report.faults.push(format!("mailbox {id}: the counts do not add up"));
+            }
+            for (uid, message) in &held.messages {
+                report.examined += 1;
+                match state.bodies.get(&message.body) {
+                    Some(bytes) if bytes.len() as u64 == u64::from(message.row.size()) => {}
+                    _ => {
+                        report.faults.push(format!("mailbox {id}, UID {uid}: body {} is amiss", message.body))
+                    }
+                }
+            }
+        }
+        progress(1.0);
+        Ok(report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::{self, Factory};
+
+    struct Memory;
+
+    #[async_trait]
+    impl Factory for Memory {
+        async fn open(&self) -> Arc<dyn Engine> {
+            Arc::new(MemoryEngine::new())
+        }
+        async fn reopen(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
+            engine
+        }
+        fn seeds(&self) -> Vec<u64> {
+            (1..20).collect()
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_contract_holds() {
+        suite::run_all(&Memory).await;
+    }
+}

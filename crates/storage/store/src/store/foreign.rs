@@ -1,0 +1,52 @@
+//! Seeing what other processes and nodes do while sessions here sit idle.
+
+use posthaste_mail_model::MailboxId;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Store;
+use crate::engine::Epoch;
+use crate::error::Result;
+use crate::mailbox::Mailbox;
+
+/// Heads asked for in one call. A thousand heads are a few hundred KiB.
+const HEADS_MAX: usize = 1000;
+
+impl Store {
+    /// Looks, every `interval`, whether another process or node changed a mailbox that someone watches, and if so wakes
+    /// the watchers. Never returns; spawn it and drop it to end it.
+    pub async fn watch_foreign(&self, interval: Duration) {
+        let mut seen: Epoch = self.engine().epoch();
+        let mut ticks = tokio::time::interval(interval);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let epoch = self.engine().epoch();
+            if epoch.is_some() && epoch == seen {
+                continue;
+            }
+            match self.look_abroad().await {
+                Ok(()) => seen = epoch,
+                // The next round tries again.
+                Err(error) => tracing::warn!(%error, "cannot see what other processes changed"),
+            }
+        }
+    }
+
+    /// One look at all watched mailboxes.
+    pub async fn look_abroad(&self) -> Result<()> {
+        let watched: Vec<Arc<Mailbox>> = {
+            let mailboxes = self.shared.mailboxes.lock();
+            mailboxes.values().filter_map(|slot| slot.0.get()).filter(|m| m.is_watched()).cloned().collect()
+        };
+        for batch in watched.chunks(HEADS_MAX) {
+            let epoch = self.engine().epoch();
+            let ids: Vec<MailboxId> = batch.iter().map(|m| m.id()).collect();
+            let heads = self.engine().heads(&ids).await?;
+            for (mailbox, head) in batch.iter().zip(&heads) {
+                mailbox.told(head.as_ref(), epoch).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! Mailbox lists: cached, and changed by drafting against the newest until no one came in between.
+
+use posthaste_mail_model::{AccountId, MailboxId, MailboxName, UidValidity};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Store;
+use crate::change::CommitOutcome;
+use crate::engine::Epoch;
+use crate::error::{Result, StoreError};
+use crate::list::{ListCommit, MailboxEntry, MailboxList};
+
+/// How often a change is drafted anew. A list changes seldom: this many in a row is a runaway client.
+const ATTEMPTS_MAX: u64 = 16;
+
+/// A list and the engine's epoch when it was read.
+#[derive(Clone)]
+pub(super) struct KnownList {
+    list: Arc<MailboxList>,
+    epoch: Epoch,
+}
+
+/// A change of a mailbox list in the making: see [`Store::change_list`].
+pub struct ListDraft {
+    commit: ListCommit,
+    now_unix_s: u32,
+}
+
+impl ListDraft {
+    fn new(list: &MailboxList, now_unix_s: u32) -> Self {
+        let commit = ListCommit {
+            account: list.account,
+            expected: list.version,
+            version: list.version.next(),
+            upsert: Vec::new(),
+            remove: Vec::new(),
+            subscribe: Vec::new(),
+            unsubscribe: Vec::new(),
+            uid_validity_last: list.uid_validity_last,
+        };
+        Self { commit, now_unix_s }
+    }
+
+    /// Adds a mailbox, or gives the one of this id another name or use.
+    pub fn upsert(&mut self, entry: MailboxEntry) {
+        self.commit.upsert.push(entry);
+    }
+
+    /// Removes a mailbox and its messages.
+    pub fn remove(&mut self, mailbox: MailboxId) {
+        self.commit.remove.push(mailbox);
+    }
+
+    /// Subscribes a name.
+    pub fn subscribe(&mut self, name: MailboxName) {
+        self.commit.subscribe.push(name);
+    }
+
+    /// Unsubscribes a name.
+    pub fn unsubscribe(&mut self, name: MailboxName) {
+        self.commit.unsubscribe.push(name);
+    }
+
+    /// A UIDVALIDITY this account never had: the time in unix seconds, or one more than the last (RFC 9051 §2.3.1.1).
+    pub fn new_uid_validity(&mut self) -> UidValidity {
+        let value = self.now_unix_s.max(self.commit.uid_validity_last.saturating_add(1)).max(1);
+        self.commit.uid_validity_last = value;
+        UidValidity::new(value).unwrap_or(UidValidity::MIN)
+    }
+
+    /// Whether a name is among the entries drafted so far.
+    pub(super) fn has(&self, name: &MailboxName) -> bool {
+        self.commit.upsert.iter().any(|entry| entry.name == *name)
+    }
+
+    /// Whether a mailbox gets another name or use.
+    pub(super) fn renames(&self, mailbox: MailboxId) -> bool {
+        self.commit.upsert.iter().any(|entry| entry.id == mailbox)
+    }
+
+    fn is_empty(&self) -> bool {
+        let ListCommit { upsert, remove, subscribe, unsubscribe, .. } = &self.commit;
+        upsert.is_empty() && remove.is_empty() && subscribe.is_empty() && unsubscribe.is_empty()
+    }
+}
+
+impl Store {
+    /// An account's mailbox list as it is now. Cached; asks the engine if another process or node may have changed it.
+    pub async fn list(&self, account: AccountId) -> Result<Arc<MailboxList>> {
+        let epoch = self.engine().epoch();
+        if let Some(known) = self.shared.lists.lock().get(&account)
+            && epoch.is_some()
+            && known.epoch == epoch
+        {
+            return Ok(Arc::clone(&known.list));
+        }
+        self.read_list(account).await
+    }
+
+    async fn read_list(&self, account: AccountId) -> Result<Arc<MailboxList>> {
+        let epoch = self.engine().epoch();
+        let list = self.engine().load_list(account).await?;
+        Ok(self.remember(Arc::new(list), epoch))
+    }
+
+    /// Keeps a list, unless a newer one came in between; answers with the one kept.
+    fn remember(&self, list: Arc<MailboxList>, epoch: Epoch) -> Arc<MailboxList> {
+        let mut lists = self.shared.lists.lock();
+        if let Some(known) = lists.get(&list.account)
+            && known.list.version > list.version
+        {
+            return Arc::clone(&known.list);
+        }
+        let bytes = memory_bytes(&list);
+        lists.insert(list.account, KnownList { list: Arc::clone(&list), epoch }, bytes);
+        drop(lists.evict(|_| false));
+        list
+    }
+
+    /// Changes a mailbox list. `change` sees the list and drafts what is to be done; it runs again if someone else
+    /// changed the list meanwhile. An empty draft commits nothing.
+    pub async fn change_list<T, F>(&self, account: AccountId, mut change: F) -> Result<T>
+    where
+        F: FnMut(&MailboxList, &mut ListDraft) -> Result<T> + Send,
+        T: Send,
+    {
+        let mut list = self.list(account).await?;
+        for attempt in 0..ATTEMPTS_MAX {
+            let epoch = self.engine().epoch();
+            let now = u32::try_from(self.unix_ms() / 1000).unwrap_or(u32::MAX);
+            let mut draft = ListDraft::new(&list, now);
+            let result = change(&list, &mut draft)?;
+            if draft.is_empty() {
+                return Ok(result);
+            }
+            let next = list.apply(&draft.commit);
+            self.within_limits(&list, &next)?;
+            let removed = draft.commit.remove.clone();
+            match self.engine().commit_list(draft.commit).await {
+                Ok(CommitOutcome::Done) => {
+                    self.remember(Arc::new(next), epoch);
+                    self.forget(&removed);
+                    return Ok(result);
+                }
+                Ok(CommitOutcome::Conflict) => {
+                    self.list_pause(attempt).await;
+                    list = self.read_list(account).await?;
+                }
+                Err(error) => {
+                    // It may have been applied for all we know: what is cached is no longer trusted.
+                    self.shared.lists.lock().remove_if(&account, |_| true);
+                    return Err(error);
+                }
+            }
+        }
+        Err(StoreError::Busy)
+    }
+
+    fn within_limits(&self, old: &MailboxList, new: &MailboxList) -> Result<()> {
+        let limit = self.context().options.mailboxes_max;
+        let over = |old: usize, new: usize| new > old && new > limit;
+        let too_large = |what| Err(StoreError::TooLarge { what, limit: limit as u64 });
+        if over(old.entries.len(), new.entries.len()) {
+            return too_large("number of mailboxes");
+        }
+        if over(old.subscribed.len(), new.subscribed.len()) {
+            return too_large("number of subscriptions");
+        }
+        Ok(())
+    }
+
+    /// Tells sessions that have these mailboxes selected that they are gone.
+    fn forget(&self, removed: &[MailboxId]) {
+        for id in removed {
+            let slot = self.shared.mailboxes.lock().remove_if(id, |_| true);
+            if let Some(mailbox) = slot.as_ref().and_then(|slot| slot.0.get()) {
+                mailbox.mark_gone();
+            }
+        }
+    }
+
+    async fn list_pause(&self, attempt: u64) {
+        if attempt > 0 {
+            let pause_us = (self.context().random() as u64) % (attempt * 2000);
+            tokio::time::sleep(Duration::from_micros(pause_us)).await;
+        }
+    }
+}
+
+/// What a list takes, about: an entry and its name, and twice that for names in a tree.
+fn memory_bytes(list: &MailboxList) -> usize {
+    let entries: usize =
+        list.entries.iter().map(|e| std::mem::size_of::<MailboxEntry>() + 16 + e.name.as_str().len()).sum();
+    let subscribed: usize = list.subscribed.iter().map(|name| 48 + name.as_str().len()).sum();
+    std::mem::size_of::<MailboxList>() + entries + subscribed
+}

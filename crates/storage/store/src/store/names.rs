@@ -1,0 +1,172 @@
+//! What IMAP does to mailbox names: CREATE, DELETE, RENAME, SUBSCRIBE.
+
+use posthaste_mail_model::{AccountId, MailboxName};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{ListDraft, Store};
+use crate::error::{Result, StoreError};
+use crate::list::{MailboxEntry, MailboxList, SpecialUse};
+
+impl Store {
+    /// Creates a mailbox, and the levels above it that are missing (RFC 9051 §6.3.4).
+    pub async fn create(
+        &self,
+        account: AccountId,
+        name: &MailboxName,
+        special_use: Option<SpecialUse>,
+    ) -> Result<MailboxEntry> {
+        self.change_list(account, |list, draft| {
+            if list.find(name).is_some() {
+                return Err(StoreError::NameTaken);
+            }
+            self.draft_parents(list, draft, name);
+            Ok(self.draft_new(draft, name, special_use))
+        })
+        .await
+    }
+
+    /// Deletes a mailbox and its messages; mailboxes below it stay, and so does its subscription (RFC 9051 §6.3.5,
+    /// §6.3.7). INBOX is refused.
+    pub async fn delete(&self, account: AccountId, name: &MailboxName) -> Result<()> {
+        if name.is_inbox() {
+            return Err(StoreError::Refused("INBOX cannot be deleted"));
+        }
+        self.change_list(account, |list, draft| match list.find(name) {
+            Some(entry) => {
+                draft.remove(entry.id);
+                Ok(())
+            }
+            None if list.has_children(name) => {
+                Err(StoreError::Refused("mailboxes below that name are in the way"))
+            }
+            None => Err(StoreError::NoSuchName),
+        })
+        .await
+    }
+
+    /// Renames a mailbox and all below it; missing levels above the new name are created. Renaming INBOX moves its
+    /// messages to a new mailbox and leaves it empty, and those below it alone (RFC 9051 §6.3.6).
+    pub async fn rename(&self, account: AccountId, from: &MailboxName, to: &MailboxName) -> Result<()> {
+        if from.is_inbox() {
+            return self.rename_inbox(account, to).await;
+        }
+        if to.is_below(from) {
+            return Err(StoreError::Refused("a mailbox cannot be moved below itself"));
+        }
+        self.change_list(account, |list, draft| self.draft_rename(list, draft, from, to)).await
+    }
+
+    fn draft_rename(
+        &self,
+        list: &MailboxList,
+        draft: &mut ListDraft,
+        from: &MailboxName,
+        to: &MailboxName,
+    ) -> Result<()> {
+        if list.find(from).is_none() {
+            return Err(StoreError::NoSuchName);
+        }
+        let moves = |name: &MailboxName| name == from || name.is_below(from);
+        for entry in list.entries.iter().filter(|entry| moves(&entry.name)) {
+            let rest = entry.name.as_str().get(from.as_str().len()..).unwrap_or_default();
+            let name = MailboxName::new(&format!("{to}{rest}"))?;
+            // A name that moves away itself is free; only `to` above or beside `from` can meet one that stays.
+            if list.find(&name).is_some_and(|other| !moves(&other.name)) || name == *from {
+                return Err(StoreError::NameTaken);
+            }
+            draft.upsert(MailboxEntry { name, ..entry.clone() });
+        }
+        self.draft_parents(list, draft, to);
+        Ok(())
+    }
+
+    async fn rename_inbox(&self, account: AccountId, to: &MailboxName) -> Result<()> {
+        let (inbox, target) = self
+            .change_list(account, |list, draft| {
+                let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id;
+                if list.find(to).is_some() {
+                    return Err(StoreError::NameTaken);
+                }
+                self.draft_parents(list, draft, to);
+                Ok((inbox, self.draft_new(draft, to, None).id))
+            })
+            .await?;
+        let (inbox, target) = (self.open(inbox).await?, self.open(target).await?);
+        let view = inbox.view();
+        inbox.move_to(&view.uids_of_seqs(&view.all()), &target).await?;
+        Ok(())
+    }
+
+    /// Subscribes a name, which need not exist (RFC 9051 §6.3.7).
+    pub async fn subscribe(&self, account: AccountId, name: &MailboxName) -> Result<()> {
+        self.change_list(account, |list, draft| {
+            if !list.subscribed.contains(name) {
+                draft.subscribe(name.clone());
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Unsubscribes a name; no error if it was not subscribed (RFC 9051 §6.3.8).
+    pub async fn unsubscribe(&self, account: AccountId, name: &MailboxName) -> Result<()> {
+        self.change_list(account, |list, draft| {
+            if list.subscribed.contains(name) {
+                draft.unsubscribe(name.clone());
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// INBOX if it is missing; for an account that never had a mailbox, also these, all subscribed.
+    pub async fn ensure_default_mailboxes(
+        &self,
+        account: AccountId,
+        defaults: &[(MailboxName, SpecialUse)],
+    ) -> Result<Arc<MailboxList>> {
+        let inbox = MailboxName::inbox();
+        self.change_list(account, |list, draft| {
+            // What a user has deleted since does not come back.
+            let is_new = list.version == posthaste_mail_model::ModSeq::ZERO;
+            let defaults = defaults.iter().filter(|_| is_new).map(|(name, used)| (name, Some(*used)));
+            for (name, special_use) in std::iter::once((&inbox, None)).chain(defaults) {
+                if list.find(name).is_some() || draft.has(name) {
+                    continue;
+                }
+                self.draft_parents(list, draft, name);
+                self.draft_new(draft, name, special_use);
+                draft.subscribe(name.clone());
+            }
+            Ok(())
+        })
+        .await?;
+        self.list(account).await
+    }
+
+    /// Drafts a new mailbox.
+    fn draft_new(
+        &self,
+        draft: &mut ListDraft,
+        name: &MailboxName,
+        special_use: Option<SpecialUse>,
+    ) -> MailboxEntry {
+        let uid_validity = draft.new_uid_validity();
+        let entry = MailboxEntry { id: self.new_mailbox_id(), name: name.clone(), uid_validity, special_use };
+        draft.upsert(entry.clone());
+        entry
+    }
+
+    /// Drafts the levels above a name that are neither there nor drafted.
+    fn draft_parents(&self, list: &MailboxList, draft: &mut ListDraft, name: &MailboxName) {
+        let above: BTreeSet<MailboxName> =
+            std::iter::successors(name.parent(), MailboxName::parent).collect();
+        for parent in above {
+            let stays = list.find(&parent).is_some_and(|entry| !draft.renames(entry.id));
+            if !stays && !draft.has(&parent) {
+                self.draft_new(draft, &parent, None);
+            }
+        }
+    }
+}

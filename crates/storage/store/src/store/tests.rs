@@ -1,0 +1,265 @@
+//! Names, lists and the cache, on the oracle.
+
+use super::*;
+use crate::list::SpecialUse;
+use crate::mailbox::IncomingMessage;
+use crate::suite::new_id;
+use crate::{MailboxEntry, MemoryEngine};
+use posthaste_mail_model::{MailboxName, NumSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn store_with(options: StoreOptions) -> (Store, AccountId) {
+    (Store::new(Arc::new(MemoryEngine::new()), options), AccountId(new_id()))
+}
+
+fn store() -> (Store, AccountId) {
+    store_with(StoreOptions::default())
+}
+
+fn name(text: &str) -> MailboxName {
+    MailboxName::new(text).unwrap()
+}
+
+async fn names(store: &Store, account: AccountId) -> Vec<String> {
+    store.list(account).await.unwrap().entries.iter().map(|e| e.name.to_string()).collect()
+}
+
+async fn append(store: &Store, mailbox: MailboxId, messages: usize) -> Arc<Mailbox> {
+    let mailbox = store.open(mailbox).await.unwrap();
+    let message = |n: usize| IncomingMessage {
+        bytes: vec![b'x'; n].into(),
+        summary: Bytes::new(),
+        body: store.new_body_id(),
+        flags: Vec::new(),
+        date: 1,
+        saved: Some(4),
+    };
+    mailbox.append((0..messages).map(message).collect()).await.unwrap();
+    mailbox
+}
+
+#[tokio::test]
+async fn create_makes_the_levels_above() {
+    let (store, account) = store();
+    let made = store.create(account, &name("a/b/c"), Some(SpecialUse::Archive)).await.unwrap();
+    assert_eq!(names(&store, account).await, ["a", "a/b", "a/b/c"]);
+    assert_eq!(store.list(account).await.unwrap().find(&name("a/b/c")), Some(&made));
+    assert!(matches!(store.create(account, &name("a/b"), None).await, Err(StoreError::NameTaken)));
+    assert!(matches!(store.create(account, &name("inbox/x"), None).await, Ok(MailboxEntry { .. })));
+    assert_eq!(names(&store, account).await, ["INBOX", "INBOX/x", "a", "a/b", "a/b/c"]);
+    let validities: std::collections::BTreeSet<_> =
+        store.list(account).await.unwrap().entries.iter().map(|e| e.uid_validity.value()).collect();
+    assert_eq!(validities.len(), 5);
+}
+
+#[tokio::test]
+async fn a_name_never_has_the_same_uidvalidity_twice() {
+    let now = Arc::new(AtomicU64::new(1_000_000));
+    let clock = Arc::clone(&now);
+    let clock_unix_ms = Arc::new(move || clock.load(Ordering::SeqCst));
+    let (store, account) = store_with(StoreOptions { clock_unix_ms, ..StoreOptions::default() });
+    let mut last = 0;
+    for ms in [1_000_000, 1_000_000, 500_000, 9_000_000, 1_000_000] {
+        now.store(ms, Ordering::SeqCst);
+        let entry = store.create(account, &name("again"), None).await.unwrap();
+        assert!(entry.uid_validity.value() > last && u64::from(entry.uid_validity.value()) >= ms / 1000);
+        last = entry.uid_validity.value();
+        store.delete(account, &name("again")).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn delete_keeps_what_is_below_and_tells_sessions() {
+    let (store, account) = store();
+    let entry = store.create(account, &name("a"), None).await.unwrap();
+    store.create(account, &name("a/b"), None).await.unwrap();
+    store.subscribe(account, &name("a")).await.unwrap();
+    let mailbox = append(&store, entry.id, 3).await;
+    let mut watch = mailbox.watch();
+    let seen = mailbox.view();
+    store.delete(account, &name("a")).await.unwrap();
+    assert_eq!(names(&store, account).await, ["a/b"]);
+    // RFC 9051 §6.3.7: the subscription is the client's.
+    assert!(store.list(account).await.unwrap().subscribed.contains(&name("a")));
+    let gone = |error: StoreError| matches!(error, StoreError::NoMailbox(id) if id == entry.id);
+    assert!(gone(watch.changed(&seen).await.unwrap_err()));
+    assert!(gone(mailbox.current().await.unwrap_err()));
+    assert!(gone(mailbox.expunge(None).await.unwrap_err()));
+    assert!(gone(store.open(entry.id).await.err().unwrap()));
+    assert_eq!(mailbox.view().exists(), 3);
+    assert_eq!(store.status(&[entry.id]).await.unwrap(), [None]);
+    assert!(matches!(store.delete(account, &name("a")).await, Err(StoreError::Refused(_))));
+    assert!(matches!(store.delete(account, &name("b")).await, Err(StoreError::NoSuchName)));
+    assert!(matches!(store.delete(account, &name("inbox")).await, Err(StoreError::Refused(_))));
+}
+
+#[tokio::test]
+async fn a_mailbox_deleted_elsewhere_is_learnt_of() {
+    let engine = MemoryEngine::new();
+    let other = Store::new(Arc::new(engine.another_process()), StoreOptions::default());
+    let (store, account) = (Store::new(Arc::new(engine), StoreOptions::default()), AccountId(new_id()));
+    let entry = store.create(account, &name("a"), None).await.unwrap();
+    let mailbox = append(&store, entry.id, 1).await;
+    let (mut watch, seen) = (mailbox.watch(), mailbox.view());
+    other.delete(account, &name("a")).await.unwrap();
+    store.look_abroad().await.unwrap();
+    assert!(matches!(watch.changed(&seen).await, Err(StoreError::NoMailbox(_))));
+    assert!(names(&store, account).await.is_empty());
+    let another = other.create(account, &name("b"), None).await.unwrap();
+    let there = store.open(another.id).await.unwrap();
+    other.delete(account, &name("b")).await.unwrap();
+    assert!(matches!(there.current().await, Err(StoreError::NoMailbox(_))));
+}
+
+#[tokio::test]
+async fn rename_takes_all_below_along() {
+    let (store, account) = store();
+    let entry = store.create(account, &name("a"), None).await.unwrap();
+    for text in ["a/b", "a/b/c", "ab", "x/taken"] {
+        store.create(account, &name(text), None).await.unwrap();
+    }
+    append(&store, entry.id, 2).await;
+    store.rename(account, &name("a"), &name("n/m")).await.unwrap();
+    assert_eq!(names(&store, account).await, ["ab", "n", "n/m", "n/m/b", "n/m/b/c", "x", "x/taken"]);
+    let list = store.list(account).await.unwrap();
+    assert_eq!(list.find(&name("n/m")).unwrap(), &MailboxEntry { name: name("n/m"), ..entry.clone() });
+    assert_eq!(store.open(entry.id).await.unwrap().view().exists(), 2);
+    let rename = |from: &str, to: &str| {
+        let (store, from, to) = (store.clone(), name(from), name(to));
+        async move { store.rename(account, &from, &to).await }
+    };
+    assert!(matches!(rename("n/m", "x/taken").await, Err(StoreError::NameTaken)));
+    assert!(matches!(rename("ab", "inbox").await, Ok(())));
+    assert!(matches!(rename("n", "n").await, Err(StoreError::NameTaken)));
+    assert!(matches!(rename("n", "n/z").await, Err(StoreError::Refused(_))));
+    assert!(matches!(rename("gone", "z").await, Err(StoreError::NoSuchName)));
+    // Up the tree: the level it leaves is free again and its name was its own child's parent.
+    rename("n/m/b", "q").await.unwrap();
+    assert_eq!(names(&store, account).await, ["INBOX", "n", "n/m", "q", "q/c", "x", "x/taken"]);
+}
+
+// RFC 9051 §6.3.6: "Renaming INBOX is permitted and does not result in a tagged NO, and has special behavior".
+#[tokio::test]
+async fn renaming_inbox_moves_its_messages() {
+    let (store, account) = store();
+    let list = store.ensure_default_mailboxes(account, &[]).await.unwrap();
+    store.create(account, &name("inbox/child"), None).await.unwrap();
+    let inbox = append(&store, list.entries[0].id, 5).await;
+    store.rename(account, &name("INBOX"), &name("old/mail")).await.unwrap();
+    assert_eq!(names(&store, account).await, ["INBOX", "INBOX/child", "old", "old/mail"]);
+    assert_eq!(inbox.view().exists(), 0);
+    let list = store.list(account).await.unwrap();
+    let moved = store.open(list.find(&name("old/mail")).unwrap().id).await.unwrap();
+    assert_eq!(moved.view().exists(), 5);
+    assert!(matches!(
+        store.rename(account, &name("INBOX"), &name("old/mail")).await,
+        Err(StoreError::NameTaken)
+    ));
+}
+
+#[tokio::test]
+async fn defaults_are_made_once() {
+    let (store, account) = store();
+    let defaults = [(name("Sent"), SpecialUse::Sent), (name("Trash"), SpecialUse::Trash)];
+    let list = store.ensure_default_mailboxes(account, &defaults).await.unwrap();
+    assert_eq!(names(&store, account).await, ["INBOX", "Sent", "Trash"]);
+    assert_eq!(list.find(&name("Sent")).unwrap().special_use, Some(SpecialUse::Sent));
+    assert_eq!(list.subscribed.len(), 3);
+    store.delete(account, &name("Trash")).await.unwrap();
+    let again = store.ensure_default_mailboxes(account, &defaults).await.unwrap();
+    assert_eq!(names(&store, account).await, ["INBOX", "Sent"]);
+    let version = again.version;
+    assert_eq!(store.ensure_default_mailboxes(account, &defaults).await.unwrap().version, version);
+}
+
+#[tokio::test]
+async fn subscriptions_need_no_mailbox() {
+    let (store, account) = store();
+    store.subscribe(account, &name("not/there")).await.unwrap();
+    let version = store.list(account).await.unwrap().version;
+    store.subscribe(account, &name("not/there")).await.unwrap();
+    assert_eq!(store.list(account).await.unwrap().version, version);
+    store.unsubscribe(account, &name("not/there")).await.unwrap();
+    store.unsubscribe(account, &name("not/there")).await.unwrap();
+    assert!(store.list(account).await.unwrap().subscribed.is_empty());
+}
+
+#[tokio::test]
+async fn an_account_has_limits() {
+    let (store, account) = store_with(StoreOptions { mailboxes_max: 3, ..StoreOptions::default() });
+    store.create(account, &name("a/b"), None).await.unwrap();
+    let over = store.create(account, &name("c/d"), None).await;
+    assert!(matches!(over, Err(StoreError::TooLarge { limit: 3, .. })));
+    store.create(account, &name("c"), None).await.unwrap();
+    store.delete(account, &name("c")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn list_changes_at_once_all_take_effect() {
+    let (store, account) = store();
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..8 {
+        let store = store.clone();
+        tasks.spawn(async move {
+            let made = store.create(account, &name(&format!("shared/m{n}")), None).await;
+            made.unwrap();
+        });
+    }
+    tasks.join_all().await;
+    assert_eq!(names(&store, account).await.len(), 9);
+}
+
+#[tokio::test]
+async fn what_no_one_holds_is_evicted_and_what_is_held_stays() {
+    // Room for one view of 1,000 messages, and not for two.
+    let (store, account) = store_with(StoreOptions { cache_bytes: 50_000, ..StoreOptions::default() });
+    let mut ids = Vec::new();
+    for n in 0..4 {
+        let entry = store.create(account, &name(&format!("m{n}")), None).await.unwrap();
+        append(&store, entry.id, 1000).await;
+        ids.push(entry.id);
+    }
+    let held = store.open(ids[0]).await.unwrap();
+    for id in ids.iter().chain(&ids).chain(&ids) {
+        store.open(*id).await.unwrap();
+    }
+    assert!(store.shared.mailboxes.lock().values().count() <= 3);
+    assert!(Arc::ptr_eq(&held, &store.open(ids[0]).await.unwrap()));
+    assert_eq!(held.view().exists(), 1000);
+    let heads = store.status(&ids).await.unwrap();
+    assert!(heads.iter().all(|head| head.as_ref().unwrap().counts.messages == 1000));
+}
+
+#[tokio::test]
+async fn one_handle_for_all_who_open() {
+    let (store, account) = store();
+    let entry = store.create(account, &name("a"), None).await.unwrap();
+    let (a, b) = tokio::join!(store.open(entry.id), store.open(entry.id));
+    assert!(Arc::ptr_eq(&a.unwrap(), &b.unwrap()));
+    let nowhere = MailboxId(new_id());
+    assert!(matches!(store.open(nowhere).await, Err(StoreError::NoMailbox(id)) if id == nowhere));
+    assert_eq!(store.shared.mailboxes.lock().values().count(), 1);
+}
+
+#[tokio::test]
+async fn status_asks_the_engine_only_for_what_is_not_open() {
+    let engine = MemoryEngine::new();
+    let other = Store::new(Arc::new(engine.another_process()), StoreOptions::default());
+    let (store, account) = (Store::new(Arc::new(engine), StoreOptions::default()), AccountId(new_id()));
+    let (a, b) = (
+        store.create(account, &name("a"), None).await.unwrap().id,
+        store.create(account, &name("b"), None).await.unwrap().id,
+    );
+    let open = append(&store, a, 2).await;
+    append(&other, a, 3).await;
+    append(&other, b, 4).await;
+    open.take_recent();
+    let messages = |heads: Vec<Option<MailboxHead>>| -> Vec<Option<u32>> {
+        heads.into_iter().map(|h| h.map(|h| h.counts.messages)).collect()
+    };
+    let nowhere = MailboxId(new_id());
+    assert_eq!(messages(store.status(&[b, nowhere, a]).await.unwrap()), [Some(4), None, Some(5)]);
+    assert_eq!(open.current().await.unwrap().exists(), 5);
+    assert_eq!(open.take_recent(), NumSet::range(3, 5));
+    assert_eq!(store.status(&[a]).await.unwrap()[0].as_ref().unwrap().first_recent.value(), 6);
+}

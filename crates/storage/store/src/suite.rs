@@ -1,0 +1,191 @@
+//! The contract of engines as tests: every engine's crate runs them all, and so does the oracle.
+//!
+//! ```text
+//! #[tokio::test(flavor = "multi_thread")]
+//! async fn the_contract_holds() {
+//!     posthaste_store::suite::run_all(&MyFactory::new()).await;
+//! }
+//! ```
+//! Each test makes an account of its own, so all may share one store, which may hold anything else. A test panics where
+//! the engine breaks the contract; it ends with `maintain` and `check`.
+// Tests say what is wrong by panicking.
+#![allow(clippy::unwrap_used)]
+
+mod concurrent;
+mod contents;
+mod folder;
+mod lists;
+mod mailboxes;
+mod random;
+
+use async_trait::async_trait;
+use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId, MailboxName, ModSeq, UidValidity};
+use std::sync::Arc;
+
+use crate::change::CommitOutcome;
+use crate::engine::Engine;
+use crate::list::{ListCommit, MailboxEntry};
+
+pub use concurrent::{appenders_never_share_a_uid, stores_share_an_engine};
+pub use contents::{
+    bodies_are_read_by_range, copies_share_their_body, one_body_for_many_recipients,
+    summaries_come_in_uid_order,
+};
+pub use folder::Folder;
+pub use lists::{directory_entries_have_versions, lists_are_conditional, removed_mailboxes_are_gone};
+pub use mailboxes::{
+    a_conflict_leaves_no_trace, a_new_mailbox_is_empty, changes_add_up, heads_come_in_the_order_asked,
+    large_mailboxes, what_was_done_survives,
+};
+pub use random::as_the_oracle_does;
+
+/// Makes engines for tests.
+#[async_trait]
+pub trait Factory: Send + Sync {
+    /// An engine on a store that may hold anything.
+    async fn open(&self) -> Arc<dyn Engine>;
+
+    /// Closes this engine, which no one else holds, and opens its store anew.
+    async fn reopen(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine>;
+
+    /// How many steps [`as_the_oracle_does`] takes with each seed.
+    fn random_steps(&self) -> usize {
+        150
+    }
+
+    /// With which seeds; a failure prints the one to replay.
+    fn seeds(&self) -> Vec<u64> {
+        vec![1, 2, 3]
+    }
+}
+
+/// Every test of the contract.
+pub async fn run_all(factory: &dyn Factory) {
+    a_new_mailbox_is_empty(factory).await;
+    changes_add_up(factory).await;
+    a_conflict_leaves_no_trace(factory).await;
+    heads_come_in_the_order_asked(factory).await;
+    what_was_done_survives(factory).await;
+    summaries_come_in_uid_order(factory).await;
+    bodies_are_read_by_range(factory).await;
+    one_body_for_many_recipients(factory).await;
+    copies_share_their_body(factory).await;
+    lists_are_conditional(factory).await;
+    removed_mailboxes_are_gone(factory).await;
+    directory_entries_have_versions(factory).await;
+    appenders_never_share_a_uid(factory).await;
+    stores_share_an_engine(factory).await;
+    as_the_oracle_does(factory).await;
+    large_mailboxes(factory).await;
+}
+
+/// An engine and an account of its own.
+pub struct World {
+    /// The engine under test.
+    pub engine: Arc<dyn Engine>,
+    /// An account no other test has.
+    pub account: AccountId,
+}
+
+impl World {
+    /// On an engine of the factory's.
+    pub async fn new(factory: &dyn Factory) -> Self {
+        Self { engine: factory.open().await, account: AccountId(new_id()) }
+    }
+
+    /// Adds a mailbox to the account's list.
+    pub async fn mailbox(&self) -> MailboxId {
+        add_mailbox(&*self.engine, self.account, MailboxId(new_id())).await
+    }
+
+    /// A new mailbox, and what it should hold.
+    pub async fn folder(&self) -> Folder {
+        Folder::new(Arc::clone(&self.engine), self.mailbox().await)
+    }
+
+    /// Nothing may be amiss, before and after what commits left for later is done.
+    pub async fn check(&self) {
+        check(&*self.engine).await;
+    }
+}
+
+/// Adds a mailbox of this id to an account's list, named after it.
+pub(crate) async fn add_mailbox(engine: &dyn Engine, account: AccountId, id: MailboxId) -> MailboxId {
+    let list = engine.load_list(account).await.unwrap();
+    let uid_validity = UidValidity::new(list.uid_validity_last + 1).unwrap();
+    let name = MailboxName::new(&format!("box {id}")).unwrap();
+    let commit = ListCommit {
+        account,
+        expected: list.version,
+        version: list.version.next(),
+        upsert: vec![MailboxEntry { id, name, uid_validity, special_use: None }],
+        remove: Vec::new(),
+        subscribe: Vec::new(),
+        unsubscribe: Vec::new(),
+        uid_validity_last: uid_validity.value(),
+    };
+    assert_eq!(engine.commit_list(commit).await.unwrap(), CommitOutcome::Done);
+    id
+}
+
+/// Checks, does all maintenance, checks again.
+pub async fn check(engine: &dyn Engine) {
+    for round in ["before maintenance", "after maintenance"] {
+        let report = engine.check(&mut |_| {}).await.unwrap();
+        assert!(report.faults.is_empty(), "{round}: {:#?}", report.faults);
+        if round == "before maintenance" {
+            maintain(engine).await;
+        }
+    }
+}
+
+/// Runs maintenance until nothing is left to do, within reason.
+pub async fn maintain(engine: &dyn Engine) {
+    for _ in 0..10_000 {
+        let report = engine.maintain().await.unwrap();
+        assert!(report.faults.is_empty(), "{:#?}", report.faults);
+        if report.examined == 0 {
+            return;
+        }
+    }
+    panic!("maintenance finds no end");
+}
+
+/// An id no other run has: stores of clusters outlive the test.
+pub(crate) fn new_id() -> Id {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    Id::new(now.as_millis() as u64, u128::from_le_bytes(random))
+}
+
+pub(crate) fn new_body_id() -> BodyId {
+    BodyId(new_id())
+}
+
+pub(crate) const fn modseq(n: u64) -> ModSeq {
+    ModSeq::new(n).unwrap()
+}
+
+/// A small generator of pseudo-random numbers (the finaliser of MurmurHash3 over a counter): enough to choose steps.
+#[derive(Clone)]
+pub(crate) struct Seeded(u64);
+
+impl Seeded {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        x = (x ^ (x >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        x ^ (x >> 33)
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+}

@@ -1,0 +1,130 @@
+//! Summaries and bodies: in order, by range, shared.
+
+use bytes::Bytes;
+use posthaste_mail_model::{FlagSet, NumSet};
+use std::ops::ControlFlow;
+
+use super::folder::contents;
+use super::{Factory, World, maintain, new_body_id};
+use crate::change::{CommitOutcome, Content};
+
+/// Summaries of any set, in UID order, until the visitor has enough.
+pub async fn summaries_come_in_uid_order(factory: &dyn Factory) {
+    let world = World::new(factory).await;
+    let mut folder = world.folder().await;
+    folder.commit(folder.appending(&(0..300).collect::<Vec<_>>())).await;
+    folder.commit(folder.expunging(&NumSet::from_ranges([(10, 20), (100, 150), (300, 300)]))).await;
+    let sets = [
+        NumSet::new(),
+        NumSet::range(1, u32::MAX),
+        NumSet::range(5, 5),
+        NumSet::range(15, 15),
+        NumSet::range(301, 4000),
+        NumSet::from_ranges([(1, 12), (99, 151), (299, u32::MAX)]),
+        (1..400).step_by(7).collect(),
+    ];
+    for set in sets {
+        assert_eq!(folder.summaries(&set).await, folder.expected_summaries(&set), "{set}");
+    }
+    let mut seen = Vec::new();
+    let mut visit = |s: crate::Stored<'_>| {
+        seen.push(s.uid.value());
+        if seen.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    world.engine.summaries(folder.id, &NumSet::range(8, 50), &mut visit).await.unwrap();
+    assert_eq!(seen, [8, 9, 21]);
+    world.check().await;
+}
+
+/// Bodies of many sizes, whole and by ranges within, across and beyond their end.
+pub async fn bodies_are_read_by_range(factory: &dyn Factory) {
+    let world = World::new(factory).await;
+    let mut folder = world.folder().await;
+    // Around powers of two that engines like to cut at, and one of several MiB.
+    let sizes = [0, 1, 4095, 4096, 65_535, 65_536, 65_537, 262_144, 1_048_577, 5_000_000];
+    folder.commit(folder.appending(&sizes)).await;
+    for kept in folder.kept.values() {
+        let len = kept.bytes.len() as u64;
+        let ranges = [
+            (0, u64::MAX),
+            (0, len),
+            (0, 1),
+            (len / 2, len / 2 + 1000),
+            (len.saturating_sub(3), len + 9),
+            (len, len + 1),
+            (len + 5, u64::MAX),
+            (65_530, 65_540),
+            (262_140, 524_300),
+            (7, 7),
+        ];
+        for (start, end) in ranges {
+            let read = world.engine.read_body(kept.body, start..end).await.unwrap();
+            let (from, to) = (start.min(len), end.min(len).max(start.min(len)));
+            assert!(read == kept.bytes.slice(from as usize..to as usize), "{start}..{end} of {len}");
+        }
+    }
+    assert!(world.engine.read_body(new_body_id(), 0..1).await.is_err());
+    world.check().await;
+}
+
+/// One message for several recipients: the first commit brings the body, the others find it there.
+pub async fn one_body_for_many_recipients(factory: &dyn Factory) {
+    let world = World::new(factory).await;
+    let (body, bytes, summary) = (new_body_id(), contents(1, 9000), Bytes::from_static(b"a summary"));
+    let mut folders = Vec::new();
+    for flags in [FlagSet::EMPTY, FlagSet::SEEN, FlagSet::FLAGGED] {
+        let mut folder = world.folder().await;
+        let content = Content::New { bytes: bytes.clone(), summary: summary.clone() };
+        folder.commit(folder.adding(vec![(body, 9000, flags, content)])).await;
+        folders.push(folder);
+    }
+    for folder in &mut folders {
+        folder.verify().await;
+        // As each lets go of it, the others still have it.
+        let all = folder.uids();
+        folder.commit(folder.expunging(&all)).await;
+        maintain(&*world.engine).await;
+    }
+    // Gone everywhere, perhaps swept away; the same message may come again.
+    for folder in &mut folders {
+        let content = Content::New { bytes: bytes.clone(), summary: summary.clone() };
+        folder.commit(folder.adding(vec![(body, 9000, FlagSet::EMPTY, content)])).await;
+        folder.verify().await;
+    }
+    world.check().await;
+}
+
+/// Copies, also within one mailbox and of copies, outlive their originals. What is gone cannot be copied.
+pub async fn copies_share_their_body(factory: &dyn Factory) {
+    let world = World::new(factory).await;
+    let (mut a, mut b) = (world.folder().await, world.folder().await);
+    a.commit(a.appending(&[100, 70_000, 300, 400])).await;
+    a.commit(a.flagging(&NumSet::range(2, 3), FlagSet::SEEN, None)).await;
+    b.commit_copies(b.copying(&a, &NumSet::range(1, 3)), &a).await;
+    a.commit(a.copying(&a, &NumSet::range(2, 2))).await;
+    a.verify().await;
+    b.verify().await;
+    a.commit(a.expunging(&NumSet::range(1, 4))).await;
+    maintain(&*world.engine).await;
+    a.verify().await;
+    b.verify().await;
+    let of_gone = {
+        let mut then = a.clone();
+        then.view = a.view.clone();
+        let content = Content::CopyOf { mailbox: a.id, uid: posthaste_mail_model::Uid::MIN };
+        b.adding(vec![(b.kept.values().next().unwrap().body, 100, FlagSet::EMPTY, content)])
+    };
+    assert_eq!(world.engine.commit(of_gone).await.unwrap(), CommitOutcome::Conflict);
+    b.verify().await;
+    // Back again, from the copy of the copy.
+    let mut c = world.folder().await;
+    c.commit_copies(c.copying(&b, &NumSet::range(1, 3)), &b).await;
+    let all = b.uids();
+    b.commit(b.expunging(&all)).await;
+    maintain(&*world.engine).await;
+    c.verify().await;
+    a.commit_copies(a.copying(&c, &NumSet::range(2, 3)), &c).await;
+    a.verify().await;
+    world.check().await;
+    c.verify().await;
+}
