@@ -1,0 +1,257 @@
+//! Messages on their way into mailboxes: see the crate's head.
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt};
+use posthaste_directory::{Account, Directory, Recipient, ResolveError};
+use posthaste_mail_model::{AccountId, BodyId, Flag, MailboxId, MailboxName, Uid};
+use posthaste_store::{Appended, IncomingMessage, Mailbox, MailboxList, SpecialUse, Store, StoreError};
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use crate::error::DeliveryError;
+
+/// Makes a message's summary.
+pub type Summarize = fn(&[u8]) -> Vec<u8>;
+
+/// A message over this is summarised on a blocking thread, so that no session on the same runtime thread waits for it:
+/// a summary takes about 1 ms per 256 KiB in the worst case, and handing it over 10 µs.
+const INLINE_LEN_MAX: usize = 256 * 1024;
+/// Recipients whose mailboxes are appended to at a time. Enough for the engine to commit them as one group; more would
+/// only hold more views in memory.
+const PARALLEL: usize = 64;
+
+/// What is made for an account that never had a mailbox, beside INBOX: RFC 6154 §2.
+pub const DEFAULT_MAILBOXES: [(&str, SpecialUse); 5] = [
+    ("Sent", SpecialUse::Sent),
+    ("Drafts", SpecialUse::Drafts),
+    ("Trash", SpecialUse::Trash),
+    ("Junk", SpecialUse::Junk),
+    ("Archive", SpecialUse::Archive),
+];
+
+/// What a delivery is told when it is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeliveryOptions {
+    /// Octets of a message at most: what APPENDLIMIT and SIZE announce.
+    pub message_len_max: u64,
+}
+
+impl Default for DeliveryOptions {
+    /// 64 MiB: twice what the large mail services take, and a message is in memory while it comes in.
+    fn default() -> Self {
+        Self { message_len_max: 64 << 20 }
+    }
+}
+
+/// Where a message went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delivered {
+    /// Whose mailbox.
+    pub account: AccountId,
+    /// Which one.
+    pub mailbox: MailboxId,
+    /// Its UID there.
+    pub uid: Uid,
+    /// Its body: the same for all recipients.
+    pub body: BodyId,
+}
+
+/// What an account holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Octets of all messages, a message in two mailboxes counted twice.
+    pub bytes: u64,
+    /// Messages.
+    pub messages: u64,
+}
+
+/// The path by which mail comes in. Cheap to clone: all clones are one.
+#[derive(Clone)]
+pub struct Delivery {
+    store: Store,
+    directory: Arc<Directory>,
+    options: DeliveryOptions,
+    summarize: Summarize,
+}
+
+impl std::fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Delivery").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Delivery {
+    /// A delivery into a store, for the accounts of a directory.
+    pub fn new(store: Store, directory: Arc<Directory>, options: DeliveryOptions) -> Self {
+        Self { store, directory, options, summarize: crate::summarize }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Arc<Directory> {
+        &self.directory
+    }
+
+    /// What it was told.
+    pub fn options(&self) -> &DeliveryOptions {
+        &self.options
+    }
+
+    /// Where mail for an address goes.
+    pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
+        self.directory.resolve(address).await
+    }
+
+    /// An account's mailboxes. One that never had any gets INBOX and the defaults first: its first mail and its first
+    /// login do the same.
+    pub async fn mailboxes(&self, account: AccountId) -> Result<Arc<MailboxList>, DeliveryError> {
+        static DEFAULTS: OnceLock<Vec<(MailboxName, SpecialUse)>> = OnceLock::new();
+        let defaults = DEFAULTS.get_or_init(|| {
+            let name = |(name, special): &(&str, SpecialUse)| Some((MailboxName::new(name).ok()?, *special));
+            DEFAULT_MAILBOXES.iter().filter_map(name).collect()
+        });
+        Ok(self.store.ensure_default_mailboxes(account, defaults).await?)
+    }
+
+    /// A message as a mailbox takes it: its size checked, its summary made. `date` is INTERNALDATE in unix seconds, now
+    /// if there is none.
+    pub async fn incoming(
+        &self,
+        bytes: Bytes,
+        flags: Vec<Flag>,
+        date: Option<u32>,
+    ) -> Result<IncomingMessage, DeliveryError> {
+        self.check_size(bytes.len())?;
+        let summarize = self.summarize;
+        let summary = if bytes.len() <= INLINE_LEN_MAX {
+            summarize(&bytes)
+        } else {
+            let bytes = bytes.clone();
+            let work = tokio::task::spawn_blocking(move || summarize(&bytes));
+            work.await.map_err(|e| DeliveryError::Interrupted(e.to_string()))?
+        };
+        Ok(self.with_summary(bytes, summary, flags, date))
+    }
+
+    /// The same on this thread, which may wait.
+    pub(crate) fn incoming_blocking(
+        &self,
+        bytes: Bytes,
+        flags: Vec<Flag>,
+        date: Option<u32>,
+    ) -> Result<IncomingMessage, DeliveryError> {
+        self.check_size(bytes.len())?;
+        let summary = (self.summarize)(&bytes);
+        Ok(self.with_summary(bytes, summary, flags, date))
+    }
+
+    fn with_summary(
+        &self,
+        bytes: Bytes,
+        summary: Vec<u8>,
+        flags: Vec<Flag>,
+        date: Option<u32>,
+    ) -> IncomingMessage {
+        IncomingMessage {
+            bytes,
+            summary: Bytes::from(summary),
+            body: self.store.new_body_id(),
+            flags,
+            date: date.unwrap_or_else(|| self.now()),
+            saved: None,
+        }
+    }
+
+    /// Delivers one message to the INBOX of each recipient and answers for each, in their order. Recipients that share
+    /// an account get one copy and one answer. RFC 2033 §4.2: each answer stands for itself.
+    pub async fn deliver(
+        &self,
+        bytes: Bytes,
+        recipients: &[Recipient],
+    ) -> Vec<Result<Delivered, DeliveryError>> {
+        let message = match self.incoming(bytes, Vec::new(), None).await {
+            Ok(message) => message,
+            Err(error) => return recipients.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let mut distinct: HashMap<AccountId, usize> = HashMap::with_capacity(recipients.len());
+        let mut accounts: Vec<&Account> = Vec::with_capacity(recipients.len());
+        let mut place = Vec::with_capacity(recipients.len());
+        for recipient in recipients {
+            place.push(*distinct.entry(recipient.account.id).or_insert_with(|| {
+                accounts.push(&recipient.account);
+                accounts.len() - 1
+            }));
+        }
+        // Made before the stream, so that each future owns what it needs and borrows only `self`.
+        let appends: Vec<_> =
+            accounts.iter().map(|account| self.append_to_inbox(account, message.clone())).collect();
+        let outcomes: Vec<_> = stream::iter(appends).buffered(PARALLEL).collect().await;
+        let lost = || Err(DeliveryError::Interrupted("no answer for this recipient".into()));
+        place.into_iter().map(|at| outcomes.get(at).cloned().unwrap_or_else(lost)).collect()
+    }
+
+    async fn append_to_inbox(
+        &self,
+        account: &Account,
+        message: IncomingMessage,
+    ) -> Result<Delivered, DeliveryError> {
+        let list = self.mailboxes(account.id).await?;
+        let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id;
+        let mailbox = self.store.open(inbox).await?;
+        let body = message.body;
+        let appended = self.append(account, &mailbox, vec![message]).await?;
+        let uid = appended.uids.first().copied();
+        let uid = uid.ok_or_else(|| DeliveryError::Interrupted("the store gave no UID".into()))?;
+        Ok(Delivered { account: account.id, mailbox: inbox, uid, body })
+    }
+
+    /// Appends messages to a mailbox of an account, all or none, within the account's quota.
+    ///
+    /// Appends to one account at the same time may together pass its quota by what is under way: a limit that holds to
+    /// the octet would make every mailbox of an account wait for every other.
+    pub async fn append(
+        &self,
+        account: &Account,
+        mailbox: &Arc<Mailbox>,
+        messages: Vec<IncomingMessage>,
+    ) -> Result<Appended, DeliveryError> {
+        let more = messages.iter().map(|m| m.bytes.len() as u64).sum();
+        self.check_quota(account, more).await?;
+        Ok(mailbox.append(messages).await?)
+    }
+
+    /// Whether an account has room for so many octets more.
+    pub async fn check_quota(&self, account: &Account, more: u64) -> Result<(), DeliveryError> {
+        let Some(limit) = account.quota_bytes else { return Ok(()) };
+        let used = self.usage(account.id).await?.bytes;
+        if used.saturating_add(more) > limit {
+            return Err(DeliveryError::OverQuota { used, limit, more });
+        }
+        Ok(())
+    }
+
+    /// What an account holds: the counts of its mailboxes, none of which is loaded for it.
+    pub async fn usage(&self, account: AccountId) -> Result<Usage, DeliveryError> {
+        let list = self.store.list(account).await?;
+        let ids: Vec<MailboxId> = list.entries.iter().map(|entry| entry.id).collect();
+        let heads = self.store.status(&ids).await?;
+        Ok(heads.iter().flatten().fold(Usage::default(), |sum, head| Usage {
+            bytes: sum.bytes.saturating_add(head.counts.bytes),
+            messages: sum.messages + u64::from(head.counts.messages),
+        }))
+    }
+
+    pub(crate) fn check_size(&self, len: usize) -> Result<(), DeliveryError> {
+        let (len, limit) = (len as u64, self.options.message_len_max);
+        if len > limit { Err(DeliveryError::TooLarge { len, limit }) } else { Ok(()) }
+    }
+
+    /// Now, as an internal date.
+    pub(crate) fn now(&self) -> u32 {
+        u32::try_from(self.store.unix_ms() / 1000).unwrap_or(u32::MAX)
+    }
+}

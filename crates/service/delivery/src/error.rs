@@ -1,0 +1,110 @@
+//! Why a message was not taken, in words that belong to no protocol.
+
+use posthaste_store::StoreError;
+
+/// A message that was not taken.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DeliveryError {
+    /// It is over the server's limit.
+    #[error("the message has {len} octets, and at most {limit} are taken")]
+    TooLarge {
+        /// Its octets.
+        len: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The account has no room for it.
+    #[error("the account uses {used} of its {limit} octets and has no room for {more} more")]
+    OverQuota {
+        /// Octets in use.
+        used: u64,
+        /// The account's limit.
+        limit: u64,
+        /// Octets asked for.
+        more: u64,
+    },
+    /// The work was cut short by the server's own shutdown, or a fault in reading this very message.
+    #[error("the message could not be read through: {0}")]
+    Interrupted(String),
+    /// The store did not take it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What a protocol makes of a [`DeliveryError`].
+///
+/// | kind | IMAP | SMTP, LMTP |
+/// | --- | --- | --- |
+/// | `TooLarge` | NO \[TOOBIG\] | 552 5.3.4 |
+/// | `OverQuota` | NO \[OVERQUOTA\] | 452 4.2.2 (552 5.2.2 if the quota is not to be waited for) |
+/// | `NoMailbox` | NO \[TRYCREATE\] | 550 5.2.1 |
+/// | `Unavailable` | NO \[UNAVAILABLE\] | 452 4.3.1 |
+/// | `Refused` | NO \[CANNOT\] | 554 5.6.0 |
+/// | `ServerBug` | NO \[SERVERBUG\] | 451 4.3.0 |
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Over the message limit; will be so again.
+    TooLarge,
+    /// Over the account's quota; may pass once its owner tidies up.
+    OverQuota,
+    /// The mailbox is gone.
+    NoMailbox,
+    /// Storage is busy, full or away; asking later may succeed.
+    Unavailable,
+    /// What was asked cannot be, whenever it is asked.
+    Refused,
+    /// Something is damaged here; the message is best kept by the sender for now.
+    ServerBug,
+}
+
+impl DeliveryError {
+    /// What a protocol makes of it.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::TooLarge { .. } => Kind::TooLarge,
+            Self::OverQuota { .. } => Kind::OverQuota,
+            Self::Interrupted(_) => Kind::ServerBug,
+            Self::Store(error) => match error {
+                StoreError::TooLarge { .. } => Kind::TooLarge,
+                StoreError::OverQuota => Kind::OverQuota,
+                StoreError::NoMailbox(_) | StoreError::NoSuchName => Kind::NoMailbox,
+                StoreError::Busy | StoreError::Unavailable(_) => Kind::Unavailable,
+                StoreError::NameTaken
+                | StoreError::Name(_)
+                | StoreError::Refused(_)
+                | StoreError::Keyword(_)
+                | StoreError::UidsExhausted => Kind::Refused,
+                StoreError::Corrupt(_) | StoreError::Body { .. } => Kind::ServerBug,
+            },
+        }
+    }
+
+    /// Whether the sender is to try again later.
+    pub const fn is_temporary(&self) -> bool {
+        matches!(self.kind(), Kind::OverQuota | Kind::Unavailable | Kind::ServerBug)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_has_its_kind() {
+        let temporary = [
+            (DeliveryError::OverQuota { used: 1, limit: 1, more: 1 }, Kind::OverQuota),
+            (StoreError::Busy.into(), Kind::Unavailable),
+            (StoreError::Unavailable("disk full".into()).into(), Kind::Unavailable),
+            (StoreError::Corrupt("row".into()).into(), Kind::ServerBug),
+            (DeliveryError::Interrupted("shutdown".into()), Kind::ServerBug),
+        ];
+        let lasting = [
+            (DeliveryError::TooLarge { len: 2, limit: 1 }, Kind::TooLarge),
+            (StoreError::TooLarge { what: "octets", limit: 1 }.into(), Kind::TooLarge),
+            (StoreError::NoSuchName.into(), Kind::NoMailbox),
+            (StoreError::UidsExhausted.into(), Kind::Refused),
+        ];
+        assert!(temporary.iter().all(|(error, kind)| error.kind() == *kind && error.is_temporary()));
+        assert!(lasting.iter().all(|(error, kind)| error.kind() == *kind && !error.is_temporary()));
+    }
+}

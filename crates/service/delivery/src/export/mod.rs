@@ -1,0 +1,249 @@
+//! Mailboxes written as files: mbox (the mboxrd kind) or Maildir.
+//!
+//! One mailbox goes to the very file or folder named. A whole account goes into a folder: `Archive/2024` becomes
+//! `Archive/2024.mbox`, or the Maildir `Archive/2024`. Nothing that exists is written over. What is written here,
+//! import reads back as the same messages with the same flags and dates.
+
+mod maildir;
+mod mbox;
+
+use bytes::Bytes;
+use posthaste_mail_model::{AccountId, Flag, MailboxName, NumSet, Uid};
+use posthaste_store::{Mailbox, StoreError, View};
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::deliver::Delivery;
+use crate::error::DeliveryError;
+
+/// Messages whose rows are looked up at a time.
+const ROWS: usize = 256;
+/// Octets gathered before they are written: a few large writes, and little memory.
+const GATHER_BYTES: usize = 4 << 20;
+/// Faults kept with their text.
+const FAULTS_MAX: usize = 100;
+
+/// What to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportForm {
+    /// A file per mailbox.
+    Mbox,
+    /// A folder per mailbox, a file per message.
+    Maildir,
+}
+
+/// How far an export is, and in the end what came of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExportReport {
+    /// Mailboxes written.
+    pub mailboxes: u64,
+    /// Messages written.
+    pub messages: u64,
+    /// Their octets in the store.
+    pub bytes: u64,
+    /// Messages that could not be read.
+    pub failed: u64,
+    /// Why, for the first of them.
+    pub faults: Vec<String>,
+}
+
+/// Why an export stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// A file could not be written.
+    #[error("{path}: {error}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
+}
+
+/// A message to be written.
+struct Outgoing {
+    uid: Uid,
+    flags: Vec<Flag>,
+    date: u32,
+    bytes: Bytes,
+}
+
+/// One mailbox's file or folder.
+enum Writer {
+    Mbox(mbox::Writer),
+    Maildir(maildir::Writer),
+}
+
+impl Writer {
+    fn create(form: ExportForm, path: &Path) -> io::Result<Self> {
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        Ok(match form {
+            ExportForm::Mbox => Self::Mbox(mbox::Writer::create(path)?),
+            ExportForm::Maildir => Self::Maildir(maildir::Writer::create(path)?),
+        })
+    }
+
+    fn write(&mut self, messages: &[Outgoing]) -> io::Result<()> {
+        messages.iter().try_for_each(|message| match self {
+            Self::Mbox(writer) => writer.write(message),
+            Self::Maildir(writer) => writer.write(message),
+        })
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Mbox(writer) => writer.finish(),
+            Self::Maildir(writer) => writer.finish(),
+        }
+    }
+}
+
+impl Delivery {
+    /// Exports one mailbox of an account, or all. `progress` is called after each write.
+    pub async fn export(
+        &self,
+        account: AccountId,
+        mailbox: Option<&MailboxName>,
+        form: ExportForm,
+        target: &Path,
+        progress: &mut (dyn FnMut(&ExportReport) + Send),
+    ) -> Result<ExportReport, ExportError> {
+        let list = self.store().list(account).await.map_err(DeliveryError::from)?;
+        let mut report = ExportReport::default();
+        let chosen: Vec<_> = match mailbox {
+            Some(name) => {
+                let entry = list.find(name).ok_or(DeliveryError::Store(StoreError::NoSuchName))?;
+                vec![(entry.id, target.to_owned())]
+            }
+            None => list.entries.iter().map(|e| (e.id, path_of(target, &e.name, form))).collect(),
+        };
+        for (id, path) in chosen {
+            let mailbox = self.store().open(id).await.map_err(DeliveryError::from)?;
+            export_mailbox(&mailbox, form, path, &mut report, progress).await?;
+            report.mailboxes += 1;
+        }
+        Ok(report)
+    }
+}
+
+async fn export_mailbox(
+    mailbox: &Arc<Mailbox>,
+    form: ExportForm,
+    path: PathBuf,
+    report: &mut ExportReport,
+    progress: &mut (dyn FnMut(&ExportReport) + Send),
+) -> Result<(), ExportError> {
+    let view = mailbox.current().await.map_err(DeliveryError::from)?;
+    let mut writer = on_disk(&path, {
+        let path = path.clone();
+        move || Writer::create(form, &path)
+    })
+    .await?;
+    let all = view.all();
+    let uids: Vec<Uid> = view.rows(&all).map(|(_, row)| row.uid()).collect();
+    for uids in uids.chunks(ROWS) {
+        let mut rest = outgoing(mailbox, &view, uids).await?.into_iter().peekable();
+        while rest.peek().is_some() {
+            let mut messages = Vec::new();
+            let mut gathered = 0;
+            while gathered < GATHER_BYTES
+                && let Some(mut message) = rest.next()
+            {
+                match read(mailbox, &message).await {
+                    Ok(bytes) => {
+                        gathered += bytes.len();
+                        message.outgoing.bytes = bytes;
+                        messages.push(message.outgoing);
+                    }
+                    Err(error) => report.fault(&path, message.outgoing.uid, &error),
+                }
+            }
+            report.messages += messages.len() as u64;
+            report.bytes += gathered as u64;
+            writer = on_disk(&path, move || writer.write(&messages).map(|()| writer)).await?;
+            progress(report);
+        }
+    }
+    on_disk(&path, move || writer.finish()).await
+}
+
+/// A message whose bytes are still in the store.
+struct Waiting {
+    outgoing: Outgoing,
+    body: posthaste_mail_model::BodyId,
+}
+
+/// What is to be written of some messages, but for their bytes.
+async fn outgoing(mailbox: &Mailbox, view: &View, uids: &[Uid]) -> Result<Vec<Waiting>, DeliveryError> {
+    let set: NumSet = uids.iter().map(|uid| uid.value()).collect();
+    let mut waiting = Vec::with_capacity(uids.len());
+    mailbox
+        .summaries(&set, &mut |stored| {
+            if let Some((_, row)) = view.row_of_uid(stored.uid) {
+                let flags = view.head().keywords.flags_of(row.flags()).collect();
+                let outgoing = Outgoing { uid: stored.uid, flags, date: row.date(), bytes: Bytes::new() };
+                waiting.push(Waiting { outgoing, body: stored.body });
+            }
+            ControlFlow::Continue(())
+        })
+        .await?;
+    Ok(waiting)
+}
+
+async fn read(mailbox: &Mailbox, message: &Waiting) -> Result<Bytes, StoreError> {
+    mailbox.read_body(message.outgoing.uid, message.body, 0..u64::MAX).await
+}
+
+impl ExportReport {
+    fn fault(&mut self, path: &Path, uid: Uid, error: &StoreError) {
+        let text = format!("{}: message {uid} was left out: {error}", path.display());
+        tracing::warn!("{text}");
+        self.failed += 1;
+        if self.faults.len() < FAULTS_MAX {
+            self.faults.push(text);
+        }
+    }
+}
+
+/// Work with files, on a thread that may wait for them.
+async fn on_disk<T: Send + 'static>(
+    path: &Path,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, ExportError> {
+    let done = tokio::task::spawn_blocking(work).await.map_err(io::Error::other).and_then(|result| result);
+    done.map_err(|error| ExportError::File { path: path.to_owned(), error })
+}
+
+/// Where a mailbox of a whole account goes. Levels that would hide or mean something else get a `_` in front.
+fn path_of(target: &Path, name: &MailboxName, form: ExportForm) -> PathBuf {
+    let mut path = target.to_owned();
+    for level in name.as_str().split('/') {
+        let special = level.starts_with('.') || matches!(level, "cur" | "new" | "tmp");
+        path.push(if special { format!("_{level}") } else { level.to_owned() });
+    }
+    if form == ExportForm::Mbox {
+        path.as_mut_os_string().push(".mbox");
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mailbox_has_a_place_inside_the_target() {
+        let path = |name: &str, form| path_of(Path::new("/x"), &MailboxName::new(name).unwrap(), form);
+        assert_eq!(path("Archive/2024", ExportForm::Mbox), Path::new("/x/Archive/2024.mbox"));
+        assert_eq!(path("Archive/2024", ExportForm::Maildir), Path::new("/x/Archive/2024"));
+        assert_eq!(path("a/cur/.b/...", ExportForm::Maildir), Path::new("/x/a/_cur/_.b/_..."));
+        assert_eq!(path("v1.2", ExportForm::Mbox), Path::new("/x/v1.2.mbox"));
+    }
+}

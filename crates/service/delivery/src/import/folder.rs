@@ -1,0 +1,196 @@
+//! What lies where: tells mbox, Maildir, `.eml` and folders apart, and walks them in the order of their names.
+//!
+//! | found | becomes |
+//! | --- | --- |
+//! | a folder with `cur` and `new` | a mailbox; `.A.B` in it (Maildir++) and other folders in it are mailboxes below |
+//! | any other folder | a level; `X.sbd` (Thunderbird) and `X.mbox` (Apple Mail) are called `X` |
+//! | a file that begins with `From ` | a mailbox called like it, without `.mbox`; `mbox` in `X.mbox` is `X` itself |
+//! | `*.eml` | a message of the folder it lies in |
+//! | other files | reported, if there is anything in them |
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, BufReader, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use posthaste_mime_summary::sent_date;
+
+use super::{Fault, Found, ImportError, Sink, maildir, mbox, status};
+use crate::format::{lines, to_crlf};
+
+/// Levels of folders: those of a mailbox name, and a way out of folders that contain each other.
+const DEPTH_MAX: usize = 32;
+/// Octets read at a time.
+const BUFFER: usize = 1 << 20;
+/// Files that mail programs keep beside mail.
+const NOT_MAIL: [&str; 7] = ["msf", "dat", "html", "sqlite", "json", "index", "lock"];
+
+/// Reads a file or folder named by a user.
+pub(super) fn read_source(path: &Path, message_len_max: u64, sink: &mut dyn Sink) -> Result<(), ImportError> {
+    let failed = |why: String| ImportError::Source { path: path.to_owned(), why };
+    let meta = fs::metadata(path).map_err(|e| failed(e.to_string()))?;
+    let mut walk = Walk { message_len_max, sink };
+    // `Break` means that nobody wants more: not an error of reading.
+    let _ = if meta.is_dir() {
+        // So that a folder that cannot be read at all is an error and not a fault.
+        fs::read_dir(path).map_err(|e| failed(e.to_string()))?;
+        walk.dir(path, "", 0)
+    } else if !meta.is_file() {
+        return Err(failed("it is neither a file nor a folder: save it as a file first".to_owned()));
+    } else {
+        let begins = begins_with_from(path).map_err(|e| failed(e.to_string()))?;
+        if begins || has_extension(path, "mbox") { walk.mbox(path, "") } else { walk.eml(path, "") }
+    };
+    Ok(())
+}
+
+struct Walk<'a> {
+    message_len_max: u64,
+    sink: &'a mut dyn Sink,
+}
+
+impl Walk<'_> {
+    fn dir(&mut self, dir: &Path, mailbox: &str, depth: usize) -> ControlFlow<()> {
+        if depth > DEPTH_MAX {
+            return self.fault(dir, "folders lie more than 32 deep");
+        }
+        let is_maildir = maildir::is_maildir(dir);
+        if is_maildir {
+            maildir::read(dir, mailbox, self.message_len_max, self.sink)?;
+        }
+        let entries = match entries(dir) {
+            Ok(entries) => entries,
+            Err(error) => return self.fault(dir, &error.to_string()),
+        };
+        for Entry { path, name, is_dir } in entries {
+            match (is_dir, is_maildir) {
+                (true, true) if matches!(name.as_str(), "cur" | "new" | "tmp") => {}
+                (true, _) if name.starts_with('.') => {
+                    // Maildir++; any other hidden folder is not mail.
+                    if maildir::is_maildir(&path) {
+                        self.dir(&path, &below(mailbox, &maildir::folder_name(&name)), depth + 1)?;
+                    }
+                }
+                (true, _) => {
+                    let level = name.strip_suffix(".sbd").or(name.strip_suffix(".mbox")).unwrap_or(&name);
+                    self.dir(&path, &below(mailbox, level), depth + 1)?;
+                }
+                // Files beside cur and new are the mail program's own.
+                (false, true) => {}
+                (false, false) => self.file(&path, &name, mailbox)?,
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn file(&mut self, path: &Path, name: &str, mailbox: &str) -> ControlFlow<()> {
+        if name.starts_with('.') {
+            return ControlFlow::Continue(());
+        }
+        if has_extension(path, "eml") {
+            return self.eml(path, mailbox);
+        }
+        match begins_with_from(path) {
+            Ok(true) if name == "mbox" && !mailbox.is_empty() => self.mbox(path, mailbox),
+            Ok(true) => {
+                let stem = name.strip_suffix(".mbox").or(name.strip_suffix(".mbx")).unwrap_or(name);
+                self.mbox(path, &below(mailbox, stem))
+            }
+            Ok(false) if NOT_MAIL.iter().any(|e| has_extension(path, e)) || is_empty(path) => {
+                ControlFlow::Continue(())
+            }
+            Ok(false) => self.fault(path, "passed over: neither mbox nor .eml"),
+            Err(error) => self.fault(path, &error.to_string()),
+        }
+    }
+
+    fn mbox(&mut self, path: &Path, mailbox: &str) -> ControlFlow<()> {
+        match fs::File::open(path) {
+            Ok(file) => {
+                let mut input = BufReader::with_capacity(BUFFER, file);
+                mbox::read(&mut input, &Arc::from(path), mailbox, self.message_len_max, self.sink)
+            }
+            Err(error) => self.fault(path, &error.to_string()),
+        }
+    }
+
+    /// A message in a file of its own. Received when it says it was sent; the file's time is mostly that of a copy.
+    fn eml(&mut self, path: &Path, mailbox: &str) -> ControlFlow<()> {
+        match maildir::read_file(path, self.message_len_max) {
+            Ok((bytes, modified)) => {
+                let flags = status::scan(&bytes).flags;
+                let date = date_field(&bytes).or(modified);
+                let origin = maildir::origin(path);
+                let bytes = to_crlf(bytes);
+                self.sink.message(Found { mailbox: mailbox.to_owned(), flags, date, bytes, origin })
+            }
+            Err(why) => self.fault(path, &why),
+        }
+    }
+
+    fn fault(&mut self, path: &Path, why: &str) -> ControlFlow<()> {
+        self.sink.fault(Fault { origin: maildir::origin(path), why: why.to_owned() })
+    }
+}
+
+struct Entry {
+    path: PathBuf,
+    name: String,
+    is_dir: bool,
+}
+
+/// A folder's entries by name. Links to folders are not followed: they may lead in circles, or out of the mail.
+fn entries(dir: &Path) -> io::Result<Vec<Entry>> {
+    let mut out = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        if kind.is_symlink() && path.is_dir() {
+            continue;
+        }
+        out.push(Entry {
+            path,
+            name: entry.file_name().to_string_lossy().into_owned(),
+            is_dir: kind.is_dir(),
+        });
+    }
+    out.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(out)
+}
+
+/// A file, or a link to one. Pipes and devices are no mail, and reading one may never end.
+pub(super) fn is_file(entry: &fs::DirEntry) -> io::Result<bool> {
+    let kind = entry.file_type()?;
+    Ok(kind.is_file() || (kind.is_symlink() && entry.path().is_file()))
+}
+
+fn below(mailbox: &str, level: &str) -> String {
+    if mailbox.is_empty() { level.to_owned() } else { format!("{mailbox}/{level}") }
+}
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().and_then(OsStr::to_str).is_some_and(|e| e.eq_ignore_ascii_case(extension))
+}
+
+fn begins_with_from(path: &Path) -> io::Result<bool> {
+    let mut start = Vec::with_capacity(5);
+    fs::File::open(path)?.take(5).read_to_end(&mut start)?;
+    Ok(start == b"From ")
+}
+
+fn is_empty(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.len() == 0)
+}
+
+/// The Date field of a message, if it can be an internal date.
+pub(super) fn date_field(message: &[u8]) -> Option<u32> {
+    let header = lines(message).take_while(|line| !line.trim_ascii_end().is_empty());
+    for line in header {
+        if line.get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"date:")) {
+            return sent_date(line.get(5..)?).and_then(|date| u32::try_from(date.unix_s).ok());
+        }
+    }
+    None
+}

@@ -1,0 +1,174 @@
+//! Maildir folders: a file per message, its flags in its name.
+//!
+//! `cur/1700000000.M1P2.host:2,FS` is flagged and seen; files in `new/` have no flags yet. The letters `a` … `z` are
+//! keywords that Dovecot's `dovecot-keywords` file names. A file's time is when its message was received.
+
+use posthaste_mail_model::Flag;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::folder::is_file;
+use super::{Fault, Found, Origin, Sink, status};
+use crate::format::to_crlf;
+
+/// Octets of `dovecot-keywords` that are read: 26 lines of a keyword each.
+const KEYWORDS_LEN_MAX: u64 = 16 * 1024;
+
+/// Whether a folder is a Maildir.
+pub(super) fn is_maildir(dir: &Path) -> bool {
+    dir.join("cur").is_dir() && dir.join("new").is_dir()
+}
+
+/// The relative name of a Maildir++ folder: `.Archive.2024` is `Archive/2024`, in modified UTF-7 as Dovecot and Courier
+/// write it; what is not that is taken as it is.
+pub(super) fn folder_name(dir_name: &str) -> String {
+    let level =
+        |level: &str| posthaste_imap_codec::utf7::decode(level.as_bytes()).unwrap_or_else(|_| level.into());
+    let levels: Vec<String> =
+        dir_name.trim_start_matches('.').split('.').map(|l| level(l).replace('/', "_")).collect();
+    levels.join("/")
+}
+
+/// Reads the messages of one Maildir, those in `cur` first, each in the order of their names, which is that of arrival.
+pub(super) fn read(dir: &Path, mailbox: &str, message_len_max: u64, sink: &mut dyn Sink) -> ControlFlow<()> {
+    let keywords = keywords(dir);
+    for part in ["cur", "new"] {
+        let part = dir.join(part);
+        let names = match file_names(&part) {
+            Ok(names) => names,
+            Err(error) => {
+                sink.fault(Fault { origin: origin(&part), why: error.to_string() })?;
+                continue;
+            }
+        };
+        for name in names {
+            let path = part.join(&name);
+            let flags = flags(&name.to_string_lossy(), &keywords);
+            match read_file(&path, message_len_max) {
+                Ok((bytes, date)) => sink.message(Found {
+                    mailbox: mailbox.to_owned(),
+                    flags,
+                    date,
+                    bytes: to_crlf(bytes),
+                    origin: origin(&path),
+                })?,
+                Err(why) => sink.fault(Fault { origin: origin(&path), why })?,
+            }
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+/// The whole of a file, and its time.
+pub(super) fn read_file(path: &Path, message_len_max: u64) -> Result<(Vec<u8>, Option<u32>), String> {
+    let file = fs::File::open(path).map_err(|e| e.to_string())?;
+    let meta = file.metadata().map_err(|e| e.to_string())?;
+    let too_large = |len: u64| {
+        format!(
+            "a message of {len} octets is over the limit of {message_len_max}: raise the message size limit to import it"
+        )
+    };
+    if meta.len() > message_len_max {
+        return Err(too_large(meta.len()));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
+    // One more than the limit: a file that grows meanwhile is noticed.
+    file.take(message_len_max.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    if bytes.len() as u64 > message_len_max {
+        return Err(too_large(bytes.len() as u64));
+    }
+    Ok((bytes, meta.modified().ok().and_then(unix_s)))
+}
+
+fn unix_s(time: SystemTime) -> Option<u32> {
+    u32::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
+}
+
+pub(super) fn origin(path: &Path) -> Origin {
+    Origin { path: Arc::from(path), offset: 0 }
+}
+
+/// The files of a folder, hidden ones left out, by the number they begin with and then by name.
+fn file_names(dir: &Path) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !name.as_encoded_bytes().starts_with(b".") && is_file(&entry)? {
+            names.push(name);
+        }
+    }
+    names.sort_by_cached_key(|name| (arrival(&name.to_string_lossy()), name.clone()));
+    Ok(names)
+}
+
+fn arrival(name: &str) -> u64 {
+    let digits = name.len() - name.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    name.get(..digits).and_then(|digits| digits.parse().ok()).unwrap_or(u64::MAX)
+}
+
+/// Keywords by letter.
+fn keywords(dir: &Path) -> Vec<Option<Flag>> {
+    let path: PathBuf = dir.join("dovecot-keywords");
+    let mut text = String::new();
+    // A Maildir without this file has no keywords.
+    if let Ok(file) = fs::File::open(path) {
+        let _ = file.take(KEYWORDS_LEN_MAX).read_to_string(&mut text);
+    }
+    let mut table = vec![None; 26];
+    for line in text.lines() {
+        if let Some((number, name)) = line.split_once(' ')
+            && let Some(slot) = number.parse::<usize>().ok().and_then(|n| table.get_mut(n))
+        {
+            *slot = status::keyword(name.trim());
+        }
+    }
+    table
+}
+
+/// The flags in a file's name: what follows `:2,`, or `;2,` and `!2,` where a colon cannot be.
+fn flags(name: &str, keywords: &[Option<Flag>]) -> Vec<Flag> {
+    let info = [":2,", ";2,", "!2,"].iter().find_map(|mark| name.rsplit_once(mark));
+    let Some((_, letters)) = info else { return Vec::new() };
+    let flag = |letter: char| match letter {
+        'D' => Some(Flag::Draft),
+        'F' => Some(Flag::Flagged),
+        'P' => status::keyword("$Forwarded"),
+        'R' => Some(Flag::Answered),
+        'S' => Some(Flag::Seen),
+        'T' => Some(Flag::Deleted),
+        'a'..='z' => keywords.get(letter as usize - 'a' as usize).cloned().flatten(),
+        _ => None,
+    };
+    letters.chars().filter_map(flag).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_flags() {
+        let keywords = vec![status::keyword("$Junk"), None, status::keyword("work")];
+        let text =
+            |name| flags(name, &keywords).iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        assert_eq!(text("1700000000.M1P2.host:2,FRS"), "\\Flagged \\Answered \\Seen");
+        assert_eq!(text("1.a,S=5:2,DPTabcz"), "\\Draft $Forwarded \\Deleted $Junk work");
+        assert_eq!(text("1.a;2,S"), "\\Seen");
+        assert_eq!(text("1.a"), "");
+        assert_eq!(text("1.a:2,"), "");
+    }
+
+    #[test]
+    fn folder_names() {
+        assert_eq!(folder_name(".Archive.2024"), "Archive/2024");
+        assert_eq!(folder_name(".Entw&APw-rfe"), "Entw\u{fc}rfe");
+        assert_eq!(folder_name(".A & B"), "A & B");
+        assert_eq!((arrival("1700000000.M1"), arrival("x")), (1_700_000_000, u64::MAX));
+    }
+}

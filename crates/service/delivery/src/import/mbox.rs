@@ -1,0 +1,143 @@
+//! mbox files, as RFC 4155 describes them and as programs write them.
+//!
+//! A message begins with a line `From sender date` after an empty line (or at the start of the file), and ends with an
+//! empty line that is not part of it. Lines of the message that would look so are quoted with `>`: once in mboxo, once
+//! more each time in mboxrd; one `>` is taken away from every `>…>From ` line, which is right for mboxrd and, unless a
+//! message itself held `>From `, for mboxo. Content-Length is not believed: programs that edit messages leave it wrong.
+//!
+//! A `From ` line in the middle only counts if a date stands in it: "From here on it rains" begins no message.
+
+use std::io::{BufRead, Read};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::folder::date_field;
+use super::{Fault, Found, Origin, Sink, status};
+use crate::format::{is_quotable, parse_from_line, to_crlf};
+
+/// Octets of a line handled at a time: a longer line is handled in pieces, so that a file without any is no danger.
+const PIECE_LEN_MAX: u64 = 64 * 1024;
+
+/// Reads a file of this form to its end. An error of the disk is reported as a fault at its offset, after what was read.
+pub(super) fn read(
+    input: &mut dyn BufRead,
+    path: &Arc<Path>,
+    mailbox: &str,
+    message_len_max: u64,
+    sink: &mut dyn Sink,
+) -> ControlFlow<()> {
+    let mut reader = Reader { path, mailbox, message_len_max, sink, offset: 0, first: true, current: None };
+    let mut piece = Vec::new();
+    let (mut line_start, mut after_empty) = (true, true);
+    loop {
+        piece.clear();
+        match input.take(PIECE_LEN_MAX).read_until(b'\n', &mut piece) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) => {
+                // What was read of the line before the disk failed is there all the same.
+                reader.piece(&piece, line_start, after_empty)?;
+                reader.offset += piece.len() as u64;
+                reader.finish()?;
+                let origin = reader.origin(reader.offset);
+                return reader.sink.fault(Fault { origin, why: error.to_string() });
+            }
+        }
+        reader.piece(&piece, line_start, after_empty)?;
+        reader.offset += piece.len() as u64;
+        after_empty = line_start && matches!(piece.as_slice(), b"\n" | b"\r\n");
+        line_start = piece.ends_with(b"\n");
+    }
+    reader.finish()
+}
+
+struct Reader<'a> {
+    path: &'a Arc<Path>,
+    mailbox: &'a str,
+    message_len_max: u64,
+    sink: &'a mut dyn Sink,
+    /// Of the piece at hand.
+    offset: u64,
+    /// No message was finished yet.
+    first: bool,
+    current: Option<Building>,
+}
+
+/// A message that has begun.
+struct Building {
+    /// Of its `From ` line.
+    offset: u64,
+    date: Option<u32>,
+    bytes: Vec<u8>,
+    /// Its octets, kept or not.
+    len: u64,
+}
+
+impl Reader<'_> {
+    fn piece(&mut self, piece: &[u8], line_start: bool, after_empty: bool) -> ControlFlow<()> {
+        if line_start && after_empty && piece.starts_with(b"From ") {
+            let date = parse_from_line(piece);
+            if date.is_some() || self.offset == 0 {
+                self.finish()?;
+                self.current = Some(Building { offset: self.offset, date, bytes: Vec::new(), len: 0 });
+                return ControlFlow::Continue(());
+            }
+        }
+        // Empty lines before the first message are nobody's; anything else is a message without its first line.
+        if self.current.is_none() && piece.trim_ascii().is_empty() {
+            return ControlFlow::Continue(());
+        }
+        let offset = self.offset;
+        let current =
+            self.current.get_or_insert_with(|| Building { offset, date: None, bytes: Vec::new(), len: 0 });
+        let quoted = line_start && piece.first() == Some(&b'>') && is_quotable(piece);
+        let text = if quoted { piece.get(1..).unwrap_or_default() } else { piece };
+        current.len += text.len() as u64;
+        // Two more than the limit: the empty line at the end does not count.
+        if current.len <= self.message_len_max.saturating_add(2) {
+            current.bytes.extend_from_slice(text);
+        } else {
+            current.bytes = Vec::new();
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Hands over the message that has ended.
+    fn finish(&mut self) -> ControlFlow<()> {
+        let Some(built) = self.current.take() else { return ControlFlow::Continue(()) };
+        let origin = self.origin(built.offset);
+        if built.bytes.len() as u64 != built.len {
+            let why = format!(
+                "a message of {} octets is over the limit of {}: raise the message size limit to import it",
+                built.len, self.message_len_max
+            );
+            return self.sink.fault(Fault { origin, why });
+        }
+        let mut bytes = built.bytes;
+        drop_empty_line(&mut bytes);
+        if std::mem::take(&mut self.first) && status::is_folder_data(&bytes) {
+            return ControlFlow::Continue(());
+        }
+        let (message, flags) = status::take(bytes);
+        let mailbox = self.mailbox.to_owned();
+        let date = built.date.or_else(|| date_field(&message));
+        self.sink.message(Found { mailbox, flags, date, bytes: to_crlf(message), origin })
+    }
+
+    fn origin(&self, offset: u64) -> Origin {
+        Origin { path: Arc::clone(self.path), offset }
+    }
+}
+
+/// Takes away the empty line that ends a message in the file.
+fn drop_empty_line(bytes: &mut Vec<u8>) {
+    for end in [&b"\r\n"[..], b"\n"] {
+        if let Some(rest) = bytes.strip_suffix(end)
+            && (rest.is_empty() || rest.ends_with(b"\n"))
+        {
+            bytes.truncate(rest.len());
+            return;
+        }
+    }
+}

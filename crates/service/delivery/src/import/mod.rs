@@ -1,0 +1,287 @@
+//! Mail from files: mbox, Maildir, `.eml`, and folders of them.
+//!
+//! Reading and summarising run on a blocking thread, appending on the runtime; between them is a channel of a few
+//! batches. So both cores of a small machine work, memory stays the same however large the source is, and each batch
+//! is one durable commit.
+//!
+//! Where things go: a folder becomes a mailbox, its levels the mailbox's levels, below [`ImportOptions::mailbox`] if
+//! one is given. What lies at the top goes into that mailbox, or INBOX. Mailboxes that are missing are made.
+//!
+//! What always holds: no message is passed over for being broken; whatever was not taken is counted and reported with
+//! file and offset; an import that fails says what it had taken.
+
+mod batch;
+mod folder;
+mod maildir;
+mod mbox;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use posthaste_directory::Account;
+use posthaste_mail_model::{Flag, KeywordError, MailboxName};
+use posthaste_store::{IncomingMessage, Mailbox, StoreError};
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+use crate::deliver::Delivery;
+use crate::error::DeliveryError;
+use batch::{Batch, Batcher, Event};
+
+/// Messages of one commit.
+const BATCH_MESSAGES: usize = 500;
+/// Octets of one commit. Both limits make a commit of some milliseconds: long enough that its sync does not count, and
+/// short enough that mail coming in meanwhile does not wait.
+const BATCH_BYTES: usize = 8 << 20;
+/// Batches read ahead: one to work on while one is committed. More would only be more memory.
+const BATCHES_AHEAD: usize = 2;
+/// Faults kept with their text; the rest is only counted. A folder of a million unreadable files must not fill memory.
+const FAULTS_MAX: usize = 100;
+
+/// What an import is told.
+#[derive(Debug, Clone, Default)]
+pub struct ImportOptions {
+    /// The mailbox for what lies at the top, and the level above all else.
+    pub mailbox: Option<MailboxName>,
+}
+
+/// Where a message was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The file.
+    pub path: Arc<Path>,
+    /// Where in it, in octets.
+    pub offset: u64,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, byte {}", self.path.display(), self.offset)
+    }
+}
+
+/// A message as found in a file, with CRLF at its line ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The mailbox's name relative to the top: levels with `/` between them, empty for the top itself.
+    pub mailbox: String,
+    /// Flags.
+    pub flags: Vec<Flag>,
+    /// When it was received, unix seconds, if that is known.
+    pub date: Option<u32>,
+    /// The message.
+    pub bytes: Vec<u8>,
+    /// Where it was.
+    pub origin: Origin,
+}
+
+/// Something that was not taken, or not whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where.
+    pub origin: Origin,
+    /// Why.
+    pub why: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.origin, self.why)
+    }
+}
+
+/// Takes what readers find. `Break` ends the reading.
+pub trait Sink {
+    /// A message.
+    fn message(&mut self, found: Found) -> ControlFlow<()>;
+    /// A message or file that could not be read.
+    fn fault(&mut self, fault: Fault) -> ControlFlow<()>;
+}
+
+/// How far an import is, and in the end what came of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImportReport {
+    /// Messages in the store.
+    pub messages: u64,
+    /// Their octets.
+    pub bytes: u64,
+    /// Messages and files that could not be taken.
+    pub failed: u64,
+    /// The first of them.
+    pub faults: Vec<Fault>,
+    /// The mailbox appended to last.
+    pub mailbox: Option<MailboxName>,
+}
+
+impl ImportReport {
+    fn fault(&mut self, fault: Fault) {
+        tracing::warn!(%fault, "not imported");
+        self.failed += 1;
+        if self.faults.len() < FAULTS_MAX {
+            self.faults.push(fault);
+        }
+    }
+}
+
+/// Why an import stopped.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ImportError {
+    /// Nothing to read there.
+    #[error("{path}: {why}")]
+    Source {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The store did not take a batch. What came before it is in the store.
+    #[error(
+        "{origin}: {error}; {imported} messages before it were imported: import what is left from there on, or \
+         remove them before starting again"
+    )]
+    Store {
+        /// The first message that is not in the store.
+        origin: Origin,
+        /// Messages that are.
+        imported: u64,
+        /// Why.
+        error: DeliveryError,
+    },
+    /// The reader was cut short.
+    #[error("the import was interrupted: {0}")]
+    Interrupted(String),
+}
+
+/// Reads a file or folder and gives everything in it to a sink, on this thread, in a lasting order.
+///
+/// Messages over `message_len_max` octets are reported and passed over in constant memory.
+pub fn read(path: &Path, message_len_max: u64, sink: &mut dyn Sink) -> Result<(), ImportError> {
+    folder::read_source(path, message_len_max, sink)
+}
+
+impl Delivery {
+    /// Imports a file or folder into an account. `progress` is called after each commit.
+    pub async fn import(
+        &self,
+        account: &Account,
+        source: &Path,
+        options: &ImportOptions,
+        progress: &mut (dyn FnMut(&ImportReport) + Send),
+    ) -> Result<ImportReport, ImportError> {
+        let (events, mut inbox) = mpsc::channel(BATCHES_AHEAD);
+        let (delivery, path) = (self.clone(), source.to_owned());
+        let limit = self.options().message_len_max;
+        let reader = tokio::task::spawn_blocking(move || {
+            let mut batcher = Batcher::new(delivery, events);
+            let outcome = read(&path, limit, &mut batcher);
+            batcher.finish();
+            outcome
+        });
+        let mut target = Target { delivery: self, account, options, open: None };
+        let mut report = ImportReport::default();
+        while let Some(event) = inbox.recv().await {
+            match event {
+                Event::Fault(fault) => report.fault(fault),
+                Event::Batch(batch) => target.append(batch, &mut report).await?,
+            }
+            progress(&report);
+        }
+        reader.await.map_err(|e| ImportError::Interrupted(e.to_string()))??;
+        Ok(report)
+    }
+}
+
+/// Where batches go.
+struct Target<'a> {
+    delivery: &'a Delivery,
+    account: &'a Account,
+    options: &'a ImportOptions,
+    /// The mailbox of the last batch, by its relative name.
+    open: Option<(String, MailboxName, Arc<Mailbox>)>,
+}
+
+impl Target<'_> {
+    async fn append(&mut self, batch: Batch, report: &mut ImportReport) -> Result<(), ImportError> {
+        let stopped = |imported, error| ImportError::Store { origin: batch.first.clone(), imported, error };
+        let (name, mailbox) = match self.mailbox(&batch.mailbox).await {
+            Ok(found) => found,
+            Err(error) => return Err(stopped(report.messages, error)),
+        };
+        let (count, bytes) = (batch.messages.len() as u64, batch.bytes as u64);
+        match self.delivery.append(self.account, &mailbox, batch.messages.clone()).await {
+            Ok(_) => {}
+            // More keywords than a mailbox can have: the messages matter more than their labels.
+            Err(DeliveryError::Store(StoreError::Keyword(KeywordError::TableFull))) => {
+                let plain = batch.messages.iter().cloned().map(without_keywords).collect();
+                let appended = self.delivery.append(self.account, &mailbox, plain).await;
+                appended.map_err(|error| stopped(report.messages, error))?;
+                let why =
+                    format!("keywords of {count} messages from here on were left out: {name} has too many");
+                report.fault(Fault { origin: batch.first, why });
+            }
+            Err(error) => return Err(stopped(report.messages, error)),
+        }
+        report.messages += count;
+        report.bytes += bytes;
+        report.mailbox = Some(name);
+        Ok(())
+    }
+
+    /// The mailbox of a relative name, made if it is missing.
+    async fn mailbox(&mut self, relative: &str) -> Result<(MailboxName, Arc<Mailbox>), DeliveryError> {
+        if let Some((last, name, mailbox)) = &self.open
+            && last == relative
+        {
+            return Ok((name.clone(), Arc::clone(mailbox)));
+        }
+        let name = mailbox_name(self.options.mailbox.as_ref(), relative);
+        let store = self.delivery.store();
+        let list = self.delivery.mailboxes(self.account.id).await?;
+        let id = match list.find(&name) {
+            Some(entry) => entry.id,
+            None => {
+                let entry = store.create(self.account.id, &name, None).await?;
+                store.subscribe(self.account.id, &name).await?;
+                entry.id
+            }
+        };
+        let mailbox = store.open(id).await?;
+        self.open = Some((relative.to_owned(), name.clone(), Arc::clone(&mailbox)));
+        Ok((name, mailbox))
+    }
+}
+
+fn without_keywords(mut message: IncomingMessage) -> IncomingMessage {
+    message.flags.retain(|flag| !matches!(flag, Flag::Keyword(_)));
+    message
+}
+
+/// The mailbox for a relative name. What no mailbox name can hold becomes `_`.
+fn mailbox_name(base: Option<&MailboxName>, relative: &str) -> MailboxName {
+    let joined = match (base, relative) {
+        (None, "") => return MailboxName::inbox(),
+        (Some(base), "") => return base.clone(),
+        (None, relative) => relative.to_owned(),
+        (Some(base), relative) => format!("{base}/{relative}"),
+    };
+    if let Ok(name) = MailboxName::new(&joined) {
+        return name;
+    }
+    let clean = |level: &str| match level {
+        "." | ".." => "_".to_owned(),
+        _ => level
+            .chars()
+            .map(|c| match c {
+                '%' | '*' | '\u{2028}' | '\u{2029}' => '_',
+                c if c.is_control() => '_',
+                c => c,
+            })
+            .collect(),
+    };
+    let levels: Vec<String> = joined.split('/').filter(|level| !level.is_empty()).map(clean).collect();
+    // Too long or too deep even so: the last resort is the top.
+    MailboxName::new(&levels.join("/")).unwrap_or_else(|_| mailbox_name(base, ""))
+}

@@ -1,0 +1,173 @@
+//! Flags that mbox files keep in header fields of each message. They belong to the file, not to the message, and are
+//! taken out of it.
+//!
+//! | field | written by | meaning |
+//! | --- | --- | --- |
+//! | `Status` | all | `R` seen, `O` not new |
+//! | `X-Status` | mutt, Dovecot, Pine | `A` answered, `F` flagged, `T` draft, `D` deleted |
+//! | `X-Keywords` | Dovecot, Pine | keywords, spaces between them |
+//! | `X-Mozilla-Status` | Thunderbird | hexadecimal: 1 seen, 2 answered, 4 flagged, 8 deleted, 1000 forwarded |
+//! | `X-Mozilla-Keys` | Thunderbird | keywords |
+//! | `X-Mozilla-Status2`, `X-UID`, `X-IMAPbase`, `X-IMAP` | | nothing for us |
+
+use posthaste_mail_model::{Flag, Keyword};
+
+use crate::format::lines;
+
+#[derive(Clone, Copy)]
+enum Field {
+    Letters,
+    Keywords,
+    Mozilla,
+    Passed,
+}
+
+const FIELDS: [(&str, Field); 9] = [
+    ("Status", Field::Letters),
+    ("X-Status", Field::Letters),
+    ("X-Keywords", Field::Keywords),
+    ("X-Mozilla-Status", Field::Mozilla),
+    ("X-Mozilla-Keys", Field::Keywords),
+    ("X-Mozilla-Status2", Field::Passed),
+    ("X-UID", Field::Passed),
+    ("X-IMAPbase", Field::Passed),
+    ("X-IMAP", Field::Passed),
+];
+
+/// What a header says, and the ranges of the message that say it.
+pub(super) struct Scan {
+    pub flags: Vec<Flag>,
+    cuts: Vec<(usize, usize)>,
+}
+
+/// Reads the fields of a message's header.
+pub(super) fn scan(message: &[u8]) -> Scan {
+    let mut scan = Scan { flags: Vec::new(), cuts: Vec::new() };
+    let (mut at, mut inside) = (0, None);
+    for line in lines(message) {
+        let end = at + line.len();
+        let text = line.trim_ascii_end();
+        if text.is_empty() {
+            break;
+        }
+        // A line that begins with a space goes on with the field above (RFC 5322 §2.2.3).
+        if !matches!(line.first(), Some(b' ' | b'\t')) {
+            inside = field_of(text);
+        }
+        if let Some((field, value_at)) = inside {
+            let value = text.get(value_at..).unwrap_or_default();
+            read(field, &String::from_utf8_lossy(value), &mut scan.flags);
+            inside = Some((field, 0));
+            scan.cuts.push((at, end));
+        }
+        at = end;
+    }
+    scan
+}
+
+/// Takes the fields out of a message's header.
+pub(super) fn take(message: Vec<u8>) -> (Vec<u8>, Vec<Flag>) {
+    let Scan { flags, cuts } = scan(&message);
+    if cuts.is_empty() { (message, flags) } else { (without(&message, &cuts), flags) }
+}
+
+/// Whether a message is the one in which Pine and Dovecot keep notes on the folder itself.
+pub(super) fn is_folder_data(message: &[u8]) -> bool {
+    let header = lines(message).take_while(|line| !line.trim_ascii_end().is_empty());
+    header
+        .take(40)
+        .any(|line| line.starts_with(b"Subject: DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA"))
+}
+
+fn field_of(line: &[u8]) -> Option<(Field, usize)> {
+    // Nearly every field is none of these: one look at its first letter spares the rest.
+    if !matches!(line.first(), Some(b'S' | b's' | b'X' | b'x')) {
+        return None;
+    }
+    let colon = line.iter().position(|&b| b == b':')?;
+    let name = line.get(..colon)?.trim_ascii_end();
+    let (_, field) = FIELDS.iter().find(|(n, _)| n.as_bytes().eq_ignore_ascii_case(name))?;
+    Some((*field, colon + 1))
+}
+
+fn read(field: Field, value: &str, flags: &mut Vec<Flag>) {
+    let mut add = |flag: Flag| {
+        if !flags.contains(&flag) {
+            flags.push(flag);
+        }
+    };
+    match field {
+        Field::Letters => value.chars().for_each(|letter| match letter {
+            'R' => add(Flag::Seen),
+            'A' => add(Flag::Answered),
+            'F' => add(Flag::Flagged),
+            'T' => add(Flag::Draft),
+            'D' => add(Flag::Deleted),
+            _ => {}
+        }),
+        Field::Keywords => value.split_ascii_whitespace().filter_map(keyword).for_each(add),
+        Field::Mozilla => {
+            let bits = u32::from_str_radix(value.trim(), 16).unwrap_or(0);
+            let known = [(1, Flag::Seen), (2, Flag::Answered), (4, Flag::Flagged), (8, Flag::Deleted)];
+            known.into_iter().filter(|(bit, _)| bits & bit != 0).for_each(|(_, flag)| add(flag));
+            if bits & 0x1000 != 0 {
+                keyword("$Forwarded").into_iter().for_each(add);
+            }
+        }
+        Field::Passed => {}
+    }
+}
+
+/// A keyword; what an atom cannot hold becomes `_`.
+pub(super) fn keyword(text: &str) -> Option<Flag> {
+    let keyword = Keyword::new(text).or_else(|_| {
+        let atom = |c: char| if c.is_ascii_graphic() && !"(){%*\"\\]".contains(c) { c } else { '_' };
+        Keyword::new(&text.chars().take(Keyword::LEN_MAX).map(atom).collect::<String>())
+    });
+    keyword.ok().map(Flag::Keyword)
+}
+
+fn without(message: &[u8], cuts: &[(usize, usize)]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(message.len());
+    let mut from = 0;
+    for &(start, end) in cuts {
+        out.extend_from_slice(message.get(from..start).unwrap_or_default());
+        from = end;
+    }
+    out.extend_from_slice(message.get(from..).unwrap_or_default());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(message: &str) -> (String, Vec<String>) {
+        let (message, flags) = take(message.as_bytes().to_vec());
+        (String::from_utf8(message).unwrap(), flags.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn fields_become_flags_and_go() {
+        let (message, flags) = taken(
+            "Status: RO\r\nSubject: x\r\nX-Status: AF\r\nX-Keywords: $Junk a(b\r\n\tmore\r\nX-UID: 7\r\n\r\nStatus: D\r\n",
+        );
+        assert_eq!(message, "Subject: x\r\n\r\nStatus: D\r\n");
+        assert_eq!(flags, ["\\Seen", "\\Answered", "\\Flagged", "$Junk", "a_b", "more"]);
+        let (message, flags) =
+            taken("X-Mozilla-Status: 1003\nX-Mozilla-Status2: 00\nX-Mozilla-Keys:    \nA: b\n\n");
+        assert_eq!(
+            (message.as_str(), flags),
+            ("A: b\n\n", vec!["\\Seen".into(), "\\Answered".into(), "$Forwarded".into()])
+        );
+    }
+
+    #[test]
+    fn other_messages_stay_as_they_are() {
+        for message in
+            ["", "\r\nStatus: R\r\n", "Subject: Status: R\r\n R\r\n\r\n", "X-Statuses: R\r\n", "S", "Status"]
+        {
+            assert_eq!(taken(message), (message.to_owned(), vec![]), "{message:?}");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Readers on files as programs write them, and on files nobody should have written.
+
+use proptest::prelude::*;
+use std::fs;
+use std::io::{self, BufReader, Read};
+
+use super::*;
+use crate::format::{is_quotable, lines};
+
+/// Keeps everything.
+#[derive(Default)]
+struct Kept {
+    found: Vec<Found>,
+    faults: Vec<Fault>,
+}
+
+impl Sink for Kept {
+    fn message(&mut self, found: Found) -> ControlFlow<()> {
+        self.found.push(found);
+        ControlFlow::Continue(())
+    }
+    fn fault(&mut self, fault: Fault) -> ControlFlow<()> {
+        self.faults.push(fault);
+        ControlFlow::Continue(())
+    }
+}
+
+const LIMIT: u64 = 1 << 20;
+
+fn mbox(input: &[u8]) -> Kept {
+    let mut kept = Kept::default();
+    let path = Arc::from(Path::new("test.mbox"));
+    // A small buffer, so that lines fall across its ends.
+    let mut input = BufReader::with_capacity(7, input);
+    assert!(mbox::read(&mut input, &path, "", LIMIT, &mut kept).is_continue());
+    kept
+}
+
+fn texts(kept: &Kept) -> Vec<&str> {
+    kept.found.iter().map(|found| std::str::from_utf8(&found.bytes).unwrap()).collect()
+}
+
+fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    dir
+}
+
+fn read_tree(dir: &tempfile::TempDir) -> (Vec<(String, String)>, Vec<String>) {
+    let mut kept = Kept::default();
+    read(dir.path(), LIMIT, &mut kept).unwrap();
+    let found = kept.found.iter().map(|f| (f.mailbox.clone(), String::from_utf8(f.bytes.clone()).unwrap()));
+    (found.collect(), kept.faults.iter().map(ToString::to_string).collect())
+}
+
+const FROM: &str = "From ben@example.net Tue Nov 14 22:13:20 2023\n";
+
+#[test]
+fn messages_of_an_mbox() {
+    let file = format!(
+        "{FROM}A: 1\n\none\n\n{FROM}B: 2\n\n>From two\n>>From\n>>From two\n> From\n\n\n{FROM}C: 3\n\nFrom here on\n"
+    );
+    let kept = mbox(file.as_bytes());
+    assert_eq!(
+        texts(&kept),
+        [
+            "A: 1\r\n\r\none\r\n",
+            "B: 2\r\n\r\nFrom two\r\n>>From\r\n>From two\r\n> From\r\n\r\n",
+            "C: 3\r\n\r\nFrom here on\r\n"
+        ]
+    );
+    assert!(kept.found.iter().all(|found| found.date == Some(1_700_000_000)));
+    assert_eq!(kept.found[1].origin.offset, (FROM.len() + "A: 1\n\none\n\n".len()) as u64);
+}
+
+#[test]
+fn an_mbox_with_crlf_without_an_end_or_without_a_beginning() {
+    let file = format!("{FROM}A: 1\n\none\n\n{FROM}B: 2\n\ntwo\n\n").replace('\n', "\r\n");
+    assert_eq!(texts(&mbox(file.as_bytes())), ["A: 1\r\n\r\none\r\n", "B: 2\r\n\r\ntwo\r\n"]);
+    assert_eq!(texts(&mbox(format!("{FROM}A: 1\n\nno end").as_bytes())), ["A: 1\r\n\r\nno end"]);
+    let headless = format!("\nlost: its first line\n\nx\n\n{FROM}A: 1\n\n");
+    assert_eq!(texts(&mbox(headless.as_bytes())), ["lost: its first line\r\n\r\nx\r\n", "A: 1\r\n"]);
+    assert_eq!(texts(&mbox(b"From nobody, never\nA: 1\n\nx\n")), ["A: 1\r\n\r\nx\r\n"]);
+    let dated = mbox(b"From nobody, never\nDate: Tue, 14 Nov 2023 22:13:20 +0000\n\nx\n");
+    assert_eq!(dated.found[0].date, Some(1_700_000_000));
+    assert_eq!(texts(&mbox(format!("{FROM}{FROM}").as_bytes())), [FROM.replace('\n', "\r\n").as_str()]);
+    assert!(mbox(b"").found.is_empty() && mbox(b"\n\n\n").found.is_empty());
+    assert_eq!(texts(&mbox(FROM.as_bytes())), [""]);
+}
+
+#[test]
+fn a_line_without_end_and_a_message_over_the_limit() {
+    let long = "x".repeat(500_000);
+    let larger = "y".repeat(3_000_000);
+    let file = format!("{FROM}A: 1\n\n{long}\n\n{FROM}B: 2\n\n{larger}\n\n{FROM}C: 3\n\n>From{long}\n\n");
+    let kept = mbox(file.as_bytes());
+    assert_eq!(texts(&kept), [format!("A: 1\r\n\r\n{long}\r\n"), format!("C: 3\r\n\r\n>From{long}\r\n")]);
+    assert_eq!(kept.faults.len(), 1);
+    assert!(kept.faults[0].why.contains("3000008 octets") && kept.faults[0].origin.offset > 500_000);
+}
+
+/// A disk that fails in the middle of the second message.
+struct Failing<'a>(&'a [u8]);
+
+impl Read for Failing<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(out)? {
+            0 => Err(io::Error::other("bad sector")),
+            n => Ok(n),
+        }
+    }
+}
+
+#[test]
+fn a_failing_disk_costs_no_more_than_it_must() {
+    let file = format!("{FROM}A: 1\n\none\n\n{FROM}B: 2\n\ntw");
+    let mut kept = Kept::default();
+    let path = Arc::from(Path::new("test.mbox"));
+    let mut input = BufReader::new(Failing(file.as_bytes()));
+    let _ = mbox::read(&mut input, &path, "", LIMIT, &mut kept);
+    assert_eq!(texts(&kept), ["A: 1\r\n\r\none\r\n", "B: 2\r\n\r\ntw"]);
+    assert_eq!(kept.faults[0].why, "bad sector");
+}
+
+#[test]
+fn the_folders_own_notes_are_no_message() {
+    let notes = "Subject: DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA\nX-IMAP: 1 2\n\ntext\n";
+    let file = format!("{FROM}{notes}\n{FROM}{notes}\n");
+    assert_eq!(mbox(file.as_bytes()).found.len(), 1, "only the first can be");
+}
+
+#[test]
+fn maildirs_with_folders_of_both_kinds() {
+    let dir = tree(&[
+        ("cur/1700000002.b:2,S", "S: second\n\nx\n"),
+        ("cur/1700000001.a:2,a", "S: first\n"),
+        ("cur/.hidden", "no mail"),
+        ("new/1700000003.c", "S: third\n"),
+        ("dovecot-keywords", "0 $Label1\n"),
+        ("dovecot.index.log", "no mail"),
+        ("tmp/x", "half a message"),
+        (".Archive.2024/cur/1.x:2,", "S: archive\n"),
+        (".Archive.2024/new/.keep", ""),
+        ("Lists/Rust/cur/1.x:2,", "S: rust\n"),
+        ("Lists/Rust/new/.keep", ""),
+    ]);
+    let (found, faults) = read_tree(&dir);
+    let pairs: Vec<(&str, &str)> = found.iter().map(|(m, t)| (m.as_str(), t.as_str())).collect();
+    assert_eq!(
+        pairs,
+        [
+            ("", "S: first\r\n"),
+            ("", "S: second\r\n\r\nx\r\n"),
+            ("", "S: third\r\n"),
+            ("Archive/2024", "S: archive\r\n"),
+            ("Lists/Rust", "S: rust\r\n"),
+        ]
+    );
+    assert!(faults.is_empty(), "{faults:?}");
+}
+
+#[test]
+fn folders_of_many_programs() {
+    let one = &format!("{FROM}A: 1\n\n");
+    let dir = tree(&[
+        ("Inbox", one),
+        ("Inbox.msf", "index"),
+        ("Sent.sbd/2023", one),
+        ("Apple.mbox/mbox", one),
+        ("Apple.mbox/table_of_contents", "\0\0"),
+        ("Saved/b.EML", "Date: Tue, 14 Nov 2023 22:13:20 +0000\nX: b\n\n"),
+        ("Saved/a.eml", "X: a\r\n\r\n"),
+        ("empty", ""),
+        (".cache/mail", one),
+    ]);
+    let (found, faults) = read_tree(&dir);
+    let names: Vec<&str> = found.iter().map(|(mailbox, _)| mailbox.as_str()).collect();
+    assert_eq!(names, ["Apple", "Inbox", "Saved", "Saved", "Sent/2023"]);
+    assert_eq!(faults.len(), 1);
+    assert!(faults[0].contains("table_of_contents"), "{faults:?}");
+
+    let mut kept = Kept::default();
+    read(&dir.path().join("Saved/b.EML"), LIMIT, &mut kept).unwrap();
+    assert_eq!(kept.found[0].date, Some(1_700_000_000));
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_and_circles_are_no_mail() {
+    let dir = tree(&[("a/cur/1.x:2,", "S: one\n"), ("a/new/.keep", "")]);
+    std::os::unix::fs::symlink(dir.path(), dir.path().join("a/circle")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", dir.path().join("zero")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", dir.path().join("a/cur/2.x:2,")).unwrap();
+    let (found, faults) = read_tree(&dir);
+    assert_eq!((found.len(), faults.len()), (1, 0));
+    let error = read(Path::new("/dev/null"), LIMIT, &mut Kept::default()).unwrap_err();
+    assert!(error.to_string().contains("neither a file nor a folder"));
+}
+
+#[test]
+fn a_reader_stops_when_nobody_wants_more() {
+    struct Once(usize);
+    impl Sink for Once {
+        fn message(&mut self, _: Found) -> ControlFlow<()> {
+            self.0 += 1;
+            ControlFlow::Break(())
+        }
+        fn fault(&mut self, _: Fault) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+    let dir = tree(&[("a", &format!("{FROM}A: 1\n\n").repeat(5)), ("b", &format!("{FROM}A: 1\n\n"))]);
+    let mut once = Once(0);
+    read(dir.path(), LIMIT, &mut once).unwrap();
+    assert_eq!(once.0, 1);
+}
+
+#[test]
+fn names_that_no_mailbox_can_have() {
+    let name = |base: Option<&str>, relative: &str| {
+        mailbox_name(base.map(|b| MailboxName::new(b).unwrap()).as_ref(), relative).to_string()
+    };
+    assert_eq!(name(None, ""), "INBOX");
+    assert_eq!(name(None, "inbox"), "INBOX");
+    assert_eq!(name(Some("Old"), ""), "Old");
+    assert_eq!(name(Some("Old"), "a/b"), "Old/a/b");
+    assert_eq!(name(None, "50%/../a\u{7}*//b"), "50_/_/a__/b");
+    assert_eq!(name(Some("Old"), &"x/".repeat(40)), "Old");
+    assert_eq!(name(None, &"x".repeat(2000)), "INBOX");
+}
+
+fn quote(message: &str) -> String {
+    lines(message.as_bytes())
+        .map(|line| {
+            format!("{}{}", if is_quotable(line) { ">" } else { "" }, std::str::from_utf8(line).unwrap())
+        })
+        .collect()
+}
+
+proptest! {
+    /// Any messages, written as mboxrd, are read back as they were.
+    #[test]
+    fn an_mbox_holds_any_messages(bodies in prop::collection::vec("(A: b\n)?((>{0,2}From |[a-z>]{0,3}|From x 10:30 2020)?\n){0,6}", 0..5)) {
+        let file: String = bodies.iter().map(|body| format!("{FROM}{}\n", quote(body))).collect();
+        let kept = mbox(file.as_bytes());
+        let wire: Vec<String> = bodies.iter().map(|body| body.replace('\n', "\r\n")).collect();
+        prop_assert_eq!(texts(&kept), wire);
+    }
+
+    /// Any bytes at all: nothing panics, and what is read adds up to no more than was there.
+    #[test]
+    fn an_mbox_may_hold_anything(pieces in prop::collection::vec(
+        prop_oneof![Just(FROM.to_owned()), Just("\n".to_owned()), "[\\PC\r\n\0]{0,20}", Just("Status: R\n".to_owned())],
+        0..20,
+    )) {
+        let file = pieces.concat();
+        let kept = mbox(file.as_bytes());
+        let lines_read: usize = kept.found.iter().map(|f| lines(&f.bytes).count()).sum();
+        prop_assert!(lines_read <= lines(file.as_bytes()).count());
+    }
+}

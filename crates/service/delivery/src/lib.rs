@@ -1,0 +1,32 @@
+//! The one path by which mail comes in: LMTP, submission, APPEND and import all end here.
+//!
+//! What happens here happens once per message, so that nothing has to happen when it is read: its size is checked, its
+//! summary is made (all that FETCH, SEARCH, SORT and THREAD will ever ask of it, in the very bytes in which it is
+//! sent), one body id is given to it however many recipients it has, and it is appended to their mailboxes side by
+//! side, so that the engine's group commit takes them together.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`Delivery`] | recipients, messages, quotas |
+//! | [`summarize`] | a message's summary |
+//! | [`import`] | mbox, Maildir, `.eml` and folders of them, read into mailboxes |
+//! | [`export`] | mailboxes written as mbox or Maildir |
+//!
+//! What always holds: a message is delivered byte for byte; when `deliver` says yes it is on disk; no message, however
+//! broken, is refused for what is in it.
+
+mod deliver;
+mod error;
+pub mod export;
+mod format;
+pub mod import;
+mod summarize;
+#[cfg(test)]
+mod tests;
+
+pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize, Usage};
+pub use error::{DeliveryError, Kind};
+pub use export::{ExportError, ExportForm, ExportReport};
+pub use import::{ImportError, ImportOptions, ImportReport};
+pub use posthaste_directory::{Recipient, ResolveError};
+pub use summarize::summarize;

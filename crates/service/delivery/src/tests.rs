@@ -1,0 +1,356 @@
+//! Delivery on the in-memory engine: one body for many, quotas, default mailboxes, and files in and out.
+
+use bytes::Bytes;
+use posthaste_directory::{Account, AccountChange, Directory, NewAccount, Policy};
+use posthaste_mail_model::{Flag, Keyword, MailboxName, Secret};
+use posthaste_store::{Engine, FlagChange, IncomingMessage, Mailbox, MemoryEngine, Store, StoreOptions};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::export::{ExportForm, ExportReport};
+use crate::import::{ImportError, ImportOptions, ImportReport};
+use crate::{Delivery, DeliveryError, DeliveryOptions, Kind};
+
+pub(crate) async fn delivery() -> (Delivery, Account) {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
+    let store = Store::new(engine, StoreOptions::default());
+    let options = DeliveryOptions { message_len_max: 1 << 20 };
+    let delivery = Delivery::new(store, Arc::new(directory), options);
+    let ana = add(&delivery, "ana@example.org").await;
+    (delivery, ana)
+}
+
+async fn add(delivery: &Delivery, name: &str) -> Account {
+    let password = Secret::new("pencil".to_owned());
+    delivery.directory().add(name, &password, NewAccount::default()).await.unwrap()
+}
+
+pub(crate) async fn open(delivery: &Delivery, account: &Account, name: &str) -> Arc<Mailbox> {
+    let list = delivery.store().list(account.id).await.unwrap();
+    let entry = list.find(&MailboxName::new(name).unwrap()).unwrap_or_else(|| panic!("no {name}"));
+    delivery.store().open(entry.id).await.unwrap()
+}
+
+/// Every message of a mailbox: date, flags, bytes.
+pub(crate) async fn content(
+    delivery: &Delivery,
+    account: &Account,
+    name: &str,
+) -> Vec<(u32, String, String)> {
+    let mailbox = open(delivery, account, name).await;
+    let view = mailbox.current().await.unwrap();
+    let all = view.all();
+    let mut bodies = Vec::new();
+    mailbox
+        .summaries(&view.uids_of_seqs(&all), &mut |stored| {
+            bodies.push(stored.body);
+            ControlFlow::Continue(())
+        })
+        .await
+        .unwrap();
+    assert_eq!(bodies.len(), view.exists() as usize);
+    let mut out = Vec::new();
+    for ((_, row), body) in view.rows(&all).zip(bodies) {
+        let bytes = mailbox.read_body(row.uid(), body, 0..u64::MAX).await.unwrap();
+        assert_eq!(bytes.len(), row.size() as usize);
+        let mut flags: Vec<String> =
+            view.head().keywords.flags_of(row.flags()).map(|flag| flag.to_string()).collect();
+        flags.sort();
+        out.push((row.date(), flags.join(" "), String::from_utf8_lossy(&bytes).into_owned()));
+    }
+    out
+}
+
+fn message(text: &str) -> Bytes {
+    Bytes::from(format!("Subject: {text}\r\n\r\n{text}\r\n"))
+}
+
+#[tokio::test]
+async fn one_message_for_many_is_one_body() {
+    let (delivery, ana) = delivery().await;
+    let ben = add(&delivery, "ben@example.org").await;
+    delivery.directory().add_alias("info@example.org", "ana@example.org").await.unwrap();
+    let mut recipients = Vec::new();
+    for to in ["ana+lists@example.org", "ben@example.org", "info@example.org"] {
+        recipients.push(delivery.resolve(to).await.unwrap());
+    }
+    let delivered: Vec<_> =
+        delivery.deliver(message("hello"), &recipients).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(delivered[0], delivered[2], "one account, one copy, one answer");
+    assert_eq!(delivered[0].body, delivered[1].body);
+    assert_eq!((delivered[0].account, delivered[1].account), (ana.id, ben.id));
+    for account in [&ana, &ben] {
+        let inbox = content(&delivery, account, "INBOX").await;
+        assert_eq!(inbox.len(), 1);
+        assert_eq!(inbox[0].2, "Subject: hello\r\n\r\nhello\r\n");
+    }
+}
+
+#[tokio::test]
+async fn hundreds_of_recipients_and_deliveries_at_once() {
+    let (delivery, _) = delivery().await;
+    let mut recipients = Vec::new();
+    for n in 0..200 {
+        let name = format!("user{n}@example.org");
+        add(&delivery, &name).await;
+        recipients.push(delivery.resolve(&name).await.unwrap());
+    }
+    let (a, b) = tokio::join!(
+        delivery.deliver(message("a"), &recipients),
+        delivery.deliver(message("b"), &recipients)
+    );
+    assert!(a.iter().chain(&b).all(Result::is_ok));
+    for recipient in &recipients {
+        assert_eq!(content(&delivery, &recipient.account, "INBOX").await.len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn the_default_mailboxes_are_made_once() {
+    let (delivery, ana) = delivery().await;
+    let list = delivery.mailboxes(ana.id).await.unwrap();
+    let names: Vec<_> = list.entries.iter().map(|e| e.name.to_string()).collect();
+    assert_eq!(names, ["Archive", "Drafts", "INBOX", "Junk", "Sent", "Trash"]);
+    assert_eq!(list.entries.iter().filter(|e| e.special_use.is_some()).count(), 5);
+    // What a user deletes stays deleted.
+    delivery.store().delete(ana.id, &MailboxName::new("Junk").unwrap()).await.unwrap();
+    assert_eq!(delivery.mailboxes(ana.id).await.unwrap().entries.len(), 5);
+}
+
+#[tokio::test]
+async fn limits_are_answered_for() {
+    let (delivery, ana) = delivery().await;
+    let too_large = Bytes::from(vec![b'x'; (1 << 20) + 1]);
+    let ana_and_ana = [
+        delivery.resolve("ana@example.org").await.unwrap(),
+        delivery.resolve("ana@example.org").await.unwrap(),
+    ];
+    let outcomes = delivery.deliver(too_large, &ana_and_ana).await;
+    assert_eq!(outcomes.len(), 2);
+    assert!(outcomes.iter().all(|o| matches!(o, Err(e) if e.kind() == Kind::TooLarge)));
+
+    let quota = AccountChange { quota_bytes: Some(Some(100)), ..AccountChange::default() };
+    delivery.directory().set(&ana.name, quota).await.unwrap();
+    let recipients = [delivery.resolve("ana@example.org").await.unwrap()];
+    let len = message("12345678").len() as u64;
+    let mut taken = 0;
+    let refused = loop {
+        match delivery.deliver(message("12345678"), &recipients).await.remove(0) {
+            Ok(_) => taken += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(taken, 100 / len);
+    assert!(
+        matches!(refused, DeliveryError::OverQuota { used, limit: 100, more } if used == taken * len && more == len)
+    );
+    assert_eq!(delivery.usage(ana.id).await.unwrap().messages, taken);
+}
+
+#[tokio::test]
+async fn a_large_message_is_summarised_elsewhere_and_taken_alike() {
+    let (delivery, ana) = delivery().await;
+    let mut large = b"Subject: large\r\n\r\n".to_vec();
+    large.resize(900_000, b'x');
+    let incoming: IncomingMessage =
+        delivery.incoming(Bytes::from(large.clone()), vec![Flag::Seen], Some(7)).await.unwrap();
+    delivery.mailboxes(ana.id).await.unwrap();
+    let sent = open(&delivery, &ana, "Sent").await;
+    delivery.append(&ana, &sent, vec![incoming]).await.unwrap();
+    let content = content(&delivery, &ana, "Sent").await;
+    assert_eq!((content[0].0, content[0].1.as_str(), content[0].2.len()), (7, "\\Seen", 900_000));
+}
+
+#[test]
+fn deliveries_can_be_spawned() {
+    fn is_send<T: Send>(_: impl FnOnce(Delivery, Account) -> T) {}
+    is_send(|delivery, _| async move { delivery.deliver(Bytes::new(), &[]).await });
+    is_send(|delivery, account| async move {
+        delivery.import(&account, Path::new("x"), &ImportOptions::default(), &mut |_| {}).await
+    });
+    is_send(|delivery, account| async move {
+        delivery.export(account.id, None, ExportForm::Mbox, Path::new("x"), &mut |_| {}).await
+    });
+}
+
+async fn import(delivery: &Delivery, account: &Account, path: &Path, mailbox: Option<&str>) -> ImportReport {
+    let options = ImportOptions { mailbox: mailbox.map(|name| MailboxName::new(name).unwrap()) };
+    delivery.import(account, path, &options, &mut |_| {}).await.unwrap()
+}
+
+/// Five messages that are hard on file formats, with flags and dates.
+async fn fill(delivery: &Delivery, account: &Account, mailbox: &str) {
+    let keyword = |text| Flag::Keyword(Keyword::new(text).unwrap());
+    let messages = [
+        ("Subject: plain\r\n\r\nbody\r\n", vec![]),
+        (
+            "Subject: quoting\r\n\r\nFrom here\r\n>From there\r\n>>From\r\n\r\nFrom x Tue Nov 14 22:13:20 2023\r\n",
+            vec![Flag::Seen, keyword("$Junk")],
+        ),
+        ("Subject: ends in empty lines\r\n\r\nx\r\n\r\n\r\n", vec![Flag::Answered, Flag::Flagged]),
+        ("no header at all\r\n", vec![Flag::Draft, Flag::Deleted, keyword("work"), keyword("$Forwarded")]),
+        ("Subject: b\u{e4}d \0\r\n\r\nlone\rcr\r\n", vec![Flag::Seen]),
+    ];
+    let mailbox = open(delivery, account, mailbox).await;
+    for (n, (text, flags)) in messages.into_iter().enumerate() {
+        let bytes = Bytes::from(text.to_owned());
+        let date = 1_600_000_000 + n as u32;
+        let incoming = delivery.incoming(bytes, flags, Some(date)).await.unwrap();
+        delivery.append(account, &mailbox, vec![incoming]).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_exported_imports_as_it_was() {
+    for form in [ExportForm::Mbox, ExportForm::Maildir] {
+        let (delivery, ana) = delivery().await;
+        delivery.mailboxes(ana.id).await.unwrap();
+        let deep = MailboxName::new("Archive/2024/\u{dc}ber.alles").unwrap();
+        delivery.store().create(ana.id, &deep, None).await.unwrap();
+        fill(&delivery, &ana, "INBOX").await;
+        fill(&delivery, &ana, deep.as_str()).await;
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("out");
+        let report: ExportReport = delivery.export(ana.id, None, form, &target, &mut |_| {}).await.unwrap();
+        assert_eq!((report.messages, report.failed, report.mailboxes), (10, 0, 8), "{form:?}");
+
+        let ben = add(&delivery, "ben@example.org").await;
+        let imported = import(&delivery, &ben, &target, None).await;
+        assert_eq!((imported.messages, imported.failed, imported.bytes), (10, 0, report.bytes), "{form:?}");
+        for name in ["INBOX", deep.as_str()] {
+            assert_eq!(
+                content(&delivery, &ana, name).await,
+                content(&delivery, &ben, name).await,
+                "{form:?} {name}"
+            );
+        }
+        // Nothing is written over.
+        assert!(delivery.export(ana.id, None, form, &target, &mut |_| {}).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn one_mailbox_to_one_file_and_back_below_a_name() {
+    let (delivery, ana) = delivery().await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    fill(&delivery, &ana, "Sent").await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("sent.mbox");
+    let sent = MailboxName::new("Sent").unwrap();
+    delivery.export(ana.id, Some(&sent), ExportForm::Mbox, &file, &mut |_| {}).await.unwrap();
+    import(&delivery, &ana, &file, Some("Old/Sent")).await;
+    assert_eq!(content(&delivery, &ana, "Sent").await, content(&delivery, &ana, "Old/Sent").await);
+    // A folder below a name keeps its levels.
+    import(&delivery, &ana, dir.path(), Some("From disk")).await;
+    assert_eq!(content(&delivery, &ana, "From disk/sent").await.len(), 5);
+    // And a file at the top goes to INBOX.
+    import(&delivery, &ana, &file, None).await;
+    assert_eq!(content(&delivery, &ana, "INBOX").await.len(), 5);
+    let gone = MailboxName::new("Nothing").unwrap();
+    let missing = delivery.export(ana.id, Some(&gone), ExportForm::Mbox, &file, &mut |_| {}).await;
+    assert!(missing.unwrap_err().to_string().contains("no mailbox"));
+}
+
+#[tokio::test]
+async fn an_mbox_of_twenty_thousand_comes_in_by_batches() {
+    let (delivery, ana) = delivery().await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("archive.mbox");
+    let one = |n: u32| {
+        format!("From x@y Tue Nov 14 22:13:20 2023\nSubject: {n}\nStatus: RO\n\n>From {n}\nbody\n\n")
+    };
+    std::fs::write(&file, (0..20_000).map(one).collect::<String>()).unwrap();
+    let mut seen = Vec::new();
+    let options = ImportOptions::default();
+    let report =
+        delivery.import(&ana, &file, &options, &mut |report| seen.push(report.messages)).await.unwrap();
+    assert_eq!((report.messages, report.failed), (20_000, 0));
+    assert!(seen.len() >= 40 && seen.is_sorted());
+    let inbox = content(&delivery, &ana, "INBOX").await;
+    assert_eq!(inbox.len(), 20_000);
+    let last =
+        (1_700_000_000, "\\Seen".to_owned(), "Subject: 19999\r\n\r\nFrom 19999\r\nbody\r\n".to_owned());
+    assert_eq!(inbox[19_999], last);
+}
+
+#[tokio::test]
+async fn faults_are_counted_and_nothing_else_is_lost() {
+    let (delivery, ana) = delivery().await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.mbox");
+    let from = "From x Tue Nov 14 22:13:20 2023\n";
+    let large = "x".repeat((1 << 20) + 3);
+    std::fs::write(&file, format!("{from}A: 1\n\na\n\n{from}B: 2\n\n{large}\n\n{from}C: 3\n\nc\n\n"))
+        .unwrap();
+    std::fs::write(dir.path().join("notes.txt"), "no mail").unwrap();
+    let report = import(&delivery, &ana, dir.path(), None).await;
+    assert_eq!((report.messages, report.failed), (2, 2));
+    let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
+    let offset = from.len() + "A: 1\n\na\n\n".len();
+    assert!(faults[0].contains(&format!("a.mbox, byte {offset}: a message of")), "{faults:?}");
+    assert!(faults[1].contains("notes.txt") && faults[1].contains("passed over"), "{faults:?}");
+    assert_eq!(content(&delivery, &ana, "a").await.len(), 2);
+
+    let missing = delivery
+        .import(&ana, &dir.path().join("missing"), &ImportOptions::default(), &mut |_| {})
+        .await
+        .unwrap_err();
+    assert!(matches!(&missing, ImportError::Source { path, .. } if path.ends_with("missing")));
+}
+
+#[tokio::test]
+async fn an_import_over_quota_says_what_it_had_taken() {
+    let (delivery, ana) = delivery().await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.mbox");
+    let one = "From x Tue Nov 14 22:13:20 2023\nSubject: x\n\nbody\n\n";
+    std::fs::write(&file, one.repeat(1200)).unwrap();
+    // 500 messages of 21 octets are taken; the next 500 do not fit.
+    let quota = AccountChange { quota_bytes: Some(Some(15_000)), ..AccountChange::default() };
+    let ana = delivery.directory().set(&ana.name, quota).await.unwrap();
+    let error = delivery.import(&ana, &file, &ImportOptions::default(), &mut |_| {}).await.unwrap_err();
+    match &error {
+        ImportError::Store { origin, imported, error: DeliveryError::OverQuota { .. } } => {
+            assert_eq!((*imported, origin.offset), (500, 500 * one.len() as u64));
+        }
+        other => panic!("{other}"),
+    }
+    assert_eq!(content(&delivery, &ana, "INBOX").await.len(), 500);
+}
+
+#[tokio::test]
+async fn more_keywords_than_fit_do_not_stop_an_import() {
+    let (delivery, ana) = delivery().await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.mbox");
+    let one = |n: u32| format!("From x Tue Nov 14 22:13:20 2023\nX-Keywords: k{n}\nX-Status: F\n\nbody\n\n");
+    std::fs::write(&file, (0..80).map(one).collect::<String>()).unwrap();
+    let report = import(&delivery, &ana, &file, None).await;
+    assert_eq!((report.messages, report.failed), (80, 1));
+    assert!(report.faults[0].why.contains("keywords"));
+    assert!(content(&delivery, &ana, "INBOX").await.iter().all(|(_, flags, _)| flags == "\\Flagged"));
+}
+
+#[tokio::test]
+async fn exports_go_on_while_flags_change() {
+    let (delivery, ana) = delivery().await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    fill(&delivery, &ana, "INBOX").await;
+    let inbox = open(&delivery, &ana, "INBOX").await;
+    let view = inbox.view();
+    inbox
+        .store_flags(&view.uids_of_seqs(&view.all()), FlagChange::Replace, &[Flag::Seen], None)
+        .await
+        .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("inbox");
+    let name = MailboxName::inbox();
+    delivery.export(ana.id, Some(&name), ExportForm::Maildir, &target, &mut |_| {}).await.unwrap();
+    let names: Vec<_> = std::fs::read_dir(target.join("cur"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(names.len() == 5 && names.iter().all(|name| name.ends_with(":2,S")), "{names:?}");
+}

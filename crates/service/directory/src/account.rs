@@ -1,0 +1,56 @@
+//! An account as the rest of the server sees it: everything but how its password is checked.
+
+use posthaste_mail_model::AccountId;
+use serde::{Deserialize, Serialize};
+
+/// How an account's new messages are kept. Stored now; what it changes is delivery's business.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// As they came, byte for byte.
+    #[default]
+    Mime,
+    /// Converted once, at delivery.
+    Rich,
+    /// Both.
+    Keep,
+}
+
+/// An account, as its record stood when it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Its lasting id: what mailboxes hang from.
+    pub id: AccountId,
+    /// Its name in normal form: an address, or a plain name.
+    pub name: String,
+    /// Octets it may hold; `None` for no limit.
+    pub quota_bytes: Option<u64>,
+    /// How its messages are kept.
+    pub format: Format,
+    /// Whether logins and mail are refused.
+    pub disabled: bool,
+    /// When it was made, unix seconds.
+    pub created: i64,
+    /// Counts the changes of its record; caches are keyed by it.
+    pub version: u64,
+}
+
+/// What `account add` may say beside name and password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NewAccount {
+    /// Octets it may hold; `None` for no limit.
+    pub quota_bytes: Option<u64>,
+    /// How its messages are kept.
+    pub format: Format,
+}
+
+/// What `account set` may change; `None` leaves a field as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AccountChange {
+    /// A new quota; `Some(None)` lifts it.
+    pub quota_bytes: Option<Option<u64>>,
+    /// A new format.
+    pub format: Option<Format>,
+    /// Whether logins and mail are refused.
+    pub disabled: Option<bool>,
+}

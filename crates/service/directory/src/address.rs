@@ -1,0 +1,247 @@
+//! Mail addresses in the one form in which they are compared and stored.
+//!
+//! Two spellings of one address become one text: the domain as lower-case A-labels (`Bücher.example` is
+//! `xn--bcher-kva.example`), the local part composed (NFC) and in lower case. RFC 5321 §2.4 lets a host treat local
+//! parts as case-sensitive and advises against relying on it; like nearly every server, this one does not: `Ana@` and
+//! `ana@` are one person. An account may also have a plain name without a domain.
+
+use std::fmt;
+use unicode_normalization::UnicodeNormalization;
+
+/// Octets of a local part. RFC 5321 §4.5.3.1.1 asks for 64; twice that, because sub-addresses made by programs are
+/// often longer. More would not fit the 400 bytes a directory record's name may have.
+const LOCAL_LEN_MAX: usize = 128;
+/// Octets of a domain in A-labels: RFC 1035 §3.1 less the root.
+const DOMAIN_LEN_MAX: usize = 253;
+/// What parts `ana` from `lists` in `ana+lists@example.org` (RFC 5233 §1).
+const DETAIL_SEPARATOR: char = '+';
+
+/// A normalised address, or a plain user name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    text: String,
+    /// Bytes of the local part in `text`.
+    local_len: usize,
+    /// What stood behind the first `+`, in the sender's own letters.
+    detail: Option<String>,
+}
+
+/// Why a text is no address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// Nothing before the `@`, or nothing at all.
+    #[error("it has no local part: write name@domain")]
+    NoLocalPart,
+    /// A character that no address of ours holds.
+    #[error(
+        "its local part may hold letters, digits and !#$%&'*+-=?^_`{{|}}~, with single dots between them"
+    )]
+    LocalPart,
+    /// The part after the `@` is no domain name.
+    #[error("what follows the '@' is not a domain name")]
+    Domain,
+    /// Over a limit.
+    #[error("it is too long: at most 128 octets before the '@' and 253 after it")]
+    TooLong,
+}
+
+impl Address {
+    /// An address from the text between the angle brackets of `RCPT TO:<…>`, or from what a user typed.
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
+        // Refused before anything is allocated for it: no limit grows more than ninefold by normalising.
+        if text.len() > 9 * (LOCAL_LEN_MAX + DOMAIN_LEN_MAX) {
+            return Err(AddressError::TooLong);
+        }
+        // The last '@': a quoted local part may hold one (RFC 5321 §4.1.2).
+        let (local, domain) = match text.rsplit_once('@') {
+            Some((local, domain)) => (local, Some(normal_domain(domain)?)),
+            None => (text, None),
+        };
+        let local = composed(unquote(local)?);
+        let detail = local.split_once(DETAIL_SEPARATOR).map(|(_, detail)| detail.to_owned());
+        let local = composed(local.to_lowercase());
+        check_local(&local)?;
+        let local_len = local.len();
+        let text = match domain {
+            Some(domain) => format!("{local}@{domain}"),
+            None => local,
+        };
+        Ok(Self { text, local_len, detail })
+    }
+
+    /// The whole address in its normal form.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The part before the `@`.
+    pub fn local(&self) -> &str {
+        self.text.get(..self.local_len).unwrap_or_default()
+    }
+
+    /// The part after the `@`, if there is one.
+    pub fn domain(&self) -> Option<&str> {
+        self.text.get(self.local_len + 1..)
+    }
+
+    /// The address without its detail, and the detail: `ana@example.org` and `lists` for `ana+lists@example.org`.
+    pub fn split_detail(&self) -> Option<(Self, &str)> {
+        let detail = self.detail.as_deref()?;
+        let (user, _) = self.local().split_once(DETAIL_SEPARATOR)?;
+        if user.is_empty() {
+            return None;
+        }
+        let text = match self.domain() {
+            Some(domain) => format!("{user}@{domain}"),
+            None => user.to_owned(),
+        };
+        Some((Self { text, local_len: user.len(), detail: None }, detail))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text, f)
+    }
+}
+
+/// Text in normal form C; ASCII is so already.
+fn composed(text: String) -> String {
+    if text.is_ascii() { text } else { text.nfc().collect() }
+}
+
+/// A domain in lower-case A-labels (RFC 5890 §2.3.2.1).
+fn normal_domain(domain: &str) -> Result<String, AddressError> {
+    // Nearly all domains are plain ASCII, and need no more than lower case.
+    let ascii = if domain.is_ascii() && !domain.to_ascii_lowercase().contains("xn--") {
+        domain.to_ascii_lowercase()
+    } else {
+        idna::domain_to_ascii(domain).map_err(|_| AddressError::Domain)?
+    };
+    if ascii.len() > DOMAIN_LEN_MAX {
+        return Err(AddressError::TooLong);
+    }
+    let label = |l: &str| {
+        (1..=63).contains(&l.len())
+            && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            && !l.starts_with('-')
+            && !l.ends_with('-')
+    };
+    if ascii.split('.').all(label) { Ok(ascii) } else { Err(AddressError::Domain) }
+}
+
+/// The content of a Quoted-string (RFC 5321 §4.1.2); anything else as it is.
+fn unquote(local: &str) -> Result<String, AddressError> {
+    let Some(inner) = local.strip_prefix('"') else { return Ok(local.to_owned()) };
+    let inner = inner.strip_suffix('"').ok_or(AddressError::LocalPart)?;
+    let mut out = String::with_capacity(inner.len());
+    let mut chars = inner.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => out.push(chars.next().ok_or(AddressError::LocalPart)?),
+            '"' => return Err(AddressError::LocalPart),
+            c => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
+/// Dot-string of RFC 5321 §4.1.2, with RFC 6531 §3.3 letters beyond ASCII.
+fn check_local(local: &str) -> Result<(), AddressError> {
+    if local.is_empty() {
+        return Err(AddressError::NoLocalPart);
+    }
+    if local.len() > LOCAL_LEN_MAX {
+        return Err(AddressError::TooLong);
+    }
+    let atext = |c: char| match c {
+        'a'..='z' | '0'..='9' => true,
+        // '/' is atext too, but would let two names of records run into each other.
+        c if c.is_ascii() => "!#$%&'*+-=?^_`{|}~".contains(c),
+        c => {
+            !c.is_control()
+                && !c.is_whitespace()
+                && c != '\u{feff}'
+                && !('\u{200b}'..='\u{200f}').contains(&c)
+        }
+    };
+    let ok = local.split('.').all(|atom| !atom.is_empty() && atom.chars().all(atext));
+    if ok { Ok(()) } else { Err(AddressError::LocalPart) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn spellings_of_one_address_are_one() {
+        for (text, normal) in [
+            ("Ana@Example.ORG", "ana@example.org"),
+            ("\"ana\"@example.org", "ana@example.org"),
+            ("\"a\\na\"@example.org", "ana@example.org"),
+            ("J\u{fc}RGEN@B\u{fc}cher.example", "j\u{fc}rgen@xn--bcher-kva.example"),
+            ("Ju\u{308}rgen@XN--BCHER-KVA.example", "j\u{fc}rgen@xn--bcher-kva.example"),
+            ("Postmaster", "postmaster"),
+        ] {
+            assert_eq!(Address::parse(text).unwrap().as_str(), normal, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_says_why() {
+        for (text, error) in [
+            ("", AddressError::NoLocalPart),
+            ("@example.org", AddressError::NoLocalPart),
+            ("a..b@example.org", AddressError::LocalPart),
+            ("a b@example.org", AddressError::LocalPart),
+            ("\"a@b\"@example.org", AddressError::LocalPart),
+            ("\"a@example.org", AddressError::LocalPart),
+            ("a/b@example.org", AddressError::LocalPart),
+            ("a\0@example.org", AddressError::LocalPart),
+            ("a@", AddressError::Domain),
+            ("a@b..c", AddressError::Domain),
+            ("a@[127.0.0.1]", AddressError::Domain),
+            ("a@exa mple.org", AddressError::Domain),
+        ] {
+            assert_eq!(Address::parse(text), Err(error), "{text:?}");
+        }
+        assert_eq!(Address::parse(&format!("{}@example.org", "x".repeat(129))), Err(AddressError::TooLong));
+        assert_eq!(Address::parse(&"x".repeat(1_000_000)), Err(AddressError::TooLong));
+    }
+
+    #[test]
+    fn a_detail_keeps_its_letters() {
+        let address = Address::parse("Ana+Lists+Rust@Example.org").unwrap();
+        let (base, detail) = address.split_detail().unwrap();
+        assert_eq!((base.as_str(), detail), ("ana@example.org", "Lists+Rust"));
+        assert_eq!((base.local(), base.domain()), ("ana", Some("example.org")));
+        assert!(Address::parse("ana@example.org").unwrap().split_detail().is_none());
+        assert!(Address::parse("+x@example.org").unwrap().split_detail().is_none());
+    }
+
+    proptest! {
+        /// What is spared ASCII domains would not have changed them.
+        #[test]
+        fn a_plain_domain_is_what_idna_makes_of_it(domain in "[a-zA-Z0-9.-]{1,20}") {
+            if let (Ok(plain), Ok(ascii)) = (normal_domain(&domain), idna::domain_to_ascii(&domain)) {
+                prop_assert_eq!(plain, ascii);
+            }
+        }
+
+        /// Normalising twice is normalising once, whatever a stranger sends.
+        #[test]
+        fn the_normal_form_is_stable(text in "\\PC{0,40}") {
+            if let Ok(address) = Address::parse(&text) {
+                let again = Address::parse(address.as_str());
+                prop_assert_eq!(again.map(|a| a.text), Ok(address.text.clone()));
+                prop_assert!("account/".len() + address.text.len() <= 400);
+            }
+        }
+    }
+}

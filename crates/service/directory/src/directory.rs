@@ -1,0 +1,269 @@
+//! The directory itself: accounts and aliases made, changed, listed and removed.
+//!
+//! Each change reads a record, and writes it on the condition that nobody else has since; a change that lost the race
+//! is made again from what is there now.
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use posthaste_mail_model::{AccountId, Id, Secret};
+use posthaste_store::{CommitOutcome, DirectoryChange, Engine};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::OnceCell;
+
+use crate::account::{Account, AccountChange, NewAccount};
+use crate::address::Address;
+use crate::error::{DirectoryError, Result};
+use crate::hashing::Hashing;
+use crate::login::Verified;
+use crate::password::{self, Credentials, KEY_LEN, Policy};
+use crate::record::{self, Stored};
+use crate::throttle::Throttle;
+
+/// How often a change that lost a race is made again. Each loss means someone else won: sixteen in a row is no accident.
+const TRIES: usize = 16;
+/// Records per engine call when all of a kind are gone through.
+const SCAN_LIMIT: usize = 256;
+
+/// An address that belongs to an account of another name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alias {
+    /// The address, in normal form.
+    pub address: String,
+    /// The account's name.
+    pub account: String,
+}
+
+/// Who may log in, and where mail goes. One per process, shared by all sessions.
+pub struct Directory {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) policy: Policy,
+    pub(crate) hashing: Hashing,
+    pub(crate) verified: Verified,
+    pub(crate) throttle: Mutex<Throttle>,
+    pub(crate) decoy_key: OnceCell<[u8; KEY_LEN]>,
+    /// A hash of nobody's password, as dear to check as a real one.
+    pub(crate) decoy_hash: OnceCell<String>,
+}
+
+impl std::fmt::Debug for Directory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Directory").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}
+
+impl Directory {
+    /// The directory in a store.
+    pub fn new(engine: Arc<dyn Engine>) -> Result<Self> {
+        Self::with_policy(engine, Policy::default())
+    }
+
+    /// The directory in a store, with other costs for new passwords. Fails only if the system has no randomness.
+    pub fn with_policy(engine: Arc<dyn Engine>, policy: Policy) -> Result<Self> {
+        Ok(Self {
+            engine,
+            policy,
+            hashing: Hashing::new(),
+            verified: Verified::new()?,
+            throttle: Mutex::new(Throttle::new()),
+            decoy_key: OnceCell::new(),
+            decoy_hash: OnceCell::new(),
+        })
+    }
+
+    /// Makes an account.
+    pub async fn add(&self, name: &str, password: &Secret<String>, new: NewAccount) -> Result<Account> {
+        let address = parse(name)?;
+        if let Some(account) = self.alias_target(address.as_str()).await? {
+            return Err(DirectoryError::AliasExists { alias: address.to_string(), account });
+        }
+        if self.stored(address.as_str()).await?.is_some() {
+            return Err(DirectoryError::AccountExists(address.to_string()));
+        }
+        let credentials = self.credentials(password).await?;
+        self.note_domain(&address).await?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let randomness = u128::from_le_bytes(password::random()?);
+        let stored = Stored {
+            account: Account {
+                id: AccountId(Id::new(now.as_millis().try_into().unwrap_or(u64::MAX), randomness)),
+                name: address.to_string(),
+                quota_bytes: new.quota_bytes,
+                format: new.format,
+                disabled: false,
+                created: now.as_secs().try_into().unwrap_or(i64::MAX),
+                version: 1,
+            },
+            credentials,
+        };
+        match self.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
+            CommitOutcome::Done => Ok(stored.account),
+            CommitOutcome::Conflict => Err(DirectoryError::AccountExists(address.to_string())),
+        }
+    }
+
+    /// The account of exactly this name (in any spelling); aliases and sub-addresses are not followed.
+    pub async fn account(&self, name: &str) -> Result<Option<Account>> {
+        let address = parse(name)?;
+        Ok(self.stored(address.as_str()).await?.map(|stored| stored.account))
+    }
+
+    /// Accounts by name, those after `after`, at most `limit`.
+    pub async fn accounts(&self, after: Option<&str>, limit: usize) -> Result<Vec<Account>> {
+        let after = after.map(record::account_key);
+        let entries = self.engine.directory_scan(record::ACCOUNT_PREFIX, after.as_deref(), limit).await?;
+        entries.iter().map(|entry| Stored::read(entry).map(|stored| stored.account)).collect()
+    }
+
+    /// Changes an account's settings.
+    pub async fn set(&self, name: &str, change: AccountChange) -> Result<Account> {
+        self.update(name, |stored| {
+            let account = &mut stored.account;
+            account.quota_bytes = change.quota_bytes.unwrap_or(account.quota_bytes);
+            account.format = change.format.unwrap_or(account.format);
+            account.disabled = change.disabled.unwrap_or(account.disabled);
+        })
+        .await
+    }
+
+    /// Gives an account a new password. The old one is refused from then on, in every process.
+    pub async fn set_password(&self, name: &str, password: &Secret<String>) -> Result<Account> {
+        let credentials = self.credentials(password).await?;
+        self.update(name, |stored| stored.credentials = credentials.clone()).await
+    }
+
+    /// Removes an account and its aliases, and answers with what it was. Its mailboxes are the caller's to remove.
+    pub async fn remove(&self, name: &str) -> Result<Account> {
+        let address = parse(name)?;
+        let stored = self.existing(address.as_str()).await?;
+        // Aliases first: cut short here, the account is still there to be removed again.
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.aliases(after.as_deref(), SCAN_LIMIT).await?;
+            for alias in page.iter().filter(|alias| alias.account == stored.account.name) {
+                match self.remove_alias(&alias.address).await {
+                    Ok(()) | Err(DirectoryError::NoAlias(_)) => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            match page.last() {
+                Some(last) if page.len() == SCAN_LIMIT => after = Some(last.address.clone()),
+                _ => break,
+            }
+        }
+        for _ in 0..TRIES {
+            let stored = self.existing(address.as_str()).await?;
+            let key = record::account_key(address.as_str());
+            if self.put(key, stored.account.version, None).await? == CommitOutcome::Done {
+                return Ok(stored.account);
+            }
+        }
+        Err(DirectoryError::Busy(record::account_key(address.as_str())))
+    }
+
+    /// Makes an address belong to an account.
+    pub async fn add_alias(&self, alias: &str, account: &str) -> Result<Alias> {
+        let (address, account) = (parse(alias)?, parse(account)?);
+        self.existing(account.as_str()).await?;
+        if self.stored(address.as_str()).await?.is_some() {
+            return Err(DirectoryError::AccountExists(address.to_string()));
+        }
+        self.note_domain(&address).await?;
+        let value = record::write_alias(address.as_str(), account.as_str())?;
+        match self.put(record::alias_key(address.as_str()), 0, Some(value)).await? {
+            CommitOutcome::Done => Ok(Alias { address: address.to_string(), account: account.to_string() }),
+            CommitOutcome::Conflict => {
+                let account = self.alias_target(address.as_str()).await?.unwrap_or_default();
+                Err(DirectoryError::AliasExists { alias: address.to_string(), account })
+            }
+        }
+    }
+
+    /// Ends an alias.
+    pub async fn remove_alias(&self, alias: &str) -> Result<()> {
+        let address = parse(alias)?;
+        let key = record::alias_key(address.as_str());
+        for _ in 0..TRIES {
+            let entry = self.engine.directory_entry(&key).await?;
+            let entry = entry.ok_or_else(|| DirectoryError::NoAlias(address.to_string()))?;
+            if self.put(key.clone(), entry.version, None).await? == CommitOutcome::Done {
+                return Ok(());
+            }
+        }
+        Err(DirectoryError::Busy(key))
+    }
+
+    /// Aliases by address, those after `after`, at most `limit`.
+    pub async fn aliases(&self, after: Option<&str>, limit: usize) -> Result<Vec<Alias>> {
+        let after = after.map(record::alias_key);
+        let entries = self.engine.directory_scan(record::ALIAS_PREFIX, after.as_deref(), limit).await?;
+        let alias = |entry| {
+            let account = record::read_alias(entry)?;
+            let address = entry.name.strip_prefix(record::ALIAS_PREFIX).unwrap_or(&entry.name).to_owned();
+            Ok(Alias { address, account })
+        };
+        entries.iter().map(alias).collect()
+    }
+
+    /// An account's record, by its normal name.
+    pub(crate) async fn stored(&self, name: &str) -> Result<Option<Stored>> {
+        let entry = self.engine.directory_entry(&record::account_key(name)).await?;
+        entry.as_ref().map(Stored::read).transpose()
+    }
+
+    /// The account an alias belongs to, if the address is one.
+    pub(crate) async fn alias_target(&self, address: &str) -> Result<Option<String>> {
+        let entry = self.engine.directory_entry(&record::alias_key(address)).await?;
+        entry.as_ref().map(record::read_alias).transpose()
+    }
+
+    async fn existing(&self, name: &str) -> Result<Stored> {
+        self.stored(name).await?.ok_or_else(|| DirectoryError::NoAccount(name.to_owned()))
+    }
+
+    /// Changes an account's record, again from the start if someone else did meanwhile.
+    async fn update(&self, name: &str, change: impl Fn(&mut Stored)) -> Result<Account> {
+        let address = parse(name)?;
+        let key = record::account_key(address.as_str());
+        for _ in 0..TRIES {
+            let mut stored = self.existing(address.as_str()).await?;
+            change(&mut stored);
+            if self.put(key.clone(), stored.account.version, Some(stored.write()?)).await?
+                == CommitOutcome::Done
+            {
+                stored.account.version += 1;
+                return Ok(stored.account);
+            }
+        }
+        Err(DirectoryError::Busy(key))
+    }
+
+    /// Remembers that a domain is ours. It stays ours when its last address goes.
+    async fn note_domain(&self, address: &Address) -> Result<()> {
+        if let Some(domain) = address.domain() {
+            let value = record::write_domain(domain)?;
+            // A conflict says that it is there already.
+            self.put(record::domain_key(domain), 0, Some(value)).await?;
+        }
+        Ok(())
+    }
+
+    async fn credentials(&self, password: &Secret<String>) -> Result<Credentials> {
+        let prepared = password::prepare(password.expose())?;
+        let policy = self.policy;
+        self.hashing.run(move || Credentials::make(&prepared, policy)).await?
+    }
+
+    pub(crate) async fn put(
+        &self,
+        name: String,
+        expected: u64,
+        value: Option<Bytes>,
+    ) -> Result<CommitOutcome> {
+        Ok(self.engine.directory_commit(DirectoryChange { name, expected, value }).await?)
+    }
+}
+
+fn parse(text: &str) -> Result<Address> {
+    Address::parse(text).map_err(|why| DirectoryError::Address { text: text.to_owned(), why })
+}

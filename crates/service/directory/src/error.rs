@@ -1,0 +1,69 @@
+//! What can go wrong in the directory: every sentence names the record, the field and what to do.
+
+use posthaste_store::StoreError;
+
+use crate::address::AddressError;
+
+/// Shorthand of this crate.
+pub type Result<T, E = DirectoryError> = std::result::Result<T, E>;
+
+/// Every failure of administration and look-up. A failed login is a [`crate::LoginError`].
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DirectoryError {
+    /// A name or address that cannot be.
+    #[error("'{text}' is not a valid address: {why}")]
+    Address {
+        /// As it was given.
+        text: String,
+        /// What is wrong with it.
+        why: AddressError,
+    },
+    /// The name is an account's already.
+    #[error("account '{0}' exists already: change it with `account set` or `account passwd`")]
+    AccountExists(String),
+    /// No account of that name.
+    #[error("there is no account '{0}': `account list` shows all names, `account add` makes one")]
+    NoAccount(String),
+    /// The address is an alias already.
+    #[error("'{alias}' is an alias of '{account}' already: remove the alias first")]
+    AliasExists {
+        /// The address.
+        alias: String,
+        /// Whose it is.
+        account: String,
+    },
+    /// No such alias.
+    #[error("there is no alias '{0}'")]
+    NoAlias(String),
+    /// A password that cannot be.
+    #[error("the password cannot be used: {0}")]
+    Password(&'static str),
+    /// The record was changed by others each time it was tried.
+    #[error("record '{0}' is being changed by others at the same time: try again")]
+    Busy(String),
+    /// A record this program cannot read.
+    #[error("directory record '{record}' cannot be read: {why}")]
+    Record {
+        /// Its name.
+        record: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Hashing failed: no memory or no randomness.
+    #[error("a password could not be hashed: {0}")]
+    Hashing(String),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl DirectoryError {
+    /// Whether asking again later may succeed without anyone having mended anything.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Store(e) => e.is_temporary(),
+            Self::Busy(_) | Self::Hashing(_) => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Who may log in, and where mail for an address goes.
+//!
+//! Accounts and aliases are small named records in the store ([`posthaste_store::Engine`]'s directory calls), read
+//! anew for each login and each recipient. That is about a microsecond, and it is why `posthaste account passwd`,
+//! run in another process, takes effect at the next login without anyone being told. Whatever is kept in memory (verified
+//! passwords) is keyed by the version of the record it was made from.
+//!
+//! | record | content |
+//! | --- | --- |
+//! | `account/<name>` | an [`Account`] with its credentials |
+//! | `alias/<address>` | the account an address belongs to |
+//! | `domain/<domain>` | present for each domain that ever had an account or alias: tells "no such user" from "not ours" |
+//! | `secret/decoy` | a key from which the salts shown for unknown users are made |
+//!
+//! What always holds: a password is never kept, nor logged; nobody learns from an answer, or from how long it took,
+//! whether a user exists; nothing in here sleeps: a [`LoginError`] carries the delay that its caller is to wait.
+//!
+//! Not in here: sockets, protocol syntax, mailboxes.
+
+mod account;
+mod address;
+mod directory;
+mod error;
+mod hashing;
+mod login;
+mod password;
+mod recent;
+mod record;
+mod resolve;
+pub mod sasl;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod throttle;
+
+pub use account::{Account, AccountChange, Format, NewAccount};
+pub use address::{Address, AddressError};
+pub use directory::{Alias, Directory};
+pub use error::{DirectoryError, Result};
+pub use login::{LoginError, LoginFailure};
+pub use password::Policy;
+pub use resolve::{Recipient, ResolveError};

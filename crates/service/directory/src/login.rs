@@ -1,0 +1,188 @@
+//! A login by name and password: IMAP LOGIN, POP3 PASS, SASL PLAIN and LOGIN.
+//!
+//! Argon2 takes 20 ms of a core on purpose, and a mail client logs in every few minutes on several connections. So a
+//! password found right is remembered, as a keyed hash under a key made at start, together with account and record
+//! version: the next login costs a microsecond, and any change of the record ends it. Wrong ones are not remembered.
+
+use parking_lot::Mutex;
+use posthaste_mail_model::Secret;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use crate::account::Account;
+use crate::address::Address;
+use crate::directory::Directory;
+use crate::error::{DirectoryError, Result};
+use crate::password::{self, Credentials, KEY_LEN, Policy, hmac_sha256};
+use crate::recent::Recent;
+use crate::record::Stored;
+use crate::throttle::Attempt;
+
+/// Passwords remembered per generation: 32,768 × 2 × about 40 bytes is 2.6 MiB at most. More accounts than that at a
+/// time only cost a hash now and then.
+const REMEMBERED: usize = 32_768;
+
+/// Why a login was refused.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LoginFailure {
+    /// Name or password is wrong; which of them is not said. `[AUTHENTICATIONFAILED]`, 535 5.7.8.
+    #[error("name or password is wrong")]
+    Credentials,
+    /// The password was right, but the account is disabled. `[AUTHORIZATIONFAILED]`, 535 5.7.13.
+    #[error("this account is disabled")]
+    Disabled,
+    /// To act for somebody else is not offered. `[AUTHORIZATIONFAILED]`, 535 5.7.8.
+    #[error("an account can act only for itself")]
+    AuthorizationId,
+    /// What the client sent is not what its mechanism defines. BAD, 501 5.5.2.
+    #[error("the authentication exchange is malformed: {0}")]
+    Malformed(&'static str),
+    /// The channel the client bound to is not this one. `[AUTHENTICATIONFAILED]`, 535 5.7.8.
+    #[error("channel binding failed: {0}")]
+    ChannelBinding(&'static str),
+    /// No mechanism of that name. NO `[CANNOT]`, 504 5.5.4.
+    #[error("no such authentication mechanism")]
+    UnknownMechanism,
+    /// The mechanism sends the password, and nobody protects it. `[PRIVACYREQUIRED]`, 538 5.7.11.
+    #[error("encryption is required to log in this way: use TLS")]
+    EncryptionRequired,
+    /// Too many failures from this address; the password was not looked at. `[UNAVAILABLE]`, 454 4.7.0.
+    #[error("too many failed logins from this address: wait some minutes")]
+    TooMany,
+    /// It cannot be said just now. `[UNAVAILABLE]`, 454 4.7.0.
+    #[error("logins are unavailable: {0}")]
+    Unavailable(#[from] DirectoryError),
+}
+
+/// A refused login, and for how long the answer is to be held back.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{failure}")]
+pub struct LoginError {
+    /// Why.
+    pub failure: LoginFailure,
+    /// Wait so long before saying so.
+    pub delay: Duration,
+}
+
+impl LoginError {
+    /// A refusal to be told at once.
+    pub const fn at_once(failure: LoginFailure) -> Self {
+        Self { failure, delay: Duration::ZERO }
+    }
+}
+
+/// Passwords lately found right.
+pub(crate) struct Verified {
+    key: [u8; KEY_LEN],
+    seen: Mutex<Recent<[u8; KEY_LEN], ()>>,
+}
+
+impl Verified {
+    pub fn new() -> Result<Self> {
+        Ok(Self { key: password::random()?, seen: Mutex::new(Recent::new(REMEMBERED)) })
+    }
+
+    /// What stands for an account at a version of its record and a password.
+    fn mark(&self, account: &Account, prepared: &str) -> [u8; KEY_LEN] {
+        // Both fields before the password are of fixed length: no two inputs make one text.
+        let version = account.version.to_le_bytes();
+        hmac_sha256(&self.key, &[&account.id.0.to_bytes(), &version, prepared.as_bytes()])
+    }
+
+    fn contains(&self, mark: &[u8; KEY_LEN]) -> bool {
+        self.seen.lock().get(mark).is_some()
+    }
+
+    fn remember(&self, mark: [u8; KEY_LEN]) {
+        self.seen.lock().insert(mark, ());
+    }
+}
+
+impl Directory {
+    /// Checks a name and a password that came from `peer`.
+    ///
+    /// Takes as long for an unknown name as for a wrong password. The error says how long its answer is to be held
+    /// back; the caller waits, so that it can stop waiting when the client goes.
+    pub async fn login(
+        &self,
+        name: &str,
+        password: &Secret<String>,
+        peer: IpAddr,
+    ) -> Result<Account, LoginError> {
+        let name = Address::parse(name).ok();
+        let stored = match self.stored_for_login(name.as_ref()).await {
+            Ok(stored) => stored,
+            Err(e) => return Err(LoginError::at_once(e.into())),
+        };
+        let prepared = password::prepare(password.expose()).ok();
+        if let (Some(stored), Some(prepared)) = (&stored, &prepared)
+            && self.verified.contains(&self.verified.mark(&stored.account, prepared))
+        {
+            return enabled(stored.account.clone());
+        }
+        let attempt = self.begin_attempt(peer, name.as_ref());
+        if attempt.refused {
+            return Err(LoginError { failure: LoginFailure::TooMany, delay: attempt.delay });
+        }
+        match self.verify(stored, prepared).await {
+            Ok(Some(account)) => {
+                self.forgive(attempt);
+                enabled(account)
+            }
+            Ok(None) => Err(LoginError { failure: LoginFailure::Credentials, delay: attempt.delay }),
+            Err(e) => {
+                self.forgive(attempt);
+                Err(LoginError::at_once(e.into()))
+            }
+        }
+    }
+
+    /// Argon2, against the account's hash or, for nobody, against a decoy that takes as long.
+    async fn verify(&self, stored: Option<Stored>, prepared: Option<String>) -> Result<Option<Account>> {
+        let phc = match &stored {
+            Some(stored) => stored.credentials.argon2.clone(),
+            None => self.decoy_hash().await?,
+        };
+        // A password that cannot be is checked all the same, as one that nobody has.
+        let (possible, prepared) = (prepared.is_some(), prepared.unwrap_or_default());
+        let (right, prepared) =
+            self.hashing.run(move || (password::verify(&prepared, &phc), prepared)).await?;
+        match stored {
+            Some(stored) if right && possible => {
+                self.verified.remember(self.verified.mark(&stored.account, &prepared));
+                Ok(Some(stored.account))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The record for a name. A name that cannot be costs the same read.
+    pub(crate) async fn stored_for_login(&self, name: Option<&Address>) -> Result<Option<Stored>> {
+        self.stored(name.map_or("", Address::as_str)).await
+    }
+
+    pub(crate) fn begin_attempt(&self, peer: IpAddr, name: Option<&Address>) -> Attempt {
+        self.throttle.lock().begin(peer, name.map_or("", Address::as_str), Instant::now())
+    }
+
+    pub(crate) fn forgive(&self, attempt: Attempt) {
+        self.throttle.lock().forgive(attempt, Instant::now());
+    }
+
+    /// A hash of a password nobody knows, made once when first needed.
+    async fn decoy_hash(&self) -> Result<String> {
+        let make = || async {
+            let policy = Policy { scram_iterations: None, ..self.policy };
+            let nobody = password::random::<KEY_LEN>()?;
+            let text: String = nobody.iter().map(|b| char::from(b'a' + b % 26)).collect();
+            let made = self.hashing.run(move || Credentials::make(&text, policy)).await??;
+            Ok::<_, DirectoryError>(made.argon2)
+        };
+        self.decoy_hash.get_or_try_init(make).await.cloned()
+    }
+}
+
+/// The account of a right password, unless it is disabled.
+pub(crate) fn enabled(account: Account) -> Result<Account, LoginError> {
+    if account.disabled { Err(LoginError::at_once(LoginFailure::Disabled)) } else { Ok(account) }
+}

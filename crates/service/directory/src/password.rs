@@ -1,0 +1,196 @@
+//! Passwords at rest: an Argon2id hash for mechanisms that show us the password, SCRAM keys for those that do not.
+//!
+//! Both are made when a password is set, so that either kind of login works from then on. Whoever steals the store
+//! can try passwords against the cheaper of the two, so the SCRAM iterations are chosen well above the 4096 of
+//! RFC 7677 §4; a [`Policy`] without SCRAM leaves Argon2id alone.
+
+use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
+use argon2::{Algorithm, Argon2, Params, Version};
+use hmac::{Hmac, Mac};
+use sha2::{Digest, Sha256};
+use unicode_normalization::UnicodeNormalization;
+
+use crate::error::{DirectoryError, Result};
+
+/// Octets of a salt: 128 bits, as RFC 9106 §3.1 recommends; more adds nothing.
+pub(crate) const SALT_LEN: usize = 16;
+/// Octets of SHA-256.
+pub(crate) const KEY_LEN: usize = 32;
+/// Octets of a password, before and after preparation. Long enough for any passphrase; each login hashes it.
+const PASSWORD_LEN_MAX: usize = 1024;
+
+/// What a hash may cost. Kept with each hash, so a change is for new passwords only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Argon2id memory in KiB.
+    pub argon2_memory_kib: u32,
+    /// Argon2id passes.
+    pub argon2_passes: u32,
+    /// SCRAM iterations: paid once here and at each login by the client. `None` keeps no SCRAM keys.
+    pub scram_iterations: Option<u32>,
+}
+
+impl Default for Policy {
+    /// Argon2id with 19 MiB and 2 passes, one lane: the least OWASP advises (Password Storage Cheat Sheet), about 20 ms.
+    /// More memory would cost a small server more than it costs an attacker: 19 MiB × cores is already taken in a
+    /// login storm. SCRAM: 100,000 iterations, about 20 ms on a client; ten times as many would be felt on a phone.
+    fn default() -> Self {
+        Self { argon2_memory_kib: 19 * 1024, argon2_passes: 2, scram_iterations: Some(100_000) }
+    }
+}
+
+impl Policy {
+    /// Cheap hashes for tests that make many accounts. Not for any password that matters.
+    pub const fn cheap_for_tests() -> Self {
+        Self { argon2_memory_kib: 64, argon2_passes: 1, scram_iterations: Some(4096) }
+    }
+
+    fn argon2(&self) -> Result<Argon2<'static>> {
+        let params = Params::new(self.argon2_memory_kib, self.argon2_passes, 1, None)
+            .map_err(|e| DirectoryError::Hashing(e.to_string()))?;
+        Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
+    }
+}
+
+/// How a password is checked.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    /// A PHC string.
+    pub argon2: String,
+    /// Absent if the policy had it so.
+    pub scram: Option<ScramKeys>,
+}
+
+/// What a SCRAM server keeps: RFC 5802 §5.1. Holding it, one can check a client, but not be one.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ScramKeys {
+    pub iterations: u32,
+    pub salt: Vec<u8>,
+    pub stored_key: [u8; KEY_LEN],
+    pub server_key: [u8; KEY_LEN],
+}
+
+impl Credentials {
+    /// Everything to be kept of a prepared password. Takes tens of milliseconds.
+    pub fn make(prepared: &str, policy: Policy) -> Result<Self> {
+        let salt = SaltString::encode_b64(&random::<SALT_LEN>()?)
+            .map_err(|e| DirectoryError::Hashing(e.to_string()))?;
+        let argon2 = policy
+            .argon2()?
+            .hash_password(prepared.as_bytes(), &salt)
+            .map_err(|e| DirectoryError::Hashing(e.to_string()))?
+            .to_string();
+        let scram = match policy.scram_iterations {
+            Some(iterations) => Some(ScramKeys::make(prepared, &random::<SALT_LEN>()?, iterations)),
+            None => None,
+        };
+        Ok(Self { argon2, scram })
+    }
+}
+
+/// Whether a prepared password is the one a PHC string was made of. Takes tens of milliseconds and as much memory as
+/// the string says.
+pub(crate) fn verify(prepared: &str, phc: &str) -> bool {
+    PasswordHash::new(phc)
+        .and_then(|hash| Argon2::default().verify_password(prepared.as_bytes(), &hash))
+        .is_ok()
+}
+
+impl ScramKeys {
+    /// RFC 5802 §3 with SHA-256 (RFC 7677).
+    pub fn make(prepared: &str, salt: &[u8], iterations: u32) -> Self {
+        let salted: [u8; KEY_LEN] =
+            pbkdf2::pbkdf2_hmac_array::<Sha256, KEY_LEN>(prepared.as_bytes(), salt, iterations.max(1));
+        let client_key = hmac_sha256(&salted, &[b"Client Key"]);
+        Self {
+            iterations,
+            salt: salt.to_vec(),
+            stored_key: Sha256::digest(client_key).into(),
+            server_key: hmac_sha256(&salted, &[b"Server Key"]),
+        }
+    }
+}
+
+/// HMAC-SHA-256 over parts joined.
+pub(crate) fn hmac_sha256(key: &[u8; KEY_LEN], parts: &[&[u8]]) -> [u8; KEY_LEN] {
+    let mut block = [0u8; 64];
+    block[..KEY_LEN].copy_from_slice(key);
+    // A key of exactly one block is used as it is, and RFC 2104 §2 pads shorter ones with zeros: the same MAC.
+    let mut mac = <Hmac<Sha256> as hmac::digest::KeyInit>::new((&block).into());
+    for part in parts {
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().into()
+}
+
+/// Random octets from the system.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut out = [0; N];
+    getrandom::fill(&mut out).map_err(|e| DirectoryError::Hashing(format!("no randomness: {e}")))?;
+    Ok(out)
+}
+
+/// A password in the form in which it is hashed: SASLprep (RFC 4013), which RFC 5802 §2.2 demands of SCRAM clients.
+///
+/// SASLprep is frozen at Unicode 3.2 and refuses letters and emoji made since. For those the rules of
+/// RFC 8265 §4.2.2 (OpaqueString) are used instead: spaces beyond ASCII become U+0020, then NFC.
+pub(crate) fn prepare(password: &str) -> Result<String> {
+    if password.len() > PASSWORD_LEN_MAX {
+        return Err(DirectoryError::Password("it is longer than 1024 octets"));
+    }
+    let prepared = match stringprep::saslprep(password) {
+        Ok(prepared) => prepared.into_owned(),
+        Err(_) => opaque_string(password)?,
+    };
+    match prepared.len() {
+        0 => Err(DirectoryError::Password("it is empty")),
+        n if n > PASSWORD_LEN_MAX => Err(DirectoryError::Password("it is longer than 1024 octets")),
+        _ => Ok(prepared),
+    }
+}
+
+fn opaque_string(password: &str) -> Result<String> {
+    if password.chars().any(char::is_control) {
+        return Err(DirectoryError::Password("it holds a control character"));
+    }
+    let spaced = password.chars().map(|c| if !c.is_ascii() && c.is_whitespace() { ' ' } else { c });
+    Ok(spaced.nfc().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_knows_its_password() {
+        let made = Credentials::make("pencil", Policy::cheap_for_tests()).unwrap();
+        assert!(made.argon2.starts_with("$argon2id$v=19$m=64,t=1,p=1$"), "{}", made.argon2);
+        assert!(verify("pencil", &made.argon2));
+        assert!(!verify("Pencil", &made.argon2));
+        assert!(!verify("pencil", "not a hash"));
+        let again = Credentials::make("pencil", Policy::cheap_for_tests()).unwrap();
+        assert!(again.argon2 != made.argon2 && again.scram != made.scram, "salted");
+    }
+
+    /// RFC 4231 §4.3 (test case 2) has a four-octet key: "Jefe", here padded by hand as RFC 2104 pads it.
+    #[test]
+    fn hmac_of_a_known_answer() {
+        let mut key = [0; KEY_LEN];
+        key[..4].copy_from_slice(b"Jefe");
+        let mac = hmac_sha256(&key, &[b"what do ya want ", b"for nothing?"]);
+        assert_eq!(mac[..8], [0x5b, 0xdc, 0xc1, 0x46, 0xbf, 0x60, 0x75, 0x4e]);
+    }
+
+    #[test]
+    fn passwords_are_prepared() {
+        // RFC 4013 §3, examples 1 to 5.
+        assert_eq!(prepare("I\u{ad}X").unwrap(), "IX");
+        assert_eq!(prepare("user").unwrap(), "user");
+        assert_eq!(prepare("\u{aa}").unwrap(), "a");
+        assert_eq!(prepare("\u{2168}").unwrap(), "IX");
+        assert!(prepare("\u{7}").is_err());
+        // Unicode after 3.2.
+        assert_eq!(prepare("pass\u{1f680}\u{3000}word").unwrap(), "pass\u{1f680} word");
+        assert!(prepare("").is_err() && prepare("\u{ad}").is_err() && prepare(&"x".repeat(1025)).is_err());
+    }
+}

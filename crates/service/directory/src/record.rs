@@ -1,0 +1,232 @@
+//! Directory records as they are stored: JSON with a version number, one line each.
+//!
+//! A record of a later version, or with a field this program does not know, is refused rather than rewritten without
+//! what it says. Octets are in base 64.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use posthaste_mail_model::{AccountId, Id};
+use posthaste_store::DirectoryEntry;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::account::{Account, Format};
+use crate::error::{DirectoryError, Result};
+use crate::password::{Credentials, KEY_LEN, ScramKeys};
+
+/// The form described here.
+const VERSION: u32 = 1;
+
+pub(crate) const ACCOUNT_PREFIX: &str = "account/";
+pub(crate) const ALIAS_PREFIX: &str = "alias/";
+pub(crate) const DOMAIN_PREFIX: &str = "domain/";
+/// The key that salts for unknown users are made from.
+pub(crate) const DECOY: &str = "secret/decoy";
+
+pub(crate) fn account_key(name: &str) -> String {
+    format!("{ACCOUNT_PREFIX}{name}")
+}
+pub(crate) fn alias_key(address: &str) -> String {
+    format!("{ALIAS_PREFIX}{address}")
+}
+pub(crate) fn domain_key(domain: &str) -> String {
+    format!("{DOMAIN_PREFIX}{domain}")
+}
+
+/// `account/<name>`
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AccountRecord {
+    v: u32,
+    id: String,
+    name: String,
+    argon2: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scram: Option<ScramRecord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota_bytes: Option<u64>,
+    format: Format,
+    disabled: bool,
+    created: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScramRecord {
+    iterations: u32,
+    salt: String,
+    stored_key: String,
+    server_key: String,
+}
+
+/// `alias/<address>`
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AliasRecord {
+    v: u32,
+    account: String,
+}
+
+/// `domain/<domain>`
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DomainRecord {
+    v: u32,
+}
+
+/// `secret/decoy`
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DecoyRecord {
+    v: u32,
+    key: String,
+}
+
+/// An account with its credentials, as read.
+#[derive(Clone)]
+pub(crate) struct Stored {
+    pub account: Account,
+    pub credentials: Credentials,
+}
+
+impl Stored {
+    pub fn read(entry: &DirectoryEntry) -> Result<Self> {
+        let record: AccountRecord = parse(entry)?;
+        let wrong = |field: &str| unreadable(&entry.name, format!("its field '{field}' has a wrong form"));
+        let scram = match &record.scram {
+            Some(s) => Some(ScramKeys {
+                iterations: s.iterations,
+                salt: STANDARD.decode(&s.salt).map_err(|_| wrong("scram.salt"))?,
+                stored_key: key(&s.stored_key).ok_or_else(|| wrong("scram.stored_key"))?,
+                server_key: key(&s.server_key).ok_or_else(|| wrong("scram.server_key"))?,
+            }),
+            None => None,
+        };
+        Ok(Self {
+            account: Account {
+                id: AccountId(Id::parse(&record.id).ok_or_else(|| wrong("id"))?),
+                name: record.name,
+                quota_bytes: record.quota_bytes,
+                format: record.format,
+                disabled: record.disabled,
+                created: record.created,
+                version: entry.version,
+            },
+            credentials: Credentials { argon2: record.argon2, scram },
+        })
+    }
+
+    pub fn write(&self) -> Result<Bytes> {
+        let a = &self.account;
+        let record = AccountRecord {
+            v: VERSION,
+            id: a.id.to_string(),
+            name: a.name.clone(),
+            argon2: self.credentials.argon2.clone(),
+            scram: self.credentials.scram.as_ref().map(|s| ScramRecord {
+                iterations: s.iterations,
+                salt: STANDARD.encode(&s.salt),
+                stored_key: STANDARD.encode(s.stored_key),
+                server_key: STANDARD.encode(s.server_key),
+            }),
+            quota_bytes: a.quota_bytes,
+            format: a.format,
+            disabled: a.disabled,
+            created: a.created,
+        };
+        print(&account_key(&a.name), &record)
+    }
+}
+
+/// The account an alias belongs to.
+pub(crate) fn read_alias(entry: &DirectoryEntry) -> Result<String> {
+    parse::<AliasRecord>(entry).map(|record| record.account)
+}
+
+pub(crate) fn write_alias(address: &str, account: &str) -> Result<Bytes> {
+    print(&alias_key(address), &AliasRecord { v: VERSION, account: account.to_owned() })
+}
+
+pub(crate) fn write_domain(domain: &str) -> Result<Bytes> {
+    print(&domain_key(domain), &DomainRecord { v: VERSION })
+}
+
+pub(crate) fn read_decoy(entry: &DirectoryEntry) -> Result<[u8; KEY_LEN]> {
+    let record: DecoyRecord = parse(entry)?;
+    key(&record.key).ok_or_else(|| unreadable(&entry.name, "its field 'key' has a wrong form".into()))
+}
+
+pub(crate) fn write_decoy(key: &[u8; KEY_LEN]) -> Result<Bytes> {
+    print(DECOY, &DecoyRecord { v: VERSION, key: STANDARD.encode(key) })
+}
+
+fn key(text: &str) -> Option<[u8; KEY_LEN]> {
+    STANDARD.decode(text).ok()?.try_into().ok()
+}
+
+/// The version alone, whatever else there is.
+#[derive(Deserialize)]
+struct AnyVersion {
+    v: u32,
+}
+
+fn parse<T: DeserializeOwned>(entry: &DirectoryEntry) -> Result<T> {
+    serde_json::from_slice(&entry.value).map_err(|error| {
+        let why = match serde_json::from_slice::<AnyVersion>(&entry.value) {
+            Ok(AnyVersion { v }) if v != VERSION => {
+                format!("it is of version {v}, and this program knows version {VERSION}: use the program that wrote it")
+            }
+            // Only where it went wrong: serde's own words may quote what stands there.
+            _ => format!("column {} is not as expected: restore it from a backup", error.column()),
+        };
+        unreadable(&entry.name, why)
+    })
+}
+
+fn print<T: Serialize>(name: &str, record: &T) -> Result<Bytes> {
+    serde_json::to_vec(record).map(Bytes::from).map_err(|e| unreadable(name, e.to_string()))
+}
+
+fn unreadable(record: &str, why: String) -> DirectoryError {
+    DirectoryError::Record { record: record.to_owned(), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::password::Policy;
+
+    #[test]
+    fn an_account_is_its_record() {
+        let stored = Stored {
+            account: Account {
+                id: AccountId(Id::new(5, 6)),
+                name: "ana@example.org".into(),
+                quota_bytes: Some(7),
+                format: Format::Rich,
+                disabled: true,
+                created: 8,
+                version: 3,
+            },
+            credentials: Credentials::make("pencil", Policy::cheap_for_tests()).unwrap(),
+        };
+        let value = stored.write().unwrap();
+        let read = Stored::read(&DirectoryEntry { name: "account/ana".into(), version: 3, value }).unwrap();
+        assert_eq!(read.account, stored.account);
+        assert!(read.credentials == stored.credentials);
+    }
+
+    #[test]
+    fn a_record_that_is_not_ours_says_why() {
+        let entry = |json: &str| DirectoryEntry {
+            name: "alias/a@b".into(),
+            version: 1,
+            value: Bytes::from(json.to_owned()),
+        };
+        let why = |json: &str| read_alias(&entry(json)).unwrap_err().to_string();
+        assert!(why(r#"{"v":2,"accounts":["x"]}"#).contains("version 2"));
+        assert!(why(r#"{"v":1,"account":"x","more":1}"#).contains("column"));
+        assert!(why("nonsense").contains("'alias/a@b'"));
+        assert_eq!(read_alias(&entry(r#"{"v":1,"account":"x"}"#)).unwrap(), "x");
+    }
+}

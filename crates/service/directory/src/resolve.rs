@@ -1,0 +1,87 @@
+//! Where mail for an address goes: account, then alias, then the same without its detail.
+
+use posthaste_mail_model::AccountId;
+
+use crate::account::Account;
+use crate::address::{Address, AddressError};
+use crate::directory::Directory;
+use crate::error::DirectoryError;
+use crate::record;
+
+/// Where mail for an address goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipient {
+    /// Whose it is.
+    pub account: Account,
+    /// The address as it was given, in normal form.
+    pub address: Address,
+    /// What stood behind the `+`, if that was not part of a name: RFC 5233 §1.
+    pub detail: Option<String>,
+}
+
+impl Recipient {
+    /// The account's id.
+    pub const fn account_id(&self) -> AccountId {
+        self.account.id
+    }
+}
+
+/// Why mail for an address is not taken.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ResolveError {
+    /// No address at all: 501 5.1.3.
+    #[error("not a valid address: {0}")]
+    Invalid(#[from] AddressError),
+    /// A domain of which we have nothing: 550 5.1.2.
+    #[error("this server does not receive mail for that domain")]
+    NotLocal,
+    /// Ours, but nobody has it: 550 5.1.1.
+    #[error("no such user here")]
+    NoSuchUser,
+    /// Somebody has it who takes no mail: 550 5.2.1.
+    #[error("that mailbox is disabled")]
+    Disabled,
+    /// It cannot be said just now: 451 4.3.0.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+}
+
+impl Directory {
+    /// Where mail for an address goes. One to four reads of a record.
+    pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
+        let address = Address::parse(address)?;
+        if let Some(account) = self.owner(address.as_str()).await? {
+            return accepting(account, address, None);
+        }
+        if let Some((base, detail)) = address.split_detail()
+            && let Some(account) = self.owner(base.as_str()).await?
+        {
+            let detail = Some(detail.to_owned());
+            return accepting(account, address, detail);
+        }
+        match address.domain() {
+            Some(domain) if !self.is_local_domain(domain).await? => Err(ResolveError::NotLocal),
+            _ => Err(ResolveError::NoSuchUser),
+        }
+    }
+
+    /// Whether mail for some address of this domain (in normal form) is or was taken here.
+    pub async fn is_local_domain(&self, domain: &str) -> Result<bool, DirectoryError> {
+        Ok(self.engine.directory_entry(&record::domain_key(domain)).await?.is_some())
+    }
+
+    /// The account that has exactly this address. An alias of an alias leads nowhere, so there are no loops.
+    async fn owner(&self, address: &str) -> Result<Option<Account>, DirectoryError> {
+        if let Some(stored) = self.stored(address).await? {
+            return Ok(Some(stored.account));
+        }
+        match self.alias_target(address).await? {
+            Some(name) => Ok(self.stored(&name).await?.map(|stored| stored.account)),
+            None => Ok(None),
+        }
+    }
+}
+
+fn accepting(account: Account, address: Address, detail: Option<String>) -> Result<Recipient, ResolveError> {
+    if account.disabled { Err(ResolveError::Disabled) } else { Ok(Recipient { account, address, detail }) }
+}

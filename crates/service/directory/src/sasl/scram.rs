@@ -1,0 +1,313 @@
+//! SCRAM-SHA-256 and -PLUS, the server's side: RFC 5802 with the hash of RFC 7677.
+//!
+//! ```text
+//! client-first   gs2-header "n=" name ",r=" c-nonce            gs2-header = ("n" / "y" / "p=" type) "," ["a=" authzid] ","
+//! server-first   "r=" c-nonce s-nonce ",s=" salt ",i=" iterations
+//! client-final   "c=" base64(gs2-header [channel-binding-data]) ",r=" nonce ",p=" proof
+//! server-final   "v=" signature, which the client answers with an empty response
+//! ```
+//!
+//! A name that nobody has gets a salt like any other, the same each time it asks, and fails only at the end
+//! (RFC 5802 §7 leaves the order open; this one tells a stranger nothing).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use tokio::sync::OnceCell;
+
+use crate::account::Account;
+use crate::address::Address;
+use crate::directory::Directory;
+use crate::error::{DirectoryError, Result as DirectoryResult};
+use crate::login::{LoginError, LoginFailure, enabled};
+use crate::password::{self, KEY_LEN, SALT_LEN, ScramKeys, hmac_sha256};
+use crate::record;
+use crate::sasl::{Channel, same_user};
+use crate::throttle::Attempt;
+use posthaste_store::CommitOutcome;
+
+/// Octets of our part of the nonce before base 64: 144 bits, 24 characters.
+const NONCE_LEN: usize = 18;
+/// Iterations shown for an account that has no SCRAM keys and cannot log in this way: as a new account of the default
+/// policy would have.
+const DECOY_ITERATIONS: u32 = 100_000;
+
+/// What is expected of the client's gs2-cbind-flag: RFC 5802 §6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Binding {
+    /// The mechanism is -PLUS.
+    Demanded,
+    /// The mechanism is not -PLUS, which was offered too.
+    Offered,
+    /// -PLUS was not offered.
+    Impossible,
+}
+
+pub(super) enum Answer {
+    Send(Vec<u8>),
+    Done(Box<Account>),
+}
+
+/// The server's state between messages.
+pub(super) struct Server {
+    binding: Binding,
+    state: State,
+    #[cfg(test)]
+    nonce_fixed: Option<String>,
+}
+
+enum State {
+    ClientFirst,
+    ClientFinal(Box<Pending>),
+    /// The signature is sent; the client's empty response is awaited.
+    Acknowledge(Box<Account>),
+    Over,
+}
+
+/// All that client-final is checked against.
+struct Pending {
+    /// `None` for nobody, and for an account without keys.
+    account: Option<Account>,
+    keys: ScramKeys,
+    name: Option<Address>,
+    nonce: String,
+    /// gs2-header and channel binding data, as `c=` must repeat them.
+    bound: Vec<u8>,
+    /// `client-first-message-bare "," server-first-message ","`
+    auth_message: String,
+}
+
+impl Server {
+    pub fn new(binding: Binding) -> Self {
+        Self {
+            binding,
+            state: State::ClientFirst,
+            #[cfg(test)]
+            nonce_fixed: None,
+        }
+    }
+
+    /// Sends this instead of a random nonce.
+    #[cfg(test)]
+    pub fn fix_nonce(&mut self, nonce: &str) {
+        self.nonce_fixed = Some(nonce.to_owned());
+    }
+
+    pub async fn step(
+        &mut self,
+        directory: &Directory,
+        channel: &Channel,
+        response: &[u8],
+    ) -> Result<Answer, LoginError> {
+        let text = std::str::from_utf8(response)
+            .map_err(|_| LoginError::at_once(LoginFailure::Malformed("a SCRAM message is UTF-8")))?;
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::ClientFirst => {
+                let first = ClientFirst::parse(text, self.binding, channel).map_err(LoginError::at_once)?;
+                let (pending, challenge) = self
+                    .answer_first(directory, first)
+                    .await
+                    .map_err(|e| LoginError::at_once(LoginFailure::Unavailable(e)))?;
+                self.state = State::ClientFinal(Box::new(pending));
+                Ok(Answer::Send(challenge.into_bytes()))
+            }
+            State::ClientFinal(pending) => {
+                let last = ClientFinal::parse(text).map_err(LoginError::at_once)?;
+                let attempt = directory.begin_attempt(channel.peer, pending.name.as_ref());
+                let (account, signature) = finish(*pending, &last, attempt)?;
+                directory.forgive(attempt);
+                self.state = State::Acknowledge(Box::new(enabled(account)?));
+                Ok(Answer::Send(format!("v={}", STANDARD.encode(signature)).into_bytes()))
+            }
+            State::Acknowledge(account) if text.is_empty() => Ok(Answer::Done(account)),
+            State::Acknowledge(_) => {
+                Err(LoginError::at_once(LoginFailure::Malformed("the last response must be empty")))
+            }
+            State::Over => Err(LoginError::at_once(LoginFailure::Malformed("the exchange is over"))),
+        }
+    }
+
+    /// Looks the user up and makes server-first-message.
+    async fn answer_first(
+        &self,
+        directory: &Directory,
+        first: ClientFirst<'_>,
+    ) -> DirectoryResult<(Pending, String)> {
+        let name = Address::parse(&first.name).ok();
+        let stored = directory.stored_for_login(name.as_ref()).await?;
+        let decoy = decoy(directory, &first.name).await?;
+        let (account, keys) = match stored {
+            Some(stored) => match stored.credentials.scram {
+                Some(keys) => (Some(stored.account), keys),
+                None => (None, decoy),
+            },
+            None => (None, decoy),
+        };
+        let nonce = format!("{}{}", first.nonce, self.nonce()?);
+        let challenge = format!("r={nonce},s={},i={}", STANDARD.encode(&keys.salt), keys.iterations);
+        let auth_message = format!("{},{challenge},", first.bare);
+        Ok((Pending { account, keys, name, nonce, bound: first.bound, auth_message }, challenge))
+    }
+
+    fn nonce(&self) -> DirectoryResult<String> {
+        #[cfg(test)]
+        if let Some(nonce) = &self.nonce_fixed {
+            return Ok(nonce.clone());
+        }
+        Ok(STANDARD.encode(password::random::<NONCE_LEN>()?))
+    }
+}
+
+/// Checks client-final and makes the signature: RFC 5802 §3.
+fn finish(
+    pending: Pending,
+    last: &ClientFinal<'_>,
+    attempt: Attempt,
+) -> Result<(Account, [u8; KEY_LEN]), LoginError> {
+    let refused = |failure| LoginError { failure, delay: attempt.delay };
+    if attempt.refused {
+        return Err(refused(LoginFailure::TooMany));
+    }
+    if last.nonce != pending.nonce {
+        return Err(refused(LoginFailure::Malformed("the nonce is not the one that was sent")));
+    }
+    if last.bound != pending.bound {
+        return Err(refused(LoginFailure::ChannelBinding("the client is bound to another channel")));
+    }
+    let auth_message = format!("{}{}", pending.auth_message, last.without_proof);
+    let client_signature = hmac_sha256(&pending.keys.stored_key, &[auth_message.as_bytes()]);
+    let mut client_key = last.proof;
+    for (byte, mask) in client_key.iter_mut().zip(client_signature) {
+        *byte ^= mask;
+    }
+    let stored_key: [u8; KEY_LEN] = Sha256::digest(client_key).into();
+    let right = bool::from(stored_key.ct_eq(&pending.keys.stored_key));
+    match pending.account {
+        Some(account) if right => {
+            Ok((account, hmac_sha256(&pending.keys.server_key, &[auth_message.as_bytes()])))
+        }
+        _ => Err(refused(LoginFailure::Credentials)),
+    }
+}
+
+/// Keys for a name that nobody has: its own salt each time, and a stored key that no proof fits.
+async fn decoy(directory: &Directory, name: &str) -> DirectoryResult<ScramKeys> {
+    let key = decoy_key(directory, &directory.decoy_key).await?;
+    let name = Address::parse(name).map_or_else(|_| name.to_owned(), |a| a.to_string());
+    let salt = hmac_sha256(&key, &[b"salt ", name.as_bytes()]);
+    Ok(ScramKeys {
+        iterations: directory.policy.scram_iterations.unwrap_or(DECOY_ITERATIONS),
+        salt: salt[..SALT_LEN].to_vec(),
+        stored_key: hmac_sha256(&key, &[b"stored ", name.as_bytes()]),
+        server_key: [0; KEY_LEN],
+    })
+}
+
+/// The key decoys are made with: one for the whole store, so that no restart and no other node shows another salt.
+async fn decoy_key(directory: &Directory, cell: &OnceCell<[u8; KEY_LEN]>) -> DirectoryResult<[u8; KEY_LEN]> {
+    let load = || async {
+        for _ in 0..2 {
+            if let Some(entry) = directory.engine.directory_entry(record::DECOY).await? {
+                return record::read_decoy(&entry);
+            }
+            let key = password::random()?;
+            let value = record::write_decoy(&key)?;
+            if directory.put(record::DECOY.to_owned(), 0, Some(value)).await? == CommitOutcome::Done {
+                return Ok(key);
+            }
+        }
+        Err(DirectoryError::Busy(record::DECOY.to_owned()))
+    };
+    cell.get_or_try_init(load).await.copied()
+}
+
+/// `client-first-message`, RFC 5802 §7.
+struct ClientFirst<'a> {
+    name: String,
+    nonce: &'a str,
+    bare: &'a str,
+    bound: Vec<u8>,
+}
+
+impl<'a> ClientFirst<'a> {
+    fn parse(text: &'a str, binding: Binding, channel: &Channel) -> Result<Self, LoginFailure> {
+        let form = LoginFailure::Malformed("a SCRAM first message is n,,n=name,r=nonce");
+        let (flag, rest) = text.split_once(',').ok_or(form.clone())?;
+        let (authorization, bare) = rest.split_once(',').ok_or(form.clone())?;
+        let bound_data = binding_data(flag, binding, channel)?;
+        let mut fields = bare.split(',');
+        let mut field = |name: &str| fields.next().and_then(|f| f.strip_prefix(name)).ok_or(form.clone());
+        // "m=" comes first if at all, and must be refused: RFC 5802 §5.1.
+        let (name, nonce) = (unescape(field("n=")?)?, field("r=")?);
+        if name.is_empty() || nonce.is_empty() || !nonce.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(form);
+        }
+        if !authorization.is_empty() {
+            let authorization = unescape(authorization.strip_prefix("a=").ok_or(form)?)?;
+            if !same_user(&authorization, &name) {
+                return Err(LoginFailure::AuthorizationId);
+            }
+        }
+        let header = text.len() - bare.len();
+        let mut bound = text.as_bytes().get(..header).unwrap_or_default().to_vec();
+        bound.extend_from_slice(bound_data);
+        Ok(Self { name, nonce, bare, bound })
+    }
+}
+
+/// What the client must be bound to, by its gs2-cbind-flag: RFC 5802 §6.
+fn binding_data<'c>(flag: &str, binding: Binding, channel: &'c Channel) -> Result<&'c [u8], LoginFailure> {
+    let tls = channel.tls.as_ref();
+    match (flag, binding) {
+        ("n", Binding::Offered | Binding::Impossible) | ("y", Binding::Impossible) => Some(&[][..]),
+        // The client could bind and believes that we cannot: someone between us cut -PLUS out of the list.
+        ("y", Binding::Offered) => {
+            return Err(LoginFailure::ChannelBinding("this server does offer SCRAM-SHA-256-PLUS"));
+        }
+        ("p=tls-exporter", Binding::Demanded) => tls.and_then(|t| t.exporter.as_deref()),
+        ("p=tls-server-end-point", Binding::Demanded) => tls.and_then(|t| t.server_end_point.as_deref()),
+        ("n" | "y", Binding::Demanded) => None,
+        (flag, _) if flag.starts_with("p=") => None,
+        _ => return Err(LoginFailure::Malformed("a SCRAM message begins with n, y or p=")),
+    }
+    .ok_or(LoginFailure::ChannelBinding("that type of channel binding is not to be had here"))
+}
+
+/// `client-final-message`, RFC 5802 §7.
+struct ClientFinal<'a> {
+    bound: Vec<u8>,
+    nonce: &'a str,
+    proof: [u8; KEY_LEN],
+    without_proof: &'a str,
+}
+
+impl<'a> ClientFinal<'a> {
+    fn parse(text: &'a str) -> Result<Self, LoginFailure> {
+        let form = LoginFailure::Malformed("a SCRAM final message is c=binding,r=nonce,p=proof");
+        // The proof is last, and base 64 holds no comma.
+        let (without_proof, proof) = text.rsplit_once(",p=").ok_or(form.clone())?;
+        let mut fields = without_proof.split(',');
+        let mut field = |name: &str| fields.next().and_then(|f| f.strip_prefix(name)).ok_or(form.clone());
+        let (bound, nonce) = (field("c=")?, field("r=")?);
+        let proof = STANDARD.decode(proof).ok().and_then(|p| p.try_into().ok()).ok_or(form.clone())?;
+        Ok(Self { bound: STANDARD.decode(bound).map_err(|_| form)?, nonce, proof, without_proof })
+    }
+}
+
+/// `saslname`: `=2C` for a comma, `=3D` for an equals sign, no other `=` (RFC 5802 §5.1).
+fn unescape(name: &str) -> Result<String, LoginFailure> {
+    let mut out = String::with_capacity(name.len());
+    let mut pieces = name.split('=');
+    out.push_str(pieces.next().unwrap_or_default());
+    for piece in pieces {
+        let (c, rest) = match (piece.strip_prefix("2C"), piece.strip_prefix("3D")) {
+            (Some(rest), _) => (',', rest),
+            (_, Some(rest)) => ('=', rest),
+            _ => return Err(LoginFailure::Malformed("'=' in a SCRAM name is written =3D")),
+        };
+        out.push(c);
+        out.push_str(rest);
+    }
+    if out.contains('\0') { Err(LoginFailure::Malformed("a SCRAM name holds no NUL")) } else { Ok(out) }
+}

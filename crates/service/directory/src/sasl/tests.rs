@@ -1,0 +1,365 @@
+//! Exchanges against a client written here from the RFCs, and the RFCs' own examples.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use proptest::prelude::*;
+use sha2::{Digest, Sha256};
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::*;
+use crate::password::{Credentials, KEY_LEN, Policy, ScramKeys, hmac_sha256};
+use crate::record::Stored;
+use crate::testing::{Records, add, directory};
+use crate::{AccountChange, Directory, LoginFailure};
+
+fn channel(tls: Option<TlsBindings>, plaintext: Plaintext) -> Channel {
+    Channel { peer: IpAddr::V4(Ipv4Addr::LOCALHOST), tls, plaintext }
+}
+
+fn plain_channel() -> Channel {
+    channel(None, Plaintext::Allowed)
+}
+
+fn tls_channel() -> Channel {
+    let tls = TlsBindings { exporter: Some(vec![1; 32]), server_end_point: Some(vec![2; 32]) };
+    channel(Some(tls), Plaintext::Refused)
+}
+
+/// Runs an exchange with responses prepared beforehand; the outcome of the last.
+async fn run(directory: &Directory, mechanism: &str, channel: Channel, responses: &[Option<&[u8]>]) -> Step {
+    let mut exchange = match Exchange::begin(mechanism, channel) {
+        Ok(exchange) => exchange,
+        Err(error) => return Step::Fail(error),
+    };
+    let mut last = Step::Challenge(Vec::new());
+    for response in responses {
+        assert!(matches!(last, Step::Challenge(_)), "{last:?}");
+        last = exchange.step(directory, *response).await;
+    }
+    last
+}
+
+fn failure(step: Step) -> LoginFailure {
+    match step {
+        Step::Fail(error) => error.failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A SCRAM client: RFC 5802 §3, §5, §7.
+struct Client<'a> {
+    name: &'a str,
+    password: &'a str,
+    header: &'a str,
+    binding: &'a [u8],
+}
+
+impl Client<'_> {
+    fn first(&self) -> String {
+        format!("{}n={},r=clientnonce", self.header, self.name.replace('=', "=3D").replace(',', "=2C"))
+    }
+
+    /// client-final and the signature to expect.
+    fn last(&self, challenge: &str) -> (String, String) {
+        let mut fields = challenge.split(',');
+        let mut field = |name| fields.next().and_then(|f| f.strip_prefix(name)).unwrap();
+        let (nonce, salt, iterations) = (field("r="), field("s="), field("i="));
+        assert!(nonce.starts_with("clientnonce") && nonce.len() >= "clientnonce".len() + 24);
+        let bound = [self.header.as_bytes(), self.binding].concat();
+        let without_proof = format!("c={},r={nonce}", STANDARD.encode(bound));
+        let first = self.first();
+        let message = format!("{},{challenge},{without_proof}", first.strip_prefix(self.header).unwrap());
+        let salted: [u8; KEY_LEN] = pbkdf2::pbkdf2_hmac_array::<Sha256, KEY_LEN>(
+            self.password.as_bytes(),
+            &STANDARD.decode(salt).unwrap(),
+            iterations.parse().unwrap(),
+        );
+        let mut proof = hmac_sha256(&salted, &[b"Client Key"]);
+        let stored: [u8; KEY_LEN] = Sha256::digest(proof).into();
+        for (p, s) in proof.iter_mut().zip(hmac_sha256(&stored, &[message.as_bytes()])) {
+            *p ^= s;
+        }
+        let server = hmac_sha256(&salted, &[b"Server Key"]);
+        let signature = hmac_sha256(&server, &[message.as_bytes()]);
+        (format!("{without_proof},p={}", STANDARD.encode(proof)), format!("v={}", STANDARD.encode(signature)))
+    }
+
+    async fn log_in(&self, directory: &Directory, mechanism: &str, channel: Channel) -> Step {
+        let mut exchange = match Exchange::begin(mechanism, channel) {
+            Ok(exchange) => exchange,
+            Err(error) => return Step::Fail(error),
+        };
+        let challenge = match exchange.step(directory, Some(self.first().as_bytes())).await {
+            Step::Challenge(octets) => String::from_utf8(octets).unwrap(),
+            other => return other,
+        };
+        let (last, signature) = self.last(&challenge);
+        match exchange.step(directory, Some(last.as_bytes())).await {
+            Step::Challenge(octets) => assert_eq!(String::from_utf8(octets).unwrap(), signature),
+            other => return other,
+        }
+        exchange.step(directory, Some(b"")).await
+    }
+}
+
+fn client<'a>(name: &'a str, password: &'a str) -> Client<'a> {
+    Client { name, password, header: "n,,", binding: b"" }
+}
+
+/// Stores an account under another name, or with other keys, than `add` would make.
+fn store_keys(records: &Records, account: crate::Account, keys: ScramKeys) {
+    let credentials = Credentials { argon2: "$unused".into(), scram: Some(keys) };
+    let name = format!("account/{}", account.name);
+    records.put(&name, Stored { account, credentials }.write().unwrap());
+}
+
+#[tokio::test]
+async fn the_example_of_rfc_7677() {
+    let (records, directory) = directory();
+    let user = add(&directory, "user", "pencil").await;
+    let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
+    store_keys(&records, user, ScramKeys::make("pencil", &salt, 4096));
+
+    let mut server = scram::Server::new(scram::Binding::Impossible);
+    server.fix_nonce("%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0");
+    let exchange = [
+        (
+            "n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
+            "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+        ),
+        (
+            "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+             p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+            "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+        ),
+    ];
+    for (client, expected) in exchange {
+        match server.step(&directory, &plain_channel(), client.as_bytes()).await.unwrap() {
+            scram::Answer::Send(octets) => assert_eq!(String::from_utf8(octets).unwrap(), expected),
+            scram::Answer::Done(_) => panic!("too early"),
+        }
+    }
+    let end = server.step(&directory, &plain_channel(), b"").await.unwrap();
+    assert!(matches!(end, scram::Answer::Done(account) if account.name == "user"));
+}
+
+#[tokio::test]
+async fn plain_and_login_in_all_their_forms() {
+    let (_, directory) = directory();
+    add(&directory, "ana@example.org", "pencil").await;
+    let exchanges: [(&str, &[Option<&[u8]>]); 6] = [
+        ("PLAIN", &[Some(b"\0ana@example.org\0pencil")]),
+        ("plain", &[None, Some(b"\0ana@example.org\0pencil")]),
+        ("PLAIN", &[Some(b"Ana@Example.org\0ana@example.org\0pencil")]),
+        ("LOGIN", &[None, Some(b"ana@example.org"), Some(b"pencil")]),
+        ("LOGIN", &[Some(b"ana@example.org"), Some(b"pencil")]),
+        ("PLAIN", &[Some(b"\0ana@example.org\0p\xc2\xadencil")]), // a soft hyphen: nothing, says SASLprep
+    ];
+    for (mechanism, responses) in exchanges {
+        let end = run(&directory, mechanism, plain_channel(), responses).await;
+        assert!(matches!(&end, Step::Done(account) if account.name == "ana@example.org"), "{end:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_plain_and_login_refuse() {
+    let (_, directory) = directory();
+    add(&directory, "ana@example.org", "pencil").await;
+    let plain = |response: &'static [u8]| run2(&directory, response);
+    assert!(matches!(plain(b"\0ana@example.org\0pen").await, LoginFailure::Credentials));
+    assert!(matches!(
+        plain(b"ben@example.org\0ana@example.org\0pencil").await,
+        LoginFailure::AuthorizationId
+    ));
+    for response in [
+        &b""[..],
+        b"ana@example.org\0pencil",
+        b"\0ana@example.org\0pencil\0",
+        b"\0\0pencil",
+        b"\0ana@example.org\0",
+        b"\0ana\xff\0pencil",
+        &[b'x'; RESPONSE_LEN_MAX + 1],
+    ] {
+        let end = run(&directory, "PLAIN", plain_channel(), &[Some(response)]).await;
+        assert!(matches!(failure(end), LoginFailure::Malformed(_)), "{response:?}");
+    }
+    let dark = channel(None, Plaintext::Refused);
+    for mechanism in ["PLAIN", "LOGIN"] {
+        let end = run(&directory, mechanism, dark.clone(), &[]).await;
+        assert!(matches!(failure(end), LoginFailure::EncryptionRequired));
+    }
+    let end = run(&directory, "CRAM-MD5", plain_channel(), &[]).await;
+    assert!(matches!(failure(end), LoginFailure::UnknownMechanism));
+    let over = run(&directory, "PLAIN", plain_channel(), &[None, None, None]).await;
+    assert!(matches!(over, Step::Challenge(_)), "asking again is harmless");
+}
+
+async fn run2(directory: &Directory, response: &[u8]) -> LoginFailure {
+    failure(run(directory, "PLAIN", plain_channel(), &[Some(response)]).await)
+}
+
+#[tokio::test]
+async fn scram_round_trips() {
+    let (_, directory) = directory();
+    add(&directory, "ana@example.org", "pencil").await;
+    // '=' and ',' are escaped on the way; ',' is no letter of our names, '=' is.
+    add(&directory, "a=b@example.org", "p,=\u{1f680}").await;
+    for (name, password) in [("ana@example.org", "pencil"), ("a=b@example.org", "p,=\u{1f680}")] {
+        let end = client(name, password).log_in(&directory, "SCRAM-SHA-256", plain_channel()).await;
+        assert!(matches!(&end, Step::Done(account) if account.name == name), "{end:?}");
+    }
+    let own = Client { header: "n,a=Ana@example.org,", ..client("ana@example.org", "pencil") };
+    assert!(matches!(own.log_in(&directory, "SCRAM-SHA-256", plain_channel()).await, Step::Done(_)));
+    let other = Client { header: "n,a=ben@example.org,", ..client("ana@example.org", "pencil") };
+    let end = other.log_in(&directory, "SCRAM-SHA-256", plain_channel()).await;
+    assert!(matches!(failure(end), LoginFailure::AuthorizationId));
+}
+
+#[tokio::test]
+async fn scram_binds_to_the_channel_it_runs_on() {
+    let (_, directory) = directory();
+    add(&directory, "ana@example.org", "pencil").await;
+    let ana = |header, binding| Client { header, binding, ..client("ana@example.org", "pencil") };
+    const PLUS: &str = "SCRAM-SHA-256-PLUS";
+    const BARE: &str = "SCRAM-SHA-256";
+    let (exporter, certificate) = ([1u8; 32], [2u8; 32]);
+    // RFC 5802 §6: flag, data, mechanism, channel → whether it is let in.
+    for (header, data, mechanism, channel, right) in [
+        ("p=tls-exporter,,", &exporter[..], PLUS, tls_channel(), true),
+        ("p=tls-server-end-point,,", &certificate[..], PLUS, tls_channel(), true),
+        ("p=tls-exporter,,", &certificate[..], PLUS, tls_channel(), false), // someone in between
+        ("p=tls-unique,,", &exporter[..], PLUS, tls_channel(), false),
+        ("n,,", &[], PLUS, tls_channel(), false),
+        ("y,,", &[], PLUS, tls_channel(), false),
+        ("n,,", &[], BARE, tls_channel(), true),
+        ("y,,", &[], BARE, tls_channel(), false), // -PLUS was cut out of the list
+        ("y,,", &[], BARE, plain_channel(), true),
+        ("p=tls-exporter,,", &exporter[..], BARE, tls_channel(), false),
+        ("n,,", &exporter[..], BARE, tls_channel(), false),
+    ] {
+        let end = ana(header, data).log_in(&directory, mechanism, channel).await;
+        match end {
+            Step::Done(_) => assert!(right, "{header} {mechanism}"),
+            Step::Fail(error) => {
+                assert!(
+                    !right && matches!(error.failure, LoginFailure::ChannelBinding(_)),
+                    "{header} {error}"
+                );
+            }
+            Step::Challenge(_) => panic!("{header}"),
+        }
+    }
+    let end = ana("n,,", b"").log_in(&directory, PLUS, plain_channel()).await;
+    assert!(matches!(failure(end), LoginFailure::UnknownMechanism));
+}
+
+#[tokio::test]
+async fn scram_tells_a_stranger_nothing() {
+    let (records, directory) = directory();
+    let ana = add(&directory, "ana@example.org", "pencil").await;
+    add(&directory, "ben@example.org", "pencil").await;
+    let first = |name: &'static str| async {
+        let mut exchange = Exchange::begin("SCRAM-SHA-256", plain_channel()).unwrap();
+        match exchange.step(&directory, Some(client(name, "").first().as_bytes())).await {
+            Step::Challenge(octets) => {
+                String::from_utf8(octets).unwrap().split_once(",s=").unwrap().1.to_owned()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    // A salt of the same form, the same at each asking, for everybody another.
+    let (ana_salt, nobody, again) =
+        (first("ana@example.org").await, first("bob@example.org").await, first("BOB@example.org").await);
+    assert_eq!((ana_salt.len(), &nobody), (nobody.len(), &again));
+    assert_ne!(nobody, first("cy@example.org").await);
+    let restarted = crate::testing::other_process(&records);
+    let mut exchange = Exchange::begin("SCRAM-SHA-256", plain_channel()).unwrap();
+    match exchange.step(&restarted, Some(client("bob@example.org", "").first().as_bytes())).await {
+        Step::Challenge(octets) => assert!(String::from_utf8(octets).unwrap().ends_with(&nobody)),
+        other => panic!("{other:?}"),
+    }
+
+    for (name, password) in [("bob@example.org", "pencil"), ("ana@example.org", "pen"), ("a b", "x")] {
+        let end = client(name, password).log_in(&directory, "SCRAM-SHA-256", plain_channel()).await;
+        assert!(matches!(failure(end), LoginFailure::Credentials), "{name}");
+    }
+    let disable = AccountChange { disabled: Some(true), ..AccountChange::default() };
+    directory.set(&ana.name, disable).await.unwrap();
+    let end = client("ana@example.org", "pencil").log_in(&directory, "SCRAM-SHA-256", plain_channel()).await;
+    assert!(matches!(failure(end), LoginFailure::Disabled));
+}
+
+#[tokio::test]
+async fn an_account_without_scram_keys_fails_like_nobody() {
+    let (records, _) = directory();
+    let policy = Policy { scram_iterations: None, ..Policy::cheap_for_tests() };
+    let directory = Directory::with_policy(records, policy).unwrap();
+    add(&directory, "ana@example.org", "pencil").await;
+    let end = client("ana@example.org", "pencil").log_in(&directory, "SCRAM-SHA-256", plain_channel()).await;
+    assert!(matches!(failure(end), LoginFailure::Credentials));
+}
+
+#[tokio::test]
+async fn malformed_scram_messages() {
+    let (_, directory) = directory();
+    add(&directory, "ana@example.org", "pencil").await;
+    for first in [
+        "",
+        "n",
+        "n,",
+        "n,,",
+        "n,,n=ana",
+        "n,,n=,r=x",
+        "n,,n=ana,r=",
+        "n,,m=x,n=ana,r=x",
+        "n,b=x,n=ana,r=x",
+        "x,,n=ana,r=x",
+        "n,,n=a=2,r=x",
+        "n,,n=a=2c,r=x",
+        "n,,n=ana,r=\u{7f}",
+        "n,,n=\0,r=x",
+    ] {
+        let end = run(&directory, "SCRAM-SHA-256", plain_channel(), &[Some(first.as_bytes())]).await;
+        assert!(matches!(failure(end), LoginFailure::Malformed(_)), "{first:?}");
+    }
+    for last in
+        ["", "c=biws", "c=biws,r=clientnonce", "c=biws,r=clientnonce,p=", "c=biws,r=clientnonce,p=AAAA"]
+    {
+        let first = client("ana@example.org", "").first();
+        let responses = [Some(first.as_bytes()), Some(last.as_bytes())];
+        let end = run(&directory, "SCRAM-SHA-256", plain_channel(), &responses).await;
+        assert!(matches!(failure(end), LoginFailure::Malformed(_)), "{last:?}");
+    }
+    let zeros = STANDARD.encode([0; 32]);
+    let last = format!("c=biws,r=clientnonce,p={zeros}");
+    let first = client("ana@example.org", "").first();
+    let responses = [Some(first.as_bytes()), Some(last.as_bytes())];
+    let end = run(&directory, "SCRAM-SHA-256", plain_channel(), &responses).await;
+    assert!(matches!(failure(end), LoginFailure::Malformed(why) if why.contains("nonce")));
+}
+
+#[test]
+fn what_is_offered_where() {
+    assert_eq!(mechanisms(&tls_channel()), ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "PLAIN", "LOGIN"]);
+    assert_eq!(mechanisms(&plain_channel()), ["SCRAM-SHA-256", "PLAIN", "LOGIN"]);
+    assert_eq!(mechanisms(&channel(None, Plaintext::Refused)), ["SCRAM-SHA-256"]);
+    let unbound = channel(Some(TlsBindings::default()), Plaintext::Refused);
+    assert_eq!(mechanisms(&unbound), ["SCRAM-SHA-256", "PLAIN", "LOGIN"]);
+    for name in mechanisms(&tls_channel()) {
+        assert!(Exchange::begin(name, tls_channel()).is_ok());
+    }
+}
+
+proptest! {
+    /// Whatever a stranger sends, an exchange ends without a panic and without letting anyone in.
+    #[test]
+    fn garbage_is_refused(responses in prop::collection::vec("[nyp=,acrsv\0A-Z+/\u{e9}]{0,40}", 1..4), which in 0usize..4) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (_, directory) = directory();
+        let mut exchange = Exchange::begin(mechanisms(&tls_channel())[which], tls_channel()).unwrap();
+        for response in &responses {
+            let step = runtime.block_on(exchange.step(&directory, Some(response.as_bytes())));
+            prop_assert!(!matches!(step, Step::Done(_)));
+        }
+    }
+}

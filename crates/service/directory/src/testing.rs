@@ -1,0 +1,149 @@
+//! The directory part of an engine, in a map, for this crate's tests: with changes from outside and faults on demand.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet, Secret};
+use posthaste_store::{
+    BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
+    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Visit,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::{Account, Directory, NewAccount, Policy};
+
+/// Records by name; how many of the next commits are to lose a race; how many hashes' worth of reads were made.
+#[derive(Default)]
+pub(crate) struct Records {
+    entries: Mutex<BTreeMap<String, (u64, Bytes)>>,
+    conflicts: Mutex<usize>,
+}
+
+impl Records {
+    /// The next `count` commits answer `Conflict`, as if someone else were always first.
+    pub fn conflict(&self, count: usize) {
+        *self.conflicts.lock() = count;
+    }
+
+    /// Writes a record behind the directory's back.
+    pub fn put(&self, name: &str, value: Bytes) {
+        let mut entries = self.entries.lock();
+        let version = entries.get(name).map_or(1, |(version, _)| version + 1);
+        entries.insert(name.to_owned(), (version, value));
+    }
+
+    /// Everything that is stored, as text.
+    pub fn dump(&self) -> String {
+        let entries = self.entries.lock();
+        entries
+            .iter()
+            .map(|(name, (_, value))| format!("{name} {}\n", String::from_utf8_lossy(value)))
+            .collect()
+    }
+}
+
+/// A directory on fresh records, with cheap hashes.
+pub(crate) fn directory() -> (Arc<Records>, Directory) {
+    let records = Arc::new(Records::default());
+    let directory = other_process(&records);
+    (records, directory)
+}
+
+/// Another process on the same records.
+pub(crate) fn other_process(records: &Arc<Records>) -> Directory {
+    Directory::with_policy(Arc::clone(records) as Arc<dyn Engine>, Policy::cheap_for_tests()).unwrap()
+}
+
+pub(crate) fn secret(text: &str) -> Secret<String> {
+    Secret::new(text.to_owned())
+}
+
+pub(crate) async fn add(directory: &Directory, name: &str, password: &str) -> Account {
+    directory.add(name, &secret(password), NewAccount::default()).await.unwrap()
+}
+
+fn none<T>() -> Result<T> {
+    Err(StoreError::Unavailable("these tests have no mailboxes".into()))
+}
+
+#[async_trait]
+impl Engine for Records {
+    fn epoch(&self) -> Epoch {
+        None
+    }
+
+    async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
+        let entry = |(version, value): &(u64, Bytes)| DirectoryEntry {
+            name: name.to_owned(),
+            version: *version,
+            value: value.clone(),
+        };
+        Ok(self.entries.lock().get(name).map(entry))
+    }
+
+    async fn directory_scan(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        let entries = self.entries.lock();
+        let found = entries.iter().filter(|(name, _)| name.starts_with(prefix));
+        let found = found.filter(|(name, _)| after.is_none_or(|after| name.as_str() > after));
+        let entry = |(name, (version, value)): (&String, &(u64, Bytes))| DirectoryEntry {
+            name: name.clone(),
+            version: *version,
+            value: value.clone(),
+        };
+        Ok(found.take(limit).map(entry).collect())
+    }
+
+    async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
+        let mut conflicts = self.conflicts.lock();
+        if *conflicts > 0 {
+            *conflicts -= 1;
+            return Ok(CommitOutcome::Conflict);
+        }
+        let mut entries = self.entries.lock();
+        if entries.get(&change.name).map_or(0, |(version, _)| *version) != change.expected {
+            return Ok(CommitOutcome::Conflict);
+        }
+        match change.value {
+            Some(value) => entries.insert(change.name, (change.expected + 1, value)),
+            None => entries.remove(&change.name),
+        };
+        Ok(CommitOutcome::Done)
+    }
+
+    async fn load_list(&self, _: AccountId) -> Result<MailboxList> {
+        none()
+    }
+    async fn commit_list(&self, _: ListCommit) -> Result<CommitOutcome> {
+        none()
+    }
+    async fn heads(&self, _: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
+        none()
+    }
+    async fn load(&self, _: MailboxId, _: &mut (dyn for<'r> FnMut(&'r [Row]) + Send)) -> Result<MailboxHead> {
+        none()
+    }
+    async fn changes_since(&self, _: MailboxId, _: ModSeq) -> Result<Changes> {
+        none()
+    }
+    async fn commit(&self, _: MailboxCommit) -> Result<CommitOutcome> {
+        none()
+    }
+    async fn summaries(&self, _: MailboxId, _: &NumSet, _: &mut Visit<'_>) -> Result<()> {
+        none()
+    }
+    async fn read_body(&self, _: BodyId, _: BodyRange) -> Result<Bytes> {
+        none()
+    }
+    async fn maintain(&self) -> Result<Report> {
+        none()
+    }
+    async fn check(&self, _: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
+        none()
+    }
+}

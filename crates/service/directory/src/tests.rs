@@ -1,0 +1,221 @@
+//! Accounts, aliases, addresses and logins as the rest of the server meets them.
+
+use bytes::Bytes;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::testing::{add, directory, other_process, secret};
+use crate::{
+    AccountChange, Directory, DirectoryError, Format, LoginError, LoginFailure, NewAccount, ResolveError,
+};
+
+const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+
+async fn login(directory: &Directory, name: &str, password: &str) -> Result<String, LoginError> {
+    directory.login(name, &secret(password), PEER).await.map(|account| account.name)
+}
+
+#[tokio::test]
+async fn an_account_is_made_changed_listed_and_removed() {
+    let (records, directory) = directory();
+    let new = NewAccount { quota_bytes: Some(1 << 30), format: Format::Keep };
+    let made = directory.add("Ana@Example.org", &secret("pencil"), new).await.unwrap();
+    assert_eq!((made.name.as_str(), made.quota_bytes, made.version), ("ana@example.org", Some(1 << 30), 1));
+    add(&directory, "ben@example.org", "x").await;
+    assert_eq!(directory.account("ANA@example.org").await.unwrap(), Some(made.clone()));
+
+    let change = AccountChange { quota_bytes: Some(None), disabled: Some(true), ..AccountChange::default() };
+    let changed = directory.set("ana@example.org", change).await.unwrap();
+    assert_eq!((changed.quota_bytes, changed.format, changed.disabled), (None, Format::Keep, true));
+    assert_eq!((changed.id, changed.version), (made.id, 2));
+    assert_eq!(directory.account("ana@example.org").await.unwrap(), Some(changed.clone()));
+
+    let first = directory.accounts(None, 1).await.unwrap();
+    assert_eq!(first, [changed]);
+    let rest = directory.accounts(Some(&first[0].name), 10).await.unwrap();
+    assert_eq!(rest.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["ben@example.org"]);
+
+    assert_eq!(directory.remove("ana@example.org").await.unwrap().id, made.id);
+    assert!(directory.account("ana@example.org").await.unwrap().is_none());
+    assert!(matches!(directory.remove("ana@example.org").await, Err(DirectoryError::NoAccount(_))));
+    assert!(!records.dump().contains("pencil"));
+}
+
+#[tokio::test]
+async fn errors_name_the_field_and_the_remedy() {
+    let (_, directory) = directory();
+    add(&directory, "ana@example.org", "pencil").await;
+    directory.add_alias("info@example.org", "ana@example.org").await.unwrap();
+    let new = NewAccount::default;
+    let cases = [
+        (directory.add("ana@example.org", &secret("x"), new()).await, ["'ana@example.org'", "account set"]),
+        (
+            directory.add("info@example.org", &secret("x"), new()).await,
+            ["alias of 'ana@example.org'", "remove"],
+        ),
+        (directory.add("a b@example.org", &secret("x"), new()).await, ["'a b@example.org'", "local part"]),
+        (directory.add("cy@example.org", &secret(""), new()).await, ["password", "empty"]),
+        (directory.set_password("cy@example.org", &secret("x")).await, ["'cy@example.org'", "account add"]),
+    ];
+    for (outcome, words) in cases {
+        let text = outcome.unwrap_err().to_string();
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_race_is_run_again_and_an_endless_one_is_given_up() {
+    let (records, directory) = directory();
+    add(&directory, "ana@example.org", "pencil").await;
+    records.conflict(3);
+    directory.set_password("ana@example.org", &secret("pen")).await.unwrap();
+    assert!(login(&directory, "ana@example.org", "pen").await.is_ok());
+    records.conflict(1000);
+    let busy = directory.set("ana@example.org", AccountChange::default()).await.unwrap_err();
+    assert!(matches!(busy, DirectoryError::Busy(_)) && busy.is_temporary());
+}
+
+#[tokio::test]
+async fn two_writers_lose_nothing() {
+    let (records, directory) = directory();
+    add(&directory, "ana@example.org", "pencil").await;
+    let other = other_process(&records);
+    let quota = AccountChange { quota_bytes: Some(Some(5)), ..AccountChange::default() };
+    let format = AccountChange { format: Some(Format::Rich), ..AccountChange::default() };
+    let (a, b) = tokio::join!(directory.set("ana@example.org", quota), other.set("ana@example.org", format));
+    a.and(b).unwrap();
+    let account = directory.account("ana@example.org").await.unwrap().unwrap();
+    assert_eq!((account.quota_bytes, account.format, account.version), (Some(5), Format::Rich, 3));
+}
+
+#[tokio::test]
+async fn mail_finds_its_account() {
+    let (_, directory) = directory();
+    let ana = add(&directory, "ana@example.org", "pencil").await;
+    let lists = add(&directory, "ana+work@example.org", "pencil").await;
+    directory.add_alias("Info@example.org", "ANA@example.org").await.unwrap();
+    directory.add_alias("ana@b\u{fc}cher.example", "ana@example.org").await.unwrap();
+
+    for (text, account, detail) in [
+        ("Ana@EXAMPLE.org", &ana, None),
+        ("ana+Lists@example.org", &ana, Some("Lists")),
+        ("ana+work@example.org", &lists, None),
+        ("ana+work+x@example.org", &ana, Some("work+x")),
+        ("info@example.org", &ana, None),
+        ("INFO+a@example.org", &ana, Some("a")),
+        ("\"ana\"@xn--bcher-kva.example", &ana, None),
+    ] {
+        let found = directory.resolve(text).await.unwrap();
+        assert_eq!((found.account_id(), found.detail.as_deref()), (account.id, detail), "{text}");
+    }
+    assert!(matches!(directory.resolve("bob@example.org").await, Err(ResolveError::NoSuchUser)));
+    assert!(matches!(directory.resolve("bob@example.net").await, Err(ResolveError::NotLocal)));
+    assert!(matches!(directory.resolve("postmaster").await, Err(ResolveError::NoSuchUser)));
+    assert!(matches!(directory.resolve("a@b@c d").await, Err(ResolveError::Invalid(_))));
+
+    let disable = AccountChange { disabled: Some(true), ..AccountChange::default() };
+    directory.set("ana@example.org", disable).await.unwrap();
+    assert!(matches!(directory.resolve("info@example.org").await, Err(ResolveError::Disabled)));
+}
+
+#[tokio::test]
+async fn aliases_are_listed_and_go_with_their_account() {
+    let (_, directory) = directory();
+    add(&directory, "ana@example.org", "pencil").await;
+    add(&directory, "ben@example.org", "pencil").await;
+    for n in 0..5 {
+        directory.add_alias(&format!("a{n}@example.org"), "ana@example.org").await.unwrap();
+    }
+    directory.add_alias("b@example.org", "ben@example.org").await.unwrap();
+    let taken = directory.add_alias("b@example.org", "ana@example.org").await.unwrap_err();
+    assert!(taken.to_string().contains("ben@example.org"));
+    let page = directory.aliases(None, 3).await.unwrap();
+    assert_eq!(page.len(), 3);
+    assert_eq!(directory.aliases(Some(&page[2].address), 10).await.unwrap().len(), 3);
+    directory.remove_alias("a0@example.org").await.unwrap();
+    assert!(matches!(directory.remove_alias("a0@example.org").await, Err(DirectoryError::NoAlias(_))));
+    directory.remove("ana@example.org").await.unwrap();
+    let left = directory.aliases(None, 10).await.unwrap();
+    assert_eq!(left.iter().map(|a| a.address.as_str()).collect::<Vec<_>>(), ["b@example.org"]);
+    // The domain is still ours.
+    assert!(matches!(directory.resolve("a1@example.org").await, Err(ResolveError::NoSuchUser)));
+}
+
+#[tokio::test]
+async fn a_password_lets_in_and_a_new_one_holds_at_once() {
+    let (records, directory) = directory();
+    add(&directory, "ana@example.org", "pencil").await;
+    for _ in 0..3 {
+        assert_eq!(login(&directory, "ANA@example.org", "pencil").await.unwrap(), "ana@example.org");
+    }
+    // As `posthaste account passwd` does, while the server runs.
+    other_process(&records).set_password("ana@example.org", &secret("pen")).await.unwrap();
+    let refused = login(&directory, "ana@example.org", "pencil").await.unwrap_err();
+    assert!(matches!(refused.failure, LoginFailure::Credentials));
+    assert_eq!(refused.delay, Duration::from_millis(250));
+    assert!(login(&directory, "ana@example.org", "pen").await.is_ok());
+    directory.remove("ana@example.org").await.unwrap();
+    assert!(login(&directory, "ana@example.org", "pen").await.is_err());
+}
+
+#[tokio::test]
+async fn a_verified_password_is_not_hashed_again() {
+    let (records, directory) = directory();
+    let ana = add(&directory, "ana@example.org", "pencil").await;
+    assert!(login(&directory, "ana@example.org", "pencil").await.is_ok());
+    // The hash is broken behind our back, at the same version: only what is remembered can let her in now.
+    let text = records.dump();
+    let line = text.lines().find(|line| line.starts_with("account/")).unwrap();
+    let broken = line.split_once(' ').unwrap().1.replace("$argon2id$", "$nothing$");
+    let fresh = Arc::new(crate::testing::Records::default());
+    fresh.put("account/ana@example.org", Bytes::from(broken));
+    let mut moved = other_process(&fresh);
+    std::mem::swap(&mut moved.verified, &mut { directory }.verified);
+    assert_eq!(moved.account("ana@example.org").await.unwrap().unwrap().version, ana.version);
+    assert!(login(&moved, "ana@example.org", "pencil").await.is_ok());
+    assert!(login(&moved, "ana@example.org", "Pencil").await.is_err());
+    // Any change of the record ends it.
+    moved.set("ana@example.org", AccountChange::default()).await.unwrap();
+    assert!(login(&moved, "ana@example.org", "pencil").await.is_err());
+}
+
+#[tokio::test]
+async fn nobody_learns_who_exists() {
+    let (_, directory) = directory();
+    add(&directory, "ana@example.org", "pencil").await;
+    let disable = AccountChange { disabled: Some(true), ..AccountChange::default() };
+    directory.set("ana@example.org", disable).await.unwrap();
+    for (name, password) in
+        [("ana@example.org", "wrong"), ("bob@example.org", "pencil"), ("a b", "x"), ("bob@example.org", "")]
+    {
+        let error = login(&directory, name, password).await.unwrap_err();
+        assert!(matches!(error.failure, LoginFailure::Credentials), "{name}: {error}");
+    }
+    // Only who knows the password is told.
+    let error = login(&directory, "ana@example.org", "pencil").await.unwrap_err();
+    assert!(matches!(error.failure, LoginFailure::Disabled) && error.delay.is_zero());
+}
+
+#[tokio::test]
+async fn failures_slow_down_and_known_passwords_do_not_wait() {
+    let (_, directory) = directory();
+    add(&directory, "ana@example.org", "pencil").await;
+    assert!(login(&directory, "ana@example.org", "pencil").await.is_ok());
+    let mut last = Duration::ZERO;
+    for _ in 0..64 {
+        let error = login(&directory, "ana@example.org", "guess").await.unwrap_err();
+        assert!(error.delay >= last && matches!(error.failure, LoginFailure::Credentials));
+        last = error.delay;
+    }
+    assert_eq!(last, Duration::from_secs(10));
+    let error = login(&directory, "ben@example.org", "guess").await.unwrap_err();
+    assert!(matches!(error.failure, LoginFailure::TooMany));
+    assert!(login(&directory, "ana@example.org", "pencil").await.is_ok());
+}
+
+#[test]
+fn what_is_printed_holds_no_secret() {
+    let (_, directory) = directory();
+    assert!(!format!("{directory:?}").contains("key"));
+}

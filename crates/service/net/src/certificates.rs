@@ -1,0 +1,252 @@
+//! The server's certificate and key: read from files, or made by ourselves, and replaced while we run.
+//!
+//! A reload that fails leaves the one in use; connections made before keep theirs.
+
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use arc_swap::ArcSwap;
+use rustls::{
+    ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::NoServerSessionStorage,
+};
+use sha2::{Digest, Sha256};
+
+use crate::{NetError, channel_binding};
+
+/// Names of the files of a self-signed certificate in the data directory.
+const CERTIFICATE_FILE: &str = "tls-certificate.pem";
+const KEY_FILE: &str = "tls-key.pem";
+
+/// One certificate, shared by all TLS listeners. Clones are the same certificate and reload together.
+#[derive(Clone)]
+pub struct Certificates(Arc<Inner>);
+
+struct Inner {
+    /// Chain and key; none for one that lives in memory.
+    files: Option<(PathBuf, PathBuf)>,
+    active: ArcSwap<Active>,
+}
+
+/// What a handshake needs.
+pub(crate) struct Active {
+    pub(crate) config: Arc<ServerConfig>,
+    /// See [`channel_binding::server_end_point`].
+    pub(crate) end_point: Option<Vec<u8>>,
+    leaf: CertificateDer<'static>,
+}
+
+impl Certificates {
+    /// Reads a chain (the server's own certificate first) and its key, both PEM.
+    pub fn load(chain: &Path, key: &Path) -> Result<Self, NetError> {
+        let active = read(chain, key)?;
+        Ok(Self::holding(active, Some((chain.to_owned(), key.to_owned()))))
+    }
+
+    /// The self-signed certificate kept in `directory`, made at the first start: for `localhost`, the loopback
+    /// addresses and `host`. The key can be read by its owner only.
+    pub fn self_signed(directory: &Path, host: &str) -> Result<Self, NetError> {
+        let (chain, key) = (directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE));
+        if !(chain.exists() && key.exists()) {
+            let (chain_pem, key_pem) = generate(host).map_err(|error| unusable(&chain, error, SET_FILES))?;
+            // The key first: a chain without its key would look complete after a crash between the two.
+            write_whole(&key, key_pem.as_bytes(), 0o600)?;
+            write_whole(&chain, chain_pem.as_bytes(), 0o644)?;
+        }
+        Self::load(&chain, &key)
+    }
+
+    /// A self-signed certificate that is in no file, for tests. [`reload`](Self::reload) keeps it.
+    pub fn self_signed_in_memory(host: &str) -> Result<Self, NetError> {
+        let nowhere = Path::new("(in memory)");
+        let (chain, key) = generate(host).map_err(|error| unusable(nowhere, error, SET_FILES))?;
+        let active = parse((nowhere, chain.as_bytes()), (nowhere, key.as_bytes()))?;
+        Ok(Self::holding(active, None))
+    }
+
+    fn holding(active: Active, files: Option<(PathBuf, PathBuf)>) -> Self {
+        Self(Arc::new(Inner { files, active: ArcSwap::from_pointee(active) }))
+    }
+
+    /// Reads the files again (SIGHUP): new connections use what they hold now. On an error the old one stays.
+    pub fn reload(&self) -> Result<(), NetError> {
+        if let Some((chain, key)) = &self.0.files {
+            self.0.active.store(Arc::new(read(chain, key)?));
+        }
+        Ok(())
+    }
+
+    /// The configuration for a TLS server that does not use our listeners.
+    pub fn server_config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.active().config)
+    }
+
+    /// The server's own certificate, DER.
+    pub fn leaf(&self) -> CertificateDer<'static> {
+        self.active().leaf.clone()
+    }
+
+    /// SHA-256 of the server's own certificate, as users compare it: `AB:CD:…`.
+    pub fn fingerprint(&self) -> String {
+        let digest = Sha256::digest(&self.active().leaf);
+        let pairs: Vec<String> = digest.iter().map(|byte| format!("{byte:02X}")).collect();
+        pairs.join(":")
+    }
+
+    pub(crate) fn active(&self) -> Arc<Active> {
+        self.0.active.load_full()
+    }
+}
+
+impl std::fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Certificates").field("files", &self.0.files).finish_non_exhaustive()
+    }
+}
+
+const SET_FILES: &str = "name a certificate and key file in the configuration";
+const CHECK_CHAIN: &str = "it must hold PEM `BEGIN CERTIFICATE` blocks, the server's own first";
+const CHECK_KEY: &str = "it must hold one unencrypted PEM `BEGIN PRIVATE KEY` block (PKCS#8, PKCS#1 or SEC1)";
+const CHECK_PAIR: &str = "use the key this certificate was issued for";
+const CHECK_ACCESS: &str = "check that it exists and that the user the server runs as may use it";
+
+fn unusable(path: &Path, what: impl ToString, remedy: &'static str) -> NetError {
+    NetError::Certificate { path: path.to_owned(), what: what.to_string(), remedy }
+}
+
+fn read(chain: &Path, key: &Path) -> Result<Active, NetError> {
+    let contents = |path| fs::read(path).map_err(|error| unusable(path, error, CHECK_ACCESS));
+    parse((chain, &contents(chain)?), (key, &contents(key)?))
+}
+
+fn parse(chain: (&Path, &[u8]), key: (&Path, &[u8])) -> Result<Active, NetError> {
+    let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain.1)
+        .collect::<Result<_, _>>()
+        .map_err(|error| unusable(chain.0, error, CHECK_CHAIN))?;
+    let leaf = certificates
+        .first()
+        .cloned()
+        .ok_or_else(|| unusable(chain.0, "there is no certificate in it", CHECK_CHAIN))?;
+    let secret = PrivateKeyDer::from_pem_slice(key.1).map_err(|error| unusable(key.0, error, CHECK_KEY))?;
+    let config = configuration(certificates, secret).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => {
+            unusable(key.0, format!("it is not the key of {}", chain.0.display()), CHECK_PAIR)
+        }
+        rustls::Error::InvalidCertificate(_) => unusable(chain.0, error, CHECK_CHAIN),
+        error => unusable(key.0, error, CHECK_KEY),
+    })?;
+    Ok(Active { config: Arc::new(config), end_point: channel_binding::server_end_point(&leaf), leaf })
+}
+
+fn configuration(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<ServerConfig, rustls::Error> {
+    // The provider is named, so that another crate's choice of a default cannot change it. TLS 1.2 and 1.3
+    // (RFC 8314 §3, RFC 8997).
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    // Resumption by tickets alone: they cost the server no memory, and a client that comes back saves us
+    // a signature. One for each connection: mail clients open few.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.ticketer = ring::Ticketer::new()?;
+    config.send_tls13_tickets = 1;
+    Ok(config)
+}
+
+/// A new key (ECDSA P-256: every client of the last decade knows it) and its certificate, as PEM.
+fn generate(host: &str) -> Result<(String, String), rcgen::Error> {
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    if !host.is_empty() && !names.iter().any(|name| name == host) {
+        names.push(host.to_owned());
+    }
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
+    let mut params = rcgen::CertificateParams::new(names)?;
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    let common_name = if host.is_empty() { "localhost" } else { host };
+    params.distinguished_name.push(rcgen::DnType::CommonName, common_name);
+    params.key_usages = vec![rcgen::KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
+    let certificate = params.self_signed(&key)?;
+    Ok((certificate.pem(), key.serialize_pem()))
+}
+
+/// Writes a file so that it is there whole or not at all.
+fn write_whole(path: &Path, contents: &[u8], mode: u32) -> Result<(), NetError> {
+    let named = |error: io::Error| unusable(path, error, CHECK_ACCESS);
+    let new = path.with_extension("pem.new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(error)),
+        _ => {}
+    }
+    let mut file =
+        fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&new).map_err(named)?;
+    file.write_all(contents).and_then(|()| file.sync_all()).map_err(named)?;
+    fs::rename(&new, path).map_err(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_self_signed_one_is_made_once_and_guarded() {
+        let directory = tempfile::tempdir().unwrap();
+        let one = Certificates::self_signed(directory.path(), "mail.example.org").unwrap();
+        let two = Certificates::self_signed(directory.path(), "mail.example.org").unwrap();
+        assert_eq!(one.fingerprint(), two.fingerprint());
+        assert_eq!(one.fingerprint().len(), 32 * 3 - 1);
+        let key = fs::metadata(directory.path().join(KEY_FILE)).unwrap();
+        assert_eq!(key.permissions().mode() & 0o777, 0o600);
+        // Half of a pair, as a crash may leave it, is replaced.
+        fs::remove_file(directory.path().join(CERTIFICATE_FILE)).unwrap();
+        let three = Certificates::self_signed(directory.path(), "mail.example.org").unwrap();
+        assert_ne!(one.fingerprint(), three.fingerprint());
+    }
+
+    #[test]
+    fn a_failed_reload_keeps_the_old_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let held = Certificates::self_signed(directory.path(), "localhost").unwrap();
+        let before = held.fingerprint();
+        fs::write(directory.path().join(CERTIFICATE_FILE), "nonsense").unwrap();
+        assert!(held.reload().is_err());
+        assert_eq!(held.fingerprint(), before);
+        fs::remove_file(directory.path().join(CERTIFICATE_FILE)).unwrap();
+        Certificates::self_signed(directory.path(), "localhost").unwrap();
+        held.reload().unwrap();
+        assert_ne!(held.fingerprint(), before);
+    }
+
+    #[test]
+    fn errors_name_file_and_remedy() {
+        let directory = tempfile::tempdir().unwrap();
+        let (chain, key) = (directory.path().join("a.pem"), directory.path().join("b.pem"));
+        let says = |expected: [&str; 2]| {
+            let message = Certificates::load(&chain, &key).unwrap_err().to_string();
+            assert!(expected.iter().all(|part| message.contains(part)), "{message}");
+        };
+        says(["a.pem", "check that it exists"]);
+        let (chain_pem, key_pem) = generate("mail.example").unwrap();
+        fs::write(&chain, "").unwrap();
+        fs::write(&key, "").unwrap();
+        says(["a.pem", "BEGIN CERTIFICATE"]);
+        fs::write(&chain, chain_pem).unwrap();
+        says(["b.pem", "PRIVATE KEY"]);
+        fs::write(&key, generate("mail.example").unwrap().1).unwrap();
+        says(["b.pem: it is not the key of", "issued for"]);
+        fs::write(&key, key_pem).unwrap();
+        Certificates::load(&chain, &key).unwrap();
+    }
+}

@@ -1,0 +1,262 @@
+//! What a session holds: a stream, what was read from it and not yet understood, and deadlines.
+//!
+//! Reads go through one scratch buffer per thread and are copied to the connection's own buffer, which is
+//! given back when a read has to wait with nothing in it: ten thousand idle sessions own no read buffer, and
+//! the copy costs less than the system call before it. Every method may be dropped while it waits (`select!`)
+//! without loss, except where it says otherwise.
+
+use std::{
+    cell::RefCell,
+    future::{Future, poll_fn},
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+
+use crate::{Certificates, ChannelBinding, NetError, Stream, TlsFacts, Traffic};
+
+/// Bytes one read can bring: four TLS records. Once per thread, so its size matters to nobody's budget.
+const SCRATCH: usize = 64 * 1024;
+
+/// A compressed session silent for this long gives its compressor back ([`Connection::rest`]): a person who
+/// reads pauses as long, a program that synchronises does not.
+const REST_AFTER: Duration = Duration::from_secs(10);
+
+/// A body of unknown trustworthiness gets its buffer in steps of this many bytes, as it arrives.
+const BODY_STEP: usize = 256 * 1024;
+
+thread_local! {
+    static SCRATCH_BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH].into_boxed_slice());
+}
+
+/// A peer's connection, as a session sees it.
+#[derive(Debug)]
+pub struct Connection {
+    stream: Stream,
+    input: BytesMut,
+}
+
+impl Connection {
+    /// Wraps a stream.
+    pub fn new(stream: Stream) -> Self {
+        Self { stream, input: BytesMut::new() }
+    }
+
+    /// The stream itself, to read and write without deadlines.
+    pub fn stream(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
+    /// The peer's address.
+    pub fn peer(&self) -> SocketAddr {
+        self.stream.peer()
+    }
+
+    /// The address the peer connected to.
+    pub fn local(&self) -> SocketAddr {
+        self.stream.local()
+    }
+
+    /// Bytes on the wire so far.
+    pub fn traffic(&self) -> Traffic {
+        self.stream.traffic()
+    }
+
+    /// What TLS agreed on; none in the clear.
+    pub fn tls(&self) -> Option<TlsFacts> {
+        self.stream.tls()
+    }
+
+    /// Whether bytes are safe from listeners.
+    pub fn is_encrypted(&self) -> bool {
+        self.stream.tls().is_some()
+    }
+
+    /// Whether COMPRESS is active.
+    pub fn is_compressed(&self) -> bool {
+        self.stream.is_compressed()
+    }
+
+    /// See [`Stream::channel_binding`].
+    pub fn channel_binding(&self, kind: ChannelBinding) -> Option<Vec<u8>> {
+        self.stream.channel_binding(kind)
+    }
+
+    /// What was read and not yet consumed.
+    pub fn input(&self) -> &[u8] {
+        &self.input
+    }
+
+    /// The same, to split frames off the front.
+    pub fn input_mut(&mut self) -> &mut BytesMut {
+        &mut self.input
+    }
+
+    /// Forgets the first `count` bytes of the input, or all if there are fewer.
+    pub fn consume(&mut self, count: usize) {
+        self.input.advance(count.min(self.input.len()));
+    }
+
+    /// Waits for bytes and appends them to the input, which may then hold up to `input_max`; returns how many
+    /// came. The end of the stream is [`NetError::Closed`].
+    pub async fn fill(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
+        if self.input.len() >= input_max {
+            return Err(NetError::InputFull { max: input_max });
+        }
+        let mut left = within;
+        if self.is_compressed() && within > REST_AFTER {
+            match timely(REST_AFTER, poll_fn(|cx| self.poll_fill(cx, input_max))).await {
+                Err(NetError::TimedOut(_)) => {
+                    self.rest();
+                    left -= REST_AFTER;
+                }
+                Ok(0) => return Err(NetError::Closed),
+                outcome => return outcome,
+            }
+        }
+        match timely(left, poll_fn(|cx| self.poll_fill(cx, input_max))).await {
+            Ok(0) => Err(NetError::Closed),
+            Err(NetError::TimedOut(_)) => Err(NetError::TimedOut(within)),
+            outcome => outcome,
+        }
+    }
+
+    fn poll_fill(&mut self, cx: &mut Context<'_>, input_max: usize) -> Poll<io::Result<usize>> {
+        SCRATCH_BUFFER.with_borrow_mut(|scratch| {
+            let room = scratch.len().min(input_max - self.input.len());
+            let mut buf = ReadBuf::new(&mut scratch[..room]);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buf) {
+                Poll::Pending => {
+                    if self.input.is_empty() {
+                        self.input = BytesMut::new();
+                    }
+                    Poll::Pending
+                }
+                Poll::Ready(outcome) => {
+                    outcome?;
+                    self.input.extend_from_slice(buf.filled());
+                    Poll::Ready(Ok(buf.filled().len()))
+                }
+            }
+        })
+    }
+
+    /// Reads exactly `length` bytes: first from the input, then from the peer straight into the result, with a
+    /// deadline for each read. The caller has decided that it wants so many; memory still grows only as they
+    /// come. If dropped while waiting, the bytes read so far are lost.
+    pub async fn read_exact_within(&mut self, length: usize, within: Duration) -> Result<Bytes, NetError> {
+        if self.input.len() >= length {
+            return Ok(self.input.split_to(length).freeze());
+        }
+        let mut body = BytesMut::with_capacity(length.min(self.input.len() + BODY_STEP));
+        body.extend_from_slice(&self.input);
+        self.input = BytesMut::new();
+        while body.len() < length {
+            if body.len() == body.capacity() {
+                // Doubling keeps the copies linear; never more than was announced.
+                body.reserve(body.len().max(BODY_STEP).min(length - body.len()));
+            }
+            let missing = length - body.len();
+            match timely(within, self.stream.read_buf(&mut (&mut body).limit(missing))).await? {
+                0 => return Err(NetError::Closed),
+                _ => continue,
+            }
+        }
+        Ok(body.freeze())
+    }
+
+    /// Writes all and flushes. A peer that does not take it in time is [`NetError::TimedOut`]; what it got is
+    /// then unknown, so close. Not to be dropped while waiting, unless the connection is closed then.
+    pub async fn write_all_within(&mut self, bytes: &[u8], within: Duration) -> Result<(), NetError> {
+        let stream = &mut self.stream;
+        timely(within, async {
+            stream.write_all(bytes).await?;
+            stream.flush().await
+        })
+        .await
+    }
+
+    /// Writes all; more will follow, so nothing is flushed. The rest as [`write_all_within`](Self::write_all_within).
+    pub async fn write_more_within(&mut self, bytes: &[u8], within: Duration) -> Result<(), NetError> {
+        timely(within, self.stream.write_all(bytes)).await
+    }
+
+    /// Sends what earlier writes left behind.
+    pub async fn flush_within(&mut self, within: Duration) -> Result<(), NetError> {
+        timely(within, self.stream.flush()).await
+    }
+
+    /// STARTTLS: does the handshake, after the answer that invites to it was written.
+    ///
+    /// Refuses if the peer sent anything after the command: whoever can insert bytes into the clear text could
+    /// have it taken for part of the encrypted session (CVE-2011-0411; RFC 3207 §4.2, RFC 9051 §6.2.1). Check
+    /// [`has_input`](Self::has_input) before answering OK; after an error here, close.
+    pub async fn start_tls(&mut self, certificates: &Certificates, within: Duration) -> Result<(), NetError> {
+        self.nothing_pipelined()?;
+        self.stream.accept_tls(certificates, within).await
+    }
+
+    /// COMPRESS: all that follows is compressed, after the answer that says so was written. Refuses, like
+    /// [`start_tls`](Self::start_tls), if the peer did not wait for that answer (RFC 4978 §3).
+    pub fn start_deflate(&mut self) -> Result<(), NetError> {
+        self.nothing_pipelined()?;
+        self.stream.start_deflate()
+    }
+
+    /// Whether bytes wait that were sent after what has been consumed.
+    pub fn has_input(&self) -> bool {
+        !self.input.is_empty()
+    }
+
+    fn nothing_pipelined(&mut self) -> Result<(), NetError> {
+        match self.input.len() {
+            0 => Ok(()),
+            count => Err(NetError::PipelinedUpgrade(count)),
+        }
+    }
+
+    /// See [`Stream::rest`].
+    pub fn rest(&mut self) {
+        self.stream.rest();
+    }
+
+    /// Sends what is left, says goodbye in TLS, and closes our side; then reads what the peer still sends, a
+    /// moment and a little long, because closing with unread input would make the kernel reset the connection
+    /// and take our last answer from the peer.
+    pub async fn close(mut self, within: Duration) -> Result<(), NetError> {
+        timely(within, self.stream.shutdown()).await?;
+        self.input = BytesMut::new();
+        let linger = async {
+            for _ in 0..LINGER_READS {
+                let read = poll_fn(|cx| {
+                    let count = ready!(self.poll_fill(cx, SCRATCH))?;
+                    self.input.clear();
+                    Poll::Ready(io::Result::Ok(count))
+                });
+                if !matches!(read.await, Ok(1..)) {
+                    break;
+                }
+            }
+        };
+        // A peer that keeps its side open is not waited for any longer.
+        let _ = tokio::time::timeout(within.min(LINGER), linger).await;
+        Ok(())
+    }
+}
+
+/// How long a closed connection is still read from: a round trip around the world, and some.
+const LINGER: Duration = Duration::from_secs(1);
+/// And how many reads: with [`SCRATCH`], one mebibyte.
+const LINGER_READS: usize = 16;
+
+async fn timely<T>(within: Duration, work: impl Future<Output = io::Result<T>>) -> Result<T, NetError> {
+    match tokio::time::timeout(within, work).await {
+        Ok(outcome) => outcome.map_err(NetError::Io),
+        Err(_) => Err(NetError::TimedOut(within)),
+    }
+}

@@ -1,0 +1,101 @@
+//! What can go wrong between us and the network, and whose fault it is.
+
+use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
+
+/// Errors of this crate. Those an administrator reads name the file or address and the remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NetError {
+    /// An address given by the administrator cannot be listened on.
+    #[error("cannot listen on {address}: {source}; {}", bind_remedy(.source))]
+    Bind {
+        /// As configured.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An address given by the administrator cannot be understood.
+    #[error(
+        "`{given}` is not an address to listen on: {why}; write IP:PORT, [IPV6]:PORT, NAME:PORT or *:PORT"
+    )]
+    Address {
+        /// As configured.
+        given: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A certificate or key file cannot be used.
+    #[error("{}: {what}; {remedy}", .path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A listener in TLS mode was started without a certificate.
+    #[error(
+        "the listener on {0} speaks TLS and has no certificate; configure one or let the server make its own"
+    )]
+    NoCertificate(SocketAddr),
+    /// The peer closed the connection.
+    #[error("the peer closed the connection")]
+    Closed,
+    /// The peer did not send, or did not read, in time.
+    #[error("the peer let {0:?} pass")]
+    TimedOut(Duration),
+    /// The read buffer is full and the caller found no command in it.
+    #[error("the peer sent more than {max} bytes without an end in sight")]
+    InputFull {
+        /// The bound given to [`Connection::fill`](crate::Connection::fill), bytes.
+        max: usize,
+    },
+    /// Bytes followed the command that asked for an upgrade: they would change their meaning by it.
+    #[error("{0} bytes were sent after the command that asked for another layer")]
+    PipelinedUpgrade(usize),
+    /// TLS was asked for inside TLS or inside compression.
+    #[error("TLS cannot be started here")]
+    TlsActive,
+    /// Compression was asked for twice.
+    #[error("compression is active already")]
+    CompressionActive,
+    /// The TLS handshake failed.
+    #[error("TLS handshake: {0}")]
+    Handshake(io::Error),
+    /// All bytes of a [`ByteBudget`](crate::ByteBudget) are in use.
+    #[error("too many message bytes are in flight")]
+    BudgetExhausted,
+    /// The connection broke.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl NetError {
+    /// Whether this is an everyday end of a connection (peer gone, idle for too long), not worth a warning.
+    pub fn is_ordinary(&self) -> bool {
+        match self {
+            Self::Closed | Self::TimedOut(_) => true,
+            Self::Handshake(source) | Self::Io(source) => matches!(
+                source.kind(),
+                io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::ConnectionAborted
+                    | io::ErrorKind::BrokenPipe
+                    | io::ErrorKind::UnexpectedEof
+                    | io::ErrorKind::NotConnected
+            ),
+            _ => false,
+        }
+    }
+}
+
+fn bind_remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => "another program uses it: stop that one or choose another port",
+        io::ErrorKind::PermissionDenied => {
+            "ports under 1024 need privileges: choose another port or grant CAP_NET_BIND_SERVICE"
+        }
+        io::ErrorKind::AddrNotAvailable => "this machine does not have that address: see `ip address`",
+        _ => "check the address",
+    }
+}

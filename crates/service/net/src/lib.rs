@@ -1,0 +1,44 @@
+//! Sockets, TLS, compression and limits, without any mail protocol.
+//!
+//! A session is handed a [`Connection`] and needs to know nothing else of the network: it reads what the
+//! peer sent with a deadline, writes with a deadline, and upgrades in place (STARTTLS, COMPRESS).
+//!
+//! ```text
+//! Listener::serve ── accept, limits, TLS handshake ──> Connection ── session code
+//!                                                         │ read buffer, deadlines
+//!                                                         Stream: [deflate] over [TLS] over TCP
+//! ```
+//!
+//! What always holds:
+//! * an idle connection owns no read or write buffer of ours; reads go through one scratch buffer per thread;
+//! * no read, write or handshake waits without a deadline;
+//! * plaintext that arrived before a TLS handshake is never taken for something sent inside it;
+//! * what strangers can make us hold is bounded: connections ([`ConnectionLimits`]), bytes read ahead
+//!   (`input_max` of [`Connection::fill`]), message bytes in flight ([`ByteBudget`]).
+
+mod budget;
+mod certificates;
+mod channel_binding;
+mod connection;
+mod deflate;
+mod endpoint;
+mod error;
+mod limits;
+mod process;
+mod serve;
+mod shutdown;
+mod socket;
+mod stream;
+
+pub use budget::{ByteBudget, BytePermit};
+pub use certificates::Certificates;
+pub use channel_binding::ChannelBinding;
+pub use connection::Connection;
+pub use endpoint::{ACCEPT_BACKLOG, Endpoint, Listener, Mode, resolve};
+pub use error::NetError;
+pub use limits::{ConnectionLimits, ConnectionPermit, PER_ADDRESS_DEFAULT, Refused, TOTAL_DEFAULT};
+pub use process::raise_file_limit;
+pub use serve::{Drained, HANDSHAKE_WITHIN_DEFAULT, SHUTDOWN_GRACE_DEFAULT, ServeOptions};
+pub use shutdown::{Shutdown, ShutdownTrigger};
+pub use socket::Traffic;
+pub use stream::{Stream, TlsFacts};

@@ -1,0 +1,153 @@
+//! How many connections may be open: in all, and from one address.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Connections in all: at 48 KiB for an idle TLS session about 1 GiB, and some way under the 65,536 file
+/// descriptors a process can usually raise itself to. Twice as many would need the administrator's word.
+pub const TOTAL_DEFAULT: usize = 20_000;
+
+/// Connections from one address. An office behind one address: 50 people with five connections each. Twice
+/// as many would let forty addresses close the server to all others.
+pub const PER_ADDRESS_DEFAULT: usize = 250;
+
+/// The bounds, shared by all listeners of a server. Clones count together.
+#[derive(Clone, Debug)]
+pub struct ConnectionLimits(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    total: usize,
+    per_address: usize,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    total: usize,
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// One open connection; gives its place back when dropped.
+#[derive(Debug)]
+pub struct ConnectionPermit {
+    limits: ConnectionLimits,
+    address: Option<IpAddr>,
+}
+
+/// Why a connection is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The server is full.
+    #[error("too many connections")]
+    Total,
+    /// This address has its share.
+    #[error("too many connections from this address")]
+    Address,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self::new(TOTAL_DEFAULT, PER_ADDRESS_DEFAULT)
+    }
+}
+
+impl ConnectionLimits {
+    /// Bounds for all connections and for those of one address. The addresses of this very machine count
+    /// only in the total: webmail, proxies and measurements come from there.
+    pub fn new(total: usize, per_address: usize) -> Self {
+        Self(Arc::new(Inner { total, per_address, open: Mutex::default() }))
+    }
+
+    /// Takes a place for a connection from `peer`.
+    pub fn admit(&self, peer: IpAddr) -> Result<ConnectionPermit, Refused> {
+        let address = counted(peer);
+        let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.total >= self.0.total {
+            return Err(Refused::Total);
+        }
+        if let Some(address) = address {
+            let count = open.by_address.entry(address).or_insert(0);
+            if *count >= self.0.per_address {
+                if *count == 0 {
+                    open.by_address.remove(&address);
+                }
+                return Err(Refused::Address);
+            }
+            *count += 1;
+        }
+        open.total += 1;
+        Ok(ConnectionPermit { limits: self.clone(), address })
+    }
+
+    /// Connections open now.
+    pub fn open(&self) -> usize {
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner).total
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        let mut open = self.limits.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.total -= 1;
+        if let Some(address) = self.address
+            && let Some(count) = open.by_address.get_mut(&address)
+        {
+            *count -= 1;
+            if *count == 0 {
+                open.by_address.remove(&address);
+            }
+        }
+    }
+}
+
+/// The address a peer is counted under: none for loopback; for IPv6 its /64, which is what one household or
+/// one rented machine has at its disposal (RFC 6177 §2).
+fn counted(peer: IpAddr) -> Option<IpAddr> {
+    match peer.to_canonical() {
+        peer if peer.is_loopback() => None,
+        IpAddr::V6(peer) => Some(IpAddr::V6(Ipv6Addr::from_bits(peer.to_bits() >> 64 << 64))),
+        peer => Some(peer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn counts_total_and_address() {
+        let limits = ConnectionLimits::new(3, 2);
+        let one = limits.admit(ip("192.0.2.1")).unwrap();
+        let _two = limits.admit(ip("::ffff:192.0.2.1")).unwrap();
+        assert_eq!(limits.admit(ip("192.0.2.1")).unwrap_err(), Refused::Address);
+        let _three = limits.admit(ip("192.0.2.2")).unwrap();
+        assert_eq!(limits.admit(ip("192.0.2.3")).unwrap_err(), Refused::Total);
+        drop(one);
+        assert_eq!(limits.open(), 2);
+        assert!(limits.admit(ip("192.0.2.1")).is_ok());
+    }
+
+    #[test]
+    fn a_v6_network_is_one_address_and_loopback_none() {
+        let limits = ConnectionLimits::new(10, 1);
+        let _one = limits.admit(ip("2001:db8::1")).unwrap();
+        assert!(limits.admit(ip("2001:db8::2")).is_err());
+        let _other = limits.admit(ip("2001:db8:0:1::1")).unwrap();
+        let _local: Vec<_> = (0..3).map(|_| limits.admit(ip("127.0.0.1")).unwrap()).collect();
+    }
+
+    #[test]
+    fn nothing_is_left_behind() {
+        let limits = ConnectionLimits::new(10, 0);
+        assert!(limits.admit(ip("192.0.2.1")).is_err());
+        assert!(limits.0.open.lock().unwrap().by_address.is_empty());
+    }
+}

@@ -1,0 +1,191 @@
+//! The accept loop: from a listening socket to one task for each connection, and an orderly end.
+
+use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use tokio::{net::TcpStream, task::JoinSet, time::Instant};
+
+use crate::{Certificates, Connection, ConnectionLimits, Listener, Mode, NetError, Shutdown, Stream};
+
+/// Time for a TLS handshake: two round trips on the worst of lines. Twice as much only helps those who hold
+/// connections to exhaust them.
+pub const HANDSHAKE_WITHIN_DEFAULT: Duration = Duration::from_secs(30);
+
+/// Time sessions get to finish the command in flight once the server stops. Service managers kill after 90 s
+/// (systemd) or 10 s (container engines): stay below both.
+pub const SHUTDOWN_GRACE_DEFAULT: Duration = Duration::from_secs(8);
+
+/// First pause after the system refused us a file or memory; doubles up to [`BACK_OFF_MAX`].
+const BACK_OFF_FIRST: Duration = Duration::from_millis(20);
+/// Longest such pause: peers wait in the backlog meanwhile.
+const BACK_OFF_MAX: Duration = Duration::from_secs(1);
+
+/// How a listener treats its connections.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// Shared by all listeners.
+    pub limits: ConnectionLimits,
+    /// Needed by [`Mode::ImplicitTls`].
+    pub certificates: Option<Certificates>,
+    /// Ends the listener.
+    pub shutdown: Shutdown,
+    /// Deadline of the handshake of [`Mode::ImplicitTls`].
+    pub handshake_within: Duration,
+    /// How long sessions may go on after the shutdown was asked for.
+    pub grace: Duration,
+    /// What a peer over the limit is told in plain mode, in its protocol's words, such as
+    /// `* BYE [UNAVAILABLE] Too many connections`; empty to close without a word.
+    pub refusal: &'static [u8],
+}
+
+impl ServeOptions {
+    /// Defaults for all that has one.
+    pub fn new(shutdown: Shutdown) -> Self {
+        Self {
+            limits: ConnectionLimits::default(),
+            certificates: None,
+            shutdown,
+            handshake_within: HANDSHAKE_WITHIN_DEFAULT,
+            grace: SHUTDOWN_GRACE_DEFAULT,
+            refusal: b"",
+        }
+    }
+}
+
+/// How the sessions of a listener ended after the shutdown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drained {
+    /// By themselves, in time.
+    pub finished: usize,
+    /// Cut off.
+    pub aborted: usize,
+}
+
+impl Listener {
+    /// Accepts connections and runs `session` for each, until the shutdown is asked for; then stops listening
+    /// and waits for the sessions, which listen to their own [`Shutdown`] token. A session that panics ends
+    /// alone.
+    pub async fn serve<S, F>(self, options: ServeOptions, session: S) -> Result<Drained, NetError>
+    where
+        S: Fn(Connection) -> F + Clone + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        if self.mode == Mode::ImplicitTls && options.certificates.is_none() {
+            return Err(NetError::NoCertificate(self.local_addr()));
+        }
+        let mut shutdown = options.shutdown.clone();
+        let options = Arc::new(options);
+        let mut sessions = JoinSet::new();
+        let mut back_off = BACK_OFF_FIRST;
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.requested() => break,
+                Some(ended) = sessions.join_next() => report(ended),
+                accepted = self.tcp.accept() => match accepted {
+                    Ok((tcp, peer)) => {
+                        back_off = BACK_OFF_FIRST;
+                        if let Some(task) = self.admit(tcp, peer, &options, &session) {
+                            sessions.spawn(task);
+                        }
+                    }
+                    Err(error) if is_of_one_connection(&error) => {}
+                    Err(error) => {
+                        // EMFILE, ENFILE, ENOBUFS, ENOMEM: trying again at once would only burn the processor.
+                        tracing::error!(listener = %self.local_addr(), %error,
+                            "cannot accept connections; raise the file limit or lower the connection limit");
+                        tokio::time::sleep(back_off).await;
+                        back_off = (back_off * 2).min(BACK_OFF_MAX);
+                    }
+                }
+            }
+        }
+        drop(self);
+        Ok(drain(sessions, options.grace).await)
+    }
+
+    fn admit<S, F>(
+        &self,
+        tcp: TcpStream,
+        peer: SocketAddr,
+        options: &Arc<ServeOptions>,
+        session: &S,
+    ) -> Option<impl Future<Output = ()> + Send + use<S, F>>
+    where
+        S: Fn(Connection) -> F + Clone + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let permit = match options.limits.admit(peer.ip()) {
+            Ok(permit) => permit,
+            Err(reason) => {
+                tracing::warn!(%peer, %reason, "connection refused");
+                if self.mode == Mode::Plain {
+                    // As far as it fits into the empty send buffer: nobody waits for a peer we do not want.
+                    let _ = tcp.try_write(options.refusal);
+                }
+                return None;
+            }
+        };
+        let (mode, options, session) = (self.mode, Arc::clone(options), session.clone());
+        Some(async move {
+            let _permit = permit;
+            match greet(tcp, mode, &options).await {
+                Ok(connection) => {
+                    drop(options);
+                    session(connection).await;
+                }
+                Err(error) => tracing::debug!(%peer, %error, "connection lost before it began"),
+            }
+        })
+    }
+}
+
+/// Brings a socket to where the session begins.
+async fn greet(tcp: TcpStream, mode: Mode, options: &ServeOptions) -> Result<Connection, NetError> {
+    let mut stream = Stream::plain(tcp)?;
+    if let (Mode::ImplicitTls, Some(certificates)) = (mode, &options.certificates) {
+        // A client that hangs in its handshake does not delay the end.
+        let mut shutdown = options.shutdown.clone();
+        tokio::select! {
+            outcome = stream.accept_tls(certificates, options.handshake_within) => outcome?,
+            () = shutdown.requested() => return Err(NetError::Closed),
+        }
+    }
+    Ok(Connection::new(stream))
+}
+
+/// Errors of `accept` that are the fault of the connection being accepted (accept(2), "Error handling").
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::*;
+    matches!(
+        error.kind(),
+        ConnectionAborted
+            | ConnectionReset
+            | ConnectionRefused
+            | Interrupted
+            | NetworkDown
+            | NetworkUnreachable
+            | HostUnreachable
+            | TimedOut
+            | PermissionDenied
+    )
+}
+
+fn report(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!(%error, "a session panicked: this is a bug, please report it");
+    }
+}
+
+async fn drain(mut sessions: JoinSet<()>, grace: Duration) -> Drained {
+    let deadline = Instant::now() + grace;
+    let mut drained = Drained::default();
+    while let Ok(Some(ended)) = tokio::time::timeout_at(deadline, sessions.join_next()).await {
+        report(ended);
+        drained.finished += 1;
+    }
+    drained.aborted = sessions.len();
+    sessions.shutdown().await;
+    drained
+}

@@ -1,0 +1,253 @@
+//! One type for every kind of connection: TCP, TLS over TCP, and either of them compressed.
+//!
+//! The parts that not every connection has are boxed, so that a plain one stays small. Layers are added in
+//! place (STARTTLS, COMPRESS) and never removed.
+
+use std::{
+    fmt, io, mem,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+
+use crate::{
+    Certificates, ChannelBinding, NetError, Traffic, certificates::Active, channel_binding, deflate::Deflate,
+    socket::Socket,
+};
+
+/// TLS bytes that may wait for the socket before a write has to wait with them: four records. rustls would
+/// allow as much; said here because the memory of a slow reader rests on it.
+const TLS_OUTPUT_MAX: usize = 64 * 1024;
+
+/// A connection that can be read and written, whatever layers it has.
+pub struct Stream {
+    transport: Transport,
+    deflate: Option<Box<Deflate>>,
+    peer: SocketAddr,
+    local: SocketAddr,
+}
+
+enum Transport {
+    Plain(Socket),
+    Tls(Box<Tls>),
+    /// During and after a failed handshake.
+    Gone,
+}
+
+struct Tls {
+    stream: TlsStream<Socket>,
+    /// The certificate shown at the handshake, which a reload may have replaced since.
+    shown: Arc<Active>,
+}
+
+/// What was agreed in the TLS handshake, for logs and `Received:` headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// Such as `TLSv1.3`.
+    pub version: &'static str,
+    /// Such as `TLS13_AES_128_GCM_SHA256`.
+    pub cipher: &'static str,
+}
+
+impl Stream {
+    /// Wraps an accepted socket, in the clear.
+    pub fn plain(tcp: TcpStream) -> io::Result<Self> {
+        let (peer, local) = (tcp.peer_addr()?, tcp.local_addr()?);
+        // Answers are written whole and then flushed: waiting for more to send (Nagle) only delays them.
+        tcp.set_nodelay(true)?;
+        Ok(Self { transport: Transport::Plain(Socket::new(tcp)), deflate: None, peer, local })
+    }
+
+    /// The peer's address.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The address the peer connected to.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Bytes on the wire so far.
+    pub fn traffic(&self) -> Traffic {
+        match &self.transport {
+            Transport::Plain(socket) => socket.traffic,
+            Transport::Tls(tls) => tls.stream.get_ref().0.traffic,
+            Transport::Gone => Traffic::default(),
+        }
+    }
+
+    /// What TLS agreed on; none in the clear.
+    pub fn tls(&self) -> Option<TlsFacts> {
+        let Transport::Tls(tls) = &self.transport else { return None };
+        let session = tls.stream.get_ref().1;
+        Some(TlsFacts {
+            version: match session.protocol_version() {
+                Some(rustls::ProtocolVersion::TLSv1_3) => "TLSv1.3",
+                Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
+                _ => "TLS",
+            },
+            cipher: session
+                .negotiated_cipher_suite()
+                .and_then(|suite| suite.suite().as_str())
+                .unwrap_or("unknown"),
+        })
+    }
+
+    /// Whether COMPRESS is active.
+    pub fn is_compressed(&self) -> bool {
+        self.deflate.is_some()
+    }
+
+    /// The bytes that tie an authentication exchange to this TLS connection; none in the clear, or if the
+    /// kind is not defined for it.
+    pub fn channel_binding(&self, kind: ChannelBinding) -> Option<Vec<u8>> {
+        let Transport::Tls(tls) = &self.transport else { return None };
+        match kind {
+            ChannelBinding::TlsServerEndPoint => tls.shown.end_point.clone(),
+            ChannelBinding::TlsExporter => channel_binding::exporter(tls.stream.get_ref().1),
+        }
+    }
+
+    /// Does the server's side of a TLS handshake, within a deadline. After an error the stream is closed.
+    /// The caller must hold no byte read before; [`Connection::start_tls`](crate::Connection::start_tls)
+    /// makes sure of it.
+    pub async fn accept_tls(
+        &mut self,
+        certificates: &Certificates,
+        within: Duration,
+    ) -> Result<(), NetError> {
+        // RFC 3501 §6.2.1, RFC 3207 §4.2: not twice; RFC 4978 §3: not inside compression.
+        if self.deflate.is_some() || !matches!(self.transport, Transport::Plain(_)) {
+            return Err(NetError::TlsActive);
+        }
+        let Transport::Plain(socket) = mem::replace(&mut self.transport, Transport::Gone) else {
+            return Err(NetError::Closed);
+        };
+        let shown = certificates.active();
+        let acceptor = TlsAcceptor::from(Arc::clone(&shown.config));
+        // Boxed: the handshake's state is large and would otherwise be part of the session's task for good.
+        let handshake =
+            Box::pin(acceptor.accept_with(socket, |session| session.set_buffer_limit(Some(TLS_OUTPUT_MAX))));
+        let stream = tokio::time::timeout(within, handshake)
+            .await
+            .map_err(|_| NetError::TimedOut(within))?
+            .map_err(NetError::Handshake)?;
+        self.transport = Transport::Tls(Box::new(Tls { stream, shown }));
+        Ok(())
+    }
+
+    /// From here on all bytes are compressed, both ways (RFC 4978). The answer that promises it must have been
+    /// flushed.
+    pub fn start_deflate(&mut self) -> Result<(), NetError> {
+        if self.deflate.is_some() {
+            return Err(NetError::CompressionActive);
+        }
+        self.deflate = Some(Box::new(Deflate::new()));
+        Ok(())
+    }
+
+    /// Gives back memory that an idle session does not need. Costs the next answer a little compression.
+    pub fn rest(&mut self) {
+        if let Some(deflate) = &mut self.deflate {
+            deflate.rest();
+        }
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("peer", &self.peer)
+            .field("tls", &self.tls())
+            .field("compressed", &self.is_compressed())
+            .finish()
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        match &mut this.deflate {
+            Some(deflate) => deflate.poll_read(Pin::new(&mut this.transport), cx, buf),
+            None => Pin::new(&mut this.transport).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        match &mut this.deflate {
+            Some(deflate) => deflate.poll_write(Pin::new(&mut this.transport), cx, data),
+            None => Pin::new(&mut this.transport).poll_write(cx, data),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        match &mut this.deflate {
+            Some(deflate) => deflate.poll_flush(Pin::new(&mut this.transport), cx),
+            None => Pin::new(&mut this.transport).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.deflate.is_some() {
+            std::task::ready!(self.as_mut().poll_flush(cx))?;
+        }
+        Pin::new(&mut self.transport).poll_shutdown(cx)
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
+            Self::Tls(tls) => Pin::new(&mut tls.stream).poll_read(cx, buf),
+            Self::Gone => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Self::Plain(socket) => Pin::new(socket).poll_write(cx, data),
+            Self::Tls(tls) => Pin::new(&mut tls.stream).poll_write(cx, data),
+            Self::Gone => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(socket) => Pin::new(socket).poll_flush(cx),
+            Self::Tls(tls) => Pin::new(&mut tls.stream).poll_flush(cx),
+            Self::Gone => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+            Self::Tls(tls) => Pin::new(&mut tls.stream).poll_shutdown(cx),
+            Self::Gone => Poll::Ready(Ok(())),
+        }
+    }
+}
