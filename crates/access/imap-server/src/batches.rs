@@ -1,0 +1,107 @@
+//! A walk over messages and their summaries, in batches: what FETCH and SEARCH share.
+//!
+//! The engine answers sets, so the walk asks for some hundred messages at a time; it can be stopped at any message (a full
+//! buffer has to be sent first) and goes on behind it. Nothing is allocated per message, and the memory of a walk does
+//! not grow with the folder.
+
+use std::ops::ControlFlow;
+
+use posthaste_mail_model::{NumSet, SeqNum};
+use posthaste_store::{Mailbox, Result, Row, Runs, Stored, View};
+
+/// Messages asked for at once. With the usual 350 bytes of response each, two batches fill the output buffer once;
+/// twice as many would overshoot it by half, and finding the place anew costs about as much as one message.
+const BATCH: usize = 128;
+
+/// Called for each message of a batch that has a summary.
+pub(crate) type Each<'e> = dyn FnMut(SeqNum, &Row, Stored<'_>) -> ControlFlow<()> + Send + 'e;
+
+/// The walk.
+pub(crate) struct Batches<'v> {
+    runs: Runs<'v>,
+    /// What the last run still holds.
+    rest: (u32, &'v [Row]),
+    batch: Vec<(SeqNum, Row)>,
+    /// Messages of the batch that are done with.
+    at: usize,
+    missing: u32,
+}
+
+impl<'v> Batches<'v> {
+    /// A walk over these messages of a view, in order.
+    pub(crate) fn new(view: &'v View, seqs: &'v NumSet) -> Self {
+        Self { runs: view.runs(seqs), rest: (0, &[]), batch: Vec::with_capacity(BATCH), at: 0, missing: 0 }
+    }
+
+    /// Messages that have no summary any more: expunged by someone while this session still knows them.
+    pub(crate) const fn missing(&self) -> u32 {
+        self.missing
+    }
+
+    /// Whether messages are left; takes the next batch if the last one is done with.
+    pub(crate) fn more(&mut self) -> bool {
+        if self.at < self.batch.len() {
+            return true;
+        }
+        self.batch.clear();
+        self.at = 0;
+        while self.batch.len() < BATCH {
+            if self.rest.1.is_empty() {
+                match self.runs.next() {
+                    Some((seq, rows)) => self.rest = (seq.value(), rows),
+                    None => break,
+                }
+            }
+            let (first, rows) = self.rest;
+            let (taken, left) = rows.split_at(rows.len().min(BATCH - self.batch.len()));
+            let numbered = taken.iter().zip(first..);
+            self.batch.extend(numbered.filter_map(|(row, seq)| Some((SeqNum::new(seq)?, *row))));
+            self.rest = (first + taken.len() as u32, left);
+        }
+        !self.batch.is_empty()
+    }
+
+    /// Visits what is left of the batch, up to the first `Break`; the message that broke off is done with too.
+    pub(crate) async fn visit(&mut self, mailbox: &Mailbox, each: &mut Each<'_>) -> Result<()> {
+        let Some(batch) = self.batch.get(self.at..) else { return Ok(()) };
+        let (mut done, mut missing, mut stopped) = (0, 0, false);
+        let uids = uid_ranges(batch);
+        let mut visit = |stored: Stored<'_>| {
+            while let Some((seq, row)) = batch.get(done) {
+                if row.uid() > stored.uid {
+                    // Not asked for: it lies in a gap that the range below spans.
+                    return ControlFlow::Continue(());
+                }
+                done += 1;
+                if row.uid() == stored.uid {
+                    let flow = each(*seq, row, stored);
+                    stopped = flow.is_break();
+                    return flow;
+                }
+                missing += 1;
+            }
+            ControlFlow::Break(())
+        };
+        mailbox.summaries(&uids, &mut visit).await?;
+        if !stopped {
+            missing += batch.len() - done;
+            done = batch.len();
+        }
+        self.at += done;
+        self.missing += missing as u32;
+        Ok(())
+    }
+}
+
+/// The UIDs of a batch. Neighbours by sequence number are one range, whatever UIDs were given and lost between them.
+fn uid_ranges(batch: &[(SeqNum, Row)]) -> NumSet {
+    let mut uids = NumSet::new();
+    for run in batch.chunk_by(|a, b| a.0.next() == Some(b.0)) {
+        if let [(_, first), ..] = run
+            && let [.., (_, last)] = run
+        {
+            uids.push_range(first.uid().value(), last.uid().value());
+        }
+    }
+    uids
+}

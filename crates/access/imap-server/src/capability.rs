@@ -1,0 +1,44 @@
+//! What the server can do, in the words of CAPABILITY: RFC 9051 §7.2.2 and the registry of extensions.
+
+use posthaste_net::ChannelBinding;
+
+use crate::session::Session;
+use crate::table::State;
+
+/// Told in every state.
+const ALWAYS: &str = "IMAP4rev1 IMAP4rev2 SASL-IR LITERAL+ ID ENABLE IDLE";
+
+/// Told once somebody has logged in. No LITERAL-: RFC 7888 §5 allows only one of the two.
+const AFTER_LOGIN: &str = " NAMESPACE CHILDREN UNSELECT UIDPLUS ESEARCH SEARCHRES WITHIN LIST-EXTENDED \
+     LIST-STATUS MOVE BINARY SPECIAL-USE CREATE-SPECIAL-USE STATUS=SIZE CONDSTORE QRESYNC MULTIAPPEND \
+     OBJECTID SAVEDATE";
+
+/// The capabilities of this moment, without the word CAPABILITY.
+pub(crate) fn text(session: &Session) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(512);
+    text.push_str(ALWAYS);
+    if session.state() == State::NotAuthenticated {
+        if session.may_start_tls() {
+            text.push_str(" STARTTLS");
+        }
+        if session.may_send_passwords() {
+            text.push_str(" AUTH=PLAIN AUTH=LOGIN");
+        } else {
+            // RFC 9051 §6.2.3
+            text.push_str(" LOGINDISABLED");
+        }
+        text.push_str(" AUTH=SCRAM-SHA-256");
+        if session.wire.connection.channel_binding(ChannelBinding::TlsExporter).is_some() {
+            text.push_str(" AUTH=SCRAM-SHA-256-PLUS");
+        }
+        return text;
+    }
+    text.push_str(AFTER_LOGIN);
+    // RFC 7889 §3. Writing to a String cannot fail.
+    let _ = write!(text, " APPENDLIMIT={}", session.service.options.append_bytes_max);
+    if !session.wire.connection.is_compressed() {
+        text.push_str(" COMPRESS=DEFLATE");
+    }
+    text
+}

@@ -1,0 +1,48 @@
+//! APPEND: RFC 9051 §6.3.12, several messages by RFC 3502, sizes by RFC 7889.
+//!
+//! The literals were judged before they came (see `connection`); here the whole messages become summaries, by the
+//! same path as any other mail, and enter the mailbox together or not at all.
+
+use posthaste_imap_codec::command::AppendMessage;
+use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{MailboxArg, UidRanges};
+use posthaste_store::{IncomingMessage, StoreError};
+
+use super::DONE;
+use crate::reply::{Failure, Reply};
+use crate::session::Session;
+
+pub(super) async fn run(
+    session: &mut Session,
+    mailbox: &MailboxArg,
+    messages: Vec<AppendMessage>,
+) -> Result<Reply, Failure> {
+    let account = session.login()?.id;
+    let name = mailbox.name()?;
+    // RFC 3502 §3: an empty message at the end takes all of it back.
+    if messages.iter().any(|message| message.data.is_empty()) {
+        return Err(Reply::no(Code::Cannot, "APPEND cancelled by an empty message").into());
+    }
+    let list = session.service.store.list(account).await?;
+    let entry = list.find(&name).ok_or(StoreError::NoSuchName).map_err(Failure::from);
+    let entry = entry.map_err(Failure::try_create)?;
+    let target = session.service.store.open(entry.id).await.map_err(Failure::from);
+    let target = target.map_err(Failure::try_create)?;
+    let mut incoming = Vec::with_capacity(messages.len());
+    for message in messages {
+        incoming.push(prepare(session, message).await?);
+    }
+    let account = session.login()?;
+    let appended = session.service.delivery.append(account, &target, incoming).await.map_err(Failure::from);
+    let appended = appended.map_err(Failure::try_create)?;
+    let uids = appended.uids.iter().map(|uid| uid.value()).collect();
+    Ok(DONE.with(Code::AppendUid(entry.uid_validity, UidRanges::from(&uids))))
+}
+
+/// A message as the store takes it.
+async fn prepare(session: &Session, message: AppendMessage) -> Result<IncomingMessage, Failure> {
+    let AppendMessage { flags, date, data, .. } = message;
+    // Rows hold dates from 1970 to 2106.
+    let date = date.map(|at| u32::try_from(at.unix_seconds().max(0)).unwrap_or(u32::MAX));
+    Ok(session.service.delivery.incoming(data, flags, date).await?)
+}

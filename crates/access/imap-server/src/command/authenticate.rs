@@ -1,0 +1,75 @@
+//! AUTHENTICATE: RFC 9051 §6.2.2, with the initial response of RFC 4959.
+//!
+//! The mechanisms themselves live in the directory; here is only the dialogue: base64 in lines, `*` to give up.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use posthaste_directory::LoginFailure;
+use posthaste_directory::sasl::{Channel, Exchange, Plaintext, Step, TlsBindings};
+use posthaste_mail_model::Secret;
+use posthaste_net::ChannelBinding;
+
+use super::login;
+use crate::reply::{Failure, Reply};
+use crate::session::Session;
+use crate::wire::Line;
+
+/// Bytes of one response line: SASL's largest response (8 KiB) in base64, and some.
+const RESPONSE_LINE_MAX: usize = 12 * 1024;
+
+pub(super) async fn run(
+    session: &mut Session,
+    mechanism: &str,
+    initial: Option<Secret<Vec<u8>>>,
+) -> Result<Reply, Failure> {
+    let mut exchange = match Exchange::begin(mechanism, channel(session)) {
+        Ok(exchange) => exchange,
+        Err(error) => return login::refuse(session, error).await,
+    };
+    let mut response = initial;
+    loop {
+        let octets = response.as_ref().map(|r| r.expose().as_slice());
+        match exchange.step(&session.service.directory, octets).await {
+            Step::Done(account) => return login::accept(session, *account).await,
+            Step::Fail(error) => return login::refuse(session, error).await,
+            Step::Challenge(challenge) => {
+                session.wire.ask(&STANDARD.encode(challenge)).await?;
+                response = Some(read_response(session).await?);
+            }
+        }
+    }
+}
+
+/// What SASL has to know of the connection.
+fn channel(session: &Session) -> Channel {
+    let connection = &session.wire.connection;
+    let plaintext = if session.may_send_passwords() { Plaintext::Allowed } else { Plaintext::Refused };
+    let tls = connection.is_encrypted().then(|| TlsBindings {
+        exporter: connection.channel_binding(ChannelBinding::TlsExporter),
+        server_end_point: connection.channel_binding(ChannelBinding::TlsServerEndPoint),
+    });
+    Channel { peer: connection.peer().ip(), tls, plaintext }
+}
+
+/// One line from the client, decoded.
+async fn read_response(session: &mut Session) -> Result<Secret<Vec<u8>>, Failure> {
+    let within = session.service.options.pre_login_within;
+    let mut shutdown = session.shutdown.clone();
+    let line = loop {
+        match session.wire.line() {
+            Some(Line::Whole(line)) => break line,
+            Some(Line::TooLong) => return Err(Reply::bad("The response is too long").into()),
+            None => tokio::select! {
+                filled = session.wire.connection.fill(RESPONSE_LINE_MAX, within) => { filled.map_err(Failure::of_wait)?; }
+                () = shutdown.requested() => return Err(Failure::Bye("The server is shutting down")),
+            },
+        }
+    };
+    if line.as_ref() == b"*" {
+        return Err(Reply::bad("AUTHENTICATE cancelled").into());
+    }
+    STANDARD
+        .decode(&line)
+        .map(Secret::new)
+        .map_err(|_| Reply::bad(LoginFailure::Malformed("a response is not base64").to_string()).into())
+}

@@ -1,0 +1,22 @@
+//! CLOSE and UNSELECT: RFC 9051 §6.4.1, §6.4.2.
+
+use super::DONE;
+use crate::reply::{Failure, Reply};
+use crate::session::Session;
+
+/// Removes what has `\Deleted`, without a word of it, and leaves the mailbox.
+pub(super) async fn close(session: &mut Session) -> Result<Reply, Failure> {
+    if let Some(selected) = &session.selected
+        && !selected.read_only
+    {
+        selected.mailbox.expunge(None).await?;
+    }
+    session.selected = None;
+    Ok(DONE)
+}
+
+/// Leaves the mailbox as it is.
+pub(super) fn unselect(session: &mut Session) -> Reply {
+    session.selected = None;
+    DONE
+}

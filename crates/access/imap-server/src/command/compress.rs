@@ -1,0 +1,27 @@
+//! COMPRESS DEFLATE: RFC 4978.
+
+use posthaste_imap_codec::Tag;
+use posthaste_imap_codec::response::Code;
+use posthaste_net::NetError;
+
+use crate::reply::Reply;
+use crate::session::{Next, Session};
+
+pub(super) async fn run(session: &mut Session, tag: Tag) -> Result<Next, NetError> {
+    let refusal = if session.wire.connection.is_compressed() {
+        Some(Reply::no(Code::CompressionActive, "Compression is active"))
+    } else if session.wire.connection.has_input() {
+        // RFC 4978 §3: what follows the command unasked was not compressed.
+        Some(Reply::bad("Nothing may follow COMPRESS before its answer"))
+    } else {
+        None
+    };
+    if let Some(reply) = refusal {
+        session.wire.say_status(reply.status(Some(tag)));
+        return Ok(Next::Command);
+    }
+    session.wire.say_status(Reply::ok("DEFLATE active").status(Some(tag)));
+    session.wire.flush().await?;
+    session.wire.connection.start_deflate()?;
+    Ok(Next::Command)
+}

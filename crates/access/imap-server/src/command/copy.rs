@@ -1,0 +1,75 @@
+//! COPY and MOVE, by sequence number or UID: RFC 9051 §6.4.7, §6.4.8.
+
+use std::sync::Arc;
+
+use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{MailboxArg, Numbering, SequenceSet, UidRanges};
+use posthaste_mail_model::{NumSet, UidValidity};
+use posthaste_store::{Copied, Mailbox, StoreError};
+
+use super::DONE;
+use crate::reply::{Failure, Reply};
+use crate::session::Ctx;
+use crate::table::Numbers;
+
+pub(super) async fn copy(
+    ctx: &mut Ctx<'_>,
+    numbering: Numbering,
+    set: &SequenceSet,
+    target: &MailboxArg,
+) -> Result<Reply, Failure> {
+    let uids = ctx.selected.uids(set, numbering)?;
+    let (target, validity) = open_target(ctx, target).await.map_err(Failure::try_create)?;
+    if uids.is_empty() {
+        return Ok(Reply::ok("No messages to copy"));
+    }
+    // Copies count against the quota as any other mail; a MOVE leaves the account as full as it was.
+    let bytes = ctx.selected.announced.rows_of_uids(&uids).map(|(_, row)| u64::from(row.size())).sum();
+    ctx.service.delivery.check_quota(ctx.login, bytes).await?;
+    let copied = target.copy_from(&ctx.selected.mailbox, &uids).await?;
+    match copy_uid(validity, &copied) {
+        Some(code) => Ok(DONE.with(code)),
+        None => Err(all_gone()),
+    }
+}
+
+pub(super) async fn move_(
+    ctx: &mut Ctx<'_>,
+    numbering: Numbering,
+    set: &SequenceSet,
+    target: &MailboxArg,
+) -> Result<Reply, Failure> {
+    ctx.selected.must_write()?;
+    let uids = ctx.selected.uids(set, numbering)?;
+    let (target, validity) = open_target(ctx, target).await.map_err(Failure::try_create)?;
+    if uids.is_empty() {
+        return Ok(Reply::ok("No messages to move"));
+    }
+    let moved = ctx.selected.mailbox.move_to(&uids, &target).await?;
+    // RFC 9051 §6.4.8: COPYUID comes before the EXPUNGEs, lest the client have forgotten what the numbers meant.
+    let Some(code) = copy_uid(validity, &moved.copied) else { return Err(all_gone()) };
+    ctx.wire.say_code(code, "Moved");
+    ctx.announce(Numbers::Free, None).await?;
+    if ctx.enabled.qresync {
+        return Ok(DONE.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
+    }
+    Ok(DONE)
+}
+
+/// The mailbox messages are to go to.
+async fn open_target(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<(Arc<Mailbox>, UidValidity), Failure> {
+    let name = target.name()?;
+    let list = ctx.service.store.list(ctx.login.id).await?;
+    let entry = list.find(&name).ok_or(StoreError::NoSuchName)?;
+    Ok((ctx.service.store.open(entry.id).await?, entry.uid_validity))
+}
+
+/// RFC 4315 §3; `None` if nothing was copied, which the code cannot say.
+fn copy_uid(validity: UidValidity, copied: &Copied) -> Option<Code> {
+    let ranges = |set: &NumSet| UidRanges::from(set);
+    (!copied.uids.is_empty()).then(|| Code::CopyUid(validity, ranges(&copied.source), ranges(&copied.uids)))
+}
+
+fn all_gone() -> Failure {
+    Reply::no(Code::ExpungeIssued, "All of these messages are gone").into()
+}

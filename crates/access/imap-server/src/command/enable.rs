@@ -1,0 +1,33 @@
+//! ENABLE: RFC 9051 §6.3.1, RFC 5161. What cannot be enabled is passed over.
+
+use posthaste_imap_codec::Capability;
+use posthaste_imap_codec::response::Untagged;
+
+use super::DONE;
+use crate::reply::{Failure, Reply};
+use crate::session::Session;
+
+pub(super) fn run(session: &mut Session, names: &[Capability]) -> Result<Reply, Failure> {
+    let mut enabled = Vec::new();
+    for name in names {
+        let new = match () {
+            () if name == "IMAP4rev2" => {
+                let new = !session.enabled.rev2;
+                session.enable_rev2();
+                new
+            }
+            () if name == "CONDSTORE" => !std::mem::replace(&mut session.enabled.condstore, true),
+            () if name == "QRESYNC" => {
+                // RFC 7162 §3.2.3: QRESYNC brings CONDSTORE with it.
+                session.enabled.condstore = true;
+                !std::mem::replace(&mut session.enabled.qresync, true)
+            }
+            () => false,
+        };
+        if new {
+            enabled.push(name.clone());
+        }
+    }
+    session.wire.say(Untagged::Enabled(enabled));
+    Ok(DONE)
+}

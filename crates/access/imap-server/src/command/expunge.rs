@@ -1,0 +1,21 @@
+//! EXPUNGE and UID EXPUNGE: RFC 9051 §6.4.3, §6.4.9.
+
+use posthaste_imap_codec::SequenceSet;
+use posthaste_imap_codec::response::Code;
+
+use super::DONE;
+use crate::reply::{Failure, Reply};
+use crate::session::Ctx;
+use crate::table::Numbers;
+
+pub(super) async fn run(ctx: &mut Ctx<'_>, uids: Option<&SequenceSet>) -> Result<Reply, Failure> {
+    ctx.selected.must_write()?;
+    let only = uids.map(|set| ctx.selected.uid_set(set));
+    let gone = ctx.selected.mailbox.expunge(only.as_ref()).await?;
+    ctx.announce(Numbers::Free, None).await?;
+    // RFC 7162 §3.2.10.2: the client's new HIGHESTMODSEQ.
+    if ctx.enabled.qresync && !gone.uids.is_empty() {
+        return Ok(DONE.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
+    }
+    Ok(DONE)
+}

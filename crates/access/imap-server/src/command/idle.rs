@@ -1,0 +1,66 @@
+//! IDLE: RFC 9051 §6.3.13. What becomes of the mailbox is told at once, until the client says DONE.
+
+use bytes::Bytes;
+use posthaste_imap_codec::limits::LINE_BYTES_MAX;
+use posthaste_net::NetError;
+use posthaste_store::{StoreError, Watch};
+
+use super::DONE;
+use crate::reply::{Failure, Reply};
+use crate::session::Session;
+use crate::table::Numbers;
+use crate::wire::Line;
+
+/// Bytes that may lie unread while we wait for `DONE`.
+const INPUT_MAX: usize = 2 * LINE_BYTES_MAX;
+
+/// What ended a wait.
+enum Event {
+    News(Result<(), StoreError>),
+    Input(Result<usize, NetError>),
+    Shutdown,
+}
+
+pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
+    session.announce(Numbers::Free).await?;
+    session.wire.ask("idling").await?;
+    let mut watch = session.selected.as_ref().map(|selected| selected.mailbox.watch());
+    loop {
+        match session.wire.line() {
+            Some(Line::Whole(line)) => return end(&line),
+            Some(Line::TooLong) => return Err(Reply::bad("Expected DONE").into()),
+            None => {}
+        }
+        session.wire.flush().await?;
+        session.wire.release();
+        match next_event(session, watch.as_mut()).await {
+            Event::News(news) => {
+                news?;
+                session.announce(Numbers::Free).await?;
+            }
+            Event::Input(input) => drop(input.map_err(Failure::of_wait)?),
+            // The session's own loop says BYE.
+            Event::Shutdown => return Ok(Reply::ok("IDLE ended")),
+        }
+    }
+}
+
+fn end(line: &Bytes) -> Result<Reply, Failure> {
+    if line.eq_ignore_ascii_case(b"DONE") { Ok(DONE) } else { Err(Reply::bad("Expected DONE").into()) }
+}
+
+async fn next_event(session: &mut Session, watch: Option<&mut Watch>) -> Event {
+    let within = session.service.options.silence_within;
+    let Session { wire, shutdown, selected, .. } = session;
+    let news = async {
+        match (watch, selected) {
+            (Some(watch), Some(selected)) => watch.changed(&selected.announced).await.map(drop),
+            _ => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        news = news => Event::News(news),
+        input = wire.connection.fill(INPUT_MAX, within) => Event::Input(input),
+        () = shutdown.requested() => Event::Shutdown,
+    }
+}

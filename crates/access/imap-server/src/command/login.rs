@@ -1,0 +1,92 @@
+//! LOGIN, and what every way of logging in ends with: RFC 9051 §6.2.3.
+
+use posthaste_directory::{Account, LoginError, LoginFailure};
+use posthaste_imap_codec::response::Code;
+use posthaste_mail_model::Secret;
+
+use crate::capability;
+use crate::reply::{Failure, Reply};
+use crate::session::Session;
+
+pub(super) async fn run(
+    session: &mut Session,
+    user: &str,
+    password: Secret<Vec<u8>>,
+) -> Result<Reply, Failure> {
+    if !session.may_send_passwords() {
+        return Err(refusal(&LoginFailure::EncryptionRequired).into());
+    }
+    let peer = session.wire.connection.peer().ip();
+    // A password that is no UTF-8 is nobody's, and takes as long to find out as any other.
+    let password = String::from_utf8(password.into_inner())
+        .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
+    let outcome = session.service.directory.login(user, &Secret::new(password), peer).await;
+    match outcome {
+        Ok(account) => accept(session, account).await,
+        Err(error) => refuse(session, error).await,
+    }
+}
+
+/// Makes the session the account's: first login makes the usual mailboxes (RFC 6154).
+pub(super) async fn accept(session: &mut Session, account: Account) -> Result<Reply, Failure> {
+    session.service.delivery.mailboxes(account.id).await?;
+    tracing::info!(peer = %session.wire.connection.peer(), account = %account.name, "logged in");
+    session.login = Some(account);
+    // RFC 9051 §6.2.2: the capabilities are others now; telling saves the client a question.
+    let code = Code::Other("CAPABILITY".to_owned(), Some(capability::text(session)));
+    Ok(Reply::ok("Logged in").with(code))
+}
+
+/// Answers a refused login, once its delay is over.
+pub(super) async fn refuse(session: &mut Session, error: LoginError) -> Result<Reply, Failure> {
+    tracing::info!(peer = %session.wire.connection.peer(), %error, "login refused");
+    // Whoever guesses has to connect again after a few tries.
+    session.bad_commands += 1;
+    let mut shutdown = session.shutdown.clone();
+    tokio::select! {
+        () = tokio::time::sleep(error.delay) => {}
+        () = shutdown.requested() => {}
+    }
+    Err(refusal(&error.failure).into())
+}
+
+/// Every refusal as the client sees it: RFC 5530, RFC 9051 §7.1.
+fn refusal(failure: &LoginFailure) -> Reply {
+    let code = match failure {
+        LoginFailure::Credentials | LoginFailure::ChannelBinding(_) => Code::AuthenticationFailed,
+        LoginFailure::Disabled | LoginFailure::AuthorizationId => Code::AuthorizationFailed,
+        LoginFailure::Malformed(why) => return Reply::bad(*why),
+        LoginFailure::UnknownMechanism => Code::Cannot,
+        LoginFailure::EncryptionRequired => Code::PrivacyRequired,
+        LoginFailure::TooMany => Code::Unavailable,
+        LoginFailure::Unavailable(why) => {
+            tracing::error!(%why, "logins are unavailable");
+            return Reply::no(Code::Unavailable, "Logins are unavailable, try again later");
+        }
+    };
+    let text = failure.to_string();
+    Reply::no(code, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use posthaste_imap_codec::response::StatusKind;
+
+    #[test]
+    fn every_refusal_has_its_code() {
+        for (failure, kind, code) in [
+            (LoginFailure::Credentials, StatusKind::No, Some(Code::AuthenticationFailed)),
+            (LoginFailure::Disabled, StatusKind::No, Some(Code::AuthorizationFailed)),
+            (LoginFailure::AuthorizationId, StatusKind::No, Some(Code::AuthorizationFailed)),
+            (LoginFailure::Malformed("x"), StatusKind::Bad, None),
+            (LoginFailure::ChannelBinding("x"), StatusKind::No, Some(Code::AuthenticationFailed)),
+            (LoginFailure::UnknownMechanism, StatusKind::No, Some(Code::Cannot)),
+            (LoginFailure::EncryptionRequired, StatusKind::No, Some(Code::PrivacyRequired)),
+            (LoginFailure::TooMany, StatusKind::No, Some(Code::Unavailable)),
+        ] {
+            let reply = refusal(&failure);
+            assert_eq!((reply.kind, reply.code), (kind, code), "{failure}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! LSUB: RFC 3501 §6.3.9, gone from IMAP4rev2, still asked by every client of rev1.
+
+use posthaste_imap_codec::response::Untagged;
+use posthaste_imap_codec::{ListPattern, MailboxArg};
+
+use super::{DONE, list};
+use crate::reply::{Failure, Reply};
+use crate::session::Session;
+
+pub(super) async fn run(
+    session: &mut Session,
+    reference: &MailboxArg,
+    pattern: &ListPattern,
+) -> Result<Reply, Failure> {
+    let account = session.login()?.id;
+    let mailboxes = session.service.store.list(account).await?;
+    for data in list::subscribed(&mailboxes, reference.text()?, pattern.text()?) {
+        session.wire.say(Untagged::Lsub(data));
+        session.wire.relieve().await?;
+    }
+    Ok(DONE)
+}

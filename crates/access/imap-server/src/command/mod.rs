@@ -1,0 +1,163 @@
+//! Commands: one file each, or one for those that are one idea. This file sends each to its own and ends it.
+//!
+//! A handler prints its untagged responses and returns how the command ended; what else is new in the mailbox is
+//! told after it, as far as the table allows, and then the tagged response goes out.
+
+mod append;
+mod authenticate;
+mod close;
+mod compress;
+mod copy;
+mod enable;
+mod expunge;
+mod id;
+mod idle;
+mod list;
+mod login;
+mod lsub;
+mod mailboxes;
+mod select;
+mod starttls;
+mod status;
+mod store;
+
+use posthaste_imap_codec::response::{Code, StatusKind};
+use posthaste_imap_codec::{Command, CommandBody, Tag};
+use posthaste_net::NetError;
+use posthaste_store::StoreError;
+
+use crate::reply::{Failure, Reply, Verdict};
+use crate::session::{Next, Session};
+use crate::table::{Rule, rule_of};
+use crate::{capability, fetch, search};
+
+/// Carries out a command and answers it.
+pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<Next, NetError> {
+    let Command { tag, body } = command;
+    let rule = rule_of(&body);
+    if !rule.legal.in_state(session.state()) {
+        session.bad_commands += 1;
+        let text = format!("{} cannot be given in this state", rule.name);
+        session.wire.say_status(Reply::bad(text).status(Some(tag)));
+        return Ok(Next::Command);
+    }
+    match body {
+        // These change what the connection is, right after or before their tagged response.
+        CommandBody::Logout => logout(session, tag),
+        CommandBody::StartTls => starttls::run(session, tag).await,
+        CommandBody::CompressDeflate => compress::run(session, tag).await,
+        body => {
+            let outcome = run(session, &tag, body).await;
+            finish(session, tag, rule, outcome).await
+        }
+    }
+}
+
+/// Tells what is new, then how the command ended.
+async fn finish(
+    session: &mut Session,
+    tag: Tag,
+    rule: Rule,
+    outcome: Result<Reply, Failure>,
+) -> Result<Next, NetError> {
+    let mut reply = match outcome.map_err(Failure::verdict) {
+        Ok(reply) | Err(Verdict::Answer(reply)) => reply,
+        Err(Verdict::Bye(text)) => {
+            session.wire.say_bye(text);
+            return Ok(Next::Close);
+        }
+        Err(Verdict::HangUp(error)) => return Err(error),
+    };
+    match session.announce(rule.numbers).await {
+        Ok(()) => {}
+        Err(Failure::Net(error)) => return Err(error),
+        // Someone deleted the mailbox that is selected here: RFC 2180 §3.3 leaves little else to do.
+        Err(Failure::Store(StoreError::NoMailbox(_))) => {
+            session.wire.say_status(reply.status(Some(tag)));
+            session.wire.say_bye("The selected mailbox was deleted");
+            return Ok(Next::Close);
+        }
+        // What is new can be told another time; what was asked has been answered.
+        Err(error) => tracing::warn!(%error, "cannot look for what is new"),
+    }
+    match reply.kind {
+        StatusKind::Bad => session.bad_commands += 1,
+        StatusKind::Ok => session.bad_commands = 0,
+        _ => {}
+    }
+    if reply.text.is_empty() {
+        reply.text = format!("{} completed", rule.name).into();
+    }
+    session.wire.say_status(reply.status(Some(tag)));
+    Ok(Next::Command)
+}
+
+/// The end of a command about which there is nothing to say.
+pub(crate) const DONE: Reply = Reply::ok("");
+
+async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Reply, Failure> {
+    match body {
+        CommandBody::Capability => {
+            let text = capability::text(session);
+            let out = session.wire.out();
+            out.extend_from_slice(b"* CAPABILITY ");
+            out.extend_from_slice(text.as_bytes());
+            out.extend_from_slice(b"\r\n");
+            Ok(DONE)
+        }
+        // What is new is told with every command; these do nothing else.
+        CommandBody::Noop | CommandBody::Check => Ok(DONE),
+        CommandBody::Id(fields) => Ok(id::run(session, fields)),
+        CommandBody::Enable(names) => enable::run(session, &names),
+        CommandBody::Login { user, password } => login::run(session, &user, password).await,
+        CommandBody::Authenticate { mechanism, initial } => {
+            authenticate::run(session, &mechanism, initial).await
+        }
+        CommandBody::Select { mailbox, access, params } => {
+            select::run(session, &mailbox, access, params).await
+        }
+        CommandBody::Create { mailbox, special_use } => {
+            mailboxes::create(session, &mailbox, &special_use).await
+        }
+        CommandBody::Delete(mailbox) => mailboxes::delete(session, &mailbox).await,
+        CommandBody::Rename { from, to } => mailboxes::rename(session, &from, &to).await,
+        CommandBody::Subscribe(mailbox) => mailboxes::subscribe(session, &mailbox).await,
+        CommandBody::Unsubscribe(mailbox) => mailboxes::unsubscribe(session, &mailbox).await,
+        CommandBody::List(args) => list::run(session, &args).await,
+        CommandBody::Lsub { reference, pattern } => lsub::run(session, &reference, &pattern).await,
+        CommandBody::Namespace => Ok(mailboxes::namespace(session)),
+        CommandBody::Status { mailbox, items } => status::run(session, &mailbox, &items).await,
+        CommandBody::Append { mailbox, messages } => append::run(session, &mailbox, messages).await,
+        CommandBody::Idle => idle::run(session).await,
+        CommandBody::Close => close::close(session).await,
+        CommandBody::Unselect => Ok(close::unselect(session)),
+        CommandBody::Expunge { uids } => expunge::run(&mut session.ctx()?, uids.as_ref()).await,
+        CommandBody::Search(args) => search::run(&mut session.ctx()?, tag, args).await,
+        CommandBody::Fetch { numbering, set, items, modifiers } => {
+            let command = fetch::FetchCommand { numbering, set, items, modifiers };
+            fetch::run(&mut session.ctx()?, command).await
+        }
+        CommandBody::Store { numbering, set, unchanged_since, action, answer, flags } => {
+            let command = store::StoreCommand { numbering, set, unchanged_since, action, answer, flags };
+            store::run(&mut session.ctx()?, command).await
+        }
+        CommandBody::Copy { numbering, set, mailbox } => {
+            copy::copy(&mut session.ctx()?, numbering, &set, &mailbox).await
+        }
+        CommandBody::Move { numbering, set, mailbox } => {
+            copy::move_(&mut session.ctx()?, numbering, &set, &mailbox).await
+        }
+        // Done with in `dispatch`.
+        CommandBody::Logout | CommandBody::StartTls | CommandBody::CompressDeflate => {
+            Err(Reply::no(Code::ServerBug, "Not here").into())
+        }
+    }
+}
+
+/// LOGOUT: RFC 9051 §6.1.3.
+fn logout(session: &mut Session, tag: Tag) -> Result<Next, NetError> {
+    session.wire.say_bye("Logging out");
+    session.wire.say_status(Reply::ok("LOGOUT completed").status(Some(tag)));
+    session.selected = None;
+    Ok(Next::Close)
+}

@@ -1,0 +1,141 @@
+//! SELECT and EXAMINE: RFC 9051 §6.3.2, §6.3.3; CONDSTORE and QRESYNC of RFC 7162; MAILBOXID of RFC 8474.
+
+use std::sync::Arc;
+
+use posthaste_imap_codec::command::{Access, Qresync, SelectParams};
+use posthaste_imap_codec::response::{Code, ListData, Untagged};
+use posthaste_imap_codec::{MailboxArg, print};
+use posthaste_mail_model::NumSet;
+use posthaste_store::{MailboxEntry, StoreError};
+
+use super::list;
+use crate::reply::{Failure, Reply};
+use crate::selected::Selected;
+use crate::session::{Ctx, Session};
+use crate::sync;
+
+pub(super) async fn run(
+    session: &mut Session,
+    mailbox: &MailboxArg,
+    access: Access,
+    params: SelectParams,
+) -> Result<Reply, Failure> {
+    if params.qresync.is_some() && !session.enabled.qresync {
+        // RFC 7162 §3.2.5
+        return Err(Reply::bad("QRESYNC is to be enabled first").into());
+    }
+    // A mailbox that is selected is left, even if the new one cannot be opened (RFC 9051 §6.3.2).
+    if session.selected.take().is_some() {
+        session.wire.say_code(Code::Closed, "Previous mailbox is closed");
+    }
+    let account = session.login()?.id;
+    let name = mailbox.name()?;
+    let boxes = session.service.store.list(account).await?;
+    let entry = boxes.find(&name).ok_or(StoreError::NoSuchName)?;
+    let opened = session.service.store.open(entry.id).await?;
+    session.enabled.condstore |= params.condstore;
+    session.selected = Some(Selected {
+        announced: opened.view(),
+        mailbox: opened,
+        read_only: access == Access::ReadOnly,
+        saved_search: NumSet::new(),
+        recent: NumSet::new(),
+    });
+    let list_data = session.enabled.rev2.then(|| list::data_of(&boxes, entry, mailbox));
+    let mut ctx = session.ctx()?;
+    describe(&mut ctx, entry, list_data);
+    if let Some(known) = &params.qresync
+        && known.uid_validity == entry.uid_validity
+    {
+        resynchronise(&mut ctx, known).await?;
+    }
+    Ok(match access {
+        Access::ReadWrite => Reply::ok("SELECT completed").with(Code::ReadWrite),
+        Access::ReadOnly => Reply::ok("EXAMINE completed").with(Code::ReadOnly),
+    })
+}
+
+/// What every client is told of a mailbox it opens.
+fn describe(ctx: &mut Ctx<'_>, entry: &MailboxEntry, list_data: Option<ListData>) {
+    let rev2 = ctx.enabled.rev2;
+    sync::tell_flags(ctx.wire, ctx.selected);
+    sync::tell_arrived(ctx.wire, ctx.selected, *ctx.enabled);
+    let view = Arc::clone(&ctx.selected.announced);
+    let out = ctx.wire.out();
+    if let Some(seq) = view.first_unseen()
+        && !rev2
+    {
+        coded(out, b"UNSEEN ", u64::from(seq.value()), b"First unseen");
+    }
+    coded(out, b"UIDVALIDITY ", u64::from(entry.uid_validity.value()), b"UIDs are valid");
+    coded(out, b"UIDNEXT ", u64::from(view.head().uid_next.value()), b"Next UID");
+    coded(out, b"HIGHESTMODSEQ ", sync::told_modseq(view.modseq()).value(), b"Highest");
+    out.extend_from_slice(b"* OK [MAILBOXID (");
+    out.extend_from_slice(entry.id.to_string().as_bytes());
+    out.extend_from_slice(b")] Ok\r\n");
+    // RFC 9051 §6.3.2: rev2 says which name it opened.
+    if let Some(data) = list_data {
+        ctx.wire.say(Untagged::List(data));
+    }
+}
+
+/// `* OK [CODE n] text`
+fn coded(out: &mut Vec<u8>, code: &[u8], n: u64, text: &[u8]) {
+    out.extend_from_slice(b"* OK [");
+    out.extend_from_slice(code);
+    print::number(out, n);
+    out.extend_from_slice(b"] ");
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// VANISHED (EARLIER) and FETCH for what changed since the client was last here: RFC 7162 §3.2.5.
+async fn resynchronise(ctx: &mut Ctx<'_>, known: &Qresync) -> Result<(), Failure> {
+    let view = Arc::clone(&ctx.selected.announced);
+    let client_has = match &known.known_uids {
+        Some(set) => set.resolve(0, &NumSet::new()),
+        None => NumSet::range(1, view.head().uid_next.value() - 1),
+    };
+    let vanished = vanished(ctx, known, &client_has).await?;
+    if !vanished.is_empty() {
+        let out = ctx.wire.out();
+        out.extend_from_slice(b"* VANISHED (EARLIER) ");
+        print::num_set(out, &vanished);
+        out.extend_from_slice(b"\r\n");
+    }
+    let mut changed = view.changed_since(sync::asked_since(known.modseq));
+    if known.known_uids.is_some() {
+        changed = changed.intersection(&view.seqs_of_uids(&client_has));
+    }
+    sync::tell_flags_of(ctx.wire, ctx.selected, *ctx.enabled, &changed).await
+}
+
+/// Which of the client's UIDs went after its mod-sequence. Where that is no longer known, all that are missing,
+/// less those that its matching numbers show it knows to be gone (RFC 7162 §3.2.5.2).
+async fn vanished(ctx: &Ctx<'_>, known: &Qresync, client_has: &NumSet) -> Result<NumSet, Failure> {
+    let view = &ctx.selected.announced;
+    let (gone, complete) = ctx.selected.mailbox.vanished_since(sync::asked_since(known.modseq)).await?;
+    if complete {
+        // A UID that came and went may be named by the engine; one that is there may not.
+        let gone = gone.intersection(client_has);
+        return Ok(gone.difference(&view.existing(&gone)));
+    }
+    let missing = view.missing(client_has);
+    let Some((seqs, uids)) = &known.seq_match else { return Ok(missing) };
+    let (seqs, uids) = (seqs.resolve(0, &NumSet::new()), uids.resolve(0, &NumSet::new()));
+    // The client's n-th message had this UID. As long as ours has too, nothing below it is missing.
+    let agreed = seqs
+        .iter()
+        .zip(uids.iter())
+        .take_while(|(seq, uid)| {
+            posthaste_mail_model::SeqNum::new(*seq)
+                .and_then(|seq| view.uid_of(seq))
+                .is_some_and(|ours| ours.value() == *uid)
+        })
+        .map(|(_, uid)| uid)
+        .last();
+    Ok(match agreed {
+        Some(uid) => missing.difference(&NumSet::range(1, uid)),
+        None => missing,
+    })
+}

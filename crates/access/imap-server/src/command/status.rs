@@ -1,0 +1,67 @@
+//! STATUS: RFC 9051 §6.3.11, with the items of RFC 7162, 7889, 8438 and 8474.
+
+use posthaste_imap_codec::MailboxArg;
+use posthaste_imap_codec::command::StatusItem;
+use posthaste_imap_codec::response::{StatusValue, Untagged};
+use posthaste_mail_model::MailboxId;
+use posthaste_store::{MailboxEntry, MailboxHead, StoreError};
+
+use super::DONE;
+use crate::reply::{Failure, Reply};
+use crate::session::Session;
+use crate::sync::told_modseq;
+
+pub(super) async fn run(
+    session: &mut Session,
+    mailbox: &MailboxArg,
+    items: &[StatusItem],
+) -> Result<Reply, Failure> {
+    let account = session.login()?.id;
+    let name = mailbox.name()?;
+    let list = session.service.store.list(account).await?;
+    let entry = list.find(&name).ok_or(StoreError::NoSuchName)?;
+    let head = session.service.store.status(&[entry.id]).await?.pop().flatten();
+    let head = head.ok_or(StoreError::NoMailbox(entry.id))?;
+    tell(session, entry, &head, items).await?;
+    Ok(DONE)
+}
+
+/// Prints one STATUS response.
+pub(super) async fn tell(
+    session: &mut Session,
+    entry: &MailboxEntry,
+    head: &MailboxHead,
+    items: &[StatusItem],
+) -> Result<(), Failure> {
+    if items.contains(&StatusItem::HighestModSeq) {
+        // RFC 7162 §3.1: asking for it switches CONDSTORE on.
+        session.enabled.condstore = true;
+    }
+    let recent = if items.contains(&StatusItem::Recent) { recent(session, entry.id, head).await? } else { 0 };
+    let limit = session.service.options.append_bytes_max;
+    let value = |item: &StatusItem| match item {
+        StatusItem::Messages => StatusValue::Messages(head.counts.messages),
+        StatusItem::Recent => StatusValue::Recent(recent),
+        StatusItem::UidNext => StatusValue::UidNext(head.uid_next),
+        StatusItem::UidValidity => StatusValue::UidValidity(entry.uid_validity),
+        StatusItem::Unseen => StatusValue::Unseen(head.counts.unseen),
+        StatusItem::Deleted => StatusValue::Deleted(head.counts.deleted),
+        StatusItem::Size => StatusValue::Size(head.counts.bytes),
+        StatusItem::HighestModSeq => StatusValue::HighestModSeq(told_modseq(head.modseq)),
+        StatusItem::AppendLimit => StatusValue::AppendLimit(Some(limit)),
+        StatusItem::MailboxId => StatusValue::MailboxId(entry.id.to_string()),
+    };
+    let items = items.iter().map(value).collect();
+    session.wire.say(Untagged::Status { mailbox: MailboxArg::from(&entry.name), items });
+    Ok(())
+}
+
+/// Messages no session was told of: only the rows know how many UIDs at the end exist.
+async fn recent(session: &Session, mailbox: MailboxId, head: &MailboxHead) -> Result<u32, Failure> {
+    if head.first_recent >= head.uid_next {
+        return Ok(0);
+    }
+    let mailbox = session.service.store.open(mailbox).await?;
+    let (view, recent) = (mailbox.view(), mailbox.recent());
+    Ok(view.runs_of_uids(&recent).map(|(_, rows)| rows.len() as u32).sum())
+}

@@ -1,0 +1,79 @@
+//! STORE and UID STORE: RFC 9051 §6.4.6, with UNCHANGEDSINCE of RFC 7162 §3.1.3.
+//!
+//! The FETCH responses are those of `sync`: what changed is told there, whoever changed it. Here it is only
+//! decided what the client knows already (`.SILENT`) and what it is told although nothing changed.
+
+use posthaste_imap_codec::command::{StoreAction, StoreAnswer};
+use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{Numbering, SequenceSet};
+use posthaste_mail_model::{Flag, FlagSet, KeywordTable, ModSeq, NumSet};
+use posthaste_store::FlagChange;
+
+use super::DONE;
+use crate::reply::{Failure, Reply};
+use crate::session::Ctx;
+use crate::sync::{self, Silently};
+use crate::table::Numbers;
+
+/// A STORE.
+pub(super) struct StoreCommand {
+    pub(super) numbering: Numbering,
+    pub(super) set: SequenceSet,
+    pub(super) unchanged_since: Option<ModSeq>,
+    pub(super) action: StoreAction,
+    pub(super) answer: StoreAnswer,
+    pub(super) flags: Vec<Flag>,
+}
+
+pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Reply, Failure> {
+    ctx.selected.must_write()?;
+    if command.unchanged_since.is_some() {
+        // RFC 7162 §3.1: using it switches CONDSTORE on.
+        ctx.enabled.condstore = true;
+    }
+    let uids = ctx.selected.uids(&command.set, command.numbering)?;
+    if uids.is_empty() {
+        return Ok(DONE);
+    }
+    let change = match command.action {
+        StoreAction::Replace => FlagChange::Replace,
+        StoreAction::Add => FlagChange::Add,
+        StoreAction::Remove => FlagChange::Remove,
+    };
+    let mailbox = &ctx.selected.mailbox;
+    let stored = mailbox.store_flags(&uids, change, &command.flags, command.unchanged_since).await?;
+    let numbers = match command.numbering {
+        Numbering::Seq => Numbers::Held,
+        Numbering::Uid => Numbers::Free,
+    };
+    match command.answer {
+        StoreAnswer::Silent => {
+            let flags = bits(&stored.view.head().keywords, &command.flags);
+            ctx.announce(numbers, Some(&Silently { uids: &stored.changed, change, flags })).await?;
+        }
+        StoreAnswer::Flags => {
+            ctx.announce(numbers, None).await?;
+            let same = uids.difference(&stored.changed).difference(&stored.modified);
+            tell_unchanged(ctx, &same).await?;
+        }
+    }
+    if stored.modified.is_empty() {
+        return Ok(DONE);
+    }
+    let modified = ctx.selected.in_numbering(&stored.modified, command.numbering);
+    Ok(Reply::ok("Some messages were changed by others").with(Code::Modified(modified)))
+}
+
+/// Messages that have been as asked already are answered for too.
+async fn tell_unchanged(ctx: &mut Ctx<'_>, uids: &NumSet) -> Result<(), Failure> {
+    let seqs = ctx.selected.announced.seqs_of_uids(uids);
+    if seqs.is_empty() {
+        return Ok(());
+    }
+    sync::tell_flags_of(ctx.wire, ctx.selected, *ctx.enabled, &seqs).await
+}
+
+/// Flags as bits of a table that has them all.
+fn bits(table: &KeywordTable, flags: &[Flag]) -> FlagSet {
+    flags.iter().filter_map(|flag| table.set_of(flag)).fold(FlagSet::EMPTY, FlagSet::union)
+}

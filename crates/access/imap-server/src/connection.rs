@@ -1,0 +1,206 @@
+//! The thin adapter between a session and its connection: greet, read, frame, dispatch, answer, hang up.
+//!
+//! It alone knows of deadlines and of how much a stranger may make us hold. What always holds:
+//! * responses are sent before we wait, and only then or when the buffer is full: pipelined commands share a packet;
+//! * a literal is refused before it is sent wherever the client lets us;
+//! * a session that waits for its client holds neither a read nor a write buffer.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use posthaste_imap_codec::framing::{CommandFrame, LiteralSync, LiteralWanted};
+use posthaste_imap_codec::limits::{LINE_BYTES_MAX, TEXT_LITERAL_BYTES_MAX};
+use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{ParseError, ParseErrorKind, Tag, parse_command};
+use posthaste_net::NetError;
+
+use crate::capability;
+use crate::command;
+use crate::reply::Reply;
+use crate::session::{Next, Session};
+use crate::table::State;
+
+/// Bytes of one literal before login: names and passwords, and SASL's largest response in base64.
+const LITERAL_BEFORE_LOGIN_MAX: u64 = 16 * 1024;
+
+/// Bytes of a command and its text literals together, messages aside.
+const COMMAND_BYTES_MAX: u64 = 4 * LINE_BYTES_MAX as u64;
+
+/// How many times the silence allowed before login all of the login may take.
+const LOGIN_SILENCES: u32 = 3;
+
+/// Runs a session to its end. `Ok` if the client was told that it is over.
+pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
+    let capabilities = Code::Other("CAPABILITY".to_owned(), Some(capability::text(session)));
+    let greeting = format!("{} Posthaste at your service", session.service.options.hostname);
+    session.wire.say_code(capabilities, &greeting);
+    let login_deadline = Instant::now() + session.service.options.pre_login_within * LOGIN_SILENCES;
+    loop {
+        match session.wire.framer.next_frame(session.wire.connection.input_mut()) {
+            Some(CommandFrame::Command(bytes)) => {
+                // Boxed: what a command needs while it runs is not held while the session waits.
+                let next = Box::pin(one_command(session, bytes)).await?;
+                session.permit = None;
+                if next == Next::Close {
+                    return session.wire.flush().await;
+                }
+                session.wire.relieve().await?;
+            }
+            Some(CommandFrame::LiteralWanted(wanted)) => answer_literal(session, &wanted).await?,
+            Some(CommandFrame::LineTooLong { tag }) => {
+                bad(session, tag, Reply::bad(format!("Lines may have at most {LINE_BYTES_MAX} bytes")));
+            }
+            None => match wait_for_input(session, login_deadline).await? {
+                Next::Command => {}
+                Next::Close => return session.wire.flush().await,
+            },
+        }
+        if too_many_bad_commands(session) {
+            session.wire.say_bye("Too many bad commands");
+            return session.wire.flush().await;
+        }
+    }
+}
+
+/// Parses and carries out a command, and answers it.
+pub(crate) async fn one_command(session: &mut Session, bytes: Bytes) -> Result<Next, NetError> {
+    let command = match parse_command(&bytes, session.wire.names) {
+        Ok(command) => command,
+        Err(error) => {
+            if error.kind == (ParseErrorKind::BadCharset { saving: true })
+                && let Some(selected) = &mut session.selected
+            {
+                // RFC 5182 §2.1
+                selected.saved_search = posthaste_mail_model::NumSet::new();
+            }
+            let (tag, reply) = of_parse_error(error);
+            bad(session, tag, reply);
+            return Ok(Next::Command);
+        }
+    };
+    drop(bytes);
+    command::dispatch(session, command).await
+}
+
+/// What the client is told of a command that is none.
+fn of_parse_error(error: ParseError) -> (Option<Tag>, Reply) {
+    let text = error.to_string();
+    let reply = match error.kind {
+        ParseErrorKind::BadCharset { .. } => {
+            Reply::no(Code::BadCharset(vec!["US-ASCII".to_owned(), "UTF-8".to_owned()]), text)
+        }
+        ParseErrorKind::Tag
+        | ParseErrorKind::UnknownCommand
+        | ParseErrorKind::Syntax
+        | ParseErrorKind::Limit => Reply::bad(text),
+    };
+    (error.tag, reply)
+}
+
+/// Answers a bad command, and counts it.
+fn bad(session: &mut Session, tag: Option<Tag>, reply: Reply) {
+    session.bad_commands += 1;
+    session.wire.say_status(reply.status(tag));
+}
+
+fn too_many_bad_commands(session: &Session) -> bool {
+    let max = session.service.options.bad_commands_max;
+    let max = if session.state() == State::NotAuthenticated { (max / 4).max(1) } else { max };
+    session.bad_commands >= max
+}
+
+/// Takes or refuses an announced literal.
+async fn answer_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), NetError> {
+    if let Err(reply) = judge_literal(session, wanted) {
+        session.wire.framer.refuse_literal(wanted, session.wire.connection.input_mut());
+        session.permit = None;
+        // Refusing a large message is no sign of a broken client.
+        session.wire.say_status(reply.status(wanted.tag.clone()));
+        if !wanted.append {
+            session.bad_commands += 1;
+        }
+        return Ok(());
+    }
+    session.wire.framer.accept_literal(wanted);
+    match wanted.sync {
+        LiteralSync::Waits => session.wire.ask("Go ahead").await,
+        LiteralSync::Follows => Ok(()),
+    }
+}
+
+/// Whether a literal may come: its size, and the memory all sessions share.
+fn judge_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), Reply> {
+    let options = &session.service.options;
+    let together = wanted.size.saturating_add(wanted.held as u64);
+    if session.state() == State::NotAuthenticated {
+        let fits = !wanted.append && wanted.size <= LITERAL_BEFORE_LOGIN_MAX && together <= COMMAND_BYTES_MAX;
+        return if fits { Ok(()) } else { Err(Reply::bad("Log in before you send this much")) };
+    }
+    if !wanted.append {
+        let fits = wanted.size <= TEXT_LITERAL_BYTES_MAX && together <= COMMAND_BYTES_MAX;
+        return if fits { Ok(()) } else { Err(Reply::bad("The literal is too long")) };
+    }
+    // RFC 7889 §4
+    if wanted.size > options.append_bytes_max {
+        let text = format!("Messages may have at most {} bytes", options.append_bytes_max);
+        return Err(Reply::no(Code::TooBig, text));
+    }
+    if together > options.append_total_bytes_max {
+        let text = format!("One APPEND may bring at most {} bytes", options.append_total_bytes_max);
+        return Err(Reply::no(Code::TooBig, text));
+    }
+    let bytes = usize::try_from(together).unwrap_or(usize::MAX);
+    let reserved = match &mut session.permit {
+        Some(permit) => permit.grow_to(bytes),
+        empty => session.service.budget.try_reserve(bytes).map(|permit| *empty = Some(permit)),
+    };
+    reserved.map_err(|_| Reply::no(Code::Unavailable, "Too many messages are coming in, try again later"))
+}
+
+/// Sends what there is to say and waits for the client. `Close` if it is the server that ends.
+async fn wait_for_input(session: &mut Session, login_deadline: Instant) -> Result<Next, NetError> {
+    session.wire.flush().await?;
+    let mid_command = {
+        let input = session.wire.connection.input_mut();
+        session.wire.framer.mid_command(input)
+    };
+    if !mid_command {
+        session.wire.release();
+    }
+    let within = patience(session, mid_command, login_deadline);
+    let room = room(session);
+    let Session { wire, shutdown, .. } = session;
+    // A command that has begun to arrive is not worth waiting for once the server stops.
+    tokio::select! {
+        biased;
+        () = shutdown.requested() => {
+            session.wire.say_bye("The server is shutting down");
+            Ok(Next::Close)
+        }
+        filled = wire.connection.fill(room, within) => match filled {
+            Ok(_) => Ok(Next::Command),
+            Err(NetError::TimedOut(_)) => {
+                session.wire.say_bye(if mid_command { "Your command took too long" } else { "Idle for too long" });
+                Ok(Next::Close)
+            }
+            Err(error) => Err(error),
+        },
+    }
+}
+
+/// How long the client may let us wait.
+fn patience(session: &Session, mid_command: bool, login_deadline: Instant) -> Duration {
+    let options = &session.service.options;
+    if session.state() == State::NotAuthenticated {
+        let left = login_deadline.saturating_duration_since(Instant::now());
+        return options.pre_login_within.min(left);
+    }
+    if mid_command { options.command_within } else { options.silence_within }
+}
+
+/// How many bytes may lie unread: what was accepted, and a line.
+fn room(session: &mut Session) -> usize {
+    let input = session.wire.connection.input_mut();
+    let missing = session.wire.framer.missing(input);
+    input.len().saturating_add(missing.max(1)).saturating_add(2 * LINE_BYTES_MAX)
+}

@@ -1,0 +1,176 @@
+//! One FETCH response, as far as row and summary hold it: straight copies into the output buffer.
+
+use posthaste_imap_codec::{DateTime, print};
+use posthaste_mail_model::{BodyId, SeqNum};
+use posthaste_mime_summary::SummaryRef;
+use posthaste_store::Row;
+
+use super::plan::{Fields, Plan, Step, cut};
+use crate::flag_names::FlagNames;
+
+/// What a response is about.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'s> {
+    pub(super) seq: SeqNum,
+    pub(super) row: &'s Row,
+    pub(super) recent: bool,
+}
+
+/// What is stored with a message beside its row.
+#[derive(Clone, Copy)]
+pub(super) struct Kept<'s> {
+    pub(super) body: BodyId,
+    pub(super) saved: i64,
+    pub(super) summary: SummaryRef<'s>,
+}
+
+/// `* 3 FETCH (`
+pub(super) fn begin(out: &mut Vec<u8>, seq: SeqNum) {
+    out.extend_from_slice(b"* ");
+    print::number(out, u64::from(seq.value()));
+    out.extend_from_slice(b" FETCH (");
+}
+
+/// `)`
+pub(super) fn end(out: &mut Vec<u8>) {
+    out.extend_from_slice(b")\r\n");
+}
+
+/// The whole response of a plan that needs rows only.
+pub(super) fn of_row(out: &mut Vec<u8>, plan: &Plan, names: &mut FlagNames<'_>, subject: Subject<'_>) {
+    begin(out, subject.seq);
+    for (i, step) in plan.steps.iter().enumerate() {
+        if i > 0 {
+            out.push(b' ');
+        }
+        column(out, step, names, subject);
+    }
+    end(out);
+}
+
+/// The whole response of a plan for which the summary suffices.
+pub(super) fn of_summary(
+    out: &mut Vec<u8>,
+    plan: &Plan,
+    names: &mut FlagNames<'_>,
+    subject: Subject<'_>,
+    kept: Kept<'_>,
+) {
+    begin(out, subject.seq);
+    for (i, step) in plan.steps.iter().enumerate() {
+        if i > 0 {
+            out.push(b' ');
+        }
+        item(out, step, names, subject, kept);
+    }
+    end(out);
+}
+
+/// Whether this message's body has to be opened for the plan.
+pub(super) fn needs_body(plan: &Plan, summary: &SummaryRef<'_>) -> bool {
+    plan.steps.iter().any(|step| step_needs_body(step, summary))
+}
+
+/// Whether this message's body has to be opened for the step.
+pub(super) fn step_needs_body(step: &Step, summary: &SummaryRef<'_>) -> bool {
+    match step {
+        Step::Fields(fields) => summary.needs_body(&fields.mask),
+        Step::NestedFields(_) | Step::Bytes(_) | Step::Decoded(_) | Step::DecodedSize(_) => true,
+        _ => false,
+    }
+}
+
+/// One item that comes from the row; prints nothing for the others.
+fn column(out: &mut Vec<u8>, step: &Step, names: &mut FlagNames<'_>, subject: Subject<'_>) {
+    let row = subject.row;
+    match step {
+        Step::Uid => {
+            out.extend_from_slice(b"UID ");
+            print::number(out, u64::from(row.uid().value()));
+        }
+        Step::Flags => {
+            out.extend_from_slice(b"FLAGS ");
+            out.extend_from_slice(names.list(row.flags(), subject.recent));
+        }
+        Step::Size => {
+            out.extend_from_slice(b"RFC822.SIZE ");
+            print::number(out, u64::from(row.size()));
+        }
+        Step::InternalDate => {
+            out.extend_from_slice(b"INTERNALDATE ");
+            date(out, i64::from(row.date()));
+        }
+        Step::ModSeq => {
+            out.extend_from_slice(b"MODSEQ (");
+            print::number(out, row.modseq().value());
+            out.push(b')');
+        }
+        // RFC 8474 §5.2: NIL from a server that has no threads.
+        Step::ThreadId => out.extend_from_slice(b"THREADID NIL"),
+        _ => {}
+    }
+}
+
+/// One item that comes from row or summary.
+pub(super) fn item(
+    out: &mut Vec<u8>,
+    step: &Step,
+    names: &mut FlagNames<'_>,
+    subject: Subject<'_>,
+    kept: Kept<'_>,
+) {
+    let summary = kept.summary;
+    match step {
+        Step::Envelope => {
+            out.extend_from_slice(b"ENVELOPE ");
+            out.extend_from_slice(summary.envelope());
+        }
+        Step::Body => {
+            out.extend_from_slice(b"BODY ");
+            out.extend_from_slice(summary.body());
+        }
+        Step::BodyStructure => {
+            out.extend_from_slice(b"BODYSTRUCTURE ");
+            out.extend_from_slice(summary.body_structure());
+        }
+        Step::Fields(fields) => header_fields(out, fields, &summary),
+        Step::EmailId => {
+            // RFC 8474 §5.1
+            out.extend_from_slice(b"EMAILID (");
+            out.extend_from_slice(kept.body.to_string().as_bytes());
+            out.push(b')');
+        }
+        Step::SaveDate => {
+            // RFC 8514 §4.2
+            out.extend_from_slice(b"SAVEDATE ");
+            date(out, kept.saved);
+        }
+        Step::Preview => {
+            // RFC 8970 §3
+            out.extend_from_slice(b"PREVIEW ");
+            print::string(out, summary.preview().as_bytes());
+        }
+        _ => column(out, step, names, subject),
+    }
+}
+
+fn date(out: &mut Vec<u8>, unix_seconds: i64) {
+    match DateTime::new(unix_seconds, 0) {
+        Some(at) => print::date_time(out, at),
+        None => out.extend_from_slice(b"NIL"),
+    }
+}
+
+fn header_fields(out: &mut Vec<u8>, fields: &Fields, summary: &SummaryRef<'_>) {
+    out.extend_from_slice(&fields.label);
+    let len = summary.header_fields_len(&fields.mask);
+    if fields.partial.is_none() {
+        print::literal_head(out, len as u64);
+        summary.append_header_fields(&fields.mask, out);
+        return;
+    }
+    let mut text = Vec::with_capacity(len);
+    summary.append_header_fields(&fields.mask, &mut text);
+    let part = cut(text.len() as u64, fields.partial);
+    print::literal(out, text.get(part.start as usize..part.end as usize).unwrap_or_default());
+}

@@ -1,0 +1,219 @@
+//! FETCH and UID FETCH: RFC 9051 §6.4.5, with CHANGEDSINCE and VANISHED of RFC 7162.
+//!
+//! ```text
+//! items ── plan ──> rows only ──────────> line::of_row       a tight loop over the view's slices
+//!                   summaries ─ batches ─> line::of_summary   copies out of the store's own memory
+//!                   bodies ──── batches ─> body::print        pieces, as the client takes them
+//! ```
+
+mod body;
+mod line;
+mod plan;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use posthaste_imap_codec::command::{FetchItem, FetchModifiers};
+use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{Numbering, SequenceSet, print};
+use posthaste_mail_model::{BodyId, Flag, FlagSet, NumSet, SeqNum};
+use posthaste_mime_summary::SummaryRef;
+use posthaste_store::{FlagChange, Row, StoreError, View};
+
+use self::line::{Kept, Subject};
+use self::plan::{Plan, Reads};
+use crate::batches::Batches;
+use crate::flag_names::FlagNames;
+use crate::reply::{Failure, Reply};
+use crate::selected::Selected;
+use crate::session::Ctx;
+use crate::sync::asked_since;
+use crate::table::Numbers;
+use crate::wire::{OUT_BYTES, Wire};
+
+/// Rows printed between two looks at the output buffer: 40 KiB of the shortest lines.
+const ROWS_PER_RELIEF: usize = 1024;
+/// Bytes of summaries set aside in one batch because their messages' bodies are to be opened.
+const ASIDE_BYTES_MAX: usize = 64 * 1024;
+
+/// A FETCH.
+pub(crate) struct FetchCommand {
+    pub(crate) numbering: Numbering,
+    pub(crate) set: SequenceSet,
+    pub(crate) items: Vec<FetchItem>,
+    pub(crate) modifiers: FetchModifiers,
+}
+
+/// Runs a FETCH.
+pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Reply, Failure> {
+    let FetchCommand { numbering, set, mut items, mut modifiers } = command;
+    modifiers.changed_since = modifiers.changed_since.map(asked_since);
+    if numbering == Numbering::Uid && !items.contains(&FetchItem::Uid) {
+        // RFC 9051 §6.4.9
+        items.insert(0, FetchItem::Uid);
+    }
+    if modifiers.changed_since.is_some() && !items.contains(&FetchItem::ModSeq) {
+        // RFC 7162 §3.1.4.1
+        items.push(FetchItem::ModSeq);
+    }
+    if items.contains(&FetchItem::ModSeq) {
+        // RFC 7162 §3.1
+        ctx.enabled.condstore = true;
+    }
+    if modifiers.vanished {
+        vanished(ctx, &set, &modifiers).await?;
+    }
+    let mut seqs = ctx.selected.seqs(&set, numbering)?;
+    if let Some(since) = modifiers.changed_since {
+        seqs = seqs.intersection(&ctx.selected.announced.changed_since(since));
+    }
+    if !ctx.selected.read_only && items.iter().any(FetchItem::sets_seen) {
+        mark_seen(ctx, &seqs).await?;
+    }
+    let plan = Plan::compile(&items);
+    let view = Arc::clone(&ctx.selected.announced);
+    let job = Job { plan: &plan, view: &view, seqs: &seqs, with_recent: !ctx.enabled.rev2 };
+    let missing = match plan.reads {
+        Reads::Rows => job.rows(ctx.wire, ctx.selected).await?,
+        Reads::Summaries | Reads::Bodies => job.summaries(ctx.wire, ctx.selected).await?,
+    };
+    if missing > 0 {
+        // RFC 5530 §3, RFC 9051 §7.1
+        return Ok(Reply::no(Code::ExpungeIssued, "Some of the messages are gone"));
+    }
+    Ok(Reply::ok(""))
+}
+
+/// RFC 7162 §3.2.6.
+async fn vanished(ctx: &mut Ctx<'_>, set: &SequenceSet, modifiers: &FetchModifiers) -> Result<(), Failure> {
+    if !ctx.enabled.qresync {
+        return Err(Reply::bad("QRESYNC is to be enabled first").into());
+    }
+    let asked = ctx.selected.uid_set(set);
+    let since = modifiers.changed_since.unwrap_or_default();
+    let (gone, complete) = ctx.selected.mailbox.vanished_since(since).await?;
+    let view = &ctx.selected.announced;
+    let gone = if complete { gone.intersection(&asked) } else { view.missing(&asked) };
+    let gone = gone.difference(&view.existing(&gone));
+    if !gone.is_empty() {
+        let out = ctx.wire.out();
+        out.extend_from_slice(b"* VANISHED (EARLIER) ");
+        print::num_set(out, &gone);
+        out.extend_from_slice(b"\r\n");
+    }
+    Ok(())
+}
+
+/// Reading a body sets `\Seen`, and the client is told (RFC 9051 §6.4.5).
+async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet) -> Result<(), Failure> {
+    let view = &ctx.selected.announced;
+    let unseen = seqs.intersection(&view.with_flags(FlagSet::EMPTY, FlagSet::SEEN));
+    if unseen.is_empty() {
+        return Ok(());
+    }
+    let uids = view.uids_of_seqs(&unseen);
+    match ctx.selected.mailbox.store_flags(&uids, FlagChange::Add, &[Flag::Seen], None).await {
+        Ok(_) => ctx.announce(Numbers::Held, None).await,
+        Err(StoreError::Unavailable(why)) => {
+            // A disk that is full keeps nobody from reading.
+            tracing::warn!(%why, "messages are read and cannot be marked so");
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A compiled FETCH and the messages it is about.
+struct Job<'j> {
+    plan: &'j Plan,
+    view: &'j View,
+    seqs: &'j NumSet,
+    /// IMAP4rev2 knows no `\Recent`.
+    with_recent: bool,
+}
+
+/// A message whose body is to be opened once the walk over summaries has paused.
+struct Aside {
+    seq: SeqNum,
+    row: Row,
+    body: BodyId,
+    saved: i64,
+    summary: std::ops::Range<usize>,
+}
+
+impl Job<'_> {
+    fn subject<'r>(&self, selected: &Selected, seq: SeqNum, row: &'r Row) -> Subject<'r> {
+        Subject { seq, row, recent: self.with_recent && selected.is_recent(row.uid()) }
+    }
+
+    async fn rows(&self, wire: &mut Wire, selected: &Selected) -> Result<u32, Failure> {
+        let mut names = FlagNames::new(&self.view.head().keywords);
+        for (first, rows) in self.view.runs(self.seqs) {
+            let mut next = Some(first);
+            for rows in rows.chunks(ROWS_PER_RELIEF) {
+                let out = wire.out();
+                for row in rows {
+                    let Some(seq) = next else { break };
+                    line::of_row(out, self.plan, &mut names, self.subject(selected, seq, row));
+                    next = seq.next();
+                }
+                wire.relieve().await?;
+            }
+        }
+        Ok(0)
+    }
+
+    /// Answers with how many messages are gone.
+    async fn summaries(&self, wire: &mut Wire, selected: &Selected) -> Result<u32, Failure> {
+        let mut names = FlagNames::new(&self.view.head().keywords);
+        let mut batches = Batches::new(self.view, self.seqs);
+        let (mut aside, mut kept) = (Vec::new(), Vec::new());
+        let always_aside = self.plan.reads == Reads::Bodies;
+        while batches.more() {
+            aside.clear();
+            kept.clear();
+            let (mut damaged, out) = (None, wire.out());
+            let mut each = |seq: SeqNum, row: &Row, stored: posthaste_store::Stored<'_>| {
+                let summary = match SummaryRef::new(stored.summary) {
+                    Ok(summary) => summary,
+                    Err(error) => {
+                        damaged = Some(format!("summary of message {}: {error}", stored.uid));
+                        return ControlFlow::Break(());
+                    }
+                };
+                // In order: once one message waits for its body, those behind it wait for it.
+                if always_aside || !aside.is_empty() || line::needs_body(self.plan, &summary) {
+                    let start = kept.len();
+                    kept.extend_from_slice(stored.summary);
+                    let summary = start..kept.len();
+                    aside.push(Aside { seq, row: *row, body: stored.body, saved: stored.saved, summary });
+                } else {
+                    let subject = self.subject(selected, seq, row);
+                    let kept = Kept { body: stored.body, saved: stored.saved, summary };
+                    line::of_summary(out, self.plan, &mut names, subject, kept);
+                }
+                match out.len() >= OUT_BYTES || kept.len() >= ASIDE_BYTES_MAX {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            };
+            batches.visit(&selected.mailbox, &mut each).await?;
+            if let Some(what) = damaged {
+                return Err(StoreError::Corrupt(what).into());
+            }
+            for waiting in &aside {
+                let bytes = kept.get(waiting.summary.clone()).unwrap_or_default();
+                let Ok(summary) = SummaryRef::new(bytes) else { continue };
+                let subject = self.subject(selected, waiting.seq, &waiting.row);
+                let kept = Kept { body: waiting.body, saved: waiting.saved, summary };
+                if line::needs_body(self.plan, &summary) {
+                    body::print(wire, &selected.mailbox, self.plan, &mut names, subject, kept).await?;
+                } else {
+                    line::of_summary(wire.out(), self.plan, &mut names, subject, kept);
+                }
+            }
+            wire.relieve().await?;
+        }
+        Ok(batches.missing())
+    }
+}

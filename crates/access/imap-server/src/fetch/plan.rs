@@ -1,0 +1,222 @@
+//! FETCH compiled: the items asked for as steps that need no more thought, and what has to be read for them.
+//!
+//! Everything that is the same for every message is done here once: labels are printed, header field names become a mask,
+//! and the plan knows whether rows suffice, summaries are wanted or bodies have to be opened.
+
+use posthaste_imap_codec::command::FetchItem;
+use posthaste_imap_codec::{Partial, Section, SectionText, print};
+use posthaste_mime_summary::{self as mime, FieldMask};
+
+/// What has to be read, each including what stands before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Reads {
+    /// The view's rows.
+    Rows,
+    /// Summaries; bodies only where a summary lacks a header field.
+    Summaries,
+    /// Bodies.
+    Bodies,
+}
+
+/// One item of the response.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Uid,
+    Flags,
+    Size,
+    InternalDate,
+    ModSeq,
+    EmailId,
+    ThreadId,
+    SaveDate,
+    Preview,
+    Envelope,
+    Body,
+    BodyStructure,
+    /// Fields of the message's own header.
+    Fields(Fields),
+    /// Fields of the header of a message within the message.
+    NestedFields(Fields),
+    /// Bytes as they are in the message.
+    Bytes(Bytes),
+    /// A part with its transfer encoding undone: RFC 9051 §6.4.5, BINARY.
+    Decoded(Bytes),
+    /// How long that is.
+    DecodedSize(Bytes),
+}
+
+/// Selected header fields.
+#[derive(Clone, Debug)]
+pub(super) struct Fields {
+    /// As `BODY[HEADER.FIELDS (DATE)] `.
+    pub(super) label: Vec<u8>,
+    pub(super) path: Vec<u32>,
+    pub(super) mask: FieldMask,
+    pub(super) partial: Option<Partial>,
+}
+
+/// A section of the message.
+#[derive(Clone, Debug)]
+pub(super) struct Bytes {
+    /// As `BODY[1.2]<0> `.
+    pub(super) label: Vec<u8>,
+    pub(super) path: Vec<u32>,
+    pub(super) section: mime::Section,
+    pub(super) partial: Option<Partial>,
+}
+
+/// A compiled FETCH.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) steps: Vec<Step>,
+    pub(super) reads: Reads,
+}
+
+impl Plan {
+    /// Compiles the items; an item asked for twice is answered once.
+    pub(super) fn compile(items: &[FetchItem]) -> Self {
+        let mut steps = Vec::with_capacity(items.len());
+        for (i, item) in items.iter().enumerate() {
+            if items.iter().take(i).all(|earlier| earlier != item) {
+                steps.push(step(item));
+            }
+        }
+        let reads = steps.iter().map(Step::reads).max().unwrap_or(Reads::Rows);
+        Self { steps, reads }
+    }
+}
+
+impl Step {
+    fn reads(&self) -> Reads {
+        match self {
+            Self::Uid | Self::Flags | Self::Size | Self::InternalDate | Self::ModSeq | Self::ThreadId => {
+                Reads::Rows
+            }
+            Self::EmailId
+            | Self::SaveDate
+            | Self::Preview
+            | Self::Envelope
+            | Self::Body
+            | Self::BodyStructure
+            | Self::Fields(_) => Reads::Summaries,
+            Self::NestedFields(_) | Self::Bytes(_) | Self::Decoded(_) | Self::DecodedSize(_) => Reads::Bodies,
+        }
+    }
+}
+
+fn step(item: &FetchItem) -> Step {
+    match item {
+        FetchItem::Uid => Step::Uid,
+        FetchItem::Flags => Step::Flags,
+        FetchItem::Rfc822Size => Step::Size,
+        FetchItem::InternalDate => Step::InternalDate,
+        FetchItem::ModSeq => Step::ModSeq,
+        FetchItem::EmailId => Step::EmailId,
+        FetchItem::ThreadId => Step::ThreadId,
+        FetchItem::SaveDate => Step::SaveDate,
+        FetchItem::Preview { .. } => Step::Preview,
+        FetchItem::Envelope => Step::Envelope,
+        FetchItem::Body => Step::Body,
+        FetchItem::BodyStructure => Step::BodyStructure,
+        FetchItem::Rfc822 => whole_message(b"RFC822 ", mime::Section::Body),
+        FetchItem::Rfc822Header => whole_message(b"RFC822.HEADER ", mime::Section::Header),
+        FetchItem::Rfc822Text => whole_message(b"RFC822.TEXT ", mime::Section::Text),
+        FetchItem::BodySection { section, partial, .. } => body_section(section, *partial),
+        FetchItem::Binary { part, partial, .. } => Step::Decoded(binary(b"BINARY[", &part.0, *partial)),
+        FetchItem::BinarySize { part } => Step::DecodedSize(binary(b"BINARY.SIZE[", &part.0, None)),
+    }
+}
+
+fn whole_message(label: &[u8], section: mime::Section) -> Step {
+    Step::Bytes(Bytes { label: label.to_vec(), path: Vec::new(), section, partial: None })
+}
+
+fn body_section(section: &Section, partial: Option<Partial>) -> Step {
+    let mut label = b"BODY".to_vec();
+    print::section(&mut label, section);
+    origin(&mut label, partial);
+    let path = section.part.0.clone();
+    let fields = |label, path: Vec<u32>, mask| {
+        let nested = !path.is_empty();
+        let fields = Fields { label, path, mask, partial };
+        if nested { Step::NestedFields(fields) } else { Step::Fields(fields) }
+    };
+    let bytes = |label, path, section| Step::Bytes(Bytes { label, path, section, partial });
+    match &section.text {
+        SectionText::Whole => bytes(label, path, mime::Section::Body),
+        SectionText::Header => bytes(label, path, mime::Section::Header),
+        SectionText::Text => bytes(label, path, mime::Section::Text),
+        SectionText::Mime => bytes(label, path, mime::Section::Mime),
+        SectionText::HeaderFields(names) => fields(label, path, FieldMask::only(names)),
+        SectionText::HeaderFieldsNot(names) => fields(label, path, FieldMask::all_but(names)),
+    }
+}
+
+fn binary(start: &[u8], part: &[u32], partial: Option<Partial>) -> Bytes {
+    let mut label = start.to_vec();
+    print::part_path(&mut label, part);
+    label.push(b']');
+    origin(&mut label, partial);
+    Bytes { label, path: part.to_vec(), section: mime::Section::Body, partial }
+}
+
+/// `<offset>` of a partial answer, which tells no count (RFC 9051 §7.5.2), and the space before the value.
+fn origin(label: &mut Vec<u8>, partial: Option<Partial>) {
+    if let Some(partial) = partial {
+        label.push(b'<');
+        print::number(label, partial.offset);
+        label.push(b'>');
+    }
+    label.push(b' ');
+}
+
+/// The bytes of `0..len` that a partial names: empty beyond the end (RFC 9051 §6.4.5.1).
+pub(super) fn cut(len: u64, partial: Option<Partial>) -> std::ops::Range<u64> {
+    match partial {
+        None => 0..len,
+        Some(partial) => {
+            let start = partial.offset.min(len);
+            start..start.saturating_add(partial.count.get()).min(len)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use posthaste_imap_codec::PartPath;
+    use std::num::NonZeroU64;
+
+    fn partial(offset: u64, count: u64) -> Option<Partial> {
+        NonZeroU64::new(count).map(|count| Partial { offset, count })
+    }
+
+    #[test]
+    fn a_plan_reads_no_more_than_it_must() {
+        let reads = |items: &[FetchItem]| Plan::compile(items).reads;
+        assert_eq!(reads(&[FetchItem::Uid, FetchItem::Flags]), Reads::Rows);
+        assert_eq!(reads(&[FetchItem::Uid, FetchItem::Envelope]), Reads::Summaries);
+        let text = SectionText::HeaderFields(vec!["DATE".into()]);
+        let section = Section { part: PartPath(vec![]), text };
+        let item = FetchItem::BodySection { section, partial: None, peek: true };
+        assert_eq!(reads(&[item]), Reads::Summaries);
+        assert_eq!(reads(&[FetchItem::Rfc822, FetchItem::Uid]), Reads::Bodies);
+    }
+
+    #[test]
+    fn labels_are_as_the_answer_has_them() {
+        let section = Section { part: PartPath(vec![1, 2]), text: SectionText::Mime };
+        let item = FetchItem::BodySection { section, partial: partial(7, 9), peek: true };
+        let plan = Plan::compile(&[item.clone(), item]);
+        let [Step::Bytes(bytes)] = plan.steps.as_slice() else { panic!("{plan:?}") };
+        assert_eq!(String::from_utf8_lossy(&bytes.label), "BODY[1.2.MIME]<7> ");
+    }
+
+    #[test]
+    fn partials_end_where_the_message_ends() {
+        assert_eq!(cut(10, None), 0..10);
+        assert_eq!(cut(10, partial(2, 3)), 2..5);
+        assert_eq!(cut(10, partial(8, u64::MAX)), 8..10);
+        assert_eq!(cut(10, partial(11, 1)), 10..10);
+    }
+}

@@ -1,0 +1,32 @@
+//! IMAP4rev1 (RFC 3501) and IMAP4rev2 (RFC 9051): the server's side of a session.
+//!
+//! ```text
+//! connection ── frames, deadlines, literals ──> command::dispatch ── table: legal here? ──> command/<one file each>
+//!     │                                              │                                          │
+//!     └── wire: bounded output, back-pressure        └── sync: what else is new                 └── store, directory, delivery
+//! ```
+//!
+//! A session holds one shared view of its mailbox ([`posthaste_store::View`]); what it has to announce is the
+//! difference of that view and the newest. What always holds: no lock is held while a response is written; no
+//! memory of a session grows with its folder; nothing a client sends makes a session panic.
+
+mod batches;
+mod capability;
+mod command;
+mod connection;
+mod fetch;
+mod flag_names;
+mod options;
+mod reply;
+mod search;
+mod selected;
+mod service;
+mod session;
+#[cfg(test)]
+mod size_tests;
+mod sync;
+mod table;
+mod wire;
+
+pub use options::{ClearTextLogin, ImapOptions};
+pub use service::ImapService;

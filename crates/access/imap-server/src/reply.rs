@@ -1,0 +1,248 @@
+//! What ends a command: a status, a code, a sentence; and the one total map from everything that can go
+//! wrong to it.
+//!
+//! Handlers return `Result<Reply, Failure>`; nobody looks at the text of an error to decide anything.
+
+use std::borrow::Cow;
+
+use posthaste_delivery::DeliveryError;
+use posthaste_imap_codec::MailboxArgError;
+use posthaste_imap_codec::response::{Code, Status, StatusKind};
+use posthaste_mail_model::KeywordError;
+use posthaste_net::NetError;
+use posthaste_store::StoreError;
+
+/// The end of a command: RFC 9051 §7.1.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Reply {
+    /// OK, NO or BAD.
+    pub(crate) kind: StatusKind,
+    /// What a program reads.
+    pub(crate) code: Option<Code>,
+    /// What a person reads.
+    pub(crate) text: Cow<'static, str>,
+}
+
+impl Reply {
+    /// `OK text`
+    pub(crate) const fn ok(text: &'static str) -> Self {
+        Self { kind: StatusKind::Ok, code: None, text: Cow::Borrowed(text) }
+    }
+
+    /// `NO [code] text`
+    pub(crate) fn no(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind: StatusKind::No, code: Some(code), text: text.into() }
+    }
+
+    /// `BAD text`
+    pub(crate) fn bad(text: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind: StatusKind::Bad, code: None, text: text.into() }
+    }
+
+    /// The same with a code.
+    pub(crate) fn with(mut self, code: Code) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    /// As the codec prints it.
+    pub(crate) fn status(self, tag: Option<posthaste_imap_codec::Tag>) -> Status {
+        // Texts of errors may come from a system or a database: none may break the line.
+        let text = if self.text.contains(['\r', '\n']) {
+            self.text.replace(['\r', '\n'], " ")
+        } else {
+            self.text.into_owned()
+        };
+        Status { tag, kind: self.kind, code: self.code, text }
+    }
+}
+
+/// Why a command does not end in OK.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The store could not or would not.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Delivery did not take a message.
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
+    /// A mailbox name that cannot be.
+    #[error(transparent)]
+    Name(#[from] MailboxArgError),
+    /// The connection is no more: nothing can be answered.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// The session cannot go on; the client is told why.
+    #[error("{0}")]
+    Bye(&'static str),
+    /// Decided where it happened.
+    #[error("{}", .0.text)]
+    Reply(Box<Reply>),
+}
+
+impl From<Reply> for Failure {
+    fn from(reply: Reply) -> Self {
+        Self::Reply(Box::new(reply))
+    }
+}
+
+/// What becomes of a failed command.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// The client is told and the session goes on.
+    Answer(Reply),
+    /// The client is told that the session is over.
+    Bye(&'static str),
+    /// The connection is over.
+    HangUp(NetError),
+}
+
+impl Failure {
+    /// The total map.
+    pub(crate) fn verdict(self) -> Verdict {
+        match self {
+            Self::Net(error) => Verdict::HangUp(error),
+            Self::Bye(text) => Verdict::Bye(text),
+            Self::Reply(reply) => Verdict::Answer(*reply),
+            Self::Name(error) => Verdict::Answer(Reply::no(Code::Cannot, error.to_string())),
+            Self::Store(error) => Verdict::Answer(of_store(&error)),
+            Self::Delivery(error) => Verdict::Answer(of_delivery(&error)),
+        }
+    }
+
+    /// A wait for the client that ended without it: told, where the client can still hear it (RFC 9051 §5.4).
+    pub(crate) fn of_wait(error: NetError) -> Self {
+        match error {
+            NetError::TimedOut(_) => Self::Bye("Idle for too long"),
+            NetError::InputFull { .. } => Self::Bye("Too much was sent ahead"),
+            other => Self::Net(other),
+        }
+    }
+
+    /// For the commands that put messages somewhere: a name that does not exist could be created
+    /// (RFC 9051 §6.3.12, §6.4.7).
+    pub(crate) fn try_create(self) -> Self {
+        match self {
+            Self::Store(StoreError::NoSuchName | StoreError::NoMailbox(_))
+            | Self::Delivery(DeliveryError::Store(StoreError::NoSuchName | StoreError::NoMailbox(_))) => {
+                Reply::no(Code::TryCreate, "No mailbox of that name").into()
+            }
+            other => other,
+        }
+    }
+}
+
+/// Every error of the store as the client sees it: RFC 5530 and RFC 9051 §7.1 name the codes.
+fn of_store(error: &StoreError) -> Reply {
+    let code = match error {
+        StoreError::NoMailbox(_) | StoreError::NoSuchName => Code::NonExistent,
+        StoreError::NameTaken => Code::AlreadyExists,
+        StoreError::Name(_) | StoreError::Refused(_) => Code::Cannot,
+        StoreError::Keyword(KeywordError::NotAnAtom) => return Reply::bad(error.to_string()),
+        StoreError::Keyword(KeywordError::TooLong | KeywordError::TableFull) => Code::Limit,
+        StoreError::OverQuota => Code::OverQuota,
+        StoreError::TooLarge { .. } => Code::TooBig,
+        StoreError::UidsExhausted => Code::Limit,
+        StoreError::Busy => Code::InUse,
+        StoreError::Unavailable(why) => {
+            tracing::error!(%why, "storage is unavailable");
+            // What the system said is for the log; a path in it is nobody else's business.
+            return Reply::no(Code::Unavailable, "Storage is unavailable, try again later");
+        }
+        StoreError::Corrupt(what) => {
+            tracing::error!(%what, "damaged record");
+            return Reply::no(Code::Corruption, "A stored record is damaged and is not served");
+        }
+        StoreError::Body { uid, body, why } => {
+            tracing::error!(%uid, %body, %why, "body cannot be read");
+            return Reply::no(Code::Corruption, format!("Message {uid} cannot be read"));
+        }
+    };
+    Reply::no(code, capitalised(&error.to_string()))
+}
+
+/// Every reason not to take a message.
+fn of_delivery(error: &DeliveryError) -> Reply {
+    let code = match error {
+        DeliveryError::Store(error) => return of_store(error),
+        DeliveryError::TooLarge { .. } => Code::TooBig,
+        DeliveryError::OverQuota { .. } => Code::OverQuota,
+        DeliveryError::Interrupted(why) => {
+            tracing::error!(%why, "a message could not be taken in");
+            return Reply::no(Code::ServerBug, "The message could not be taken in");
+        }
+    };
+    Reply::no(code, capitalised(&error.to_string()))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + chars.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use posthaste_mail_model::{BodyId, Id, MailboxId, NameError, Uid};
+
+    fn answer(error: impl Into<Failure>) -> (StatusKind, Option<Code>) {
+        match error.into().verdict() {
+            Verdict::Answer(reply) => (reply.kind, reply.code),
+            Verdict::Bye(text) => panic!("ends the session: {text}"),
+            Verdict::HangUp(error) => panic!("hangs up: {error}"),
+        }
+    }
+
+    #[test]
+    fn every_store_error_has_its_code() {
+        let id = Id::new(1, 1);
+        for (error, kind, code) in [
+            (StoreError::NoMailbox(MailboxId(id)), StatusKind::No, Some(Code::NonExistent)),
+            (StoreError::NoSuchName, StatusKind::No, Some(Code::NonExistent)),
+            (StoreError::NameTaken, StatusKind::No, Some(Code::AlreadyExists)),
+            (StoreError::Name(NameError::Dots), StatusKind::No, Some(Code::Cannot)),
+            (StoreError::Refused("no"), StatusKind::No, Some(Code::Cannot)),
+            (StoreError::Keyword(KeywordError::NotAnAtom), StatusKind::Bad, None),
+            (StoreError::Keyword(KeywordError::TableFull), StatusKind::No, Some(Code::Limit)),
+            (StoreError::OverQuota, StatusKind::No, Some(Code::OverQuota)),
+            (StoreError::TooLarge { what: "message", limit: 1 }, StatusKind::No, Some(Code::TooBig)),
+            (StoreError::UidsExhausted, StatusKind::No, Some(Code::Limit)),
+            (StoreError::Busy, StatusKind::No, Some(Code::InUse)),
+            (StoreError::Unavailable("disk full".into()), StatusKind::No, Some(Code::Unavailable)),
+            (StoreError::Corrupt("x".into()), StatusKind::No, Some(Code::Corruption)),
+            (
+                StoreError::Body { uid: Uid::MIN, body: BodyId(id), why: String::new() },
+                StatusKind::No,
+                Some(Code::Corruption),
+            ),
+        ] {
+            assert_eq!(answer(error.clone()), (kind, code), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_delivery_error_has_its_code() {
+        for (error, code) in [
+            (DeliveryError::TooLarge { len: 2, limit: 1 }, Code::TooBig),
+            (DeliveryError::OverQuota { used: 1, limit: 1, more: 1 }, Code::OverQuota),
+            (DeliveryError::Interrupted(String::new()), Code::ServerBug),
+            (DeliveryError::Store(StoreError::OverQuota), Code::OverQuota),
+        ] {
+            assert_eq!(answer(error), (StatusKind::No, Some(code)));
+        }
+    }
+
+    #[test]
+    fn a_missing_target_can_be_created() {
+        let failure = Failure::from(StoreError::NoSuchName).try_create();
+        assert_eq!(answer(failure), (StatusKind::No, Some(Code::TryCreate)));
+        let failure = Failure::from(StoreError::OverQuota).try_create();
+        assert_eq!(answer(failure), (StatusKind::No, Some(Code::OverQuota)));
+    }
+
+    #[test]
+    fn a_text_never_breaks_the_line() {
+        let reply = Reply::bad("two\r\nlines".to_owned());
+        assert_eq!(reply.status(None).text, "two  lines");
+    }
+}

@@ -1,0 +1,268 @@
+//! SEARCH and UID SEARCH: RFC 9051 §6.4.4, with ESEARCH (RFC 4731), SEARCHRES (RFC 5182) and MODSEQ (RFC 7162).
+//!
+//! Flags and sets narrow the view down first, whole chunks at a time; rows then decide what rows can; summaries are walked for
+//! the rest; bodies are opened only for messages about which nothing else could decide.
+
+mod criteria;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use posthaste_imap_codec::command::{SearchArgs, SearchKey, SearchReturn};
+use posthaste_imap_codec::response::{Esearch, StatusKind, Untagged};
+use posthaste_imap_codec::{Numbering, Tag, print};
+use posthaste_mail_model::{BodyId, FlagSet, ModSeq, NumSet, SeqNum};
+use posthaste_mime_summary::SummaryRef;
+use posthaste_store::{Mailbox, Row, StoreError, Stored, View};
+
+use self::criteria::{Answer, Criterion, Kept, Message};
+use crate::batches::Batches;
+use crate::reply::{Failure, Reply};
+use crate::selected::Selected;
+use crate::session::Ctx;
+
+/// Numbers printed between two looks at the output buffer.
+const NUMBERS_PER_RELIEF: usize = 4096;
+/// Bytes of summaries set aside in one batch because their messages' bodies are to be opened.
+const ASIDE_BYTES_MAX: usize = 64 * 1024;
+
+/// Runs a SEARCH.
+pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Result<Reply, Failure> {
+    let by_modseq = names_modseq(&args.key);
+    if by_modseq {
+        // RFC 7162 §3.1
+        ctx.enabled.condstore = true;
+    }
+    let now = (ctx.service.store.unix_ms() / 1000) as i64;
+    let saving = args.returns.is_some_and(|r| r.save);
+    let found = match Criterion::compile(&args.key, ctx.selected, now) {
+        Ok(criterion) => find(ctx.selected, &criterion).await,
+        Err(error) => Err(error),
+    };
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => {
+            // RFC 5182 §2.1: a SEARCH that ends in NO empties `$`, one that ends in BAD leaves it.
+            let is_bad = matches!(&error, Failure::Reply(reply) if reply.kind == StatusKind::Bad);
+            if saving && !is_bad {
+                ctx.selected.saved_search = NumSet::new();
+            }
+            return Err(error);
+        }
+    };
+    let returns = match args.returns {
+        Some(returns) => returns,
+        // RFC 9051 §6.4.4: IMAP4rev2 is answered by ESEARCH always.
+        None if ctx.enabled.rev2 => SearchReturn { all: true, ..SearchReturn::default() },
+        None => {
+            let modseq = by_modseq.then(|| highest(&ctx.selected.announced, &found)).flatten();
+            search(ctx, args.numbering, &found, modseq).await?;
+            return Ok(Reply::ok(""));
+        }
+    };
+    esearch(ctx, tag, args.numbering, returns, &found, by_modseq).await?;
+    Ok(Reply::ok(""))
+}
+
+/// Whether the client asks by mod-sequence and is to be told one.
+fn names_modseq(key: &SearchKey) -> bool {
+    match key {
+        SearchKey::ModSeq { .. } => true,
+        SearchKey::And(keys) => keys.iter().any(names_modseq),
+        SearchKey::Or(a, b) => names_modseq(a) || names_modseq(b),
+        SearchKey::Not(key) => names_modseq(key),
+        _ => false,
+    }
+}
+
+/// The highest mod-sequence among these messages.
+fn highest(view: &View, seqs: &NumSet) -> Option<ModSeq> {
+    view.rows(seqs).map(|(_, row)| row.modseq()).max()
+}
+
+/// `* SEARCH 2 5`: RFC 3501 §7.2.5, RFC 7162 §3.1.5.
+async fn search(
+    ctx: &mut Ctx<'_>,
+    numbering: Numbering,
+    found: &NumSet,
+    modseq: Option<ModSeq>,
+) -> Result<(), Failure> {
+    let numbers = numbers(ctx.selected, numbering, found);
+    ctx.wire.out().extend_from_slice(b"* SEARCH");
+    for (i, number) in numbers.iter().enumerate() {
+        let out = ctx.wire.out();
+        out.push(b' ');
+        print::number(out, u64::from(number));
+        if i % NUMBERS_PER_RELIEF == 0 {
+            ctx.wire.relieve().await?;
+        }
+    }
+    let out = ctx.wire.out();
+    if let Some(modseq) = modseq {
+        out.extend_from_slice(b" (MODSEQ ");
+        print::number(out, modseq.value());
+        out.push(b')');
+    }
+    out.extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+fn numbers(selected: &Selected, numbering: Numbering, seqs: &NumSet) -> NumSet {
+    match numbering {
+        Numbering::Seq => seqs.clone(),
+        Numbering::Uid => selected.announced.uids_of_seqs(seqs),
+    }
+}
+
+/// `* ESEARCH (TAG "a") UID ALL 2,5`
+async fn esearch(
+    ctx: &mut Ctx<'_>,
+    tag: &Tag,
+    numbering: Numbering,
+    mut returns: SearchReturn,
+    found: &NumSet,
+    by_modseq: bool,
+) -> Result<(), Failure> {
+    let view = Arc::clone(&ctx.selected.announced);
+    let ends = |low: bool, high: bool| {
+        let low = found.first().filter(|_| low);
+        let high = found.last().filter(|_| high);
+        low.into_iter().chain(high).collect::<NumSet>()
+    };
+    let only_ends = (returns.min || returns.max) && !returns.all && !returns.count;
+    if returns.save {
+        // RFC 5182 §2.4: with MIN or MAX alone, that message is the result.
+        let saved = if only_ends { ends(returns.min, returns.max) } else { found.clone() };
+        ctx.selected.saved_search = view.uids_of_seqs(&saved);
+        if !(returns.min || returns.max || returns.all || returns.count) {
+            // RFC 5182 §2.1: SAVE alone answers nothing.
+            return Ok(());
+        }
+    } else if returns == SearchReturn::default() {
+        returns.all = true;
+    }
+    let told = if only_ends { ends(returns.min, returns.max) } else { found.clone() };
+    let modseq = if by_modseq { highest(&view, &told) } else { None };
+    let numbers = numbers(ctx.selected, numbering, found);
+    ctx.wire.say(Untagged::Esearch(Esearch {
+        tag: Some(tag.clone()),
+        numbering,
+        min: numbers.first().filter(|_| returns.min),
+        max: numbers.last().filter(|_| returns.max),
+        count: returns.count.then(|| found.count() as u32),
+        all: (returns.all && !numbers.is_empty()).then_some(numbers),
+        modseq,
+    }));
+    ctx.wire.relieve().await?;
+    Ok(())
+}
+
+/// The sequence numbers of the messages that match.
+async fn find(selected: &Selected, criterion: &Criterion) -> Result<NumSet, Failure> {
+    let view = Arc::clone(&selected.announced);
+    let (with, without) = criterion.flags();
+    let mut candidates = match with.union(without) {
+        FlagSet::EMPTY => view.all(),
+        _ => view.with_flags(with, without),
+    };
+    if let Some(within) = criterion.within(selected) {
+        candidates = candidates.intersection(&within);
+    }
+    if matches!(criterion, Criterion::Flags { .. } | Criterion::All) {
+        return Ok(candidates);
+    }
+    let (mut found, mut open) = (NumSet::new(), NumSet::new());
+    for (seq, row) in view.rows(&candidates) {
+        match criterion.asks(Message { seq, row, kept: None, bytes: None }, selected) {
+            Answer::Yes => found.push(seq.value()),
+            Answer::Unknown => open.push(seq.value()),
+            Answer::No => {}
+        }
+    }
+    if open.is_empty() {
+        return Ok(found);
+    }
+    let more = by_summary(selected, criterion, &view, &open).await?;
+    Ok(if found.is_empty() { more } else { found.union(&more) })
+}
+
+/// A message that only its body can decide about.
+struct Aside {
+    seq: SeqNum,
+    row: Row,
+    body: BodyId,
+    saved: i64,
+    summary: std::ops::Range<usize>,
+}
+
+async fn by_summary(
+    selected: &Selected,
+    criterion: &Criterion,
+    view: &View,
+    open: &NumSet,
+) -> Result<NumSet, Failure> {
+    let mut found = NumSet::new();
+    let mut batches = Batches::new(view, open);
+    let (mut aside, mut copies) = (Vec::new(), Vec::new());
+    while batches.more() {
+        aside.clear();
+        copies.clear();
+        let (mut damaged, mut by_body) = (None, Vec::new());
+        let mut each = |seq: SeqNum, row: &Row, stored: Stored<'_>| {
+            let summary = match SummaryRef::new(stored.summary) {
+                Ok(summary) => summary,
+                Err(error) => {
+                    damaged = Some(format!("summary of message {}: {error}", stored.uid));
+                    return ControlFlow::Break(());
+                }
+            };
+            let kept = Some(Kept { body: stored.body, saved: stored.saved, summary });
+            match criterion.asks(Message { seq, row, kept, bytes: None }, selected) {
+                // In order: what the bodies of this batch say is put in between below.
+                Answer::Yes if aside.is_empty() => found.push(seq.value()),
+                Answer::Yes => by_body.push(seq.value()),
+                Answer::No => {}
+                Answer::Unknown => {
+                    let start = copies.len();
+                    copies.extend_from_slice(stored.summary);
+                    let summary = start..copies.len();
+                    aside.push(Aside { seq, row: *row, body: stored.body, saved: stored.saved, summary });
+                }
+            }
+            if copies.len() >= ASIDE_BYTES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        batches.visit(&selected.mailbox, &mut each).await?;
+        if let Some(what) = damaged {
+            return Err(StoreError::Corrupt(what).into());
+        }
+        for message in &aside {
+            if opens(selected, criterion, &selected.mailbox, message, &copies).await? {
+                by_body.push(message.seq.value());
+            }
+        }
+        by_body.sort_unstable();
+        by_body.into_iter().for_each(|seq| found.push(seq));
+    }
+    Ok(found)
+}
+
+/// Asks a message with its body open. One at a time: a search holds one body, however many it looks through.
+async fn opens(
+    selected: &Selected,
+    criterion: &Criterion,
+    mailbox: &Mailbox,
+    message: &Aside,
+    copies: &[u8],
+) -> Result<bool, Failure> {
+    let Ok(summary) = SummaryRef::new(copies.get(message.summary.clone()).unwrap_or_default()) else {
+        return Ok(false);
+    };
+    let row = &message.row;
+    let bytes = mailbox.read_body(row.uid(), message.body, 0..u64::from(row.size())).await?;
+    let kept = Some(Kept { body: message.body, saved: message.saved, summary });
+    let message = Message { seq: message.seq, row, kept, bytes: Some(&bytes) };
+    let answer = criterion.asks(message, selected);
+    // Decoding a large folder's texts takes long: others on this thread get their turn.
+    tokio::task::yield_now().await;
+    Ok(answer == Answer::Yes)
+}

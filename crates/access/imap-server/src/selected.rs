@@ -1,0 +1,108 @@
+//! The selected state: an open mailbox and the one view of it that the client has been told of.
+//!
+//! Every sequence number the client uses or reads is a position in [`Selected::announced`]; nothing else in
+//! a session knows what a number means. Its memory does not grow with the folder: the view is shared.
+
+use std::sync::Arc;
+
+use posthaste_imap_codec::{Numbering, SequenceSet};
+use posthaste_mail_model::{NumSet, Uid};
+use posthaste_store::{Mailbox, View};
+
+use crate::reply::{Failure, Reply};
+
+/// Ranges of `\Recent` a session remembers: 8 KiB. Only sessions that take turns at new mail for weeks get
+/// there; the oldest then stop being recent.
+const RECENT_RANGES_MAX: usize = 1024;
+
+/// A selected mailbox.
+pub(crate) struct Selected {
+    /// The mailbox.
+    pub(crate) mailbox: Arc<Mailbox>,
+    /// What the client knows of it. May hold messages that are gone, for as long as no EXPUNGE could be sent.
+    pub(crate) announced: Arc<View>,
+    /// Opened by EXAMINE.
+    pub(crate) read_only: bool,
+    /// `$`, as UIDs: RFC 9051 §6.4.4.1.
+    pub(crate) saved_search: NumSet,
+    /// UIDs that are `\Recent` here (RFC 3501 §2.3.2).
+    pub(crate) recent: NumSet,
+}
+
+impl Selected {
+    /// The sequence numbers a set names. A sequence number nobody has is an error of the client
+    /// (RFC 9051 §9, seq-number); a UID nobody has is passed over (§6.4.9).
+    pub(crate) fn seqs(&self, set: &SequenceSet, numbering: Numbering) -> Result<NumSet, Failure> {
+        let view = &self.announced;
+        if matches!(set, SequenceSet::Saved) {
+            return Ok(view.seqs_of_uids(&self.saved_search));
+        }
+        match numbering {
+            Numbering::Seq => {
+                let seqs = set.resolve(view.exists(), &NumSet::new());
+                match seqs.last() {
+                    Some(last) if last > view.exists() => {
+                        Err(Reply::bad(format!("There is no message {last}")).into())
+                    }
+                    _ => Ok(seqs),
+                }
+            }
+            Numbering::Uid => Ok(view.seqs_of_uids(&self.uid_set(set))),
+        }
+    }
+
+    /// The UIDs a set names, of messages the client knows.
+    pub(crate) fn uids(&self, set: &SequenceSet, numbering: Numbering) -> Result<NumSet, Failure> {
+        match (set, numbering) {
+            (SequenceSet::Ranges(_), Numbering::Uid) => Ok(self.announced.existing(&self.uid_set(set))),
+            _ => Ok(self.announced.uids_of_seqs(&self.seqs(set, numbering)?)),
+        }
+    }
+
+    /// A set of UIDs with its `*` made a number; the UIDs need not exist.
+    pub(crate) fn uid_set(&self, set: &SequenceSet) -> NumSet {
+        set.resolve(self.announced.last_uid().map_or(0, Uid::value), &self.saved_search)
+    }
+
+    /// A set of UIDs as the command's client would write it: in its own numbering.
+    pub(crate) fn in_numbering(&self, uids: &NumSet, numbering: Numbering) -> NumSet {
+        match numbering {
+            Numbering::Seq => self.announced.seqs_of_uids(uids),
+            Numbering::Uid => uids.clone(),
+        }
+    }
+
+    /// Whether a message is `\Recent` in this session.
+    pub(crate) fn is_recent(&self, uid: Uid) -> bool {
+        !self.recent.is_empty() && self.recent.contains(uid.value())
+    }
+
+    /// Claims what is new for this session. EXAMINE sees it and takes nothing away from others (RFC 3501 §6.3.2).
+    pub(crate) fn claim_recent(&mut self) {
+        let mut taken = if self.read_only { self.mailbox.recent() } else { self.mailbox.take_recent() };
+        if taken.is_empty() {
+            return;
+        }
+        if self.recent.ranges().len() < RECENT_RANGES_MAX {
+            taken = self.recent.union(&taken);
+        }
+        self.recent = taken;
+    }
+
+    /// How many of the announced messages are `\Recent`.
+    pub(crate) fn recent_count(&self) -> u32 {
+        if self.recent.is_empty() {
+            return 0;
+        }
+        self.announced.runs_of_uids(&self.recent).map(|(_, rows)| rows.len() as u32).sum()
+    }
+
+    /// Commands that change messages need SELECT.
+    pub(crate) fn must_write(&self) -> Result<(), Failure> {
+        if self.read_only {
+            let code = posthaste_imap_codec::response::Code::ReadOnly;
+            return Err(Reply::no(code, "The mailbox was opened by EXAMINE").into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,42 @@
+//! What a waiting session holds is counted in bytes here, so that nobody adds a kibibyte to ten thousand sessions
+//! without noticing.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use posthaste_delivery::{Delivery, DeliveryOptions};
+use posthaste_directory::{Directory, Policy};
+use posthaste_net::{ByteBudget, Connection, Shutdown, Stream};
+use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::session::Session;
+use crate::{ImapOptions, ImapService, connection};
+
+async fn connected() -> (Arc<ImapService>, Connection, TcpStream) {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let store = Store::new(Arc::clone(&engine), StoreOptions::default());
+    let directory = Directory::with_policy(engine, Policy::cheap_for_tests()).unwrap();
+    let delivery = Delivery::new(store, Arc::new(directory), DeliveryOptions::default());
+    let service = ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(1 << 20));
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (server, _) = listener.accept().await.unwrap();
+    (Arc::new(service), Connection::new(Stream::plain(server).unwrap()), client)
+}
+
+#[tokio::test]
+async fn a_session_is_small() {
+    let (service, connection, _client) = connected().await;
+    let (_trigger, shutdown) = Shutdown::new();
+    let mut session = Session::new(Arc::clone(&service), connection, shutdown.clone());
+    let held = std::mem::size_of::<Session>();
+    let waiting = std::mem::size_of_val(&connection::run(&mut session));
+    let command = std::mem::size_of_val(&connection::one_command(&mut session, Bytes::new()));
+    println!("session {held}, waiting {waiting}, command {command}");
+    assert!(held <= 2048, "a session takes {held} bytes");
+    assert!(waiting <= 2048, "waiting for a command takes {waiting} bytes");
+    // IDLE is a command too, so this is held while idling.
+    assert!(command <= 6144, "a command takes {command} bytes");
+}

@@ -1,0 +1,142 @@
+//! The table of commands: in which states each is legal, whether it reads message sequence numbers and
+//! whether EXPUNGE may be told before it ends.
+//!
+//! It is one total function, so that a command added to the grammar does not compile until its row is here.
+
+use posthaste_imap_codec::{CommandBody, Numbering};
+
+/// The states of a session: RFC 9051 §3. (Logout is the end of the session, not a state it waits in.)
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Nobody has logged in.
+    NotAuthenticated,
+    /// Someone has.
+    Authenticated,
+    /// And has a mailbox open.
+    Selected,
+}
+
+/// Where a command is legal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Legal {
+    /// In every state: RFC 9051 §6.1.
+    Anywhere,
+    /// Before login only: RFC 9051 §6.2.
+    BeforeLogin,
+    /// After login, with or without a mailbox: RFC 9051 §6.3.
+    AfterLogin,
+    /// With a mailbox only: RFC 9051 §6.4.
+    Selected,
+}
+
+impl Legal {
+    /// Whether the command may be given in this state.
+    pub(crate) const fn in_state(self, state: State) -> bool {
+        match self {
+            Self::Anywhere => true,
+            Self::BeforeLogin => matches!(state, State::NotAuthenticated),
+            Self::AfterLogin => matches!(state, State::Authenticated | State::Selected),
+            Self::Selected => matches!(state, State::Selected),
+        }
+    }
+}
+
+/// What a command has to do with message sequence numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Numbers {
+    /// Nothing: what is new, EXPUNGE included, may be told before it ends.
+    Free,
+    /// It names messages by number or is answered in numbers: no EXPUNGE until it has ended
+    /// (RFC 9051 §7.5.1: FETCH, STORE, SEARCH).
+    Held,
+    /// It opens, closes or ends something: nothing of the mailbox is told with it.
+    Silent,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rule {
+    /// The command's name, for answers and logs.
+    pub(crate) name: &'static str,
+    /// Where it is legal.
+    pub(crate) legal: Legal,
+    /// What may be told with it.
+    pub(crate) numbers: Numbers,
+}
+
+const fn rule(name: &'static str, legal: Legal, numbers: Numbers) -> Rule {
+    Rule { name, legal, numbers }
+}
+
+/// The row of a command.
+pub(crate) const fn rule_of(command: &CommandBody) -> Rule {
+    use Legal::{AfterLogin, Anywhere, BeforeLogin, Selected};
+    use Numbers::{Free, Held, Silent};
+    match command {
+        CommandBody::Capability => rule("CAPABILITY", Anywhere, Free),
+        CommandBody::Noop => rule("NOOP", Anywhere, Free),
+        CommandBody::Logout => rule("LOGOUT", Anywhere, Silent),
+        CommandBody::Id(_) => rule("ID", Anywhere, Free),
+        CommandBody::StartTls => rule("STARTTLS", BeforeLogin, Silent),
+        CommandBody::Authenticate { .. } => rule("AUTHENTICATE", BeforeLogin, Silent),
+        CommandBody::Login { .. } => rule("LOGIN", BeforeLogin, Silent),
+        // RFC 5161 has it before SELECT; a client that is late harms nobody.
+        CommandBody::Enable(_) => rule("ENABLE", AfterLogin, Free),
+        CommandBody::CompressDeflate => rule("COMPRESS", AfterLogin, Silent),
+        CommandBody::Select { .. } => rule("SELECT", AfterLogin, Silent),
+        CommandBody::Create { .. } => rule("CREATE", AfterLogin, Free),
+        CommandBody::Delete(_) => rule("DELETE", AfterLogin, Free),
+        CommandBody::Rename { .. } => rule("RENAME", AfterLogin, Free),
+        CommandBody::Subscribe(_) => rule("SUBSCRIBE", AfterLogin, Free),
+        CommandBody::Unsubscribe(_) => rule("UNSUBSCRIBE", AfterLogin, Free),
+        CommandBody::List(_) => rule("LIST", AfterLogin, Free),
+        CommandBody::Lsub { .. } => rule("LSUB", AfterLogin, Free),
+        CommandBody::Namespace => rule("NAMESPACE", AfterLogin, Free),
+        CommandBody::Status { .. } => rule("STATUS", AfterLogin, Free),
+        CommandBody::Append { .. } => rule("APPEND", AfterLogin, Free),
+        CommandBody::Idle => rule("IDLE", AfterLogin, Free),
+        CommandBody::Check => rule("CHECK", Selected, Free),
+        // RFC 9051 §6.4.1: no EXPUNGE for what CLOSE removes.
+        CommandBody::Close => rule("CLOSE", Selected, Silent),
+        CommandBody::Unselect => rule("UNSELECT", Selected, Silent),
+        CommandBody::Expunge { uids: None } => rule("EXPUNGE", Selected, Free),
+        CommandBody::Expunge { uids: Some(_) } => rule("UID EXPUNGE", Selected, Free),
+        CommandBody::Search(args) => match args.numbering {
+            Numbering::Seq => rule("SEARCH", Selected, Held),
+            // A criterion may name sequence numbers all the same.
+            Numbering::Uid => rule("UID SEARCH", Selected, Free),
+        },
+        CommandBody::Fetch { numbering: Numbering::Seq, .. } => rule("FETCH", Selected, Held),
+        CommandBody::Fetch { numbering: Numbering::Uid, .. } => rule("UID FETCH", Selected, Free),
+        CommandBody::Store { numbering: Numbering::Seq, .. } => rule("STORE", Selected, Held),
+        CommandBody::Store { numbering: Numbering::Uid, .. } => rule("UID STORE", Selected, Free),
+        CommandBody::Copy { numbering: Numbering::Seq, .. } => rule("COPY", Selected, Free),
+        CommandBody::Copy { numbering: Numbering::Uid, .. } => rule("UID COPY", Selected, Free),
+        CommandBody::Move { numbering: Numbering::Seq, .. } => rule("MOVE", Selected, Free),
+        CommandBody::Move { numbering: Numbering::Uid, .. } => rule("UID MOVE", Selected, Free),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn legal_states() {
+        use State::{Authenticated, NotAuthenticated, Selected};
+        for (legal, states) in [
+            (Legal::Anywhere, [true, true, true]),
+            (Legal::BeforeLogin, [true, false, false]),
+            (Legal::AfterLogin, [false, true, true]),
+            (Legal::Selected, [false, false, true]),
+        ] {
+            assert_eq!([NotAuthenticated, Authenticated, Selected].map(|s| legal.in_state(s)), states);
+        }
+    }
+
+    #[test]
+    fn a_close_is_silent_and_a_noop_free() {
+        assert_eq!(rule_of(&CommandBody::Close).numbers, Numbers::Silent);
+        assert_eq!(rule_of(&CommandBody::Noop).numbers, Numbers::Free);
+    }
+}

@@ -1,0 +1,140 @@
+//! The two directions of a connection as a session uses them: commands in, a bounded buffer of responses out.
+//!
+//! Responses are printed straight into [`Wire::out`]; whoever prints many calls [`Wire::relieve`] now and then,
+//! which sends the buffer once it is full and waits for the peer to take it, however long the answer is. What always
+//! holds: the buffer never grows with the folder, and a session that waits owns no buffer at all.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use posthaste_imap_codec::NameEncoding;
+use posthaste_imap_codec::framing::{CommandFramer, FramerLimits};
+use posthaste_imap_codec::print;
+use posthaste_imap_codec::response::{Response, Status, StatusKind, Untagged};
+use posthaste_net::{Connection, NetError};
+
+/// Bytes gathered before they are sent: one TLS record is 16 KiB, and with four of them the cost of the
+/// system call disappears beside that of printing. Twice as many gain nothing measurable.
+pub(crate) const OUT_BYTES: usize = 64 * 1024;
+
+/// Bodies from this size on go out as they are, uncopied.
+const COPY_BYTES_MAX: usize = 16 * 1024;
+
+/// Both directions.
+pub(crate) struct Wire {
+    /// The network.
+    pub(crate) connection: Connection,
+    /// Where the client's commands begin and end.
+    pub(crate) framer: CommandFramer,
+    /// How mailbox names are written.
+    pub(crate) names: NameEncoding,
+    out: Vec<u8>,
+    write_within: Duration,
+}
+
+impl Wire {
+    /// Around a connection on which nothing was said yet.
+    pub(crate) fn new(connection: Connection, write_within: Duration) -> Self {
+        Self {
+            connection,
+            framer: CommandFramer::new(FramerLimits::default()),
+            names: NameEncoding::Utf7,
+            out: Vec::new(),
+            write_within,
+        }
+    }
+
+    /// Where responses are printed.
+    pub(crate) fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Whether it is time to [`relieve`](Self::relieve).
+    pub(crate) fn is_full(&self) -> bool {
+        self.out.len() >= OUT_BYTES
+    }
+
+    /// Sends what is printed if that is much.
+    pub(crate) async fn relieve(&mut self) -> Result<(), NetError> {
+        if !self.is_full() {
+            return Ok(());
+        }
+        let sent = self.connection.write_more_within(&self.out, self.write_within).await;
+        self.out.clear();
+        // A single response may have been larger than the buffer is meant to be.
+        self.out.shrink_to(2 * OUT_BYTES);
+        sent
+    }
+
+    /// Sends all that is printed.
+    pub(crate) async fn flush(&mut self) -> Result<(), NetError> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let sent = self.connection.write_all_within(&self.out, self.write_within).await;
+        self.out.clear();
+        sent
+    }
+
+    /// Adds bytes to the response under way; large ones are sent without being copied.
+    pub(crate) async fn put(&mut self, bytes: &[u8]) -> Result<(), NetError> {
+        if bytes.len() <= COPY_BYTES_MAX {
+            self.out.extend_from_slice(bytes);
+            return self.relieve().await;
+        }
+        if !self.out.is_empty() {
+            self.connection.write_more_within(&self.out, self.write_within).await?;
+            self.out.clear();
+        }
+        self.connection.write_more_within(bytes, self.write_within).await
+    }
+
+    /// Gives the buffer back: before waiting for the client.
+    pub(crate) fn release(&mut self) {
+        debug_assert!(self.out.is_empty());
+        self.out = Vec::new();
+    }
+
+    /// Prints `* data`.
+    pub(crate) fn say(&mut self, data: Untagged) {
+        print::response(&mut self.out, &Response::Data(data), self.names);
+    }
+
+    /// Prints a status response.
+    pub(crate) fn say_status(&mut self, status: Status) {
+        print::response(&mut self.out, &Response::Status(status), self.names);
+    }
+
+    /// Prints `* OK [code] text`.
+    pub(crate) fn say_code(&mut self, code: posthaste_imap_codec::response::Code, text: &str) {
+        self.say_status(Status { tag: None, kind: StatusKind::Ok, code: Some(code), text: text.to_owned() });
+    }
+
+    /// Prints `* BYE text`.
+    pub(crate) fn say_bye(&mut self, text: &str) {
+        self.say_status(Status { tag: None, kind: StatusKind::Bye, code: None, text: text.to_owned() });
+    }
+
+    /// Asks the client to go on: `+ text` (RFC 9051 §7.6).
+    pub(crate) async fn ask(&mut self, text: &str) -> Result<(), NetError> {
+        print::response(&mut self.out, &Response::Continue(text.to_owned()), self.names);
+        self.flush().await
+    }
+
+    /// Takes a line off the input if one is there; see [`CommandFramer::next_line`].
+    pub(crate) fn line(&mut self) -> Option<Line> {
+        use posthaste_imap_codec::framing::CommandFrame;
+        match self.framer.next_line(self.connection.input_mut())? {
+            CommandFrame::Command(line) => Some(Line::Whole(line)),
+            CommandFrame::LineTooLong { .. } | CommandFrame::LiteralWanted(_) => Some(Line::TooLong),
+        }
+    }
+}
+
+/// A line that is no command.
+pub(crate) enum Line {
+    /// With its line end, if the framer leaves it there.
+    Whole(Bytes),
+    /// Over the limit; its rest is dropped.
+    TooLong,
+}

@@ -1,0 +1,211 @@
+//! A server of its own for each test: the in-memory engine, port 0, one account.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste_delivery::{Delivery, DeliveryOptions};
+use posthaste_directory::{Directory, NewAccount, Policy};
+use posthaste_imap_server::{ImapOptions, ImapService};
+use posthaste_mail_model::{MailboxName, Secret};
+use posthaste_net::{
+    ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
+};
+use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
+use posthaste_testkit::Wire;
+
+/// The account every test has.
+pub const USER: &str = "ana@example.org";
+/// Its password.
+pub const PASSWORD: &str = "sesame street";
+
+/// A running server.
+pub struct Server {
+    runtime: tokio::runtime::Runtime,
+    trigger: Option<ShutdownTrigger>,
+    address: SocketAddr,
+    engine: Arc<MemoryEngine>,
+    directory: Arc<Directory>,
+    store: Store,
+}
+
+impl Server {
+    /// With the defaults.
+    pub fn start() -> Self {
+        Self::start_with(ImapOptions::default())
+    }
+
+    /// With other options.
+    pub fn start_with(options: ImapOptions) -> Self {
+        Self::start_tls(options, None)
+    }
+
+    /// With a certificate.
+    pub fn start_tls(options: ImapOptions, certificates: Option<Certificates>) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let engine = Arc::new(MemoryEngine::new());
+        let shared: Arc<dyn Engine> = engine.clone();
+        let store = Store::new(Arc::clone(&shared), StoreOptions::default());
+        let directory = Directory::with_policy(shared, Policy::cheap_for_tests()).expect("a directory");
+        let directory = Arc::new(directory);
+        runtime
+            .block_on(directory.add(USER, &Secret::new(PASSWORD.to_owned()), NewAccount::default()))
+            .expect("an account");
+        let delivery = Delivery::new(store.clone(), Arc::clone(&directory), DeliveryOptions::default());
+        let budget = ByteBudget::new(256 << 20);
+        let service = Arc::new(ImapService::new(options, delivery, certificates.clone(), budget));
+        let (trigger, shutdown) = Shutdown::new();
+        let address = runtime.block_on(listen(service, shutdown));
+        Self { runtime, trigger: Some(trigger), address, engine, directory, store }
+    }
+
+    /// A connection whose greeting was read.
+    pub fn connect(&self) -> Wire {
+        let mut wire = Wire::connect(self.address);
+        wire.expect("* OK [CAPABILITY …] …");
+        wire
+    }
+
+    /// A connection that has logged in.
+    pub fn login(&self) -> Wire {
+        let mut wire = self.connect();
+        wire.run(&format!("C: l LOGIN {USER} \"{PASSWORD}\"\nS: l OK [CAPABILITY …] Logged in"));
+        wire
+    }
+
+    /// A connection with a mailbox open.
+    pub fn select(&self, mailbox: &str) -> Wire {
+        let mut wire = self.login();
+        wire.run(&format!("C: s SELECT {mailbox}\nS~ s OK [READ-WRITE] …"));
+        wire
+    }
+
+    /// A session that has appended `count` messages to INBOX.
+    pub fn with_messages(&self, count: usize) {
+        let mut wire = self.login();
+        for n in 1..=count {
+            let text = format!("Subject: number {n}\r\n\r\nBody {n}.\r\n");
+            wire.run(&format!("C: a APPEND INBOX {{{}}}\nS: + …", text.len()));
+            wire.send(format!("{text}\r\n").as_bytes());
+            wire.expect("a OK [APPENDUID …] …");
+        }
+    }
+
+    /// Appends one message, as `arguments` say: `INBOX (\\Seen) "01-Jan-2020 10:00:00 +0000"`.
+    pub fn put(&self, arguments: &str, message: &[u8]) {
+        let mut wire = self.login();
+        wire.run(&format!("C: p APPEND {arguments} {{{}}}\nS: + …", message.len()));
+        wire.send(message);
+        wire.send(b"\r\n");
+        wire.expect("p OK [APPENDUID …] …");
+    }
+
+    /// A session in an INBOX that holds this one message; its line ends are made CRLF.
+    pub fn with_message(&self, message: &str) -> Wire {
+        self.put("INBOX", message.replace('\n', "\r\n").as_bytes());
+        self.select("INBOX")
+    }
+
+    /// Asks the server to stop.
+    pub fn shut_down(&mut self) {
+        drop(self.trigger.take());
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Makes the engine forget which messages of a mailbox are gone.
+    pub fn forget_expunged(&self, mailbox: &str) {
+        let id = self.runtime.block_on(async {
+            let account = self.directory.account(USER).await.expect("directory").expect("account");
+            let list = self.store.list(account.id).await.expect("list");
+            list.find(&MailboxName::new(mailbox).expect("name")).expect("mailbox").id
+        });
+        self.engine.forget_expunged(id);
+    }
+}
+
+/// One response with all its literals, line end included.
+pub fn response(wire: &mut Wire) -> Vec<u8> {
+    let mut whole = Vec::new();
+    loop {
+        let line = wire.line().expect("a response");
+        whole.extend_from_slice(line.as_bytes());
+        whole.extend_from_slice(b"\r\n");
+        let count = line.strip_suffix('}').and_then(|line| line.rsplit_once('{')).map(|(_, count)| count);
+        match count.and_then(|count| count.parse().ok()) {
+            Some(count) => whole.extend_from_slice(&wire.take(count)),
+            None => return whole,
+        }
+    }
+}
+
+/// What one item of one message is answered with: what stands between the outer parentheses.
+pub fn fetch(wire: &mut Wire, number: u32, item: &str) -> Vec<u8> {
+    wire.send(format!("f FETCH {number} {item}\r\n").as_bytes());
+    let whole = response(wire);
+    wire.expect("f OK …");
+    let start = format!("* {number} FETCH (");
+    let inner = whole.strip_prefix(start.as_bytes()).and_then(|rest| rest.strip_suffix(b")\r\n"));
+    inner.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&whole))).to_vec()
+}
+
+/// The same as text.
+pub fn fetch_text(wire: &mut Wire, number: u32, item: &str) -> String {
+    String::from_utf8(fetch(wire, number, item)).expect("UTF-8")
+}
+
+/// How a literal is written behind its label.
+pub fn literal(label: &str, content: &str) -> String {
+    format!("{label} {{{}}}\r\n{content}", content.len())
+}
+
+/// The numbers of a `* SEARCH` response, or the tagged response if it does not end in OK.
+pub fn search(wire: &mut Wire, keys: &str) -> String {
+    wire.send(format!("q SEARCH {keys}\r\n").as_bytes());
+    let lines = wire.skip_to("q …");
+    match lines.as_slice() {
+        [numbers, end] if end.starts_with("q OK ") => match numbers.strip_prefix("* SEARCH") {
+            Some(numbers) => numbers.trim_start().to_owned(),
+            None => numbers.clone(),
+        },
+        lines => lines.join("; "),
+    }
+}
+
+/// Searches and compares: keys on the left, numbers on the right. Fails with all that is not so.
+pub fn searches(wire: &mut Wire, rows: &[(&str, &str)]) {
+    let mut wrong = Vec::new();
+    for (keys, numbers) in rows {
+        let answer = search(wire, keys);
+        if answer != *numbers {
+            wrong.push(format!("SEARCH {keys}: expected {numbers:?}, got {answer:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+async fn listen(service: Arc<ImapService>, shutdown: Shutdown) -> SocketAddr {
+    let endpoint = Endpoint { address: SocketAddr::from(([127, 0, 0, 1], 0)), mode: Mode::Plain };
+    let listener = Listener::bind(&endpoint).expect("a port");
+    let address = listener.local_addr();
+    let mut options = ServeOptions::new(shutdown.clone());
+    options.grace = Duration::from_secs(5);
+    tokio::spawn(listener.serve(options, move |connection| {
+        let (service, shutdown) = (Arc::clone(&service), shutdown.clone());
+        service.serve(connection, shutdown)
+    }));
+    address
+}

@@ -1,0 +1,198 @@
+//! CREATE, DELETE, RENAME, SUBSCRIBE, LIST, LSUB, STATUS, NAMESPACE: RFC 3501 §6.3, RFC 5258, RFC 5819, RFC 6154.
+
+use crate::harness::Server;
+
+#[test]
+fn the_usual_mailboxes_are_there() {
+    let server = Server::start();
+    server.login().run(
+        r#"
+        C: a LIST "" *
+        S: * LIST (\HasNoChildren \Archive) "/" Archive
+        S: * LIST (\HasNoChildren \Drafts) "/" Drafts
+        S: * LIST (\HasNoChildren) "/" INBOX
+        S: * LIST (\HasNoChildren \Junk) "/" Junk
+        S: * LIST (\HasNoChildren \Sent) "/" Sent
+        S: * LIST (\HasNoChildren \Trash) "/" Trash
+        S: a OK LIST completed
+        C: b LIST "" ""
+        S: * LIST (\Noselect) "/" ""
+        S: b OK …
+        C: c NAMESPACE
+        S: * NAMESPACE (("" "/")) NIL NIL
+        S: c OK …
+        C: d LIST "" inb%
+        S: * LIST (\HasNoChildren) "/" INBOX
+        S: d OK …
+        C: e LIST (SPECIAL-USE) "" (S% T%)
+        S: * LIST (\HasNoChildren \Sent) "/" Sent
+        S: * LIST (\HasNoChildren \Trash) "/" Trash
+        S: e OK …
+        "#,
+    );
+}
+
+#[test]
+fn create_delete_rename() {
+    let server = Server::start();
+    server.login().run(
+        r#"
+        C: a CREATE work/2024/tax/
+        S: a OK [MAILBOXID (…)] CREATE completed
+        C: b LIST "" work*
+        S: * LIST (\HasChildren) "/" work
+        S: * LIST (\HasChildren) "/" work/2024
+        S: * LIST (\HasNoChildren) "/" work/2024/tax
+        S: b OK …
+        C: c CREATE work
+        S: c NO [ALREADYEXISTS] …
+        C: d CREATE inbox
+        S: d NO [ALREADYEXISTS] …
+        C: e DELETE work/2024
+        S: e OK …
+        C: f LIST work/ %
+        S: * LIST (\NonExistent \Noselect \HasChildren) "/" work/2024
+        S: f OK …
+        C: g SELECT work/2024
+        S: g NO [NONEXISTENT] …
+        C: h RENAME work play
+        S: h OK …
+        C: i LIST "" (work* play*)
+        S: * LIST (\HasChildren) "/" play
+        S: * LIST (\NonExistent \Noselect \HasChildren) "/" play/2024
+        S: * LIST (\HasNoChildren) "/" play/2024/tax
+        S: i OK …
+        C: j DELETE INBOX
+        S: j NO [CANNOT] …
+        C: k DELETE nowhere
+        S: k NO [NONEXISTENT] …
+        C: l RENAME nowhere x
+        S: l NO [NONEXISTENT] …
+        C: m RENAME play INBOX
+        S: m NO [ALREADYEXISTS] …
+        C: n CREATE "a/../b"
+        S: n NO [CANNOT] …
+        C: o CREATE {3+}
+        C: a	b
+        S: o NO [CANNOT] …
+        C: p CREATE "&Jjo-!"
+        S: p OK …
+        C: q CREATE "&Jjo!"
+        S: q NO [CANNOT] …
+        C: r CREATE "wild*"
+        S: r NO [CANNOT] …
+        C: s CREATE boxes (USE (\Archive))
+        S: s OK …
+        C: t CREATE important (USE (\Important))
+        S: t NO [USEATTR] …
+        "#,
+    );
+}
+
+#[test]
+fn renaming_inbox_moves_its_messages() {
+    let server = Server::start();
+    server.with_messages(2);
+    server.login().run(
+        r#"
+        C: a CREATE INBOX/child
+        S: a OK …
+        C: b RENAME INBOX old
+        S: b OK …
+        C: c STATUS INBOX (MESSAGES)
+        S: * STATUS INBOX (MESSAGES 0)
+        S: c OK …
+        C: d STATUS old (MESSAGES UIDNEXT)
+        S: * STATUS old (MESSAGES 2 UIDNEXT 3)
+        S: d OK …
+        C: e LIST "" (INBOX* old*)
+        S: * LIST (\HasChildren) "/" INBOX
+        S: * LIST (\HasNoChildren) "/" INBOX/child
+        S: * LIST (\HasNoChildren) "/" old
+        S: e OK …
+        "#,
+    );
+}
+
+#[test]
+fn deleting_the_selected_mailbox() {
+    let server = Server::start();
+    server.login().run("C: a CREATE x\nS: a OK …");
+    let (mut one, mut two) = (server.select("x"), server.select("x"));
+    one.run("C: a DELETE x\nS: * OK [CLOSED] …\nS: a OK …\nC: b CHECK\nS: b BAD …");
+    two.run("C: a NOOP\nS: a OK …\nS: * BYE …").expect_end();
+}
+
+#[test]
+fn subscriptions() {
+    let server = Server::start();
+    server.login().run(
+        r#"
+        C: a CREATE foo/bar
+        S: a OK …
+        C: b SUBSCRIBE foo/bar
+        S: b OK …
+        C: c SUBSCRIBE gone/away
+        S: c OK …
+        C: d UNSUBSCRIBE Trash
+        S: d OK …
+        C: e UNSUBSCRIBE never
+        S: e OK …
+        C: f LSUB "" *
+        S~ * LSUB () "/" foo/bar
+        S: * LSUB () "/" gone/away
+        S~ f OK …
+        C: g LSUB "" foo%
+        S: * LSUB (\Noselect) "/" foo
+        S: g OK …
+        C: h LIST (SUBSCRIBED) "" (foo* gone* Trash)
+        S: * LIST (\HasNoChildren \Subscribed) "/" foo/bar
+        S: * LIST (\NonExistent \Noselect \HasNoChildren \Subscribed) "/" gone/away
+        S: h OK …
+        C: i LIST (SUBSCRIBED RECURSIVEMATCH) "" (foo gone)
+        S: * LIST (\HasChildren) "/" foo ("CHILDINFO" ("SUBSCRIBED"))
+        S: * LIST (\NonExistent \Noselect \HasNoChildren) "/" gone ("CHILDINFO" ("SUBSCRIBED"))
+        S: i OK …
+        C: j LIST () "" foo* RETURN (SUBSCRIBED CHILDREN)
+        S: * LIST (\HasChildren) "/" foo
+        S: * LIST (\HasNoChildren \Subscribed) "/" foo/bar
+        S: j OK …
+        C: k LIST (RECURSIVEMATCH) "" *
+        S: k BAD …
+        "#,
+    );
+}
+
+#[test]
+fn status() {
+    let server = Server::start();
+    server.with_messages(3);
+    server.login().run(
+        r#"
+        C: a STATUS INBOX (MESSAGES RECENT UIDNEXT UIDVALIDITY UNSEEN)
+        S: * STATUS INBOX (MESSAGES 3 RECENT 3 UIDNEXT 4 UIDVALIDITY … UNSEEN 3)
+        S: a OK STATUS completed
+        C: b STATUS Sent (HIGHESTMODSEQ DELETED SIZE APPENDLIMIT MAILBOXID)
+        S: * STATUS Sent (HIGHESTMODSEQ 1 DELETED 0 SIZE 0 APPENDLIMIT 67108864 MAILBOXID (…))
+        S: b OK …
+        C: c STATUS nowhere (MESSAGES)
+        S: c NO [NONEXISTENT] …
+        C: d LIST "" (INBOX Sent nowhere) RETURN (STATUS (MESSAGES SIZE))
+        S: * LIST (\HasNoChildren) "/" INBOX
+        S: * STATUS INBOX (MESSAGES 3 SIZE 90)
+        S: * LIST (\HasNoChildren \Sent) "/" Sent
+        S: * STATUS Sent (MESSAGES 0 SIZE 0)
+        S: d OK …
+        # Of the selected mailbox too, whatever was told of it so far.
+        C: e SELECT INBOX
+        S~ e OK …
+        # (To ask for HIGHESTMODSEQ was to enable CONDSTORE.)
+        C: f STORE 1 +FLAGS.SILENT (\Seen \Deleted)
+        S: * 1 FETCH (UID 1 MODSEQ (4))
+        S: f OK …
+        C: g STATUS INBOX (UNSEEN DELETED)
+        S: * STATUS INBOX (UNSEEN 2 DELETED 1)
+        S: g OK …
+        "#,
+    );
+}

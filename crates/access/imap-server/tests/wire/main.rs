@@ -1,0 +1,22 @@
+//! The server over a real socket: transcripts of whole conversations, each with a server of its own.
+
+mod harness;
+
+mod bad_input;
+mod before_login;
+mod condstore;
+mod fetch_binary;
+mod fetch_changes;
+mod fetch_large;
+mod fetch_sections;
+mod fetch_structure;
+mod idle;
+mod mailboxes;
+mod messages;
+mod rev2;
+mod search_keys;
+mod search_model;
+mod search_results;
+mod search_text;
+mod selecting;
+mod several_sessions;

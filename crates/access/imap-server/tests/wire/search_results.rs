@@ -1,0 +1,204 @@
+//! ESEARCH and the saved result: RFC 4731, RFC 5182, RFC 9051 §6.4.4; what a session knows while others expunge.
+
+use crate::harness::Server;
+
+#[test]
+fn what_is_asked_for_is_told() {
+    let server = Server::start();
+    server.with_messages(6);
+    server.select("INBOX").run(
+        r#"
+        C: z STORE 1 +FLAGS.SILENT (\Deleted)
+        S: z OK …
+        C: z EXPUNGE
+        S: * 1 EXPUNGE
+        S: z OK …
+        C: y STORE 1,3:4 +FLAGS.SILENT (\Seen)
+        S: y OK …
+        C: a SEARCH RETURN (MIN) SEEN
+        S: * ESEARCH (TAG "a") MIN 1
+        S: a OK …
+        C: b SEARCH RETURN (MAX) SEEN
+        S: * ESEARCH (TAG "b") MAX 4
+        S: b OK …
+        C: c SEARCH RETURN (COUNT) SEEN
+        S: * ESEARCH (TAG "c") COUNT 3
+        S: c OK …
+        C: d SEARCH RETURN (ALL) SEEN
+        S: * ESEARCH (TAG "d") ALL 1,3:4
+        S: d OK …
+        C: e SEARCH RETURN () SEEN
+        S: * ESEARCH (TAG "e") ALL 1,3:4
+        S: e OK …
+        C: f UID SEARCH RETURN (COUNT ALL MAX MIN) SEEN
+        S: * ESEARCH (TAG "f") UID MIN 2 MAX 5 COUNT 3 ALL 2,4:5
+        S: f OK …
+        C: g SEARCH RETURN (MIN MAX COUNT ALL) ANSWERED
+        S: * ESEARCH (TAG "g") COUNT 0
+        S: g OK …
+        C: h SEARCH RETURN (MIN) ANSWERED
+        S: * ESEARCH (TAG "h")
+        S: h OK …
+        C: i SEARCH RETURN (MIN) CHARSET UTF-8 SEEN
+        S: * ESEARCH (TAG "i") MIN 1
+        S: i OK …
+        C: j SEARCH RETURN (NONSENSE) SEEN
+        S: j BAD …
+        # A tag that has to be quoted with care.
+        C: a.b'!- SEARCH RETURN (COUNT) ALL
+        S: * ESEARCH (TAG "a.b'!-") COUNT 5
+        S: a.b'!- OK …
+        "#,
+    );
+}
+
+#[test]
+fn a_saved_result() {
+    let server = Server::start();
+    server.with_messages(6);
+    server.select("INBOX").run(
+        r#"
+        C: a STORE 2:5 +FLAGS.SILENT (\Flagged)
+        S: a OK …
+        # Nothing was saved: nothing is meant.
+        C: b FETCH $ UID
+        S: b OK …
+        C: c SEARCH RETURN (SAVE) FLAGGED
+        S: c OK …
+        C: d FETCH $ UID
+        S: * 2 FETCH (UID 2)
+        S: * 3 FETCH (UID 3)
+        S: * 4 FETCH (UID 4)
+        S: * 5 FETCH (UID 5)
+        S: d OK …
+        C: e SEARCH $ 4:*
+        S: * SEARCH 4 5
+        S: e OK …
+        C: f UID SEARCH NOT UID $
+        S: * SEARCH 1 6
+        S: f OK …
+        C: g SEARCH RETURN (SAVE COUNT) $ NOT 3
+        S: * ESEARCH (TAG "g") COUNT 3
+        S: g OK …
+        # RFC 5182 §2.1: messages that go, go from the result too.
+        C: h STORE 4 +FLAGS.SILENT (\Deleted)
+        S: h OK …
+        C: i EXPUNGE
+        S: * 4 EXPUNGE
+        S: i OK …
+        C: j UID FETCH $ FLAGS
+        S: * 2 FETCH (UID 2 FLAGS (…))
+        S: * 4 FETCH (UID 5 FLAGS (…))
+        S: j OK …
+        # RFC 5182 §2.4: with MIN and MAX alone, those.
+        C: k SEARCH RETURN (SAVE MIN) ALL
+        S: * ESEARCH (TAG "k") MIN 1
+        S: k OK …
+        C: l SEARCH $
+        S: * SEARCH 1
+        S: l OK …
+        C: m SEARCH RETURN (MAX SAVE MIN) ALL
+        S: * ESEARCH (TAG "m") MIN 1 MAX 5
+        S: m OK …
+        C: n SEARCH $
+        S: * SEARCH 1 5
+        S: n OK …
+        C: o SEARCH RETURN (MAX SAVE COUNT) 2:4
+        S: * ESEARCH (TAG "o") MAX 4 COUNT 3
+        S: o OK …
+        # RFC 5182 §2.1: neither BAD nor a search that does not save changes it.
+        C: p SEARCH RETURN (SAVE) 99
+        S: p BAD …
+        C: q SEARCH RETURN (SAVE) NONSENSE
+        S: q BAD …
+        C: r SEARCH RETURN (COUNT) 1
+        S: * ESEARCH (TAG "r") COUNT 1
+        S: r OK …
+        C: s SEARCH $
+        S: * SEARCH 2 3 4
+        S: s OK …
+        # NO does.
+        C: t SEARCH RETURN (SAVE) CHARSET x-none 1
+        S: t NO [BADCHARSET (US-ASCII UTF-8)] …
+        C: u SEARCH $
+        S: * SEARCH
+        S: u OK …
+        C: v SEARCH RETURN (SAVE) ALL
+        S: v OK …
+        C: w STORE $ +FLAGS.SILENT (\Answered)
+        S: w OK …
+        C: x COPY $ Archive
+        S: x OK [COPYUID … 1:3,5:6 1:5] …
+        C: y SEARCH ANSWERED
+        S: * SEARCH 1 2 3 4 5
+        S: y OK …
+        # Another mailbox, another life.
+        C: z SELECT Archive
+        S~ z OK …
+        C: aa SEARCH $
+        S: * SEARCH
+        S: aa OK …
+        "#,
+    );
+}
+
+#[test]
+fn while_another_expunges() {
+    let server = Server::start();
+    server.with_messages(4);
+    let (mut one, mut two) = (server.select("INBOX"), server.select("INBOX"));
+    two.run("C: a STORE 2 +FLAGS.SILENT (\\Deleted)\nS: a OK …\nC: b EXPUNGE\nS: * 2 EXPUNGE\nS: b OK …");
+    one.run(
+        r#"
+        C: a SEARCH UID 3:4
+        S: * SEARCH 3 4
+        S: a OK …
+        C: b SEARCH SUBJECT number
+        S: * SEARCH 1 3 4
+        S: b OK …
+        C: c SEARCH BODY body
+        S: * SEARCH 1 3 4
+        S: c OK …
+        C: d SEARCH RETURN (SAVE) TEXT number
+        S: d OK …
+        C: e UID SEARCH RETURN (COUNT) ALL
+        S: * ESEARCH (TAG "e") UID COUNT 4
+        S: * 2 EXPUNGE
+        S: e OK …
+        C: f FETCH $ UID
+        S: * 1 FETCH (UID 1)
+        S: * 2 FETCH (UID 3)
+        S: * 3 FETCH (UID 4)
+        S: f OK …
+        "#,
+    );
+}
+
+#[test]
+fn charsets() {
+    let server = Server::start();
+    server.with_message("Subject: =?utf-8?Q?=C3=BCber?=\n\nx\n").run(
+        r#"
+        C: a SEARCH CHARSET UTF-8 SUBJECT {5}
+        S: + …
+        C: Über
+        S: * SEARCH 1
+        S: a OK …
+        C: b SEARCH CHARSET us-ascii SUBJECT ber
+        S: * SEARCH 1
+        S: b OK …
+        C: c SEARCH CHARSET "utf-8" SUBJECT {3+}
+        C: üb TEXT {3+}
+        C: BER
+        S: * SEARCH 1
+        S: c OK …
+        C: d SEARCH CHARSET ISO-8859-1 SUBJECT x
+        S: d NO [BADCHARSET (US-ASCII UTF-8)] …
+        C: e UID SEARCH RETURN (ALL) CHARSET KOI8-R ALL
+        S: e NO [BADCHARSET (US-ASCII UTF-8)] …
+        C: f SEARCH SUBJECT "über"
+        S: * SEARCH 1
+        S: f OK …
+        "#,
+    );
+}

@@ -1,0 +1,360 @@
+//! Command lines to typed values and back.
+//!
+//! RFC 5321 §4.1.1 (SMTP), RFC 2033 §4.1 (LHLO), RFC 3207 (STARTTLS), RFC 4954 §4 (AUTH), RFC 3030 §2 (BDAT),
+//! RFC 1870 §6 (SIZE), RFC 6152 §3 (BODY), RFC 6531 §3.4 (SMTPUTF8). A line comes without its CRLF and is UTF-8;
+//! bare CR, bare LF and NUL are no part of any command.
+
+use std::fmt;
+
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+
+use crate::address::{Mailbox, ReversePath, bracketed, is_domain, is_literal};
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Greeting of a client that knows extensions.
+    Ehlo(String),
+    /// Greeting of one that does not.
+    Helo(String),
+    /// Greeting in LMTP.
+    Lhlo(String),
+    /// Begins a transaction.
+    Mail {
+        /// Where reports go.
+        from: ReversePath,
+        /// What the extensions add.
+        parameters: MailParameters,
+    },
+    /// Adds a recipient. No extension of ours adds parameters.
+    Rcpt(Mailbox),
+    /// The message follows, with dots stuffed.
+    Data,
+    /// So many octets of the message follow.
+    Bdat {
+        /// How many.
+        size: u64,
+        /// Whether they are the last of it.
+        last: bool,
+    },
+    /// Forgets the transaction.
+    Rset,
+    /// Nothing.
+    Noop,
+    /// The end.
+    Quit,
+    /// A word of help.
+    Help,
+    /// Is there such a user?
+    Vrfy(String),
+    /// Who is on that list?
+    Expn(String),
+    /// TLS from here on.
+    StartTls,
+    /// Logs in.
+    Auth {
+        /// As the client names it.
+        mechanism: String,
+        /// Decoded; `None` if the command brought none, empty for `=`.
+        initial: Option<Vec<u8>>,
+    },
+}
+
+/// Parameters of MAIL.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MailParameters {
+    /// Octets the client believes the message has.
+    pub size: Option<u64>,
+    /// What kind of octets.
+    pub body: Option<BodyKind>,
+    /// Addresses and header may be UTF-8.
+    pub smtputf8: bool,
+    /// Who wrote it, says a client that relays (RFC 4954 §5): xtext, read and not used.
+    pub auth: Option<String>,
+}
+
+/// `BODY=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyKind {
+    /// `7BIT`.
+    SevenBit,
+    /// `8BITMIME`.
+    EightBitMime,
+}
+
+/// Why a line is no command.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SyntaxError {
+    /// Not text, or with bare CR, bare LF or NUL in it.
+    #[error("a command is a line of UTF-8 that ends with CR LF")]
+    Line,
+    /// No such verb.
+    #[error("command not recognized")]
+    Verb,
+    /// The argument is missing, superfluous or malformed.
+    #[error("syntax: {0}")]
+    Argument(&'static str),
+    /// The address is malformed.
+    #[error("bad address: {0}")]
+    Path(&'static str),
+    /// A parameter nobody offered.
+    #[error("parameter not recognized")]
+    Parameter,
+    /// A known parameter with a value it cannot have, or given twice.
+    #[error("bad parameter: {0}")]
+    ParameterValue(&'static str),
+}
+
+impl Command {
+    /// Reads a line, without its CRLF.
+    pub fn parse(line: &[u8]) -> Result<Self, SyntaxError> {
+        if line.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+            return Err(SyntaxError::Line);
+        }
+        let line = std::str::from_utf8(line).map_err(|_| SyntaxError::Line)?.trim_end_matches([' ', '\t']);
+        let (verb, argument) = line.split_once(' ').unwrap_or((line, ""));
+        let argument = argument.trim_start_matches(' ');
+        let parse = VERBS
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(verb))
+            .map(|(_, parse)| parse)
+            .ok_or(SyntaxError::Verb)?;
+        parse(argument)
+    }
+}
+
+type Parse = fn(&str) -> Result<Command, SyntaxError>;
+
+const VERBS: [(&str, Parse); 17] = [
+    ("EHLO", |argument| Ok(Command::Ehlo(client_name(argument)?))),
+    ("HELO", |argument| Ok(Command::Helo(client_name(argument)?))),
+    ("LHLO", |argument| Ok(Command::Lhlo(client_name(argument)?))),
+    ("MAIL", mail),
+    ("RCPT", rcpt),
+    ("DATA", |argument| alone(argument, Command::Data)),
+    ("BDAT", bdat),
+    ("RSET", |argument| alone(argument, Command::Rset)),
+    // RFC 5321 §4.1.1.9, §4.1.1.8: these may have an argument.
+    ("NOOP", |_| Ok(Command::Noop)),
+    ("HELP", |_| Ok(Command::Help)),
+    ("QUIT", |argument| alone(argument, Command::Quit)),
+    ("VRFY", |argument| Ok(Command::Vrfy(something(argument)?))),
+    ("EXPN", |argument| Ok(Command::Expn(something(argument)?))),
+    ("STARTTLS", |argument| alone(argument, Command::StartTls)),
+    ("AUTH", auth),
+    // SEND and its kin are obsolete (RFC 5321 appendix F.6); named to keep them from ever meaning anything else.
+    ("SEND", |_| Err(SyntaxError::Verb)),
+    ("TURN", |_| Err(SyntaxError::Verb)),
+];
+
+fn alone(argument: &str, command: Command) -> Result<Command, SyntaxError> {
+    if argument.is_empty() { Ok(command) } else { Err(SyntaxError::Argument("this command stands alone")) }
+}
+
+fn something(argument: &str) -> Result<String, SyntaxError> {
+    if argument.is_empty() {
+        Err(SyntaxError::Argument("a name must follow"))
+    } else {
+        Ok(argument.to_owned())
+    }
+}
+
+/// `Domain / address-literal`. It goes into `Received:` headers, so what could break one is refused.
+fn client_name(argument: &str) -> Result<String, SyntaxError> {
+    if is_domain(argument) || is_literal(argument) {
+        Ok(argument.to_owned())
+    } else {
+        Err(SyntaxError::Argument("give your host name or [address]"))
+    }
+}
+
+fn keyword<'a>(argument: &'a str, word: &str) -> Option<&'a str> {
+    let (found, rest) = argument.split_at_checked(word.len())?;
+    // A space after the colon is not in the grammar and in many clients.
+    found.eq_ignore_ascii_case(word).then(|| rest.trim_start_matches(' '))
+}
+
+fn mail(argument: &str) -> Result<Command, SyntaxError> {
+    let path = keyword(argument, "FROM:").ok_or(SyntaxError::Argument("MAIL FROM:<address>"))?;
+    let (path, rest) = bracketed(path)?;
+    let from = ReversePath::parse(path)?;
+    let mut parameters = MailParameters::default();
+    for parameter in parameters_of(rest)? {
+        parameters.take(parameter)?;
+    }
+    Ok(Command::Mail { from, parameters })
+}
+
+fn rcpt(argument: &str) -> Result<Command, SyntaxError> {
+    let path = keyword(argument, "TO:").ok_or(SyntaxError::Argument("RCPT TO:<address>"))?;
+    let (path, rest) = bracketed(path)?;
+    let to = Mailbox::parse(path)?;
+    match parameters_of(rest)?.next() {
+        Some(_) => Err(SyntaxError::Parameter),
+        None => Ok(Command::Rcpt(to)),
+    }
+}
+
+/// `*(SP esmtp-param)` behind a path.
+fn parameters_of(rest: &str) -> Result<impl Iterator<Item = &str>, SyntaxError> {
+    if rest.is_empty() || rest.starts_with(' ') {
+        Ok(rest.split(' ').filter(|parameter| !parameter.is_empty()))
+    } else {
+        Err(SyntaxError::Path("a space must follow it"))
+    }
+}
+
+impl MailParameters {
+    fn take(&mut self, parameter: &str) -> Result<(), SyntaxError> {
+        let (name, value) = match parameter.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (parameter, None),
+        };
+        match (name.to_ascii_uppercase().as_str(), value) {
+            ("SIZE", Some(value)) => once(&mut self.size, number(value), "SIZE=octets"),
+            ("BODY", Some(value)) => {
+                once(&mut self.body, BodyKind::from_name(value), "BODY=7BIT or BODY=8BITMIME")
+            }
+            ("AUTH", Some(value)) => {
+                once(&mut self.auth, is_xtext(value).then(|| value.to_owned()), "AUTH=address as xtext")
+            }
+            ("SMTPUTF8", None) => {
+                self.smtputf8 = true;
+                Ok(())
+            }
+            ("SIZE" | "BODY" | "AUTH" | "SMTPUTF8", _) => {
+                Err(SyntaxError::ParameterValue("a value is missing or superfluous"))
+            }
+            _ => Err(SyntaxError::Parameter),
+        }
+    }
+}
+
+/// A parameter may be given once, and its value must be good.
+fn once<T>(place: &mut Option<T>, value: Option<T>, form: &'static str) -> Result<(), SyntaxError> {
+    if place.is_some() || value.is_none() {
+        return Err(SyntaxError::ParameterValue(form));
+    }
+    *place = value;
+    Ok(())
+}
+
+/// `1*20DIGIT` (RFC 1870 §6, RFC 3030 §2); what passes 64 bits counts as their largest value.
+fn number(text: &str) -> Option<u64> {
+    let digits = (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().unwrap_or(u64::MAX))
+}
+
+/// RFC 3461 §4: printable ASCII without `+` and `=`, which are written `+XX`.
+fn is_xtext(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        let good = match byte {
+            b'+' => (0..2).all(|_| bytes.next().is_some_and(|b| matches!(b, b'0'..=b'9' | b'A'..=b'F'))),
+            b'=' => false,
+            byte => byte.is_ascii_graphic(),
+        };
+        if !good {
+            return false;
+        }
+    }
+    !text.is_empty()
+}
+
+fn bdat(argument: &str) -> Result<Command, SyntaxError> {
+    let (size, rest) = argument.split_once(' ').unwrap_or((argument, ""));
+    let size = number(size).ok_or(SyntaxError::Argument("BDAT octets [LAST]"))?;
+    match rest.trim_start_matches(' ') {
+        "" => Ok(Command::Bdat { size, last: false }),
+        rest if rest.eq_ignore_ascii_case("LAST") => Ok(Command::Bdat { size, last: true }),
+        _ => Err(SyntaxError::Argument("BDAT octets [LAST]")),
+    }
+}
+
+fn auth(argument: &str) -> Result<Command, SyntaxError> {
+    let (mechanism, initial) = match argument.split_once(' ') {
+        Some((mechanism, initial)) => (mechanism, Some(initial.trim_start_matches(' '))),
+        None => (argument, None),
+    };
+    // RFC 4422 §3.1: 1 to 20 of A-Z, 0-9, `-` and `_`.
+    let named = (1..=20).contains(&mechanism.len())
+        && mechanism.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    if !named {
+        return Err(SyntaxError::Argument("AUTH mechanism [initial-response]"));
+    }
+    let initial = initial.map(initial_response).transpose()?;
+    Ok(Command::Auth { mechanism: mechanism.to_ascii_uppercase(), initial })
+}
+
+/// RFC 4954 §4: a single `=` is an empty response, told apart from none at all.
+fn initial_response(text: &str) -> Result<Vec<u8>, SyntaxError> {
+    if text == "=" { Ok(Vec::new()) } else { response(text.as_bytes()) }
+}
+
+/// A line of an authentication exchange: base 64 of a response, decoded.
+pub fn response(line: &[u8]) -> Result<Vec<u8>, SyntaxError> {
+    BASE64.decode(line).map_err(|_| SyntaxError::Argument("this is not base 64"))
+}
+
+impl BodyKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::SevenBit => "7BIT",
+            Self::EightBitMime => "8BITMIME",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        [Self::SevenBit, Self::EightBitMime].into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ehlo(name) => write!(f, "EHLO {name}"),
+            Self::Helo(name) => write!(f, "HELO {name}"),
+            Self::Lhlo(name) => write!(f, "LHLO {name}"),
+            Self::Mail { from, parameters } => write!(f, "MAIL FROM:{from}{parameters}"),
+            Self::Rcpt(to) => write!(f, "RCPT TO:{to}"),
+            Self::Data => f.write_str("DATA"),
+            Self::Bdat { size, last: false } => write!(f, "BDAT {size}"),
+            Self::Bdat { size, last: true } => write!(f, "BDAT {size} LAST"),
+            Self::Rset => f.write_str("RSET"),
+            Self::Noop => f.write_str("NOOP"),
+            Self::Quit => f.write_str("QUIT"),
+            Self::Help => f.write_str("HELP"),
+            Self::Vrfy(name) => write!(f, "VRFY {name}"),
+            Self::Expn(name) => write!(f, "EXPN {name}"),
+            Self::StartTls => f.write_str("STARTTLS"),
+            Self::Auth { mechanism, initial: None } => write!(f, "AUTH {mechanism}"),
+            Self::Auth { mechanism, initial: Some(octets) } if octets.is_empty() => {
+                write!(f, "AUTH {mechanism} =")
+            }
+            Self::Auth { mechanism, initial: Some(octets) } => {
+                write!(f, "AUTH {mechanism} {}", BASE64.encode(octets))
+            }
+        }
+    }
+}
+
+impl fmt::Display for MailParameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(size) = self.size {
+            write!(f, " SIZE={size}")?;
+        }
+        if let Some(body) = self.body {
+            write!(f, " BODY={}", body.name())?;
+        }
+        if self.smtputf8 {
+            f.write_str(" SMTPUTF8")?;
+        }
+        if let Some(auth) = &self.auth {
+            write!(f, " AUTH={auth}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! Known answers and the round trip.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn parse(line: &str) -> Result<Command, SyntaxError> {
+    Command::parse(line.as_bytes())
+}
+
+#[test]
+fn known_lines() {
+    for (line, printed) in [
+        ("ehlo mail.example", "EHLO mail.example"),
+        ("EHLO [127.0.0.1]", "EHLO [127.0.0.1]"),
+        ("LHLO  bücher.example ", "LHLO bücher.example"),
+        ("mail from:<>", "MAIL FROM:<>"),
+        ("MAIL FROM: <ana@example.org>", "MAIL FROM:<ana@example.org>"),
+        (
+            "MAIL FROM:<ana@example.org>  size=10 body=8bitmime SMTPUTF8 AUTH=<>",
+            "MAIL FROM:<ana@example.org> SIZE=10 BODY=8BITMIME SMTPUTF8 AUTH=<>",
+        ),
+        ("RCPT TO:<@relay.example:bo@example.org>", "RCPT TO:<bo@example.org>"),
+        ("RCPT TO:<postmaster>", "RCPT TO:<postmaster>"),
+        ("DATA", "DATA"),
+        ("bdat 12", "BDAT 12"),
+        ("BDAT 0 last", "BDAT 0 LAST"),
+        ("BDAT 99999999999999999999", "BDAT 18446744073709551615"),
+        ("NOOP whatever", "NOOP"),
+        ("HELP MAIL", "HELP"),
+        ("rset", "RSET"),
+        ("VRFY ana", "VRFY ana"),
+        ("STARTTLS", "STARTTLS"),
+        ("auth plain", "AUTH PLAIN"),
+        ("AUTH PLAIN =", "AUTH PLAIN ="),
+        ("AUTH PLAIN AGFuYQBzZWNyZXQ=", "AUTH PLAIN AGFuYQBzZWNyZXQ="),
+        ("QUIT", "QUIT"),
+    ] {
+        assert_eq!(parse(line).map(|command| command.to_string()), Ok(printed.to_owned()), "{line}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    use SyntaxError::*;
+    for (line, error) in [
+        ("", Verb),
+        ("FROB", Verb),
+        (" DATA", Verb),
+        ("SEND FROM:<ana@example.org>", Verb),
+        ("EHLO", Argument("give your host name or [address]")),
+        ("EHLO a b", Argument("give your host name or [address]")),
+        ("EHLO x)\u{1}", Argument("give your host name or [address]")),
+        ("DATA now", Argument("this command stands alone")),
+        ("MAIL", Argument("MAIL FROM:<address>")),
+        ("MAIL TO:<ana@example.org>", Argument("MAIL FROM:<address>")),
+        ("MAIL FROM:ana@example.org", Path("it must stand in <angle brackets>")),
+        ("MAIL FROM:<ana@example.org>SIZE=1", Path("a space must follow it")),
+        ("MAIL FROM:<ana@example.org> RET=HDRS", Parameter),
+        ("MAIL FROM:<ana@example.org> SIZE=x", ParameterValue("SIZE=octets")),
+        ("MAIL FROM:<ana@example.org> SIZE=1 SIZE=1", ParameterValue("SIZE=octets")),
+        ("MAIL FROM:<ana@example.org> BODY=BINARYMIME", ParameterValue("BODY=7BIT or BODY=8BITMIME")),
+        ("MAIL FROM:<ana@example.org> SMTPUTF8=1", ParameterValue("a value is missing or superfluous")),
+        ("MAIL FROM:<ana@example.org> AUTH=a+b", ParameterValue("AUTH=address as xtext")),
+        ("RCPT TO:<>", Path("it has no local part")),
+        ("RCPT TO:<ana@example.org> NOTIFY=NEVER", Parameter),
+        ("BDAT", Argument("BDAT octets [LAST]")),
+        ("BDAT -1", Argument("BDAT octets [LAST]")),
+        ("BDAT 1 FIRST", Argument("BDAT octets [LAST]")),
+        ("BDAT 123456789012345678901", Argument("BDAT octets [LAST]")),
+        ("AUTH", Argument("AUTH mechanism [initial-response]")),
+        ("AUTH A!", Argument("AUTH mechanism [initial-response]")),
+        ("AUTH PLAIN ???", Argument("this is not base 64")),
+        ("NOOP a\nb", Line),
+        ("NOOP a\rb", Line),
+        ("NOOP a\0b", Line),
+    ] {
+        assert_eq!(parse(line), Err(error), "{line:?}");
+    }
+    assert_eq!(Command::parse(b"EHLO \xff"), Err(Line));
+}
+
+fn domain() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z0-9-]{1,10}(\\.[a-zü]{1,8}){0,2}", "\\[[0-9a-fA-F:.]{1,20}\\]"]
+}
+
+fn mailbox() -> impl Strategy<Value = Mailbox> {
+    let local = prop_oneof!["[a-z0-9+=/_é-]{1,12}(\\.[a-z]{1,4})?", "\"[ a-z<>@]{0,5}(\\\\\")?\""];
+    let text =
+        prop_oneof![local.clone(), (local, domain()).prop_map(|(local, domain)| format!("{local}@{domain}"))];
+    text.prop_map(|text| Mailbox::parse(&text).unwrap())
+}
+
+fn parameters() -> impl Strategy<Value = MailParameters> {
+    let body = prop_oneof![Just(BodyKind::SevenBit), Just(BodyKind::EightBitMime)];
+    let auth = prop_oneof![Just("<>".to_owned()), "[a-z@.]{1,10}(\\+3D)?"];
+    (any::<Option<u64>>(), proptest::option::of(body), any::<bool>(), proptest::option::of(auth))
+        .prop_map(|(size, body, smtputf8, auth)| MailParameters { size, body, smtputf8, auth })
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    let from = prop_oneof![Just(ReversePath::Null), mailbox().prop_map(ReversePath::Mailbox)];
+    prop_oneof![
+        domain().prop_map(Command::Ehlo),
+        domain().prop_map(Command::Helo),
+        domain().prop_map(Command::Lhlo),
+        (from, parameters()).prop_map(|(from, parameters)| Command::Mail { from, parameters }),
+        mailbox().prop_map(Command::Rcpt),
+        (any::<u64>(), any::<bool>()).prop_map(|(size, last)| Command::Bdat { size, last }),
+        "[a-z@.]{1,12}".prop_map(Command::Vrfy),
+        "[a-z@.]{1,12}".prop_map(Command::Expn),
+        ("[A-Z][A-Z0-9_-]{0,19}", any::<Option<Vec<u8>>>())
+            .prop_map(|(mechanism, initial)| Command::Auth { mechanism, initial }),
+        proptest::sample::select(vec![
+            Command::Data,
+            Command::Rset,
+            Command::Noop,
+            Command::Quit,
+            Command::Help,
+            Command::StartTls
+        ]),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_is_read_back(command in command()) {
+        let line = command.to_string();
+        prop_assert_eq!(parse(&line), Ok(command), "{}", line);
+    }
+
+    #[test]
+    fn anything_may_be_sent(line in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = Command::parse(&line);
+    }
+
+    #[test]
+    fn nearly_commands_may_be_sent(
+        verb in prop::sample::select(VERBS.map(|(name, _)| name).to_vec()),
+        rest in "[ :<>@\"\\\\=a-zA-ZFROMTO0-9\\[\\]ü]{0,40}",
+    ) {
+        // What is understood is understood the same way when printed.
+        if let Ok(command) = parse(&format!("{verb} {rest}")) {
+            prop_assert_eq!(parse(&command.to_string()), Ok(command));
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Mail on its way in: LMTP (RFC 2033), submission (RFC 6409) and SMTP from other hosts (RFC 5321).
+//!
+//! One protocol three times, so one machine with a [`Role`]:
+//!
+//! ```text
+//! serve (socket, clock) ── lines ──> Session ── Action ──> serve: resolve, log in, read the message, deliver
+//!                                       ^                    │
+//!                                       └──── outcome ───────┘
+//! ```
+//!
+//! [`command`], [`reply`], [`dots`] and [`Session`] know neither sockets nor clocks. What always holds:
+//! * a message is acknowledged after the sink has said that it is kept, never before;
+//! * its bytes are those the client meant to send, with trace headers in front and nothing else changed;
+//! * only CR LF `.` CR LF ends a message, and nothing sent before a TLS handshake is obeyed after it;
+//! * what a client can make us hold or do is bounded by [`SmtpOptions`].
+
+pub mod address;
+pub mod command;
+pub mod dots;
+mod incoming;
+mod options;
+pub mod reply;
+mod serve;
+mod session;
+mod sink;
+mod trace;
+
+pub use options::{PlaintextAuth, Role, SenderRule, SmtpOptions};
+pub use serve::{SmtpService, refusal};
+pub use session::{Action, Link, Session, Transaction};
+pub use sink::MailSink;

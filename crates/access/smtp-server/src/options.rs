@@ -1,0 +1,99 @@
+//! What an administrator may change, and the limits, each with its reason.
+
+use std::time::Duration;
+
+/// Whom we speak with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The mail transfer agent next door, trusted to have checked everything (RFC 2033): no AUTH, a reply for
+    /// each recipient. To be listened on where strangers cannot connect.
+    Lmtp,
+    /// Our own users, once they have logged in (RFC 6409).
+    Submission,
+    /// Other hosts that bring mail for our users (RFC 5321): no AUTH, no relaying.
+    Smtp,
+}
+
+/// Which sender addresses a user may give in MAIL (RFC 6409 §6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SenderRule {
+    /// Addresses of the account: its name, aliases and sub-addresses.
+    Own,
+    /// Any.
+    Any,
+}
+
+/// Where passwords may be sent in the clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaintextAuth {
+    /// Nowhere, this machine included.
+    Never,
+    /// Only from loopback.
+    LoopbackOnly,
+    /// From anywhere: for tests and networks that encrypt below us.
+    Anywhere,
+}
+
+/// Settings of a listener.
+#[derive(Clone, Debug)]
+pub struct SmtpOptions {
+    /// Our own name, in greetings and trace headers.
+    pub host: String,
+    /// Octets of the largest message taken (RFC 1870 §4), without the headers we add. The sink's own limit counts
+    /// if it is lower.
+    pub message_size_max: usize,
+    /// Recipients of one message. RFC 5321 §4.5.3.1.8 wants at least 100; a thousand suits list servers, and ten
+    /// times as many would make one transaction hold everyone's mailbox.
+    pub recipients_max: usize,
+    /// Errors a client may make before it is shown the door: enough for a person at a terminal, few for someone
+    /// who guesses addresses or passwords.
+    pub errors_max: u32,
+    /// Wait for a command (RFC 5321 §4.5.3.2.7: at least 5 minutes).
+    pub command_within: Duration,
+    /// Wait for the next part of a message. RFC 5321 §4.5.3.2.5 gives the other side 3 minutes to send one; the
+    /// sum of its rounds and ours stays under its 10 minutes for the whole.
+    pub data_within: Duration,
+    /// Wait for the client to take a reply.
+    pub write_within: Duration,
+    /// Wait for a TLS handshake.
+    pub tls_within: Duration,
+    /// Which senders a user may name.
+    pub sender: SenderRule,
+    /// Where passwords may go in the clear.
+    pub plaintext_auth: PlaintextAuth,
+}
+
+impl SmtpOptions {
+    /// Defaults, for a server of this name.
+    pub fn new(host: impl Into<String>) -> Self {
+        Self {
+            host: host.into(),
+            message_size_max: 64 * 1024 * 1024,
+            recipients_max: 1000,
+            errors_max: 20,
+            command_within: Duration::from_secs(300),
+            data_within: Duration::from_secs(180),
+            write_within: Duration::from_secs(300),
+            tls_within: Duration::from_secs(30),
+            sender: SenderRule::Own,
+            plaintext_auth: PlaintextAuth::LoopbackOnly,
+        }
+    }
+}
+
+/// Octets of a line, CRLF included. RFC 5321 §4.5.3.1.4 wants 512 and more for extensions; RFC 4954 §4 wants
+/// 12,288 for a line of an authentication exchange. One limit for both, since a line costs nobody anything.
+pub(crate) const LINE_MAX: usize = 12_288 + 2;
+
+/// Octets of a line over the limit that are skipped to find its end; after that we hang up.
+pub(crate) const SKIP_MAX: usize = 64 * 1024;
+
+/// Octets read ahead: pipelined commands, or a part of a message.
+pub(crate) const READ_AHEAD: usize = 64 * 1024;
+
+/// Octets of replies gathered before they are sent although more commands wait.
+pub(crate) const REPLIES_MAX: usize = 16 * 1024;
+
+/// Octets of a message that was refused that are read and thrown away, so that the client reads the refusal. A
+/// client that goes on after so many did not look at SIZE and does not deserve more of our line.
+pub(crate) const DRAIN_MAX: u64 = 128 * 1024 * 1024;

@@ -1,0 +1,438 @@
+//! The adapter: a connection's bytes and the clock on one side, the session's lines and actions on the other.
+//!
+//! Replies are gathered while commands wait in the input (RFC 2920 §3.2) and sent before anything is waited for.
+
+mod login;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use bytes::BytesMut;
+use posthaste_delivery::{DeliveryError, Recipient, ResolveError};
+use posthaste_directory::{Directory, sasl};
+use posthaste_net::{ByteBudget, Certificates, Connection, NetError, Shutdown};
+use time::OffsetDateTime;
+
+use crate::{
+    MailSink, Role, SmtpOptions,
+    command::SyntaxError,
+    dots::{DotReader, line_end},
+    incoming::Incoming,
+    options::{DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX},
+    reply::{Enhanced, Reply},
+    session::{Action, Link, Session, Transaction, store_failure},
+};
+
+/// What all sessions of a listener share.
+pub struct SmtpService {
+    role: Role,
+    options: Arc<SmtpOptions>,
+    directory: Arc<Directory>,
+    sink: Arc<dyn MailSink>,
+    shutdown: Shutdown,
+    certificates: Option<Certificates>,
+    budget: ByteBudget,
+}
+
+/// Message bytes that all sessions may hold together, if nothing else is said: four of the largest messages, or
+/// some thousands of usual ones.
+const BUDGET_DEFAULT_BYTES: usize = 256 * 1024 * 1024;
+
+/// Octets of trace headers at most: five lines, each with one name of a client or recipient.
+const TRACE_LEN_MAX: u64 = 4 * 1024;
+
+impl SmtpService {
+    /// A service that takes mail for `sink` and asks `directory` who may log in.
+    pub fn new(
+        role: Role,
+        mut options: SmtpOptions,
+        directory: Arc<Directory>,
+        sink: Arc<dyn MailSink>,
+        shutdown: Shutdown,
+    ) -> Self {
+        // What we announce must fit the sink with our own headers on top.
+        let room = sink.message_len_max().saturating_sub(TRACE_LEN_MAX);
+        options.message_size_max = options.message_size_max.min(usize::try_from(room).unwrap_or(usize::MAX));
+        let (options, budget) = (Arc::new(options), ByteBudget::new(BUDGET_DEFAULT_BYTES));
+        Self { role, options, directory, sink, shutdown, certificates: None, budget }
+    }
+
+    /// Offers STARTTLS.
+    #[must_use]
+    pub fn with_certificates(mut self, certificates: Certificates) -> Self {
+        self.certificates = Some(certificates);
+        self
+    }
+
+    /// Shares a budget of message bytes with other services.
+    #[must_use]
+    pub fn with_budget(mut self, budget: ByteBudget) -> Self {
+        self.budget = budget;
+        self
+    }
+}
+
+/// What a client over the connection limit is told.
+pub fn refusal(role: Role) -> &'static [u8] {
+    match role {
+        Role::Lmtp => b"421 4.7.0 Too many connections\r\n",
+        Role::Submission | Role::Smtp => b"421 4.7.0 Too many connections; try again later\r\n",
+    }
+}
+
+impl SmtpService {
+    /// Runs a session to its end.
+    pub async fn serve(self: Arc<Self>, connection: Connection) {
+        let peer = connection.peer();
+        let mut driver = Driver::new(self, connection);
+        let end = driver.run().await;
+        let write_within = driver.service.options.write_within;
+        match end {
+            Ok(()) => tracing::debug!(%peer, "session ended"),
+            Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session ended"),
+            Err(error) => tracing::info!(%peer, %error, "session broke"),
+        }
+        let _ = driver.connection.close(write_within.min(CLOSE_WITHIN)).await;
+    }
+}
+
+/// Time a peer gets to take our last words.
+const CLOSE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Ends a session, or goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Command,
+    End,
+}
+
+enum Line {
+    Good(BytesMut),
+    Bad(SyntaxError),
+    /// The server stops.
+    Shutdown,
+    /// The client sent nothing for too long.
+    Silent,
+}
+
+struct Driver {
+    service: Arc<SmtpService>,
+    connection: Connection,
+    session: Session,
+    /// The message of a BDAT sequence.
+    incoming: Option<(String, Incoming)>,
+    replies: Vec<u8>,
+    shutdown: Shutdown,
+}
+
+impl Driver {
+    fn new(service: Arc<SmtpService>, connection: Connection) -> Self {
+        let link = Link {
+            peer: connection.peer(),
+            tls: connection.tls(),
+            starttls: service.certificates.is_some(),
+            mechanisms: sasl::mechanisms(&login::channel(&service.options, &connection)),
+        };
+        let session = Session::new(service.role, Arc::clone(&service.options), link);
+        let shutdown = service.shutdown.clone();
+        Self { service, connection, session, incoming: None, replies: Vec::new(), shutdown }
+    }
+
+    async fn run(&mut self) -> Result<(), NetError> {
+        self.say(&self.session.welcome());
+        loop {
+            self.relieve().await?;
+            let action = match self.line(self.service.options.command_within).await? {
+                Line::Good(line) => self.session.line(&line, self.service.budget.available()),
+                Line::Bad(error) => self.session.bad_line(&error),
+                Line::Shutdown => Action::Close(closing((4, 3, 2), "The server stops; try again later")),
+                Line::Silent => Action::Close(closing((4, 4, 2), "Nothing came from you for too long")),
+            };
+            if !self.session.is_receiving() {
+                // RSET, a greeting or TLS ended the transaction that these chunks belonged to.
+                self.incoming = None;
+            }
+            if self.act(action).await? == Next::End {
+                return self.flush().await;
+            }
+        }
+    }
+
+    async fn act(&mut self, action: Action) -> Result<Next, NetError> {
+        match action {
+            Action::Reply(reply) => self.say(&reply),
+            Action::Close(reply) => {
+                self.say(&reply);
+                return Ok(Next::End);
+            }
+            Action::CheckSender(mailbox) => {
+                let found = self.resolve(mailbox.as_str()).await;
+                let reply = self.session.sender_resolved(found);
+                self.say(&reply);
+            }
+            Action::Resolve(mailbox) => {
+                let found = self.resolve(mailbox.as_str()).await;
+                let action = self.session.recipient_resolved(mailbox, found);
+                return self.say_or_close(action);
+            }
+            Action::Authenticate { mechanism, initial } => return self.log_in(&mechanism, initial).await,
+            Action::StartTls(reply) => return self.start_tls(&reply).await,
+            Action::Data(reply) => return self.data(&reply).await,
+            Action::Chunk { size, last } => return self.chunk(size, last).await,
+            Action::Discard { size, reply } => return self.discard(size, &reply).await,
+        }
+        Ok(Next::Command)
+    }
+
+    /// For actions that are a reply, with or without an end.
+    fn say_or_close(&mut self, action: Action) -> Result<Next, NetError> {
+        match action {
+            Action::Close(reply) => {
+                self.say(&reply);
+                Ok(Next::End)
+            }
+            Action::Reply(reply) => {
+                self.say(&reply);
+                Ok(Next::Command)
+            }
+            _ => Ok(Next::Command),
+        }
+    }
+
+    async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
+        let found = self.service.sink.resolve(address).await;
+        if let Err(error) = &found
+            && let Some(cause) = store_failure(error)
+        {
+            tracing::error!(%cause, "the directory cannot be read");
+        }
+        found
+    }
+
+    async fn start_tls(&mut self, reply: &Reply) -> Result<Next, NetError> {
+        let Some(certificates) = self.service.certificates.clone() else { return Ok(Next::End) };
+        if self.connection.has_input() {
+            // RFC 3207 §4.2 and CVE-2011-0411: nothing sent in the clear may be taken for something sent inside.
+            self.say(&Reply::new(554, Enhanced(5, 5, 1), "Commands were sent after STARTTLS"));
+            return Ok(Next::End);
+        }
+        self.say(reply);
+        self.flush().await?;
+        self.connection.start_tls(&certificates, self.service.options.tls_within).await?;
+        let mechanisms = sasl::mechanisms(&login::channel(&self.service.options, &self.connection));
+        self.session.tls_started(self.connection.tls(), mechanisms);
+        Ok(Next::Command)
+    }
+
+    /// Reads the message of a DATA command.
+    async fn data(&mut self, reply: &Reply) -> Result<Next, NetError> {
+        let (id, mut incoming) = self.begin_message();
+        self.say(reply);
+        self.flush().await?;
+        let mut dots = DotReader::new();
+        loop {
+            if !self.connection.has_input() {
+                self.fill_data().await?;
+            }
+            let input = self.connection.input();
+            // One byte more than comes in may come out: a CR that was held back.
+            let progress = incoming.take(input.len() + 1, |message| dots.read(input, message));
+            self.connection.consume(progress.used);
+            if progress.ended {
+                return self.finish_message(id, incoming).await;
+            }
+            if incoming.is_hopeless() {
+                return Ok(self.hang_up());
+            }
+        }
+    }
+
+    /// Reads a part of a message (RFC 3030 §2).
+    async fn chunk(&mut self, size: u64, last: bool) -> Result<Next, NetError> {
+        let (id, mut incoming) = match self.incoming.take() {
+            Some(begun) => begun,
+            None => self.begin_message(),
+        };
+        let mut left = size;
+        while left > 0 {
+            if !self.connection.has_input() {
+                self.flush().await?;
+                self.fill_data().await?;
+            }
+            let input = self.connection.input();
+            let part = &input[..input.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+            incoming.append(part);
+            let used = part.len();
+            left -= used as u64;
+            self.connection.consume(used);
+            if incoming.is_hopeless() {
+                return Ok(self.hang_up());
+            }
+        }
+        if last {
+            return self.finish_message(id, incoming).await;
+        }
+        let reply = incoming
+            .refusal()
+            .unwrap_or_else(|| Reply::new(250, Enhanced(2, 0, 0), format!("{size} octets received")));
+        self.incoming = Some((id, incoming));
+        self.say(&reply);
+        Ok(Next::Command)
+    }
+
+    async fn discard(&mut self, size: u64, reply: &Reply) -> Result<Next, NetError> {
+        if size > DRAIN_MAX {
+            self.say(reply);
+            return Ok(self.hang_up());
+        }
+        let mut left = size as usize;
+        while left > 0 {
+            if !self.connection.has_input() {
+                self.flush().await?;
+                self.fill_data().await?;
+            }
+            let used = self.connection.input().len().min(left);
+            self.connection.consume(used);
+            left -= used;
+        }
+        self.say(reply);
+        Ok(Next::Command)
+    }
+
+    fn begin_message(&mut self) -> (String, Incoming) {
+        let id = message_id();
+        let header = self.session.trace(&id, OffsetDateTime::now_utc());
+        let limit = self.service.options.message_size_max;
+        (id, Incoming::new(header.as_bytes(), limit, self.service.budget.clone()))
+    }
+
+    async fn finish_message(&mut self, id: String, incoming: Incoming) -> Result<Next, NetError> {
+        let Some(transaction) = self.session.message_received() else { return Ok(Next::End) };
+        let replies = match incoming.refusal() {
+            Some(refusal) => self.session.refused(transaction.recipients.len(), refusal),
+            None => self.deliver(&id, incoming, transaction).await,
+        };
+        for reply in &replies {
+            self.say(reply);
+        }
+        Ok(Next::Command)
+    }
+
+    /// Once the sink has begun, nothing interrupts it: the client is told what came of it or, if it has gone,
+    /// sends the message again.
+    async fn deliver(&self, id: &str, incoming: Incoming, transaction: Transaction) -> Vec<Reply> {
+        let recipients: Vec<Recipient> = transaction.recipients.into_iter().map(|(_, found)| found).collect();
+        // The message's share of the budget is held until the sink is done with it.
+        let (message, _permit) = incoming.finish();
+        let octets = message.len();
+        let mut outcomes = self.service.sink.deliver(message, &recipients).await;
+        // A sink that forgets a recipient has not said that the message is kept.
+        outcomes.resize(recipients.len(), Err(DeliveryError::Interrupted("no outcome".to_owned())));
+        for (recipient, outcome) in recipients.iter().zip(&outcomes) {
+            let to = recipient.account.name.as_str();
+            match outcome {
+                Ok(()) => tracing::info!(id, from = transaction.from.as_str(), to, octets, "delivered"),
+                Err(error) => {
+                    tracing::warn!(id, from = transaction.from.as_str(), to, octets, %error, "not delivered");
+                }
+            }
+        }
+        self.session.delivered(id, &outcomes)
+    }
+
+    fn hang_up(&mut self) -> Next {
+        self.say(&closing((4, 7, 0), "You send more than anyone will read"));
+        Next::End
+    }
+
+    /// The next command line, without its end.
+    async fn line(&mut self, within: Duration) -> Result<Line, NetError> {
+        let mut skipped = 0;
+        loop {
+            let input = self.connection.input();
+            match line_end(&input[..input.len().min(LINE_MAX)]) {
+                Some(end) if skipped > 0 => {
+                    self.connection.consume(end);
+                    return Ok(Line::Bad(SyntaxError::Argument("the line is too long")));
+                }
+                Some(end) => {
+                    let mut line = self.connection.input_mut().split_to(end);
+                    // RFC 5321 §2.3.8: a line ends with CR LF and with nothing else.
+                    if !line.ends_with(b"\r\n") {
+                        return Ok(Line::Bad(SyntaxError::Line));
+                    }
+                    line.truncate(end - 2);
+                    return Ok(Line::Good(line));
+                }
+                None if input.len() >= LINE_MAX => {
+                    skipped += LINE_MAX;
+                    self.connection.consume(LINE_MAX);
+                    if skipped > SKIP_MAX {
+                        return Err(NetError::InputFull { max: SKIP_MAX });
+                    }
+                    continue;
+                }
+                None => {}
+            }
+            self.flush().await?;
+            tokio::select! {
+                biased;
+                () = self.shutdown.requested() => return Ok(Line::Shutdown),
+                filled = self.connection.fill(READ_AHEAD, within) => match filled {
+                    Ok(_) => {}
+                    Err(NetError::TimedOut(_)) => return Ok(Line::Silent),
+                    Err(error) => return Err(error),
+                },
+            }
+        }
+    }
+
+    async fn fill_data(&mut self) -> Result<(), NetError> {
+        self.connection.fill(READ_AHEAD, self.service.options.data_within).await.map(|_| ())
+    }
+
+    fn say(&mut self, reply: &Reply) {
+        reply.print(&mut self.replies);
+    }
+
+    async fn flush(&mut self) -> Result<(), NetError> {
+        if self.replies.is_empty() {
+            return Ok(());
+        }
+        self.connection.write_all_within(&self.replies, self.service.options.write_within).await?;
+        // An idle session keeps no buffer.
+        self.replies = Vec::new();
+        Ok(())
+    }
+
+    /// Sends replies that have piled up although commands wait.
+    async fn relieve(&mut self) -> Result<(), NetError> {
+        if self.replies.len() > REPLIES_MAX { self.flush().await } else { Ok(()) }
+    }
+}
+
+fn closing(enhanced: (u8, u16, u16), text: &'static str) -> Reply {
+    Reply::new(421, Enhanced(enhanced.0, enhanced.1, enhanced.2), text)
+}
+
+/// An id that no other message of this server has: the time in microseconds, and a count for those within one.
+fn message_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
+    format!("{now:x}.{:x}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+impl fmt::Debug for SmtpService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SmtpService")
+            .field("role", &self.role)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

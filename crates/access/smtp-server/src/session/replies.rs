@@ -1,0 +1,150 @@
+//! Every reply of the server, and the total maps from failures to replies: whose fault it is decides the class.
+
+use posthaste_delivery::{Kind, ResolveError};
+use posthaste_directory::LoginFailure;
+
+use crate::{
+    command::SyntaxError,
+    reply::{Enhanced, Reply},
+};
+
+fn reply(code: u16, enhanced: (u8, u16, u16), text: impl Into<std::borrow::Cow<'static, str>>) -> Reply {
+    Reply::new(code, Enhanced(enhanced.0, enhanced.1, enhanced.2), text)
+}
+
+pub(super) fn ok(text: &'static str) -> Reply {
+    reply(250, (2, 0, 0), text)
+}
+pub(super) fn goodbye(host: &str) -> Reply {
+    reply(221, (2, 0, 0), format!("{host} closes the connection"))
+}
+pub(super) fn help() -> Reply {
+    reply(214, (2, 0, 0), "See RFC 5321, RFC 6409 and RFC 2033")
+}
+pub(super) fn vrfy() -> Reply {
+    reply(252, (2, 0, 0), "Cannot tell; send mail and see")
+}
+pub(super) fn start_tls() -> Reply {
+    reply(220, (2, 0, 0), "Begin TLS")
+}
+pub(super) fn authenticated() -> Reply {
+    reply(235, (2, 7, 0), "Logged in")
+}
+pub(super) fn sender_ok() -> Reply {
+    reply(250, (2, 1, 0), "Sender taken")
+}
+pub(super) fn recipient_ok() -> Reply {
+    reply(250, (2, 1, 5), "Recipient taken")
+}
+pub(super) fn go_on() -> Reply {
+    Reply::bare(354, "Send the message, end with a dot on a line of its own")
+}
+pub(super) fn delivered(id: &str) -> Reply {
+    reply(250, (2, 0, 0), format!("Delivered, id {id}"))
+}
+
+pub(super) fn wrong_greeting(right: &'static str) -> Reply {
+    reply(500, (5, 5, 1), format!("Use {right} here"))
+}
+pub(super) fn not_implemented() -> Reply {
+    reply(502, (5, 5, 1), "Not offered here")
+}
+pub(super) fn sequence(text: &'static str) -> Reply {
+    reply(503, (5, 5, 1), text)
+}
+pub(super) fn no_recipients() -> Reply {
+    reply(503, (5, 5, 1), "No valid recipients")
+}
+pub(super) fn login_required() -> Reply {
+    reply(530, (5, 7, 0), "Log in first")
+}
+pub(super) fn login_cancelled() -> Reply {
+    reply(501, (5, 7, 0), "Login given up")
+}
+pub(super) fn too_large(limit: usize) -> Reply {
+    reply(552, (5, 3, 4), format!("Message size exceeds the limit of {limit} octets"))
+}
+pub(super) fn no_room() -> Reply {
+    reply(452, (4, 3, 1), "Too many messages are arriving; try again later")
+}
+pub(super) fn too_many_recipients() -> Reply {
+    reply(452, (4, 5, 3), "Too many recipients; send the rest in another transaction")
+}
+pub(super) fn needs_smtputf8() -> Reply {
+    reply(553, (5, 6, 7), "This address needs SMTPUTF8")
+}
+pub(super) fn not_your_address() -> Reply {
+    reply(553, (5, 7, 1), "This is no address of yours")
+}
+pub(super) fn directory_away() -> Reply {
+    reply(451, (4, 3, 0), "The directory is unavailable; try again later")
+}
+pub(super) fn too_many_errors() -> Reply {
+    reply(421, (4, 7, 0), "Too many errors")
+}
+
+/// What a line that is no command gets (RFC 5321 §4.2.4, RFC 3463 §3.6).
+pub(super) fn syntax(error: &SyntaxError, of_mail: bool) -> Reply {
+    let (code, enhanced) = match error {
+        SyntaxError::Line => (500, (5, 5, 2)),
+        SyntaxError::Verb => (500, (5, 5, 1)),
+        SyntaxError::Argument(_) | SyntaxError::ParameterValue(_) => (501, (5, 5, 4)),
+        SyntaxError::Path(_) if of_mail => (501, (5, 1, 7)),
+        SyntaxError::Path(_) => (501, (5, 1, 3)),
+        // RFC 5321 §4.1.1.11.
+        SyntaxError::Parameter => (555, (5, 5, 4)),
+    };
+    reply(code, enhanced, capital(error.to_string()))
+}
+
+/// RFC 4954 §6, RFC 5248.
+pub(super) fn login(failure: &LoginFailure) -> Reply {
+    let (code, enhanced) = match failure {
+        LoginFailure::Credentials | LoginFailure::AuthorizationId | LoginFailure::ChannelBinding(_) => {
+            (535, (5, 7, 8))
+        }
+        LoginFailure::Disabled => (535, (5, 7, 13)),
+        LoginFailure::Malformed(_) => (501, (5, 5, 2)),
+        LoginFailure::UnknownMechanism => (504, (5, 5, 4)),
+        LoginFailure::EncryptionRequired => (538, (5, 7, 11)),
+        LoginFailure::TooMany | LoginFailure::Unavailable(_) => (454, (4, 7, 0)),
+    };
+    let text = match failure {
+        // What ails the store is nobody's business out there.
+        LoginFailure::Unavailable(_) => "Logins are unavailable; try again later".to_owned(),
+        failure => capital(failure.to_string()),
+    };
+    reply(code, enhanced, text)
+}
+
+/// RFC 3463 §3.2.
+pub(super) fn resolve(error: &ResolveError) -> Reply {
+    let (code, enhanced) = match error {
+        ResolveError::Invalid(_) => (501, (5, 1, 3)),
+        ResolveError::NotLocal => (550, (5, 1, 2)),
+        ResolveError::NoSuchUser => (550, (5, 1, 1)),
+        ResolveError::Disabled => (550, (5, 2, 1)),
+        ResolveError::Directory(_) => return directory_away(),
+    };
+    reply(code, enhanced, capital(error.to_string()))
+}
+
+/// See [`Kind`]. The words are ours alone: what ails the store is nobody's business out there.
+pub(super) fn delivery(kind: Kind) -> Reply {
+    match kind {
+        Kind::TooLarge => reply(552, (5, 3, 4), "Message size exceeds the limit"),
+        Kind::OverQuota => reply(452, (4, 2, 2), "The mailbox is full"),
+        Kind::NoMailbox => reply(550, (5, 2, 1), "The mailbox takes no mail"),
+        Kind::Unavailable => reply(452, (4, 3, 1), "The mail store cannot take it now; try again later"),
+        Kind::Refused => reply(554, (5, 6, 0), "The message cannot be stored"),
+        Kind::ServerBug => reply(451, (4, 3, 0), "A fault of this server; try again later"),
+    }
+}
+
+fn capital(text: String) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => text,
+    }
+}

@@ -1,0 +1,276 @@
+//! The machine alone: what is legal when, and what each outcome is called.
+
+use std::time::Duration;
+
+use posthaste_directory::{Address, Format, LoginFailure};
+use posthaste_mail_model::{AccountId, Id};
+
+use super::*;
+
+const ROOM: usize = 1 << 20;
+
+fn session(role: Role) -> Session {
+    let mut options = SmtpOptions::new("mail.example");
+    (options.message_size_max, options.recipients_max, options.errors_max) = (1000, 2, 3);
+    let link = Link {
+        peer: "192.0.2.1:4711".parse().unwrap(),
+        tls: None,
+        starttls: true,
+        mechanisms: &["SCRAM-SHA-256", "PLAIN"],
+    };
+    Session::new(role, Arc::new(options), link)
+}
+
+fn account(number: u128) -> Account {
+    Account {
+        id: AccountId(Id::from_bytes(number.to_be_bytes())),
+        name: format!("user{number}@example.org"),
+        quota_bytes: None,
+        format: Format::default(),
+        disabled: false,
+        created: 0,
+        version: 1,
+    }
+}
+
+fn recipient(number: u128) -> Recipient {
+    let account = account(number);
+    let address = Address::parse(&account.name).unwrap();
+    Recipient { account, address, detail: None }
+}
+
+impl Session {
+    /// What a line is answered with; look-ups find account 1.
+    fn say(&mut self, line: &str) -> String {
+        let action = match self.line(line.as_bytes(), ROOM) {
+            Action::Resolve(mailbox) => self.recipient_resolved(mailbox, Ok(recipient(1))),
+            Action::CheckSender(_) => Action::Reply(self.sender_resolved(Ok(recipient(1)))),
+            action => action,
+        };
+        let (kind, reply) = match action {
+            Action::Reply(reply) => ("", reply),
+            Action::Close(reply) => ("close ", reply),
+            Action::StartTls(reply) => ("tls ", reply),
+            Action::Data(reply) => ("data ", reply),
+            Action::Discard { reply, .. } => ("discard ", reply),
+            Action::Authenticate { mechanism, .. } => return format!("authenticate {mechanism}"),
+            Action::Chunk { size, last } => return format!("chunk {size} {last}"),
+            other => return format!("{other:?}"),
+        };
+        let enhanced = reply.enhanced().map(|enhanced| format!(" {enhanced}")).unwrap_or_default();
+        format!("{kind}{}{enhanced}", reply.code())
+    }
+
+    #[track_caller]
+    fn expect(&mut self, script: &[(&str, &str)]) {
+        for (line, answer) in script {
+            assert_eq!(self.say(line), *answer, "{line}");
+        }
+    }
+}
+
+#[test]
+fn lmtp_has_its_own_greeting() {
+    let mut session = session(Role::Lmtp);
+    session.expect(&[
+        ("EHLO a.example", "500 5.5.1"),
+        ("MAIL FROM:<>", "503 5.5.1"),
+        ("LHLO a.example", "250"),
+        ("AUTH PLAIN", "502 5.5.1"),
+        ("MAIL FROM:<>", "250 2.1.0"),
+        ("DATA", "close 421 4.7.0"),
+    ]);
+}
+
+#[test]
+fn the_order_of_a_transaction() {
+    let mut session = session(Role::Smtp);
+    session.options = Arc::new(SmtpOptions { errors_max: 100, ..(*session.options).clone() });
+    session.expect(&[
+        ("RCPT TO:<a@example.org>", "503 5.5.1"),
+        ("EHLO a.example", "250"),
+        ("DATA", "503 5.5.1"),
+        ("MAIL FROM:<a@example.com>", "250 2.1.0"),
+        ("MAIL FROM:<a@example.com>", "503 5.5.1"),
+        ("STARTTLS", "503 5.5.1"),
+        ("DATA", "503 5.5.1"),
+        ("BDAT 5 LAST", "discard 503 5.5.1"),
+        ("RCPT TO:<a@example.org>", "250 2.1.5"),
+        ("RCPT TO:<b@example.org>", "250 2.1.5"),
+        ("RCPT TO:<c@example.org>", "452 4.5.3"),
+        ("RCPT TO:<é@example.org>", "452 4.5.3"),
+        ("VRFY a", "252 2.0.0"),
+        ("BDAT 10", "chunk 10 false"),
+        ("DATA", "503 5.5.1"),
+        ("RCPT TO:<a@example.org>", "503 5.5.1"),
+        ("BDAT 0 LAST", "chunk 0 true"),
+    ]);
+    assert!(session.is_receiving());
+    assert_eq!(session.message_received().unwrap().recipients.len(), 2);
+    assert!(!session.is_receiving());
+    session.expect(&[
+        ("DATA", "503 5.5.1"),
+        ("MAIL FROM:<>", "250 2.1.0"),
+        ("RCPT TO:<a@example.org>", "250 2.1.5"),
+        ("RSET", "250 2.0.0"),
+        ("DATA", "503 5.5.1"),
+        ("MAIL FROM:<>", "250 2.1.0"),
+        ("RCPT TO:<a@example.org>", "250 2.1.5"),
+        ("DATA", "data 354"),
+        ("QUIT", "close 221 2.0.0"),
+    ]);
+}
+
+#[test]
+fn sizes_and_letters_are_refused_at_mail() {
+    let mut session = session(Role::Smtp);
+    session.expect(&[
+        ("EHLO a.example", "250"),
+        ("MAIL FROM:<a@example.com> SIZE=1001", "552 5.3.4"),
+        ("MAIL FROM:<é@example.com>", "553 5.6.7"),
+        ("MAIL FROM:<é@example.com> SMTPUTF8 SIZE=1000", "250 2.1.0"),
+        ("RCPT TO:<é@example.org>", "250 2.1.5"),
+        ("RSET", "250 2.0.0"),
+        ("MAIL FROM:<a@example.com>", "250 2.1.0"),
+        ("RCPT TO:<é@example.org>", "553 5.6.7"),
+        ("RSET", "250 2.0.0"),
+    ]);
+    let full = session.line(b"MAIL FROM:<> SIZE=1000", 999);
+    assert!(matches!(full, Action::Reply(reply) if reply.code() == 452));
+}
+
+#[test]
+fn submission_wants_a_login_and_an_address_of_ones_own() {
+    let mut session = session(Role::Submission);
+    session.expect(&[
+        ("AUTH PLAIN", "503 5.5.1"),
+        ("EHLO a.example", "250"),
+        ("MAIL FROM:<user1@example.org>", "530 5.7.0"),
+        ("AUTH PLAIN AGEAYg==", "authenticate PLAIN"),
+    ]);
+    assert_eq!(session.authenticated(account(1)).code(), 235);
+    session.expect(&[
+        ("AUTH PLAIN", "503 5.5.1"),
+        ("MAIL FROM:<user1@example.org>", "250 2.1.0"),
+        ("RSET", "250 2.0.0"),
+        ("MAIL FROM:<>", "250 2.1.0"),
+        ("RSET", "250 2.0.0"),
+    ]);
+    for (found, code) in [
+        (Ok(recipient(2)), 553),
+        (Err(ResolveError::NotLocal), 553),
+        (Err(ResolveError::Directory(StoreError::Busy.into())), 451),
+    ] {
+        let action = session.line(b"MAIL FROM:<someone@example.org>", ROOM);
+        assert!(matches!(action, Action::CheckSender(_)));
+        assert_eq!(session.sender_resolved(found).code(), code);
+        assert!(session.transaction.is_none());
+    }
+}
+
+#[test]
+fn tls_forgets_everything() {
+    let mut session = session(Role::Submission);
+    session.expect(&[("EHLO a.example", "250"), ("STARTTLS", "tls 220 2.0.0")]);
+    session.authenticated(account(1));
+    let tls = TlsFacts { version: "TLSv1.3", cipher: "x" };
+    session.tls_started(Some(tls), &["PLAIN"]);
+    assert!(session.account().is_none());
+    session.expect(&[("MAIL FROM:<>", "503 5.5.1"), ("EHLO a.example", "250"), ("STARTTLS", "503 5.5.1")]);
+}
+
+#[test]
+fn what_is_offered_depends_on_the_link() {
+    let offers = |session: &mut Session, line: &str| match session.line(line.as_bytes(), ROOM) {
+        Action::Reply(reply) => reply.lines().map(str::to_owned).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let mut submission = session(Role::Submission);
+    assert_eq!(
+        offers(&mut submission, "EHLO a.example").join(","),
+        "mail.example,PIPELINING,8BITMIME,SMTPUTF8,ENHANCEDSTATUSCODES,CHUNKING,SIZE 1000,STARTTLS,\
+         AUTH SCRAM-SHA-256 PLAIN,HELP"
+    );
+    assert_eq!(offers(&mut submission, "HELO a.example"), ["mail.example"]);
+    submission.authenticated(account(1));
+    submission.link.tls = Some(TlsFacts { version: "TLSv1.3", cipher: "x" });
+    let later = offers(&mut submission, "EHLO a.example").join(",");
+    assert!(!later.contains("AUTH") && !later.contains("STARTTLS"), "{later}");
+    assert!(!offers(&mut session(Role::Lmtp), "LHLO a.example").join(",").contains("AUTH"));
+}
+
+#[test]
+fn errors_are_counted() {
+    let mut session = session(Role::Smtp);
+    session.expect(&[
+        ("EHLO a.example", "250"),
+        ("FROB", "500 5.5.1"),
+        ("MAIL FROM:a", "501 5.1.7"),
+        ("NOOP", "250 2.0.0"),
+        ("MAIL FROM:<a@example.org> RET=FULL", "555 5.5.4"),
+        ("RCPT TO:<>", "close 421 4.7.0"),
+    ]);
+}
+
+#[test]
+fn an_agent_next_door_may_name_many_unknown_users() {
+    let refused = |role| {
+        let mut session = session(role);
+        session.expect(&[("LHLO a.example", if role == Role::Lmtp { "250" } else { "500 5.5.1" })]);
+        session.say("EHLO a.example");
+        session.say("MAIL FROM:<>");
+        let unknown = |session: &mut Session| {
+            let to = Mailbox::parse("nobody@example.org").unwrap();
+            session.recipient_resolved(to, Err(ResolveError::NoSuchUser))
+        };
+        (0..10).map(|_| unknown(&mut session)).all(|action| matches!(action, Action::Reply(_)))
+    };
+    assert!(refused(Role::Lmtp));
+    assert!(!refused(Role::Smtp));
+}
+
+#[test]
+fn refusals_have_their_codes() {
+    let error = |failure| LoginError { failure, delay: Duration::ZERO };
+    for (failure, code) in [
+        (LoginFailure::Credentials, "535 5.7.8"),
+        (LoginFailure::Disabled, "535 5.7.13"),
+        (LoginFailure::Malformed("x"), "501 5.5.2"),
+        (LoginFailure::UnknownMechanism, "504 5.5.4"),
+        (LoginFailure::EncryptionRequired, "538 5.7.11"),
+        (LoginFailure::TooMany, "454 4.7.0"),
+        (LoginFailure::Unavailable(StoreError::Busy.into()), "454 4.7.0"),
+    ] {
+        let Action::Reply(reply) = session(Role::Submission).login_failed(&error(failure)) else {
+            panic!("a first failure does not end the session");
+        };
+        assert!(reply.to_string().starts_with(code), "{reply}");
+    }
+    for (found, code) in [
+        (ResolveError::NotLocal, "550 5.1.2"),
+        (ResolveError::NoSuchUser, "550 5.1.1"),
+        (ResolveError::Disabled, "550 5.2.1"),
+        (ResolveError::Directory(StoreError::Unavailable("secret".into()).into()), "451 4.3.0"),
+    ] {
+        let text = replies::resolve(&found).to_string();
+        assert!(text.starts_with(code) && !text.contains("secret"), "{text}");
+    }
+}
+
+#[test]
+fn one_reply_for_each_recipient_in_lmtp_and_one_for_all_in_smtp() {
+    let over_quota = Err(DeliveryError::OverQuota { used: 1, limit: 1, more: 1 });
+    let too_large = Err(DeliveryError::TooLarge { len: 2, limit: 1 });
+    let codes = |role, outcomes: &[Result<(), DeliveryError>]| {
+        let replies = session(role).delivered("id", outcomes);
+        replies.iter().map(Reply::code).collect::<Vec<_>>()
+    };
+    let mixed = [Ok(()), too_large.clone(), over_quota];
+    assert_eq!(codes(Role::Lmtp, &mixed), [250, 552, 452]);
+    assert_eq!(codes(Role::Smtp, &mixed), [452]);
+    assert_eq!(codes(Role::Smtp, &[Ok(()), too_large]), [552]);
+    assert_eq!(codes(Role::Smtp, &[Ok(()), Ok(())]), [250]);
+    let refusal = || replies::too_large(1);
+    assert_eq!(session(Role::Lmtp).refused(3, refusal()).len(), 3);
+    assert_eq!(session(Role::Smtp).refused(3, refusal()).len(), 1);
+}

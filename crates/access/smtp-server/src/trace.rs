@@ -1,0 +1,121 @@
+//! The trace headers in front of each message (RFC 5321 §4.4).
+
+use std::{
+    fmt::Write,
+    net::{IpAddr, SocketAddr},
+};
+
+use posthaste_net::TlsFacts;
+use time::OffsetDateTime;
+
+use crate::address::{Mailbox, ReversePath};
+
+/// All that goes into them.
+pub(crate) struct Trace<'a> {
+    pub from: &'a ReversePath,
+    /// As the client named itself.
+    pub client: &'a str,
+    pub peer: SocketAddr,
+    pub host: &'a str,
+    /// Such as `ESMTPSA`.
+    pub protocol: String,
+    pub tls: Option<TlsFacts>,
+    pub id: &'a str,
+    /// Named if it is the only one: no recipient learns of another (RFC 5321 §7.2).
+    pub recipient: Option<&'a Mailbox>,
+    pub now: OffsetDateTime,
+}
+
+impl Trace<'_> {
+    /// `Return-Path:` (this is the final delivery) and `Received:`.
+    pub fn print(&self) -> String {
+        let mut text = format!("Return-Path: {}\r\nReceived: from {} (", self.from, self.client);
+        // `address-literal` of RFC 5321 §4.1.3.
+        let _ = match self.peer.ip().to_canonical() {
+            IpAddr::V4(ip) => write!(text, "[{ip}]"),
+            IpAddr::V6(ip) => write!(text, "[IPv6:{ip}]"),
+        };
+        let _ = write!(text, ")\r\n\tby {} (Posthaste) with {}", self.host, self.protocol);
+        if let Some(tls) = self.tls {
+            let _ = write!(text, "\r\n\t({} {})", tls.version, tls.cipher);
+        }
+        let _ = write!(text, " id {}", self.id);
+        if let Some(recipient) = self.recipient {
+            let _ = write!(text, "\r\n\tfor {recipient}");
+        }
+        let _ = write!(text, ";\r\n\t{}\r\n", date(self.now));
+        text
+    }
+}
+
+/// The transmission type (RFC 3848, RFC 6531 §4.3).
+pub(crate) fn protocol(base: &str, smtputf8: bool, tls: bool, authenticated: bool) -> String {
+    let base = match (base, smtputf8) {
+        ("LMTP", true) => "UTF8LMTP",
+        ("ESMTP", true) => "UTF8SMTP",
+        (base, _) => base,
+    };
+    // Plain SMTP, of HELO, has no such letters.
+    let letter = |yes: bool, letter| if yes && base != "SMTP" { letter } else { "" };
+    format!("{base}{}{}", letter(tls, "S"), letter(authenticated, "A"))
+}
+
+/// `date-time` of RFC 5322 §3.3, in UTC.
+fn date(now: OffsetDateTime) -> String {
+    const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let now = now.to_offset(time::UtcOffset::UTC);
+    format!(
+        "{}, {:02} {} {:04} {:02}:{:02}:{:02} +0000",
+        DAYS[usize::from(now.weekday().number_days_from_monday())],
+        now.day(),
+        MONTHS[usize::from(u8::from(now.month()) - 1)],
+        now.year(),
+        now.hour(),
+        now.minute(),
+        now.second(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_header() {
+        let recipient = Mailbox::parse("ana@example.org").unwrap();
+        let mut trace = Trace {
+            from: &ReversePath::parse("bo@example.com").unwrap(),
+            client: "client.example",
+            peer: "192.0.2.1:4711".parse().unwrap(),
+            host: "mail.example.org",
+            protocol: protocol("ESMTP", false, true, true),
+            tls: Some(TlsFacts { version: "TLSv1.3", cipher: "TLS13_AES_128_GCM_SHA256" }),
+            id: "1a2b",
+            recipient: Some(&recipient),
+            now: OffsetDateTime::from_unix_timestamp(1_000_000_000).unwrap(),
+        };
+        assert_eq!(
+            trace.print(),
+            "Return-Path: <bo@example.com>\r\n\
+             Received: from client.example ([192.0.2.1])\r\n\
+             \tby mail.example.org (Posthaste) with ESMTPSA\r\n\
+             \t(TLSv1.3 TLS13_AES_128_GCM_SHA256) id 1a2b\r\n\
+             \tfor <ana@example.org>;\r\n\
+             \tSun, 09 Sep 2001 01:46:40 +0000\r\n"
+        );
+        (trace.tls, trace.recipient) = (None, None);
+        trace.peer = "[2001:db8::1]:25".parse().unwrap();
+        assert!(trace.print().contains("([IPv6:2001:db8::1])"));
+        assert!(trace.print().contains("ESMTPSA id 1a2b;\r\n\tSun"));
+    }
+
+    #[test]
+    fn transmission_types() {
+        assert_eq!(protocol("LMTP", false, false, false), "LMTP");
+        assert_eq!(protocol("LMTP", true, true, false), "UTF8LMTPS");
+        assert_eq!(protocol("ESMTP", true, true, true), "UTF8SMTPSA");
+        assert_eq!(protocol("SMTP", false, true, false), "SMTP");
+    }
+}

@@ -1,0 +1,223 @@
+//! Bad input, full stores, limits and the end of the server.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
+use posthaste_smtp_server::{MailSink, Role};
+use posthaste_store::StoreError;
+
+use crate::talk::Setup;
+
+/// A store whose disk is full, and whose directory is not.
+struct FullDisk(Delivery);
+
+#[async_trait]
+impl MailSink for FullDisk {
+    async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
+        if address.starts_with("away") {
+            return Err(ResolveError::Directory(StoreError::Unavailable("database".into()).into()));
+        }
+        self.0.resolve(address).await
+    }
+
+    async fn deliver(&self, _: Bytes, recipients: &[Recipient]) -> Vec<Result<(), DeliveryError>> {
+        let full = || StoreError::Unavailable("no space left on /secret".into()).into();
+        recipients.iter().map(|_| Err(full())).collect()
+    }
+
+    fn message_len_max(&self) -> u64 {
+        1 << 20
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_for_now() {
+    let setup = Setup { sink: Some(|delivery| Arc::new(FullDisk(delivery))), ..Setup::new(Role::Lmtp) };
+    let server = setup.start().await;
+    let mut client = server.connect().await;
+    client
+        .play(
+            "S: 220 …
+             C: LHLO a.example
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-SIZE 1044480
+             S: 250-…
+             S: 250 HELP
+             C: MAIL FROM:<>
+             C: RCPT TO:<away@example.org>
+             C: RCPT TO:<ana@example.org>
+             C: RCPT TO:<ben@example.org>
+             C: DATA
+             S: 250 2.1.0 Sender taken
+             S: 451 4.3.0 The directory is unavailable; try again later
+             S: 250 2.1.5 Recipient taken
+             S: 250 2.1.5 Recipient taken
+             S: 354 …
+             C: hello
+             C: .
+             S: 452 4.3.1 The mail store cannot take it now; try again later
+             S: 452 4.3.1 The mail store cannot take it now; try again later
+             C: QUIT
+             S: 221 …",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn sizes_are_bounded() {
+    let mut setup = Setup::new(Role::Smtp);
+    setup.options.message_size_max = 1000;
+    let server = setup.start().await;
+    let mut client = server.connect().await;
+    client
+        .play(
+            "S: 220 …
+             C: HELO a.example
+             S: 250 …
+             C: MAIL FROM:<> SIZE=1001
+             S: 552 5.3.4 Message size exceeds the limit of 1000 octets
+             C: MAIL FROM:<> SIZE=1000
+             C: RCPT TO:<ana@example.org>
+             C: DATA
+             S: 250 2.1.0 …
+             S: 250 2.1.5 …
+             S: 354 …",
+        )
+        .await;
+    client.send(&[b"x".repeat(999), b"\r\n.\r\n".to_vec()].concat()).await;
+    client
+        .play(
+            "S: 552 5.3.4 Message size exceeds the limit
+             C: MAIL FROM:<>
+             C: RCPT TO:<ana@example.org>
+             S: 250 2.1.0 …
+             S: 250 2.1.5 …",
+        )
+        .await;
+    client.send(&[b"BDAT 1001\r\n".to_vec(), b"x".repeat(1001), b"BDAT 1 LAST\r\ny".to_vec()].concat()).await;
+    client
+        .play(
+            "S: 552 5.3.4 Message size exceeds the limit
+             S: 552 5.3.4 Message size exceeds the limit
+             C: MAIL FROM:<>
+             C: RCPT TO:<ana@example.org>
+             C: DATA
+             S: 250 2.1.0 …
+             S: 250 2.1.5 …
+             S: 354 …",
+        )
+        .await;
+    // The very limit is within it.
+    client.send(&[b"x".repeat(998), b"\r\n.\r\nNOOP\r\n".to_vec()].concat()).await;
+    client.play("S: 250 2.0.0 Delivered, id …\nS: 250 2.0.0 Nothing done").await;
+    assert_eq!(server.only_message("ana@example.org").await.1.len(), 1000);
+}
+
+#[tokio::test]
+async fn memory_is_bounded() {
+    let setup = Setup { budget_bytes: Some(100 * 1024), ..Setup::new(Role::Smtp) };
+    let server = setup.start().await;
+    let mut client = server.connect().await;
+    client
+        .play(
+            "S: 220 …
+             C: HELO a.example
+             S: 250 …
+             C: MAIL FROM:<> SIZE=200000
+             S: 452 4.3.1 …
+             C: MAIL FROM:<>
+             C: RCPT TO:<ana@example.org>
+             C: DATA
+             S: 250 2.1.0 …
+             S: 250 2.1.5 …
+             S: 354 …",
+        )
+        .await;
+    client.send(&[b"x".repeat(300_000), b"\r\n.\r\n".to_vec()].concat()).await;
+    client
+        .play(
+            "S: 452 4.3.1 Too many messages are arriving; try again later
+             C: NOOP
+             S: 250 2.0.0 Nothing done",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn lines_that_are_none() {
+    let mut setup = Setup::new(Role::Smtp);
+    setup.options.errors_max = 5;
+    let server = setup.start().await;
+    let mut client = server.connect().await;
+    client.play("S: 220 …").await;
+    client.send(b"NOOP\nNOOP\r\n").await;
+    client.play("S: 500 5.5.2 …\nS: 250 2.0.0 Nothing done").await;
+    client.send(b"NO\rOP\r\nNO\0OP\r\n\xff\r\n").await;
+    client.play("S: 500 5.5.2 …\nS: 500 5.5.2 …\nS: 500 5.5.2 …").await;
+    client.send(&[b"NOOP ".to_vec(), b"x".repeat(20_000), b"\r\nNOOP\r\n".to_vec()].concat()).await;
+    client.play("S: 501 5.5.4 Syntax: the line is too long\nS: 250 2.0.0 Nothing done").await;
+    client.play("C: FROB\nS: 421 4.7.0 Too many errors").await;
+    client.ends().await;
+}
+
+#[tokio::test]
+async fn a_line_without_end_is_not_read_for_ever() {
+    let server = Setup::new(Role::Smtp).start().await;
+    let mut client = server.connect().await;
+    client.play("S: 220 …").await;
+    client.send(&b"x".repeat(200_000)).await;
+    client.ends().await;
+}
+
+#[tokio::test]
+async fn silence_ends_the_session() {
+    let mut setup = Setup::new(Role::Smtp);
+    setup.options.command_within = Duration::from_millis(10);
+    let server = setup.start().await;
+    let mut client = server.connect().await;
+    client.play("S: 220 …\nS: 421 4.4.2 Nothing came from you for too long").await;
+    client.ends().await;
+}
+
+#[tokio::test]
+async fn a_chunk_beyond_all_measure_ends_the_session() {
+    let server = Setup::new(Role::Smtp).start().await;
+    let mut client = server.connect().await;
+    client.play("S: 220 …\nC: BDAT 99999999999999999999 LAST\nS: 503 5.5.1 …\nS: 421 4.7.0 …").await;
+    client.ends().await;
+}
+
+#[tokio::test]
+async fn the_server_says_goodbye() {
+    let server = Setup::new(Role::Smtp).start().await;
+    let mut client = server.connect().await;
+    client.play("S: 220 …\nC: HELO a.example\nS: 250 …").await;
+    server.trigger.request();
+    client.play("S: 421 4.3.2 The server stops; try again later").await;
+    client.ends().await;
+}
+
+#[tokio::test]
+async fn a_message_in_flight_is_finished_first() {
+    let server = Setup::new(Role::Lmtp).start().await;
+    let mut client = server.connect().await;
+    client.send(b"LHLO a.example\r\nMAIL FROM:<>\r\nRCPT TO:<ana@example.org>\r\nDATA\r\n").await;
+    while !client.line().await.starts_with("354 ") {}
+    server.trigger.request();
+    client
+        .play(
+            "C: hello
+             C: .
+             S: 250 2.0.0 Delivered, id …
+             S: 421 4.3.2 The server stops; try again later",
+        )
+        .await;
+    assert_eq!(server.only_message("ana@example.org").await.1, "hello\r\n");
+}

@@ -1,0 +1,117 @@
+//! Submission (RFC 6409) and SMTP from other hosts.
+
+use posthaste_net::Mode;
+use posthaste_smtp_server::{Role, SenderRule};
+
+use crate::talk::Setup;
+
+/// base64("\0ana@example.org\0correct horse")
+const ANA: &str = "AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl";
+
+#[tokio::test]
+async fn a_user_sends_from_an_address_of_her_own() {
+    let server = Setup { mode: Mode::ImplicitTls, ..Setup::new(Role::Submission) }.start().await;
+    let mut client = server.connect_tls().await;
+    client
+        .play(&format!(
+            "S: 220 mail.example.org ESMTP Posthaste
+             C: EHLO [127.0.0.1]
+             S: 250-mail.example.org
+             S: 250-PIPELINING
+             S: 250-8BITMIME
+             S: 250-SMTPUTF8
+             S: 250-ENHANCEDSTATUSCODES
+             S: 250-CHUNKING
+             S: 250-SIZE …
+             S: 250-AUTH SCRAM-SHA-256-PLUS SCRAM-SHA-256 PLAIN LOGIN
+             S: 250 HELP
+             C: MAIL FROM:<ana@example.org>
+             S: 530 5.7.0 Log in first
+             C: AUTH PLAIN {ANA}
+             S: 235 2.7.0 Logged in
+             C: MAIL FROM:<ben@example.org>
+             S: 553 5.7.1 This is no address of yours
+             C: MAIL FROM:<someone@elsewhere.example>
+             S: 553 5.7.1 This is no address of yours
+             C: MAIL FROM:<Info+x@example.org>
+             S: 250 2.1.0 Sender taken
+             C: RCPT TO:<someone@elsewhere.example>
+             S: 550 5.1.2 …
+             C: RCPT TO:<ben+news@example.org>
+             S: 250 2.1.5 Recipient taken
+             C: DATA
+             S: 354 …
+             C: Subject: hello
+             C: .
+             S: 250 2.0.0 Delivered, id …"
+        ))
+        .await;
+    let (head, message) = server.only_message("ben@example.org").await;
+    assert_eq!(message, "Subject: hello\r\n");
+    assert!(head.contains("Received: from [127.0.0.1] ([127.0.0.1])"), "{head}");
+    assert!(head.contains(" with ESMTPSA\r\n\t(TLSv1.3 "), "{head}");
+}
+
+#[tokio::test]
+async fn any_sender_if_the_configuration_says_so() {
+    let mut setup = Setup::new(Role::Submission);
+    setup.options.sender = SenderRule::Any;
+    let server = setup.start().await;
+    let mut client = server.connect().await;
+    client
+        .play(&format!(
+            "S: 220 …
+             C: EHLO a.example
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-…
+             S: 250-STARTTLS
+             S: 250-AUTH SCRAM-SHA-256 PLAIN LOGIN
+             S: 250 HELP
+             C: AUTH PLAIN {ANA}
+             S: 235 2.7.0 Logged in
+             C: MAIL FROM:<someone@elsewhere.example> AUTH=<>
+             S: 250 2.1.0 Sender taken"
+        ))
+        .await;
+}
+
+#[tokio::test]
+async fn other_hosts_bring_mail_for_our_users_only() {
+    let server = Setup::new(Role::Smtp).start().await;
+    let mut client = server.connect().await;
+    client
+        .play(
+            "S: 220 mail.example.org ESMTP Posthaste
+             C: LHLO a.example
+             S: 500 5.5.1 Use EHLO here
+             C: HELO a.example
+             S: 250 mail.example.org
+             C: MAIL FROM:<carl@example.net>
+             S: 250 2.1.0 Sender taken
+             C: RCPT TO:<someone@elsewhere.example>
+             S: 550 5.1.2 …
+             C: RCPT TO:<ana@example.org>
+             S: 250 2.1.5 Recipient taken
+             C: DATA
+             S: 354 …
+             C: hello
+             C: .
+             S: 250 2.0.0 Delivered, id …
+             C: VRFY ana
+             S: 252 2.0.0 …
+             C: EXPN staff
+             S: 502 5.5.1 Not offered here
+             C: HELP
+             S: 214 2.0.0 …
+             C: AUTH PLAIN
+             S: 502 5.5.1 Not offered here",
+        )
+        .await;
+    let (head, _) = server.only_message("ana@example.org").await;
+    assert!(head.contains(" with SMTP id "), "{head}");
+}
