@@ -1,0 +1,340 @@
+//! What a command costs the server: nanoseconds of its CPU per message, taken from outside, on the real binary over
+//! loopback.
+//!
+//! ```text
+//! cargo bench -p posthaste --bench cost                      the table of the README, folders of up to 100,000
+//! cargo bench -p posthaste --bench cost -- --large           and of 500,000 and 1,000,000 (some minutes and 3 GB)
+//! ```
+//!
+//! Wall time on a shared machine varies twofold; CPU time does less, and the least of several interleaved rounds least of
+//! all. The kernel's scheduler counts a task's CPU in nanoseconds (`/proc/PID/task/*/schedstat`): both the server's own
+//! work and the kernel's work for it. Client and server are separate processes; nothing of the client is counted.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Instant;
+
+use posthaste_testkit::{Mbox, Server, ServerBuilder, message};
+
+const USER: &str = "ana@example.org";
+const PASSWORD: &str = "correct horse";
+/// Rounds of everything, one after the other; the least of each row counts.
+const ROUNDS: usize = 7;
+
+/// An IMAP connection that reads answers without looking at them.
+struct Client {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    tag: u32,
+}
+
+impl Client {
+    fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let mut client = Self { stream, buffer: vec![0; 1 << 20], tag: 0 };
+        client.until(b"* OK");
+        client
+    }
+
+    fn login(address: SocketAddr) -> Self {
+        let mut client = Self::connect(address);
+        client.ask(&format!("LOGIN {USER} \"{PASSWORD}\""));
+        client
+    }
+
+    /// Reads until the last line begins with `start` and is whole.
+    fn until(&mut self, start: &[u8]) -> usize {
+        let (mut total, mut tail) = (0, Vec::new());
+        loop {
+            let n = self.stream.read(&mut self.buffer).unwrap();
+            assert!(n > 0, "the server hung up");
+            total += n;
+            // Only the end can hold the last line.
+            tail.extend_from_slice(&self.buffer[n.saturating_sub(1024)..n]);
+            let from = tail.len().saturating_sub(2048);
+            tail.drain(..from);
+            if tail.ends_with(b"\r\n") {
+                let body = &tail[..tail.len() - 2];
+                let last = body.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+                if body[last..].starts_with(start) {
+                    assert!(
+                        !body[last..].windows(4).any(|w| w == b" NO " || w == b" BAD"),
+                        "{}",
+                        String::from_utf8_lossy(body)
+                    );
+                    return total;
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, command: &str) -> usize {
+        self.tag += 1;
+        let tag = format!("t{} ", self.tag);
+        self.stream.write_all(format!("{tag}{command}\r\n").as_bytes()).unwrap();
+        self.until(tag.as_bytes())
+    }
+}
+
+/// CPU nanoseconds of all the server's threads so far.
+fn cpu_ns(server: &Server) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
+    tasks
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok())
+        .filter_map(|line| line.split(' ').next()?.parse::<u64>().ok())
+        .sum()
+}
+
+/// Resident memory that only this process has, in bytes.
+fn private_bytes(server: &Server) -> u64 {
+    let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", server.pid())).unwrap();
+    let line = rollup.lines().find(|l| l.starts_with("Anonymous:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+/// One row of the table.
+struct Row {
+    name: String,
+    reach: &'static str,
+    unit: &'static str,
+    /// What one run is divided by, to be in `unit`.
+    per: f64,
+    least: f64,
+    wall: f64,
+}
+
+struct Table(Vec<Row>);
+
+impl Table {
+    /// Takes one run of a row; the least counts.
+    fn take(
+        &mut self,
+        name: &str,
+        reach: &'static str,
+        unit: &'static str,
+        per: f64,
+        cpu_ns: u64,
+        wall_ns: u64,
+    ) {
+        let at = self.0.iter().position(|row| row.name == name).unwrap_or_else(|| {
+            let row = Row { name: name.to_owned(), reach, unit, per, least: f64::MAX, wall: f64::MAX };
+            self.0.push(row);
+            self.0.len() - 1
+        });
+        let row = &mut self.0[at];
+        row.least = row.least.min(cpu_ns as f64 / row.per);
+        row.wall = row.wall.min(wall_ns as f64 / row.per);
+    }
+
+    fn print(&self) {
+        println!("| operation | server CPU | wall | reach |\n| --- | --- | --- | --- |");
+        for row in &self.0 {
+            let number = |n: f64| if n < 10.0 { format!("{n:.3}") } else { format!("{n:.0}") };
+            println!(
+                "| {} | {} {} | {} {} | {} |",
+                row.name,
+                number(row.least),
+                row.unit,
+                number(row.wall),
+                row.unit,
+                row.reach
+            );
+        }
+    }
+}
+
+fn measured(server: &Server, work: impl FnOnce()) -> (u64, u64) {
+    let (cpu, wall) = (cpu_ns(server), Instant::now());
+    work();
+    let wall = wall.elapsed().as_nanos() as u64;
+    (cpu_ns(server) - cpu, wall)
+}
+
+fn import(server: &Server, mailbox: &str, count: usize) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("in.mbox");
+    Mbox::write(&file, count).unwrap();
+    let started = Instant::now();
+    let output =
+        server.command(&["import", file.to_str().unwrap(), "--account", USER, "--mailbox", mailbox], "");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    eprintln!("imported {count} messages in {:.1} s", started.elapsed().as_secs_f64());
+}
+
+const MS: f64 = 1e6;
+
+fn main() {
+    let large = std::env::args().any(|a| a == "--large");
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).start();
+    server.add_account(USER, PASSWORD);
+    let imap = server.address("imap");
+    let mut sizes = vec![1_000, 10_000, 100_000];
+    if large {
+        sizes.extend([500_000, 1_000_000]);
+    }
+    import(&server, "F100", 100);
+    for size in &sizes {
+        import(&server, &format!("F{size}"), *size);
+    }
+    let mut table = Table(Vec::new());
+    opening(&server, &mut table, &sizes);
+    for round in 0..ROUNDS {
+        listings(&server, imap, &mut table, &sizes);
+        sessions(&server, imap, &mut table);
+        changes(&server, imap, &mut table, round);
+    }
+    memory(&server, imap, &mut table);
+    table.print();
+}
+
+/// A folder nobody has open, its index on disk but in the page cache; then once more.
+fn opening(server: &Server, table: &mut Table, sizes: &[usize]) {
+    let mut client = Client::login(server.address("imap"));
+    for size in sizes {
+        let before = private_bytes(server);
+        let (cpu, wall) = measured(server, || _ = client.ask(&format!("SELECT F{size}")));
+        let grown = private_bytes(server).saturating_sub(before);
+        table.take(
+            &format!("SELECT of {size}, nobody has it open"),
+            if *size == 100_000 { "≤ 5 ms" } else { "" },
+            "ms",
+            MS,
+            cpu,
+            wall,
+        );
+        eprintln!("opening {size}: {:.1} bytes a message", grown as f64 / *size as f64);
+        for _ in 0..ROUNDS {
+            let (cpu, wall) = measured(server, || _ = client.ask(&format!("SELECT F{size}")));
+            table.take(
+                &format!("SELECT of {size}, cached"),
+                if *size == 100_000 { "≤ 0.1 ms" } else { "" },
+                "ms",
+                MS,
+                cpu,
+                wall,
+            );
+        }
+    }
+}
+
+fn listings(server: &Server, imap: SocketAddr, table: &mut Table, sizes: &[usize]) {
+    let mut client = Client::login(imap);
+    let rows = [
+        ("FETCH 1:* (UID FLAGS)", "≤ 75 ns"),
+        ("FETCH 1:* (ENVELOPE)", "≤ 300 ns"),
+        (
+            "FETCH 1:* (UID RFC822.SIZE FLAGS BODY.PEEK[HEADER.FIELDS (DATE FROM TO SUBJECT MESSAGE-ID)])",
+            "≤ 450 ns",
+        ),
+        ("SEARCH SUBJECT \"no such words\"", "≤ 200 ns"),
+    ];
+    for size in sizes {
+        client.ask(&format!("EXAMINE F{size}"));
+        for (command, reach) in rows {
+            // Small folders are asked often enough to outlast the clock's grain.
+            let times = (20_000 / size).max(1);
+            let (cpu, wall) = measured(server, || {
+                for _ in 0..times {
+                    client.ask(command);
+                }
+            });
+            table.take(
+                &format!("{command} at {size}, per message"),
+                reach,
+                "ns",
+                (size * times) as f64,
+                cpu,
+                wall,
+            );
+        }
+    }
+}
+
+fn sessions(server: &Server, imap: SocketAddr, table: &mut Table) {
+    const TIMES: usize = 50;
+    let (cpu, wall) = measured(server, || {
+        for _ in 0..TIMES {
+            let mut client = Client::login(imap);
+            client.ask("SELECT F100");
+            client.ask("FETCH 1:* (UID FLAGS)");
+            client.ask("LOGOUT");
+        }
+    });
+    let name = "connect, LOGIN, SELECT of 100, FETCH 1:* (UID FLAGS), LOGOUT";
+    table.take(name, "≤ 0.25 ms", "ms", MS * TIMES as f64, cpu, wall);
+}
+
+fn changes(server: &Server, imap: SocketAddr, table: &mut Table, round: usize) {
+    let mut client = Client::login(imap);
+    let target = format!("Work{round}");
+    client.ask(&format!("CREATE {target}"));
+    append(server, &mut client, table, &target);
+    client.ask("SELECT F10000");
+    let copy = |client: &mut Client, set: &str| _ = client.ask(&format!("COPY {set} {target}"));
+    let (cpu, wall) = measured(server, || copy(&mut client, "1:1000"));
+    table.take("COPY of 1,000", "≤ 2 ms", "ms", MS, cpu, wall);
+    copy(&mut client, "1:9000");
+    client.ask(&format!("SELECT {target}"));
+    for flag in ["+FLAGS (\\Seen)", "-FLAGS (\\Seen)"] {
+        let (cpu, wall) = measured(server, || _ = client.ask(&format!("STORE 1:10000 {flag}")));
+        if flag.starts_with('+') {
+            table.take("STORE +FLAGS (\\Seen) of 10,000", "≤ 4 ms", "ms", MS, cpu, wall);
+        }
+    }
+    client.ask("STORE 1:1000 +FLAGS.SILENT (\\Deleted)");
+    let (cpu, wall) = measured(server, || _ = client.ask("EXPUNGE"));
+    table.take("EXPUNGE of 1,000", "≤ 2 ms", "ms", MS, cpu, wall);
+    client.ask("CLOSE");
+    client.ask(&format!("DELETE {target}"));
+}
+
+/// 4 KiB, one at a time, each on disk before the next.
+fn append(server: &Server, client: &mut Client, table: &mut Table, target: &str) {
+    const TIMES: usize = 100;
+    let mut text = message(1);
+    while text.len() < 4096 {
+        text.extend_from_slice(b"Another line of a message of four kibibytes in all, more or less.\r\n");
+    }
+    let (cpu, wall) = measured(server, || {
+        for _ in 0..TIMES {
+            client.tag += 1;
+            let tag = format!("t{} ", client.tag);
+            let mut command = format!("{tag}APPEND {target} {{{}+}}\r\n", text.len()).into_bytes();
+            command.extend_from_slice(&text);
+            command.extend_from_slice(b"\r\n");
+            client.stream.write_all(&command).unwrap();
+            client.until(tag.as_bytes());
+        }
+    });
+    table.take(
+        "APPEND of 4 KiB, durable",
+        "≤ 0.22 ms CPU, ≤ 0.5 ms wall",
+        "ms",
+        MS * TIMES as f64,
+        cpu,
+        wall,
+    );
+}
+
+/// What an idle session keeps in the server's memory.
+fn memory(server: &Server, imap: SocketAddr, table: &mut Table) {
+    const SESSIONS: usize = 400;
+    let open = || {
+        let mut client = Client::login(imap);
+        client.ask("SELECT F1000");
+        client.stream.write_all(b"i IDLE\r\n").unwrap();
+        client.until(b"+");
+        client.stream
+    };
+    // The first ones fill the allocator's free lists.
+    let warm: Vec<_> = (0..50).map(|_| open()).collect();
+    let before = private_bytes(server);
+    let idle: Vec<_> = (0..SESSIONS).map(|_| open()).collect();
+    let each = private_bytes(server).saturating_sub(before) / SESSIONS as u64;
+    drop((warm, idle));
+    let name = "an idle session in a folder of 1,000, plain";
+    table.take(name, "≤ 24 KiB", "KiB", 1024.0, each, each);
+}

@@ -1,0 +1,313 @@
+//! The command line. Its help is the manual: each command says what it does, what it touches and what it prints.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use bytesize::ByteSize;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const AFTER_HELP: &str = "\
+Exit status: 0 done, 1 failed, 2 wrong usage.
+
+Start with
+  posthaste serve                            a server on this machine, with one account
+  posthaste account add ana@example.org      another account (asks for the password)
+  posthaste import ~/Mail --account ana@example.org
+  posthaste config --default                 every setting, documented";
+
+/// A mail server whose cost per message stays flat however large a folder grows.
+#[derive(Debug, Parser)]
+#[command(name = "posthaste", version, after_help = AFTER_HELP, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Common {
+    /// Configuration file. Without it ./posthaste.toml is read if it is there.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Data directory; wins over the configuration's `data`.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// `embedded`, or cassandra://HOST[:PORT][,HOST…]/KEYSPACE; wins over the configuration's `engine`.
+    #[arg(long, global = true, value_name = "ENGINE")]
+    pub engine: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the server.
+    ///
+    /// Needs no configuration: the first start makes the data directory, a self-signed certificate and one account,
+    /// and prints that account's name and password once. When every listener accepts, one line `ready` names each
+    /// address. SIGTERM or Ctrl-C lets commands in flight finish; SIGHUP reads configuration and certificate again.
+    Serve(Serve),
+    /// Add, list, show, change and remove accounts, while the server runs or not.
+    #[command(subcommand)]
+    Account(Account),
+    /// Bring mail in from mbox files, Maildirs, .eml files, or folders of them.
+    ///
+    /// Flags and dates come along. The server may run meanwhile: its clients see the messages arrive. What cannot be
+    /// read is named, counted and passed over; the rest is imported.
+    Import(Import),
+    /// Write an account's mail out as mbox files or Maildirs.
+    Export(Export),
+    /// Prove that everything in the store fits together.
+    ///
+    /// Reads every record and checks it against its checksum and its fellows. The server may run meanwhile.
+    Check(Check),
+    /// Prepare a cluster for mail.
+    #[command(subcommand)]
+    Engine(Engine),
+    /// Show the configuration.
+    Config(Config),
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub enum Engine {
+    /// Make the keyspace and tables that --engine names, where they are missing.
+    Init {
+        /// Copies of everything in each data centre; counts for a keyspace that is new.
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9))]
+        replicas: u32,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Listen here instead of where the configuration says; repeat for more. PROTOCOL is imap, imaps, lmtp,
+    /// submission or submissions; port 0 takes a free one. One --listen replaces all configured listeners.
+    #[arg(long, value_name = "PROTOCOL=ADDR:PORT")]
+    pub listen: Vec<Listen>,
+}
+
+/// `imap=127.0.0.1:1143`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen {
+    pub protocol: Protocol,
+    pub address: SocketAddr,
+}
+
+/// What a listener speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Protocol {
+    Imap,
+    Imaps,
+    Lmtp,
+    Submission,
+    Submissions,
+}
+
+impl Protocol {
+    /// As written in the configuration and the `ready` line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Imap => "imap",
+            Self::Imaps => "imaps",
+            Self::Lmtp => "lmtp",
+            Self::Submission => "submission",
+            Self::Submissions => "submissions",
+        }
+    }
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (protocol, address) = text
+            .split_once('=')
+            .ok_or_else(|| format!("`{text}` is not PROTOCOL=ADDR:PORT, for example imap=127.0.0.1:1143"))?;
+        let protocol = Protocol::from_str(protocol, true).map_err(|_| {
+            format!("`{protocol}` is no protocol; one of imap, imaps, lmtp, submission, submissions")
+        })?;
+        let address = address
+            .parse()
+            .map_err(|_| format!("`{address}` is no ADDR:PORT, for example 127.0.0.1:1143 or [::1]:1143"))?;
+        Ok(Self { protocol, address })
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Account {
+    /// Make an account. Takes effect at once.
+    Add {
+        /// Its name, usually its address. A name without `@` gets the configured domain.
+        name: String,
+        /// Read the password from standard input (its first line) instead of asking for it.
+        #[arg(long)]
+        password_stdin: bool,
+        #[command(flatten)]
+        settings: Settings,
+        /// Further addresses that deliver here; repeat for more.
+        #[arg(long, value_name = "ADDRESS")]
+        alias: Vec<String>,
+    },
+    /// List accounts, a line each: name, state, messages, size.
+    List {
+        /// As JSON, a line each.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one account: settings, aliases, mailboxes with their counts.
+    Show {
+        /// Its name.
+        name: String,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change an account's settings.
+    Set {
+        /// Its name.
+        name: String,
+        #[command(flatten)]
+        settings: Settings,
+        /// Refuse its logins and its mail; what it holds stays.
+        #[arg(long, conflicts_with = "enable")]
+        disable: bool,
+        /// Let it in again.
+        #[arg(long)]
+        enable: bool,
+        /// Add an address that delivers here; repeat for more.
+        #[arg(long, value_name = "ADDRESS")]
+        alias: Vec<String>,
+        /// Take an address away.
+        #[arg(long, value_name = "ADDRESS")]
+        remove_alias: Vec<String>,
+    },
+    /// Give an account a new password; the old one stops working at once.
+    Passwd {
+        /// Its name.
+        name: String,
+        /// Read the password from standard input (its first line) instead of asking for it.
+        #[arg(long)]
+        password_stdin: bool,
+    },
+    /// Remove an account, its aliases and all its mail.
+    Remove {
+        /// Its name.
+        name: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Settings {
+    /// How new messages are kept.
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Most it may hold, for example `2 GiB`; `none` lifts the limit.
+    #[arg(long, value_name = "SIZE", value_parser = quota)]
+    pub quota: Option<Quota>,
+}
+
+/// A quota, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota(pub Option<u64>);
+
+fn quota(text: &str) -> Result<Quota, String> {
+    if text.eq_ignore_ascii_case("none") {
+        return Ok(Quota(None));
+    }
+    match text.parse::<ByteSize>() {
+        Ok(size) if size.as_u64() > 0 => Ok(Quota(Some(size.as_u64()))),
+        _ => Err(format!("`{text}` is no size; write for example 500 MiB, 2 GiB or none")),
+    }
+}
+
+/// How messages are kept; all but `mime` are stored settings that later versions act on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Mime,
+    Rich,
+    Keep,
+}
+
+#[derive(Debug, Args)]
+pub struct Import {
+    /// An mbox file, a Maildir, an .eml file, or a folder of such.
+    #[arg(value_name = "FILE-OR-DIR", required = true)]
+    pub sources: Vec<PathBuf>,
+    /// Whose mail it becomes.
+    #[arg(long, value_name = "NAME")]
+    pub account: String,
+    /// Where to put it; folders found below the source become mailboxes below this one. Made if missing.
+    #[arg(long, value_name = "NAME")]
+    pub mailbox: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Folder to write to, or with --mailbox the very file or Maildir. Nothing that exists is written over.
+    #[arg(value_name = "FILE-OR-DIR")]
+    pub target: PathBuf,
+    /// Whose mail.
+    #[arg(long, value_name = "NAME")]
+    pub account: String,
+    /// Only this mailbox.
+    #[arg(long, value_name = "NAME")]
+    pub mailbox: Option<String>,
+    /// How to write it.
+    #[arg(long, value_enum, default_value = "mbox")]
+    pub format: ExportFormat,
+}
+
+/// What `export` writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// One file per mailbox, `From ` lines quoted (mboxrd).
+    Mbox,
+    /// One directory per mailbox, flags in file names.
+    Maildir,
+}
+
+#[derive(Debug, Args)]
+pub struct Check {
+    /// Build the index anew from the packs. The server must not run.
+    #[arg(long)]
+    pub rebuild: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Config {
+    /// Every key with its documentation and default, as a file to start from.
+    #[arg(long)]
+    pub default: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn listeners_are_read_and_refused_with_an_example() {
+        let listen: Listen = "imaps=[::1]:0".parse().unwrap();
+        assert_eq!((listen.protocol, listen.address.port()), (Protocol::Imaps, 0));
+        for (text, word) in
+            [("imap", "PROTOCOL=ADDR:PORT"), ("pop=1.2.3.4:1", "one of imap"), ("imap=x", "no ADDR:PORT")]
+        {
+            assert!(text.parse::<Listen>().unwrap_err().contains(word), "{text}");
+        }
+    }
+
+    #[test]
+    fn quotas() {
+        assert_eq!(quota("2 GiB"), Ok(Quota(Some(2 << 30))));
+        assert_eq!(quota("none"), Ok(Quota(None)));
+        assert!(quota("much").is_err() && quota("0").is_err());
+    }
+}

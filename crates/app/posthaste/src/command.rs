@@ -1,0 +1,77 @@
+//! One file per command; here they are told apart, and the configuration each works with is settled.
+
+mod account;
+mod check;
+mod engine;
+mod export;
+mod import;
+mod serve;
+
+use std::path::Path;
+
+use posthaste_mail_model::MailboxName;
+
+use crate::cli::{Cli, Command, Common};
+use crate::config::{self, Config};
+use crate::failure::{Failure, Result};
+
+/// The file that is read when none is named.
+const USUAL_FILE: &str = "posthaste.toml";
+
+/// Runs a command to its end.
+pub fn run(cli: Cli) -> Result<()> {
+    if let Command::Config(options) = &cli.command {
+        return show_config(&cli.common, options.default);
+    }
+    let config = configuration(&cli.common)?;
+    match cli.command {
+        Command::Serve(options) => serve::run(config, cli.common, options),
+        Command::Account(options) => blocking(account::run(config, options)),
+        Command::Import(options) => blocking(import::run(config, options)),
+        Command::Export(options) => blocking(export::run(config, options)),
+        Command::Check(options) => blocking(check::run(config, options)),
+        Command::Engine(options) => blocking(engine::run(config, options)),
+        Command::Config(_) => Ok(()),
+    }
+}
+
+/// The configuration: the named file, or the usual one if it is there, or the defaults; then the command line.
+pub fn configuration(common: &Common) -> Result<Config> {
+    let mut config = match &common.config {
+        Some(file) => Config::load(file)?,
+        None if Path::new(USUAL_FILE).exists() => Config::load(Path::new(USUAL_FILE))?,
+        None => Config::default(),
+    };
+    if let Some(data) = &common.data {
+        config.data.clone_from(data);
+    }
+    if let Some(engine) = &common.engine {
+        config.engine.clone_from(engine);
+    }
+    Ok(config)
+}
+
+fn show_config(common: &Common, default: bool) -> Result<()> {
+    if default {
+        print!("{}", config::DEFAULT);
+        return Ok(());
+    }
+    // Reading it is the test; printing it shows what a server started here would use.
+    println!("{:#?}", configuration(common)?);
+    Ok(())
+}
+
+/// Runs an administrative command: one thread is enough for it.
+fn blocking(work: impl Future<Output = Result<()>>) -> Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}
+
+/// An account name as the directory knows it: one without a domain gets the configured one.
+fn full_name(name: &str, config: &Config) -> String {
+    if name.contains('@') { name.to_owned() } else { format!("{name}@{}", config.domain) }
+}
+
+/// A mailbox name from the command line.
+fn mailbox_name(text: &str) -> Result<MailboxName> {
+    MailboxName::new(text).map_err(|source| Failure::Name { name: text.to_owned(), source })
+}

@@ -1,0 +1,194 @@
+//! `posthaste account`: everything about accounts, on the store itself, so that a running server sees it at once.
+
+use std::io::Write;
+
+use posthaste_directory::{Account, AccountChange, Format, NewAccount};
+use posthaste_store::{MailboxHead, MailboxList};
+use serde_json::json;
+
+use crate::cli;
+use crate::command::full_name;
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+use crate::open::{self, Opened};
+use crate::password;
+
+/// Accounts read at a time when listing: a screenful or two; all of them might not fit in memory.
+const PAGE: usize = 200;
+
+pub async fn run(config: Config, command: cli::Account) -> Result<()> {
+    use cli::Account as Command;
+    match command {
+        Command::Add { name, password_stdin, settings, alias } => {
+            let name = full_name(&name, &config);
+            let opened = open::create(&config).await?;
+            let password = password::read(&name, password_stdin)?;
+            let new = NewAccount {
+                quota_bytes: settings.quota.and_then(|q| q.0),
+                format: settings.format.map(format).unwrap_or_default(),
+            };
+            let account = opened.directory.add(&name, &password, new).await?;
+            for alias in &alias {
+                opened.directory.add_alias(&full_name(alias, &config), &account.name).await?;
+            }
+            println!("added {}", account.name);
+            Ok(())
+        }
+        Command::List { json } => list(&open::existing(&config).await?, json).await,
+        Command::Show { name, json } => {
+            show(&open::existing(&config).await?, &full_name(&name, &config), json).await
+        }
+        Command::Set { name, settings, disable, enable, alias, remove_alias } => {
+            let change = AccountChange {
+                quota_bytes: settings.quota.map(|q| q.0),
+                format: settings.format.map(format),
+                disabled: (disable || enable).then_some(disable),
+            };
+            if change == AccountChange::default() && alias.is_empty() && remove_alias.is_empty() {
+                return Err(Failure::Usage(
+                    "nothing to set; say --quota, --format, --disable, --enable, --alias or --remove-alias"
+                        .into(),
+                ));
+            }
+            let opened = open::existing(&config).await?;
+            let account = opened.directory.set(&full_name(&name, &config), change).await?;
+            for alias in &remove_alias {
+                opened.directory.remove_alias(&full_name(alias, &config)).await?;
+            }
+            for alias in &alias {
+                opened.directory.add_alias(&full_name(alias, &config), &account.name).await?;
+            }
+            println!("changed {}", account.name);
+            Ok(())
+        }
+        Command::Passwd { name, password_stdin } => {
+            let name = full_name(&name, &config);
+            let opened = open::existing(&config).await?;
+            let password = password::read(&name, password_stdin)?;
+            let account = opened.directory.set_password(&name, &password).await?;
+            println!("{} has a new password", account.name);
+            Ok(())
+        }
+        Command::Remove { name, yes } => {
+            let opened = open::existing(&config).await?;
+            remove(&opened, &full_name(&name, &config), yes).await
+        }
+    }
+}
+
+const fn format(given: cli::Format) -> Format {
+    match given {
+        cli::Format::Mime => Format::Mime,
+        cli::Format::Rich => Format::Rich,
+        cli::Format::Keep => Format::Keep,
+    }
+}
+
+/// Makes sure that whoever removes mail meant to.
+fn confirmed(name: &str) -> Result<bool> {
+    print!("Remove {name} and all its mail? Type the name to go on: ");
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(answer.trim() == name)
+}
+
+async fn remove(opened: &Opened, name: &str, yes: bool) -> Result<()> {
+    let account = opened.found(name).await?;
+    if !yes && !confirmed(&account.name)? {
+        return Err(Failure::Usage("not removed: the name was not repeated (or say --yes)".into()));
+    }
+    // The account goes first: from then on nobody can log in or deliver, so the list below cannot grow again.
+    opened.directory.remove(&account.name).await?;
+    opened
+        .store
+        .change_list(account.id, |list, edit| {
+            list.entries.iter().for_each(|entry| edit.remove(entry.id));
+            list.subscribed.iter().for_each(|name| edit.unsubscribe(name.clone()));
+            Ok(())
+        })
+        .await?;
+    println!("removed {}", account.name);
+    Ok(())
+}
+
+/// An account's mailboxes with their heads.
+async fn mailboxes(
+    opened: &Opened,
+    account: &Account,
+) -> Result<(std::sync::Arc<MailboxList>, Vec<MailboxHead>)> {
+    let list = opened.store.list(account.id).await?;
+    let ids: Vec<_> = list.entries.iter().map(|e| e.id).collect();
+    let heads = opened.store.status(&ids).await?;
+    Ok((list, heads.into_iter().map(Option::unwrap_or_default).collect()))
+}
+
+async fn list(opened: &Opened, json: bool) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let mut after: Option<String> = None;
+    loop {
+        let page = opened.directory.accounts(after.as_deref(), PAGE).await?;
+        for account in &page {
+            let (_, heads) = mailboxes(opened, account).await?;
+            let messages: u64 = heads.iter().map(|h| u64::from(h.counts.messages)).sum();
+            let bytes: u64 = heads.iter().map(|h| h.counts.bytes).sum();
+            let state = if account.disabled { "disabled" } else { "enabled" };
+            if json {
+                let line = json!({"name": account.name, "disabled": account.disabled, "messages": messages,
+                                  "bytes": bytes, "quota_bytes": account.quota_bytes});
+                writeln!(out, "{line}")?;
+            } else {
+                let size = bytesize::ByteSize(bytes);
+                writeln!(out, "{:<40} {state:<8} {messages:>9} messages {size:>12}", account.name)?;
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => after = Some(last.name.clone()),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// The addresses that deliver to an account.
+async fn aliases_of(opened: &Opened, account: &Account) -> Result<Vec<String>> {
+    let (mut mine, mut after) = (Vec::new(), None::<String>);
+    loop {
+        let page = opened.directory.aliases(after.as_deref(), PAGE).await?;
+        mine.extend(page.iter().filter(|a| a.account == account.name).map(|a| a.address.clone()));
+        match page.last() {
+            Some(last) if page.len() == PAGE => after = Some(last.address.clone()),
+            _ => return Ok(mine),
+        }
+    }
+}
+
+async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
+    let account = opened.found(name).await?;
+    let aliases = aliases_of(opened, &account).await?;
+    let (list, heads) = mailboxes(opened, &account).await?;
+    if json {
+        let boxes = list.entries.iter().zip(&heads).map(|(e, h)| json!({"name": e.name.as_str(),
+            "id": e.id.to_string(), "messages": h.counts.messages, "unseen": h.counts.unseen, "bytes": h.counts.bytes}));
+        println!(
+            "{}",
+            json!({"name": account.name, "id": account.id.to_string(), "disabled": account.disabled,
+                   "quota_bytes": account.quota_bytes, "format": account.format, "created": account.created,
+                   "aliases": aliases, "mailboxes": boxes.collect::<Vec<_>>()})
+        );
+        return Ok(());
+    }
+    println!("name     {}", account.name);
+    println!("id       {}", account.id);
+    println!("state    {}", if account.disabled { "disabled" } else { "enabled" });
+    println!("quota    {}", account.quota_bytes.map_or("none".into(), |q| bytesize::ByteSize(q).to_string()));
+    println!("format   {}", json!(account.format).as_str().unwrap_or_default());
+    println!("aliases  {}", if aliases.is_empty() { "none".into() } else { aliases.join(", ") });
+    for (entry, head) in list.entries.iter().zip(&heads) {
+        let size = bytesize::ByteSize(head.counts.bytes);
+        println!(
+            "mailbox  {:<40} {:>9} messages {:>9} unseen {size:>12}",
+            entry.name, head.counts.messages, head.counts.unseen
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! `posthaste serve`: from a data directory to listeners that answer, and an orderly end.
+
+mod listeners;
+mod services;
+
+use std::time::Duration;
+
+use posthaste_directory::NewAccount;
+use posthaste_net::{ByteBudget, Certificates, Shutdown, raise_file_limit};
+use posthaste_store::Store;
+use posthaste_store_lmdb::EngineLock;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use self::listeners::Listeners;
+use self::services::Services;
+use crate::cli::{Common, Listen, Serve};
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+use crate::logging::{self, Level};
+use crate::open::{self, Opened};
+use crate::{command, password};
+
+/// Between two looks at what other processes changed. A fifth of a second is soon enough for a person who imports mail
+/// beside the server, and five looks a second cost nothing measurable.
+const FOREIGN_LOOK: Duration = Duration::from_millis(200);
+/// Between two rounds of maintenance when there was nothing to do.
+const MAINTENANCE_PAUSE: Duration = Duration::from_secs(2);
+/// Files kept for the store and listeners beside one for each connection.
+const FILES_BESIDE_CONNECTIONS: u64 = 512;
+
+/// Runs the server until it is told to stop.
+pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
+    let level = logging::start(&config.log)?;
+    let wanted = config.limits.connections as u64 + FILES_BESIDE_CONNECTIONS;
+    match raise_file_limit(wanted) {
+        Ok(limit) if limit >= wanted => {}
+        Ok(limit) => {
+            tracing::warn!(limit, wanted, "the system allows fewer open files than connections are allowed")
+        }
+        Err(error) => tracing::warn!(%error, wanted, "the limit of open files cannot be raised"),
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(config, common, options, level))
+}
+
+async fn serve(config: Config, common: Common, options: Serve, level: Level) -> Result<()> {
+    let _lock = EngineLock::acquire(&config.data)?;
+    let opened = open::create(&config).await?;
+    first_account(&opened, &config).await?;
+    let certificates = certificates(&config)?;
+    let mut signals = Signals::new()?;
+    let budget =
+        ByteBudget::new(usize::try_from(config.limits.incoming_bytes.as_u64()).unwrap_or(usize::MAX));
+    let foreign = opened.store.clone();
+    let foreign = tokio::spawn(async move { foreign.watch_foreign(FOREIGN_LOOK).await });
+    let maintenance = tokio::spawn(maintain(opened.store.clone()));
+    let (stop, stopping) = Shutdown::new();
+    let mut server = Server { config, common, options, level, opened, certificates, budget, stopping };
+    let mut listeners = Listeners::new(server.services(), &server.config);
+    listeners.set(&server.wanted())?;
+    println!("ready {}", listeners.addresses());
+    while let Asked::Reload = signals.next().await {
+        server.reload(&mut listeners);
+    }
+    tracing::info!("stopping: commands in flight are finished");
+    stop.request();
+    listeners.stop().await;
+    foreign.abort();
+    maintenance.abort();
+    server.opened.store.settle().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// What a running server was made from, so that it can be made again.
+struct Server {
+    config: Config,
+    common: Common,
+    options: Serve,
+    level: Level,
+    opened: Opened,
+    certificates: Certificates,
+    budget: ByteBudget,
+    /// Told to sessions when the server stops.
+    stopping: Shutdown,
+}
+
+impl Server {
+    fn services(&self) -> Services {
+        Services::new(&self.config, &self.opened, &self.certificates, &self.budget, &self.stopping)
+    }
+
+    /// Where to listen: the command line, else the configuration.
+    fn wanted(&self) -> Vec<Listen> {
+        if self.options.listen.is_empty() {
+            listeners::configured(&self.config)
+        } else {
+            self.options.listen.clone()
+        }
+    }
+
+    /// SIGHUP: certificate and configuration are read again. What cannot be used leaves everything as it was.
+    fn reload(&mut self, listeners: &mut Listeners) {
+        let outcome = self.reload_config().and_then(|()| {
+            listeners.replace(self.services());
+            listeners.set(&self.wanted())
+        });
+        match outcome {
+            Ok(()) => tracing::info!(
+                addresses = listeners.addresses(),
+                "configuration and certificate were read again"
+            ),
+            Err(error) => tracing::error!(%error, "not reloaded; the server goes on as it was"),
+        }
+    }
+
+    fn reload_config(&mut self) -> Result<()> {
+        let next = command::configuration(&self.common)?;
+        if next.tls.certificate == self.config.tls.certificate && next.tls.key == self.config.tls.key {
+            self.certificates.reload()?;
+        } else {
+            self.certificates = certificates(&next)?;
+        }
+        self.level.set(&next.log)?;
+        if next.data != self.config.data {
+            tracing::warn!("`data` has changed: it takes effect when the server is started again");
+        }
+        if next.engine != self.config.engine {
+            tracing::warn!("`engine` has changed: it takes effect when the server is started again");
+        }
+        let data = std::mem::take(&mut self.config.data);
+        let engine = std::mem::take(&mut self.config.engine);
+        self.config = Config { data, engine, ..next };
+        Ok(())
+    }
+}
+
+/// The configured certificate, or a self-signed one kept in the data directory.
+fn certificates(config: &Config) -> Result<Certificates> {
+    let tls = &config.tls;
+    if tls.certificate.as_os_str().is_empty() {
+        return Ok(Certificates::self_signed(&config.data, &services::hostname(config))?);
+    }
+    Ok(Certificates::load(&tls.certificate, &tls.key)?)
+}
+
+/// Makes an account if there is none, and says its password this once.
+async fn first_account(opened: &Opened, config: &Config) -> Result<()> {
+    if !opened.directory.accounts(None, 1).await?.is_empty() {
+        return Ok(());
+    }
+    let name = command::full_name("postmaster", config);
+    let password = password::generate()?;
+    let account = opened.directory.add(&name, &password, NewAccount::default()).await?;
+    println!("Posthaste made {} with one account. Its password is shown this once:", config.data.display());
+    println!("  account   {}", account.name);
+    println!("  password  {}", password.expose());
+    Ok(())
+}
+
+/// Does what commits left for later, for as long as the server runs.
+async fn maintain(store: Store) {
+    loop {
+        match store.engine().maintain().await {
+            Ok(report) => {
+                for fault in &report.faults {
+                    tracing::error!(fault, "maintenance found a fault");
+                }
+                if report.examined > 0 {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "maintenance has to wait"),
+        }
+        tokio::time::sleep(MAINTENANCE_PAUSE).await;
+    }
+}
+
+enum Asked {
+    Reload,
+    Stop,
+}
+
+struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let of = |kind| signal(kind).map_err(Failure::Terminal);
+        Ok(Self {
+            hangup: of(SignalKind::hangup())?,
+            terminate: of(SignalKind::terminate())?,
+            interrupt: of(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.hangup.recv() => Asked::Reload,
+            _ = self.terminate.recv() => Asked::Stop,
+            _ = self.interrupt.recv() => Asked::Stop,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The listeners that are up, and how that set is changed while the server runs.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use posthaste_net::{
+    ConnectionLimits, Drained, Endpoint, Listener, Mode, NetError, ServeOptions, Shutdown, ShutdownTrigger,
+};
+use tokio::task::JoinHandle;
+
+use super::services::{Services, refusal};
+use crate::cli::{Listen, Protocol};
+use crate::config::Config;
+use crate::failure::Result;
+
+/// A listener that is up.
+struct Up {
+    asked: Listen,
+    address: SocketAddr,
+    trigger: ShutdownTrigger,
+    task: JoinHandle<Result<Drained, NetError>>,
+}
+
+/// All listeners.
+pub struct Listeners {
+    services: Arc<ArcSwap<Services>>,
+    limits: ConnectionLimits,
+    grace: Duration,
+    up: Vec<Up>,
+}
+
+impl Listeners {
+    /// None yet.
+    pub fn new(services: Services, config: &Config) -> Self {
+        let limits = &config.limits;
+        Self {
+            services: Arc::new(ArcSwap::from_pointee(services)),
+            limits: ConnectionLimits::new(limits.connections, limits.connections_per_address),
+            grace: limits.shutdown_timeout,
+            up: Vec::new(),
+        }
+    }
+
+    /// What new connections are served by from now on.
+    pub fn replace(&self, services: Services) {
+        self.services.store(Arc::new(services));
+    }
+
+    /// Starts what is wanted and not up, stops what is up and not wanted. If one cannot be started, none is.
+    pub fn set(&mut self, wanted: &[Listen]) -> Result<()> {
+        let mut started = Vec::new();
+        for listen in wanted {
+            if !self.up.iter().any(|up| up.asked == *listen) {
+                started.push(self.start(*listen)?);
+            }
+        }
+        let (stay, go) = std::mem::take(&mut self.up).into_iter().partition(|up| wanted.contains(&up.asked));
+        self.up = stay;
+        self.up.extend(started);
+        // Sessions of a listener that goes are told BYE; nobody waits for them here.
+        for up in go {
+            let Up { trigger, .. } = up;
+            trigger.request();
+        }
+        Ok(())
+    }
+
+    fn start(&self, asked: Listen) -> Result<Up> {
+        let protocol = asked.protocol;
+        let mode = match protocol {
+            Protocol::Imaps | Protocol::Submissions => Mode::ImplicitTls,
+            Protocol::Imap | Protocol::Lmtp | Protocol::Submission => Mode::Plain,
+        };
+        let listener = Listener::bind(&Endpoint { address: asked.address, mode })?;
+        let address = listener.local_addr();
+        let (trigger, shutdown) = Shutdown::new();
+        let options = ServeOptions {
+            limits: self.limits.clone(),
+            certificates: Some(self.services.load().certificates.clone()),
+            grace: self.grace,
+            refusal: refusal(protocol),
+            ..ServeOptions::new(shutdown.clone())
+        };
+        let services = Arc::clone(&self.services);
+        let session = move |connection| services.load_full().serve(protocol, connection, shutdown.clone());
+        let task = tokio::spawn(listener.serve(options, session));
+        Ok(Up { asked, address, trigger, task })
+    }
+
+    /// `imap=127.0.0.1:1143 …`, in the order of the protocols.
+    pub fn addresses(&self) -> String {
+        let all: BTreeMap<_, _> = self.up.iter().map(|up| ((up.asked.protocol, up.address), ())).collect();
+        let all: Vec<_> =
+            all.keys().map(|(protocol, address)| format!("{}={address}", protocol.name())).collect();
+        all.join(" ")
+    }
+
+    /// Stops them all and waits for their sessions, for as long as the configuration says.
+    pub async fn stop(self) {
+        for up in &self.up {
+            up.trigger.request();
+        }
+        for up in self.up {
+            match up.task.await {
+                Ok(Ok(drained)) if drained.aborted > 0 => {
+                    tracing::warn!(address = %up.address, sessions = drained.aborted, "sessions were cut off");
+                }
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tracing::error!(address = %up.address, %error, "listener failed"),
+                Err(error) => tracing::error!(address = %up.address, %error, "listener ended badly"),
+            }
+        }
+    }
+}
+
+/// The listeners of the configuration.
+pub fn configured(config: &Config) -> Vec<Listen> {
+    let listen = &config.listen;
+    let by_protocol = [
+        (Protocol::Imap, &listen.imap),
+        (Protocol::Imaps, &listen.imaps),
+        (Protocol::Lmtp, &listen.lmtp),
+        (Protocol::Submission, &listen.submission),
+        (Protocol::Submissions, &listen.submissions),
+    ];
+    let all = by_protocol.into_iter().flat_map(|(protocol, addresses)| {
+        addresses.iter().map(move |address| Listen { protocol, address: *address })
+    });
+    all.collect()
+}

@@ -1,0 +1,117 @@
+//! The protocol services, as the configuration wants them. Made anew on reload; sessions keep the one they began with.
+
+use std::sync::Arc;
+
+use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService};
+use posthaste_net::{ByteBudget, Certificates, Connection, Shutdown};
+use posthaste_smtp_server::{PlaintextAuth, Role, SmtpOptions, SmtpService};
+
+use crate::cli::Protocol;
+use crate::config::{Config, Plaintext};
+use crate::open::Opened;
+
+/// One service for each protocol; the TLS-from-the-start twins share theirs.
+#[derive(Clone)]
+pub struct Services {
+    imap: Arc<ImapService>,
+    lmtp: Arc<SmtpService>,
+    submission: Arc<SmtpService>,
+    /// For listeners that begin with TLS.
+    pub certificates: Certificates,
+}
+
+impl Services {
+    pub fn new(
+        config: &Config,
+        opened: &Opened,
+        certificates: &Certificates,
+        budget: &ByteBudget,
+        stopping: &Shutdown,
+    ) -> Self {
+        let imap = ImapService::new(
+            imap_options(config),
+            opened.delivery.clone(),
+            Some(certificates.clone()),
+            budget.clone(),
+        );
+        let smtp = |role| {
+            let service = SmtpService::new(
+                role,
+                smtp_options(config),
+                Arc::clone(&opened.directory),
+                Arc::new(opened.delivery.clone()),
+                stopping.clone(),
+            );
+            Arc::new(service.with_certificates(certificates.clone()).with_budget(budget.clone()))
+        };
+        Self {
+            imap: Arc::new(imap),
+            lmtp: smtp(Role::Lmtp),
+            submission: smtp(Role::Submission),
+            certificates: certificates.clone(),
+        }
+    }
+
+    /// Serves one connection to its end.
+    pub async fn serve(self: Arc<Self>, protocol: Protocol, connection: Connection, shutdown: Shutdown) {
+        match protocol {
+            Protocol::Imap | Protocol::Imaps => Arc::clone(&self.imap).serve(connection, shutdown).await,
+            Protocol::Lmtp => Arc::clone(&self.lmtp).serve(connection).await,
+            Protocol::Submission | Protocol::Submissions => {
+                Arc::clone(&self.submission).serve(connection).await;
+            }
+        }
+    }
+}
+
+/// What a client over the connection limit is told, in its protocol's words.
+pub fn refusal(protocol: Protocol) -> &'static [u8] {
+    match protocol {
+        Protocol::Imap => b"* BYE [UNAVAILABLE] Too many connections\r\n",
+        Protocol::Lmtp => posthaste_smtp_server::refusal(Role::Lmtp),
+        Protocol::Submission => posthaste_smtp_server::refusal(Role::Submission),
+        // Nothing can be said before a handshake.
+        Protocol::Imaps | Protocol::Submissions => b"",
+    }
+}
+
+/// The server's own name.
+pub fn hostname(config: &Config) -> String {
+    if !config.hostname.is_empty() {
+        return config.hostname.clone();
+    }
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" | "(none)" => "localhost".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+fn imap_options(config: &Config) -> ImapOptions {
+    let limits = &config.limits;
+    ImapOptions {
+        hostname: hostname(config),
+        clear_text_login: match config.login.plaintext {
+            Plaintext::Never => ClearTextLogin::Never,
+            Plaintext::Loopback => ClearTextLogin::Loopback,
+            Plaintext::Always => ClearTextLogin::Always,
+        },
+        append_bytes_max: limits.message_size.as_u64(),
+        append_total_bytes_max: limits.message_size.as_u64().saturating_mul(2),
+        pre_login_within: limits.login_timeout,
+        silence_within: limits.idle_timeout,
+        ..ImapOptions::default()
+    }
+}
+
+fn smtp_options(config: &Config) -> SmtpOptions {
+    SmtpOptions {
+        message_size_max: usize::try_from(config.limits.message_size.as_u64()).unwrap_or(usize::MAX),
+        plaintext_auth: match config.login.plaintext {
+            Plaintext::Never => PlaintextAuth::Never,
+            Plaintext::Loopback => PlaintextAuth::LoopbackOnly,
+            Plaintext::Always => PlaintextAuth::Anywhere,
+        },
+        ..SmtpOptions::new(hostname(config))
+    }
+}

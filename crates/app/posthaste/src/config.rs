@@ -1,0 +1,245 @@
+//! The configuration file: `default.toml` beside this file is its documentation, its list of keys and its defaults, all
+//! in one. A key that is not in it is an error that names the nearest one that is.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use serde::{Deserialize, Deserializer};
+
+/// The documented default, as `posthaste config --default` prints it.
+pub const DEFAULT: &str = include_str!("default.toml");
+
+/// Everything a file can set. What each means is written in `default.toml`.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Config {
+    pub data: PathBuf,
+    pub engine: String,
+    pub domain: String,
+    pub hostname: String,
+    pub listen: Listen,
+    pub tls: Tls,
+    pub login: Login,
+    pub limits: Limits,
+    pub store: StoreConfig,
+    pub log: Log,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct Listen {
+    pub imap: Vec<SocketAddr>,
+    pub imaps: Vec<SocketAddr>,
+    pub lmtp: Vec<SocketAddr>,
+    pub submission: Vec<SocketAddr>,
+    pub submissions: Vec<SocketAddr>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct Tls {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Plaintext {
+    Loopback,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct Login {
+    pub plaintext: Plaintext,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct Limits {
+    pub connections: usize,
+    pub connections_per_address: usize,
+    pub message_size: ByteSize,
+    pub incoming_bytes: ByteSize,
+    #[serde(deserialize_with = "duration")]
+    pub idle_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub login_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub shutdown_timeout: Duration,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct StoreConfig {
+    pub cache: ByteSize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct Log {
+    pub level: String,
+    pub format: LogFormat,
+}
+
+fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(from)?;
+    humantime::parse_duration(&text)
+        .map_err(|e| serde::de::Error::custom(format!("{text:?} is no time: {e}")))
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        #[expect(clippy::expect_used, reason = "the file is part of the program, and a test parses it")]
+        toml::from_str(DEFAULT).expect("default.toml is valid")
+    }
+}
+
+/// What is wrong with a configuration, ready to be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error(
+        "{file}: {source}. Name another with --config, or write one: posthaste config --default > posthaste.toml"
+    )]
+    Read { file: PathBuf, source: std::io::Error },
+    /// A key that does not exist.
+    #[error("{file}: unknown key `{key}`{}", nearest.as_ref().map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
+    UnknownKey { file: PathBuf, key: String, nearest: Option<String> },
+    /// Not TOML, or a value of the wrong kind.
+    #[error("{file}: {message}")]
+    Invalid { file: PathBuf, message: String },
+}
+
+impl Config {
+    /// Reads a file.
+    pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(file)
+            .map_err(|source| ConfigError::Read { file: file.to_owned(), source })?;
+        Self::parse(file, &text)
+    }
+
+    /// Reads a file's text; `file` is only for the errors.
+    pub fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
+        let invalid = |message: String| ConfigError::Invalid { file: file.to_owned(), message };
+        let table: toml::Table = toml::from_str(text).map_err(|e| invalid(e.to_string()))?;
+        let mut merged: toml::Table = toml::from_str(DEFAULT).map_err(|e| invalid(e.to_string()))?;
+        let (known, given) = (keys(&merged), keys(&table));
+        if let Some(key) = given.into_iter().find(|key| !known.contains(key)) {
+            return Err(ConfigError::UnknownKey {
+                file: file.to_owned(),
+                nearest: nearest(&key, &known),
+                key,
+            });
+        }
+        merge(&mut merged, table);
+        let config: Self = merged.try_into().map_err(|e: toml::de::Error| invalid(e.to_string()))?;
+        config.check().map_err(invalid)?;
+        Ok(config)
+    }
+
+    /// What the types cannot say.
+    fn check(&self) -> Result<(), String> {
+        let (certificate, key) = (&self.tls.certificate, &self.tls.key);
+        if certificate.as_os_str().is_empty() != key.as_os_str().is_empty() {
+            return Err("`tls.certificate` and `tls.key` go together: set both, or neither".into());
+        }
+        let size = self.limits.message_size.as_u64();
+        if size == 0 || size > u64::from(u32::MAX) {
+            return Err("`limits.message_size` must be more than 0 and less than 4 GiB".into());
+        }
+        if self.limits.incoming_bytes.as_u64() < size {
+            return Err("`limits.incoming_bytes` must be at least `limits.message_size`".into());
+        }
+        if self.domain.is_empty() {
+            return Err("`domain` must not be empty; \"localhost\" is the default".into());
+        }
+        Ok(())
+    }
+}
+
+/// Lays what the file says over the defaults.
+fn merge(base: &mut toml::Table, over: toml::Table) {
+    for (key, value) in over {
+        match (base.get_mut(&key), value) {
+            (Some(toml::Value::Table(inner)), toml::Value::Table(over)) => merge(inner, over),
+            (_, value) => drop(base.insert(key, value)),
+        }
+    }
+}
+
+/// Every key of a table as a dotted path.
+fn keys(table: &toml::Table) -> Vec<String> {
+    let mut out = Vec::new();
+    for (key, value) in table {
+        match value {
+            toml::Value::Table(inner) => {
+                out.push(key.clone());
+                out.extend(keys(inner).into_iter().map(|k| format!("{key}.{k}")));
+            }
+            _ => out.push(key.clone()),
+        }
+    }
+    out
+}
+
+/// The known key most like `key`, its last part weighing most; `None` if none is at all like it.
+fn nearest(key: &str, known: &[String]) -> Option<String> {
+    let last = |k: &str| k.rsplit('.').next().unwrap_or_default().to_owned();
+    let likeness =
+        |k: &String| strsim::jaro_winkler(key, k).max(0.99 * strsim::jaro_winkler(&last(key), &last(k)));
+    known
+        .iter()
+        .map(|k| (likeness(k), k))
+        .filter(|(score, _)| *score > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, k)| k.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, ConfigError> {
+        Config::parse(Path::new("posthaste.toml"), text)
+    }
+
+    #[test]
+    fn the_default_file_sets_every_key_and_is_the_default() {
+        let config = parse(DEFAULT).unwrap();
+        assert_eq!(config.limits.message_size, ByteSize::mib(64));
+        assert_eq!(config.limits.idle_timeout, Duration::from_secs(30 * 60));
+        assert_eq!(format!("{config:?}"), format!("{:?}", parse("").unwrap()));
+        assert_eq!(format!("{config:?}"), format!("{:?}", Config::default()));
+    }
+
+    #[test]
+    fn a_part_of_a_section_leaves_the_rest_at_its_default() {
+        let config = parse("[limits]\nconnections = 7").unwrap();
+        assert_eq!((config.limits.connections, config.limits.connections_per_address), (7, 100));
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_the_nearest_known_one() {
+        let error = |text| parse(text).unwrap_err().to_string();
+        assert_eq!(
+            error("[limits]\nmesage_size = \"1 MiB\""),
+            "posthaste.toml: unknown key `limits.mesage_size`; did you mean `limits.message_size`?"
+        );
+        assert_eq!(error("[lisen]"), "posthaste.toml: unknown key `lisen`; did you mean `listen`?");
+        assert_eq!(error("qqq = 1"), "posthaste.toml: unknown key `qqq`");
+    }
+
+    #[test]
+    fn a_bad_value_is_named_with_its_remedy() {
+        let error = |text| parse(text).unwrap_err().to_string();
+        assert!(error("[listen]\nimap = [\"here\"]").contains("imap"));
+        assert!(error("[limits]\nidle_timeout = \"soon\"").contains("\"soon\" is no time"));
+        assert!(error("[tls]\nkey = \"k.pem\"").contains("go together"));
+        assert!(error("[limits]\nmessage_size = \"9 GiB\"").contains("less than 4 GiB"));
+    }
+}

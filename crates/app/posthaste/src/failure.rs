@@ -1,0 +1,66 @@
+//! What a command ends with when it fails: one sentence that names the thing and the remedy, and an exit code.
+
+use posthaste_delivery::DeliveryError;
+use posthaste_delivery::export::ExportError;
+use posthaste_delivery::import::ImportError;
+use posthaste_directory::DirectoryError;
+use posthaste_mail_model::NameError;
+use posthaste_net::NetError;
+use posthaste_store::StoreError;
+use posthaste_store_lmdb::LockError;
+
+use crate::config::ConfigError;
+
+/// Shorthand of this program.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A setting that cannot be acted upon.
+    #[error("{0}")]
+    Usage(String),
+    /// Standard input or output.
+    #[error("{0}")]
+    Terminal(#[from] std::io::Error),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Accounts and aliases.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// Messages on their way in or out.
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
+    /// Reading mail from files.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// Writing mail to files.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// Another server has the data directory.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// Sockets and certificates.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// A mailbox name.
+    #[error("mailbox name `{name}`: {source}")]
+    Name { name: String, source: NameError },
+    /// Done, but not all of it: the details have been printed.
+    #[error("{0}")]
+    Incomplete(String),
+}
+
+impl Failure {
+    /// 2 for what the caller wrote wrongly, 1 for everything else.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::Config(_) | Self::Name { .. } => 2,
+            _ => 1,
+        }
+    }
+}

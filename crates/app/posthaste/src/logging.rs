@@ -1,0 +1,38 @@
+//! Logs: one subscriber, on standard error, as text for people or JSON for machines. The level can be changed later.
+
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+
+use crate::config::{Log, LogFormat};
+use crate::failure::{Failure, Result};
+
+/// Changes the level of a running program.
+pub struct Level(reload::Handle<EnvFilter, Registry>);
+
+impl Level {
+    /// What is logged from now on.
+    pub fn set(&self, log: &Log) -> Result<()> {
+        let changed = self.0.reload(filter(log)?);
+        changed.map_err(|e| Failure::Usage(format!("the log level cannot be changed: {e}")))
+    }
+}
+
+/// Starts logging. Called once.
+pub fn start(log: &Log) -> Result<Level> {
+    let (filter, handle) = reload::Layer::new(filter(log)?);
+    let registry = tracing_subscriber::registry().with(filter);
+    match log.format {
+        LogFormat::Text => registry.with(fmt::layer().with_writer(std::io::stderr)).init(),
+        LogFormat::Json => {
+            registry.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).init();
+        }
+    }
+    Ok(Level(handle))
+}
+
+fn filter(log: &Log) -> Result<EnvFilter> {
+    EnvFilter::try_new(&log.level).map_err(|e| {
+        Failure::Usage(format!("`log.level` = {:?}: {e}; write error, warn, info, debug or trace", log.level))
+    })
+}

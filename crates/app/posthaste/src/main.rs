@@ -1,0 +1,25 @@
+//! `posthaste`: the server and its administration. Configuration, wiring, signals and the command line; no protocol and
+//! no storage logic.
+
+mod cli;
+mod command;
+mod config;
+mod failure;
+mod logging;
+mod open;
+mod password;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match command::run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("posthaste: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

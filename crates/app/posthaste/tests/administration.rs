@@ -1,0 +1,207 @@
+//! What an administrator does to a running server: accounts, signals, a second server, a full disk.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::process::Command;
+
+use posthaste_testkit::{LineClient, Server, ServerBuilder, message};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
+const USER: &str = "ana@example.org";
+
+fn login(server: &Server, user: &str, password: &str) -> (LineClient, bool) {
+    let mut client = LineClient::connect(server.address("imap")).unwrap();
+    client.line().unwrap();
+    let answer = client.imap(&format!("LOGIN {user} \"{password}\"")).unwrap().pop().unwrap();
+    (client, answer.starts_with("t OK"))
+}
+
+#[test]
+fn the_first_start_makes_an_account_and_prints_it_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = ServerBuilder::new(BINARY).data(dir.path().join("data")).start();
+    let said = |prefix: &str| {
+        let line = first.greeting().iter().find_map(|l| l.trim().strip_prefix(prefix));
+        line.unwrap_or_else(|| panic!("no `{prefix}` in {:?}", first.greeting())).trim().to_owned()
+    };
+    let (name, password) = (said("account"), said("password"));
+    assert!(login(&first, &name, &password).1, "{name} {password}");
+    assert!(first.stop().status.success());
+    let second = ServerBuilder::new(BINARY).data(dir.path().join("data")).start();
+    assert!(second.greeting().iter().all(|l| !l.contains("password")), "{:?}", second.greeting());
+    assert!(login(&second, &name, &password).1);
+}
+
+#[test]
+fn a_new_password_counts_at_once_and_a_removed_account_is_gone() {
+    let server = ServerBuilder::new(BINARY).start();
+    server.add_account(USER, "first");
+    assert!(login(&server, USER, "first").1);
+    let passwd = server.command(&["account", "passwd", USER, "--password-stdin"], "second\n");
+    assert!(passwd.status.success(), "{}", String::from_utf8_lossy(&passwd.stderr));
+    assert!(login(&server, USER, "second").1);
+    assert!(!login(&server, USER, "first").1);
+    assert!(server.command(&["account", "set", USER, "--disable"], "").status.success());
+    assert!(!login(&server, USER, "second").1);
+    assert!(server.command(&["account", "set", USER, "--enable"], "").status.success());
+    assert!(login(&server, USER, "second").1);
+    let list = server.command(&["account", "list"], "");
+    assert!(String::from_utf8_lossy(&list.stdout).contains(USER));
+    let show = server.command(&["account", "show", USER], "");
+    assert!(String::from_utf8_lossy(&show.stdout).contains("INBOX"));
+    assert!(server.command(&["account", "remove", USER, "--yes"], "").status.success());
+    assert!(!login(&server, USER, "second").1);
+    let again = server.command(&["account", "show", USER], "");
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("there is no account"));
+}
+
+#[test]
+fn a_second_server_on_the_same_data_names_the_first() {
+    let first = ServerBuilder::new(BINARY).start();
+    let Err(said) = ServerBuilder::new(BINARY).data(first.data()).try_start() else {
+        panic!("a second server started on the same data");
+    };
+    assert!(said.contains(&first.pid().to_string()), "{said}");
+}
+
+#[test]
+fn sigterm_says_bye_and_ends_well() {
+    let server = ServerBuilder::new(BINARY).start();
+    server.add_account(USER, "pw");
+    let (mut client, ok) = login(&server, USER, "pw");
+    assert!(ok);
+    let (mut idler, _) = login(&server, USER, "pw");
+    idler.imap("SELECT INBOX").unwrap();
+    idler.send(b"i IDLE\r\n").unwrap();
+    assert!(idler.line().unwrap().starts_with('+'));
+    let stopped = server.stop();
+    assert!(stopped.status.success(), "{stopped:?}");
+    let line = client.line().unwrap();
+    assert!(line.starts_with("* BYE"), "{line}");
+    // IDLE is a command in flight: it is finished first.
+    assert!(idler.line().unwrap().starts_with("i OK"));
+    assert!(idler.line().unwrap().starts_with("* BYE"));
+}
+
+#[test]
+fn sighup_reads_certificate_and_configuration_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("posthaste.toml");
+    std::fs::write(&file, "[log]\nlevel = \"info\"\n").unwrap();
+    let server = ServerBuilder::new(BINARY)
+        .data(dir.path().join("data"))
+        .arg("--config")
+        .arg(file.to_str().unwrap())
+        .start();
+    let certificate = || {
+        let output = Command::new("openssl")
+            .args(["s_client", "-connect", &server.address("imaps").to_string(), "-showcerts"])
+            .stdin(std::process::Stdio::null())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.split("-----BEGIN CERTIFICATE-----")
+            .nth(1)
+            .map(|t| t.split("-----END").next().unwrap().to_owned())
+    };
+    let before = certificate().expect("a certificate");
+    std::fs::remove_file(server.data().join("tls-certificate.pem")).unwrap();
+    std::fs::remove_file(server.data().join("tls-key.pem")).unwrap();
+    // Another server's self-signed pair stands for the renewed one.
+    let other = ServerBuilder::new(BINARY).start();
+    for name in ["tls-certificate.pem", "tls-key.pem"] {
+        std::fs::copy(other.data().join(name), server.data().join(name)).unwrap();
+    }
+    server.signal("HUP");
+    // The signal is handled in its own time; a new certificate is the sign that it was.
+    let after =
+        std::iter::repeat_with(|| certificate().expect("a certificate")).take(200).find(|c| *c != before);
+    assert!(after.is_some(), "the certificate is still the old one");
+    // A broken configuration is refused, and the server goes on with the old one.
+    std::fs::write(&file, "[log]\nlevle = \"info\"\n").unwrap();
+    server.signal("HUP");
+    server.add_account(USER, "pw");
+    assert!(login(&server, USER, "pw").1);
+}
+
+#[test]
+fn the_configuration_is_documented_and_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mine.toml");
+    let printed = Command::new(BINARY).args(["config", "--default"]).output().unwrap();
+    std::fs::write(&file, &printed.stdout).unwrap();
+    let read = Command::new(BINARY).arg("config").arg("--config").arg(&file).output().unwrap();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    std::fs::write(&file, "[limits]\nconections = 3\n").unwrap();
+    let wrong = Command::new(BINARY).arg("serve").arg("--config").arg(&file).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(said.contains("limits.conections") && said.contains("limits.connections"), "{said}");
+}
+
+/// A file system of 24 MiB, unmounted when dropped. Needs root.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=24m", "posthaste-test"])
+            .arg(dir.path())
+            .output();
+        mounted.is_ok_and(|o| o.status.success()).then(|| Self(dir))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_mail_and_goes_on_reading() {
+    let Some(disk) = SmallDisk::mount() else {
+        eprintln!("skipped: mounting a small file system needs root");
+        return;
+    };
+    let server = ServerBuilder::new(BINARY).data(disk.0.path().join("data")).start();
+    server.add_account(USER, "pw");
+    let (mut client, _) = login(&server, USER, "pw");
+    let mut text = message(1);
+    text.extend(std::iter::repeat_n(*b"0123456789abcdef\r\n", 60_000).flatten());
+    let mut stored = 0;
+    let refusal = loop {
+        client.send(format!("a APPEND INBOX {{{}+}}\r\n", text.len()).as_bytes()).unwrap();
+        client.send(&text).unwrap();
+        client.send(b"\r\n").unwrap();
+        let answer = loop {
+            let line = client.line().unwrap();
+            if line.starts_with("a ") {
+                break line;
+            }
+        };
+        if !answer.starts_with("a OK") {
+            break answer;
+        }
+        stored += 1;
+        assert!(stored < 100, "24 MiB took 100 MiB");
+    };
+    assert!(stored > 0 && refusal.starts_with("a NO [UNAVAILABLE]"), "{stored} {refusal}");
+    let mut lmtp = LineClient::connect(server.address("lmtp")).unwrap();
+    lmtp.reply().unwrap();
+    lmtp.ask("LHLO test").unwrap();
+    lmtp.ask("MAIL FROM:<>").unwrap();
+    lmtp.ask(&format!("RCPT TO:<{USER}>")).unwrap();
+    lmtp.ask("DATA").unwrap();
+    lmtp.send(&text).unwrap();
+    let reply = lmtp.ask("\r\n.").unwrap();
+    assert!(reply.starts_with("452"), "{reply}");
+    // Reading goes on.
+    client.imap("SELECT INBOX").unwrap();
+    client.send(format!("f FETCH {stored} (BODY.PEEK[])\r\n").as_bytes()).unwrap();
+    let line = client.line().unwrap();
+    assert!(line.ends_with(&format!("{{{}}}", text.len())), "{line}");
+    assert_eq!(client.bytes(text.len()).unwrap(), text);
+}

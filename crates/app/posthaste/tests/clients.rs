@@ -1,0 +1,168 @@
+//! Other people's clients against the real server: imaplib, curl, mbsync, neomutt.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::net::SocketAddr;
+use std::process::Command;
+
+use posthaste_testkit::{
+    Mbsync, Server, ServerBuilder, client_tests_wanted, message, run_client, run_python,
+};
+
+const USER: &str = "ana@example.org";
+const PASSWORD: &str = "correct horse";
+
+fn server() -> Server {
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).start();
+    server.add_account(USER, PASSWORD);
+    server
+}
+
+fn curl(address: SocketAddr, path: &str, args: &[&str]) -> String {
+    let mut command = Command::new("curl");
+    command
+        .args(["--silent", "--show-error", "--max-time", "60", "--user", &format!("{USER}:{PASSWORD}")])
+        .args(args)
+        .arg(format!("imap://{address}/{path}"));
+    run_client(command)
+}
+
+#[test]
+fn imaplib_does_a_full_round() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let server = server();
+    let port = server.address("imap").port().to_string();
+    let said = run_python(include_str!("clients/imaplib_round.py"), &[&port, USER, PASSWORD]);
+    assert!(said.contains("imaplib: done"), "{said}");
+}
+
+#[test]
+fn curl_appends_lists_reads_flags_and_searches() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let (server, dir) = (server(), tempfile::tempdir().unwrap());
+    let imap = server.address("imap");
+    let mail = dir.path().join("mail.eml");
+    std::fs::write(&mail, message(7)).unwrap();
+    curl(imap, "INBOX", &["--upload-file", mail.to_str().unwrap()]);
+    assert!(curl(imap, "", &[]).contains("INBOX"));
+    assert_eq!(curl(imap, "INBOX;UID=1", &[]).into_bytes(), message(7));
+    let subject = curl(imap, "INBOX;UID=1;SECTION=HEADER.FIELDS%20(SUBJECT)", &[]);
+    assert_eq!(subject.trim_end(), "Subject: Message 7 of many");
+    curl(imap, "INBOX", &["--request", "STORE 1 +FLAGS (\\Flagged)"]);
+    assert_eq!(curl(imap, "INBOX?FLAGGED", &[]).trim(), "* SEARCH 1");
+    assert_eq!(curl(imap, "INBOX?SUBJECT%20nothing", &[]).trim(), "* SEARCH");
+    curl(imap, "INBOX", &["--request", "COPY 1 Archive"]);
+    assert!(curl(imap, "", &["--request", "STATUS Archive (MESSAGES)"]).contains("MESSAGES 1"));
+    curl(imap, "INBOX", &["--request", "CREATE Curled"]);
+    curl(imap, "INBOX", &["--request", "MOVE 1 Curled"]);
+    assert!(curl(imap, "", &["--request", "STATUS Curled (MESSAGES)"]).contains("MESSAGES 1"));
+    curl(imap, "Curled", &["--request", "STORE 1 +FLAGS (\\Deleted)"]);
+    curl(imap, "Curled", &["--request", "EXPUNGE"]);
+    assert!(curl(imap, "", &["--request", "STATUS Curled (MESSAGES)"]).contains("MESSAGES 0"));
+}
+
+#[test]
+fn curl_trusts_the_certificate_over_tls_and_starttls() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let server = server();
+    let certificate = server.data().join("tls-certificate.pem");
+    let base = |scheme: &str, protocol: &str, more: &[&str]| {
+        let mut command = Command::new("curl");
+        command
+            .args(["--silent", "--show-error", "--max-time", "60", "--cacert"])
+            .arg(&certificate)
+            .args(["--user", &format!("{USER}:{PASSWORD}")])
+            .args(more)
+            .arg(format!("{scheme}://localhost:{}/", server.address(protocol).port()));
+        run_client(command)
+    };
+    assert!(base("imaps", "imaps", &[]).contains("INBOX"));
+    assert!(base("imap", "imap", &["--ssl-reqd"]).contains("INBOX"));
+    assert!(base("imap", "imap", &["--ssl-reqd", "--login-options", "AUTH=PLAIN"]).contains("INBOX"));
+}
+
+#[test]
+fn mbsync_mirrors_both_ways_and_then_has_nothing_to_do() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let (server, dir) = (server(), tempfile::tempdir().unwrap());
+    let dir = dir.path();
+    let mbox = dir.join("in.mbox");
+    posthaste_testkit::Mbox::write(&mbox, 200).unwrap();
+    let import =
+        server.command(&["import", mbox.to_str().unwrap(), "--account", USER, "--mailbox", "Archive"], "");
+    assert!(import.status.success(), "{}", String::from_utf8_lossy(&import.stderr));
+    let mirror = Mbsync::new(dir, server.address("imap"), USER, PASSWORD, "*");
+    mirror.run();
+    let (archive, files) = (mirror.mailbox("Archive"), mirror.files("Archive"));
+    assert_eq!(files.len(), 200);
+
+    // A message written here, and a flag set here, arrive there.
+    std::fs::write(mirror.mailbox("INBOX").join("new/1.1.here"), "Subject: from near\n\nhello\n").unwrap();
+    let flagged = files.iter().find(|f| f.parent().unwrap().ends_with("cur")).unwrap_or(&files[0]);
+    let name = flagged.file_name().unwrap().to_str().unwrap().split(":2,").next().unwrap().to_owned();
+    std::fs::rename(flagged, archive.join("cur").join(format!("{name}:2,F"))).unwrap();
+    mirror.run();
+    let imap = server.address("imap");
+    assert!(curl(imap, "INBOX?SUBJECT%20near", &[]).trim().ends_with("SEARCH 1"));
+    assert_eq!(curl(imap, "Archive?FLAGGED", &[]).split_whitespace().count(), 3);
+
+    let before = mirror.files("Archive");
+    let said = mirror.run();
+    assert_eq!(mirror.files("Archive"), before);
+    assert!(!said.contains("Error") && !said.contains("warning"), "{said}");
+}
+
+#[test]
+fn neomutt_reads_saves_and_deletes() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let (server, dir) = (server(), tempfile::tempdir().unwrap());
+    let imap = server.address("imap");
+    for serial in 0..3 {
+        let mail = dir.path().join("m.eml");
+        std::fs::write(&mail, message(serial)).unwrap();
+        curl(imap, "INBOX", &["--upload-file", mail.to_str().unwrap()]);
+    }
+    let rc = dir.path().join("muttrc");
+    let copied = dir.path().join("copied.mbox");
+    std::fs::write(
+        &rc,
+        format!(
+            "set imap_user=\"{USER}\"\nset imap_pass=\"{PASSWORD}\"\nset ssl_starttls=no\nset ssl_force_tls=no\n\
+             set delete=yes\nset confirmappend=no\nset confirmcreate=no\nset quit=yes\nset mbox_type=mbox\n\
+             set move=no\nset wait_key=no\nset imap_idle=no\nset sort=mailbox-order\nset auto_tag=no\nset header_cache=\"\"\n"
+        ),
+    )
+    .unwrap();
+    let folder = format!("imap://127.0.0.1:{}/INBOX", imap.port());
+    // First message: copy to a local file. Second: save to Archive on the server (which deletes it here). Third: flag.
+    let keys = format!(
+        "<first-entry><copy-message><kill-line>{}<enter><next-entry><save-message><kill-line>=Archive<enter><last-entry><flag-message><sync-mailbox><quit>",
+        copied.display()
+    );
+    std::fs::OpenOptions::new()
+        .append(true)
+        .open(&rc)
+        .and_then(|mut f| {
+            std::io::Write::write_all(
+                &mut f,
+                format!("set folder=\"imap://127.0.0.1:{}/\"\n", imap.port()).as_bytes(),
+            )
+        })
+        .unwrap();
+    let said = run_python(include_str!("clients/neomutt_round.py"), &[&folder, rc.to_str().unwrap(), &keys]);
+    let copied = std::fs::read_to_string(&copied).unwrap_or_else(|e| panic!("{e}\n{said}"));
+    assert!(copied.contains("Message 0 of many"), "{copied}\n{said}");
+    assert!(curl(imap, "Archive?SUBJECT%20%22Message%201%22", &[]).trim().ends_with("SEARCH 1"), "{said}");
+    assert!(curl(imap, "", &["--request", "STATUS INBOX (MESSAGES)"]).contains("MESSAGES 2"), "{said}");
+    assert!(curl(imap, "INBOX?FLAGGED", &[]).trim().ends_with("SEARCH 2"), "{said}");
+}
