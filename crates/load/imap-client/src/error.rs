@@ -1,0 +1,70 @@
+//! Why a connection could not be used further, or a command was not answered.
+
+use std::io;
+
+/// What went wrong, so that the instrument can count it by kind.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No connection was made.
+    #[error("cannot connect to {address}: {source}")]
+    Connect {
+        /// Host and port that were tried.
+        address: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// TLS was not agreed on.
+    #[error("TLS with {address}: {source}")]
+    Tls {
+        /// Host and port that were tried.
+        address: String,
+        /// What the TLS library says.
+        source: io::Error,
+    },
+    /// Reading or writing failed.
+    #[error("connection lost: {0}")]
+    Io(#[from] io::Error),
+    /// The server closed the connection while an answer was due.
+    #[error("server closed the connection{}", .bye.as_deref().map(|b| format!(" saying: {b}")).unwrap_or_default())]
+    Closed {
+        /// Text of its BYE, if it said one.
+        bye: Option<String>,
+    },
+    /// No complete answer in time.
+    #[error("no answer within {seconds} s")]
+    Timeout {
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// Bytes that are not the protocol.
+    #[error("not the protocol: {what}: {line}")]
+    Garbage {
+        /// What was expected.
+        what: &'static str,
+        /// The start of what came.
+        line: String,
+    },
+    /// The server said NO or BAD to something that cannot go on without it (greeting, STARTTLS, login).
+    #[error("{what} refused: {text}")]
+    Refused {
+        /// What was refused.
+        what: &'static str,
+        /// The server's words.
+        text: String,
+    },
+}
+
+impl Error {
+    /// A short stable name, the kind under which results count it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Connect { .. } => "connect",
+            Self::Tls { .. } => "tls",
+            Self::Io(_) | Self::Closed { .. } => "connection-lost",
+            Self::Timeout { .. } => "timeout",
+            Self::Garbage { .. } => "garbage",
+            Self::Refused { what: "login", .. } => "login",
+            Self::Refused { .. } => "refused",
+        }
+    }
+}

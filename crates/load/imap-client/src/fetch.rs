@@ -1,0 +1,191 @@
+//! What is inside a FETCH response: an iterator over its items, nothing copied.
+
+use crate::scan::{INLINE_LIMIT, number, number64};
+
+/// A value of one item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// A number, flag or other bare word.
+    Atom(&'a [u8]),
+    /// What is between the parentheses.
+    List(&'a [u8]),
+    /// A quoted string (escapes as they came) or a literal kept inline.
+    String(&'a [u8]),
+    /// A literal of this many bytes that went to [`crate::Handler::literal`].
+    Streamed(u64),
+    /// NIL.
+    Nil,
+}
+
+/// The items of one FETCH response: name (with its section) and value.
+#[derive(Clone, Copy, Debug)]
+pub struct Items<'a>(&'a [u8]);
+
+/// Items of what [`crate::Response::Fetch`] carries.
+pub fn items(bytes: &[u8]) -> Items<'_> {
+    Items(bytes)
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = (&'a [u8], Value<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let text = self.0.trim_ascii_start();
+        let name_end = name_length(text)?;
+        let (name, rest) = text.split_at_checked(name_end)?;
+        let (value, rest) = value(rest.strip_prefix(b" ")?)?;
+        self.0 = rest;
+        Some((name, value))
+    }
+}
+
+/// Length of an item's name: to its space, brackets closed (`BODY[HEADER.FIELDS (A B)]<0>`).
+fn name_length(text: &[u8]) -> Option<usize> {
+    let mut inside = false;
+    for (at, byte) in text.iter().enumerate() {
+        match byte {
+            b'[' => inside = true,
+            b']' => inside = false,
+            b' ' if !inside => return (at > 0).then_some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// One value and what follows it. Used by LIST and STATUS too.
+pub(crate) fn value(text: &[u8]) -> Option<(Value<'_>, &[u8])> {
+    match text.first()? {
+        b'(' => {
+            let end = list_length(text)?;
+            Some((Value::List(text.get(1..end - 1)?), text.get(end..)?))
+        }
+        b'"' => {
+            let end = quoted_length(text)?;
+            Some((Value::String(text.get(1..end - 1)?), text.get(end..)?))
+        }
+        b'{' | b'~' => literal(text),
+        _ => {
+            let end = text.iter().position(|&b| b == b' ' || b == b')').unwrap_or(text.len());
+            let (word, rest) = text.split_at_checked(end)?;
+            Some((if word.eq_ignore_ascii_case(b"NIL") { Value::Nil } else { Value::Atom(word) }, rest))
+        }
+    }
+}
+
+fn literal(text: &[u8]) -> Option<(Value<'_>, &[u8])> {
+    let text = text.strip_prefix(b"~").unwrap_or(text);
+    let close = memchr::memchr(b'}', text)?;
+    let bytes = number64(text.get(1..close)?)?;
+    let rest = text.get(close + 1..)?;
+    let rest = rest.strip_prefix(b"\r\n").or_else(|| rest.strip_prefix(b"\n"))?;
+    if bytes > INLINE_LIMIT {
+        return Some((Value::Streamed(bytes), rest));
+    }
+    let (data, rest) = rest.split_at_checked(bytes as usize)?;
+    Some((Value::String(data), rest))
+}
+
+/// Length of a quoted string with both quotes.
+fn quoted_length(text: &[u8]) -> Option<usize> {
+    let mut at = 1;
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'"' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// Length of a parenthesised list with its parentheses, strings and literals inside skipped.
+fn list_length(text: &[u8]) -> Option<usize> {
+    let (mut depth, mut at) = (0usize, 0usize);
+    loop {
+        match text.get(at)? {
+            b'(' => depth += 1,
+            b')' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            b'"' => {
+                at += quoted_length(text.get(at..)?)?;
+                continue;
+            }
+            b'{' => {
+                let rest = text.get(at..)?;
+                let (_, after) = literal(rest)?;
+                at += rest.len() - after.len();
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// What a listing usually asks: UID, flags, size and modification sequence of one message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary<'a> {
+    /// `UID`
+    pub uid: Option<u32>,
+    /// Between the parentheses of `FLAGS`.
+    pub flags: Option<&'a [u8]>,
+    /// `RFC822.SIZE`
+    pub size: Option<u64>,
+    /// `MODSEQ`
+    pub modseq: Option<u64>,
+    /// The first `BODY[…]`, `RFC822`, … of the response: its name and value.
+    pub body: Option<(&'a [u8], Value<'a>)>,
+}
+
+impl<'a> Summary<'a> {
+    /// Reads what it knows and skips the rest.
+    pub fn of(bytes: &'a [u8]) -> Self {
+        let mut summary = Self::default();
+        for (name, value) in items(bytes) {
+            match (name, value) {
+                (b"UID", Value::Atom(n)) => summary.uid = number(n),
+                (b"FLAGS", Value::List(flags)) => summary.flags = Some(flags),
+                (b"RFC822.SIZE", Value::Atom(n)) => summary.size = number64(n),
+                (b"MODSEQ", Value::List(n)) => summary.modseq = number64(n),
+                (b"ENVELOPE" | b"BODYSTRUCTURE" | b"INTERNALDATE" | b"BODY", _) => {}
+                (name, value) if name.starts_with(b"BODY[") || name.starts_with(b"RFC822") => {
+                    summary.body.get_or_insert((name, value));
+                }
+                _ => {}
+            }
+        }
+        summary
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_of_all_shapes() {
+        let text = b"UID 7 FLAGS (\\Seen $X) ENVELOPE (\"a \\\" )\" NIL ((\"b\" NIL {2}\r\n)) NIL))) \
+            BODY[HEADER.FIELDS (A B)] {4}\r\nA: b BODY[]<0> {9999}\r\n RFC822.SIZE 12";
+        let all: Vec<_> = items(text).collect();
+        assert_eq!(all.len(), 6);
+        assert_eq!(all[0], (&b"UID"[..], Value::Atom(b"7")));
+        assert_eq!(all[1].1, Value::List(b"\\Seen $X"));
+        assert_eq!(all[3], (&b"BODY[HEADER.FIELDS (A B)]"[..], Value::String(b"A: b")));
+        assert_eq!(all[4], (&b"BODY[]<0>"[..], Value::Streamed(9999)));
+        let summary = Summary::of(text);
+        assert_eq!((summary.uid, summary.size), (Some(7), Some(12)));
+    }
+
+    #[test]
+    fn nonsense_ends_the_iteration() {
+        for text in [&b"UID"[..], b"UID ", b"X (", b"X (((", b"X \"abc", b"X {5}\r\nab", b"", b" ", b"] [ ("]
+        {
+            assert!(items(text).count() <= 1);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What is inside LIST, STATUS and SEARCH responses, and in response codes.
+
+use crate::fetch::{Value, value};
+use crate::scan::{number, number64};
+use posthaste_mail_model::NumSet;
+
+/// One `* LIST (attributes) delimiter name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The mailbox name as the server writes it (not decoded).
+    pub name: String,
+    /// The hierarchy delimiter.
+    pub delimiter: Option<char>,
+    /// Whether it can be selected.
+    pub selectable: bool,
+}
+
+/// Reads what follows `* LIST `.
+pub fn list(text: &[u8]) -> Option<Listed> {
+    let (Value::List(attributes), rest) = value(text)? else { return None };
+    let (delimiter, rest) = value(rest.strip_prefix(b" ")?)?;
+    let (name, _) = value(rest.strip_prefix(b" ")?)?;
+    let has = |what: &[u8]| attributes.split(|&b| b == b' ').any(|a| a.eq_ignore_ascii_case(what));
+    Some(Listed {
+        name: text_of(name)?,
+        delimiter: match delimiter {
+            Value::String(d) => d.last().map(|&b| char::from(b)),
+            _ => None,
+        },
+        selectable: !has(b"\\Noselect") && !has(b"\\NonExistent"),
+    })
+}
+
+/// One `* STATUS name (item value …)`: the name and its numbers.
+pub fn status(text: &[u8]) -> Option<(String, Vec<(String, u64)>)> {
+    let (name, rest) = value(text)?;
+    let (Value::List(items), _) = value(rest.strip_prefix(b" ")?)? else { return None };
+    let words: Vec<&[u8]> = items.split(|&b| b == b' ').collect();
+    let pairs = words
+        .chunks_exact(2)
+        .filter_map(|pair| match pair {
+            [name, n] => Some((String::from_utf8_lossy(name).to_ascii_uppercase(), number64(n)?)),
+            _ => None,
+        })
+        .collect();
+    Some((text_of(name)?, pairs))
+}
+
+fn text_of(value: Value<'_>) -> Option<String> {
+    match value {
+        Value::String(s) if s.contains(&b'\\') => Some(unescape(s)),
+        Value::String(s) | Value::Atom(s) => Some(String::from_utf8_lossy(s).into_owned()),
+        _ => None,
+    }
+}
+
+fn unescape(quoted: &[u8]) -> String {
+    let mut out = Vec::with_capacity(quoted.len());
+    let mut bytes = quoted.iter();
+    while let Some(&byte) = bytes.next() {
+        out.push(if byte == b'\\' { bytes.next().copied().unwrap_or(byte) } else { byte });
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The numbers of `* SEARCH 2 4 7`.
+pub fn search(text: &[u8]) -> Vec<u32> {
+    text.split(|&b| b == b' ').filter_map(number).collect()
+}
+
+/// A set as a server writes it in a response code or VANISHED (no `*`): `4392:4400,5000`.
+pub fn set(text: &[u8]) -> Option<NumSet> {
+    let mut ranges = Vec::new();
+    for part in text.split(|&b| b == b',') {
+        let mut ends = part.splitn(2, |&b| b == b':');
+        let low = number(ends.next()?)?;
+        let high = match ends.next() {
+            Some(high) => number(high)?,
+            None => low,
+        };
+        ranges.push((low, high));
+    }
+    Some(NumSet::from_ranges(ranges))
+}
+
+/// What is between the brackets at the start of a condition's text.
+pub fn code(text: &str) -> Option<&str> {
+    text.strip_prefix('[')?.split_once(']').map(|(code, _)| code)
+}
+
+/// `[APPENDUID validity set]` (RFC 4315 §3).
+pub fn append_uid(text: &str) -> Option<(u32, NumSet)> {
+    let mut words = code(text)?.split(' ');
+    if words.next()? != "APPENDUID" {
+        return None;
+    }
+    Some((words.next()?.parse().ok()?, set(words.next()?.as_bytes())?))
+}
+
+/// `[COPYUID validity from to]` (RFC 4315 §3): validity of the target, source UIDs, target UIDs.
+pub fn copy_uid(text: &str) -> Option<(u32, NumSet, NumSet)> {
+    let mut words = code(text)?.split(' ');
+    if words.next()? != "COPYUID" {
+        return None;
+    }
+    Some((words.next()?.parse().ok()?, set(words.next()?.as_bytes())?, set(words.next()?.as_bytes())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_lines() {
+        let a = list(br#"(\HasNoChildren \Noselect) "/" "a \"b\"""#).unwrap();
+        assert_eq!((a.name.as_str(), a.delimiter, a.selectable), ("a \"b\"", Some('/'), false));
+        let b = list(b"() NIL {3}\r\nabc").unwrap();
+        assert_eq!((b.name.as_str(), b.delimiter, b.selectable), ("abc", None, true));
+        assert_eq!(list(b"nonsense"), None);
+    }
+
+    #[test]
+    fn status_lines() {
+        let (name, items) = status(b"INBOX (MESSAGES 4 UIDNEXT 9)").unwrap();
+        assert_eq!((name.as_str(), items[1].1), ("INBOX", 9));
+    }
+
+    #[test]
+    fn codes_with_uids() {
+        assert_eq!(append_uid("[APPENDUID 5 7:9] ok").unwrap().1.count(), 3);
+        let (validity, from, to) = copy_uid("[COPYUID 1 2,4 8:9] ok").unwrap();
+        assert_eq!((validity, from.count(), to.first()), (1, 2, Some(8)));
+        assert_eq!(append_uid("[TRYCREATE] no"), None);
+    }
+}

@@ -1,0 +1,239 @@
+//! Dialling a server: plain, TLS from the start, or STARTTLS; bytes counted; source addresses spread.
+//!
+//! SMTP and POP3 drivers use the same [`Dialer`] and [`Wire`]; nothing here knows a protocol.
+
+use crate::Error;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// How a connection is protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Security {
+    /// Not at all.
+    Plain,
+    /// TLS from the first byte.
+    Tls,
+    /// TLS after STARTTLS (or POP3's STLS).
+    StartTls,
+}
+
+/// Where to connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Name or address, also checked against the certificate.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// Plain, TLS or STARTTLS.
+    pub security: Security,
+}
+
+/// How to connect: shared by all connections of a run.
+#[derive(Clone)]
+pub struct Dialer {
+    tls: TlsConnector,
+    /// Longest wait for a connection or an answer.
+    pub patience: Duration,
+    /// Acknowledge segments at once. Servers that write an answer in two small segments without TCP_NODELAY
+    /// otherwise wait up to 40 ms for the client's delayed acknowledgement.
+    pub quick_ack: bool,
+}
+
+/// Which certificates a client accepts.
+#[derive(Clone, Copy, Debug)]
+pub enum Trust<'a> {
+    /// Any: the instrument measures, it does not entrust anything to the server.
+    Anyone,
+    /// Those signed by a certificate of this PEM file.
+    Authority(&'a Path),
+}
+
+impl Dialer {
+    /// Full handshakes, no resumption: each virtual user stands for a device of its own.
+    pub fn new(trust: Trust<'_>, patience: Duration) -> io::Result<Self> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?;
+        let mut config = match trust {
+            Trust::Anyone => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
+                .with_no_client_auth(),
+            Trust::Authority(file) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in CertificateDer::pem_file_iter(file).map_err(io::Error::other)? {
+                    roots.add(certificate.map_err(io::Error::other)?).map_err(io::Error::other)?;
+                }
+                builder.with_root_certificates(roots).with_no_client_auth()
+            }
+        };
+        config.resumption = rustls::client::Resumption::disabled();
+        Ok(Self { tls: TlsConnector::from(Arc::new(config)), patience, quick_ack: true })
+    }
+
+    /// Connects; does the TLS handshake unless `endpoint` is plain or STARTTLS. `who` numbers the virtual user:
+    /// on loopback each gets one of 60,000 source addresses, so that neither ports nor limits per address run out.
+    pub async fn dial(&self, endpoint: &Endpoint, who: u32) -> Result<Wire, Error> {
+        let address = format!("{}:{}", endpoint.host, endpoint.port);
+        let fail = |source| Error::Connect { address: address.clone(), source };
+        let late = || io::Error::from(io::ErrorKind::TimedOut);
+        let connected = tokio::time::timeout(self.patience, connect(endpoint, who));
+        let tcp = connected.await.map_err(|_| fail(late()))?.map_err(fail)?;
+        let mut wire =
+            Wire { stream: Stream::Plain(tcp), quick_ack: self.quick_ack, bytes_in: 0, bytes_out: 0 };
+        if endpoint.security == Security::Tls {
+            wire = self.secure(wire, endpoint).await?;
+        }
+        Ok(wire)
+    }
+
+    /// Starts TLS on a plain connection.
+    pub async fn secure(&self, wire: Wire, endpoint: &Endpoint) -> Result<Wire, Error> {
+        let address = format!("{}:{}", endpoint.host, endpoint.port);
+        let fail = |source| Error::Tls { address: address.clone(), source };
+        let Stream::Plain(tcp) = wire.stream else {
+            return Err(fail(io::Error::other("TLS is already on")));
+        };
+        let name = ServerName::try_from(endpoint.host.clone()).map_err(|e| fail(io::Error::other(e)))?;
+        let handshake = tokio::time::timeout(self.patience, self.tls.connect(name, tcp));
+        let tls = handshake.await.map_err(|_| fail(io::ErrorKind::TimedOut.into()))?.map_err(fail)?;
+        Ok(Wire { stream: Stream::Tls(Box::new(tls)), ..wire })
+    }
+}
+
+async fn connect(endpoint: &Endpoint, who: u32) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port)).await? {
+        match connect_one(address, who).await {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+async fn connect_one(address: SocketAddr, who: u32) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    if address.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST) {
+        // 127.1.0.1 up to 127.1.239.250: all of 127/8 is this machine.
+        let [third, fourth] = [(who / 250 % 240) as u8, (who % 250) as u8 + 1];
+        socket.bind(SocketAddr::from((Ipv4Addr::new(127, 1, third, fourth), 0)))?;
+    }
+    socket.connect(address).await
+}
+
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A connection that counts its bytes (those of the protocol, before TLS).
+pub struct Wire {
+    stream: Stream,
+    quick_ack: bool,
+    /// Bytes read.
+    pub bytes_in: u64,
+    /// Bytes written.
+    pub bytes_out: u64,
+}
+
+impl Wire {
+    /// Writes all of it.
+    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.stream {
+            Stream::Plain(s) => s.write_all(bytes).await?,
+            Stream::Tls(s) => {
+                s.write_all(bytes).await?;
+                s.flush().await?;
+            }
+        }
+        self.bytes_out += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Appends what has arrived to `buffer`; 0 at the end of the stream.
+    pub async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        if self.quick_ack {
+            self.acknowledge_quickly();
+        }
+        let got = match &mut self.stream {
+            Stream::Plain(s) => s.read_buf(buffer).await?,
+            Stream::Tls(s) => s.read_buf(buffer).await?,
+        };
+        self.bytes_in += got as u64;
+        Ok(got)
+    }
+
+    /// Closes in good order.
+    pub async fn shut(&mut self) {
+        let _ = match &mut self.stream {
+            Stream::Plain(s) => s.shutdown().await,
+            Stream::Tls(s) => s.shutdown().await,
+        };
+    }
+
+    /// The kernel forgets the wish by itself (tcp(7), TCP_QUICKACK), so it is renewed before each read.
+    fn acknowledge_quickly(&self) {
+        let tcp = match &self.stream {
+            Stream::Plain(s) => s,
+            Stream::Tls(s) => s.get_ref().0,
+        };
+        let _ = socket2::SockRef::from(tcp).set_tcp_quickack(true);
+    }
+}
+
+/// Accepts any certificate, but checks that the server holds its key.
+#[derive(Debug)]
+struct AcceptAny(Arc<rustls::crypto::CryptoProvider>);
+
+impl ServerCertVerifier for AcceptAny {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,374 @@
+//! Bytes to responses, without sockets.
+//!
+//! The scanner is fed whatever arrived and calls a [`Handler`] once per complete response. A line that lies
+//! whole in the input is handed on where it lies; only lines cut by a read, or carrying literals, are copied.
+//! Every byte is looked at once (one `memchr` per line), so the cost of a listing is that of its bytes.
+//!
+//! Literals of up to [`INLINE_LIMIT`] bytes stay in their response; longer ones stream to
+//! [`Handler::literal`] and are left out of it, so that a message of 40 MB never sits in memory.
+
+use memchr::memchr;
+
+/// Literals up to this many bytes stay inside their response. 8 KiB: header sections and envelopes fit,
+/// message bodies mostly do not.
+pub const INLINE_LIMIT: u64 = 8 * 1024;
+/// The longest response kept: an untagged SEARCH naming 1,000,000 UIDs of seven digits is 8 MB; four times that.
+pub const RESPONSE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Buffers above this are given back once a response is done, so that an idle client stays small.
+const KEEP_BYTES: usize = 16 * 1024;
+
+/// How a command, or a greeting, ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Done.
+    Ok,
+    /// Not done.
+    No,
+    /// Not understood.
+    Bad,
+    /// Greeting of an authenticated connection.
+    PreAuth,
+    /// The server is going to close.
+    Bye,
+}
+
+/// One untagged or continuation response, borrowed from the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Response<'a> {
+    /// `* n EXISTS`
+    Exists(u32),
+    /// `* n RECENT`
+    Recent(u32),
+    /// `* n EXPUNGE`
+    Expunge(u32),
+    /// `* VANISHED …`: what follows the word.
+    Vanished(&'a [u8]),
+    /// `* n FETCH (…)`: sequence number and what is between the outer parentheses, see [`crate::fetch`].
+    Fetch(u32, &'a [u8]),
+    /// `* SEARCH …`: the numbers.
+    Search(&'a [u8]),
+    /// `* ESEARCH …`
+    Esearch(&'a [u8]),
+    /// `* LIST …`
+    List(&'a [u8]),
+    /// `* LSUB …`
+    Lsub(&'a [u8]),
+    /// `* STATUS …`
+    Status(&'a [u8]),
+    /// `* FLAGS …`
+    Flags(&'a [u8]),
+    /// `* CAPABILITY …`
+    Capability(&'a [u8]),
+    /// `* OK|NO|BAD|BYE|PREAUTH …`: status and text with its code.
+    Condition(Status, &'a [u8]),
+    /// Anything else that begins with `* `: what follows that.
+    Other(&'a [u8]),
+}
+
+/// What receives responses.
+pub trait Handler {
+    /// One complete untagged response.
+    fn response(&mut self, response: Response<'_>) {
+        let _ = response;
+    }
+    /// A piece of a literal too long to stay in its response; the response follows when the literal is done.
+    fn literal(&mut self, chunk: &[u8]) {
+        let _ = chunk;
+    }
+    /// The start of the response a streamed literal belongs to, before its first byte.
+    fn literal_starts(&mut self, so_far: &[u8], bytes: u64) {
+        let _ = (so_far, bytes);
+    }
+    /// The raw line (literals included) of each response, for transcripts.
+    fn raw(&mut self, line: &[u8]) {
+        let _ = line;
+    }
+}
+
+/// A handler that wants nothing.
+impl Handler for () {}
+
+/// Why the scanner stopped before the end of the input.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// `a<tag> OK …`: tag number, status, text with its code.
+    Tagged(u32, Status, String),
+    /// `+ …`
+    Continue(String),
+}
+
+/// Bytes that cannot be a response.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NotImap {
+    /// What was expected.
+    pub what: &'static str,
+    /// The start of what came.
+    pub line: String,
+}
+
+/// The state between two reads.
+#[derive(Default)]
+pub struct Scanner {
+    partial: Vec<u8>,
+    literal_left: u64,
+    streaming: bool,
+}
+
+impl Scanner {
+    /// Takes input up to its end or the next tagged or continuation response. Returns how much it took and why
+    /// it stopped; the rest has to be offered again.
+    pub fn scan<H: Handler>(
+        &mut self,
+        input: &[u8],
+        handler: &mut H,
+    ) -> Result<(usize, Option<Stop>), NotImap> {
+        let mut at = 0;
+        while let Some(rest) = input.get(at..).filter(|r| !r.is_empty()) {
+            if self.literal_left > 0 {
+                at += self.take_literal(rest, handler)?;
+                continue;
+            }
+            let Some(newline) = memchr(b'\n', rest) else {
+                self.keep(rest)?;
+                return Ok((input.len(), None));
+            };
+            let piece = &rest[..=newline];
+            at += piece.len();
+            let announced = if self.partial.is_empty() {
+                trailing_literal(piece, piece)
+            } else {
+                self.keep(piece)?;
+                trailing_literal(&self.partial, &self.partial)
+            };
+            if let Some(bytes) = announced {
+                if self.partial.is_empty() {
+                    self.keep(piece)?;
+                }
+                self.literal_left = bytes;
+                self.streaming = bytes > INLINE_LIMIT;
+                if self.streaming {
+                    handler.literal_starts(&self.partial, bytes);
+                }
+                continue;
+            }
+            let stop = if self.partial.is_empty() {
+                dispatch(piece, handler)?
+            } else {
+                let stop = dispatch(&self.partial, handler);
+                self.partial.clear();
+                self.partial.shrink_to(KEEP_BYTES);
+                stop?
+            };
+            if stop.is_some() {
+                return Ok((at, stop));
+            }
+        }
+        Ok((at, None))
+    }
+
+    fn take_literal<H: Handler>(&mut self, rest: &[u8], handler: &mut H) -> Result<usize, NotImap> {
+        let take = usize::try_from(self.literal_left).unwrap_or(usize::MAX).min(rest.len());
+        let chunk = rest.get(..take).unwrap_or(rest);
+        if self.streaming {
+            handler.literal(chunk);
+        } else {
+            self.keep(chunk)?;
+        }
+        self.literal_left -= take as u64;
+        Ok(take)
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), NotImap> {
+        if self.partial.len() + bytes.len() > RESPONSE_BYTES_MAX {
+            return Err(NotImap { what: "a response of bearable length", line: start_of(&self.partial) });
+        }
+        self.partial.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// The size announced by `{n}\r\n` at the end of `line`. Human-readable text may end so without meaning it.
+fn trailing_literal(line: &[u8], whole: &[u8]) -> Option<u64> {
+    let line = line.strip_suffix(b"\r\n").or_else(|| line.strip_suffix(b"\n"))?;
+    let line = line.strip_suffix(b"}")?;
+    let open = memchr::memrchr(b'{', line)?;
+    let digits = line.get(open + 1..)?;
+    if digits.is_empty() || is_human_text(whole) {
+        return None;
+    }
+    number64(digits)
+}
+
+/// Whether the response is one whose tail is prose: a condition, untagged or tagged, or a continuation.
+fn is_human_text(line: &[u8]) -> bool {
+    let Some(rest) = line.strip_prefix(b"* ") else { return true };
+    matches!(split_word(rest).0, word if status_of(word).is_some())
+}
+
+fn dispatch<H: Handler>(line: &[u8], handler: &mut H) -> Result<Option<Stop>, NotImap> {
+    handler.raw(line);
+    let text = line.strip_suffix(b"\r\n").or_else(|| line.strip_suffix(b"\n")).unwrap_or(line);
+    if let Some(rest) = text.strip_prefix(b"* ") {
+        handler.response(untagged(rest));
+        return Ok(None);
+    }
+    if let Some(rest) = text.strip_prefix(b"+") {
+        return Ok(Some(Stop::Continue(String::from_utf8_lossy(rest.trim_ascii()).into_owned())));
+    }
+    tagged(text).map(Some).ok_or_else(|| NotImap { what: "a response", line: start_of(text) })
+}
+
+/// Tags are `a` and a number: what [`crate::Client`] sends.
+fn tagged(text: &[u8]) -> Option<Stop> {
+    let (tag, rest) = split_word(text);
+    let tag = number(tag.strip_prefix(b"a")?)?;
+    let (word, rest) = split_word(rest);
+    let status = status_of(word)?;
+    Some(Stop::Tagged(tag, status, String::from_utf8_lossy(rest).into_owned()))
+}
+
+fn untagged(rest: &[u8]) -> Response<'_> {
+    let (word, tail) = split_word(rest);
+    if let Some(n) = number(word) {
+        let (kind, tail) = split_word(tail);
+        return match kind {
+            b"FETCH" => match tail.strip_prefix(b"(").and_then(|t| t.strip_suffix(b")")) {
+                Some(items) => Response::Fetch(n, items),
+                None => Response::Other(rest),
+            },
+            b"EXISTS" => Response::Exists(n),
+            b"EXPUNGE" => Response::Expunge(n),
+            b"RECENT" => Response::Recent(n),
+            _ => Response::Other(rest),
+        };
+    }
+    if let Some(status) = status_of(word) {
+        return Response::Condition(status, tail);
+    }
+    match word {
+        b"SEARCH" | b"SORT" => Response::Search(tail),
+        b"ESEARCH" => Response::Esearch(tail),
+        b"LIST" => Response::List(tail),
+        b"LSUB" => Response::Lsub(tail),
+        b"STATUS" => Response::Status(tail),
+        b"FLAGS" => Response::Flags(tail),
+        b"CAPABILITY" => Response::Capability(tail),
+        b"VANISHED" => Response::Vanished(tail),
+        _ => Response::Other(rest),
+    }
+}
+
+fn status_of(word: &[u8]) -> Option<Status> {
+    Some(match word {
+        b"OK" => Status::Ok,
+        b"NO" => Status::No,
+        b"BAD" => Status::Bad,
+        b"PREAUTH" => Status::PreAuth,
+        b"BYE" => Status::Bye,
+        _ => return None,
+    })
+}
+
+/// The first word and what follows its space.
+pub(crate) fn split_word(text: &[u8]) -> (&[u8], &[u8]) {
+    match text.iter().position(|&b| b == b' ') {
+        Some(space) => (&text[..space], &text[space + 1..]),
+        None => (text, &[]),
+    }
+}
+
+/// A decimal `u32`, nothing else.
+pub fn number(digits: &[u8]) -> Option<u32> {
+    u32::try_from(number64(digits)?).ok()
+}
+
+/// A decimal `u64`, nothing else.
+pub fn number64(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 19 {
+        return None;
+    }
+    let mut n = 0u64;
+    for &digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        n = n * 10 + u64::from(digit - b'0');
+    }
+    Some(n)
+}
+
+/// The first 120 bytes, printable.
+pub(crate) fn start_of(line: &[u8]) -> String {
+    String::from_utf8_lossy(line.get(..120).unwrap_or(line)).trim_end().escape_debug().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Default, PartialEq, Debug)]
+    struct Seen(Vec<String>, Vec<u8>);
+    impl Handler for Seen {
+        fn response(&mut self, response: Response<'_>) {
+            self.0.push(match response {
+                Response::Fetch(n, items) => format!("fetch {n} {}", String::from_utf8_lossy(items)),
+                other => format!("{other:?}"),
+            });
+        }
+        fn literal(&mut self, chunk: &[u8]) {
+            self.1.extend_from_slice(chunk);
+        }
+    }
+
+    fn scan_in_pieces(input: &[u8], piece: usize) -> (Seen, Vec<Stop>) {
+        let (mut scanner, mut seen, mut stops) = (Scanner::default(), Seen::default(), Vec::new());
+        for chunk in input.chunks(piece) {
+            let mut rest = chunk;
+            while !rest.is_empty() {
+                let (used, stop) = scanner.scan(rest, &mut seen).unwrap();
+                stops.extend(stop);
+                rest = &rest[used..];
+            }
+        }
+        (seen, stops)
+    }
+
+    fn sample() -> Vec<u8> {
+        let mut bytes = b"* 3 EXISTS\r\n* OK [UIDVALIDITY 7] text {5}\r\n\
+            * 1 FETCH (UID 9 FLAGS (\\Seen))\r\n* 2 FETCH (BODY[HEADER] {4}\r\nA: b UID 10)\r\n* 3 FETCH (BODY[] {9000}\r\n"
+            .to_vec();
+        bytes.extend(std::iter::repeat_n(b'\n', 9000));
+        bytes.extend_from_slice(b" UID 11)\r\n+ idling\r\na12 OK [READ-WRITE] done\r\n");
+        bytes
+    }
+
+    #[test]
+    fn responses_are_told_apart_and_long_literals_stream() {
+        let (seen, stops) = scan_in_pieces(&sample(), usize::MAX);
+        assert_eq!(seen.0[0], "Exists(3)");
+        assert_eq!(seen.0[2], "fetch 1 UID 9 FLAGS (\\Seen)");
+        assert_eq!(seen.0[3], "fetch 2 BODY[HEADER] {4}\r\nA: b UID 10");
+        assert_eq!(seen.0[4], "fetch 3 BODY[] {9000}\r\n UID 11");
+        assert_eq!(seen.1.len(), 9000);
+        assert_eq!(stops[0], Stop::Continue("idling".into()));
+        assert_eq!(stops[1], Stop::Tagged(12, Status::Ok, "[READ-WRITE] done".into()));
+    }
+
+    #[test]
+    fn garbage_is_named() {
+        let error = Scanner::default().scan(b"HTTP/1.1 400 Bad Request\r\n", &mut ()).unwrap_err();
+        assert!(error.line.starts_with("HTTP/1.1"));
+    }
+
+    proptest! {
+        #[test]
+        fn where_reads_cut_does_not_matter(piece in 1usize..200) {
+            prop_assert_eq!(scan_in_pieces(&sample(), piece), scan_in_pieces(&sample(), usize::MAX));
+        }
+        #[test]
+        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = Scanner::default().scan(&bytes, &mut Seen::default());
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! `posthaste-load calibrate`: the workload against a server that does next to nothing.
+
+use super::Trouble;
+use super::run::default_threads;
+use crate::accounts::Accounts;
+use crate::measure::WatchTarget;
+use crate::null_server::{Faults, start};
+use crate::output;
+use crate::populate::{PopulateOptions, Wish, populate};
+use crate::quantity;
+use crate::results::RunResult;
+use crate::run::{RunOptions, SendBy, run};
+use crate::target::Target;
+use crate::workload::{self, Protocol, Think};
+use clap::Args;
+use posthaste_imap_client::net::{Dialer, Trust};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Share of the machine's processors that a generator may use beside the server it measures.
+const SHARE_MAX: f64 = 0.1;
+
+/// Flags of `calibrate`.
+///
+/// Runs the workload without think time against a built-in server that answers from memory, and states up to
+/// which rate the instrument can be believed on this machine.
+#[derive(Args)]
+pub struct CalibrateArgs {
+    /// A built-in workload or a file (IMAP, without TLS).
+    #[arg(long, value_name = "NAME-OR-FILE", default_value = "koka-browse")]
+    workload: String,
+    /// Virtual users.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    clients: u32,
+    /// Measure for this time.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
+    measure: Duration,
+    /// Threads of the generator [default: half the processors].
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Think time: with it, how many users can be held; without, how fast the generator is.
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::duration)]
+    think: Duration,
+    /// Write results.json, CSV files and report.html into this directory.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Overwrite what is in it.
+    #[arg(long)]
+    force: bool,
+    /// Show nothing while running.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Flags of the null server: none.
+#[derive(Args)]
+pub struct NullServerArgs {}
+
+/// A null server in a process of its own, so that its cost is not the generator's.
+struct NullServer(Child);
+
+impl Drop for NullServer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Calibrates.
+pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
+    if let Some(out) = &args.out {
+        output::prepare(out, args.force).map_err(Trouble::failed)?;
+    }
+    let (server, imap, lmtp) = start_child()?;
+    let workload = workload::load(&args.workload).map_err(Trouble::usage)?;
+    if workload.protocol != Protocol::Imap {
+        return Err(Trouble::usage("the null server speaks IMAP and LMTP only"));
+    }
+    let accounts =
+        Accounts::parse(&format!("user{{1..{}}}@example.org", args.clients)).map_err(Trouble::usage)?;
+    let accounts = accounts.with_password("x");
+    let dialer = Dialer::new(Trust::Anyone, Duration::from_secs(60)).map_err(Trouble::failed)?;
+    let fill = &workload.fill;
+    populate(PopulateOptions {
+        imap: imap.clone(),
+        lmtp: None,
+        accounts: accounts.clone(),
+        wish: Wish::new(fill.inbox, fill.folders, fill.per_folder, fill.sizes.clone()),
+        seed: 1,
+        mail: None,
+        parallel: 4,
+        dialer: dialer.clone(),
+        live: false,
+    })
+    .map_err(Trouble::failed)?;
+    let threads = args.threads.unwrap_or_else(default_threads);
+    let ended = run(
+        RunOptions {
+            workload,
+            server: imap,
+            send: Some(SendBy::Mail(lmtp)),
+            accounts,
+            clients: args.clients,
+            think: Some(Think::Fixed(args.think.as_secs_f64())),
+            arrivals: None,
+            ramp: Duration::from_secs(1),
+            warmup: Duration::from_secs(1),
+            measure: args.measure,
+            threads,
+            seed: 1,
+            audit: false,
+            dialer,
+            watch: WatchTarget::Local { pid: Some(server.0.id()), cgroup: None },
+            mhz: None,
+            label: "null server".into(),
+            command: super::command_line(),
+            settings: Default::default(),
+            live: !args.quiet,
+        },
+        None,
+    )
+    .map_err(Trouble::failed)?;
+    let mut result = ended.result;
+    // Against this server the generator is meant to be the costlier one.
+    result.caveats.retain(|c| !c.starts_with("the generator used"));
+    print!("{}\n{}", output::summary(&result), verdict(&result, threads));
+    let clean = result.outcome.clean;
+    if let Some(out) = &args.out {
+        output::write(out, &crate::results::Results::Run(Box::new(result))).map_err(Trouble::failed)?;
+    }
+    if clean { Ok(()) } else { Err(Trouble::Said) }
+}
+
+fn verdict(result: &RunResult, threads: usize) -> String {
+    let Some(us) = result.generator.cpu_us_per_transaction else {
+        return "no transaction ended: nothing can be said\n".into();
+    };
+    let cpus = f64::from(result.machine.cpus);
+    let believed = SHARE_MAX * cpus * 1e6 / us;
+    format!(
+        "workload {}: {us:.0} µs of generator CPU per transaction on this machine ({} build).\n\
+         Beside a server on the same machine the instrument can be believed up to {believed:.0} transactions/s \
+         ({:.0} % of {cpus} processors);\non a machine of its own, with {threads} threads, up to {:.0}/s \
+         (70 % of them). Reached here: {:.0}/s.\n",
+        result.workload.name,
+        result.machine.build,
+        SHARE_MAX * 100.0,
+        0.7 * threads as f64 * 1e6 / us,
+        result.total.rate_per_s
+    )
+}
+
+fn start_child() -> Result<(NullServer, Target, Target), Trouble> {
+    let program = std::env::current_exe().map_err(Trouble::failed)?;
+    let child = Command::new(program).arg("null-server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut server = NullServer(child.map_err(Trouble::failed)?);
+    let mut line = String::new();
+    let out = server.0.stdout.take().ok_or_else(|| Trouble::failed("the null server has no output"))?;
+    BufReader::new(out).read_line(&mut line).map_err(Trouble::failed)?;
+    let mut words = line.split_ascii_whitespace().skip(1);
+    let mut next = || words.next().unwrap_or_default().parse::<Target>().map_err(Trouble::failed);
+    let (imap, lmtp) = (next()?, next()?);
+    Ok((server, imap, lmtp))
+}
+
+/// The null server: prints where it listens, lives until its input ends.
+pub fn null_server(_args: &NullServerArgs) -> Result<(), Trouble> {
+    crate::measure::own::raise_file_limit();
+    let at = start(Faults::default()).map_err(Trouble::failed)?;
+    println!("ready imap://{} lmtp://{}", at.imap, at.lmtp);
+    let mut line = String::new();
+    let _ = std::io::stdin().read_line(&mut line);
+    Ok(())
+}

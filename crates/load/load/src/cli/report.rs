@@ -1,0 +1,40 @@
+//! `posthaste-load report`.
+
+use super::Trouble;
+use crate::{output, report};
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// Flags of `report`.
+#[derive(Args)]
+pub struct ReportArgs {
+    /// Results of runs or studies; several are laid over each other.
+    #[arg(value_name = "DIR", required = true)]
+    results: Vec<PathBuf>,
+    /// The file to write, and every run's figures as CSV beside it [default: report.html in the first directory].
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Overwrite it.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Writes the report.
+pub fn main(args: &ReportArgs) -> Result<(), Trouble> {
+    let results: Vec<_> =
+        args.results.iter().map(|dir| output::read(dir)).collect::<Result<_, _>>().map_err(Trouble::usage)?;
+    let default = args.results.first().map(|dir| dir.join("report.html")).unwrap_or_default();
+    let file = args.out.clone().unwrap_or(default);
+    let table = file.with_extension("csv");
+    if let Some(there) = [&file, &table].into_iter().find(|f| args.out.is_some() && !args.force && f.exists())
+    {
+        return Err(Trouble::failed(format!("{} exists; --force overwrites it", there.display())));
+    }
+    let write = |file: &Path, text: String| {
+        std::fs::write(file, text).map_err(|e| Trouble::failed(format!("{}: {e}", file.display())))
+    };
+    write(&table, report::csv::all(&results))?;
+    write(&file, report::html(&results))?;
+    println!("{} (and its figures in {})", file.display(), table.display());
+    Ok(())
+}

@@ -1,0 +1,260 @@
+//! Watches a server through a run: a sample a second, memory every few, and the cost between two of them.
+
+use super::cgroup::Group;
+use super::perf::Counters;
+use super::process::{Tree, pss_of};
+use super::{Sample, WatchTarget};
+use crate::agent::Remote;
+use crate::results::{Counters as CounterResult, Machine, Offered, Role, ServerCost};
+use std::io;
+
+/// PSS is read every so many samples: the kernel walks all page tables of the process for it.
+const PSS_EVERY: u32 = 5;
+
+/// Watches one target.
+pub struct Monitor {
+    kind: Kind,
+    looks: u32,
+    samples: Vec<(f64, Sample)>,
+}
+
+enum Kind {
+    Local { tree: Option<Tree>, group: Option<Group>, counters: Result<Counters, String>, source: String },
+    Remote(Box<Remote>),
+}
+
+impl Monitor {
+    /// Starts watching; `None` if there is nothing to watch.
+    pub fn start(target: &WatchTarget) -> io::Result<Option<Self>> {
+        let kind = match target {
+            WatchTarget::Nothing => return Ok(None),
+            WatchTarget::Agent { address, token, pid } => {
+                Kind::Remote(Box::new(Remote::connect(address, token, *pid)?))
+            }
+            WatchTarget::Local { pid, cgroup } => {
+                let mut tree = pid.map(Tree::new);
+                let group = cgroup.as_deref().map(Group::open).transpose()?;
+                let pids = match (&mut tree, &group) {
+                    (Some(tree), _) => tree.look()?.pids,
+                    (None, Some(group)) => group.pids(),
+                    (None, None) => return Ok(None),
+                };
+                let source = match (pid, &group) {
+                    (Some(pid), Some(group)) => {
+                        format!(
+                            "CPU and disk of control group {}, the rest of the process tree of {pid}",
+                            group.path().display()
+                        )
+                    }
+                    (Some(pid), None) => format!("process tree of {pid}"),
+                    (None, Some(group)) => format!("control group {}", group.path().display()),
+                    (None, None) => String::new(),
+                };
+                Kind::Local { tree, group, counters: Counters::start(&pids), source }
+            }
+        };
+        Ok(Some(Self { kind, looks: 0, samples: Vec::new() }))
+    }
+
+    /// A sample that is not kept, for an agent.
+    pub fn look(&mut self) -> io::Result<Sample> {
+        let with_pss = self.looks.is_multiple_of(PSS_EVERY);
+        self.looks += 1;
+        match &mut self.kind {
+            Kind::Remote(remote) => remote.sample(),
+            Kind::Local { tree, group, counters, source } => {
+                let usage = tree.as_mut().map(Tree::look).transpose();
+                // The tree may be gone while its group still knows what it used.
+                let usage =
+                    if group.is_some() { usage.unwrap_or_default() } else { usage? }.unwrap_or_default();
+                let mut sample = Sample {
+                    source: source.clone(),
+                    cpu_user_s: usage.user_s,
+                    cpu_system_s: usage.system_s,
+                    disk_read_bytes: usage.io.map(|io| io.0),
+                    disk_write_bytes: usage.io.map(|io| io.1),
+                    context_switches: usage.switches,
+                    roles: usage.roles,
+                    ..Sample::default()
+                };
+                let mut pids = usage.pids;
+                if let Some(group) = group {
+                    (sample.cpu_user_s, sample.cpu_system_s) = group.cpu()?;
+                    if let Some((operations, read, written)) = group.disk() {
+                        // Some kernels have the files and never count: that is no measurement.
+                        if operations + read + written > 0 {
+                            sample.disk_operations = Some(operations);
+                            sample.disk_read_bytes = Some(read);
+                            sample.disk_write_bytes = Some(written);
+                        }
+                    }
+                    if tree.is_none() {
+                        pids = group.pids();
+                    }
+                }
+                sample.processes = pids.len() as u32;
+                sample.pss_bytes = if with_pss { pss_of(&pids) } else { None };
+                match counters {
+                    Ok(counters) => sample.counters = counters.read().ok(),
+                    Err(reason) => sample.counters_missing.clone_from(reason),
+                }
+                Ok(sample)
+            }
+        }
+    }
+
+    /// Takes a sample at this second of the run and keeps it.
+    pub fn sample(&mut self, at_s: f64) -> io::Result<()> {
+        let sample = self.look()?;
+        self.samples.push((at_s, sample));
+        Ok(())
+    }
+
+    /// CPU used in each second, in processors.
+    pub fn per_second(&self, seconds: usize) -> Vec<f64> {
+        let points: Vec<(f64, f64)> = self.samples.iter().map(|(at, s)| (*at, s.cpu_s())).collect();
+        rates(&points, seconds)
+    }
+
+    /// CPU used between the two last samples, in processors.
+    pub fn now(&self) -> Option<f64> {
+        let [.., (t0, before), (t1, now)] = self.samples.as_slice() else { return None };
+        Some((now.cpu_s() - before.cpu_s()) / (t1 - t0).max(1e-3))
+    }
+
+    /// The cost between two moments of the run; `None` without samples near them.
+    pub fn cost(&self, start_s: f64, end_s: f64, done: &Done, machine: &Machine) -> Option<ServerCost> {
+        let near = |t: f64| self.samples.iter().min_by(|a, b| (a.0 - t).abs().total_cmp(&(b.0 - t).abs()));
+        let ((t0, before), (t1, after)) = (near(start_s)?, near(end_s)?);
+        let seconds = t1 - t0;
+        if seconds <= 0.0 {
+            return None;
+        }
+        let inside = self.samples.iter().filter(|(t, _)| *t >= *t0 && *t <= *t1);
+        let mut pss: Vec<u64> = inside.filter_map(|(_, s)| s.pss_bytes).collect();
+        if pss.is_empty() {
+            // A window shorter than the time between two looks at memory: the last look before it.
+            let before = self.samples.iter().rev().filter(|(t, _)| *t <= *t1);
+            pss.extend(before.filter_map(|(_, s)| s.pss_bytes).take(1));
+        }
+        let memory = |f: fn(&[u64]) -> u64| match pss.as_slice() {
+            [] => Offered::NotOffered("smaps_rollup of the server's processes cannot be read".into()),
+            all => Offered::Value(f(all)),
+        };
+        let (user, system) = (after.cpu_user_s - before.cpu_user_s, after.cpu_system_s - before.cpu_system_s);
+        let megacycles = (user + system) * machine.mhz;
+        let per = |n: u64| (n > 0).then(|| megacycles / n as f64);
+        let difference = |f: fn(&Sample) -> Option<u64>, why: &str| match (f(before), f(after)) {
+            (Some(a), Some(b)) => Offered::Value(b.saturating_sub(a)),
+            _ => Offered::NotOffered(why.to_owned()),
+        };
+        Some(ServerCost {
+            source: after.source.clone(),
+            seconds,
+            cpu_user_s: user,
+            cpu_system_s: system,
+            cpu_percent: (user + system) / seconds / f64::from(machine.cpus.max(1)) * 100.0,
+            megacycles,
+            sessions: done.sessions,
+            messages: done.messages,
+            megacycles_per_session: per(done.sessions),
+            megacycles_per_message: per(done.messages),
+            megacycles_per_transaction: per(done.transactions),
+            pss_mean_bytes: memory(|all| all.iter().sum::<u64>() / all.len().max(1) as u64),
+            pss_max_bytes: memory(|all| all.iter().copied().max().unwrap_or(0)),
+            processes: after.processes,
+            disk_operations: difference(
+                |s| s.disk_operations,
+                "needs a control group whose disk accounting moves",
+            ),
+            disk_read_bytes: difference(|s| s.disk_read_bytes, "/proc/PID/io of the server cannot be read"),
+            disk_write_bytes: difference(|s| s.disk_write_bytes, "/proc/PID/io of the server cannot be read"),
+            context_switches: difference(|s| s.context_switches, "needs the process tree"),
+            counters: counters(before, after),
+            roles: roles(before, after),
+        })
+    }
+}
+
+/// What was done while the cost arose.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Done {
+    /// Logins.
+    pub sessions: u64,
+    /// FETCH responses and messages retrieved.
+    pub messages: u64,
+    /// Transactions that ended well.
+    pub transactions: u64,
+}
+
+fn counters(before: &Sample, after: &Sample) -> Offered<CounterResult> {
+    match (before.counters, after.counters) {
+        (Some(a), Some(b)) if b[1] > a[1] => {
+            let [cycles, instructions, cache_misses] = [0, 1, 2].map(|i| b[i].saturating_sub(a[i]));
+            let cpi = cycles as f64 / instructions as f64;
+            Offered::Value(CounterResult { cycles, instructions, cache_misses, cpi })
+        }
+        _ => Offered::NotOffered(after.counters_missing.clone()),
+    }
+}
+
+fn roles(before: &Sample, after: &Sample) -> Vec<Role> {
+    let mut roles: Vec<Role> = after
+        .roles
+        .iter()
+        .map(|(name, (cpu, processes))| {
+            let then = before.roles.get(name).map_or(0.0, |r| r.0);
+            Role { name: name.clone(), cpu_s: cpu - then, processes: *processes }
+        })
+        .collect();
+    let known: f64 = roles.iter().map(|r| r.cpu_s).sum();
+    let ended = after.cpu_s() - before.cpu_s() - known;
+    if ended > 0.02 * (after.cpu_s() - before.cpu_s()).max(0.1) {
+        roles.push(Role {
+            name: "(processes that ended between samples)".into(),
+            cpu_s: ended,
+            processes: 0,
+        });
+    }
+    roles.sort_by(|a, b| b.cpu_s.total_cmp(&a.cpu_s));
+    roles
+}
+
+/// Totals at moments as rates per whole second.
+pub fn rates(points: &[(f64, f64)], seconds: usize) -> Vec<f64> {
+    let at = |t: f64| match points.iter().position(|p| p.0 >= t) {
+        None => points.last().map_or(0.0, |p| p.1),
+        Some(0) => points.first().map_or(0.0, |p| p.1),
+        Some(i) => {
+            let ((t0, v0), (t1, v1)) = (points[i - 1], points[i]);
+            if t1 > t0 { v0 + (v1 - v0) * (t - t0) / (t1 - t0) } else { v1 }
+        }
+    };
+    (0..seconds).map(|s| (at(s as f64 + 1.0) - at(s as f64)).max(0.0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_taken_between_samples() {
+        assert_eq!(rates(&[(0.0, 0.0), (1.0, 0.5), (3.0, 2.5)], 3), vec![0.5, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn a_busy_process_costs_what_it_uses() {
+        let target = WatchTarget::Local { pid: Some(std::process::id()), cgroup: None };
+        let mut monitor = Monitor::start(&target).unwrap().unwrap();
+        monitor.sample(0.0).unwrap();
+        let before = super::super::own::now();
+        while super::super::own::now().user_s - before.user_s < 0.1 {}
+        monitor.sample(1.0).unwrap();
+        let machine = crate::measure::machine::facts(Some(1000.0));
+        let done = Done { sessions: 2, messages: 0, transactions: 10 };
+        let cost = monitor.cost(0.0, 1.0, &done, &machine).unwrap();
+        assert!(cost.megacycles >= 50.0, "{cost:?}");
+        assert_eq!(cost.megacycles_per_message, None);
+        assert_eq!(cost.megacycles_per_session, Some(cost.megacycles / 2.0));
+    }
+}

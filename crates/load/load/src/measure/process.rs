@@ -1,0 +1,228 @@
+//! A process tree: who is in it and what it has used, from `/proc`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io;
+
+/// One process's times and parent, from `/proc/PID/stat` (proc(5)).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stat {
+    /// Its number.
+    pub pid: u32,
+    /// Its parent's.
+    pub parent: u32,
+    /// The program's name.
+    pub name: String,
+    /// CPU in user mode: its own, and that of children it has waited for.
+    pub user: [u64; 2],
+    /// CPU in the kernel, likewise.
+    pub system: [u64; 2],
+    /// When it started, so that a reused number is noticed.
+    pub started: u64,
+}
+
+impl Stat {
+    /// Reads a line of `/proc/PID/stat`. The name is between the first and the last parenthesis: it may hold any.
+    pub fn parse(line: &str) -> Option<Self> {
+        let (pid, rest) = line.split_once(" (")?;
+        let (name, rest) = rest.rsplit_once(") ")?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let number = |field: usize| fields.get(field)?.parse::<u64>().ok();
+        Some(Self {
+            pid: pid.parse().ok()?,
+            parent: number(1)? as u32,
+            name: name.to_owned(),
+            user: [number(11)?, number(13)?],
+            system: [number(12)?, number(14)?],
+            started: number(19)?,
+        })
+    }
+
+    fn own_ticks(&self) -> u64 {
+        self.user[0] + self.system[0]
+    }
+}
+
+/// Clock ticks per second in `/proc`.
+pub fn ticks_per_second() -> f64 {
+    // SAFETY: sysconf takes a constant and has no preconditions.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    if ticks > 0 { ticks as f64 } else { 100.0 }
+}
+
+/// A tree, watched over time.
+pub struct Tree {
+    root: u32,
+    last: HashMap<(u32, u64), Last>,
+    roles: BTreeMap<String, f64>,
+    switches: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Last {
+    ticks: u64,
+    switches: Option<u64>,
+}
+
+/// What a tree has used.
+#[derive(Clone, Debug, Default)]
+pub struct Usage {
+    /// CPU, user mode.
+    pub user_s: f64,
+    /// CPU, kernel.
+    pub system_s: f64,
+    /// Living processes, root included.
+    pub pids: Vec<u32>,
+    /// Bytes read from and written to disk, children waited for included.
+    pub io: Option<(u64, u64)>,
+    /// Context switches between looks.
+    pub switches: Option<u64>,
+    /// CPU seconds and processes by name.
+    pub roles: BTreeMap<String, (f64, u32)>,
+}
+
+impl Tree {
+    /// The tree under a process.
+    pub fn new(root: u32) -> Self {
+        Self { root, last: HashMap::new(), roles: BTreeMap::new(), switches: 0 }
+    }
+
+    /// Looks at it.
+    pub fn look(&mut self) -> io::Result<Usage> {
+        let members = members(self.root, read_all()?);
+        if members.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("process {} is gone", self.root)));
+        }
+        let hz = ticks_per_second();
+        let mut usage = Usage::default();
+        let (mut read, mut written, mut io_offered) = (0, 0, true);
+        let mut now = HashMap::with_capacity(members.len());
+        for stat in &members {
+            usage.user_s += (stat.user[0] + stat.user[1]) as f64 / hz;
+            usage.system_s += (stat.system[0] + stat.system[1]) as f64 / hz;
+            usage.pids.push(stat.pid);
+            match io_of(stat.pid) {
+                Some((r, w)) => {
+                    read += r;
+                    written += w;
+                }
+                None => io_offered = false,
+            }
+            let key = (stat.pid, stat.started);
+            let before = self.last.get(&key).copied();
+            let ticks = stat.own_ticks() - before.map_or(0, |l| l.ticks.min(stat.own_ticks()));
+            *self.roles.entry(stat.name.clone()).or_default() += ticks as f64 / hz;
+            usage.roles.entry(stat.name.clone()).or_default().1 += 1;
+            let switches = switches_of(stat.pid);
+            if let (Some(now), Some(then)) = (switches, before.and_then(|l| l.switches)) {
+                self.switches += now.saturating_sub(then);
+            }
+            now.insert(key, Last { ticks: stat.own_ticks(), switches });
+        }
+        self.last = now;
+        for (name, cpu_s) in &self.roles {
+            usage.roles.entry(name.clone()).or_default().0 = *cpu_s;
+        }
+        usage.io = io_offered.then_some((read, written));
+        usage.switches = Some(self.switches);
+        Ok(usage)
+    }
+}
+
+fn read_all() -> io::Result<Vec<Stat>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().filter(|n| n.bytes().all(|b| b.is_ascii_digit())) else { continue };
+        // A process may end while we look.
+        if let Ok(line) = fs::read_to_string(format!("/proc/{pid}/stat")) {
+            all.extend(Stat::parse(&line));
+        }
+    }
+    Ok(all)
+}
+
+/// The root and everything below it.
+fn members(root: u32, all: Vec<Stat>) -> Vec<Stat> {
+    let mut children: HashMap<u32, Vec<usize>> = HashMap::new();
+    for (at, stat) in all.iter().enumerate() {
+        children.entry(stat.parent).or_default().push(at);
+    }
+    let Some(start) = all.iter().position(|s| s.pid == root) else { return Vec::new() };
+    let (mut found, mut queue) = (vec![start], vec![root]);
+    while let Some(parent) = queue.pop() {
+        for &child in children.get(&parent).into_iter().flatten() {
+            found.push(child);
+            queue.push(all[child].pid);
+        }
+    }
+    found.into_iter().map(|at| all[at].clone()).collect()
+}
+
+/// Bytes that reached the disk, by `/proc/PID/io`; needs the same user or privileges.
+fn io_of(pid: u32) -> Option<(u64, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    Some((field(&text, "read_bytes:")?, field(&text, "write_bytes:")?))
+}
+
+/// Voluntary and involuntary context switches of all threads.
+fn switches_of(pid: u32) -> Option<u64> {
+    let mut sum = 0;
+    for entry in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+        let text = fs::read_to_string(entry.path().join("status")).ok()?;
+        sum += field(&text, "voluntary_ctxt_switches:")? + field(&text, "nonvoluntary_ctxt_switches:")?;
+    }
+    Some(sum)
+}
+
+/// Proportional set size of processes: shared pages are split among those who share them.
+pub fn pss_of(pids: &[u32]) -> Option<u64> {
+    let one = |pid: &u32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        Some(field(&text, "Pss:")? * 1024)
+    };
+    let all: Vec<u64> = pids.iter().filter_map(one).collect();
+    // A process that ended meanwhile is no reason to say nothing, but nobody at all is.
+    (!all.is_empty()).then(|| all.iter().sum())
+}
+
+/// The number after a name at the start of a line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let stat =
+            Stat::parse("42 (a) (b c) S 7 42 42 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0 999 1 1").unwrap();
+        assert_eq!((stat.pid, stat.parent, stat.name.as_str()), (42, 7, "a) (b c"));
+        assert_eq!((stat.user, stat.system, stat.started), ([10, 30], [20, 40], 999));
+        assert_eq!(Stat::parse("nonsense"), None);
+    }
+
+    #[test]
+    fn cpu_of_children_that_have_ended_is_counted() {
+        // A shell forks loops that burn processor time and end; it waits for them.
+        let burn = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("sh -c '{burn}'; sh -c '{burn}'; echo; read x")])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = [0u8; 1];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let usage = Tree::new(child.id()).look().unwrap();
+        assert_eq!(usage.pids.len(), 1, "the loops have ended");
+        assert!(usage.user_s + usage.system_s >= 0.05, "{usage:?}");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(Tree::new(child.id()).look().is_err());
+    }
+}

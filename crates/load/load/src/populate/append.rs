@@ -1,0 +1,144 @@
+//! APPEND in bulk: MULTIAPPEND where the server has it (RFC 3502), LITERAL+ and pipelining where it has that
+//! (RFC 7888), one at a time where it has neither.
+
+use super::Work;
+use crate::run::Failure;
+use posthaste_imap_client::command::quoted;
+use posthaste_imap_client::{Client, Handler, Response, listing};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// Messages and bytes put into one command.
+const BATCH_MESSAGES: u32 = 200;
+const BATCH_BYTES: usize = 2 * 1024 * 1024;
+/// Commands sent and not yet answered.
+const UNANSWERED_MAX: u32 = 4;
+/// Of five messages four are marked as seen, as in a mailbox that is read.
+const UNSEEN_ONE_IN: u32 = 5;
+
+/// A session that fills one account.
+pub struct Filler<'a> {
+    work: &'a Work,
+    account: u32,
+    client: Client,
+    /// Names that exist.
+    names: Vec<String>,
+    batch: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Collect {
+    names: Vec<String>,
+    messages: Option<u64>,
+}
+
+impl Handler for Collect {
+    fn response(&mut self, response: Response<'_>) {
+        match response {
+            Response::List(text) => self.names.extend(listing::list(text).map(|l| l.name)),
+            Response::Status(text) => {
+                let items = listing::status(text).map(|s| s.1).unwrap_or_default();
+                self.messages = items.iter().find(|i| i.0 == "MESSAGES").map(|i| i.1);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn refused(command: &str, text: String) -> Failure {
+    Failure::Refused { command: command.to_owned(), text }
+}
+
+impl<'a> Filler<'a> {
+    /// Logs in and lists what there is.
+    pub async fn open(work: &'a Work, account: u32) -> Result<Self, Failure> {
+        let options = &work.options;
+        let mut client = Client::connect(&options.dialer, &options.imap.endpoint, account).await?;
+        client.login(&options.accounts.name(account), &options.accounts.password(account)).await?;
+        client.learn_capabilities().await?;
+        let mut collect = Collect::default();
+        client.command("LIST \"\" \"*\"", &mut collect).await?;
+        Ok(Self { work, account, client, names: collect.names, batch: Vec::new() })
+    }
+
+    /// Makes a mailbox if it is not there; how many messages it has.
+    pub async fn prepare(&mut self, name: &str) -> Result<u32, Failure> {
+        let exists = name == "INBOX" || self.names.iter().any(|n| n == name);
+        if !exists {
+            let line = format!("CREATE {}", quoted(name));
+            let done = self.client.command(&line, &mut ()).await?;
+            if !done.is_ok() {
+                return Err(refused(&line, done.text));
+            }
+            return Ok(0);
+        }
+        let mut collect = Collect::default();
+        let line = format!("STATUS {} (MESSAGES)", quoted(name));
+        let done = self.client.command(&line, &mut collect).await?;
+        match collect.messages.filter(|_| done.is_ok()) {
+            Some(messages) => Ok(u32::try_from(messages).unwrap_or(u32::MAX)),
+            None => Err(refused(&line, done.text)),
+        }
+    }
+
+    /// Puts in messages of these numbers.
+    pub async fn append(&mut self, name: &str, folder: u32, numbers: Range<u32>) -> Result<(), Failure> {
+        let has = |word| self.client.capabilities().has(word);
+        let (many, at_once) = (has("MULTIAPPEND"), has("LITERAL+"));
+        let mut next = numbers.start;
+        let mut sizes = std::collections::VecDeque::new();
+        while next < numbers.end && !self.work.stop.load(Ordering::Relaxed) {
+            let line = format!("APPEND {}", quoted(name));
+            self.client.begin();
+            self.client.piece(line.as_bytes());
+            self.client.note(&line);
+            let (mut count, mut bytes) = (0, 0);
+            while next < numbers.end && count < BATCH_MESSAGES && bytes < BATCH_BYTES && (many || count == 0)
+            {
+                self.batch.clear();
+                self.work
+                    .message(self.account, folder, next, &mut self.batch)
+                    .map_err(posthaste_imap_client::Error::from)?;
+                let flags = if next.is_multiple_of(UNSEEN_ONE_IN) { "" } else { " (\\Seen)" };
+                let plus = if at_once { "+" } else { "" };
+                self.client.piece(format!("{flags} {{{}{plus}}}\r\n", self.batch.len()).as_bytes());
+                if !at_once {
+                    self.client.flush().await?;
+                    if let Err(done) = self.client.continuation(&mut ()).await? {
+                        return Err(refused(&line, done.text));
+                    }
+                }
+                self.client.piece(&self.batch);
+                bytes += self.batch.len();
+                count += 1;
+                next += 1;
+            }
+            self.client.end();
+            sizes.push_back((u64::from(count), bytes as u64));
+            self.client.flush().await?;
+            let may_wait = if at_once { UNANSWERED_MAX } else { 0 };
+            while self.client.unanswered() > may_wait {
+                self.answered(&mut sizes).await?;
+            }
+        }
+        while self.client.unanswered() > 0 {
+            self.answered(&mut sizes).await?;
+        }
+        Ok(())
+    }
+
+    async fn answered(&mut self, sizes: &mut std::collections::VecDeque<(u64, u64)>) -> Result<(), Failure> {
+        let done = self.client.answer(&mut ()).await?;
+        if !done.is_ok() {
+            return Err(refused("APPEND", done.text));
+        }
+        let (messages, bytes) = sizes.pop_front().unwrap_or_default();
+        self.work.note(messages, bytes);
+        Ok(())
+    }
+
+    /// Logs out.
+    pub async fn close(self) -> Result<(), Failure> {
+        Ok(self.client.logout().await?)
+    }
+}

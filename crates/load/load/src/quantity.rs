@@ -1,0 +1,114 @@
+//! Quantities as people write them: `4s`, `1m30s`, `75k`, `50/s`, `1-16`.
+
+use std::time::Duration;
+
+/// `250ms`, `4s`, `1m30s`, `8h`; a bare number is seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is not a duration; write for instance 250ms, 4s, 1m30s or 8h");
+    let text = text.trim();
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).map_err(|_| wrong());
+    }
+    if text.is_empty() {
+        return Err(wrong());
+    }
+    let (mut total, mut rest) = (0.0, text);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let (number, tail) = rest.split_at(digits);
+        let unit = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(unit);
+        let seconds = match unit {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" | "min" => 60.0,
+            "h" => 3600.0,
+            "d" => 86_400.0,
+            _ => return Err(wrong()),
+        };
+        total += number.parse::<f64>().map_err(|_| wrong())? * seconds;
+        rest = tail;
+    }
+    Duration::try_from_secs_f64(total).map_err(|_| wrong())
+}
+
+/// `50/s`, `3000/m`, `2/h`: per second.
+pub fn rate(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is not a rate; write for instance 50/s or 3000/m");
+    let (number, unit) = text.trim().split_once('/').ok_or_else(wrong)?;
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let per = match unit.trim() {
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return Err(wrong()),
+    };
+    if number > 0.0 && number.is_finite() { Ok(number / per) } else { Err(wrong()) }
+}
+
+/// `75000`, `75k`, `4M`, `1.5G` (powers of ten), `64KiB`, `2MiB`, `1GiB`: bytes.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is not a size; write for instance 75k, 4M or 64MiB");
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim() {
+        "" | "B" => 1.0,
+        "k" | "K" | "kB" => 1e3,
+        "M" | "MB" => 1e6,
+        "G" | "GB" => 1e9,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        "GiB" => 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = number.replace('_', "").parse().map_err(|_| wrong())?;
+    Ok((number * factor).round() as u64)
+}
+
+/// Bytes for people: `75.0 kB`.
+pub fn show_bytes(bytes: u64) -> String {
+    let b = bytes as f64;
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} kB", b / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", b / 1e6),
+        _ => format!("{:.2} GB", b / 1e9),
+    }
+}
+
+/// A duration for people: `1 h 05 min`, `2 min 03 s`, `4.0 s`.
+pub fn show_duration(duration: Duration) -> String {
+    let s = duration.as_secs();
+    match s {
+        0..60 => format!("{:.1} s", duration.as_secs_f64()),
+        60..3600 => format!("{} min {:02} s", s / 60, s % 60),
+        _ => format!("{} h {:02} min", s / 3600, s / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("4s"), Ok(Duration::from_secs(4)));
+        assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        for wrong in ["", "s", "4 parsecs", "-1s", "1s2", "inf"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn rates_and_sizes() {
+        assert_eq!(rate("3000/m"), Ok(50.0));
+        assert!(rate("0/s").is_err() && rate("50").is_err());
+        assert_eq!(bytes("75k"), Ok(75_000));
+        assert_eq!(bytes("64MiB"), Ok(64 * 1024 * 1024));
+        assert!(bytes("x").is_err() && bytes("4 yards").is_err());
+    }
+}
