@@ -1,0 +1,17 @@
+//! What tests need and users never see: the real server on free ports with a data directory of its own.
+//!
+//! Every wait has a deadline and names what it waited for; nothing is left running when a test ends, however it ends.
+
+mod line_client;
+mod mbsync;
+mod messages;
+mod python;
+mod server;
+mod wire;
+
+pub use line_client::{LineClient, dot_stuffed};
+pub use mbsync::Mbsync;
+pub use messages::{Mbox, message};
+pub use python::{client_tests_wanted, run_client, run_python};
+pub use server::{Server, ServerBuilder, Stopped, command};
+pub use wire::{READ_WITHIN, Wire};

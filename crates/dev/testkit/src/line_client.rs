@@ -1,0 +1,97 @@
+//! A client that speaks in lines: enough for a test to be an SMTP, LMTP or IMAP peer without a library between it and
+//! the bytes. Every read has a deadline.
+
+use std::io::{BufRead, BufReader, Read, Result, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Longest any answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A connection that reads lines.
+pub struct LineClient {
+    stream: BufReader<TcpStream>,
+}
+
+impl LineClient {
+    /// Connects.
+    pub fn connect(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    /// Sends bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.get_mut().write_all(bytes)
+    }
+
+    /// One line without its CRLF. An end of the connection is an error.
+    pub fn line(&mut self) -> Result<String> {
+        let mut line = Vec::new();
+        if self.stream.read_until(b'\n', &mut line)? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned())
+    }
+
+    /// Exactly `count` bytes, as after a literal's `{count}`.
+    pub fn bytes(&mut self, count: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        self.stream.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// An SMTP or LMTP reply: its lines up to the one with a space after the code.
+    pub fn reply(&mut self) -> Result<String> {
+        let mut reply = String::new();
+        loop {
+            let line = self.line()?;
+            let last = line.as_bytes().get(3) != Some(&b'-');
+            reply += &line;
+            if last {
+                return Ok(reply);
+            }
+            reply.push('\n');
+        }
+    }
+
+    /// Sends an SMTP or LMTP command and returns its reply.
+    pub fn ask(&mut self, command: &str) -> Result<String> {
+        self.send(format!("{command}\r\n").as_bytes())?;
+        self.reply()
+    }
+
+    /// Sends a tagged IMAP command and returns every line up to its tagged answer, that one last. Literals in the answer
+    /// come as further lines.
+    pub fn imap(&mut self, command: &str) -> Result<Vec<String>> {
+        self.send(format!("t {command}\r\n").as_bytes())?;
+        let mut lines = Vec::new();
+        loop {
+            let line = self.line()?;
+            let done = line.starts_with("t ");
+            lines.push(line);
+            if done {
+                return Ok(lines);
+            }
+        }
+    }
+}
+
+/// A message as DATA sends it: dots at the start of a line doubled, `.` at the end (RFC 5321 §4.5.2).
+pub fn dot_stuffed(message: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(message.len() + 16);
+    for line in message.split_inclusive(|&b| b == b'\n') {
+        if line.starts_with(b".") {
+            out.push(b'.');
+        }
+        out.extend_from_slice(line);
+    }
+    if !out.ends_with(b"\r\n") && !out.is_empty() {
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b".\r\n");
+    out
+}

@@ -1,0 +1,61 @@
+//! Other people's clients, run from a test with a deadline and shown in full when they fail.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longest any one client run may take: the slowest pulls 100,000 messages in well under a minute on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Whether tests with other people's clients are to run: `scripts/test --quick` says no.
+pub fn client_tests_wanted() -> bool {
+    let wanted = std::env::var("POSTHASTE_TEST_CLIENTS").map_or(true, |v| v != "no");
+    if !wanted {
+        eprintln!("skipped: POSTHASTE_TEST_CLIENTS=no");
+    }
+    wanted
+}
+
+/// Runs a client to its end and returns what it printed (both channels); panics with that if it fails.
+pub fn run_client(mut command: Command) -> String {
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone().expect("a pipe"))
+        .stderr(writer)
+        .spawn()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}; scripts/test installs the clients that tests drive"));
+    let name = format!("{command:?}");
+    // The command holds the pipe's other end: reading ends only once it is gone.
+    drop(command);
+    let said = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = reader.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let deadline = Instant::now() + PATIENCE;
+    let status = loop {
+        match child.try_wait().expect("a child to wait for") {
+            Some(status) => break Some(status),
+            None if Instant::now() > deadline => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let said = said.join().unwrap_or_default();
+    match status {
+        Some(status) if status.success() => said,
+        Some(status) => panic!("{name}: {status}\n{said}"),
+        None => panic!("{name}: not done after {PATIENCE:?}\n{said}"),
+    }
+}
+
+/// Runs a Python script (given as text) with arguments.
+pub fn run_python(script: &str, args: &[&str]) -> String {
+    let mut command = Command::new("python3");
+    command.arg("-c").arg(script).args(args);
+    run_client(command)
+}

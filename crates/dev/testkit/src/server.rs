@@ -1,0 +1,237 @@
+//! The real binary as a child process: started on port 0, addressed by what its `ready` line says.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// How long a start or stop may take before a test gives up on it: far more than either needs, on a machine that
+/// compiles at the same time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How the server is to be started.
+pub struct ServerBuilder {
+    binary: PathBuf,
+    data: Option<PathBuf>,
+    listen: Vec<String>,
+    args: Vec<String>,
+}
+
+/// A running server. Dropping it kills it and removes a data directory that it made itself.
+pub struct Server {
+    child: Child,
+    binary: PathBuf,
+    data: PathBuf,
+    addresses: HashMap<String, SocketAddr>,
+    greeting: Vec<String>,
+    output: mpsc::Receiver<String>,
+    _own: Option<TempDir>,
+}
+
+/// How a server ended.
+#[derive(Debug)]
+pub struct Stopped {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// What it still printed.
+    pub output: Vec<String>,
+}
+
+impl ServerBuilder {
+    /// A server from a binary, `env!("CARGO_BIN_EXE_posthaste")` in the application's own tests. Every protocol on a
+    /// free port, unless [`ServerBuilder::listen`] says otherwise.
+    pub fn new(binary: impl Into<PathBuf>) -> Self {
+        Self { binary: binary.into(), data: None, listen: Vec::new(), args: Vec::new() }
+    }
+
+    /// A data directory that outlives the server.
+    #[must_use]
+    pub fn data(mut self, data: impl Into<PathBuf>) -> Self {
+        self.data = Some(data.into());
+        self
+    }
+
+    /// Listeners instead of all, such as `imap=127.0.0.1:0`.
+    #[must_use]
+    pub fn listen(mut self, listen: &str) -> Self {
+        self.listen.push(listen.to_owned());
+        self
+    }
+
+    /// A further argument of `serve`.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Starts it and waits for `ready`.
+    pub fn start(self) -> Server {
+        self.try_start().unwrap_or_else(|output| panic!("the server did not start; it said:\n{output}"))
+    }
+
+    /// Starts it; if it ends before it is ready, what it said on both channels.
+    pub fn try_start(self) -> Result<Server, String> {
+        let own = self.data.is_none().then(|| TempDir::new().expect("a temporary directory"));
+        let data = self.data.or_else(|| own.as_ref().map(|d| d.path().join("data"))).unwrap_or_default();
+        let mut listen = self.listen;
+        if listen.is_empty() {
+            listen = ["imap", "imaps", "lmtp", "submission", "submissions"]
+                .map(|protocol| format!("{protocol}=127.0.0.1:0"))
+                .into();
+        }
+        let mut command = Command::new(&self.binary);
+        command.arg("serve").arg("--data").arg(&data).args(&self.args);
+        for listener in &listen {
+            command.arg("--listen").arg(listener);
+        }
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|e| panic!("{}: {e}", self.binary.display()));
+        let stderr = child.stderr.take().expect("piped");
+        let complaints = std::thread::spawn(move || {
+            let mut text = String::new();
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                eprintln!("server: {line}");
+                text += &line;
+                text += "\n";
+            }
+            text
+        });
+        let output = lines_of(child.stdout.take().expect("piped"));
+        let mut server = Server {
+            child,
+            binary: self.binary,
+            data,
+            addresses: HashMap::new(),
+            greeting: Vec::new(),
+            output,
+            _own: own,
+        };
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match server.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    if let Some(addresses) = line.strip_prefix("ready ") {
+                        server.addresses = addresses_in(addresses);
+                        return Ok(server);
+                    }
+                    server.greeting.push(line);
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("no `ready` within {PATIENCE:?}"),
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    let said = server.greeting.join("\n");
+                    drop(server);
+                    return Err(said + &complaints.join().unwrap_or_default());
+                }
+            }
+        }
+    }
+}
+
+impl Server {
+    /// Where a protocol listens.
+    pub fn address(&self, protocol: &str) -> SocketAddr {
+        *self.addresses.get(protocol).unwrap_or_else(|| panic!("the server does not listen for {protocol}"))
+    }
+
+    /// Lines printed before `ready`: at a first start the account that was made.
+    pub fn greeting(&self) -> &[String] {
+        &self.greeting
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its data directory.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// Runs an administrative command on the server's data directory while it runs.
+    pub fn command(&self, args: &[&str], input: &str) -> Output {
+        command(&self.binary, &self.data, args, input)
+    }
+
+    /// Adds an account; panics if that fails.
+    pub fn add_account(&self, name: &str, password: &str) {
+        let output = self.command(&["account", "add", name, "--password-stdin"], password);
+        assert!(output.status.success(), "account add: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: &str) {
+        let status = Command::new("kill").arg(format!("-{signal}")).arg(self.pid().to_string()).status();
+        assert!(status.is_ok_and(|s| s.success()), "kill -{signal}");
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub fn stop(mut self) -> Stopped {
+        self.signal("TERM");
+        let deadline = Instant::now() + PATIENCE;
+        let mut output = Vec::new();
+        while let Ok(line) = self.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            output.push(line);
+        }
+        Stopped { status: self.child.wait().expect("a child to wait for"), output }
+    }
+
+    /// SIGKILL: nothing in the process gets to run again.
+    pub fn kill(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs `posthaste ARGS… --data DATA` with something on its standard input.
+pub fn command(binary: &Path, data: &Path, args: &[&str], input: &str) -> Output {
+    let mut child = Command::new(binary)
+        .args(args)
+        .arg("--data")
+        .arg(data)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|e| panic!("{}: {e}", binary.display()));
+    // A command that does not read its input is free not to.
+    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
+    child.wait_with_output().expect("a child to wait for")
+}
+
+fn lines_of(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    receive
+}
+
+/// `imap=127.0.0.1:1143 imaps=…`
+fn addresses_in(text: &str) -> HashMap<String, SocketAddr> {
+    text.split_whitespace()
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(protocol, address)| (protocol.to_owned(), address.parse().expect("an address after `=`")))
+        .collect()
+}
