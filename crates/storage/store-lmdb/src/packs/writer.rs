@@ -230,7 +230,7 @@ fn write_pieces(current: &Current, batch: &Batch) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes zeroes up to `need` and a step beyond.
+/// Writes zeroes up to `need` and a step beyond; where the disk has no room for the step, `need` is enough.
 fn reserve(current: &mut Current, need: u64) -> io::Result<()> {
     if need <= current.reserved {
         return Ok(());
@@ -239,8 +239,11 @@ fn reserve(current: &mut Current, need: u64) -> io::Result<()> {
     // What an earlier try left behind may be longer than is known.
     while current.reserved < to {
         let n = (to - current.reserved).min(ZEROES.len() as u64);
-        current.file.write_at(&ZEROES[..n as usize], current.reserved)?;
-        current.reserved += n;
+        match current.file.write_at(&ZEROES[..n as usize], current.reserved) {
+            Ok(()) => current.reserved += n,
+            Err(_) if current.reserved >= need => break,
+            Err(e) => return Err(e),
+        }
     }
     debug_assert!(current.reserved >= PACK_HEADER as u64);
     Ok(())
