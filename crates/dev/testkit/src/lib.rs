@@ -2,6 +2,9 @@
 //!
 //! Every wait has a deadline and names what it waited for; nothing is left running when a test ends, however it ends.
 
+mod cluster;
+#[cfg(feature = "engine")]
+mod engine;
 mod line_client;
 mod mbsync;
 mod messages;
@@ -9,6 +12,9 @@ mod python;
 mod server;
 mod wire;
 
+pub use cluster::skips_cluster;
+#[cfg(feature = "engine")]
+pub use engine::TestEngine;
 pub use line_client::{LineClient, dot_stuffed};
 pub use mbsync::Mbsync;
 pub use messages::{Mbox, message};

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::cluster::engine_args;
+
 /// How long a start or stop may take before a test gives up on it: far more than either needs, on a machine that
 /// compiles at the same time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -86,7 +88,7 @@ impl ServerBuilder {
                 .into();
         }
         let mut command = Command::new(&self.binary);
-        command.arg("serve").arg("--data").arg(&data).args(&self.args);
+        command.arg("serve").arg("--data").arg(&data).args(engine_args(&self.binary, &data)).args(&self.args);
         for listener in &listen {
             command.arg("--listen").arg(listener);
         }
@@ -206,6 +208,7 @@ pub fn command(binary: &Path, data: &Path, args: &[&str], input: &str) -> Output
         .args(args)
         .arg("--data")
         .arg(data)
+        .args(engine_args(binary, data))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

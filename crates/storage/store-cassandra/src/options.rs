@@ -13,6 +13,8 @@ pub struct Options {
     pub keyspace: String,
     /// User and password, if the cluster asks for them.
     pub login: Option<(String, String)>,
+    /// The data centre whose nodes are asked, if the cluster has several. `None`: those of any.
+    pub datacenter: Option<String>,
     /// After this the database counts as silent. Above Cassandra's own time-outs (5 s for reads, 1.8 s for Paxos under
     /// contention), so that it is the database that gives up first and says what it knows.
     pub request_timeout: Duration,
@@ -29,6 +31,7 @@ impl Options {
             hosts,
             keyspace: keyspace.into(),
             login: None,
+            datacenter: None,
             request_timeout: Duration::from_secs(8),
             sweep_after: Duration::from_secs(3600),
             sweep_every: Duration::from_secs(7 * 86_400),

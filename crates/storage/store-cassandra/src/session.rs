@@ -1,8 +1,12 @@
 //! The connection to the cluster: prepared statements, and when to try again.
 //!
 //! Reads and plain writes may be repeated freely: all of them are idempotent. They are tried a few times with growing,
-//! random pauses, then the call fails as `Unavailable`. The driver repeats nothing by itself. Conditional writes are repeated by
-//! those who know how to tell whether the first attempt was applied (`crate::commit`, `crate::lists`).
+//! random pauses, then the call fails as `Unavailable`. A node that is away is passed over by the driver at once: it asks the
+//! next one. Conditional writes are repeated by those who know how to tell whether the first attempt was applied
+//! (`crate::commit`, `crate::lists`); the driver repeats one only where the node said that it did not begin.
+//!
+//! Each question goes to a node that has the answer: the driver knows which nodes hold a partition's replicas, since it is told
+//! the keyspace's replication. Any other node would only pass the question on.
 
 use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};
@@ -11,7 +15,8 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::deserialize::row::DeserializeRow;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
-use scylla::policies::retry::FallthroughRetryPolicy;
+use scylla::policies::load_balancing::DefaultPolicy;
+use scylla::policies::retry::DefaultRetryPolicy;
 use scylla::response::query_result::QueryResult;
 use scylla::response::{PagingState, PagingStateResponse};
 use scylla::serialize::row::SerializeRow;
@@ -32,6 +37,10 @@ pub(crate) const ATTEMPTS_MAX: u32 = 6;
 
 /// The first pause is at most this, each further one at most twice the one before.
 const PAUSE_MS: u64 = 60;
+
+/// A connection that says nothing for this long is asked whether it lives, and given up if it does not say so within as long
+/// again: a node whose machine is gone is then passed over. Shorter would give up nodes that only collect garbage.
+const KEEPALIVE: Duration = Duration::from_secs(5);
 
 /// Bound values of one statement of a batch.
 pub(crate) type Values = Vec<Option<CqlValue>>;
@@ -65,16 +74,24 @@ pub(crate) fn now_us() -> i64 {
 
 impl Database {
     pub(crate) async fn connect(options: &Options) -> Result<Self> {
+        let mut nearest = DefaultPolicy::builder().token_aware(true);
+        if let Some(datacenter) = &options.datacenter {
+            nearest = nearest.prefer_datacenter(datacenter.clone());
+        }
         let profile = ExecutionProfile::builder()
             .consistency(Consistency::LocalQuorum)
             .serial_consistency(Some(SerialConsistency::LocalSerial))
             .request_timeout(Some(options.request_timeout))
-            .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
+            .retry_policy(Arc::new(DefaultRetryPolicy::new()))
+            .load_balancing_policy(nearest.build())
             .build();
         let mut builder = SessionBuilder::new()
             .known_nodes(&options.hosts)
             .default_execution_profile_handle(profile.into_handle())
-            .fetch_schema_metadata(false)
+            // Without a keyspace's replication the driver cannot tell who holds what.
+            .keyspaces_to_fetch([&options.keyspace])
+            .keepalive_interval(KEEPALIVE)
+            .keepalive_timeout(KEEPALIVE)
             .connection_timeout(options.request_timeout);
         if let Some((user, password)) = &options.login {
             builder = builder.user(user, password);

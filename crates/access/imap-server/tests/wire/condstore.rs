@@ -105,7 +105,10 @@ fn coming_back_after_a_while() {
     // Nothing since.
     back(&format!("{validity} 8"), "S: b OK …");
     // Once the engine has forgotten when, all that is missing is told, except below what both know to agree.
-    server.forget_expunged("INBOX");
+    if !server.forget_expunged("INBOX") {
+        eprintln!("SKIPPED on a cluster: what an engine answers that has forgotten (it takes 4,096 commits)");
+        return;
+    }
     back(&format!("{validity} 7 1:5"), "S: * VANISHED (EARLIER) 2,4\nS: * 1 FETCH (UID 1 …\nS: b OK …");
     back(
         &format!("{validity} 7 1:5 (1:2 1,3)"),

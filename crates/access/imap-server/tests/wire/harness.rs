@@ -1,4 +1,5 @@
-//! A server of its own for each test: the in-memory engine, port 0, one account.
+//! A server of its own for each test: the in-memory engine (or a cluster: `posthaste_testkit::TestEngine`), port 0, one
+//! account.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use posthaste_mail_model::{MailboxName, Secret};
 use posthaste_net::{
     ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
 };
-use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
-use posthaste_testkit::Wire;
+use posthaste_store::{Store, StoreOptions};
+use posthaste_testkit::{TestEngine, Wire};
 
 /// The account every test has.
 pub const USER: &str = "ana@example.org";
@@ -24,7 +25,7 @@ pub struct Server {
     runtime: tokio::runtime::Runtime,
     trigger: Option<ShutdownTrigger>,
     address: SocketAddr,
-    engine: Arc<MemoryEngine>,
+    engine: TestEngine,
     directory: Arc<Directory>,
     store: Store,
 }
@@ -47,8 +48,8 @@ impl Server {
             .enable_all()
             .build()
             .expect("a runtime");
-        let engine = Arc::new(MemoryEngine::new());
-        let shared: Arc<dyn Engine> = engine.clone();
+        let engine = runtime.block_on(TestEngine::new());
+        let shared = Arc::clone(&engine.engine);
         let store = Store::new(Arc::clone(&shared), StoreOptions::default());
         let directory = Directory::with_policy(shared, Policy::cheap_for_tests()).expect("a directory");
         let directory = Arc::new(directory);
@@ -120,14 +121,16 @@ impl Server {
         self.address
     }
 
-    /// Makes the engine forget which messages of a mailbox are gone.
-    pub fn forget_expunged(&self, mailbox: &str) {
+    /// Makes the engine forget which messages of a mailbox are gone; `false` if it cannot be made to.
+    pub fn forget_expunged(&self, mailbox: &str) -> bool {
+        let Some(memory) = &self.engine.memory else { return false };
         let id = self.runtime.block_on(async {
             let account = self.directory.account(USER).await.expect("directory").expect("account");
             let list = self.store.list(account.id).await.expect("list");
             list.find(&MailboxName::new(mailbox).expect("name")).expect("mailbox").id
         });
-        self.engine.forget_expunged(id);
+        memory.forget_expunged(id);
+        true
     }
 }
 

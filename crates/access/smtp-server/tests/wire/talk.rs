@@ -7,7 +7,8 @@ use posthaste_directory::{Directory, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret, Uid};
 use posthaste_net::{Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger};
 use posthaste_smtp_server::{MailSink, Role, SmtpOptions, SmtpService};
-use posthaste_store::{MemoryEngine, Store, StoreOptions};
+use posthaste_store::{Store, StoreOptions};
+use posthaste_testkit::TestEngine;
 use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -46,7 +47,7 @@ impl Setup {
     }
 
     pub async fn start(self) -> Server {
-        let engine = Arc::new(MemoryEngine::new());
+        let engine = TestEngine::new().await.engine;
         let directory = Arc::new(Directory::with_policy(engine.clone(), Policy::cheap_for_tests()).unwrap());
         let store = Store::new(engine, StoreOptions::default());
         let password = Secret::new(PASSWORD.to_owned());

@@ -1,0 +1,143 @@
+//! The engine that tests of protocols run on: in memory, or a real cluster if `POSTHASTE_TEST_ENGINE` names one.
+//!
+//! `POSTHASTE_TEST_ENGINE=cassandra://HOST:PORT` (without a keyspace: it is made). Each test process has a keyspace of its
+//! own, since making one takes seconds, and each test its own part of the directory in it, so that every test has its own
+//! `ana@example.org`. All else is found by ids that are never given twice.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
+use posthaste_store::{
+    BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
+    MailboxCommit, MailboxHead, MailboxList, MemoryEngine, Report, Result, Row, Visit,
+};
+use posthaste_store_cassandra::{CassandraEngine, Options, init};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::OnceCell;
+
+use crate::cluster;
+
+/// The engine of one test.
+pub struct TestEngine {
+    /// What the server under test works with.
+    pub engine: Arc<dyn Engine>,
+    /// The same if it is the one in memory, which a test can make forget things.
+    pub memory: Option<Arc<MemoryEngine>>,
+}
+
+impl TestEngine {
+    /// An empty one. Panics if the cluster that is named cannot be used.
+    pub async fn new() -> Self {
+        match cluster::host() {
+            None => {
+                let memory = Arc::new(MemoryEngine::new());
+                Self { engine: memory.clone(), memory: Some(memory) }
+            }
+            Some(host) => Self { engine: Arc::new(Part::new(&host).await), memory: None },
+        }
+    }
+}
+
+/// The keyspace of this process.
+static KEYSPACE: OnceCell<Options> = OnceCell::const_new();
+static PARTS: AtomicU64 = AtomicU64::new(0);
+
+/// A part of a keyspace: directory names get a prefix of its own.
+struct Part {
+    whole: CassandraEngine,
+    prefix: String,
+}
+
+impl Part {
+    async fn new(host: &str) -> Self {
+        let options = KEYSPACE.get_or_init(|| async {
+            let options = Options::new(vec![host.to_owned()], cluster::new_keyspace("wire"));
+            init(&options, 1).await.unwrap_or_else(|e| panic!("a keyspace at {host}: {e}"));
+            options
+        });
+        let whole = CassandraEngine::open(options.await.clone()).await;
+        let whole = whole.unwrap_or_else(|e| panic!("an engine at {host}: {e}"));
+        Self { whole, prefix: format!("part{}/", PARTS.fetch_add(1, Ordering::Relaxed)) }
+    }
+
+    fn outside(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    fn inside(&self, entry: DirectoryEntry) -> DirectoryEntry {
+        let name = entry.name.strip_prefix(&self.prefix).unwrap_or(&entry.name).to_owned();
+        DirectoryEntry { name, ..entry }
+    }
+}
+
+#[async_trait]
+impl Engine for Part {
+    fn epoch(&self) -> Epoch {
+        self.whole.epoch()
+    }
+
+    async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
+        Ok(self.whole.directory_entry(&self.outside(name)).await?.map(|entry| self.inside(entry)))
+    }
+
+    async fn directory_scan(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        let after = after.map(|after| self.outside(after));
+        let found = self.whole.directory_scan(&self.outside(prefix), after.as_deref(), limit).await?;
+        Ok(found.into_iter().map(|entry| self.inside(entry)).collect())
+    }
+
+    async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
+        let name = self.outside(&change.name);
+        self.whole.directory_commit(DirectoryChange { name, ..change }).await
+    }
+
+    async fn load_list(&self, account: AccountId) -> Result<MailboxList> {
+        self.whole.load_list(account).await
+    }
+
+    async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome> {
+        self.whole.commit_list(commit).await
+    }
+
+    async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
+        self.whole.heads(mailboxes).await
+    }
+
+    async fn load(
+        &self,
+        mailbox: MailboxId,
+        rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
+    ) -> Result<MailboxHead> {
+        self.whole.load(mailbox, rows).await
+    }
+
+    async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {
+        self.whole.changes_since(mailbox, since).await
+    }
+
+    async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
+        self.whole.commit(commit).await
+    }
+
+    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()> {
+        self.whole.summaries(mailbox, uids, visit).await
+    }
+
+    async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
+        self.whole.read_body(body, range).await
+    }
+
+    async fn maintain(&self) -> Result<Report> {
+        self.whole.maintain().await
+    }
+
+    async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
+        self.whole.check(progress).await
+    }
+}
