@@ -9,6 +9,7 @@ pub mod agent;
 pub mod audit;
 pub mod cli;
 pub mod corpus;
+pub mod interrupt;
 pub mod measure;
 pub mod mistake;
 pub mod nearest;

@@ -312,6 +312,24 @@ pub struct ServerCost {
     pub counters: Offered<Counters>,
     /// CPU by program name.
     pub roles: Vec<Role>,
+    /// The functions it spent its CPU in, hottest first, from a run of its own; `None` if that was not asked for.
+    #[serde(default)]
+    pub hottest: Option<Offered<Vec<HotFunction>>>,
+}
+
+/// A function and its share of the server's CPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HotFunction {
+    /// Share of all samples, 0–100.
+    pub percent: f64,
+    /// The thread's or process's name.
+    pub program: String,
+    /// Program or library it is in.
+    pub object: String,
+    /// Its name, or its address if the file has no symbols.
+    pub function: String,
+    /// In the kernel.
+    pub kernel: bool,
 }
 
 /// Processor counters of the server in the window.
@@ -432,7 +450,8 @@ pub struct ServerFacts {
 pub struct StudyPoint {
     /// The server's name.
     pub server: String,
-    /// What was swept and its value here: `items`, `mailbox_mb`, `clients`, `cpus`, `memory_mb`.
+    /// What was swept and its value here: `items`, `mailbox_mb`, `clients`, `think_s`, `cpus`,
+    /// `memory_mb`.
     pub at: BTreeMap<String, f64>,
     /// The workload.
     pub workload: String,

@@ -86,7 +86,7 @@ pub fn main(args: PopulateArgs) -> Result<(), Trouble> {
     if done.failed > 0 {
         return Err(Trouble::failed(format!("{} accounts could not be filled", done.failed)));
     }
-    if done.added + done.found < per_account * u64::from(count) {
+    if done.interrupted {
         return Err(Trouble::failed("interrupted; the same command goes on from here"));
     }
     Ok(())

@@ -11,9 +11,9 @@ pub struct ReportArgs {
     /// Results of runs or studies; several are laid over each other.
     #[arg(value_name = "DIR", required = true)]
     results: Vec<PathBuf>,
-    /// The file to write, and every run's figures as CSV beside it [default: report.html in the first directory].
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    /// The file to write, and every run's figures as CSV beside it. Results keep the reports they came with.
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    out: PathBuf,
     /// Overwrite it.
     #[arg(long)]
     force: bool,
@@ -23,11 +23,9 @@ pub struct ReportArgs {
 pub fn main(args: &ReportArgs) -> Result<(), Trouble> {
     let results: Vec<_> =
         args.results.iter().map(|dir| output::read(dir)).collect::<Result<_, _>>().map_err(Trouble::usage)?;
-    let default = args.results.first().map(|dir| dir.join("report.html")).unwrap_or_default();
-    let file = args.out.clone().unwrap_or(default);
+    let file = args.out.clone();
     let table = file.with_extension("csv");
-    if let Some(there) = [&file, &table].into_iter().find(|f| args.out.is_some() && !args.force && f.exists())
-    {
+    if let Some(there) = [&file, &table].into_iter().find(|f| !args.force && f.exists()) {
         return Err(Trouble::failed(format!("{} exists; --force overwrites it", there.display())));
     }
     let write = |file: &Path, text: String| {

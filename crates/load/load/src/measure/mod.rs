@@ -5,6 +5,7 @@
 //! cannot be had are "not offered here" with the reason; none is ever a zero that was not measured.
 
 pub mod cgroup;
+pub mod hottest;
 pub mod machine;
 mod monitor;
 pub mod own;

@@ -172,6 +172,7 @@ impl Monitor {
             context_switches: difference(|s| s.context_switches, "needs the process tree"),
             counters: counters(before, after),
             roles: roles(before, after),
+            hottest: None,
         })
     }
 }

@@ -7,6 +7,7 @@ mod append;
 
 use crate::accounts::Accounts;
 use crate::corpus::{Corpus, Envelope, Serial, Sizes, UserMail, populated_serial};
+use crate::interrupt;
 use crate::quantity::{show_bytes, show_duration};
 use crate::run::{Failure, Mailer, folder_name};
 use crate::target::Target;
@@ -73,6 +74,8 @@ pub struct Populated {
     pub bytes: u64,
     /// Accounts that could not be filled.
     pub failed: u64,
+    /// Ctrl-C ended it before all was in.
+    pub interrupted: bool,
 }
 
 /// Shared by the tasks of one populate.
@@ -133,13 +136,13 @@ pub fn populate(options: PopulateOptions) -> std::io::Result<Populated> {
         found: work.found.load(Ordering::Relaxed),
         bytes: work.bytes.load(Ordering::Relaxed),
         failed,
+        interrupted: work.stop.load(Ordering::Relaxed),
     })
 }
 
 async fn stop_on_interrupt(work: Arc<Work>) {
-    if tokio::signal::ctrl_c().await.is_ok() {
-        work.stop.store(true, Ordering::Relaxed);
-    }
+    interrupt::wait().await;
+    work.stop.store(true, Ordering::Relaxed);
 }
 
 async fn fill_all(work: &Arc<Work>, parallel: usize) -> u64 {
@@ -148,6 +151,9 @@ async fn fill_all(work: &Arc<Work>, parallel: usize) -> u64 {
     let mut failed = 0;
     for account in 0..work.options.accounts.count() {
         let Ok(permit) = room.clone().acquire_owned().await else { break };
+        if work.stop.load(Ordering::Relaxed) {
+            break;
+        }
         let task_work = work.clone();
         tasks.spawn(async move {
             let done = fill(&task_work, account).await;
@@ -233,19 +239,65 @@ async fn show_progress(work: Arc<Work>, total: u64, live: bool) {
     let mut seconds = 0u64;
     loop {
         ticks.tick().await;
-        let (added, found) = (work.added.load(Ordering::Relaxed), work.found.load(Ordering::Relaxed));
-        let rate = added as f64 / start.elapsed().as_secs_f64().max(0.1);
-        let bytes = show_bytes(work.bytes.load(Ordering::Relaxed));
+        let so_far = Progress {
+            added: work.added.load(Ordering::Relaxed),
+            found: work.found.load(Ordering::Relaxed),
+            bytes: work.bytes.load(Ordering::Relaxed),
+            total,
+            seconds: start.elapsed().as_secs_f64(),
+        };
         if bar.is_hidden() {
-            if seconds.is_multiple_of(10) {
-                let left = (total - (added + found).min(total)) as f64 / rate.max(0.001);
-                let left = show_duration(Duration::from_secs_f64(left.min(1e7)));
-                eprintln!("{} of {total} messages, {rate:.0}/s, {bytes}, {left} left", added + found);
+            // A line every ten seconds; the first after one, when there is a rate to tell.
+            if seconds % 10 == 1 {
+                eprintln!("{}", so_far.line());
             }
         } else {
-            bar.set_position(added + found);
-            bar.set_message(format!("{rate:.0}/s, {bytes}"));
+            bar.set_position(so_far.added + so_far.found);
+            bar.set_message(format!("{:.0}/s, {}", so_far.rate(), show_bytes(so_far.bytes)));
         }
         seconds += 1;
+    }
+}
+
+/// How far it is.
+struct Progress {
+    added: u64,
+    found: u64,
+    bytes: u64,
+    total: u64,
+    seconds: f64,
+}
+
+impl Progress {
+    fn rate(&self) -> f64 {
+        self.added as f64 / self.seconds.max(0.1)
+    }
+
+    /// For terminals that show no bar. Nothing added yet: nothing can be said of the time left.
+    fn line(&self) -> String {
+        let there = self.added + self.found;
+        let left = match self.added {
+            0 => "time left not known yet".to_owned(),
+            _ => {
+                let left = self.total.saturating_sub(there) as f64 / self.rate();
+                format!("{} left", show_duration(Duration::from_secs(left as u64)))
+            }
+        };
+        let (total, rate, bytes) = (self.total, self.rate(), show_bytes(self.bytes));
+        format!("{there} of {total} messages, {rate:.0}/s, {bytes}, {left}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_is_told_once_it_is_known() {
+        let mut so_far = Progress { added: 0, found: 40, bytes: 0, total: 1040, seconds: 0.0 };
+        assert!(so_far.line().ends_with("not known yet"), "{}", so_far.line());
+        (so_far.added, so_far.bytes, so_far.seconds) = (200, 200_000, 10.0);
+        assert!(so_far.line().starts_with("240 of 1040 messages, 20/s"), "{}", so_far.line());
+        assert!(so_far.line().ends_with(&format!("{} left", show_duration(Duration::from_secs(40)))));
     }
 }

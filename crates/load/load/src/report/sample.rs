@@ -209,6 +209,7 @@ fn server(slow: f64, transactions: u64) -> ServerCost {
             Role { name: "imap-login".into(), cpu_s: user * 0.1, processes: 2 },
             Role { name: "lmtp".into(), cpu_s: system * 0.4, processes: 1 },
         ],
+        hottest: None,
     }
 }
 

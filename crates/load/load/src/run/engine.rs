@@ -8,6 +8,7 @@ use super::options::RunOptions;
 use super::recorder::{Recorder, Second};
 use super::shared::Shared;
 use super::user::User;
+use crate::interrupt;
 use crate::measure::own::{self, Own};
 use crate::measure::{Done, Monitor, machine, rates};
 use crate::results::{
@@ -131,12 +132,12 @@ fn conduct(
     moments.extend([phase.measure_start(), phase.measure_end()]);
     moments.sort_unstable();
     moments.dedup();
-    let mut interrupts = Vec::new();
+    interrupt::listen();
     for moment in moments {
         runtime.block_on(async {
             tokio::select! {
                 () = tokio::time::sleep_until(moment.into()) => {}
-                Ok(()) = tokio::signal::ctrl_c() => interrupts.push(()),
+                () = interrupt::wait() => {}
             }
         });
         let now = Instant::now();
@@ -162,10 +163,8 @@ fn conduct(
             own_cpus: own_rate(&watched.own),
             unfinished: shared.options.arrivals.map(|_| unfinished),
         });
-        if !interrupts.is_empty() {
+        if interrupt::happened() {
             phase.interrupt();
-            // A second Ctrl-C ends the program at once.
-            std::thread::spawn(second_interrupt);
             break;
         }
     }
@@ -200,14 +199,6 @@ fn glance(recorders: &[Arc<Mutex<Recorder>>], at_s: f64) -> Glance {
         }
     }
     glance
-}
-
-fn second_interrupt() {
-    if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build()
-        && runtime.block_on(tokio::signal::ctrl_c()).is_ok()
-    {
-        std::process::exit(1);
-    }
 }
 
 fn own_rate(own: &[(f64, Own)]) -> f64 {

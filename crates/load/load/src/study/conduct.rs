@@ -6,10 +6,11 @@ use super::file::Study;
 use super::plan::{Plan, PlannedPoint, Stage};
 use super::server::{self, Instance, PASSWORD, Setting, Which};
 use crate::accounts::Accounts;
-use crate::measure::{WatchTarget, machine};
+use crate::interrupt;
+use crate::measure::{self, WatchTarget, machine};
 use crate::populate::{PopulateOptions, populate};
 use crate::quantity::show_duration;
-use crate::results::{RunResult, SCHEMA, ServerFacts, StudyPoint, StudyResult};
+use crate::results::{HotFunction, Offered, RunResult, SCHEMA, ServerFacts, StudyPoint, StudyResult};
 use crate::run::{RunOptions, SendBy, run};
 use crate::workload::Think;
 use posthaste_imap_client::net::{Dialer, Trust};
@@ -47,6 +48,7 @@ pub struct Options {
 
 /// Conducts it.
 pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> {
+    interrupt::listen();
     let machine = machine::facts(None);
     let plan = Plan::of(study, machine.cpus);
     let dialer = Dialer::new(Trust::Anyone, PATIENCE).map_err(|e| e.to_string())?;
@@ -129,7 +131,9 @@ impl Work<'_> {
                         self.fill(&instance, &accounts)?;
                     }
                     facts.get_or_insert_with(|| instance.facts.clone());
-                    self.stage(which, stage, &instance, &accounts);
+                    if !self.interrupted {
+                        self.stage(which, stage, &instance, &accounts);
+                    }
                 }
                 // A stage that this server or machine cannot offer; one that cannot start at all is an error.
                 Err(why) if stage.cpus.is_some() || stage.memory_mb.is_some() => {
@@ -162,7 +166,7 @@ impl Work<'_> {
         }
     }
 
-    fn fill(&self, instance: &Instance, accounts: &[Accounts]) -> Result<(), String> {
+    fn fill(&mut self, instance: &Instance, accounts: &[Accounts]) -> Result<(), String> {
         for (population, accounts) in self.plan.populations.iter().zip(accounts) {
             self.say(&format!(
                 "filling {} with {} messages each",
@@ -181,6 +185,10 @@ impl Work<'_> {
                 live: self.options.live,
             })
             .map_err(|e| e.to_string())?;
+            if done.interrupted {
+                self.interrupted = true;
+                return Ok(());
+            }
             if done.failed > 0 {
                 return Err(format!(
                     "{} accounts of {} could not be filled",
@@ -198,13 +206,19 @@ impl Work<'_> {
             let place = format!("{}/{}", number + 1, stage.points.len());
             self.say(&format!("{} {place}: {}, {}", which.name(), workload.name, at.join(", ")));
             let options = self.run_options(which, stage, point, instance, &accounts[point.population]);
-            let run = match point.clients {
-                Some(_) => measure(options),
-                None => self.raised(options),
+            let mut run = match point.clients {
+                Some(_) => measure(options.clone()),
+                None => self.raised(options.clone()),
             };
-            self.interrupted |= run.as_ref().is_ok_and(|r| r.outcome.interrupted);
-            if let Ok(run) = &run {
+            self.interrupted |= interrupt::happened();
+            if let Ok(run) = &mut run {
                 self.say(&summary(run));
+                if let (Some(length), Some(server), false) =
+                    (point.profile, &mut run.server, self.interrupted)
+                {
+                    self.say("  once more, sampling the server's functions");
+                    server.hottest = Some(hottest(instance.pid, options, length));
+                }
             }
             let (server, workload) = (which.name().to_owned(), workload.name.clone());
             self.points.push(StudyPoint { server, at: point.at.clone(), workload, run: run.map(Box::new) });
@@ -280,12 +294,17 @@ impl Work<'_> {
         if let Some(cpus) = stage.cpus {
             settings.insert("server's processors".into(), cpus.to_string());
         }
+        match &send {
+            Some(SendBy::Mail(target)) => settings.insert("mail by".into(), format!("{:?}", target.scheme)),
+            Some(SendBy::Append) => settings.insert("mail by".into(), "append".into()),
+            None => None,
+        };
         RunOptions {
             server: if workload.tls { instance.imaps.clone() } else { instance.imap.clone() },
             send,
             accounts: accounts.clone(),
             clients: point.clients.unwrap_or(CLIENTS_FIRST),
-            think: self.study.think.map(|t| Think::Fixed(t.as_secs_f64())),
+            think: point.think.or(self.study.think).map(|t| Think::Fixed(t.as_secs_f64())),
             arrivals: None,
             ramp: times.ramp,
             warmup: times.warmup,
@@ -310,6 +329,17 @@ impl Work<'_> {
 
 fn measure(options: RunOptions) -> Result<RunResult, String> {
     run(options, None).map(|ended| ended.result).map_err(|e| e.to_string())
+}
+
+/// The same run once more while the server's functions are sampled; only they are kept of it.
+fn hottest(pid: Option<u32>, mut options: RunOptions, length: Duration) -> Offered<Vec<HotFunction>> {
+    let Some(root) = pid else { return Offered::NotOffered("needs the server's process".into()) };
+    let before = options.ramp + options.warmup;
+    options.measure = length;
+    let sampling = std::thread::spawn(move || measure::hottest::sample(root, before, length));
+    let run = measure(options);
+    let found = sampling.join().unwrap_or_else(|_| Offered::NotOffered("sampling failed".into()));
+    run.map_or_else(Offered::NotOffered, |_| found)
 }
 
 fn summary(run: &RunResult) -> String {

@@ -36,7 +36,7 @@ const ANALYSES: &[(&str, Analysis)] = &[
 ];
 
 /// What can be swept.
-pub const SWEPT: &[&str] = &["items", "mailbox_mb", "clients", "cpus", "memory_mb"];
+pub const SWEPT: &[&str] = &["items", "mailbox_mb", "clients", "think_s", "cpus", "memory_mb"];
 
 /// Products of values by what is swept.
 pub type Sweeps = Vec<BTreeMap<String, Vec<f64>>>;
@@ -50,6 +50,15 @@ pub struct Load {
     pub clients_max: u32,
     /// Accounts they share.
     pub accounts: u32,
+}
+
+/// Points after which the same is run once more, to sample the functions the server spends its CPU in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Those with this many virtual users, on all processors and without think time of their own.
+    pub clients: u32,
+    /// For how long.
+    pub measure: Duration,
 }
 
 /// How long the parts of a point take.
@@ -86,6 +95,8 @@ pub struct Study {
     pub sweeps: Sweeps,
     /// Raise load instead of sweeping clients.
     pub load: Option<Load>,
+    /// Sampling of functions.
+    pub profile: Option<Profile>,
     /// Durations.
     pub times: Times,
     /// Whether this is the shortened version.
@@ -107,6 +118,7 @@ struct Raw {
     sizes: Option<Spanned<String>>,
     sweep: Spanned<Sweeps>,
     load: Option<RawLoad>,
+    profile: Option<RawProfile>,
     time: RawTime,
     quick: Option<RawQuick>,
 }
@@ -120,6 +132,7 @@ struct RawQuick {
     sizes: Option<Spanned<String>>,
     sweep: Option<Spanned<Sweeps>>,
     load: Option<RawLoad>,
+    profile: Option<RawProfile>,
     time: Option<RawTime>,
 }
 
@@ -129,6 +142,13 @@ struct RawLoad {
     until_cpu_percent: f64,
     clients_max: u32,
     accounts: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawProfile {
+    clients: u32,
+    measure: Spanned<String>,
 }
 
 #[derive(Deserialize)]
@@ -164,6 +184,10 @@ fn parse(text: &str, file: &str, quick: bool) -> Result<Study, Mistake> {
         clients_max: l.clients_max.max(1),
         accounts: l.accounts.max(1),
     });
+    let profile = short.profile.or(raw.profile).map(|p| {
+        let measure = duration(source, Some(&p.measure))?.unwrap_or_default();
+        Ok::<_, Mistake>(Profile { clients: p.clients, measure })
+    });
     let study = Study {
         name: raw.name.get_ref().clone(),
         description: raw.description,
@@ -174,6 +198,7 @@ fn parse(text: &str, file: &str, quick: bool) -> Result<Study, Mistake> {
         sizes: sizes(source, short.sizes.or(raw.sizes).as_ref())?,
         sweeps: sweeps(source, &short.sweep.unwrap_or(raw.sweep), load.is_some())?,
         load,
+        profile: profile.transpose()?,
         times: Times {
             trial: duration(source, time.trial.as_ref())?.unwrap_or(Duration::from_secs(5)),
             ramp: duration(source, Some(&time.ramp))?.unwrap_or_default(),
@@ -211,8 +236,10 @@ fn sweeps(source: Source, sweeps: &Spanned<Sweeps>, raised: bool) -> Result<Swee
                 let hint = suggestion(name, SWEPT.iter().copied());
                 return wrong(&format!("`{name}` cannot be swept{hint}"));
             }
-            if values.is_empty() || values.iter().any(|v| !(*v >= 1.0 && *v <= 1e7)) {
-                return wrong(&format!("`{name}` needs values from 1 to 10,000,000"));
+            // Think time may be a part of a second; everything else is counted.
+            let least = if name == "think_s" { 0.0 } else { 1.0 };
+            if values.is_empty() || values.iter().any(|v| !(*v >= least && *v <= 1e7)) {
+                return wrong(&format!("`{name}` needs values from {least} to 10,000,000"));
             }
         }
         if raised == sweep.contains_key("clients") {

@@ -13,7 +13,7 @@ mod plan;
 pub mod server;
 
 pub use conduct::{Options, conduct};
-pub use file::{Analysis, Load, Study, Times, load};
+pub use file::{Analysis, Load, Profile, Study, Times, load};
 pub use plan::{Plan, PlannedPoint, Population, Stage};
 
 /// Name and file of each built-in study.

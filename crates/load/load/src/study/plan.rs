@@ -36,6 +36,10 @@ pub struct PlannedPoint {
     pub workload: usize,
     /// Virtual users; `None`: raised until the server is busy.
     pub clients: Option<u32>,
+    /// Think time instead of the study's.
+    pub think: Option<Duration>,
+    /// Run once more for so long, to sample the server's functions.
+    pub profile: Option<Duration>,
     /// Index into the plan's populations.
     pub population: usize,
 }
@@ -83,8 +87,13 @@ impl Plan {
                 }
                 for workload in 0..study.workloads.len() {
                     let population = plan.population(study, workload, &at);
+                    let think = at.get("think_s").map(|s| Duration::from_secs_f64(*s));
+                    let clients = whole("clients");
+                    let plain = at.keys().all(|k| k == "clients");
+                    let profile =
+                        study.profile.filter(|p| plain && clients == Some(p.clients)).map(|p| p.measure);
                     let point =
-                        PlannedPoint { at: at.clone(), workload, clients: whole("clients"), population };
+                        PlannedPoint { at: at.clone(), workload, clients, think, profile, population };
                     plan.stage(whole("cpus"), whole("memory_mb")).points.push(point);
                 }
             }
@@ -155,7 +164,10 @@ impl Plan {
         if study.load.is_some() {
             point += (t.trial + Duration::from_secs(2)) * RAISES;
         }
-        (Duration::from_secs_f64(fill), point * u32::try_from(self.points()).unwrap_or(u32::MAX))
+        let points = self.stages.iter().flat_map(|s| &s.points);
+        let profiles: Duration = points.filter_map(|p| Some(p.profile? + t.ramp + t.warmup)).sum();
+        let all = point * u32::try_from(self.points()).unwrap_or(u32::MAX) + profiles;
+        (Duration::from_secs_f64(fill), all)
     }
 
     /// What will be done, for `--plan`.
@@ -187,7 +199,10 @@ impl Plan {
             for point in &stage.points {
                 let at: Vec<String> = point.at.iter().map(|(k, v)| format!("{k} {v}")).collect();
                 let name = &study.workloads[point.workload].name;
-                text.push_str(&format!("  {name:<26} {}\n", at.join(", ")));
+                let again = point
+                    .profile
+                    .map_or("", |_| ", and once more with the server's functions sampled by perf");
+                text.push_str(&format!("  {name:<26} {}{again}\n", at.join(", ")));
             }
         }
         let (fill, measure) = self.estimate(study);
@@ -231,11 +246,17 @@ mod tests {
     fn koka_is_both_mixes_and_fewer_processors() {
         let study = load("koka", false).unwrap();
         let plan = Plan::of(&study, 2);
-        // Six numbers of clients and two of processors, in two mixes.
-        assert_eq!((plan.points(), plan.stages.len(), plan.populations.len()), (16, 3, 2));
-        assert_eq!(plan.populations[0].count, 120);
+        // Six numbers of clients, one with think time and two of processors, in two mixes.
+        assert_eq!((plan.points(), plan.stages.len(), plan.populations.len()), (18, 3, 2));
+        assert_eq!(plan.populations[0].count, 200);
+        let of = |wanted: fn(&&PlannedPoint) -> bool| {
+            plan.stages.iter().flat_map(|s| &s.points).filter(wanted).count()
+        };
+        assert_eq!(of(|p| p.think == Some(Duration::from_secs(4)) && p.clients == Some(200)), 2);
+        // The functions are sampled at 90 clients, once in each mix: not again on fewer processors.
+        assert_eq!(of(|p| p.profile.is_some()), 2);
         assert!(plan.caveats[0].starts_with("3 settings of processors left out"), "{:?}", plan.caveats);
-        assert!(plan.describe(&study, &["posthaste".into()]).contains("16 points on each of 1 servers"));
+        assert!(plan.describe(&study, &["posthaste".into()]).contains("18 points on each of 1 servers"));
     }
 
     #[test]

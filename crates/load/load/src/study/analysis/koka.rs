@@ -1,32 +1,51 @@
 //! Seed 004's figures: throughput against clients in both mixes, response time of each transaction, user and kernel
-//! time, scale-up by processors, processor counters where offered.
+//! time, scale-up by processors, processor counters and hottest functions where offered.
 
 use super::{Points, figure, plot};
-use crate::results::{Analysis, Curve, Plot, RunResult, Table};
+use crate::results::{Analysis, Curve, Offered, Plot, RunResult, StudyPoint, Table};
+
+/// Functions of each server and mix in the table of the hottest.
+const HOTTEST: usize = 10;
+
+/// Which part of the study a point is of.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    /// Clients swept, no think time.
+    Throughput,
+    /// With think time: response times.
+    Times,
+    /// Processors swept.
+    Scale,
+}
+
+fn part(point: &StudyPoint) -> Part {
+    match (point.at.contains_key("cpus"), point.at.get("think_s")) {
+        (true, _) => Part::Scale,
+        (false, Some(think)) if *think > 0.0 => Part::Times,
+        (false, _) => Part::Throughput,
+    }
+}
 
 /// All of it.
 pub fn analyse(points: Points) -> Analysis {
-    let free = |p: &crate::results::StudyPoint| !p.at.contains_key("cpus");
-    let each = |swept: &str, scaled: bool, of: fn(&RunResult) -> Option<f64>| -> Vec<Curve> {
+    let each = |swept: &str, wanted: Part, of: fn(&RunResult) -> Option<f64>| -> Vec<Curve> {
         let mut curves = Vec::new();
         for workload in points.workloads() {
             for server in points.servers() {
-                let pass = |p: &crate::results::StudyPoint| {
-                    p.server == server && p.workload == workload && free(p) != scaled
-                };
+                let pass = |p: &StudyPoint| p.server == server && p.workload == workload && part(p) == wanted;
                 curves.push(points.curve(&format!("{server}, {}", short(workload)), swept, pass, of));
             }
         }
         curves
     };
     let x = "virtual users";
-    let throughput = each("clients", false, |r| Some(r.total.rate_per_s));
-    let findings = throughput.iter().filter_map(best).collect();
+    let throughput = each("clients", Part::Throughput, |r| Some(r.total.rate_per_s));
+    let mut findings: Vec<String> = throughput.iter().filter_map(best).collect();
     let mut p99 = plot(
         "Response time, 99 %",
         x,
         "response time (ms)",
-        each("clients", false, |r| Some(r.total.p99_ms)),
+        each("clients", Part::Throughput, |r| Some(r.total.p99_ms)),
     );
     p99.log_y = true;
     let mut plots: Vec<Plot> = vec![
@@ -36,26 +55,28 @@ pub fn analyse(points: Points) -> Analysis {
             "Median response time",
             x,
             "response time (ms)",
-            each("clients", false, |r| Some(r.total.p50_ms)),
+            each("clients", Part::Throughput, |r| Some(r.total.p50_ms)),
         ),
         plot(
             "Server CPU per transaction",
             x,
             "megacycles per transaction",
-            each("clients", false, |r| r.server.as_ref()?.megacycles_per_transaction),
+            each("clients", Part::Throughput, |r| r.server.as_ref()?.megacycles_per_transaction),
         ),
-        plot("Server memory", x, "PSS, highest (MB)", each("clients", false, memory)),
+        plot("Server memory", x, "PSS, highest (MB)", each("clients", Part::Throughput, memory)),
         plot(
             "Kernel's share of server CPU",
             x,
             "kernel time (% of CPU)",
-            each("clients", false, kernel_percent),
+            each("clients", Part::Throughput, kernel_percent),
         ),
     ];
-    let scale = each("cpus", true, |r| Some(r.total.rate_per_s));
+    let scale = each("cpus", Part::Scale, |r| Some(r.total.rate_per_s));
+    findings.extend(scale.iter().filter_map(scale_up));
     plots.push(plot("Scale-up", "processors of the server", "transactions per second", scale));
     let mut tables = times(points);
     tables.push(split(points));
+    tables.extend(hottest(points));
     Analysis { findings, plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(), tables }
 }
 
@@ -78,42 +99,92 @@ fn best(curve: &Curve) -> Option<String> {
     Some(format!("{}: at most {} transactions per second, with {x} users", curve.name, figure(y)))
 }
 
-/// For each mix: the median of each transaction on each server, at the most users all were measured with.
+/// What the most processors bring over the fewest.
+fn scale_up(curve: &Curve) -> Option<String> {
+    let ((few, slow), (many, fast)) = (*curve.points.first()?, *curve.points.last()?);
+    (many > few && slow > 0.0).then(|| {
+        format!("{}: {many} processors bring {} × the throughput of {few}", curve.name, figure(fast / slow))
+    })
+}
+
+/// For each mix: times of each transaction on each server, at the most users without think time and with it.
 fn times(points: Points) -> Vec<Table> {
     let mut tables = Vec::new();
     for workload in points.workloads() {
-        let runs: Vec<(&str, &RunResult)> = points
-            .servers()
-            .filter_map(|server| {
-                let mine = points.measured().filter(|(p, _)| {
-                    p.server == server && p.workload == workload && !p.at.contains_key("cpus")
-                });
-                mine.map(|(_, r)| r).max_by_key(|r| r.clients).map(|r| (server, r))
-            })
-            .collect();
-        let Some((_, first)) = runs.first() else { continue };
-        let mut head = vec!["Transaction".to_owned()];
-        for (server, _) in &runs {
-            head.extend([format!("{server}, median (ms)"), format!("{server}, 99 % (ms)")]);
+        for wanted in [Part::Throughput, Part::Times] {
+            let runs: Vec<(&str, &RunResult)> = points
+                .servers()
+                .filter_map(|server| {
+                    let mine = points
+                        .measured()
+                        .filter(|(p, _)| p.server == server && p.workload == workload && part(p) == wanted);
+                    mine.map(|(_, r)| r).max_by_key(|r| r.clients).map(|r| (server, r))
+                })
+                .collect();
+            let Some((_, first)) = runs.first() else { continue };
+            let think = if wanted == Part::Times { "with" } else { "without" };
+            let title = format!(
+                "Response times, {} mix, {} users {think} think time",
+                short(workload),
+                first.clients
+            );
+            tables.push(times_table(title, &runs));
         }
-        let row = |name: &String| {
-            let mut row = vec![name.clone()];
-            for (_, run) in &runs {
-                let times = run.transactions.iter().find(|t| t.name == *name).map(|t| &t.summary);
-                let show = |v: Option<f64>| v.map_or("–".into(), figure);
-                let counted = times.filter(|t| t.count > 0);
-                row.extend([show(counted.map(|t| t.p50_ms)), show(counted.map(|t| t.p99_ms))]);
-            }
-            row
-        };
-        let names: Vec<String> = first.transactions.iter().map(|t| t.name.clone()).collect();
-        tables.push(Table {
-            title: format!("Response times, {} mix, {} users", short(workload), first.clients),
-            head,
-            rows: names.iter().map(row).collect(),
-        });
     }
     tables
+}
+
+fn times_table(title: String, runs: &[(&str, &RunResult)]) -> Table {
+    let mut head = vec!["Transaction".to_owned()];
+    for (server, _) in runs {
+        head.extend([format!("{server}, median (ms)"), format!("{server}, 99 % (ms)")]);
+    }
+    let row = |name: &String| {
+        let mut row = vec![name.clone()];
+        for (_, run) in runs {
+            let times = run.transactions.iter().find(|t| t.name == *name).map(|t| &t.summary);
+            let show = |v: Option<f64>| v.map_or("–".into(), figure);
+            let counted = times.filter(|t| t.count > 0);
+            row.extend([show(counted.map(|t| t.p50_ms)), show(counted.map(|t| t.p99_ms))]);
+        }
+        row
+    };
+    let names: Vec<String> =
+        runs.first().map_or_else(Vec::new, |(_, r)| r.transactions.iter().map(|t| t.name.clone()).collect());
+    Table { title, head, rows: names.iter().map(row).collect() }
+}
+
+/// The functions each server spends its CPU in, in each mix; nothing if no point asked for them.
+fn hottest(points: Points) -> Option<Table> {
+    let head = ["Server", "mix", "users", "share of CPU (%)", "program", "in", "function"];
+    let mut rows = Vec::new();
+    for (point, run) in points.measured() {
+        let Some(found) = run.server.as_ref().and_then(|s| s.hottest.as_ref()) else { continue };
+        let place = [point.server.clone(), short(&point.workload).to_owned(), run.clients.to_string()];
+        match found {
+            Offered::NotOffered(why) => {
+                let mut row = place.to_vec();
+                row.push(format!("not offered here: {why}"));
+                row.resize(head.len(), String::new());
+                rows.push(row);
+            }
+            Offered::Value(functions) => rows.extend(functions.iter().take(HOTTEST).map(|f| {
+                let object = if f.kernel { "kernel".to_owned() } else { f.object.clone() };
+                let what = [figure(f.percent), f.program.clone(), object, f.function.clone()];
+                place.iter().cloned().chain(what).collect()
+            })),
+        }
+    }
+    let title = "Hottest functions (perf record, in a run of their own)".to_owned();
+    (!rows.is_empty()).then(|| Table { title, head: head.map(str::to_owned).to_vec(), rows })
+}
+
+/// What is not the default: `2 processors`, `4 s`.
+fn setting(point: &StudyPoint) -> String {
+    let cpus = point.at.get("cpus").map(|n| format!("{n} processors"));
+    let think = point.at.get("think_s").map(|s| format!("{s} s"));
+    let parts: Vec<String> = cpus.into_iter().chain(think).collect();
+    if parts.is_empty() { "all, none".into() } else { parts.join(", ") }
 }
 
 /// User and kernel time, switches and counters of every point.
@@ -122,8 +193,10 @@ fn split(points: Points) -> Table {
         "Server",
         "mix",
         "users",
+        "processors, think time",
         "CPU user (s)",
         "CPU kernel (s)",
+        "kernel (%)",
         "context switches",
         "cycles per instruction",
         "cache misses",
@@ -136,8 +209,10 @@ fn split(points: Points) -> Table {
             point.server.clone(),
             short(&point.workload).to_owned(),
             run.clients.to_string(),
+            setting(point),
             figure(s.cpu_user_s),
             figure(s.cpu_system_s),
+            kernel_percent(run).map_or("–".into(), figure),
             s.context_switches.value().map_or_else(none, |n| figure(*n as f64)),
             counters.map_or_else(none, |c| figure(c.cpi)),
             counters.map_or_else(none, |c| figure(c.cache_misses as f64)),

@@ -114,7 +114,7 @@ service lmtp {{
 }
 
 /// Its processes of other users must get through to their files.
-fn open_to_all(folder: &Path) -> std::io::Result<()> {
+pub(super) fn open_to_all(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     for part in folder.ancestors().take(2) {
         std::fs::set_permissions(part, std::fs::Permissions::from_mode(0o755))?;
@@ -122,7 +122,7 @@ fn open_to_all(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn number_of(which: &str, user: &str) -> Result<u32, String> {
+pub(super) fn number_of(which: &str, user: &str) -> Result<u32, String> {
     output(&["id", which, user])?.parse().map_err(|_| format!("user {user} has no number"))
 }
 

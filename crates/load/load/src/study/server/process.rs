@@ -1,7 +1,9 @@
 //! A child process that does not outlive the study: asked to stop when dropped, made to after a while.
 
+use crate::interrupt;
 use crate::measure::cgroup::OwnGroup;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -44,8 +46,10 @@ impl Child {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
+            .process_group(0)
             .spawn()
             .map_err(|e| format!("{program}: {e}"))?;
+        interrupt::on_exit_stop(child.id());
         Ok(Self { child, group, memory_limited })
     }
 
@@ -93,6 +97,8 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         let Ok(pid) = i32::try_from(self.child.id()) else { return };
+        // From here on it is waited for: its id may become another's.
+        interrupt::ended(self.child.id());
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }

@@ -1,0 +1,81 @@
+//! Ctrl-C, for the whole program: once asks for an orderly end, twice ends it at once.
+//!
+//! The first call of [`wait`], [`happened`] or [`listen`] takes the signal over for good, and no press is lost between
+//! two of them. Servers that a study started are told to stop before the program ends ([`on_exit_stop`]): they have
+//! process groups of their own, so that the terminal does not send them the first Ctrl-C.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use tokio::sync::watch;
+
+/// Processes to stop when the program ends at once.
+static CHILDREN: Mutex<Option<HashSet<u32>>> = Mutex::new(None);
+static PRESSED: OnceLock<watch::Sender<bool>> = OnceLock::new();
+
+/// Starts listening, if nobody did yet.
+pub fn listen() {
+    pressed();
+}
+
+/// Whether it was pressed.
+pub fn happened() -> bool {
+    *pressed().borrow()
+}
+
+/// Returns when it was pressed, be it long ago.
+pub async fn wait() {
+    let mut seen = pressed().subscribe();
+    if seen.wait_for(|pressed| *pressed).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+fn pressed() -> &'static watch::Sender<bool> {
+    PRESSED.get_or_init(|| {
+        let (pressed, _) = watch::channel(false);
+        let (ready, taken) = std::sync::mpsc::channel();
+        let told = pressed.clone();
+        // A program that cannot have a thread or the signal is ended by Ctrl-C as any other.
+        let _ = std::thread::Builder::new().name("ctrl-c".into()).spawn(move || attend(&told, &ready));
+        let _ = taken.recv();
+        pressed
+    })
+}
+
+/// The listening thread's life.
+fn attend(pressed: &watch::Sender<bool>, ready: &std::sync::mpsc::Sender<()>) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    runtime.block_on(async {
+        let kind = tokio::signal::unix::SignalKind::interrupt();
+        let Ok(mut signals) = tokio::signal::unix::signal(kind) else { return };
+        let _ = ready.send(());
+        signals.recv().await;
+        pressed.send_replace(true);
+        signals.recv().await;
+        stop_children();
+        std::process::exit(1);
+    });
+}
+
+/// Has a child stopped if the program ends at once.
+pub fn on_exit_stop(pid: u32) {
+    children(|children| children.insert(pid));
+}
+
+/// It has ended by itself.
+pub fn ended(pid: u32) {
+    children(|children| children.remove(&pid));
+}
+
+fn children<T>(with: impl FnOnce(&mut HashSet<u32>) -> T) -> T {
+    with(CHILDREN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+}
+
+fn stop_children() {
+    children(|children| {
+        for pid in children.iter().filter_map(|pid| i32::try_from(*pid).ok()) {
+            // SAFETY: a signal to a child that was not waited for (it would have been taken out), so its id is its own.
+            unsafe { libc::kill(pid, libc::SIGTERM) };
+        }
+    });
+}
