@@ -1,4 +1,4 @@
-//! Ctrl-C, for the whole program: once asks for an orderly end, twice ends it at once.
+//! Ctrl-C, for the whole program: once asks for an orderly end, twice (or SIGTERM) ends it at once.
 //!
 //! The first call of [`wait`], [`happened`] or [`listen`] takes the signal over for good, and no press is lost between
 //! two of them. Servers that a study started are told to stop before the program ends ([`on_exit_stop`]): they have
@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 /// Processes to stop when the program ends at once.
@@ -46,12 +47,21 @@ fn pressed() -> &'static watch::Sender<bool> {
 fn attend(pressed: &watch::Sender<bool>, ready: &std::sync::mpsc::Sender<()>) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
     runtime.block_on(async {
-        let kind = tokio::signal::unix::SignalKind::interrupt();
-        let Ok(mut signals) = tokio::signal::unix::signal(kind) else { return };
+        let (Ok(mut presses), Ok(mut terminate)) =
+            (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+        else {
+            return;
+        };
         let _ = ready.send(());
-        signals.recv().await;
-        pressed.send_replace(true);
-        signals.recv().await;
+        let twice = async {
+            presses.recv().await;
+            pressed.send_replace(true);
+            presses.recv().await;
+        };
+        tokio::select! {
+            () = twice => {}
+            _ = terminate.recv() => {}
+        }
         stop_children();
         std::process::exit(1);
     });

@@ -33,9 +33,15 @@ impl Group {
             let system = word_after(&text, "system_usec").ok_or_else(bad)?;
             return Ok((user as f64 / 1e6, system as f64 / 1e6));
         }
-        if let (Ok(user), Ok(system)) = (read("cpuacct.usage_user"), read("cpuacct.usage_sys")) {
+        if let Ok(total) = read("cpuacct.usage") {
             let ns = |text: String| text.trim().parse::<f64>().map(|n| n / 1e9).map_err(|_| bad());
-            return Ok((ns(user)?, ns(system)?));
+            let total = ns(total)?;
+            let of = |name: &str| read(name).map_err(|_| bad()).and_then(ns);
+            let (user, system) = (of("cpuacct.usage_user")?, of("cpuacct.usage_sys")?);
+            // The total is what the scheduler counted, to the nanosecond. Its parts are counted by the clock's ticks,
+            // which on a busy machine miss much of what runs briefly: they only say how to split it.
+            let user_share = if user + system > 0.0 { user / (user + system) } else { 0.0 };
+            return Ok((total * user_share, total * (1.0 - user_share)));
         }
         let text = read("cpuacct.stat")?;
         let ticks = super::process::ticks_per_second();
@@ -164,9 +170,11 @@ mod tests {
         let v2 = Group::open(dir.path()).unwrap();
         assert_eq!((v2.cpu().unwrap(), v2.disk().unwrap()), ((2.0, 0.5), (7, 10, 20)));
         let dir = tempfile::tempdir().unwrap();
-        for (name, text) in [("usage", "3"), ("usage_user", "1500000000\n"), ("usage_sys", "500000000\n")] {
+        // Ticks saw only half of what the scheduler counted.
+        let files = [("usage", "4000000000\n"), ("usage_user", "1500000000\n"), ("usage_sys", "500000000\n")];
+        for (name, text) in files {
             fs::write(dir.path().join(format!("cpuacct.{name}")), text).unwrap();
         }
-        assert_eq!(Group::open(dir.path()).unwrap().cpu().unwrap(), (1.5, 0.5));
+        assert_eq!(Group::open(dir.path()).unwrap().cpu().unwrap(), (3.0, 1.0));
     }
 }

@@ -37,7 +37,7 @@ fn record(root: u32, length: Duration, file: &Path) -> Result<(), String> {
 fn report(file: &Path) -> Result<Vec<HotFunction>, String> {
     let mut command = Command::new("perf");
     command.args(["report", "-q", "--stdio", "--no-children", "-g", "none", "-t", "|"]);
-    command.args(["--sort", "comm,dso,symbol", "-i"]).arg(file);
+    command.args(["-F", "overhead,comm,dso,sym", "-i"]).arg(file);
     let functions = functions(&printed(&mut command)?);
     if functions.is_empty() { Err("perf record took no samples".into()) } else { Ok(functions) }
 }
