@@ -22,6 +22,9 @@ use std::time::Duration;
 /// Share of the machine's processors that a generator may use beside the server it measures.
 const SHARE_MAX: f64 = 0.1;
 
+/// Time in which users connect, for each of them: a thousand a second, which a listener's queue can take.
+const RAMP_PER_USER: Duration = Duration::from_millis(1);
+
 /// Flags of `calibrate`.
 ///
 /// Runs the workload without think time against a built-in server that answers from memory, and states up to
@@ -105,7 +108,7 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
             clients: args.clients,
             think: Some(Think::Fixed(args.think.as_secs_f64())),
             arrivals: None,
-            ramp: Duration::from_secs(1),
+            ramp: RAMP_PER_USER.mul_f64(f64::from(args.clients)).max(Duration::from_secs(1)),
             warmup: Duration::from_secs(1),
             measure: args.measure,
             threads,

@@ -15,6 +15,7 @@ use crate::results::{
     GeneratorCost, NamedSummary, Outcome, RunResult, SCHEMA, Series, Transaction, Window, WorkloadFacts,
 };
 use crate::stats::{Latency, steady};
+use crate::workload::SessionKind;
 use std::io;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -252,6 +253,7 @@ fn conclude(
         ..Outcome::default()
     };
     warn(options, &outcome, &generator, &window, &machine, &mut caveats);
+    caveats.extend(absent(options, &series, &window));
     outcome.clean = outcome.errors == 0;
     outcome.headline = headline(&outcome, record, &total);
     RunResult {
@@ -441,6 +443,17 @@ fn warn(
         let (wants, has) = if tls { ("no TLS", "TLS") } else { ("TLS", "no TLS") };
         caveats.push(format!("the workload's article used {wants}; this run used {has}"));
     }
+}
+
+/// Users who were to be online and never all were: those who still wait to connect fail nothing and measure nothing.
+fn absent(options: &RunOptions, series: &Series, window: &Window) -> Option<String> {
+    let online = series.online.iter().skip(window.start_s as usize).max().copied()?;
+    (options.workload.session == SessionKind::Online && online < u64::from(options.clients)).then(|| {
+        format!(
+            "of {} users at most {online} were online at a time: a longer --ramp may help",
+            options.clients
+        )
+    })
 }
 
 fn headline(outcome: &Outcome, record: &Recorder, total: &crate::results::Summary) -> String {

@@ -33,13 +33,18 @@ impl User {
         for step in &transaction.steps {
             let start = Instant::now();
             let done = self.pop3_step(&mut pop3, &mut drop, step).await;
-            self.note_command(step.verb(), start, done.is_ok());
+            // These two are any number of commands, none included: each is noted where it is given.
+            if !matches!(step, Step::Retr(_) | Step::Dele) {
+                self.note_command(step.verb(), start, done.is_ok());
+            }
             if let Err(failure) = done {
                 self.went_offline();
                 return Err(failure);
             }
         }
+        let start = Instant::now();
         let bytes = pop3.quit().await;
+        self.note_command("QUIT", start, bytes.is_ok());
         self.went_offline();
         let bytes = bytes?;
         self.bytes_beside.0 += bytes.0;
@@ -80,7 +85,10 @@ impl User {
                         ledger.removing(self.account, serial);
                         drop.deleted.push(serial);
                     }
-                    pop3.command(&format!("DELE {number}")).await?;
+                    let start = Instant::now();
+                    let done = pop3.command(&format!("DELE {number}")).await;
+                    self.note_command(step.verb(), start, done.is_ok());
+                    done?;
                 }
                 Ok(())
             }
@@ -118,7 +126,10 @@ impl User {
             Messages::All | Messages::New | Messages::Same => 1..=count,
         };
         for number in numbers {
-            let (verifier, _) = pop3.retrieve(number).await?;
+            let start = Instant::now();
+            let done = pop3.retrieve(number).await;
+            self.note_command("RETR", start, done.is_ok());
+            let (verifier, _) = done?;
             self.fetched += 1;
             match verifier.verdict() {
                 Verdict::Good(serial) => drop.retrieved.push((number, Some(serial))),
