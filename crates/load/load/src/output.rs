@@ -74,14 +74,15 @@ pub fn summary(run: &RunResult) -> String {
     }
     if let Some(audit) = &run.audit {
         text.push_str(&format!(
-            "\naudit: {} accounts, {} messages found, {} expected; {} missing, {} duplicated, {} unexpected, {} altered\n",
+            "\naudit: {} accounts, {} messages found, {} expected; {} missing, {} duplicated, {} unexpected, {} altered, {} UIDs given twice\n",
             audit.accounts,
             audit.messages_found,
             audit.messages_expected,
             audit.missing,
             audit.duplicated,
             audit.unexpected,
-            audit.altered
+            audit.altered,
+            audit.reused
         ));
         audit.findings.iter().take(10).for_each(|f| text.push_str(&format!("  {f}\n")));
     }

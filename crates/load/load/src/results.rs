@@ -125,6 +125,9 @@ pub struct Outcome {
     pub headline: String,
     /// Errors, all kinds.
     pub errors: u64,
+    /// Outages that were tolerated (connections lost, servers and databases away), by kind; no errors.
+    #[serde(default)]
+    pub outages: std::collections::BTreeMap<String, u64>,
     /// Ended by Ctrl-C.
     pub interrupted: bool,
     /// Open loop: unfinished tasks exceeded 1.5 × users.
@@ -390,6 +393,9 @@ pub struct AuditResult {
     pub unexpected: u64,
     /// Bodies whose digest is wrong.
     pub altered: u64,
+    /// UIDs that stood for another message before.
+    #[serde(default)]
+    pub reused: u64,
     /// Accounts that could not be looked at.
     pub unreadable: u64,
     /// The first few findings, in words.
@@ -399,7 +405,7 @@ pub struct AuditResult {
 impl AuditResult {
     /// Nothing amiss.
     pub fn is_clean(&self) -> bool {
-        self.missing + self.duplicated + self.unexpected + self.altered + self.unreadable == 0
+        self.missing + self.duplicated + self.unexpected + self.altered + self.reused + self.unreadable == 0
     }
 }
 

@@ -9,7 +9,7 @@ use posthaste_load::measure::WatchTarget;
 use posthaste_load::null_server::{Faults, start};
 use posthaste_load::populate::{PopulateOptions, Wish, populate};
 use posthaste_load::results::RunResult;
-use posthaste_load::run::{Arrivals, RunOptions, SendBy, run};
+use posthaste_load::run::{Arrivals, ClusterOptions, RunOptions, SendBy, run};
 use posthaste_load::workload::{Think, load};
 use std::time::Duration;
 
@@ -46,12 +46,18 @@ fn try_it(trial: Trial) -> RunResult {
         live: false,
     })
     .unwrap();
-    let auditing =
-        AuditOptions { imap: imap.clone(), accounts: accounts.clone(), dialer: dialer.clone(), bodies: true };
+    let auditing = AuditOptions {
+        imap: imap.clone(),
+        others: Vec::new(),
+        accounts: accounts.clone(),
+        dialer: dialer.clone(),
+        bodies: true,
+    };
     let ledger = baseline(&auditing).unwrap_or_default();
     let options = RunOptions {
         workload,
         server: imap,
+        cluster: ClusterOptions::default(),
         send: Some(SendBy::Mail(format!("lmtp://{}", at.lmtp).parse().unwrap())),
         accounts,
         clients: 4,

@@ -10,7 +10,7 @@ use crate::target::Target;
 use posthaste_imap_client::command::quoted;
 use posthaste_imap_client::fetch::{Summary, Value};
 use posthaste_imap_client::net::Dialer;
-use posthaste_imap_client::{Client, Handler, Response, listing};
+use posthaste_imap_client::{Client, Handler, Response, Status, listing};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 pub struct AuditOptions {
     /// The IMAP server.
     pub imap: Target,
+    /// Other servers of the same accounts, asked when it is not there.
+    pub others: Vec<Target>,
     /// The accounts.
     pub accounts: Accounts,
     /// How to connect.
@@ -41,13 +43,19 @@ struct Found {
     messages: u64,
     serials: HashMap<Serial, u32>,
     altered: Vec<String>,
+    /// Mailbox, UIDVALIDITY, UID and what it stands for.
+    uids: Vec<(String, u32, u32, Serial)>,
 }
 
 /// Enters every message of every account into a new ledger.
 pub fn baseline(options: &AuditOptions) -> Result<Ledger, Failure> {
     let ledger = Ledger::new(options.accounts.count());
     for (account, found) in enumerate_all(options, 0..options.accounts.count())? {
-        for (serial, count) in found?.serials {
+        let found = found?;
+        for (mailbox, validity, uid, serial) in &found.uids {
+            ledger.identified(account, (mailbox, *validity), *uid, *serial);
+        }
+        for (serial, count) in found.serials {
             (0..count).for_each(|_| ledger.found(account, serial));
         }
     }
@@ -75,7 +83,18 @@ pub fn audit(options: &AuditOptions, ledger: &Ledger) -> Result<AuditResult, Fai
             if missing && look < LOOKS_MAX {
                 again.push(account);
             } else {
-                compare(&options.accounts.name(account), &found, &book, &mut result);
+                let name = options.accounts.name(account);
+                compare(&name, &found, &book, &mut result);
+                for (mailbox, validity, uid, serial) in &found.uids {
+                    if let Some(other) = ledger.identified(account, (mailbox, *validity), *uid, *serial) {
+                        result.reused += 1;
+                        let (now, before) = (serial_token(*serial), serial_token(other));
+                        tell(
+                            &mut result,
+                            format!("{name}: UID {uid} of {mailbox} stands for {now} and stood for {before}"),
+                        );
+                    }
+                }
             }
         }
         if again.is_empty() {
@@ -156,13 +175,20 @@ fn enumerate_all(options: &AuditOptions, accounts: impl IntoIterator<Item = u32>
 }
 
 async fn enumerate(options: &AuditOptions, account: u32) -> Result<Found, Failure> {
-    let mut client = Client::connect(&options.dialer, &options.imap.endpoint, account).await?;
+    let mut client = Client::connect(&options.dialer, &options.imap.endpoint, account).await;
+    for other in &options.others {
+        if client.is_ok() {
+            break;
+        }
+        client = Client::connect(&options.dialer, &other.endpoint, account).await;
+    }
+    let mut client = client?;
     client.login(&options.accounts.name(account), &options.accounts.password(account)).await?;
     let mut names = Names::default();
     client.command("LIST \"\" \"*\"", &mut names).await?;
     let mut found = Found::default();
     for name in names.0 {
-        let mut look = Look { found: &mut found, mailbox: &name, exists: 0, verifier: None };
+        let mut look = Look { found: &mut found, mailbox: &name, exists: 0, validity: 0, verifier: None };
         let line = format!("EXAMINE {}", quoted(&name));
         let done = client.command(&line, &mut look).await?;
         if !done.is_ok() {
@@ -197,6 +223,7 @@ struct Look<'a> {
     found: &'a mut Found,
     mailbox: &'a str,
     exists: u32,
+    validity: u32,
     verifier: Option<Verifier>,
 }
 
@@ -204,8 +231,14 @@ impl Handler for Look<'_> {
     fn response(&mut self, response: Response<'_>) {
         match response {
             Response::Exists(n) => self.exists = n,
+            Response::Condition(Status::Ok, text) => {
+                let text = String::from_utf8_lossy(text);
+                let validity = listing::code(&text).and_then(|c| c.strip_prefix("UIDVALIDITY "));
+                self.validity = validity.and_then(|n| n.parse().ok()).unwrap_or(self.validity);
+            }
             Response::Fetch(_, items) => {
-                let Some((name, value)) = Summary::of(items).body else { return };
+                let summary = Summary::of(items);
+                let Some((name, value)) = summary.body else { return };
                 self.found.messages += 1;
                 let serial = match (name, value) {
                     (b"BODY[]", value) => self.whole(value),
@@ -214,6 +247,8 @@ impl Handler for Look<'_> {
                 };
                 if let Some(serial) = serial {
                     *self.found.serials.entry(serial).or_default() += 1;
+                    let uid = summary.uid.unwrap_or(0);
+                    self.found.uids.push((self.mailbox.to_owned(), self.validity, uid, serial));
                 }
             }
             _ => {}
@@ -265,7 +300,8 @@ mod tests {
             (3, Span { least: 0, most: 0 }),
             (4, Span { least: 0, most: 1 }),
         ]);
-        let found = Found { messages: 4, serials: HashMap::from([(2, 2), (3, 1), (9, 1)]), altered: vec![] };
+        let found =
+            Found { messages: 4, serials: HashMap::from([(2, 2), (3, 1), (9, 1)]), ..Found::default() };
         let mut result = AuditResult::default();
         compare("ana", &found, &book, &mut result);
         assert_eq!((result.missing, result.duplicated, result.unexpected), (1, 1, 2));

@@ -9,7 +9,7 @@ use crate::output;
 use crate::populate::{PopulateOptions, Wish, populate};
 use crate::quantity;
 use crate::results::RunResult;
-use crate::run::{RunOptions, SendBy, run};
+use crate::run::{ClusterOptions, RunOptions, SendBy, run};
 use crate::target::Target;
 use crate::workload::{self, Protocol, Think};
 use clap::Args;
@@ -103,6 +103,7 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
         RunOptions {
             workload,
             server: imap,
+            cluster: ClusterOptions::default(),
             send: Some(SendBy::Mail(lmtp)),
             accounts,
             clients: args.clients,

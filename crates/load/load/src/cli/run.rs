@@ -6,7 +6,7 @@ use crate::audit::{AuditOptions, audit, baseline};
 use crate::output;
 use crate::quantity;
 use crate::results::{Results, RunResult};
-use crate::run::{Arrivals, RunOptions, SendBy, run};
+use crate::run::{Arrivals, ClusterOptions, RunOptions, SendBy, run};
 use crate::target::Scheme;
 use crate::workload::{self, Protocol, Think, Track};
 use clap::Args;
@@ -20,9 +20,10 @@ pub struct RunArgs {
     /// A built-in workload (see `workload list`) or a file.
     #[arg(long, value_name = "NAME-OR-FILE")]
     pub workload: String,
-    /// The server: imap://HOST:PORT, imaps://… or imap+starttls://….
+    /// The server: imap://HOST:PORT, imaps://… or imap+starttls://…. Repeated for several servers of the same accounts:
+    /// clients are spread over them in turn, and go to the next when theirs is gone.
     #[arg(long, value_name = "URL", required_unless_present = "pop3")]
-    pub imap: Option<String>,
+    pub imap: Vec<String>,
     /// The server, for POP3 workloads: pop3://HOST:PORT, pop3s://… or pop3+starttls://….
     #[arg(long, value_name = "URL")]
     pub pop3: Option<String>,
@@ -60,6 +61,10 @@ pub struct RunArgs {
     /// Account for every message at the end: acknowledged ones are there exactly once, expunged ones are gone.
     #[arg(long)]
     pub audit: bool,
+    /// Count lost connections, refused ones, NO [UNAVAILABLE] and SMTP 4yz by themselves and not as errors: for runs
+    /// in which servers are made to fail. Wrong answers and what the audit finds are errors as ever.
+    #[arg(long)]
+    pub tolerate_outages: bool,
     /// Fetch and verify every body in the audit, too.
     #[arg(long, requires = "audit")]
     pub audit_bodies: bool,
@@ -136,11 +141,12 @@ pub fn run_audited(options: RunOptions, audit_options: Option<AuditOptions>) -> 
         if !found.is_clean() {
             result.outcome.clean = false;
             result.outcome.headline = format!(
-                "AUDIT FAILED ({} missing, {} duplicated, {} unexpected, {} altered, {} accounts unreadable): {}",
+                "AUDIT FAILED ({} missing, {} duplicated, {} unexpected, {} altered, {} UIDs given twice, {} accounts unreadable): {}",
                 found.missing,
                 found.duplicated,
                 found.unexpected,
                 found.altered,
+                found.reused,
                 found.unreadable,
                 result.outcome.headline
             );
@@ -152,7 +158,12 @@ pub fn run_audited(options: RunOptions, audit_options: Option<AuditOptions>) -> 
 
 fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble> {
     let workload = workload::load(&args.workload).map_err(Trouble::usage)?;
-    let imap = args.imap.as_deref().map(|url| target(url, &[Scheme::Imap], "--imap")).transpose()?;
+    let imaps = args.imap.iter().map(|url| target(url, &[Scheme::Imap], "--imap"));
+    let imaps: Vec<_> = imaps.collect::<Result<_, _>>()?;
+    let (imap, others) = match imaps.split_first() {
+        Some((first, others)) => (Some(first.clone()), others.to_vec()),
+        None => (None, Vec::new()),
+    };
     let pop3 = args.pop3.as_deref().map(|url| target(url, &[Scheme::Pop3], "--pop3")).transpose()?;
     let server = match workload.protocol {
         Protocol::Imap => imap.clone().ok_or_else(|| Trouble::usage("this workload needs --imap"))?,
@@ -191,6 +202,7 @@ fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble
     let dialer = args.connection.dialer()?;
     let audit_options = imap.map(|imap| AuditOptions {
         imap,
+        others: others.clone(),
         accounts: accounts.clone(),
         dialer: dialer.clone(),
         bodies: args.audit_bodies,
@@ -201,6 +213,10 @@ fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble
     let endpoint = &server.endpoint;
     let label = args.label.clone().unwrap_or_else(|| format!("{}:{}", endpoint.host, endpoint.port));
     let options = RunOptions {
+        cluster: ClusterOptions {
+            others: if workload.protocol == Protocol::Imap { others } else { Vec::new() },
+            tolerate_outages: args.tolerate_outages,
+        },
         send,
         accounts,
         clients,
@@ -245,7 +261,8 @@ fn settings(args: &RunArgs, clients: u32, arrivals: Option<Arrivals>) -> BTreeMa
             settings.insert(name.to_owned(), value);
         }
     };
-    add("imap", args.imap.clone());
+    add("imap", Some(args.imap.join(" ")).filter(|urls| !urls.is_empty()));
+    add("outages", args.tolerate_outages.then(|| "tolerated".to_owned()));
     add("pop3", args.pop3.clone());
     add("send", args.send.clone());
     add("think", args.think.map(|t| format!("{t:?} s")));

@@ -152,12 +152,14 @@ pub fn audit(audit: Option<&AuditResult>, out: &mut Markup) {
         "doubled",
         "unexpected",
         "altered",
+        "UIDs given twice",
         "unreadable accounts",
     ]);
     let mut row: Vec<Cell> =
         [audit.accounts, audit.messages_found, audit.messages_expected].map(|n| whole(n).into()).to_vec();
     row.extend(
-        [audit.missing, audit.duplicated, audit.unexpected, audit.altered, audit.unreadable].map(faults),
+        [audit.missing, audit.duplicated, audit.unexpected, audit.altered, audit.reused, audit.unreadable]
+            .map(faults),
     );
     table.rows.push(row);
     table.draw(out);

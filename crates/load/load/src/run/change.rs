@@ -6,6 +6,7 @@ use super::model::{DELETED, FOLDER_PREFIX, MailboxModel, Message};
 use super::options::SendBy;
 use super::session::{Asking, conclude};
 use super::user::User;
+use crate::corpus::{Serial, serial_token};
 use crate::workload::{Mailbox, Messages, Recipient};
 use posthaste_imap_client::command::quoted;
 use posthaste_imap_client::{Client, listing};
@@ -106,7 +107,9 @@ impl User {
         }
         let line = format!("UID COPY {} {}", set(&messages), quoted(&name));
         let outcome = self.ask(&line, Asking::default()).await;
-        if let (Some(ledger), Err(Failure::Refused { .. })) = (&shared.ledger, &outcome) {
+        if let (Some(ledger), Err(failure)) = (&shared.ledger, &outcome)
+            && failure.is_refusal()
+        {
             messages.iter().for_each(|m| ledger.not_added(self.account, m.serial));
         }
         let outcome = outcome?;
@@ -140,7 +143,9 @@ impl User {
         }
         let line = format!("UID MOVE {} {}", set(&messages), quoted(&name));
         let outcome = self.ask(&line, Asking { expunging: true, ..Asking::default() }).await;
-        if let (Some(ledger), Ok(_) | Err(Failure::Refused { .. })) = (&shared.ledger, &outcome) {
+        if let Some(ledger) = &shared.ledger
+            && outcome.as_ref().err().is_none_or(Failure::is_refusal)
+        {
             messages.iter().for_each(|m| ledger.not_added(self.account, m.serial));
         }
         let outcome = outcome?;
@@ -175,6 +180,11 @@ impl User {
         {
             return Err(Failure::Wrong(format!("COPYUID {from} {to} after copying {}", set(messages))));
         }
+        if let (Some((validity, _, to)), Some(target)) = (&copied, self.model.mailboxes.get(target)) {
+            for (message, uid) in messages.iter().zip(to.iter()) {
+                self.identify_uid((&target.name, *validity), uid, message.serial)?;
+            }
+        }
         let mut uids = copied.iter().flat_map(|(_, _, to)| to.iter());
         let Some(mailbox) = self.model.mailboxes.get_mut(target) else { return Ok(()) };
         for message in messages {
@@ -182,6 +192,20 @@ impl User {
             mailbox.added(uids.next(), message.serial, message.flags);
         }
         Ok(())
+    }
+
+    /// With an audit to come: a UID that stood for another message before is wrong.
+    fn identify_uid(&self, place: (&str, u32), uid: u32, serial: Serial) -> Result<(), Failure> {
+        let other = self.shared.ledger.as_ref().and_then(|l| l.identified(self.account, place, uid, serial));
+        match other {
+            Some(other) => Err(Failure::Wrong(format!(
+                "{}: UID {uid} was given to {} and before that to {}",
+                place.0,
+                serial_token(serial),
+                serial_token(other)
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// APPEND of a new message.
@@ -200,10 +224,15 @@ impl User {
         let done = append_with(client, &name, &mail, follow).await;
         match (&shared.ledger, &done) {
             (Some(ledger), Ok(_)) => ledger.added(self.account, serial),
-            (Some(ledger), Err(Failure::Refused { .. })) => ledger.not_added(self.account, serial),
+            (Some(ledger), Err(failure)) if failure.is_refusal() => ledger.not_added(self.account, serial),
             _ => {}
         }
         let text = done?;
+        if let Some((validity, uids)) = listing::append_uid(&text)
+            && let Some(uid) = uids.first()
+        {
+            self.identify_uid((&name, validity), uid, serial)?;
+        }
         if let Some(mailbox) = self.model.mailboxes.get_mut(at).filter(|_| !selected) {
             let uid = listing::append_uid(&text).and_then(|(_, uids)| uids.first());
             mailbox.added(uid, serial, None);
@@ -290,7 +319,7 @@ impl User {
         };
         match (&shared.ledger, &sent) {
             (Some(ledger), Ok(_)) => ledger.added(recipient, serial),
-            (Some(ledger), Err(failure)) if is_refusal(failure) => ledger.not_added(recipient, serial),
+            (Some(ledger), Err(failure)) if failure.is_refusal() => ledger.not_added(recipient, serial),
             _ => {}
         }
         let (bytes_in, bytes_out) = sent?;
@@ -302,20 +331,12 @@ impl User {
     /// A session of the recipient's own puts the message into its INBOX.
     async fn send_by_append(&mut self, recipient: u32, mail: &[u8]) -> Result<(u64, u64), Failure> {
         let options = &self.shared.options;
-        let mut client = Client::connect(&options.dialer, &options.server.endpoint, self.source()).await?;
+        let mut client = Client::connect(&options.dialer, &self.server().endpoint, self.source()).await?;
         client.login(&options.accounts.name(recipient), &options.accounts.password(recipient)).await?;
         append_with(&mut client, "INBOX", mail, Follow::default()).await?;
         let bytes = client.bytes();
         client.logout().await?;
         Ok(bytes)
-    }
-}
-
-fn is_refusal(failure: &Failure) -> bool {
-    match failure {
-        Failure::Refused { .. } => true,
-        Failure::Mail(error) => error.is_refusal(),
-        _ => false,
     }
 }
 

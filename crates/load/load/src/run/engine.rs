@@ -247,6 +247,7 @@ fn conclude(
     let unfinished_max = shared.unfinished_max.load(std::sync::atomic::Ordering::Relaxed);
     let mut outcome = Outcome {
         errors: record.error_count(),
+        outages: record.outages.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect(),
         interrupted: phase.was_interrupted(),
         saturated: options.arrivals.is_some() && unfinished_max as f64 > saturation,
         unfinished_max,
@@ -461,6 +462,11 @@ fn headline(outcome: &Outcome, record: &Recorder, total: &crate::results::Summar
         "{} transactions, {:.1}/s, mean {:.2} ms, p99 {:.2} ms",
         total.count, total.rate_per_s, total.mean_ms, total.p99_ms
     );
+    let outages: Vec<String> = outcome.outages.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
+    let figures = match outages.is_empty() {
+        true => figures,
+        false => format!("{figures}; outages tolerated: {}", outages.join(", ")),
+    };
     if outcome.clean {
         return figures;
     }

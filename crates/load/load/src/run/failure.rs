@@ -3,6 +3,12 @@
 use super::mailer::MailerError;
 use posthaste_imap_client::Error;
 
+/// RFC 5530 §3: a subsystem the server needs is away. Whether what it was last asked for is done nobody knows, as after a lost
+/// connection.
+fn is_unavailable(text: &str) -> bool {
+    text.contains("[UNAVAILABLE]")
+}
+
 /// Why a transaction did not end well.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -36,6 +42,7 @@ impl Failure {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Connection(error) => error.kind(),
+            Self::Refused { text, .. } if is_unavailable(text) => "unavailable",
             Self::Refused { .. } => "refused",
             Self::Wrong(_) => "wrong-answer",
             Self::Mail(error) => error.kind(),
@@ -47,6 +54,55 @@ impl Failure {
     /// Whether the session has to be given up. After a wrong answer too: what is known about the mailbox is no
     /// longer known, and one fault would be counted again and again.
     pub fn ends_session(&self) -> bool {
-        matches!(self, Self::Connection(_) | Self::Wrong(_) | Self::Stopped)
+        match self {
+            Self::Connection(_) | Self::Wrong(_) | Self::Stopped => true,
+            Self::Refused { text, .. } => is_unavailable(text),
+            _ => false,
+        }
+    }
+
+    /// Whether what was asked for was certainly not done.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Refused { text, .. } => !is_unavailable(text),
+            Self::Mail(error) => error.is_refusal(),
+            _ => false,
+        }
+    }
+
+    /// Whether this is what a client sees of a server, or of what the server needs, that is not there for a while.
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Connection(Error::Refused { text, .. }) | Self::Refused { text, .. } => {
+                is_unavailable(text)
+            }
+            Self::Connection(error) => !matches!(error, Error::Garbage { .. } | Error::Tls { .. }),
+            Self::Mail(MailerError::Connection(_) | MailerError::Closed) => true,
+            // RFC 5321 §4.2.1: 4yz is a transient refusal.
+            Self::Mail(MailerError::Refused { reply, .. }) => reply.starts_with('4'),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_told_from_a_fault() {
+        let refused = |text: &str| Failure::Refused { command: "NOOP".into(), text: text.into() };
+        let away = refused("NO [UNAVAILABLE] Try again");
+        assert!(away.is_outage() && away.ends_session() && !away.is_refusal());
+        let refusal = refused("NO [OVERQUOTA] Full");
+        assert!(!refusal.is_outage() && !refusal.ends_session() && refusal.is_refusal());
+        let wrong = Failure::Wrong("UID 3 twice".into());
+        assert!(!wrong.is_outage() && wrong.ends_session());
+        assert!(Failure::Connection(Error::Closed { bye: None }).is_outage());
+        let garbage = Error::Garbage { what: "a tag", line: "x".into() };
+        assert!(!Failure::Connection(garbage).is_outage());
+        let mail = |reply: &str| MailerError::Refused { command: "DATA", reply: reply.into() };
+        assert!(Failure::Mail(mail("451 4.3.0 later")).is_outage());
+        assert!(!Failure::Mail(mail("550 5.1.1 who?")).is_outage());
     }
 }

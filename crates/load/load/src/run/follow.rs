@@ -1,5 +1,6 @@
 //! Every response is checked here against what is known, as a client that keeps a copy would notice it.
 
+use super::ledger::Ledger;
 use super::model::{DELETED, MailboxModel, Message, SEEN};
 use crate::corpus::{Serial, Verdict, Verifier, serial_in_header, serial_token};
 use posthaste_imap_client::fetch::{Summary, Value};
@@ -70,6 +71,8 @@ pub struct Follow<'a> {
     pub status: Option<(String, Vec<(String, u64)>)>,
     /// Text of an untagged OK with COPYUID.
     pub copied: Option<String>,
+    /// With an audit to come: where it is kept which message each UID of this account stands for.
+    pub book: Option<(&'a Ledger, u32)>,
     /// FETCH responses counted.
     pub fetched: u64,
     /// The first wrong answer.
@@ -175,6 +178,13 @@ impl<'a> Follow<'a> {
         };
         let foreign = self.bodies && !whole && summary.body.is_some();
         let Some(mailbox) = self.mailbox.as_deref_mut() else { return };
+        if let (Some((ledger, account)), Some(uid), Some(serial)) = (self.book, uid, serial)
+            && let Some(other) = ledger.identified(account, (&mailbox.name, mailbox.validity), uid, serial)
+        {
+            let (now, before) = (serial_token(serial), serial_token(other));
+            self.wrong(|| format!("UID {uid} stands for {now} and stood for {before}"));
+            return;
+        }
         let index = sequence.saturating_sub(1) as usize;
         let flags = summary.flags.map(flag_bits);
         if index == mailbox.messages.len() {

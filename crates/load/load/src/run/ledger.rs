@@ -19,21 +19,30 @@ pub struct Span {
 /// One account's messages.
 pub type Account = HashMap<Serial, Span>;
 
+/// Which message each UID stands for, by mailbox and UIDVALIDITY: for ever, says RFC 9051 §2.3.1.1, gone messages included.
+type Uids = HashMap<(String, u32, u32), Serial>;
+
 /// All accounts of a run.
 #[derive(Default)]
-pub struct Ledger(Vec<Mutex<Account>>);
+pub struct Ledger {
+    accounts: Vec<Mutex<Account>>,
+    uids: Vec<Mutex<Uids>>,
+}
 
 impl Ledger {
     /// For so many accounts.
     pub fn new(accounts: u32) -> Self {
-        Self((0..accounts).map(|_| Mutex::default()).collect())
+        Self {
+            accounts: (0..accounts).map(|_| Mutex::default()).collect(),
+            uids: (0..accounts).map(|_| Mutex::default()).collect(),
+        }
     }
 
     fn change(&self, account: u32, serial: Serial, least: i32, most: i32) {
         if serial == 0 {
             return;
         }
-        if let Some(book) = self.0.get(account as usize) {
+        if let Some(book) = self.accounts.get(account as usize) {
             let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
             let span = book.entry(serial).or_default();
             span.least += least;
@@ -76,9 +85,26 @@ impl Ledger {
         self.change(account, serial, 1, 0);
     }
 
+    /// A UID of a mailbox (name and UIDVALIDITY) was seen to stand for a message. The other message, if it was seen to
+    /// stand for one.
+    pub fn identified(
+        &self,
+        account: u32,
+        (mailbox, validity): (&str, u32),
+        uid: u32,
+        serial: Serial,
+    ) -> Option<Serial> {
+        if serial == 0 || validity == 0 {
+            return None;
+        }
+        let mut uids = self.uids.get(account as usize)?.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = *uids.entry((mailbox.to_owned(), validity, uid)).or_insert(serial);
+        (first != serial).then_some(first)
+    }
+
     /// One account's book.
     pub fn account(&self, account: u32) -> Account {
-        let book = self.0.get(account as usize);
+        let book = self.accounts.get(account as usize);
         book.map(|b| b.lock().unwrap_or_else(PoisonError::into_inner).clone()).unwrap_or_default()
     }
 }
@@ -86,6 +112,16 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_uid_stands_for_one_message_for_ever() {
+        let ledger = Ledger::new(1);
+        assert_eq!(ledger.identified(0, ("INBOX", 9), 1, 10), None);
+        assert_eq!(ledger.identified(0, ("INBOX", 9), 1, 10), None);
+        assert_eq!(ledger.identified(0, ("INBOX", 9), 1, 11), Some(10));
+        assert_eq!(ledger.identified(0, ("INBOX", 8), 1, 11), None);
+        assert_eq!(ledger.identified(0, ("other", 9), 1, 11), None);
+    }
 
     #[test]
     fn what_was_not_acknowledged_may_or_may_not_be_there() {

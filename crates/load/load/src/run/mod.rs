@@ -33,5 +33,5 @@ pub use follow::{Follow, Wanted, flag_bits};
 pub use ledger::{Ledger, Span};
 pub use mailer::{Mailer, MailerError};
 pub use model::{FOLDER_PREFIX, MailboxModel, Message, folder_name};
-pub use options::{Arrivals, RunOptions, SendBy};
+pub use options::{Arrivals, ClusterOptions, RunOptions, SendBy};
 pub use phase::Phase;

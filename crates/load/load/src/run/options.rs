@@ -35,6 +35,15 @@ impl Arrivals {
     }
 }
 
+/// Several servers that serve the same accounts, and what is forgiven while some of them fail.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterOptions {
+    /// Further servers beside [`RunOptions::server`]. Users are spread over all, and go to the next when theirs fails.
+    pub others: Vec<Target>,
+    /// Outages are counted by themselves and are no errors. A wrong answer always is one.
+    pub tolerate_outages: bool,
+}
+
 /// A run, decided.
 #[derive(Clone)]
 pub struct RunOptions {
@@ -42,6 +51,8 @@ pub struct RunOptions {
     pub workload: Workload,
     /// The server whose mail is read: IMAP or POP3 as the workload needs.
     pub server: Target,
+    /// Other servers of the same accounts.
+    pub cluster: ClusterOptions,
     /// How mail is sent, if it can be.
     pub send: Option<SendBy>,
     /// The accounts.
@@ -81,6 +92,15 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
+    /// The server of a user who was sent to the `turn`th.
+    pub fn server_at(&self, turn: u32) -> &Target {
+        let others = &self.cluster.others;
+        match (turn as usize % (others.len() + 1)).checked_sub(1) {
+            Some(other) => others.get(other).unwrap_or(&self.server),
+            None => &self.server,
+        }
+    }
+
     /// The think time that holds.
     pub fn think(&self) -> Think {
         self.think.unwrap_or(self.workload.think)

@@ -49,6 +49,8 @@ pub struct Recorder {
     pub seconds: Vec<Second>,
     /// By kind, over the whole run.
     pub errors: BTreeMap<&'static str, ErrorCount>,
+    /// Outages that are tolerated, by kind, over the whole run.
+    pub outages: BTreeMap<&'static str, u64>,
     /// In the window, slowest first.
     pub slowest: Vec<Slow>,
     /// Logins in the window.
@@ -113,6 +115,9 @@ impl Recorder {
             mine.count += theirs.count;
             mine.samples
                 .extend(theirs.samples.iter().take(SAMPLES_MAX.saturating_sub(mine.samples.len())).cloned());
+        }
+        for (kind, count) in &other.outages {
+            *self.outages.entry(kind).or_default() += count;
         }
         for slow in &other.slowest {
             self.slow(Duration::from_secs_f64(slow.ms / 1e3), |_| slow.clone());

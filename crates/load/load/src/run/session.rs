@@ -46,7 +46,7 @@ impl User {
     /// Connects, logs in, does the opening steps.
     pub async fn open(&mut self) -> Result<(), Failure> {
         let options = &self.shared.options;
-        let mut client = Client::connect(&options.dialer, &options.server.endpoint, self.source()).await?;
+        let mut client = Client::connect(&options.dialer, &self.server().endpoint, self.source()).await?;
         client.login(&self.name, &self.password).await?;
         client.learn_capabilities().await?;
         self.bytes_before = (0, 0);
@@ -119,11 +119,13 @@ impl User {
     pub async fn ask(&mut self, line: &str, asking: Asking) -> Result<Outcome, Failure> {
         let tracked = self.shared.options.workload.track == Track::Messages;
         let client = self.client.as_mut().ok_or(Failure::Stopped)?;
+        let book = self.shared.ledger.as_ref().map(|ledger| (ledger, self.account));
         let mailbox = if tracked { self.model.current() } else { None };
         let before = mailbox.as_ref().and_then(|m| m.exists);
         let mut follow = Follow::mailbox(mailbox).wanting(asking.wanted);
         follow.expunging = asking.expunging;
         follow.bodies = asking.bodies;
+        follow.book = book;
         let completion = client.command(line, &mut follow).await?;
         self.fetched += follow.fetched;
         if completion.is_ok() {

@@ -7,6 +7,7 @@ use super::session::Asking;
 use super::shared::Shared;
 use crate::random::Random;
 use crate::results::{ErrorSample, Slow};
+use crate::target::Target;
 use crate::workload::{Chooser, Messages, Protocol, SessionKind, Step};
 use posthaste_imap_client::Client;
 use std::rc::Rc;
@@ -39,6 +40,8 @@ pub struct User {
     /// Bytes of other connections (SMTP) in this transaction.
     pub(super) bytes_beside: (u64, u64),
     pub(super) sessions: u32,
+    /// Turns it took to another server, since its own failed.
+    turns: u32,
     chooser: Chooser,
     online: bool,
     slowest: (&'static str, Duration),
@@ -65,6 +68,7 @@ impl User {
             bytes_before: (0, 0),
             bytes_beside: (0, 0),
             sessions: 0,
+            turns: 0,
             chooser: Chooser::default(),
             online: false,
             slowest: ("", Duration::ZERO),
@@ -77,6 +81,18 @@ impl User {
     /// TIME_WAIT never run out.
     pub(super) fn source(&self) -> u32 {
         self.index.wrapping_add(self.sessions.wrapping_mul(7919))
+    }
+
+    /// The server it is at: its own by its number, another one after that failed.
+    pub(super) fn server(&self) -> &Target {
+        self.shared.options.server_at(self.index.wrapping_add(self.turns))
+    }
+
+    /// Goes to the next server if it was the server that failed.
+    fn turn_away(&mut self, failure: &Failure) {
+        if matches!(failure, Failure::Connection(_)) {
+            self.turns = self.turns.wrapping_add(1);
+        }
     }
 
     /// Lives until the run ends.
@@ -99,6 +115,7 @@ impl User {
                 self.sessions += 1;
                 if let Err(failure) = self.open().await {
                     self.record_failure("(session)", None, &failure);
+                    self.turn_away(&failure);
                     self.give_up_session();
                     if !self.pause(backoff.as_secs_f64()).await {
                         return;
@@ -364,6 +381,7 @@ impl User {
         let name = workload.transactions.get(transaction).map_or("(trim)", |t| t.name.as_str());
         if let Err(failure) = &done {
             self.record_failure(name, Some(transaction), failure);
+            self.turn_away(failure);
         }
         let (time, at_s, counts) = (now - due, shared.phase.seconds(now), shared.phase.counts(now));
         self.lane.with(|r| {
@@ -404,6 +422,10 @@ impl User {
         let phase = &self.shared.phase;
         // What breaks because the run is being torn down is not the server's fault.
         if phase.is_stopping() && matches!(failure.kind(), "connection-lost" | "timeout") {
+            return;
+        }
+        if self.shared.options.cluster.tolerate_outages && failure.is_outage() {
+            self.lane.with(|r| *r.outages.entry(failure.kind()).or_default() += 1);
             return;
         }
         let at_s = phase.seconds(now);

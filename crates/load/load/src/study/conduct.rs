@@ -11,7 +11,7 @@ use crate::measure::{self, WatchTarget, machine};
 use crate::populate::{PopulateOptions, populate};
 use crate::quantity::show_duration;
 use crate::results::{HotFunction, Offered, RunResult, SCHEMA, ServerFacts, StudyPoint, StudyResult};
-use crate::run::{RunOptions, SendBy, run};
+use crate::run::{ClusterOptions, RunOptions, SendBy, run};
 use crate::workload::Think;
 use posthaste_imap_client::net::{Dialer, Trust};
 use std::collections::BTreeMap;
@@ -301,6 +301,7 @@ impl Work<'_> {
         };
         RunOptions {
             server: if workload.tls { instance.imaps.clone() } else { instance.imap.clone() },
+            cluster: ClusterOptions::default(),
             send,
             accounts: accounts.clone(),
             clients: point.clients.unwrap_or(CLIENTS_FIRST),
