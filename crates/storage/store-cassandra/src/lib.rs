@@ -19,7 +19,9 @@ mod read;
 mod schema;
 mod session;
 mod sweep;
+mod tls;
+mod url;
 mod values;
 
 pub use engine::{CassandraEngine, init};
-pub use options::Options;
+pub use options::{Options, Tls};

@@ -96,6 +96,9 @@ impl Database {
         if let Some((user, password)) = &options.login {
             builder = builder.user(user, password);
         }
+        if let Some(tls) = &options.tls {
+            builder = builder.tls_context(Some(crate::tls::config(tls)?));
+        }
         let session = builder.build().await.map_err(|e| {
             StoreError::Unavailable(format!("Cassandra at {}: {e}", options.hosts.join(", ")))
         })?;
