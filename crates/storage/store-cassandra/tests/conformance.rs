@@ -4,8 +4,8 @@
 //! and says so.
 
 use async_trait::async_trait;
-use posthaste_store::Engine;
 use posthaste_store::suite::{self, Factory};
+use posthaste_store::{Engine, MemoryEngine};
 use posthaste_store_cassandra::{CassandraEngine, Options, init};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,5 +49,8 @@ async fn the_contract_holds() {
     options.sweep_every = Duration::ZERO;
     init(&options, 1).await.expect("a keyspace");
     init(&options, 1).await.expect("a keyspace that is there already");
-    suite::run_all(&Cluster(options)).await;
+    let cluster = Cluster(options);
+    suite::mail_moves(Arc::new(MemoryEngine::new()), cluster.open().await).await;
+    suite::mail_moves(cluster.open().await, Arc::new(MemoryEngine::new())).await;
+    suite::run_all(&cluster).await;
 }

@@ -54,3 +54,9 @@ impl Factory for Directories {
 async fn the_contract_holds() {
     suite::run_all(&Directories::default()).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_moves_from_one_directory_to_another() {
+    let directories = Directories::default();
+    suite::mail_moves(directories.open().await, directories.open().await).await;
+}

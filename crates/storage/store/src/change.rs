@@ -18,7 +18,8 @@ pub struct MailboxCommit {
     pub expected: ModSeq,
     /// The head after the commit: mod-sequence (higher than `expected`), UIDNEXT, keywords, counts.
     pub head: MailboxHead,
-    /// New messages, UIDs rising, all at or above the old UIDNEXT.
+    /// New messages, UIDs rising, all at or above the old UIDNEXT. Rows here and in `changed` have mod-sequences above
+    /// `expected`; only a transfer, whose mailboxes nobody has open, brings those they had elsewhere, below the head's.
     pub appended: Vec<NewMessage>,
     /// Changed rows of messages that were there before, UIDs rising, each at most once.
     pub changed: Vec<Row>,

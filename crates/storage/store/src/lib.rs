@@ -17,6 +17,7 @@ mod row;
 mod store;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
+mod transfer;
 mod view;
 
 pub use change::{Appended, CommitOutcome, Content, FlagChange, MailboxCommit, NewMessage};
@@ -30,4 +31,5 @@ pub use mailbox::{Copied, Expunged, FlagsStored, IncomingMessage, Mailbox, Moved
 pub use oracle::MemoryEngine;
 pub use row::Row;
 pub use store::{ListDraft, Store, StoreOptions};
+pub use transfer::{Compare, Progress, Transfer};
 pub use view::{CHUNK_ROWS, Difference, Part, Rows, Runs, Totals, View, ViewBuilder};

@@ -17,6 +17,7 @@ mod folder;
 mod lists;
 mod mailboxes;
 mod random;
+mod transfer;
 
 use async_trait::async_trait;
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId, MailboxName, ModSeq, UidValidity};
@@ -38,6 +39,7 @@ pub use mailboxes::{
     large_mailboxes, what_was_done_survives,
 };
 pub use random::as_the_oracle_does;
+pub use transfer::mail_moves;
 
 /// Makes engines for tests.
 #[async_trait]

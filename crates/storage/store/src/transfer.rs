@@ -1,0 +1,425 @@
+//! An account's mail from one engine to another: what growing out of one machine takes.
+//!
+//! Everything a client can have remembered stays true: names, subscriptions, UIDVALIDITY, UIDs, flags, dates and the
+//! mod-sequence of each message. HIGHESTMODSEQ alone becomes higher than it was: the commits that bring the messages come after
+//! all that clients know of, so that a client which asks what changed since (RFC 7162 §3.2.5) is told no less than it must be;
+//! what is missing between UIDs is told as expunged.
+//!
+//! A transfer looks at what is there already and brings the rest. It can be cut off anywhere and begun again, and be run twice:
+//! once beside the server, for as long as it takes, and once more after the server was stopped, for what changed meanwhile.
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, NumSet, Uid};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use crate::change::{CommitOutcome, Content, MailboxCommit, NewMessage};
+use crate::engine::{Counts, Engine, MailboxHead};
+use crate::error::{Result, StoreError};
+use crate::list::{ListCommit, MailboxList};
+use crate::row::Row;
+
+/// Messages in one commit, and octets of them: what a commit keeps in memory.
+const BATCH_MESSAGES: usize = 200;
+const BATCH_BYTES: u64 = 8 << 20;
+/// Changed rows in one commit.
+const BATCH_CHANGED: usize = 10_000;
+/// Bodies read at the same time: a cluster answers slowly, one after the other.
+const BODIES_AT_ONCE: usize = 8;
+/// Differences told of one account.
+const FAULTS_MAX: usize = 20;
+
+/// The way from one engine to another.
+pub struct Transfer<'e> {
+    from: &'e dyn Engine,
+    to: &'e dyn Engine,
+}
+
+/// Told how many messages were dealt with, each time some were.
+pub type Progress<'p> = dyn FnMut(u64) + Send + 'p;
+
+/// What a mailbox lacks at the other end.
+#[derive(Default)]
+struct Lacking {
+    changed: Vec<Row>,
+    gone: NumSet,
+    new: Vec<Row>,
+}
+
+/// A message without its row.
+struct Contents {
+    body: BodyId,
+    saved: i64,
+    summary: Bytes,
+    bytes: Bytes,
+}
+
+impl<'e> Transfer<'e> {
+    /// From one engine to another. The other must not be written to by anyone else in the accounts that are copied.
+    pub fn new(from: &'e dyn Engine, to: &'e dyn Engine) -> Self {
+        Self { from, to }
+    }
+
+    /// Messages of an account, by the counts of its mailboxes.
+    pub async fn messages(&self, account: AccountId) -> Result<u64> {
+        let list = self.from.load_list(account).await?;
+        let ids: Vec<MailboxId> = list.entries.iter().map(|entry| entry.id).collect();
+        let heads = self.from.heads(&ids).await?;
+        Ok(heads.iter().flatten().map(|head| u64::from(head.counts.messages)).sum())
+    }
+
+    /// Makes an account's mail at the other end what it is here.
+    pub async fn copy(&self, account: AccountId, progress: &mut Progress<'_>) -> Result<()> {
+        let list = self.from.load_list(account).await?;
+        self.copy_list(&list).await?;
+        for entry in &list.entries {
+            match self.copy_mailbox(entry.id, progress).await {
+                // Deleted since the list was read; the next run takes it off the list, too.
+                Err(StoreError::NoMailbox(id)) if self.from.heads(&[id]).await? == [None] => {}
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn copy_list(&self, list: &MailboxList) -> Result<()> {
+        let there = self.to.load_list(list.account).await?;
+        let commit = ListCommit {
+            account: list.account,
+            expected: there.version,
+            version: there.version.next(),
+            upsert: list.entries.iter().filter(|entry| !there.entries.contains(entry)).cloned().collect(),
+            remove: there
+                .entries
+                .iter()
+                .map(|entry| entry.id)
+                .filter(|id| list.entries.iter().all(|entry| entry.id != *id))
+                .collect(),
+            subscribe: list.subscribed.difference(&there.subscribed).cloned().collect(),
+            unsubscribe: there.subscribed.difference(&list.subscribed).cloned().collect(),
+            uid_validity_last: list.uid_validity_last.max(there.uid_validity_last),
+        };
+        let same = commit.upsert.is_empty()
+            && commit.remove.is_empty()
+            && commit.subscribe.is_empty()
+            && commit.unsubscribe.is_empty()
+            && commit.uid_validity_last == there.uid_validity_last;
+        if same { Ok(()) } else { done(self.to.commit_list(commit).await?) }
+    }
+
+    async fn copy_mailbox(&self, id: MailboxId, progress: &mut Progress<'_>) -> Result<()> {
+        let (head, rows) = loaded(self.from, id).await?;
+        let (there, rows_there) = loaded(self.to, id).await?;
+        let lacking = lacking(&rows, &rows_there, there.uid_next)?;
+        progress((rows.len() - lacking.new.len()) as u64);
+        let same_head = head.uid_next == there.uid_next
+            && head.keywords == there.keywords
+            && head.first_recent == there.first_recent
+            && head.modseq <= there.modseq;
+        if same_head && lacking.is_empty() {
+            return Ok(());
+        }
+        let mut writer = Writer { to: self.to, id, source: &head, now: there, counts: counted(&rows_there) };
+        writer.change(&lacking, &rows_there).await?;
+        for batch in batches(&lacking.new) {
+            let contents = contents(self.from, id, batch).await?;
+            writer.append(batch, contents, &rows).await?;
+            progress(batch.len() as u64);
+        }
+        writer.finish(&rows).await
+    }
+
+    /// Compares an account's mail at both ends, bodies too if `bodies`; differences, a sentence each. Nothing that either engine cannot
+    /// prove to be undamaged is compared: that is an error.
+    pub async fn audit(
+        &self,
+        account: AccountId,
+        bodies: Compare,
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<String>> {
+        let mut faults = Vec::new();
+        let (here, there) = (self.from.load_list(account).await?, self.to.load_list(account).await?);
+        if (&here.entries, &here.subscribed) != (&there.entries, &there.subscribed)
+            || here.uid_validity_last != there.uid_validity_last
+        {
+            faults.push(format!("the list of mailboxes of account {account} is another one"));
+        }
+        for entry in &here.entries {
+            let fault = self.audit_mailbox(entry.id, bodies, progress).await?;
+            if let Some(fault) = fault.filter(|_| faults.len() < FAULTS_MAX) {
+                faults.push(format!("mailbox {} of account {account}: {fault}", entry.name));
+            }
+        }
+        Ok(faults)
+    }
+
+    async fn audit_mailbox(
+        &self,
+        id: MailboxId,
+        bodies: Compare,
+        progress: &mut Progress<'_>,
+    ) -> Result<Option<String>> {
+        let ((head, rows), (head_there, rows_there)) =
+            match (loaded(self.from, id).await, loaded(self.to, id).await) {
+                (Err(StoreError::NoMailbox(_)), _) => return Ok(Some("it was deleted meanwhile".into())),
+                (_, Err(StoreError::NoMailbox(_))) => return Ok(Some("it was not copied".into())),
+                (here, there) => (here?, there?),
+            };
+        if let Some(at) = rows.iter().zip(&rows_there).position(|(a, b)| a != b) {
+            return Ok(Some(format!("the message at place {} is another one, or has other flags", at + 1)));
+        }
+        if rows.len() != rows_there.len() {
+            return Ok(Some(format!("{} messages instead of {}", rows_there.len(), rows.len())));
+        }
+        let heads_differ = head.uid_next != head_there.uid_next
+            || head.keywords != head_there.keywords
+            || head.counts != head_there.counts
+            || head.modseq > head_there.modseq;
+        if heads_differ {
+            return Ok(Some("UIDNEXT, keywords, counts or HIGHESTMODSEQ are not what they were".into()));
+        }
+        for batch in batches(&rows) {
+            let differs = match bodies {
+                Compare::All => {
+                    let (here, there) =
+                        tokio::try_join!(contents(self.from, id, batch), contents(self.to, id, batch))?;
+                    let same = |(a, b): (&Contents, &Contents)| {
+                        (a.body, a.saved, &a.summary, &a.bytes) == (b.body, b.saved, &b.summary, &b.bytes)
+                    };
+                    here.len() != there.len() || !here.values().zip(there.values()).all(same)
+                }
+                Compare::Summaries => {
+                    let (here, there) =
+                        tokio::try_join!(summaries(self.from, id, batch), summaries(self.to, id, batch))?;
+                    here != there
+                }
+            };
+            if differs {
+                let (first, last) = (batch.first().map(Row::uid), batch.last().map(Row::uid));
+                let uid = |uid: Option<Uid>| uid.map_or(0, Uid::value);
+                return Ok(Some(format!("a message between UIDs {} and {} differs", uid(first), uid(last))));
+            }
+            progress(batch.len() as u64);
+        }
+        Ok(None)
+    }
+}
+
+/// What an audit compares beside lists, rows and heads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compare {
+    /// Summaries and bodies: every octet at both ends is read.
+    All,
+    /// Summaries alone.
+    Summaries,
+}
+
+/// Commits at the other end, one after the other.
+struct Writer<'w> {
+    to: &'w dyn Engine,
+    id: MailboxId,
+    /// The head at this end.
+    source: &'w MailboxHead,
+    /// The head at the other end.
+    now: MailboxHead,
+    counts: Counts,
+}
+
+impl Writer<'_> {
+    /// Flags that changed and messages that went since an earlier run.
+    async fn change(&mut self, lacking: &Lacking, rows_there: &[Row]) -> Result<()> {
+        let old: BTreeMap<Uid, &Row> = rows_there.iter().map(|row| (row.uid(), row)).collect();
+        for row in &lacking.changed {
+            if let Some(old) = old.get(&row.uid()) {
+                count(&mut self.counts, old, -1);
+                count(&mut self.counts, row, 1);
+            }
+        }
+        for row in lacking.gone.iter().filter_map(|uid| old.get(&Uid::new(uid)?)) {
+            count(&mut self.counts, row, -1);
+        }
+        let mut gone = Some(&lacking.gone).filter(|gone| !gone.is_empty());
+        let mut chunks = lacking.changed.chunks(BATCH_CHANGED);
+        while let (Some(changed), _) | (None, Some(changed)) = (chunks.next(), gone.map(|_| &[][..])) {
+            let uid_next = self.now.uid_next;
+            self.commit(uid_next, Vec::new(), changed.to_vec(), gone.take().cloned().unwrap_or_default())
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// New messages; `rows` are all of the mailbox.
+    async fn append(
+        &mut self,
+        batch: &[Row],
+        mut contents: BTreeMap<u32, Contents>,
+        rows: &[Row],
+    ) -> Result<()> {
+        let Some(last) = batch.last() else { return Ok(()) };
+        let mut appended = Vec::with_capacity(batch.len());
+        for row in batch {
+            let Contents { body, saved, summary, bytes } =
+                contents.remove(&row.uid().value()).ok_or(StoreError::Corrupt(format!(
+                    "the summary of UID {} in mailbox {} is missing",
+                    row.uid(),
+                    self.id
+                )))?;
+            count(&mut self.counts, row, 1);
+            appended.push(NewMessage { row: *row, body, saved, content: Content::New { bytes, summary } });
+        }
+        let uid_next = last.uid().next().ok_or(StoreError::UidsExhausted)?;
+        let never = missing(rows, self.now.uid_next, uid_next);
+        self.commit(uid_next, appended, Vec::new(), never).await
+    }
+
+    /// The head as it is at this end: UIDNEXT may be beyond the last message.
+    async fn finish(&mut self, rows: &[Row]) -> Result<()> {
+        let never = missing(rows, self.now.uid_next, self.source.uid_next);
+        let done = self.now.uid_next == self.source.uid_next
+            && self.now.keywords == self.source.keywords
+            && self.now.first_recent == self.source.first_recent
+            && self.now.modseq >= self.source.modseq;
+        if done && never.is_empty() {
+            return Ok(());
+        }
+        self.commit(self.source.uid_next, Vec::new(), Vec::new(), never).await
+    }
+
+    async fn commit(
+        &mut self,
+        uid_next: Uid,
+        appended: Vec<NewMessage>,
+        changed: Vec<Row>,
+        gone: NumSet,
+    ) -> Result<()> {
+        // After everything a client can know of, and after what was committed here.
+        let modseq = self.now.modseq.max(self.source.modseq).next();
+        let head = MailboxHead {
+            modseq,
+            uid_next,
+            first_recent: self.source.first_recent,
+            keywords: self.source.keywords.clone(),
+            counts: self.counts,
+        };
+        let expunged = if gone.is_empty() { Vec::new() } else { vec![(modseq, gone)] };
+        let commit = MailboxCommit {
+            mailbox: self.id,
+            expected: self.now.modseq,
+            head: head.clone(),
+            appended,
+            changed,
+            expunged,
+        };
+        done(self.to.commit(commit).await?)?;
+        self.now = head;
+        Ok(())
+    }
+}
+
+impl Lacking {
+    fn is_empty(&self) -> bool {
+        self.changed.is_empty() && self.gone.is_empty() && self.new.is_empty()
+    }
+}
+
+/// Nobody else may write there.
+fn done(outcome: CommitOutcome) -> Result<()> {
+    match outcome {
+        CommitOutcome::Done => Ok(()),
+        CommitOutcome::Conflict => Err(StoreError::Refused(
+            "somebody else changes the account at the other end; stop the servers there and begin again",
+        )),
+    }
+}
+
+/// Head and rows of a mailbox.
+async fn loaded(engine: &dyn Engine, id: MailboxId) -> Result<(MailboxHead, Vec<Row>)> {
+    let mut rows = Vec::new();
+    let head = engine.load(id, &mut |slice| rows.extend_from_slice(slice)).await?;
+    Ok((head, rows))
+}
+
+/// What the other end lacks.
+fn lacking(rows: &[Row], there: &[Row], uid_next_there: Uid) -> Result<Lacking> {
+    const OTHER_MAIL: StoreError =
+        StoreError::Refused("the mailbox at the other end holds mail that did not come from here");
+    let known: BTreeMap<Uid, &Row> = there.iter().map(|row| (row.uid(), row)).collect();
+    let here: std::collections::BTreeSet<Uid> = rows.iter().map(Row::uid).collect();
+    let mut lacking = Lacking::default();
+    for row in rows {
+        match known.get(&row.uid()) {
+            Some(old) if *old == row => {}
+            Some(old) if (old.size(), old.date()) == (row.size(), row.date()) => lacking.changed.push(*row),
+            None if row.uid() >= uid_next_there => lacking.new.push(*row),
+            _ => return Err(OTHER_MAIL),
+        }
+    }
+    there
+        .iter()
+        .filter(|row| !here.contains(&row.uid()))
+        .for_each(|row| lacking.gone.push(row.uid().value()));
+    Ok(lacking)
+}
+
+/// UIDs `from..to` that no row has: of messages that came and went.
+fn missing(rows: &[Row], from: Uid, to: Uid) -> NumSet {
+    let span = NumSet::range(from.value(), to.value() - 1);
+    let there: NumSet = rows.iter().map(|row| row.uid().value()).collect();
+    if from < to { span.difference(&there) } else { NumSet::new() }
+}
+
+/// Rows in pieces of bounded number and size.
+fn batches(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
+    let mut rest = rows;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |(at, row): &(usize, &Row)| {
+            bytes += u64::from(row.size());
+            *at == 0 || (*at < BATCH_MESSAGES && bytes <= BATCH_BYTES)
+        };
+        let length = rest.iter().enumerate().take_while(fits).count();
+        let (batch, after) = rest.split_at(length);
+        rest = after;
+        (!batch.is_empty()).then_some(batch)
+    })
+}
+
+/// Body, date saved and summary of messages, by UID.
+type Summaries = BTreeMap<u32, (BodyId, i64, Bytes)>;
+
+async fn summaries(engine: &dyn Engine, id: MailboxId, rows: &[Row]) -> Result<Summaries> {
+    let uids: NumSet = rows.iter().map(|row| row.uid().value()).collect();
+    let mut found = Summaries::new();
+    let mut visit = |stored: crate::engine::Stored<'_>| {
+        let summary = Bytes::copy_from_slice(stored.summary);
+        found.insert(stored.uid.value(), (stored.body, stored.saved, summary));
+        ControlFlow::Continue(())
+    };
+    engine.summaries(id, &uids, &mut visit).await?;
+    Ok(found)
+}
+
+async fn contents(engine: &dyn Engine, id: MailboxId, rows: &[Row]) -> Result<BTreeMap<u32, Contents>> {
+    let found = summaries(engine, id, rows).await?;
+    let read = |(uid, (body, saved, summary))| async move {
+        let bytes = engine.read_body(body, 0..u64::MAX).await?;
+        Ok((uid, Contents { body, saved, summary, bytes }))
+    };
+    stream::iter(found).map(read).buffered(BODIES_AT_ONCE).try_collect().await
+}
+
+fn counted(rows: &[Row]) -> Counts {
+    let mut counts = Counts::default();
+    rows.iter().for_each(|row| count(&mut counts, row, 1));
+    counts
+}
+
+/// Adds a row to the counts, or takes it away.
+fn count(counts: &mut Counts, row: &Row, by: i32) {
+    let add = |n: &mut u32, counts_it: bool| *n = n.saturating_add_signed(if counts_it { by } else { 0 });
+    add(&mut counts.messages, true);
+    add(&mut counts.unseen, !row.flags().contains(FlagSet::SEEN));
+    add(&mut counts.deleted, row.flags().contains(FlagSet::DELETED));
+    counts.bytes = counts.bytes.saturating_add_signed(i64::from(by) * i64::from(row.size()));
+}
