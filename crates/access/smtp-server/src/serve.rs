@@ -35,7 +35,6 @@ pub struct SmtpService {
     options: Arc<SmtpOptions>,
     directory: Arc<Directory>,
     sink: Arc<dyn MailSink>,
-    shutdown: Shutdown,
     certificates: Option<Certificates>,
     budget: ByteBudget,
 }
@@ -54,13 +53,12 @@ impl SmtpService {
         mut options: SmtpOptions,
         directory: Arc<Directory>,
         sink: Arc<dyn MailSink>,
-        shutdown: Shutdown,
     ) -> Self {
         // What we announce must fit the sink with our own headers on top.
         let room = sink.message_len_max().saturating_sub(TRACE_LEN_MAX);
         options.message_size_max = options.message_size_max.min(usize::try_from(room).unwrap_or(usize::MAX));
         let (options, budget) = (Arc::new(options), ByteBudget::new(BUDGET_DEFAULT_BYTES));
-        Self { role, options, directory, sink, shutdown, certificates: None, budget }
+        Self { role, options, directory, sink, certificates: None, budget }
     }
 
     /// Offers STARTTLS.
@@ -87,10 +85,11 @@ pub fn refusal(role: Role) -> &'static [u8] {
 }
 
 impl SmtpService {
-    /// Runs a session to its end.
-    pub async fn serve(self: Arc<Self>, connection: Connection) {
+    /// Serves one connection to its end. Once a shutdown is asked for, the command under way is finished and
+    /// the client told goodbye.
+    pub async fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
         let peer = connection.peer();
-        let mut driver = Driver::new(self, connection);
+        let mut driver = Driver::new(self, connection, shutdown);
         let end = driver.run().await;
         let write_within = driver.service.options.write_within;
         match end {
@@ -132,7 +131,7 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(service: Arc<SmtpService>, connection: Connection) -> Self {
+    fn new(service: Arc<SmtpService>, connection: Connection, shutdown: Shutdown) -> Self {
         let link = Link {
             peer: connection.peer(),
             tls: connection.tls(),
@@ -140,7 +139,6 @@ impl Driver {
             mechanisms: sasl::mechanisms(&login::channel(&service.options, &connection)),
         };
         let session = Session::new(service.role, Arc::clone(&service.options), link);
-        let shutdown = service.shutdown.clone();
         Self { service, connection, session, incoming: None, replies: Vec::new(), shutdown }
     }
 

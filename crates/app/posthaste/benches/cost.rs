@@ -4,6 +4,7 @@
 //! ```text
 //! cargo bench -p posthaste --bench cost                      the table of the README, folders of up to 100,000
 //! cargo bench -p posthaste --bench cost -- --large           and of 500,000 and 1,000,000 (some minutes and 3 GB)
+//! POSTHASTE_BINARY=./posthaste-before cargo bench …          the same of another build
 //! ```
 //!
 //! Wall time on a shared machine varies twofold; CPU time does less, and the least of several interleaved rounds least of
@@ -168,7 +169,8 @@ const MS: f64 = 1e6;
 
 fn main() {
     let large = std::env::args().any(|a| a == "--large");
-    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).start();
+    let binary = std::env::var("POSTHASTE_BINARY");
+    let server = ServerBuilder::new(binary.as_deref().unwrap_or(env!("CARGO_BIN_EXE_posthaste"))).start();
     server.add_account(USER, PASSWORD);
     let imap = server.address("imap");
     let mut sizes = vec![1_000, 10_000, 100_000];

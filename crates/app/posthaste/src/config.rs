@@ -142,6 +142,20 @@ impl Config {
         Ok(config)
     }
 
+    /// Settings that differ from those a server runs with and that it reads only when it starts.
+    pub fn keys_that_wait(&self, running: &Self) -> Vec<&'static str> {
+        let (limits, had) = (&self.limits, &running.limits);
+        let all = [
+            ("data", self.data != running.data),
+            ("engine", self.engine != running.engine),
+            ("limits.incoming_bytes", limits.incoming_bytes != had.incoming_bytes),
+            ("limits.shutdown_timeout", limits.shutdown_timeout != had.shutdown_timeout),
+            ("store.cache", self.store.cache != running.store.cache),
+            ("log.format", self.log.format != running.log.format),
+        ];
+        all.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
+    }
+
     /// What the types cannot say.
     fn check(&self) -> Result<(), String> {
         let (certificate, key) = (&self.tls.certificate, &self.tls.key);
@@ -221,6 +235,14 @@ mod tests {
     fn a_part_of_a_section_leaves_the_rest_at_its_default() {
         let config = parse("[limits]\nconnections = 7").unwrap();
         assert_eq!((config.limits.connections, config.limits.connections_per_address), (7, 100));
+    }
+
+    #[test]
+    fn what_a_running_server_does_not_take_up_is_named() {
+        let running = parse("").unwrap();
+        assert!(parse("[limits]\nconnections = 7").unwrap().keys_that_wait(&running).is_empty());
+        let next = parse("data = \"d\"\n[log]\nformat = \"json\"").unwrap();
+        assert_eq!(next.keys_that_wait(&running), ["data", "log.format"]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Logs: one subscriber, on standard error, as text for people or JSON for machines. The level can be changed later.
 
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
@@ -23,7 +25,11 @@ pub fn start(log: &Log) -> Result<Level> {
     let (filter, handle) = reload::Layer::new(filter(log)?);
     let registry = tracing_subscriber::registry().with(filter);
     match log.format {
-        LogFormat::Text => registry.with(fmt::layer().with_writer(std::io::stderr)).init(),
+        LogFormat::Text => {
+            // Colours are for a terminal; a log file is read by other programs.
+            let colours = std::io::stderr().is_terminal();
+            registry.with(fmt::layer().with_ansi(colours).with_writer(std::io::stderr)).init();
+        }
         LogFormat::Json => {
             registry.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).init();
         }

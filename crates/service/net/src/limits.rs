@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     net::{IpAddr, Ipv6Addr},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// Connections in all: at 48 KiB for an idle TLS session about 1 GiB, and some way under the 65,536 file
@@ -19,14 +19,12 @@ pub const PER_ADDRESS_DEFAULT: usize = 250;
 pub struct ConnectionLimits(Arc<Inner>);
 
 #[derive(Debug)]
-struct Inner {
-    total: usize,
-    per_address: usize,
-    open: Mutex<Open>,
-}
+struct Inner(Mutex<Open>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Open {
+    total_max: usize,
+    per_address_max: usize,
     total: usize,
     by_address: HashMap<IpAddr, usize>,
 }
@@ -59,19 +57,32 @@ impl ConnectionLimits {
     /// Bounds for all connections and for those of one address. The addresses of this very machine count
     /// only in the total: webmail, proxies and measurements come from there.
     pub fn new(total: usize, per_address: usize) -> Self {
-        Self(Arc::new(Inner { total, per_address, open: Mutex::default() }))
+        let (total_max, per_address_max) = (total, per_address);
+        let open = Open { total_max, per_address_max, total: 0, by_address: HashMap::new() };
+        Self(Arc::new(Inner(Mutex::new(open))))
+    }
+
+    /// Other bounds from now on. Connections above them stay; no new one comes until there is room.
+    pub fn set(&self, total: usize, per_address: usize) {
+        let mut open = self.lock();
+        (open.total_max, open.per_address_max) = (total, per_address);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a place for a connection from `peer`.
     pub fn admit(&self, peer: IpAddr) -> Result<ConnectionPermit, Refused> {
         let address = counted(peer);
-        let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.total >= self.0.total {
+        let mut open = self.lock();
+        if open.total >= open.total_max {
             return Err(Refused::Total);
         }
+        let per_address_max = open.per_address_max;
         if let Some(address) = address {
             let count = open.by_address.entry(address).or_insert(0);
-            if *count >= self.0.per_address {
+            if *count >= per_address_max {
                 if *count == 0 {
                     open.by_address.remove(&address);
                 }
@@ -85,13 +96,13 @@ impl ConnectionLimits {
 
     /// Connections open now.
     pub fn open(&self) -> usize {
-        self.0.open.lock().unwrap_or_else(PoisonError::into_inner).total
+        self.lock().total
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut open = self.limits.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.limits.lock();
         open.total -= 1;
         if let Some(address) = self.address
             && let Some(count) = open.by_address.get_mut(&address)
@@ -133,6 +144,18 @@ mod tests {
         drop(one);
         assert_eq!(limits.open(), 2);
         assert!(limits.admit(ip("192.0.2.1")).is_ok());
+    }
+
+    #[test]
+    fn bounds_can_be_changed() {
+        let limits = ConnectionLimits::new(2, 2);
+        let _held = [limits.admit(ip("192.0.2.1")).unwrap(), limits.admit(ip("192.0.2.1")).unwrap()];
+        limits.set(3, 1);
+        assert_eq!(limits.admit(ip("192.0.2.1")).unwrap_err(), Refused::Address);
+        let _third = limits.admit(ip("192.0.2.2")).unwrap();
+        limits.set(1, 9);
+        assert_eq!(limits.admit(ip("192.0.2.3")).unwrap_err(), Refused::Total);
+        assert_eq!(limits.open(), 3);
     }
 
     #[test]

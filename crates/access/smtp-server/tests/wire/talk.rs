@@ -63,7 +63,7 @@ impl Setup {
             Some(wrap) => wrap(delivery.clone()),
             None => Arc::new(delivery.clone()),
         };
-        let mut service = SmtpService::new(self.role, self.options, directory, sink, token.clone())
+        let mut service = SmtpService::new(self.role, self.options, directory, sink)
             .with_certificates(certificates.clone());
         if let Some(bytes) = self.budget_bytes {
             service = service.with_budget(posthaste_net::ByteBudget::new(bytes));
@@ -72,8 +72,10 @@ impl Setup {
         let endpoint = Endpoint { address: "127.0.0.1:0".parse().unwrap(), mode: self.mode };
         let listener = Listener::bind(&endpoint).unwrap();
         let address = listener.local_addr();
-        let options = ServeOptions { certificates: Some(certificates.clone()), ..ServeOptions::new(token) };
-        tokio::spawn(listener.serve(options, move |connection| Arc::clone(&service).serve(connection)));
+        let options =
+            ServeOptions { certificates: Some(certificates.clone()), ..ServeOptions::new(token.clone()) };
+        let session = move |connection| Arc::clone(&service).serve(connection, token.clone());
+        tokio::spawn(listener.serve(options, session));
         Server { address, certificates, delivery, trigger }
     }
 }

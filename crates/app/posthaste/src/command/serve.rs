@@ -6,7 +6,7 @@ mod services;
 use std::time::Duration;
 
 use posthaste_directory::NewAccount;
-use posthaste_net::{ByteBudget, Certificates, Shutdown, raise_file_limit};
+use posthaste_net::{ByteBudget, Certificates, raise_file_limit};
 use posthaste_store::Store;
 use posthaste_store_lmdb::EngineLock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -31,16 +31,24 @@ const FILES_BESIDE_CONNECTIONS: u64 = 512;
 /// Runs the server until it is told to stop.
 pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     let level = logging::start(&config.log)?;
+    make_room_for_connections(&config);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(config, common, options, level))
+}
+
+/// Asks the system for as many open files as connections may need, and says what that means if they are not to be had.
+fn make_room_for_connections(config: &Config) {
     let wanted = config.limits.connections as u64 + FILES_BESIDE_CONNECTIONS;
     match raise_file_limit(wanted) {
         Ok(limit) if limit >= wanted => {}
-        Ok(limit) => {
-            tracing::warn!(limit, wanted, "the system allows fewer open files than connections are allowed")
-        }
+        Ok(limit) => tracing::warn!(
+            limit,
+            wanted,
+            "the system lets this process open fewer files than `limits.connections` may need: raise its limit \
+             (ulimit -n, LimitNOFILE=), or lower the setting to what is there"
+        ),
         Err(error) => tracing::warn!(%error, wanted, "the limit of open files cannot be raised"),
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(config, common, options, level))
 }
 
 async fn serve(config: Config, common: Common, options: Serve, level: Level) -> Result<()> {
@@ -54,8 +62,7 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level) -> 
     let foreign = opened.store.clone();
     let foreign = tokio::spawn(async move { foreign.watch_foreign(FOREIGN_LOOK).await });
     let maintenance = tokio::spawn(maintain(opened.store.clone()));
-    let (stop, stopping) = Shutdown::new();
-    let mut server = Server { config, common, options, level, opened, certificates, budget, stopping };
+    let mut server = Server { config, common, options, level, opened, certificates, budget };
     let mut listeners = Listeners::new(server.services(), &server.config);
     listeners.set(&server.wanted())?;
     println!("ready {}", listeners.addresses());
@@ -63,7 +70,6 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level) -> 
         server.reload(&mut listeners);
     }
     tracing::info!("stopping: commands in flight are finished");
-    stop.request();
     listeners.stop().await;
     foreign.abort();
     maintenance.abort();
@@ -81,13 +87,11 @@ struct Server {
     opened: Opened,
     certificates: Certificates,
     budget: ByteBudget,
-    /// Told to sessions when the server stops.
-    stopping: Shutdown,
 }
 
 impl Server {
     fn services(&self) -> Services {
-        Services::new(&self.config, &self.opened, &self.certificates, &self.budget, &self.stopping)
+        Services::new(&self.config, &self.opened, &self.certificates, &self.budget)
     }
 
     /// Where to listen: the command line, else the configuration.
@@ -102,7 +106,7 @@ impl Server {
     /// SIGHUP: certificate and configuration are read again. What cannot be used leaves everything as it was.
     fn reload(&mut self, listeners: &mut Listeners) {
         let outcome = self.reload_config().and_then(|()| {
-            listeners.replace(self.services());
+            listeners.replace(self.services(), &self.config);
             listeners.set(&self.wanted())
         });
         match outcome {
@@ -122,11 +126,8 @@ impl Server {
             self.certificates = certificates(&next)?;
         }
         self.level.set(&next.log)?;
-        if next.data != self.config.data {
-            tracing::warn!("`data` has changed: it takes effect when the server is started again");
-        }
-        if next.engine != self.config.engine {
-            tracing::warn!("`engine` has changed: it takes effect when the server is started again");
+        for key in next.keys_that_wait(&self.config) {
+            tracing::warn!(key, "this setting has changed: it takes effect when the server is started again");
         }
         let data = std::mem::take(&mut self.config.data);
         let engine = std::mem::take(&mut self.config.engine);

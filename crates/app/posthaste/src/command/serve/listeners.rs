@@ -44,9 +44,10 @@ impl Listeners {
         }
     }
 
-    /// What new connections are served by from now on.
-    pub fn replace(&self, services: Services) {
+    /// What new connections are served by, and how many there may be, from now on.
+    pub fn replace(&mut self, services: Services, config: &Config) {
         self.services.store(Arc::new(services));
+        self.limits.set(config.limits.connections, config.limits.connections_per_address);
     }
 
     /// Starts what is wanted and not up, stops what is up and not wanted. If one cannot be started, none is.

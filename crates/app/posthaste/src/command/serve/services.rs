@@ -21,13 +21,7 @@ pub struct Services {
 }
 
 impl Services {
-    pub fn new(
-        config: &Config,
-        opened: &Opened,
-        certificates: &Certificates,
-        budget: &ByteBudget,
-        stopping: &Shutdown,
-    ) -> Self {
+    pub fn new(config: &Config, opened: &Opened, certificates: &Certificates, budget: &ByteBudget) -> Self {
         let imap = ImapService::new(
             imap_options(config),
             opened.delivery.clone(),
@@ -40,7 +34,6 @@ impl Services {
                 smtp_options(config),
                 Arc::clone(&opened.directory),
                 Arc::new(opened.delivery.clone()),
-                stopping.clone(),
             );
             Arc::new(service.with_certificates(certificates.clone()).with_budget(budget.clone()))
         };
@@ -56,9 +49,9 @@ impl Services {
     pub async fn serve(self: Arc<Self>, protocol: Protocol, connection: Connection, shutdown: Shutdown) {
         match protocol {
             Protocol::Imap | Protocol::Imaps => Arc::clone(&self.imap).serve(connection, shutdown).await,
-            Protocol::Lmtp => Arc::clone(&self.lmtp).serve(connection).await,
+            Protocol::Lmtp => Arc::clone(&self.lmtp).serve(connection, shutdown).await,
             Protocol::Submission | Protocol::Submissions => {
-                Arc::clone(&self.submission).serve(connection).await;
+                Arc::clone(&self.submission).serve(connection, shutdown).await;
             }
         }
     }
