@@ -50,7 +50,7 @@ pub use structure::{
     ContentFields, Encoding, Kind, MAX_DEPTH, MAX_FIELDS, MAX_PARTS, Part, PartIndex, Structure,
 };
 pub use subject::{BaseSubject, base_subject};
-pub use summary::{SummaryError, SummaryRef};
+pub use summary::{HeaderText, SummaryError, SummaryRef};
 pub use table::{Located, PartRow, Section};
 pub use thread::{MessageIds, message_ids};
 pub use transfer::{TransferDecoder, TransferError, decode_transfer};

@@ -19,11 +19,12 @@
 //! | 56 | 4 + 4 | where in the folded subject the base subject begins and ends |
 //! | 64 | 14 × 4 | ends of the sections, from the start of the record |
 //!
-//! Sections: 0 ENVELOPE, 1 field table, 2 kept fields, 3–7 folded subject, from, to, cc, bcc, 8 BODY,
-//! 9 BODYSTRUCTURE, 10 preview, 11 thread, 12 sort keys, 13 part table (see [`crate::table`]).
+//! Sections: 0–4 folded subject, from, to, cc, bcc, 5 ENVELOPE, 6 field table, 7 kept fields, 8 BODY,
+//! 9 BODYSTRUCTURE, 10 preview, 11 thread, 12 sort keys, 13 part table (see [`crate::table`]). What a search of a whole folder
+//! looks at comes first and is short, so that it reads three or four lines of memory a message.
 //!
 //! Field table: for each kept field, in message order, number (1), length of the name (1), length (2), offset in
-//! section 2 (4). Thread: hash of Message-ID (8; 0 if none), then of each identifier that the message refers to (8).
+//! section 7 (4). Thread: hash of Message-ID (8; 0 if none), then of each identifier that the message refers to (8).
 //! Sort keys: of From, To and Cc the folded local part of the first address, each with its length (2) before it.
 //!
 //! A reader refuses versions that it does not know. New sections may be added only with a new version.
@@ -47,14 +48,14 @@ pub const RECORD_VERSION: u16 = 1;
 pub(crate) const HEAD_LEN: usize = 64 + SECTIONS * 4;
 pub(crate) const SECTIONS: usize = 14;
 
-pub(crate) const ENVELOPE: usize = 0;
-pub(crate) const FIELD_TABLE: usize = 1;
-pub(crate) const FIELD_BYTES: usize = 2;
-pub(crate) const SUBJECT: usize = 3;
-pub(crate) const FROM: usize = 4;
-pub(crate) const TO: usize = 5;
-pub(crate) const CC: usize = 6;
-pub(crate) const BCC: usize = 7;
+pub(crate) const SUBJECT: usize = 0;
+pub(crate) const FROM: usize = 1;
+pub(crate) const TO: usize = 2;
+pub(crate) const CC: usize = 3;
+pub(crate) const BCC: usize = 4;
+pub(crate) const ENVELOPE: usize = 5;
+pub(crate) const FIELD_TABLE: usize = 6;
+pub(crate) const FIELD_BYTES: usize = 7;
 pub(crate) const BODY: usize = 8;
 pub(crate) const BODY_STRUCTURE: usize = 9;
 pub(crate) const PREVIEW: usize = 10;
@@ -106,12 +107,12 @@ impl SummaryParts<'_> {
         out.bytes.resize(HEAD_LEN, 0);
         let digest = HeaderDigest::of(self.message, self.structure.fields());
 
-        out.section(ENVELOPE, self.envelope);
-        out.section(FIELD_TABLE, &digest.table);
-        out.section(FIELD_BYTES, &digest.kept);
         for (place, text) in (SUBJECT..=BCC).zip(&digest.search) {
             out.section(place, text);
         }
+        out.section(ENVELOPE, self.envelope);
+        out.section(FIELD_TABLE, &digest.table);
+        out.section(FIELD_BYTES, &digest.kept);
         out.section(BODY, self.body);
         out.section(BODY_STRUCTURE, self.body_structure);
         out.section(PREVIEW, preview(self.message, self.structure).as_bytes());

@@ -11,6 +11,8 @@ use crate::record::{self, FIELD_ENTRY_LEN, HEAD_LEN, RECORD_VERSION};
 use crate::scan::Span;
 use crate::table::{Located, PartRow, ROW_LEN, Section, locate};
 
+use std::ops::Range;
+
 /// A record that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SummaryError {
@@ -224,22 +226,35 @@ impl<'s> SummaryRef<'s> {
         is_left || self.flag(record::FLAG_FIELDS_CUT)
     }
 
-    /// Length of what [`SummaryRef::append_header_fields`] appends.
-    pub fn header_fields_len(&self, mask: &FieldMask) -> usize {
-        self.blank_line().len() + self.selected(mask).map(<[u8]>::len).sum::<usize>()
-    }
-
-    /// Appends the selected fields as they stand in the message, and the blank line. RFC 9051 §6.4.5.1: "the blank
+    /// The selected fields as they stand in the message, and the blank line. RFC 9051 §6.4.5.1: "the blank
     /// line is included in all header fetches, except in the case of a message that has no body and no blank line".
-    pub fn append_header_fields(&self, mask: &FieldMask, into: &mut Vec<u8>) {
-        for field in self.selected(mask) {
-            into.extend_from_slice(field);
+    pub fn header_fields(&self, mask: &FieldMask) -> HeaderText<'s> {
+        let blank_line = self.blank_line();
+        let mut text = HeaderText { runs: [&[]; RUNS], count: 0, more: Vec::new(), len: 0 };
+        let fields = self.section(record::FIELD_BYTES);
+        let mut run = 0..0;
+        for field in self.selected_spans(mask) {
+            // Fields that follow each other in the message are one run: the usual five mostly do.
+            if field.start == run.end {
+                run.end = field.end;
+            } else {
+                text.push(fields.get(run).unwrap_or_default());
+                run = field;
+            }
         }
-        into.extend_from_slice(self.blank_line());
+        text.push(fields.get(run).unwrap_or_default());
+        text.push(blank_line);
+        text
     }
 
     /// The kept fields that the mask selects, in message order, each as it stands.
     pub fn selected<'q>(&self, mask: &'q FieldMask) -> impl Iterator<Item = &'s [u8]> + use<'s, 'q> {
+        let fields = self.section(record::FIELD_BYTES);
+        self.selected_spans(mask).filter_map(move |span| fields.get(span))
+    }
+
+    /// Where in the kept fields they are.
+    fn selected_spans<'q>(&self, mask: &'q FieldMask) -> impl Iterator<Item = Range<usize>> + use<'s, 'q> {
         let (fields, wanted) = (self.section(record::FIELD_BYTES), mask.known);
         let is_negated = mask.is_negated;
         let entries = self.section(record::FIELD_TABLE).as_chunks::<FIELD_ENTRY_LEN>().0;
@@ -249,12 +264,13 @@ impl<'s> SummaryRef<'s> {
                 return None;
             }
             let start = u32::from_le_bytes([at0, at1, at2, at3]) as usize;
-            let field = fields.get(start..)?.get(..u16::from_le_bytes([len0, len1]) as usize)?;
+            let span = start..start + u16::from_le_bytes([len0, len1]) as usize;
             // A name without a number: bit 0 only says that the mask has such names.
-            let is_selected = number != 0
-                || !is_named
-                || mask.names_other(field.get(..name_len as usize).unwrap_or_default()) != is_negated;
-            is_selected.then_some(field)
+            let is_selected = number != 0 || !is_named || {
+                let name = fields.get(span.clone())?.get(..name_len as usize).unwrap_or_default();
+                mask.names_other(name) != is_negated
+            };
+            is_selected.then_some(span)
         })
     }
 
@@ -271,6 +287,53 @@ impl<'s> SummaryRef<'s> {
             (false, _) => b"",
             (true, false) => b"\r\n",
             (true, true) => b"\n",
+        }
+    }
+}
+
+/// Runs of fields that need no list of their own.
+const RUNS: usize = 8;
+
+/// Fields selected from a header, ready to be copied.
+#[derive(Debug)]
+pub struct HeaderText<'s> {
+    runs: [&'s [u8]; RUNS],
+    count: usize,
+    /// Those for which `runs` has no room.
+    more: Vec<&'s [u8]>,
+    len: usize,
+}
+
+impl<'s> HeaderText<'s> {
+    fn push(&mut self, run: &'s [u8]) {
+        if run.is_empty() {
+            return;
+        }
+        self.len += run.len();
+        match self.runs.get_mut(self.count) {
+            Some(slot) => {
+                *slot = run;
+                self.count += 1;
+            }
+            None => self.more.push(run),
+        }
+    }
+
+    /// How many bytes it is.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it is nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends it.
+    pub fn append_to(&self, into: &mut Vec<u8>) {
+        into.reserve(self.len);
+        for run in self.runs.iter().take(self.count).chain(&self.more) {
+            into.extend_from_slice(run);
         }
     }
 }

@@ -85,8 +85,8 @@ fn ask_all(summary: &SummaryRef<'_>, message: &[u8]) {
     let mut out = Vec::new();
     for mask in [FieldMask::only(["from", "x-own", ""]), FieldMask::all_but(["to"]), FieldMask::default()] {
         out.clear();
-        summary.append_header_fields(&mask, &mut out);
-        assert_eq!(out.len(), summary.header_fields_len(&mask));
+        summary.header_fields(&mask).append_to(&mut out);
+        assert_eq!(out.len(), summary.header_fields(&mask).len());
         summary.needs_body(&mask);
         summary.field_values(&mask).for_each(drop);
     }
@@ -172,14 +172,14 @@ proptest! {
         ] {
             if !summary.needs_body(&mask) {
                 let (mut kept, mut read) = (Vec::new(), Vec::new());
-                summary.append_header_fields(&mask, &mut kept);
+                summary.header_fields(&mask).append_to(&mut kept);
                 mask.append_from_header(header, &mut read);
                 prop_assert_eq!(kept, read);
             }
         }
         if summary.has_all_fields() {
             let mut whole = Vec::new();
-            summary.append_header_fields(&FieldMask::all_but::<&str>([]), &mut whole);
+            summary.header_fields(&FieldMask::all_but::<&str>([])).append_to(&mut whole);
             prop_assert_eq!(whole, header);
         }
     }

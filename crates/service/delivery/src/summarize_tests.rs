@@ -191,8 +191,8 @@ fn a_listing_reads_fields_as_they_stand() {
     let summary = summary.read();
     let fetch = |mask: &FieldMask| {
         let mut out = Vec::new();
-        summary.append_header_fields(mask, &mut out);
-        assert_eq!(out.len(), summary.header_fields_len(mask));
+        summary.header_fields(mask).append_to(&mut out);
+        assert_eq!(out.len(), summary.header_fields(mask).len());
         String::from_utf8(out).unwrap()
     };
     let mask = FieldMask::only(["To", "subject", "x-own", "absent"]);

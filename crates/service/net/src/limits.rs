@@ -171,6 +171,6 @@ mod tests {
     fn nothing_is_left_behind() {
         let limits = ConnectionLimits::new(10, 0);
         assert!(limits.admit(ip("192.0.2.1")).is_err());
-        assert!(limits.0.open.lock().unwrap().by_address.is_empty());
+        assert!(limits.lock().by_address.is_empty());
     }
 }

@@ -3,8 +3,9 @@
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet, Uid};
 use posthaste_store::{Changes, MailboxHead, Result, Row, StoreError, Stored, Visit};
+use std::ops::ControlFlow;
 
-use crate::ahead::ask_before;
+use crate::ahead::ask_ahead;
 use crate::chunk::{self, uid_key, uid_of};
 use crate::index::{Index, Indexed, between, damaged, number_of_key, numbered_key, set_from};
 use crate::octets::seed;
@@ -146,35 +147,35 @@ impl Walk<'_> {
         span: &[(u32, u32)],
         (low, high): (u32, u32),
         visit: &mut Visit<'_>,
-    ) -> Result<std::ops::ControlFlow<()>> {
-        let mailbox = self.mailbox;
+    ) -> Result<ControlFlow<()>> {
+        let (mailbox, seed) = (self.mailbox, self.seed);
         let (low, high) = (uid_key(mailbox, low), uid_key(mailbox, high));
         let mut ranges = span.iter().copied();
         let mut range = ranges.next().unwrap_or((1, 0));
         for item in index.summaries.range(self.txn, &between(&low, &high)).indexed()? {
             let (key, value) = item.indexed()?;
-            ask_before(value);
+            ask_ahead(value);
             // Both ends are this mailbox's, so whatever lies between is too.
             let uid = key.last_chunk::<4>().map_or(0, |k| u32::from_be_bytes(*k));
             while uid > range.1 {
                 match ranges.next() {
                     Some(next) => range = next,
-                    None => return Ok(std::ops::ControlFlow::Continue(())),
+                    None => return Ok(ControlFlow::Continue(())),
                 }
             }
             if uid < range.0 {
                 continue;
             }
-            let good = self.proven.is_good(uid, || is_summary_good(self.seed, uid, value));
+            let good = self.proven.is_good(uid, || is_summary_good(seed, uid, value));
             let (true, Some(found), Some(uid)) = (good, summary_parts(value), Uid::new(uid)) else {
                 return Err(damaged(format_args!("summary of UID {uid} in mailbox {mailbox}"))());
             };
             let stored = Stored { uid, body: found.body, saved: found.saved, summary: found.summary };
             if visit(stored).is_break() {
-                return Ok(std::ops::ControlFlow::Break(()));
+                return Ok(ControlFlow::Break(()));
             }
         }
-        Ok(std::ops::ControlFlow::Continue(()))
+        Ok(ControlFlow::Continue(()))
     }
 }
 

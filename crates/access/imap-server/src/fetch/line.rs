@@ -163,14 +163,13 @@ fn date(out: &mut Vec<u8>, unix_seconds: i64) {
 
 fn header_fields(out: &mut Vec<u8>, fields: &Fields, summary: &SummaryRef<'_>) {
     out.extend_from_slice(&fields.label);
-    let len = summary.header_fields_len(&fields.mask);
+    let selected = summary.header_fields(&fields.mask);
     if fields.partial.is_none() {
-        print::literal_head(out, len as u64);
-        summary.append_header_fields(&fields.mask, out);
-        return;
+        print::literal_head(out, selected.len() as u64);
+        return selected.append_to(out);
     }
-    let mut text = Vec::with_capacity(len);
-    summary.append_header_fields(&fields.mask, &mut text);
+    let mut text = Vec::with_capacity(selected.len());
+    selected.append_to(&mut text);
     let part = cut(text.len() as u64, fields.partial);
     print::literal(out, text.get(part.start as usize..part.end as usize).unwrap_or_default());
 }
