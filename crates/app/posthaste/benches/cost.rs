@@ -15,9 +15,10 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::time::Instant;
 
-use posthaste_testkit::{Mbox, Server, ServerBuilder, message};
+use posthaste_testkit::{Mbox, Server, ServerBuilder, message, run_python};
 
 const USER: &str = "ana@example.org";
 const PASSWORD: &str = "correct horse";
@@ -169,8 +170,9 @@ const MS: f64 = 1e6;
 
 fn main() {
     let large = std::env::args().any(|a| a == "--large");
-    let binary = std::env::var("POSTHASTE_BINARY");
-    let server = ServerBuilder::new(binary.as_deref().unwrap_or(env!("CARGO_BIN_EXE_posthaste"))).start();
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = builder(&data).start();
     server.add_account(USER, PASSWORD);
     let imap = server.address("imap");
     let mut sizes = vec![1_000, 10_000, 100_000];
@@ -188,8 +190,15 @@ fn main() {
         sessions(&server, imap, &mut table);
         changes(&server, imap, &mut table, round);
     }
-    memory(&server, imap, &mut table);
+    server.stop();
+    memory(&data, &mut table, large);
     table.print();
+}
+
+/// The server to be measured, on a data directory.
+fn builder(data: &Path) -> ServerBuilder {
+    let binary = std::env::var("POSTHASTE_BINARY");
+    ServerBuilder::new(binary.as_deref().unwrap_or(env!("CARGO_BIN_EXE_posthaste"))).data(data)
 }
 
 /// A folder nobody has open, its index on disk but in the page cache; then once more.
@@ -321,22 +330,54 @@ fn append(server: &Server, client: &mut Client, table: &mut Table, target: &str)
     );
 }
 
-/// What an idle session keeps in the server's memory.
-fn memory(server: &Server, imap: SocketAddr, table: &mut Table) {
-    const SESSIONS: usize = 400;
-    let open = || {
-        let mut client = Client::login(imap);
-        client.ask("SELECT F1000");
-        client.stream.write_all(b"i IDLE\r\n").unwrap();
-        client.until(b"+");
-        client.stream
-    };
-    // The first ones fill the allocator's free lists.
-    let warm: Vec<_> = (0..50).map(|_| open()).collect();
-    let before = private_bytes(server);
-    let idle: Vec<_> = (0..SESSIONS).map(|_| open()).collect();
-    let each = private_bytes(server).saturating_sub(before) / SESSIONS as u64;
-    drop((warm, idle));
-    let name = "an idle session in a folder of 1,000, plain";
-    table.take(name, "≤ 24 KiB", "KiB", 1024.0, each, each);
+/// Opens sessions that idle, and prints how many bytes of its own the server has grown by for each.
+const IDLE_SESSIONS: &str = r#"
+import socket, ssl, sys
+pid, port, tls, mailbox, count, user, password = sys.argv[1:]
+context = ssl.create_default_context()
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+def line(stream, start):
+    text = b""
+    while not any(l.startswith(start) for l in text.split(b"\r\n")[:-1]):
+        got = stream.recv(65536)
+        assert got, text
+        text += got
+def open_session():
+    stream = socket.create_connection(("127.0.0.1", int(port)))
+    if tls == "tls":
+        stream = context.wrap_socket(stream)
+    line(stream, b"* OK")
+    for command in ["LOGIN %s \"%s\"" % (user, password), "SELECT " + mailbox]:
+        stream.sendall(b"t " + command.encode() + b"\r\n")
+        line(stream, b"t OK")
+    stream.sendall(b"t IDLE\r\n")
+    line(stream, b"+")
+    return stream
+def anonymous():
+    with open("/proc/%s/smaps_rollup" % pid) as rollup:
+        return next(int(l.split()[1]) * 1024 for l in rollup if l.startswith("Anonymous:"))
+# The first ones open the folder and fill the allocator's free lists.
+warm = [open_session() for _ in range(100)]
+before = anonymous()
+idle = [open_session() for _ in range(int(count))]
+print((anonymous() - before) // int(count))
+"#;
+
+/// What an idle session keeps in the server's memory. Each row has a server of its own, whose memory nothing was given back to.
+fn memory(data: &Path, table: &mut Table, large: bool) {
+    let mut rows = vec![("imap", "F1000", 2_000, "≤ 24 KiB"), ("imaps", "F1000", 2_000, "≤ 48 KiB")];
+    rows.push(("imaps", "F100000", 2_000, "< 64 KiB"));
+    if large {
+        rows.push(("imaps", "F1000", 10_000, "< 1 GiB in all"));
+    }
+    for (protocol, mailbox, count, reach) in rows {
+        let server = builder(data).start();
+        let tls = if protocol == "imaps" { "tls" } else { "plain" };
+        let (pid, port) = (server.pid().to_string(), server.address(protocol).port().to_string());
+        let args = [&pid, &port, tls, mailbox, &count.to_string(), USER, PASSWORD];
+        let said = run_python(IDLE_SESSIONS, &args);
+        let each = said.trim().parse().unwrap_or_else(|_| panic!("{said}"));
+        let name = format!("an idle session in {mailbox}, {tls}, of {count}");
+        table.take(&name, reach, "KiB", 1024.0, each, each);
+    }
 }
