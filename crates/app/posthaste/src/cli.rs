@@ -34,7 +34,7 @@ pub struct Common {
     /// Data directory; wins over the configuration's `data`.
     #[arg(long, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// `embedded`, or cassandra://HOST[:PORT][,HOST…]/KEYSPACE; wins over the configuration's `engine`.
+    /// `embedded`, or cassandra://[USER@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTIONS]; wins over the configuration's `engine`.
     #[arg(long, global = true, value_name = "ENGINE")]
     pub engine: Option<String>,
 }
@@ -61,6 +61,13 @@ pub enum Command {
     ///
     /// Reads every record and checks it against its checksum and its fellows. The server may run meanwhile.
     Check(Check),
+    /// Copy accounts and all their mail from one store to another.
+    ///
+    /// UIDs, UIDVALIDITY, flags, dates, mod-sequences, subscriptions, passwords, settings and aliases are kept. What is there
+    /// already is not copied again: it can be cut off and started anew, and be run once beside the server and once more
+    /// after that was stopped. At the end both stores are compared; exit status 0 means that they hold the same. Accounts
+    /// that are only in --to are left alone. Nobody may change the copied accounts in --to meanwhile.
+    CopyStore(CopyStore),
     /// Prepare a cluster for mail.
     #[command(subcommand)]
     Engine(Engine),
@@ -267,6 +274,22 @@ pub enum ExportFormat {
     Mbox,
     /// One directory per mailbox, flags in file names.
     Maildir,
+}
+
+#[derive(Debug, Args)]
+pub struct CopyStore {
+    /// The store to copy: a data directory, or cassandra://…
+    #[arg(long, value_name = "STORE")]
+    pub from: String,
+    /// The store to copy into: a data directory (made if missing), or cassandra://… (made by `posthaste engine init`).
+    #[arg(long, value_name = "STORE")]
+    pub to: String,
+    /// Only this account; repeat for more.
+    #[arg(long, value_name = "NAME")]
+    pub account: Vec<String>,
+    /// Compare everything but the octets of messages at the end.
+    #[arg(long)]
+    pub skip_bodies: bool,
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 
 mod account;
 mod check;
+mod copy_store;
 mod engine;
 mod export;
 mod import;
@@ -23,6 +24,9 @@ pub fn run(cli: Cli) -> Result<()> {
     if let Command::Config(options) = &cli.command {
         return show_config(&cli.common, options.default);
     }
+    if let Command::CopyStore(options) = cli.command {
+        return blocking(copy_store::run(options));
+    }
     let config = configuration(&cli.common)?;
     match cli.command {
         Command::Serve(options) => serve::run(config, cli.common, options),
@@ -31,7 +35,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Export(options) => blocking(export::run(config, options)),
         Command::Check(options) => blocking(check::run(config, options)),
         Command::Engine(options) => blocking(engine::run(config, options)),
-        Command::Config(_) => Ok(()),
+        Command::CopyStore(_) | Command::Config(_) => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The one switch by which tests run on a cluster: `POSTHASTE_TEST_ENGINE=cassandra://HOST:PORT`.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,26 +36,33 @@ pub fn new_keyspace(what: &str) -> String {
     format!("{what}_{ms}_{}_{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed))
 }
 
+/// The address of the keyspace that keeps the mail of this data directory; `None` for the embedded engine.
+pub fn engine_of(binary: &Path, data: &Path) -> Option<String> {
+    engine_args(binary, data).pop().and_then(|url| url.into_string().ok())
+}
+
+/// Data directories and the keyspaces that keep their mail.
+static KNOWN: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+
+/// Lets a data directory have the keyspace of another's address.
+pub(crate) fn share(data: &Path, engine: &str) {
+    let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    known.insert(data.to_owned(), engine.to_owned());
+}
+
 /// Arguments by which the real binary keeps the mail of this data directory in a keyspace of its own, made when it is first
 /// asked for. None for the embedded engine.
 pub(crate) fn engine_args(binary: &Path, data: &Path) -> Vec<OsString> {
-    static KNOWN: Mutex<Option<HashSet<(PathBuf, String)>>> = Mutex::new(None);
     let Some(host) = host() else { return Vec::new() };
     let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let known = known.get_or_insert_default();
-    let keyspace = match known.iter().find(|(path, _)| path == data) {
-        Some((_, keyspace)) => keyspace.clone(),
-        None => {
-            let keyspace = new_keyspace("app");
-            let url = format!("cassandra://{host}/{keyspace}");
-            let made = Command::new(binary)
-                .args(["engine", "init", "--replicas", "1", "--engine", &url])
-                .output()
-                .unwrap_or_else(|e| panic!("{}: {e}", binary.display()));
-            assert!(made.status.success(), "engine init: {}", String::from_utf8_lossy(&made.stderr));
-            known.insert((data.to_owned(), keyspace.clone()));
-            keyspace
-        }
-    };
-    vec!["--engine".into(), format!("cassandra://{host}/{keyspace}").into()]
+    let url = known.entry(data.to_owned()).or_insert_with(|| {
+        let url = format!("cassandra://{host}/{}", new_keyspace("app"));
+        let made = Command::new(binary)
+            .args(["engine", "init", "--replicas", "1", "--engine", &url])
+            .output()
+            .unwrap_or_else(|e| panic!("{}: {e}", binary.display()));
+        assert!(made.status.success(), "engine init: {}", String::from_utf8_lossy(&made.stderr));
+        url
+    });
+    vec!["--engine".into(), url.clone().into()]
 }

@@ -12,7 +12,7 @@ mod python;
 mod server;
 mod wire;
 
-pub use cluster::skips_cluster;
+pub use cluster::{engine_of, skips_cluster};
 #[cfg(feature = "engine")]
 pub use engine::TestEngine;
 pub use line_client::{LineClient, dot_stuffed};

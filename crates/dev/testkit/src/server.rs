@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::cluster::engine_args;
+use crate::cluster::{engine_args, share};
 
 /// How long a start or stop may take before a test gives up on it: far more than either needs, on a machine that
 /// compiles at the same time.
@@ -22,6 +22,7 @@ pub struct ServerBuilder {
     data: Option<PathBuf>,
     listen: Vec<String>,
     args: Vec<String>,
+    engine: Option<String>,
 }
 
 /// A running server. Dropping it kills it and removes a data directory that it made itself.
@@ -48,13 +49,20 @@ impl ServerBuilder {
     /// A server from a binary, `env!("CARGO_BIN_EXE_posthaste")` in the application's own tests. Every protocol on a
     /// free port, unless [`ServerBuilder::listen`] says otherwise.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
-        Self { binary: binary.into(), data: None, listen: Vec::new(), args: Vec::new() }
+        Self { binary: binary.into(), data: None, listen: Vec::new(), args: Vec::new(), engine: None }
     }
 
     /// A data directory that outlives the server.
     #[must_use]
     pub fn data(mut self, data: impl Into<PathBuf>) -> Self {
         self.data = Some(data.into());
+        self
+    }
+
+    /// The store that it shares with another server, an address of `engine_of`.
+    #[must_use]
+    pub fn engine(mut self, engine: &str) -> Self {
+        self.engine = Some(engine.to_owned());
         self
     }
 
@@ -88,6 +96,9 @@ impl ServerBuilder {
                 .into();
         }
         let mut command = Command::new(&self.binary);
+        if let Some(engine) = self.engine {
+            share(&data, &engine);
+        }
         command.arg("serve").arg("--data").arg(&data).args(engine_args(&self.binary, &data)).args(&self.args);
         for listener in &listen {
             command.arg("--listen").arg(listener);

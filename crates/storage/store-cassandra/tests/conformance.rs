@@ -50,7 +50,8 @@ async fn the_contract_holds() {
     init(&options, 1).await.expect("a keyspace");
     init(&options, 1).await.expect("a keyspace that is there already");
     let cluster = Cluster(options);
+    suite::run_all(&cluster).await;
+    // Last: every test ends with a check of all there is.
     suite::mail_moves(Arc::new(MemoryEngine::new()), cluster.open().await).await;
     suite::mail_moves(cluster.open().await, Arc::new(MemoryEngine::new())).await;
-    suite::run_all(&cluster).await;
 }
