@@ -8,19 +8,24 @@ use posthaste_mail_model::{
     AccountId, BodyId, FlagSet, Id, MailboxId, MailboxName, ModSeq, NumSet, Uid, UidValidity,
 };
 use posthaste_store::{
-    CommitOutcome, Content, Engine, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, NewMessage, Row,
+    CommitOutcome, Content, DirectoryChange, Engine, ListCommit, MailboxCommit, MailboxEntry, MailboxHead,
+    NewMessage, Row, Store, StoreOptions,
 };
 use posthaste_store_cassandra::{CassandraEngine, Options, init};
 use std::error::Error;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Octets of a message and of its summary.
 const BODY: usize = 4096;
 const SUMMARY: usize = 500;
+
+/// Commits whose hearing is timed, and mailboxes that are watched at once.
+const ROUNDS: u32 = 20;
+const WATCHED: u32 = 200;
 
 struct Folder {
     engine: Arc<CassandraEngine>,
@@ -196,6 +201,66 @@ async fn opens(engine: &Arc<CassandraEngine>, messages: u32) -> Outcome<()> {
     Ok(())
 }
 
+/// How long until a node that watches a mailbox, looking once a second as a server does, hears of another node's commit.
+async fn hearing(options: &Options) -> Outcome<()> {
+    let (here, there) =
+        (CassandraEngine::open(options.clone()).await?, CassandraEngine::open(options.clone()).await?);
+    let there = Arc::new(there);
+    let mut folder = Folder::new(&there).await?;
+    folder.append(1, 100).await?;
+    let store = Store::new(Arc::new(here), StoreOptions::default());
+    let mailbox = store.open(folder.id).await?;
+    let mut watch = mailbox.watch();
+    let looking = store.clone();
+    let looking = tokio::spawn(async move { looking.watch_foreign(Duration::from_secs(1)).await });
+    let (mut sum, mut longest) = (Duration::ZERO, Duration::ZERO);
+    for round in 0..ROUNDS {
+        // At any point of the second between two looks.
+        tokio::time::sleep(Duration::from_millis(u64::from(round) * 370 % 1000)).await;
+        let seen = mailbox.view();
+        folder.append(1, 100).await?;
+        let began = Instant::now();
+        watch.changed(&seen).await?;
+        sum += began.elapsed();
+        longest = longest.max(began.elapsed());
+    }
+    looking.abort();
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    println!(
+        "| commit of one node heard by an idle session of another | {:.0} ms on average | {:.0} ms at most |",
+        ms(sum) / f64::from(ROUNDS),
+        ms(longest)
+    );
+    Ok(())
+}
+
+/// What watching costs: heads of mailboxes, a thousand to a call.
+async fn watching(engine: &Arc<CassandraEngine>) -> Outcome<()> {
+    let mut ids = Vec::new();
+    for _ in 0..WATCHED {
+        ids.push(Folder::new(engine).await?.id);
+    }
+    let began = Instant::now();
+    for _ in 0..5 {
+        engine.heads(&ids).await?;
+    }
+    report(&format!("look at {WATCHED} watched mailboxes, each"), 5 * WATCHED, began);
+    Ok(())
+}
+
+/// A node's directory: what a login asks.
+async fn logins(engine: &Arc<CassandraEngine>) -> Outcome<()> {
+    let name = "account/measure@example.org".to_owned();
+    let value = Some(Bytes::from(vec![b'x'; 600]));
+    engine.directory_commit(DirectoryChange { name: name.clone(), expected: 0, value }).await?;
+    let began = Instant::now();
+    for _ in 0..200 {
+        engine.directory_entry(&name).await?;
+    }
+    report("one directory record, one after the other", 200, began);
+    Ok(())
+}
+
 #[tokio::main]
 async fn main() -> Outcome<()> {
     let host = std::env::var("POSTHASTE_CASSANDRA")
@@ -203,8 +268,11 @@ async fn main() -> Outcome<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let options = Options::new(vec![host], format!("measure_{now}"));
     init(&options, 1).await?;
-    let engine = Arc::new(CassandraEngine::open(options).await?);
+    let engine = Arc::new(CassandraEngine::open(options.clone()).await?);
     commits(&engine).await?;
+    logins(&engine).await?;
+    watching(&engine).await?;
+    hearing(&options).await?;
     opens(&engine, 1000).await?;
     opens(&engine, 100_000).await
 }

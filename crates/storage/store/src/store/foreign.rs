@@ -33,20 +33,23 @@ impl Store {
         }
     }
 
-    /// One look at all watched mailboxes.
+    /// One look at all watched mailboxes. One that cannot be read does not keep the others from being told; the first failure
+    /// is answered with at the end.
     pub async fn look_abroad(&self) -> Result<()> {
         let watched: Vec<Arc<Mailbox>> = {
             let mailboxes = self.shared.mailboxes.lock();
             mailboxes.values().filter_map(|slot| slot.0.get()).filter(|m| m.is_watched()).cloned().collect()
         };
+        let mut outcome = Ok(());
         for batch in watched.chunks(HEADS_MAX) {
             let epoch = self.engine().epoch();
             let ids: Vec<MailboxId> = batch.iter().map(|m| m.id()).collect();
             let heads = self.engine().heads(&ids).await?;
             for (mailbox, head) in batch.iter().zip(&heads) {
-                mailbox.told(head.as_ref(), epoch).await?;
+                let told = mailbox.told(head.as_ref(), epoch).await;
+                outcome = outcome.and(told.map(drop));
             }
         }
-        Ok(())
+        outcome
     }
 }
