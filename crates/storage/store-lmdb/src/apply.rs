@@ -8,6 +8,7 @@ use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq, NumSet};
 use posthaste_store::{Content, DirectoryChange, ListCommit, MailboxCommit, NewMessage, Result, StoreError};
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::chunk::{uid_key, uid_of};
 use crate::index::{Index, Indexed, between, copied_value, damaged, numbered_key};
@@ -69,6 +70,18 @@ fn run_of_copies(messages: &[NewMessage]) -> usize {
         _ => false,
     };
     1 + messages.windows(2).take_while(follows).count()
+}
+
+/// In which order summaries that follow each other are put, the longest of them this long.
+///
+/// LMDB takes a page that overflows at its end apart so that its last record goes along with the new one, which leaves a third of
+/// a page empty where it could hold three records, and half where two. With the last one there already, a page
+/// overflows before its end, and is left full. Short records lose next to nothing either way, and keep their order.
+fn filling_order(count: usize, longest: usize) -> impl Iterator<Item = usize> {
+    /// Six to a page: the split at the end then wastes as much as the other one.
+    const SHORT: usize = 4096 / 6;
+    let last = if longest > SHORT { count.checked_sub(1) } else { None };
+    last.into_iter().chain(0..last.unwrap_or(count))
 }
 
 /// One transaction under way.
@@ -145,18 +158,15 @@ impl Apply<'_, '_> {
 
     /// Bodies and summaries of new messages.
     fn messages(&mut self, commit: &MailboxCommit) -> Result<()> {
-        let seed = seed(commit.mailbox.0);
         let mut bodies = NewBodies::default();
         let mut rest = &commit.appended[..];
         let mut copied = NumSet::new();
         while let Some((message, after)) = rest.split_first() {
-            if let Content::New { bytes, summary } = &message.content {
-                let uid = message.row.uid().value();
-                self.body(message, bytes, &mut bodies)?;
-                put_summary(&mut self.scratch.bytes, seed, uid, message.body, message.saved, summary);
-                let key = uid_key(commit.mailbox, uid);
-                self.index.summaries.put(&mut self.txn, &key, &self.scratch.bytes).indexed()?;
+            if source(message).is_none() {
+                let new = 1 + after.iter().take_while(|m| source(m).is_none()).count();
+                let (new, after) = rest.split_at(new);
                 rest = after;
+                self.new_messages(commit.mailbox, new, &mut bodies)?;
                 continue;
             }
             let (copies, after) = rest.split_at(run_of_copies(rest));
@@ -172,6 +182,24 @@ impl Apply<'_, '_> {
         let key = self.next_seq().to_be_bytes();
         let value = copied_value(&key, commit.mailbox, &copied);
         self.index.copied.put(&mut self.txn, &key, &value).indexed()
+    }
+
+    /// Bodies and summaries of messages that come from outside.
+    fn new_messages(&mut self, to: MailboxId, new: &[NewMessage], bodies: &mut NewBodies) -> Result<()> {
+        let mut longest = 0;
+        for message in new {
+            let Content::New { bytes, summary } = &message.content else { continue };
+            longest = longest.max(summary.len());
+            self.body(message, bytes, bodies)?;
+        }
+        let own = seed(to.0);
+        for message in filling_order(new.len(), longest).filter_map(|at| new.get(at)) {
+            let Content::New { summary, .. } = &message.content else { continue };
+            let uid = message.row.uid().value();
+            put_summary(&mut self.scratch.bytes, own, uid, message.body, message.saved, summary);
+            self.index.summaries.put(&mut self.txn, &uid_key(to, uid), &self.scratch.bytes).indexed()?;
+        }
+        Ok(())
     }
 
     /// One more message with this body: written if it is new, counted if not.
@@ -196,25 +224,25 @@ impl Apply<'_, '_> {
         let (own, mut made) = (seed(to.0), Vec::new());
         for batch in copies.chunks(COPIES_AT_ONCE) {
             made.clear();
-            let mut ends = Vec::with_capacity(batch.len());
-            self.read_sources(own, batch, &mut made, &mut ends)?;
-            let mut start = 0;
-            for (message, end) in batch.iter().zip(ends) {
+            let mut places = Vec::with_capacity(batch.len());
+            self.read_sources(own, batch, &mut made, &mut places)?;
+            let longest = places.iter().map(Range::len).max().unwrap_or(0);
+            for at in filling_order(batch.len(), longest) {
+                let (Some(message), Some(place)) = (batch.get(at), places.get(at)) else { continue };
                 let key = uid_key(to, message.row.uid().value());
-                self.index.summaries.put(&mut self.txn, &key, &made[start..end]).indexed()?;
-                start = end;
+                self.index.summaries.put(&mut self.txn, &key, &made[place.clone()]).indexed()?;
             }
         }
         Ok(())
     }
 
-    /// Puts the made-over summaries of a batch one behind the other into `made`, and where each ends into `ends`.
+    /// Puts the made-over summaries of a batch one behind the other into `made`, and where each lies into `places`.
     fn read_sources(
         &mut self,
         own: u64,
         batch: &[NewMessage],
         made: &mut Vec<u8>,
-        ends: &mut Vec<usize>,
+        places: &mut Vec<Range<usize>>,
     ) -> Result<()> {
         let (Some((from, low)), Some((_, high))) =
             (batch.first().and_then(source), batch.last().and_then(source))
@@ -238,8 +266,9 @@ impl Apply<'_, '_> {
             }
             let new = message.row.uid().value();
             put_summary(&mut self.scratch.bytes, own, new, message.body, message.saved, found.summary);
+            let start = made.len();
             made.extend_from_slice(&self.scratch.bytes);
-            ends.push(made.len());
+            places.push(start..made.len());
         }
         Ok(())
     }
@@ -300,4 +329,20 @@ pub(crate) fn replay_rows(
     }
     let stored = StoredHead { head: logged.head.clone(), forgotten: ModSeq::ZERO };
     index.heads.put(txn, &mailbox.0.to_bytes(), &head_value(mailbox, &stored)).indexed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_summary_has_its_turn_once() {
+        for count in [0, 1, 2, 3, 100] {
+            for longest in [100, 5_000] {
+                let mut order: Vec<usize> = filling_order(count, longest).collect();
+                order.sort_unstable();
+                assert!(order.into_iter().eq(0..count));
+            }
+        }
+    }
 }
