@@ -65,8 +65,8 @@ impl Table {
         out.raw("<div class=\"table\">").open("table", if self.words { &[("class", &"words")] } else { &[] });
         if !self.head.is_empty() {
             out.raw("<thead><tr>");
-            for head in &self.head {
-                out.element("th", &[], head);
+            for (at, head) in self.head.iter().enumerate() {
+                out.element("th", if self.is_of_words(at) { &[("class", &"word")] } else { &[] }, head);
             }
             out.raw("</tr></thead>\n");
         }
@@ -74,25 +74,58 @@ impl Table {
         for (at, row) in self.rows.iter().enumerate() {
             let last = self.total && at + 1 == self.rows.len();
             out.open("tr", if last { &[("class", &"total")] } else { &[] });
-            for cell in row {
-                draw_cell(out, cell);
+            for (at, cell) in row.iter().enumerate() {
+                draw_cell(out, cell, self.is_of_words(at));
             }
             out.close("tr");
         }
         out.raw("</tbody></table></div>\n");
     }
+
+    /// Whether a column among figures holds names: those stand to the left. What stands in for a figure that could
+    /// not be had does not make a column one of names.
+    fn is_of_words(&self, column: usize) -> bool {
+        let is_word = |text: &str| {
+            text.starts_with(|c: char| c.is_alphabetic() || c == '_') && !text.starts_with("not offered")
+        };
+        let cells = || self.rows.iter().filter_map(|row| row.get(column)).filter(|cell| !cell.bad);
+        !self.words && column > 0 && cells().any(|cell| is_word(&cell.text))
+    }
 }
 
-fn draw_cell(out: &mut Markup, cell: &Cell) {
-    match (cell.bad, cell.hint.is_empty()) {
-        (true, true) => out.open("td", &[("class", &"bad")]),
-        (true, false) => out.open("td", &[("class", &"bad"), ("title", &cell.hint)]),
-        (false, true) => out.open("td", &[]),
-        (false, false) => out.open("td", &[("title", &cell.hint)]),
+fn draw_cell(out: &mut Markup, cell: &Cell, word: bool) {
+    let class = match (cell.bad, word) {
+        (true, true) => "bad word",
+        (true, false) => "bad",
+        (false, true) => "word",
+        (false, false) => "",
     };
+    let mut attributes: Vec<(&str, &dyn std::fmt::Display)> = Vec::new();
+    if !class.is_empty() {
+        attributes.push(("class", &class));
+    }
+    if !cell.hint.is_empty() {
+        attributes.push(("title", &cell.hint));
+    }
+    out.open("td", &attributes);
     out.text(&cell.text);
     if let Some(aside) = &cell.aside {
         out.element("span", &[("class", &"quiet")], aside);
     }
     out.close("td");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_to_the_left_and_figures_to_the_right() {
+        let mut table = Table::new(&["Server", "mix", "CPU (s)", "counters"]);
+        table.rows = vec![
+            ["A", "browse", "0.5", "not offered here"].map(Cell::from).to_vec(),
+            ["B", "manage", "–", "12"].map(Cell::from).to_vec(),
+        ];
+        assert_eq!([0, 1, 2, 3].map(|c| table.is_of_words(c)), [false, true, false, false]);
+    }
 }

@@ -55,7 +55,18 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
     let mut work = Work { study, options, plan: &plan, dialer, points: Vec::new(), interrupted: false };
     let mut servers = Vec::new();
     for (number, which) in options.servers.iter().enumerate() {
-        servers.push(work.server(number, which)?);
+        let measured = work.points.len();
+        servers.push(match work.server(number, which) {
+            Ok(facts) => facts,
+            // Whatever is known of the other servers stays.
+            Err(why) => {
+                work.points.truncate(measured);
+                for stage in &plan.stages {
+                    work.not_measured(which, stage, &why);
+                }
+                ServerFacts { name: which.name().into(), version: why, ..ServerFacts::default() }
+            }
+        });
         if work.interrupted {
             break;
         }

@@ -191,7 +191,8 @@ impl Plan {
         text.push_str("then measure:\n");
         for stage in &self.stages {
             if let Some(cpus) = stage.cpus {
-                text.push_str(&format!("  the server on {cpus} processors:\n"));
+                let s = if cpus == 1 { "" } else { "s" };
+                text.push_str(&format!("  the server on {cpus} processor{s}:\n"));
             }
             if let Some(memory) = stage.memory_mb {
                 text.push_str(&format!("  the server with {memory} MB:\n"));

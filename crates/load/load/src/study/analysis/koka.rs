@@ -99,11 +99,16 @@ fn best(curve: &Curve) -> Option<String> {
     Some(format!("{}: at most {} transactions per second, with {x} users", curve.name, figure(y)))
 }
 
+fn processors(n: f64) -> String {
+    if n == 1.0 { "1 processor".into() } else { format!("{n} processors") }
+}
+
 /// What the most processors bring over the fewest.
 fn scale_up(curve: &Curve) -> Option<String> {
     let ((few, slow), (many, fast)) = (*curve.points.first()?, *curve.points.last()?);
     (many > few && slow > 0.0).then(|| {
-        format!("{}: {many} processors bring {} × the throughput of {few}", curve.name, figure(fast / slow))
+        let (many, few) = (processors(many), processors(few));
+        format!("{}: {many} bring {} × the throughput of {few}", curve.name, figure(fast / slow))
     })
 }
 
@@ -181,7 +186,7 @@ fn hottest(points: Points) -> Option<Table> {
 
 /// What is not the default: `2 processors`, `4 s`.
 fn setting(point: &StudyPoint) -> String {
-    let cpus = point.at.get("cpus").map(|n| format!("{n} processors"));
+    let cpus = point.at.get("cpus").map(|n| processors(*n));
     let think = point.at.get("think_s").map(|s| format!("{s} s"));
     let parts: Vec<String> = cpus.into_iter().chain(think).collect();
     if parts.is_empty() { "all, none".into() } else { parts.join(", ") }
