@@ -35,7 +35,8 @@ pub(crate) fn asked_since(modseq: ModSeq) -> ModSeq {
     if modseq <= ModSeq::ZERO.next() { ModSeq::ZERO } else { modseq }
 }
 
-/// A change the client made with `.SILENT`: it knows the result if nobody else had a hand in it.
+/// A change the client made and that needs no response of its own if nobody else had a hand in it: with `.SILENT`, or by
+/// reading a body, when the response to FETCH carries the flags.
 pub(crate) struct Silently<'c> {
     /// Which messages.
     pub(crate) uids: &'c NumSet,
@@ -43,6 +44,8 @@ pub(crate) struct Silently<'c> {
     pub(crate) change: FlagChange,
     /// Which flags, in the newest view's bits.
     pub(crate) flags: FlagSet,
+    /// Whether mod-sequences are told all the same: RFC 7162 §3.1.3 wants them after `.SILENT`.
+    pub(crate) with_modseq: bool,
 }
 
 impl Silently<'_> {
@@ -207,8 +210,8 @@ impl Told<'_> {
                 .row_of_uid(row.uid())
                 .is_some_and(|(_, old)| own.expects(row.uid(), old.flags(), row.flags()))
         });
-        match (expected, self.enabled.condstore) {
-            // RFC 7162 §3.1.3: MODSEQ is told even after .SILENT.
+        let with_modseq = self.enabled.condstore && self.silently.is_some_and(|own| own.with_modseq);
+        match (expected, with_modseq) {
             (true, true) => What::ModSeq,
             (true, false) => What::Nothing,
             (false, _) => What::Flags,

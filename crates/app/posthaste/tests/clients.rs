@@ -50,6 +50,9 @@ fn curl_appends_lists_reads_flags_and_searches() {
     curl(imap, "INBOX", &["--upload-file", mail.to_str().unwrap()]);
     assert!(curl(imap, "", &[]).contains("INBOX"));
     assert_eq!(curl(imap, "INBOX;UID=1", &[]).into_bytes(), message(7));
+    // Its first reading sets \Seen: curl takes the first response it sees for the body.
+    curl(imap, "INBOX", &["--request", "STORE 1 -FLAGS (\\Seen)"]);
+    assert_eq!(curl(imap, "INBOX;MAILINDEX=1", &[]).into_bytes(), message(7));
     let subject = curl(imap, "INBOX;UID=1;SECTION=HEADER.FIELDS%20(SUBJECT)", &[]);
     assert_eq!(subject.trim_end(), "Subject: Message 7 of many");
     curl(imap, "INBOX", &["--request", "STORE 1 +FLAGS (\\Flagged)"]);

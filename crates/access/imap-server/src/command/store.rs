@@ -49,7 +49,8 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
     match command.answer {
         StoreAnswer::Silent => {
             let flags = bits(&stored.view.head().keywords, &command.flags);
-            ctx.announce(numbers, Some(&Silently { uids: &stored.changed, change, flags })).await?;
+            let own = Silently { uids: &stored.changed, change, flags, with_modseq: true };
+            ctx.announce(numbers, Some(&own)).await?;
         }
         StoreAnswer::Flags => {
             ctx.announce(numbers, None).await?;

@@ -27,7 +27,7 @@ use crate::flag_names::FlagNames;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::session::Ctx;
-use crate::sync::asked_since;
+use crate::sync::{Silently, asked_since};
 use crate::table::Numbers;
 use crate::wire::{OUT_BYTES, Wire};
 
@@ -68,7 +68,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
         seqs = seqs.intersection(&ctx.selected.announced.changed_since(since));
     }
     if !ctx.selected.read_only && items.iter().any(FetchItem::sets_seen) {
-        mark_seen(ctx, &seqs).await?;
+        mark_seen(ctx, &seqs, &mut items).await?;
     }
     let plan = Plan::compile(&items);
     let view = Arc::clone(&ctx.selected.announced);
@@ -104,8 +104,9 @@ async fn vanished(ctx: &mut Ctx<'_>, set: &SequenceSet, modifiers: &FetchModifie
     Ok(())
 }
 
-/// Reading a body sets `\Seen`, and the client is told (RFC 9051 §6.4.5).
-async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet) -> Result<(), Failure> {
+/// Reading a body sets `\Seen`. The flags come with the body, in one response: RFC 9051 §6.4.5 has it so, and curl takes the
+/// first FETCH response for the one it asked for.
+async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet, items: &mut Vec<FetchItem>) -> Result<(), Failure> {
     let view = &ctx.selected.announced;
     let unseen = seqs.intersection(&view.with_flags(FlagSet::EMPTY, FlagSet::SEEN));
     if unseen.is_empty() {
@@ -113,7 +114,21 @@ async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet) -> Result<(), Failure> {
     }
     let uids = view.uids_of_seqs(&unseen);
     match ctx.selected.mailbox.store_flags(&uids, FlagChange::Add, &[Flag::Seen], None).await {
-        Ok(_) => ctx.announce(Numbers::Held, None).await,
+        Ok(_) => {
+            let change = FlagChange::Add;
+            let seen = Silently { uids: &uids, change, flags: FlagSet::SEEN, with_modseq: false };
+            ctx.announce(Numbers::Held, Some(&seen)).await?;
+            // RFC 7162 §3.2: MODSEQ with any change, and with QRESYNC the UID.
+            let wanted = [
+                (ctx.enabled.qresync, FetchItem::Uid),
+                (true, FetchItem::Flags),
+                (ctx.enabled.condstore, FetchItem::ModSeq),
+            ];
+            let missing = wanted.into_iter().filter(|(is_due, item)| *is_due && !items.contains(item));
+            let missing: Vec<_> = missing.map(|(_, item)| item).collect();
+            items.splice(0..0, missing);
+            Ok(())
+        }
         Err(StoreError::Unavailable(why)) => {
             // A disk that is full keeps nobody from reading.
             tracing::warn!(%why, "messages are read and cannot be marked so");

@@ -90,8 +90,7 @@ fn an_unknown_encoding_is_told() {
         C: f FETCH 1 BINARY.SIZE[1]<0.1>
         S: f BAD …
         C: g FETCH 1 BINARY[1]
-        S: * 1 FETCH (UID 1 FLAGS (\Recent \Seen))
-        S: * 1 FETCH (BINARY[1] {5}
+        S: * 1 FETCH (FLAGS (\Recent \Seen) BINARY[1] {5}
         S: hello)
         S: g OK …
         "#,

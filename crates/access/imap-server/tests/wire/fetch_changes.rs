@@ -24,8 +24,7 @@ fn changed_since_and_vanished() {
         S: * 1 FETCH (UID 1 FLAGS (\Recent \Seen) MODSEQ (5))
         S: e OK …
         C: f FETCH 2 BODY[TEXT]
-        S: * 2 FETCH (UID 2 FLAGS (\Recent \Seen) MODSEQ (6))
-        S: * 2 FETCH (BODY[TEXT] {9}
+        S: * 2 FETCH (FLAGS (\Recent \Seen) MODSEQ (6) BODY[TEXT] {9}
         S: Body 2.
         S: )
         S: f OK …
@@ -115,8 +114,7 @@ fn expunged_by_another_meanwhile() {
         S: c NO [EXPUNGEISSUED] …
         # One of those that are left, and its flag: with the number this session knows it by.
         C: d FETCH 6 BODY[TEXT]
-        S: * 6 FETCH (UID 6 FLAGS (\Recent \Seen))
-        S: * 6 FETCH (BODY[TEXT] {9}
+        S: * 6 FETCH (FLAGS (\Recent \Seen) BODY[TEXT] {9}
         S: Body 6.
         S: )
         S: d OK …

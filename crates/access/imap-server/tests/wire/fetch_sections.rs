@@ -210,8 +210,8 @@ fn what_sets_seen_and_what_does_not() {
         ["BODY[]", "BODY[TEXT]<0.1>", "BODY[HEADER]", "BODY[1.MIME]", "RFC822", "RFC822.TEXT", "BINARY[1]"]
     {
         wire.run(&format!(
-            "C: u STORE 1 -FLAGS.SILENT (\\Seen)\nS: u OK …\nC: f FETCH 1 {item}\nS: * 1 FETCH (UID 1 FLAGS (\\Recent \\Seen))\n\
-             S: * 1 FETCH ({}…\nS~ f OK …\nC: g FETCH 1 {item}\nS: * 1 FETCH ({}…\nS~ g OK …",
+            "C: u STORE 1 -FLAGS.SILENT (\\Seen)\nS: u OK …\nC: f FETCH 1 {item}\n\
+             S: * 1 FETCH (FLAGS (\\Recent \\Seen) {}…\nS~ f OK …\nC: g FETCH 1 {item}\nS: * 1 FETCH ({}…\nS~ g OK …",
             item.split('<').next().unwrap_or_default(),
             item.split('<').next().unwrap_or_default(),
         ));
@@ -222,7 +222,6 @@ fn what_sets_seen_and_what_does_not() {
         C: u STORE 1 -FLAGS.SILENT (\Seen)
         S: u OK …
         C: f UID FETCH 1 (FLAGS BODY[TEXT])
-        S: * 1 FETCH (UID 1 FLAGS (\Recent \Seen))
         S: * 1 FETCH (UID 1 FLAGS (\Recent \Seen) BODY[TEXT] {9}
         S: Body 1.
         S: )
@@ -255,8 +254,7 @@ fn macros_and_the_names_of_rev1() {
         S:  RFC822.SIZE 17)
         S: e OK …
         C: f UID FETCH 1 (RFC822.TEXT UID)
-        S: * 1 FETCH (UID 1 FLAGS (\Recent \Seen))
-        S: * 1 FETCH (RFC822.TEXT {3}
+        S: * 1 FETCH (FLAGS (\Recent \Seen) RFC822.TEXT {3}
         S: b
         S:  UID 1)
         S: f OK …
