@@ -11,6 +11,8 @@ use std::time::Duration;
 /// Samples per second and processor: often enough to tell 1 % from 2 % in ten seconds, rare enough to cost little;
 /// odd, so that it does not beat with timers.
 const SAMPLES_PER_S: u32 = 499;
+/// With fewer samples in all, shares mean nothing: at a hundred, 10 % is 10 ± 3.
+const SAMPLES_MIN: u64 = 100;
 /// Functions with less than this share are left out.
 const PERCENT_MIN: f64 = 0.5;
 
@@ -37,9 +39,18 @@ fn record(root: u32, length: Duration, file: &Path) -> Result<(), String> {
 fn report(file: &Path) -> Result<Vec<HotFunction>, String> {
     let mut command = Command::new("perf");
     command.args(["report", "-q", "--stdio", "--no-children", "-g", "none", "-t", "|"]);
-    command.args(["-F", "overhead,comm,dso,sym", "-i"]).arg(file);
-    let functions = functions(&printed(&mut command)?);
-    if functions.is_empty() { Err("perf record took no samples".into()) } else { Ok(functions) }
+    command.args(["-F", "overhead,sample,comm,dso,sym", "-i"]).arg(file);
+    enough(functions(&printed(&mut command)?))
+}
+
+/// The functions worth naming, if there were samples enough.
+fn enough(all: Vec<(u64, HotFunction)>) -> Result<Vec<HotFunction>, String> {
+    match all.iter().map(|(samples, _)| *samples).sum::<u64>() {
+        few @ 0..SAMPLES_MIN => {
+            Err(format!("perf record took {few} samples: the server used too little CPU"))
+        }
+        _ => Ok(all.into_iter().map(|(_, f)| f).filter(|f| f.percent >= PERCENT_MIN).collect()),
+    }
 }
 
 fn printed(command: &mut Command) -> Result<String, String> {
@@ -51,17 +62,18 @@ fn printed(command: &mut Command) -> Result<String, String> {
     Err(format!("perf: {}", said.lines().find(|l| !l.trim().is_empty()).unwrap_or("it failed").trim()))
 }
 
-/// Lines `12.34|imap|libdovecot.so.0|[.] function`; a name may itself hold the separator.
-fn functions(report: &str) -> Vec<HotFunction> {
+/// Lines `12.34%|56|imap|libdovecot.so.0|[.] function`, samples and function; a name may itself hold the separator.
+fn functions(report: &str) -> Vec<(u64, HotFunction)> {
     let line = |line: &str| {
-        let mut parts = line.splitn(4, '|').map(str::trim);
+        let mut parts = line.splitn(5, '|').map(str::trim);
         let percent: f64 = parts.next()?.trim_end_matches('%').parse().ok()?;
+        let samples: u64 = parts.next()?.parse().ok()?;
         let (program, object) = (parts.next()?.to_owned(), parts.next()?.to_owned());
         let (kind, function) = parts.next()?.split_once(' ')?;
         let (function, kernel) = (function.trim().to_owned(), kind == "[k]");
-        Some(HotFunction { percent, program, object, function, kernel })
+        Some((samples, HotFunction { percent, program, object, function, kernel }))
     };
-    report.lines().filter_map(line).filter(|f| f.percent >= PERCENT_MIN).collect()
+    report.lines().filter_map(line).collect()
 }
 
 #[cfg(test)]
@@ -70,15 +82,18 @@ mod tests {
 
     #[test]
     fn a_report_is_read() {
-        let text = "# Overhead|Command|Shared Object|Symbol\n\
-                    26.32|imap         |libc.so.6        |[.] __memmove_avx|x\n\
-                    5.26%|imap-login|[kernel.kallsyms]|[k] finish_task_switch.isra.0\n\
-                    0.10|imap|libc.so.6|[.] rare\n\n";
-        let read = functions(text);
+        let text = "# Overhead|Samples|Command|Shared Object|Symbol\n\
+                    94.64|1060|imap         |libc.so.6        |[.] __memmove_avx|x\n\
+                    5.26%|59 |imap-login|[kernel.kallsyms]|[k] finish_task_switch.isra.0\n\
+                    0.10|1|imap|libc.so.6|[.] rare\n\n";
+        assert_eq!(functions(text).len(), 3);
+        let read = enough(functions(text)).unwrap();
         assert_eq!(read.len(), 2);
-        assert_eq!((read[0].percent, read[0].program.as_str()), (26.32, "imap"));
+        assert_eq!((read[0].percent, read[0].program.as_str()), (94.64, "imap"));
         assert_eq!((read[0].function.as_str(), read[0].kernel), ("__memmove_avx|x", false));
         assert_eq!((read[1].object.as_str(), read[1].kernel), ("[kernel.kallsyms]", true));
+        let few = enough(functions("100.0|1|imap|libc.so.6|[.] only\n")).unwrap_err();
+        assert!(few.starts_with("perf record took 1 samples"), "{few}");
     }
 
     #[test]

@@ -70,5 +70,7 @@ fn table(points: Points, title: &str, unit: &str, of: fn(&RunResult) -> Option<f
         }
         rows.push(row);
     }
+    // `response time (ms)`: the title names it already.
+    let unit = unit.rsplit_once('(').map_or(unit, |(_, unit)| unit.trim_end_matches(')'));
     Table { title: format!("{title} ({unit})"), head, rows }
 }
