@@ -1,7 +1,8 @@
 //! What the engine costs on a cluster: `POSTHASTE_CASSANDRA=host:port cargo run -p posthaste-store-cassandra --example measure`.
 //!
-//! Prints a table: commits a second (one message each, one mailbox and sixteen), cold and warm opens of 1,000 and 100,000 messages. The
-//! keyspace `measure_…` is left behind. Figures are of one machine and one moment.
+//! Prints a table: commits a second (one message each, one mailbox and sixteen), cold and warm opens of 1,000 and 100,000 messages,
+//! and what each cost in processor time, the database's (if `POSTHASTE_CASSANDRA_PID` names its process) and ours. The keyspace
+//! `measure_…` is left behind. Figures are of one machine and one moment.
 
 use bytes::Bytes;
 use posthaste_mail_model::{
@@ -116,27 +117,55 @@ impl Folder {
     }
 }
 
-fn report(what: &str, n: u32, since: Instant) {
-    let ms = since.elapsed().as_secs_f64() * 1e3;
-    println!("| {what} | {:.2} ms each | {:.0} a second |", ms / f64::from(n), f64::from(n) * 1e3 / ms);
+/// When something began: the time, and the processor time that the database and we had used by then.
+struct Began {
+    at: Instant,
+    cpu_ms: (Option<f64>, Option<f64>),
+}
+
+impl Began {
+    fn now() -> Self {
+        let database = std::env::var("POSTHASTE_CASSANDRA_PID").ok();
+        Self { at: Instant::now(), cpu_ms: (database.and_then(|pid| cpu_ms(&pid)), cpu_ms("self")) }
+    }
+}
+
+/// Processor time of a process so far, user and system, in milliseconds; the kernel counts in hundredths of a second.
+fn cpu_ms(pid: &str) -> Option<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let ticks =
+        stat.rsplit_once(") ")?.1.split(' ').skip(11).take(2).map(|n| n.parse::<f64>().unwrap_or(0.0));
+    Some(ticks.sum::<f64>() * 10.0)
+}
+
+fn report(what: &str, n: u32, since: Began) {
+    let ms = since.at.elapsed().as_secs_f64() * 1e3;
+    let now = Began::now();
+    let each = |before: Option<f64>, after: Option<f64>| match (before, after) {
+        (Some(before), Some(after)) => format!("{:.3} ms", (after - before) / f64::from(n)),
+        _ => "-".to_owned(),
+    };
+    let (database, own) = (each(since.cpu_ms.0, now.cpu_ms.0), each(since.cpu_ms.1, now.cpu_ms.1));
+    let (time, rate) = (ms / f64::from(n), f64::from(n) * 1e3 / ms);
+    println!("| {what} | {time:.2} ms each | {rate:.0} a second | {database} | {own} |");
 }
 
 async fn commits(engine: &Arc<CassandraEngine>) -> Outcome<()> {
     let mut folder = Folder::new(engine).await?;
     folder.append(10, BODY).await?;
-    let began = Instant::now();
+    let began = Began::now();
     for _ in 0..200 {
         folder.append(1, BODY).await?;
     }
     report("append of one 4 KiB message, one mailbox, one after the other", 200, began);
     let rows = folder.rows().await?;
-    let began = Instant::now();
+    let began = Began::now();
     for row in rows.iter().take(200) {
         folder.mark(&[row.uid()], &rows).await?;
     }
     report("flag of one message, one mailbox, one after the other", 200, began);
     let mut tasks = tokio::task::JoinSet::new();
-    let began = Instant::now();
+    let began = Began::now();
     for _ in 0..16 {
         let engine = Arc::clone(engine);
         tasks.spawn(async move {
@@ -156,23 +185,23 @@ async fn commits(engine: &Arc<CassandraEngine>) -> Outcome<()> {
 
 async fn opens(engine: &Arc<CassandraEngine>, messages: u32) -> Outcome<()> {
     let mut folder = Folder::new(engine).await?;
-    let began = Instant::now();
+    let began = Began::now();
     for _ in 0..messages / 1000 {
         folder.append(1000, 100).await?;
     }
     report(&format!("fill of {messages}: a message of 100 octets, 1,000 to a commit"), messages, began);
-    let began = Instant::now();
+    let began = Began::now();
     for _ in 0..5 {
         folder.rows().await?;
     }
     report(&format!("cold open of {messages}"), 5, began);
-    let began = Instant::now();
+    let began = Began::now();
     for _ in 0..50 {
         engine.heads(&[folder.id]).await?;
     }
     report(&format!("warm open of {messages} (is my view current)"), 50, began);
     let rows = folder.rows().await?;
-    let began = Instant::now();
+    let began = Began::now();
     for row in rows.iter().take(20) {
         folder.mark(&[row.uid()], &rows).await?;
         engine
@@ -180,7 +209,7 @@ async fn opens(engine: &Arc<CassandraEngine>, messages: u32) -> Outcome<()> {
             .await?;
     }
     report(&format!("flag in {messages}, seen by another node"), 20, began);
-    let began = Instant::now();
+    let began = Began::now();
     let mut bytes = 0;
     let mut visit = |stored: posthaste_store::Stored<'_>| {
         bytes += stored.summary.len();
@@ -190,7 +219,7 @@ async fn opens(engine: &Arc<CassandraEngine>, messages: u32) -> Outcome<()> {
     report(&format!("all {messages} summaries ({} MB)", bytes / 1_000_000), messages, began);
     let uids: Vec<Uid> = rows.iter().skip(20).take(10_000).map(Row::uid).collect();
     if uids.len() == 10_000 {
-        let began = Instant::now();
+        let began = Began::now();
         let mut head = folder.head.clone();
         head.modseq = head.modseq.next();
         let changed: Vec<Row> =
@@ -240,7 +269,7 @@ async fn watching(engine: &Arc<CassandraEngine>) -> Outcome<()> {
     for _ in 0..WATCHED {
         ids.push(Folder::new(engine).await?.id);
     }
-    let began = Instant::now();
+    let began = Began::now();
     for _ in 0..5 {
         engine.heads(&ids).await?;
     }
@@ -253,7 +282,7 @@ async fn logins(engine: &Arc<CassandraEngine>) -> Outcome<()> {
     let name = "account/measure@example.org".to_owned();
     let value = Some(Bytes::from(vec![b'x'; 600]));
     engine.directory_commit(DirectoryChange { name: name.clone(), expected: 0, value }).await?;
-    let began = Instant::now();
+    let began = Began::now();
     for _ in 0..200 {
         engine.directory_entry(&name).await?;
     }
