@@ -83,6 +83,10 @@ pub enum Engine {
         #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9))]
         replicas: u32,
     },
+    /// Take the tables that --engine names to this program's version, before its servers are started on them.
+    ///
+    /// Servers of the version before may run meanwhile. Tables of a later version are refused and left alone.
+    Upgrade,
 }
 
 #[derive(Debug, Args)]

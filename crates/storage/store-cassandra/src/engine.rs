@@ -107,6 +107,13 @@ pub async fn init(options: &Options, replicas: u32) -> Result<()> {
     schema::init(&database, keyspace_of(options)?, replicas).await
 }
 
+/// Takes the tables of a keyspace to the version of this program; the versions they had and have. A keyspace of a later version
+/// is refused and left as it is.
+pub async fn upgrade(options: &Options) -> Result<(i32, i32)> {
+    let database = Database::connect(options).await?;
+    schema::upgrade(&database, keyspace_of(options)?).await
+}
+
 fn keyspace_of(options: &Options) -> Result<&str> {
     if schema::keyspace_is_valid(&options.keyspace) {
         return Ok(&options.keyspace);

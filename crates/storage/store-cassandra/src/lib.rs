@@ -23,5 +23,5 @@ mod tls;
 mod url;
 mod values;
 
-pub use engine::{CassandraEngine, init};
+pub use engine::{CassandraEngine, init, upgrade};
 pub use options::{Options, Tls};

@@ -17,8 +17,17 @@ use posthaste_store::{Result, StoreError};
 
 use crate::session::Database;
 
-/// Counts incompatible changes of tables and values.
-pub(crate) const VERSION: i32 = 1;
+/// One step of an upgrade: statements that make tables of one version into those of the next, `{k}` standing for the keyspace.
+/// Each may be run twice (`IF NOT EXISTS`), since a step that was cut off is run again; and servers of the version before
+/// must bear it, since they run meanwhile.
+type Step = &'static [&'static str];
+
+/// The first leads from version 1 to 2, and so on. There was no change of tables or values yet. A step that is added here
+/// changes [`TABLES`] too, from which new keyspaces are made.
+const STEPS: &[Step] = &[];
+
+/// The version that this program makes and works with: counts changes of tables and values.
+const VERSION: i32 = 1 + STEPS.len() as i32;
 
 /// UIDs in one partition of `summary`: about 1 MiB at 1 KiB a summary, so that a page of a listing is one read.
 pub(crate) const SUMMARY_BUCKET: u32 = 1024;
@@ -70,10 +79,33 @@ pub(crate) async fn init(database: &Database, keyspace: &str, replicas: u32) -> 
     }
 }
 
+/// Takes a keyspace to the newest version, step by step; the versions it had and has.
+pub(crate) async fn upgrade(database: &Database, keyspace: &str) -> Result<(i32, i32)> {
+    let found = existing_version(database, keyspace).await?;
+    for (step, to) in pending(STEPS, found)?.iter().zip(found + 1..) {
+        for statement in *step {
+            database.define(&statement.replace("{k}", keyspace)).await?;
+        }
+        let note = format!("INSERT INTO {keyspace}.meta (name, value) VALUES ('version', {to})");
+        database.define(&note).await?;
+    }
+    Ok((found, VERSION))
+}
+
+/// The steps that a keyspace of this version lacks.
+fn pending(steps: &'static [Step], found: i32) -> Result<&'static [Step]> {
+    let done = usize::try_from(found).ok().and_then(|found| found.checked_sub(1));
+    done.and_then(|done| steps.get(done..)).ok_or_else(|| later(found))
+}
+
 /// Refuses a keyspace that is not one of ours, or of another version.
 pub(crate) async fn verify(database: &Database, keyspace: &str) -> Result<()> {
+    expect_version(existing_version(database, keyspace).await?)
+}
+
+async fn existing_version(database: &Database, keyspace: &str) -> Result<i32> {
     match version(database, keyspace).await {
-        Ok(Some(found)) => expect_version(found),
+        Ok(Some(found)) => Ok(found),
         Ok(None) => Err(not_made(keyspace)),
         Err(StoreError::Unavailable(why)) if why.contains("does not exist") => Err(not_made(keyspace)),
         Err(error) => Err(error),
@@ -85,10 +117,20 @@ async fn version(database: &Database, keyspace: &str) -> Result<Option<i32>> {
 }
 
 fn expect_version(found: i32) -> Result<()> {
-    if found == VERSION {
-        return Ok(());
+    match found {
+        VERSION => Ok(()),
+        found if pending(STEPS, found).is_ok() => Err(StoreError::Unavailable(format!(
+            "the keyspace has version {found}, this program works with {VERSION}; run `posthaste engine upgrade`"
+        ))),
+        found => Err(later(found)),
     }
-    Err(StoreError::Unavailable(format!("the keyspace has version {found}, this program wants {VERSION}")))
+}
+
+fn later(found: i32) -> StoreError {
+    StoreError::Unavailable(format!(
+        "the keyspace has version {found}, and this program knows none after {VERSION}: a later Posthaste made or upgraded it; \
+         use that one"
+    ))
 }
 
 fn not_made(keyspace: &str) -> StoreError {
@@ -100,6 +142,18 @@ fn not_made(keyspace: &str) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_that_lack_are_taken_and_later_versions_refused() {
+        const THREE: &[Step] = &[&["one"], &["two", "three"], &["four"]];
+        assert_eq!(pending(THREE, 1).ok(), Some(THREE));
+        assert_eq!(pending(THREE, 3).ok(), Some(&THREE[2..]));
+        assert_eq!(pending(THREE, 4).ok(), Some(&[][..]));
+        for unknown in [5, 0, -1] {
+            let why = pending(THREE, unknown).map(drop).map_err(|e| e.to_string());
+            assert!(why.as_ref().is_err_and(|why| why.contains("later Posthaste")), "{why:?}");
+        }
+    }
 
     #[test]
     fn keyspace_names() {

@@ -6,7 +6,8 @@
 use async_trait::async_trait;
 use posthaste_store::suite::{self, Factory};
 use posthaste_store::{Engine, MemoryEngine};
-use posthaste_store_cassandra::{CassandraEngine, Options, init};
+use posthaste_store_cassandra::{CassandraEngine, Options, init, upgrade};
+use scylla::client::session_builder::SessionBuilder;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,15 +44,42 @@ async fn the_contract_holds() {
     };
     // A keyspace of its own: the suite may be run again on a cluster that stands.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_millis());
-    let mut options = Options::new(vec![host], format!("suite_{now}"));
+    let mut options = Options::new(vec![host.clone()], format!("suite_{now}"));
     // Nothing else runs, and what is swept shall be swept now.
     options.sweep_after = Duration::ZERO;
     options.sweep_every = Duration::ZERO;
     init(&options, 1).await.expect("a keyspace");
     init(&options, 1).await.expect("a keyspace that is there already");
+    versions(&host, &options).await;
     let cluster = Cluster(options);
     suite::run_all(&cluster).await;
     // Last: every test ends with a check of all there is.
     suite::mail_moves(Arc::new(MemoryEngine::new()), cluster.open().await).await;
     suite::mail_moves(cluster.open().await, Arc::new(MemoryEngine::new())).await;
+}
+
+/// An upgrade has nothing to do on what was just made, and tables of a later version are left alone by everyone.
+async fn versions(host: &str, options: &Options) {
+    let (had, has) = upgrade(options).await.expect("an upgrade");
+    assert_eq!(had, has);
+    let session = SessionBuilder::new().known_node(host).build().await.expect("a session");
+    let set = async |version: i32| {
+        let note =
+            format!("INSERT INTO {}.meta (name, value) VALUES ('version', {version})", options.keyspace);
+        session.query_unpaged(note, ()).await.expect("a version set");
+    };
+    set(has + 1).await;
+    let refusals = [
+        upgrade(options).await.map(drop),
+        init(options, 1).await,
+        CassandraEngine::open(options.clone()).await.map(drop),
+    ];
+    for refusal in refusals {
+        let why = refusal.expect_err("tables of a later version were accepted").to_string();
+        assert!(why.contains("later Posthaste"), "{why}");
+    }
+    set(has).await;
+    let nowhere = Options { keyspace: "nowhere".into(), ..options.clone() };
+    let why = upgrade(&nowhere).await.expect_err("there is nothing to upgrade").to_string();
+    assert!(why.contains("engine init"), "{why}");
 }

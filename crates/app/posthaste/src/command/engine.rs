@@ -1,4 +1,4 @@
-//! `posthaste engine`: preparing a cluster for mail.
+//! `posthaste engine`: preparing a cluster for mail, and for the next version.
 
 use crate::cli::Engine;
 use crate::config::Config;
@@ -6,11 +6,18 @@ use crate::failure::{Failure, Result};
 use crate::open;
 
 pub async fn run(config: Config, command: Engine) -> Result<()> {
-    let Engine::Init { replicas } = command;
     let Some(cluster) = open::cluster(&config)? else {
         return Err(Failure::Usage("the embedded engine makes itself; name a cluster with --engine".into()));
     };
-    posthaste_store_cassandra::init(&cluster, replicas).await?;
-    println!("{} is ready for mail", config.engine);
+    match command {
+        Engine::Init { replicas } => {
+            posthaste_store_cassandra::init(&cluster, replicas).await?;
+            println!("{cluster:?} is ready for mail");
+        }
+        Engine::Upgrade => match posthaste_store_cassandra::upgrade(&cluster).await? {
+            (had, has) if had == has => println!("{cluster:?} has version {has} already"),
+            (had, has) => println!("{cluster:?} was upgraded from version {had} to {has}"),
+        },
+    }
     Ok(())
 }
