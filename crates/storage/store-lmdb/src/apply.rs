@@ -74,14 +74,20 @@ fn run_of_copies(messages: &[NewMessage]) -> usize {
 
 /// In which order summaries that follow each other are put, the longest of them this long.
 ///
-/// LMDB takes a page that overflows at its end apart so that its last record goes along with the new one, which leaves a third of
-/// a page empty where it could hold three records, and half where two. With the last one there already, a page
-/// overflows before its end, and is left full. Short records lose next to nothing either way, and keep their order.
+/// LMDB takes a page that overflows at its end apart so that its last record goes along with the new one: of three records that a page
+/// could hold it keeps two, of two one. So one in three (or two) is left out at first, and then put where it belongs: into
+/// the room that is left. Short records lose next to nothing and keep their order.
 fn filling_order(count: usize, longest: usize) -> impl Iterator<Item = usize> {
-    /// Six to a page: the split at the end then wastes as much as the other one.
-    const SHORT: usize = 4096 / 6;
-    let last = if longest > SHORT { count.checked_sub(1) } else { None };
-    last.into_iter().chain(0..last.unwrap_or(count))
+    /// What LMDB's page, its own head aside, has room for.
+    const PAGE: usize = 4096 - 16;
+    /// What a record takes beside the summary: its head, its place, the key, and what `put_summary` puts before it.
+    const BESIDE: usize = 8 + 2 + 20 + 28;
+    /// From six to a page on, one more is not worth a second round.
+    const MANY: usize = 6;
+    let to_a_page = PAGE / (longest + BESIDE);
+    let every = if (2..MANY).contains(&to_a_page) { to_a_page } else { usize::MAX };
+    let is_late = move |at: &usize| at % every == every - 1;
+    (0..count).filter(move |at| !is_late(at)).chain((0..count).filter(is_late))
 }
 
 /// One transaction under way.
@@ -338,11 +344,14 @@ mod tests {
     #[test]
     fn every_summary_has_its_turn_once() {
         for count in [0, 1, 2, 3, 100] {
-            for longest in [100, 5_000] {
+            for longest in [0, 100, 1_200, 1_900, 5_000] {
                 let mut order: Vec<usize> = filling_order(count, longest).collect();
                 order.sort_unstable();
                 assert!(order.into_iter().eq(0..count));
             }
         }
+        assert!(filling_order(7, 1_200).eq([0, 1, 3, 4, 6, 2, 5]), "three to a page");
+        assert!(filling_order(5, 1_900).eq([0, 2, 4, 1, 3]), "two to a page");
+        assert!(filling_order(4, 300).eq(0..4), "many to a page");
     }
 }
