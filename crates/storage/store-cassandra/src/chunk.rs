@@ -19,7 +19,8 @@ use posthaste_mail_model::{Id, MailboxId, NumSet};
 use posthaste_store::Row;
 use std::collections::BTreeMap;
 
-use crate::octets::{Octets, place, put_varint, seal, unseal};
+use crate::seal::{place, seal, unseal};
+use posthaste_store::octets::{Octets, put_varint};
 
 /// Rows: 128 × 28 bytes are 3.5 KiB, with an origin for each 6 KiB. A changed flag writes that much (three times: Paxos
 /// proposal, commit log, table); half of it would double the cells that a cold open reads.

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use crate::chunk::number;
 use crate::engine::CassandraEngine;
-use crate::octets::{place, seal, unseal};
 use crate::read::{AT_ONCE, ChunkRow, chunk_from};
 use crate::schema::SUMMARY_BUCKET;
+use crate::seal::{place, seal, unseal};
 use crate::session::{Values, blob};
 use crate::values::{summary_from, summary_value};
 

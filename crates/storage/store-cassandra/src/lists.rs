@@ -17,9 +17,9 @@ use std::collections::BTreeSet;
 use crate::chunk::Chunk;
 use crate::commit::Batch;
 use crate::engine::CassandraEngine;
-use crate::octets::{place, seal, unseal};
 use crate::read::AT_ONCE;
 use crate::schema::DIRECTORY_BUCKETS;
+use crate::seal::{place, seal, unseal};
 use crate::session::{ATTEMPTS_MAX, Attempt, blob};
 use crate::values::{LIST_COMMITS_MAX, LogEntry, StoredHead, StoredList};
 

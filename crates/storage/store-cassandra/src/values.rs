@@ -1,6 +1,6 @@
 //! The small values: heads, log entries, lists, summaries.
 //!
-//! Each is sealed ([`crate::octets::seal`]) in its place. Byte tables: `docs/cassandra.md`.
+//! Each is sealed ([`crate::seal::seal`]) in its place. Byte tables: `docs/cassandra.md`.
 
 use posthaste_mail_model::{
     AccountId, BodyId, Id, Keyword, KeywordTable, MailboxId, MailboxName, ModSeq, NumSet, Uid, UidValidity,
@@ -8,7 +8,8 @@ use posthaste_mail_model::{
 use posthaste_store::{Counts, MailboxCommit, MailboxEntry, MailboxHead, MailboxList, Row, SpecialUse};
 use std::sync::Arc;
 
-use crate::octets::{Octets, place, put_set, put_text, put_varint, seal, unseal};
+use crate::seal::{place, seal, unseal};
+use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
 
 const HEAD: u8 = 2;
 const LOG: u8 = 3;
@@ -40,7 +41,7 @@ impl StoredHead {
         out.extend_from_slice(&head.counts.bytes.to_le_bytes());
         put_varint(&mut out, head.keywords.keywords().len() as u64);
         for keyword in head.keywords.keywords() {
-            put_text(&mut out, keyword.as_str());
+            put_counted(&mut out, keyword.as_str().as_bytes());
         }
         seal(place(HEAD, mailbox.0, 0), &out)
     }
@@ -136,11 +137,11 @@ impl StoredList {
             out.extend_from_slice(&entry.id.0.to_bytes());
             out.extend_from_slice(&entry.uid_validity.value().to_le_bytes());
             out.push(entry.special_use.map_or(0, |u| u as u8 + 1));
-            put_text(&mut out, entry.name.as_str());
+            put_counted(&mut out, entry.name.as_str().as_bytes());
         }
         put_varint(&mut out, list.subscribed.len() as u64);
         for name in &list.subscribed {
-            put_text(&mut out, name.as_str());
+            put_counted(&mut out, name.as_str().as_bytes());
         }
         put_varint(&mut out, self.commits.len() as u64);
         for commit in &self.commits {

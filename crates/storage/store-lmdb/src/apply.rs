@@ -14,9 +14,9 @@ use crate::chunk::{uid_key, uid_of};
 use crate::index::{Index, Indexed, between, copied_value, damaged, numbered_key};
 use crate::lists;
 use crate::logged;
-use crate::octets::seed;
 use crate::packs::record::{Batch, Kind};
 use crate::rows::{self, RowWalk, Scratch};
+use crate::sum::seed;
 use crate::values::{BodyPlace, StoredHead, head_value, put_summary, summary_from};
 
 /// What became of one commit of a group.

@@ -14,12 +14,12 @@ use crate::chunk::{self, uid_key, uid_of};
 use crate::engine::Shared;
 use crate::index::{Index, Indexed, between, copied_from, damaged, number_of_key};
 use crate::lists::{self, ALL_OF_MAILBOX};
-use crate::octets::seed;
 use crate::packs::reader::ReadFault;
 use crate::packs::record::Kind;
 use crate::packs::scan::{Scan, has_pack_header};
 use crate::packs::{number_of, path_of};
 use crate::read;
+use crate::sum::seed;
 use crate::values::{BodyPlace, PackState, directory_from, summary_from};
 
 /// Faults listed; a store in ruins shall not fill the memory with sentences about it.

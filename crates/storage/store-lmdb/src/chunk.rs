@@ -14,7 +14,8 @@
 use posthaste_mail_model::{MailboxId, ModSeq, Uid};
 use posthaste_store::Row;
 
-use crate::octets::{Octets, seed, seed_at, sum32};
+use crate::sum::{seed, seed_at, sum32};
+use posthaste_store::octets::Octets;
 
 /// Rows. 16 + 144 × 28 = 4,048 bytes, which with LMDB's 16-byte page header is one page of 4 KiB; one row
 /// more would still fit, twice as many would need two pages and make every flag change write 8 KiB.

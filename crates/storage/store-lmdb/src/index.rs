@@ -29,8 +29,8 @@ use std::ops::Bound;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::octets::{Octets, put_set};
 use crate::values::{self, BodyPlace, PackState, StoredHead, open_value, seal, seed_of_key, unseal};
+use posthaste_store::octets::{Octets, put_set};
 
 /// A database of the index: keys and values are bytes, in byte order.
 pub(crate) type Db = Database<Bytes, Bytes>;

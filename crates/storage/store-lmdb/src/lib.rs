@@ -26,12 +26,12 @@ mod lists;
 mod lock;
 mod logged;
 mod maintain;
-mod octets;
 mod packs;
 mod proven;
 mod read;
 mod rebuild;
 mod rows;
+mod sum;
 mod values;
 
 pub use disk::{Disk, DiskFile, RealDisk};

@@ -11,11 +11,12 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use crate::index::{Index, Indexed, damaged, numbered_key};
-use crate::octets::{Octets, put_counted, sum32};
+use crate::sum::sum32;
 use crate::values::{
     directory_from, directory_value, list_from, list_value, open_value, put_entry, read_entry, seal,
     seed_of_key, unseal,
 };
+use posthaste_store::octets::{Octets, put_counted};
 
 /// Bytes of a directory record's name.
 pub(crate) const NAME_MAX: usize = 400;

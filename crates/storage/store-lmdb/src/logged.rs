@@ -7,8 +7,8 @@ use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, MailboxName, M
 use posthaste_store::{DirectoryChange, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, Row};
 use std::collections::HashMap;
 
-use crate::octets::{Octets, put_counted, put_set, put_varint};
 use crate::values::{put_entry, put_head, read_entry, read_head};
+use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
 
 /// The form of all contents here.
 const VERSION: u8 = 1;

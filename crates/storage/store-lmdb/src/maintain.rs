@@ -24,10 +24,10 @@ use crate::index::{
 };
 use crate::lists::ALL_OF_MAILBOX;
 use crate::logged;
-use crate::octets::seed;
 use crate::packs::reader::ReadFault;
 use crate::packs::record::{Kind, RECORD_HEADER, body_record_len};
 use crate::packs::{path_of, scan::Found, scan::Scan};
+use crate::sum::seed;
 use crate::values::{BodyPlace, PackState, StoredHead, head_value, summary_from};
 
 /// Messages of one round: some 5 ms of the committer's time, which commits have to wait for.

@@ -8,9 +8,9 @@ use std::ops::ControlFlow;
 use crate::ahead::ask_ahead;
 use crate::chunk::{self, uid_key, uid_of};
 use crate::index::{Index, Indexed, between, damaged, number_of_key, numbered_key, set_from};
-use crate::octets::seed;
 use crate::proven::Proven;
 use crate::rows::read_chunk;
+use crate::sum::seed;
 use crate::values::{StoredHead, is_summary_good, summary_parts};
 
 /// Rows handed over at a time: 28 KiB, which stays in the first-level cache.

@@ -19,12 +19,12 @@ use crate::index::{Index, Indexed, damaged};
 use crate::lists;
 use crate::lock::EngineLock;
 use crate::logged;
-use crate::octets::seed;
 use crate::packs::reader::PackReader;
 use crate::packs::record::{Header, Kind, body_record_len};
 use crate::packs::scan::{Found, Scan, has_pack_header};
 use crate::packs::{number_of, path_of};
 use crate::rows::Scratch;
+use crate::sum::seed;
 use crate::values::{BodyPlace, PackState, put_summary, summary_from};
 
 /// Records, or summaries, of one index transaction.

@@ -10,7 +10,8 @@ use posthaste_mail_model::{
 use posthaste_store::{Counts, DirectoryEntry, MailboxEntry, MailboxHead, SpecialUse};
 use std::sync::Arc;
 
-use crate::octets::{Octets, put_counted, put_varint, seed, seed_at, sum32};
+use crate::sum::{seed, seed_at, sum32};
+use posthaste_store::octets::{Octets, put_counted, put_varint};
 
 /// Leaves room for the checksum; [`seal`] fills it in.
 pub(crate) fn open_value() -> Vec<u8> {

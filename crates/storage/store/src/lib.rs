@@ -12,6 +12,7 @@ mod engine;
 mod error;
 mod list;
 mod mailbox;
+pub mod octets;
 mod oracle;
 mod row;
 mod store;
