@@ -139,7 +139,7 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
 
 fn verdict(result: &RunResult, threads: usize) -> String {
     let Some(us) = result.generator.cpu_us_per_transaction else {
-        return "no transaction ended: nothing can be said\n".into();
+        return held(result);
     };
     let cpus = f64::from(result.machine.cpus);
     let believed = SHARE_MAX * cpus * 1e6 / us;
@@ -153,6 +153,21 @@ fn verdict(result: &RunResult, threads: usize) -> String {
         SHARE_MAX * 100.0,
         0.7 * threads as f64 * 1e6 / us,
         result.total.rate_per_s
+    )
+}
+
+/// What a run says in which no transaction ended: not how fast the generator is, but how many users it held.
+fn held(result: &RunResult) -> String {
+    let online = result.series.online.iter().copied().max().unwrap_or(0);
+    let cpu_s = result.generator.cpu_user_s + result.generator.cpu_system_s;
+    let seconds = (result.window.end_s - result.window.start_s).max(f64::MIN_POSITIVE);
+    format!(
+        "workload {}: no transaction ended, so no rate can be stated. Held: {online} of {} users, with {:.3} \
+         processors and {:.1} kB of the generator's memory each.\n",
+        result.workload.name,
+        result.clients,
+        cpu_s / seconds,
+        result.generator.rss_max_bytes as f64 / 1e3 / online.max(1) as f64
     )
 }
 

@@ -108,6 +108,11 @@ fn describe(points: &[(f64, f64)], projection: &Projection, limit: f64) -> Strin
     if let Some(quadratic) = &projection.fits.quadratic {
         fit("quadratic", quadratic);
     }
+    if projection.by_line_instead {
+        text.push_str(&format!(
+            "the parabola never reaches {limit} % CPU: the line is projected in its place\n"
+        ));
+    }
     match (projection.users, projection.extrapolation) {
         (Some(users), Some(beyond)) => {
             let other = projection.users_by_other.map_or("nowhere".into(), |u| format!("{u:.0}"));
@@ -134,5 +139,14 @@ mod tests {
         let text = describe(&points, &project(&points, 75.0).unwrap(), 75.0);
         assert!(text.contains("extrapolated: 1.9 times the 400 users"), "{text}");
         assert!(super::points("100").is_err());
+    }
+
+    #[test]
+    fn a_plan_falls_back_to_the_line() {
+        let points = points("100:18,200:32,300:42,400:48").unwrap();
+        let text = describe(&points, &project(&points, 75.0).unwrap(), 75.0);
+        assert!(text.contains("the parabola never reaches 75 % CPU: the line is projected"), "{text}");
+        assert!(text.contains("users at 75 % CPU: 650 (by the other fit: nowhere)"), "{text}");
+        assert!(text.contains("linear ") && text.contains("quadratic "), "{text}");
     }
 }

@@ -5,6 +5,7 @@ use crate::results::{Analysis, Curve, RunResult, Table};
 use crate::stats::capacity::{
     CPU_LIMIT_PERCENT, HEAVY_USER_MESSAGES_PER_SECOND, PEAK_LOAD_FACTOR, Projection, daily_users, project,
 };
+use crate::stats::fit::Polynomial;
 
 /// Points of a fitted curve.
 const STEPS: u32 = 24;
@@ -27,7 +28,7 @@ pub fn analyse(points: Points) -> Analysis {
             let fetches = curve(server, *mb, &fetch_rate).points.last().map(|p| p.1);
             if let Some(projection) = &projection {
                 findings.push(sentence(&measured.name, projection));
-                cpu.push(fitted(&measured, projection));
+                cpu.extend(fitted(&measured, projection));
             }
             rows.push(row(&measured, projection.as_ref(), fetches));
             cpu.push(measured);
@@ -87,26 +88,38 @@ fn fetch_rate(run: &RunResult) -> Option<f64> {
 }
 
 fn sentence(name: &str, projection: &Projection) -> String {
+    let instead =
+        if projection.by_line_instead { " (by the line: the parabola never gets there)" } else { "" };
     match (projection.users, projection.extrapolation) {
         (Some(users), Some(beyond)) if beyond > 1.0 => format!(
-            "{name}: {} users at {CPU_LIMIT_PERCENT} % CPU, extrapolated to {} × the {} users measured",
+            "{name}: {} users at {CPU_LIMIT_PERCENT} % CPU{instead}, extrapolated to {} × the {} users measured",
             figure(users),
             figure(beyond),
             projection.measured_max
         ),
-        (Some(users), _) => format!("{name}: {} users at {CPU_LIMIT_PERCENT} % CPU, measured", figure(users)),
+        (Some(users), _) => {
+            format!("{name}: {} users at {CPU_LIMIT_PERCENT} % CPU{instead}, measured", figure(users))
+        }
         _ => format!("{name}: the fitted curve never reaches {CPU_LIMIT_PERCENT} % CPU"),
     }
 }
 
-/// The chosen fit, over the measured range and to the limit if that is at most twice as far.
-fn fitted(measured: &Curve, projection: &Projection) -> Curve {
+/// The fits that bear on the projection: the projected one over the measured range and to the limit if that is at
+/// most twice as far, and the parabola it stands in for, over the measured range.
+fn fitted(measured: &Curve, projection: &Projection) -> Vec<Curve> {
     let from = measured.points.first().map_or(0.0, |p| p.0);
-    let to = projection.users.unwrap_or(0.0).clamp(projection.measured_max, projection.measured_max * 2.0);
-    let at = |n: u32| from + (to - from) * f64::from(n) / f64::from(STEPS);
-    let chosen = projection.fits.chosen();
-    let points = (0..=STEPS).map(|n| (at(n), chosen.at(at(n)))).collect();
-    Curve { name: format!("{}, fit", measured.name), points, fitted: true }
+    let drawn = |fit: &Polynomial, to: f64, name: &str| {
+        let at = |n: u32| from + (to - from) * f64::from(n) / f64::from(STEPS);
+        let points = (0..=STEPS).map(|n| (at(n), fit.at(at(n)))).collect();
+        Curve { name: format!("{}, {name}", measured.name), points, fitted: true }
+    };
+    let max = projection.measured_max;
+    let mut curves =
+        vec![drawn(projection.fit(), projection.users.unwrap_or(0.0).clamp(max, max * 2.0), "fit")];
+    if projection.by_line_instead {
+        curves.push(drawn(projection.fits.chosen(), max, "parabola"));
+    }
+    curves
 }
 
 fn row(measured: &Curve, projection: Option<&Projection>, fetches: Option<f64>) -> Vec<String> {
@@ -123,7 +136,9 @@ fn row(measured: &Curve, projection: Option<&Projection>, fetches: Option<f64>) 
         quadratic.map_or_else(none, |q| q.formula()),
         residual(p.fits.linear.residual_error),
         quadratic.map_or_else(none, |q| residual(q.residual_error)),
-        p.users.map_or_else(none, figure),
+        p.users.map_or_else(none, |u| {
+            format!("{}{}", figure(u), if p.by_line_instead { " (line)" } else { "" })
+        }),
         p.extrapolation.map_or_else(none, |b| format!("{} ×", figure(b))),
         // What the busiest point fetched, by the article's arithmetic.
         fetches.map_or_else(none, |rate| {
@@ -131,4 +146,40 @@ fn row(measured: &Curve, projection: Option<&Projection>, fetches: Option<f64>) 
         }),
     ]);
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(points: &[(f64, f64)]) -> (Curve, Projection) {
+        let measured = Curve { name: "it, 2 MB".into(), points: points.to_vec(), fitted: false };
+        let projection = project(points, CPU_LIMIT_PERCENT).unwrap();
+        (measured, projection)
+    }
+
+    #[test]
+    fn a_parabola_that_stays_below_is_shown_and_not_projected() {
+        let (measured, projection) = curve(&[(100.0, 18.0), (200.0, 32.0), (300.0, 42.0), (400.0, 48.0)]);
+        assert_eq!(
+            sentence(&measured.name, &projection),
+            "it, 2 MB: 650 users at 75 % CPU (by the line: the parabola never gets there), \
+             extrapolated to 1.62 × the 400 users measured"
+        );
+        let curves = fitted(&measured, &projection);
+        let ends: Vec<_> = curves.iter().map(|c| *c.points.last().unwrap()).collect();
+        assert_eq!(curves[1].name, "it, 2 MB, parabola");
+        assert!((ends[0].0 - 650.0).abs() < 1e-6 && (ends[0].1 - 75.0).abs() < 1e-6, "{ends:?}");
+        assert!((ends[1].0 - 400.0).abs() < 1e-6 && (ends[1].1 - 48.0).abs() < 1e-6, "{ends:?}");
+        let row = row(&measured, Some(&projection), None);
+        assert_eq!(row[5], "650 (line)");
+        assert!(row[1].starts_with("y = ") && row[2].contains("x^2"), "{row:?}");
+    }
+
+    #[test]
+    fn a_fit_that_gets_there_stands_alone() {
+        let (measured, projection) = curve(&[(100.0, 15.0), (200.0, 25.0), (300.0, 35.0), (400.0, 45.0)]);
+        assert!(sentence(&measured.name, &projection).contains("700 users at 75 % CPU, extrapolated"));
+        assert_eq!(fitted(&measured, &projection).len(), 1);
+    }
 }
