@@ -18,7 +18,7 @@ pub struct PlanArgs {
     results: Vec<PathBuf>,
     /// Measured points instead: USERS:CPU-PERCENT, for instance 100:12.5,200:25.1,400:50.
     #[arg(long, value_name = "POINTS", value_parser = points)]
-    points: Option<Vec<(f64, f64)>>,
+    points: Option<MeasuredPoints>,
     /// A fetch rate to convert to daily users, per second.
     #[arg(long, value_name = "RATE")]
     fetch_rate: Option<f64>,
@@ -33,13 +33,17 @@ pub struct PlanArgs {
     peak_factor: f64,
 }
 
-fn points(text: &str) -> Result<Vec<(f64, f64)>, String> {
+/// (users, CPU percent). A type of its own: a list by itself would be taken for a flag that is repeated.
+#[derive(Clone, Debug, PartialEq)]
+struct MeasuredPoints(Vec<(f64, f64)>);
+
+fn points(text: &str) -> Result<MeasuredPoints, String> {
     let wrong = || format!("`{text}`: write USERS:CPU-PERCENT,USERS:CPU-PERCENT,…");
     let point = |pair: &str| {
         let (users, cpu) = pair.split_once(':')?;
         Some((users.parse().ok()?, cpu.parse().ok()?))
     };
-    text.split(',').map(|pair| point(pair).ok_or_else(wrong)).collect()
+    text.split(',').map(|pair| point(pair).ok_or_else(wrong)).collect::<Result<_, _>>().map(MeasuredPoints)
 }
 
 /// Plans.
@@ -53,7 +57,7 @@ pub fn main(args: &PlanArgs) -> Result<(), Trouble> {
             }
         }
     }
-    let mut measured: Vec<(f64, f64)> = args.points.clone().unwrap_or_default();
+    let mut measured: Vec<(f64, f64)> = args.points.as_ref().map(|p| p.0.clone()).unwrap_or_default();
     measured.extend(runs.iter().filter_map(|r| Some((f64::from(r.clients), r.server.as_ref()?.cpu_percent))));
     if measured.is_empty() && args.fetch_rate.is_none() {
         return Err(Trouble::usage(
@@ -133,9 +137,22 @@ fn describe(points: &[(f64, f64)], projection: &Projection, limit: f64) -> Strin
 mod tests {
     use super::*;
 
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        plan: PlanArgs,
+    }
+
+    #[test]
+    fn points_are_one_flag() {
+        let line = <Line as clap::Parser>::try_parse_from(["plan", "--points", "100:12.5,200:25.1"]).unwrap();
+        assert_eq!(line.plan.points, Some(MeasuredPoints(vec![(100.0, 12.5), (200.0, 25.1)])));
+        assert!(<Line as clap::Parser>::try_parse_from(["plan", "--points", "100"]).is_err());
+    }
+
     #[test]
     fn a_plan_says_how_far_it_guesses() {
-        let points = points("100:10,200:20.1,300:29.9,400:40").unwrap();
+        let points = points("100:10,200:20.1,300:29.9,400:40").unwrap().0;
         let text = describe(&points, &project(&points, 75.0).unwrap(), 75.0);
         assert!(text.contains("extrapolated: 1.9 times the 400 users"), "{text}");
         assert!(super::points("100").is_err());
@@ -143,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_plan_falls_back_to_the_line() {
-        let points = points("100:18,200:32,300:42,400:48").unwrap();
+        let points = points("100:18,200:32,300:42,400:48").unwrap().0;
         let text = describe(&points, &project(&points, 75.0).unwrap(), 75.0);
         assert!(text.contains("the parabola never reaches 75 % CPU: the line is projected"), "{text}");
         assert!(text.contains("users at 75 % CPU: 650 (by the other fit: nowhere)"), "{text}");
