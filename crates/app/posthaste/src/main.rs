@@ -6,6 +6,7 @@ mod command;
 mod config;
 mod failure;
 mod logging;
+mod memory;
 mod open;
 mod password;
 
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    memory::give_large_blocks_back();
     let cli = cli::Cli::parse();
     match command::run(cli) {
         Ok(()) => ExitCode::SUCCESS,
