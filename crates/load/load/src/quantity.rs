@@ -88,6 +88,12 @@ pub fn show_duration(duration: Duration) -> String {
     }
 }
 
+/// Seconds since 1970 as a time in UTC; beyond what a calendar holds, its beginning.
+pub fn utc(unix: u64) -> time::OffsetDateTime {
+    let at = i64::try_from(unix).ok().and_then(|unix| time::OffsetDateTime::from_unix_timestamp(unix).ok());
+    at.unwrap_or(time::OffsetDateTime::UNIX_EPOCH)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

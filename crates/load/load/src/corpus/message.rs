@@ -126,28 +126,11 @@ impl Corpus {
 
 /// A date as RFC 5322 §3.3 writes it, in UTC.
 fn rfc5322_date(unix: u64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let days = unix / 86_400;
-    // Civil date from a day count (Hinnant, "chrono-compatible low-level date algorithms"), years from 1970 on.
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!(
-        "{}, {day:02} {} {year} {:02}:{:02}:{:02} +0000",
-        DAYS[(days % 7) as usize],
-        MONTHS[(month as usize).saturating_sub(1)],
-        unix / 3600 % 24,
-        unix / 60 % 60,
-        unix % 60
-    )
+    let at = crate::quantity::utc(unix);
+    let (weekday, month) = (at.weekday().to_string(), at.month().to_string());
+    let (hour, minute, second) = at.to_hms();
+    let (day, year) = (at.day(), at.year());
+    format!("{weekday:.3}, {day:02} {month:.3} {year} {hour:02}:{minute:02}:{second:02} +0000")
 }
 
 #[cfg(test)]

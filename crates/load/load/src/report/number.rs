@@ -54,19 +54,9 @@ pub fn ratio(value: f64, first: f64) -> Option<String> {
 
 /// Seconds since 1970 as a date and time: `2026-11-21 22:09:04 UTC`.
 pub fn date(unix: u64) -> String {
-    let (days, second) = (unix / 86_400, unix % 86_400);
-    // Days since 0000-03-01 in the proleptic Gregorian calendar: years that end in February need no leap table.
-    let z = days + 719_468;
-    let era = z / 146_097;
-    let day_of_era = z % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+    let at = crate::quantity::utc(unix);
+    let (hour, minute, second) = at.to_hms();
+    format!("{} {hour:02}:{minute:02}:{second:02} UTC", at.date())
 }
 
 #[cfg(test)]
