@@ -2,15 +2,24 @@
 //!
 //! The first call of [`wait`], [`happened`] or [`listen`] takes the signal over for good, and no press is lost between
 //! two of them. Servers that a study started are told to stop before the program ends ([`on_exit_stop`]): they have
-//! process groups of their own, so that the terminal does not send them the first Ctrl-C.
+//! process groups of their own, so that the terminal does not send them the first Ctrl-C. Then the folders made for them
+//! go ([`on_exit_remove`]).
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+/// How long servers may take to stop before the program ends without them: long enough for one that has nothing left to
+/// do, short enough for a person who wants to be gone.
+const STOPPING_MAX: Duration = Duration::from_secs(3);
+
 /// Processes to stop when the program ends at once.
 static CHILDREN: Mutex<Option<HashSet<u32>>> = Mutex::new(None);
+/// Folders to remove then.
+static FOLDERS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 static PRESSED: OnceLock<watch::Sender<bool>> = OnceLock::new();
 
 /// Starts listening, if nobody did yet.
@@ -56,6 +65,7 @@ fn attend(pressed: &watch::Sender<bool>, ready: &std::sync::mpsc::Sender<()>) {
         let twice = async {
             presses.recv().await;
             pressed.send_replace(true);
+            eprintln!("posthaste-load: ending; what was done so far is kept (Ctrl-C again: stop at once)");
             presses.recv().await;
         };
         tokio::select! {
@@ -63,6 +73,7 @@ fn attend(pressed: &watch::Sender<bool>, ready: &std::sync::mpsc::Sender<()>) {
             _ = terminate.recv() => {}
         }
         stop_children();
+        remove_folders();
         std::process::exit(1);
     });
 }
@@ -82,10 +93,41 @@ fn children<T>(with: impl FnOnce(&mut HashSet<u32>) -> T) -> T {
 }
 
 fn stop_children() {
-    children(|children| {
-        for pid in children.iter().filter_map(|pid| i32::try_from(*pid).ok()) {
-            // SAFETY: a signal to a child that was not waited for (it would have been taken out), so its id is its own.
-            unsafe { libc::kill(pid, libc::SIGTERM) };
+    let pids: Vec<i32> = children(|c| c.iter().filter_map(|pid| i32::try_from(*pid).ok()).collect());
+    for pid in &pids {
+        // SAFETY: a signal to a child that was not waited for (it would have been taken out), so its id is its own.
+        unsafe { libc::kill(*pid, libc::SIGTERM) };
+    }
+    let started = Instant::now();
+    for pid in pids {
+        // SAFETY: asks for the end of one child and is given no place to write to. Should the thread that owns it wait for
+        // it at the same time, one of both is told that there is no such child.
+        while unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) } == 0
+            && started.elapsed() < STOPPING_MAX
+        {
+            std::thread::sleep(Duration::from_millis(10));
         }
-    });
+    }
+}
+
+/// Has a folder removed if the program ends at once.
+pub fn on_exit_remove(path: &Path) {
+    FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
+}
+
+/// It is gone already.
+pub fn removed(path: &Path) {
+    FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+}
+
+fn remove_folders() {
+    for path in FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        // A control group is removed as if it were empty, though it shows files.
+        if std::fs::remove_dir(path).is_err() && !path.starts_with("/sys") {
+            let _ = std::fs::remove_dir_all(path);
+        }
+        if path.exists() {
+            eprintln!("posthaste-load: {} stays", path.display());
+        }
+    }
 }

@@ -186,7 +186,8 @@ fn start_child() -> Result<(NullServer, Target, Target), Trouble> {
 
 /// The null server: prints where it listens, lives until its input ends.
 pub fn null_server(_args: &NullServerArgs) -> Result<(), Trouble> {
-    crate::measure::own::raise_file_limit();
+    // As many as there are ports, where that may be had: whom it serves is not known yet.
+    crate::measure::own::raise_file_limit(u64::from(u16::MAX));
     let at = start(Faults::default()).map_err(Trouble::failed)?;
     println!("ready imap://{} lmtp://{}", at.imap, at.lmtp);
     let mut line = String::new();

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_issues_own_example_is_understood() {
+    fn a_run_with_most_of_its_flags_is_understood() {
         let line = "posthaste-load run --workload koka-browse --imap imaps://localhost:1993 --send lmtp://localhost:1024 \
                     --users user{0..1199}@example.org --password-file pw --clients 200 --think 4s --ramp 30s \
                     --warmup 1m --measure 5m --out results --audit --arrivals 50/s --server-pid 42";

@@ -2,6 +2,7 @@
 
 use super::run::default_threads;
 use super::{Trouble, command_line};
+use crate::interrupt;
 use crate::measure::machine;
 use crate::output;
 use crate::results::Results;
@@ -120,6 +121,7 @@ impl Temporary {
     fn new() -> std::io::Result<Self> {
         let path = std::env::temp_dir().join(format!("posthaste-study-{}", std::process::id()));
         std::fs::create_dir(&path)?;
+        interrupt::on_exit_remove(&path);
         Ok(Self(path))
     }
 }
@@ -127,5 +129,6 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+        interrupt::removed(&self.0);
     }
 }

@@ -1,5 +1,6 @@
 //! CPU and disk of a control group: version 1 (`cpuacct`, `blkio`) or version 2.
 
+use crate::interrupt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,15 +51,15 @@ impl Group {
         Ok((user as f64 / ticks, system as f64 / ticks))
     }
 
-    /// Disk operations, bytes read, bytes written; `None` where the group does not account for them.
-    pub fn disk(&self) -> Option<(u64, u64, u64)> {
+    /// Disk operations, bytes read, bytes written; `None` where the group has no account of them.
+    pub fn disk(&self) -> Option<[u64; 3]> {
         if self.v2 {
             let text = fs::read_to_string(self.path.join("io.stat")).ok()?;
             let sum = |key: &str| {
                 let values = text.split_ascii_whitespace().filter_map(|w| w.strip_prefix(key));
                 values.filter_map(|n| n.parse::<u64>().ok()).sum::<u64>()
             };
-            return Some((sum("rios=") + sum("wios="), sum("rbytes="), sum("wbytes=")));
+            return Some([sum("rios=") + sum("wios="), sum("rbytes="), sum("wbytes=")]);
         }
         // The group of the same name in the blkio hierarchy.
         let text = self.path.to_str()?;
@@ -71,11 +72,11 @@ impl Group {
             let lines = text.lines().filter(|l| l.contains(what));
             lines.filter_map(|l| l.rsplit(' ').next()?.parse::<u64>().ok()).sum::<u64>()
         };
-        Some((
+        Some([
             sum(&operations, "Read") + sum(&operations, "Write"),
             sum(&bytes, "Read"),
             sum(&bytes, "Write"),
-        ))
+        ])
     }
 
     /// Processes in it.
@@ -107,6 +108,7 @@ impl OwnGroup {
         if root.join("cgroup.controllers").exists() {
             let path = root.join(name);
             fs::create_dir(&path).ok()?;
+            interrupt::on_exit_remove(&path);
             return Some(Self(vec![path]));
         }
         let mut made = Vec::new();
@@ -114,7 +116,13 @@ impl OwnGroup {
             let existing = controllers.iter().map(|c| root.join(c)).find(|p| p.is_dir());
             let path = existing.map(|p| p.join(name));
             match path.filter(|p| fs::create_dir(p).is_ok()) {
-                Some(path) => made.push(path),
+                Some(path) => {
+                    interrupt::on_exit_remove(&path);
+                    if controllers.contains(&"blkio") {
+                        have_disks_counted(&path);
+                    }
+                    made.push(path);
+                }
                 None if made.is_empty() => return None,
                 None => {}
             }
@@ -141,6 +149,25 @@ impl OwnGroup {
     }
 }
 
+/// A limit of disk operations a second that no disk reaches and the kernel still takes for one.
+const LIMIT_OUT_OF_REACH: u32 = 1_000_000_000;
+
+/// Since Linux 6.10 a group of version 1 counts disk operations only on disks for which it has a limit. It is given one
+/// that never holds anything up, on every disk that is not made of others (those would count everything once more).
+fn have_disks_counted(blkio: &Path) {
+    for disk in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+        let disk = disk.path();
+        let made_of_others =
+            fs::read_dir(disk.join("slaves")).is_ok_and(|mut slaves| slaves.next().is_some());
+        let is_there = fs::read_to_string(disk.join("size")).is_ok_and(|sectors| sectors.trim() != "0");
+        if let (false, true, Ok(number)) = (made_of_others, is_there, fs::read_to_string(disk.join("dev"))) {
+            // A disk that cannot be limited is not counted, and the report will say so.
+            let limit = format!("{} {LIMIT_OUT_OF_REACH}", number.trim());
+            let _ = fs::write(blkio.join("blkio.throttle.read_iops_device"), limit);
+        }
+    }
+}
+
 impl Drop for OwnGroup {
     fn drop(&mut self) {
         for path in &self.0 {
@@ -151,6 +178,7 @@ impl Drop for OwnGroup {
                 }
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
+            interrupt::removed(path);
         }
     }
 }
@@ -168,7 +196,7 @@ mod tests {
         fs::write(dir.path().join("io.stat"), "7:0 rbytes=10 wbytes=20 rios=3 wios=4 dbytes=0 dios=0\n")
             .unwrap();
         let v2 = Group::open(dir.path()).unwrap();
-        assert_eq!((v2.cpu().unwrap(), v2.disk().unwrap()), ((2.0, 0.5), (7, 10, 20)));
+        assert_eq!((v2.cpu().unwrap(), v2.disk().unwrap()), ((2.0, 0.5), [7, 10, 20]));
         let dir = tempfile::tempdir().unwrap();
         // Ticks saw only half of what the scheduler counted.
         let files = [("usage", "4000000000\n"), ("usage_user", "1500000000\n"), ("usage_sys", "500000000\n")];

@@ -55,12 +55,10 @@ pub struct Sample {
     pub processes: u32,
     /// Proportional set size, if it was read this time.
     pub pss_bytes: Option<u64>,
-    /// Read and write operations at the disk.
-    pub disk_operations: Option<u64>,
-    /// Bytes read from the disk.
-    pub disk_read_bytes: Option<u64>,
-    /// Bytes written to the disk.
-    pub disk_write_bytes: Option<u64>,
+    /// The control group's disk accounting: operations, bytes read, bytes written.
+    pub disk: Option<[u64; 3]>,
+    /// Bytes read and written by the account of each process, children waited for included.
+    pub io: Option<[u64; 2]>,
     /// Context switches of living processes, summed up between samples.
     pub context_switches: Option<u64>,
     /// Cycles, instructions, cache misses.

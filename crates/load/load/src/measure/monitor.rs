@@ -2,7 +2,7 @@
 
 use super::cgroup::Group;
 use super::perf::Counters;
-use super::process::{Tree, pss_of};
+use super::process::{Tree, io_of, pss_of};
 use super::{Sample, WatchTarget};
 use crate::agent::Remote;
 use crate::results::{Counters as CounterResult, Machine, Offered, Role, ServerCost};
@@ -71,8 +71,7 @@ impl Monitor {
                     source: source.clone(),
                     cpu_user_s: usage.user_s,
                     cpu_system_s: usage.system_s,
-                    disk_read_bytes: usage.io.map(|io| io.0),
-                    disk_write_bytes: usage.io.map(|io| io.1),
+                    io: usage.io,
                     context_switches: usage.switches,
                     roles: usage.roles,
                     ..Sample::default()
@@ -80,16 +79,10 @@ impl Monitor {
                 let mut pids = usage.pids;
                 if let Some(group) = group {
                     (sample.cpu_user_s, sample.cpu_system_s) = group.cpu()?;
-                    if let Some((operations, read, written)) = group.disk() {
-                        // Some kernels have the files and never count: that is no measurement.
-                        if operations + read + written > 0 {
-                            sample.disk_operations = Some(operations);
-                            sample.disk_read_bytes = Some(read);
-                            sample.disk_write_bytes = Some(written);
-                        }
-                    }
+                    sample.disk = group.disk();
                     if tree.is_none() {
                         pids = group.pids();
+                        sample.io = io_of(&pids);
                     }
                 }
                 sample.processes = pids.len() as u32;
@@ -148,6 +141,7 @@ impl Monitor {
             (Some(a), Some(b)) => Offered::Value(b.saturating_sub(a)),
             _ => Offered::NotOffered(why.to_owned()),
         };
+        let disk = disk(before, after);
         Some(ServerCost {
             source: after.source.clone(),
             seconds,
@@ -163,18 +157,45 @@ impl Monitor {
             pss_mean_bytes: memory(|all| all.iter().sum::<u64>() / all.len().max(1) as u64),
             pss_max_bytes: memory(|all| all.iter().copied().max().unwrap_or(0)),
             processes: after.processes,
-            disk_operations: difference(
-                |s| s.disk_operations,
-                "needs a control group whose disk accounting moves",
-            ),
-            disk_read_bytes: difference(|s| s.disk_read_bytes, "/proc/PID/io of the server cannot be read"),
-            disk_write_bytes: difference(|s| s.disk_write_bytes, "/proc/PID/io of the server cannot be read"),
+            disk_operations: disk.operations,
+            disk_read_bytes: disk.read_bytes,
+            disk_write_bytes: disk.write_bytes,
             context_switches: difference(|s| s.context_switches, "needs the process tree"),
             counters: counters(before, after),
             roles: roles(before, after),
             hottest: None,
         })
     }
+}
+
+/// What went to and from the disk.
+struct Disk {
+    operations: Offered<u64>,
+    read_bytes: Offered<u64>,
+    write_bytes: Offered<u64>,
+}
+
+/// By the control group if it counts at all: some kernels have the files and leave them at zero, and that is no
+/// measurement. Else bytes by the processes' own accounts; these know no operations (their `syscr` and `syscw` count
+/// calls of read and write, files in memory and sockets included).
+fn disk(before: &Sample, after: &Sample) -> Disk {
+    let counts = |disk: Option<[u64; 3]>| disk.filter(|d| d.iter().any(|n| *n > 0));
+    if let (Some(then), Some(now)) = (before.disk, counts(after.disk)) {
+        let [operations, read_bytes, write_bytes] =
+            [0, 1, 2].map(|i| Offered::Value(now[i].saturating_sub(then[i])));
+        return Disk { operations, read_bytes, write_bytes };
+    }
+    let why = match after.disk {
+        Some(_) => {
+            "the control group's disk accounting stands still (Linux 6.10 and later count in version 1 only where a limit is set)"
+        }
+        None => "needs a control group with disk accounting (blkio of version 1, io of version 2)",
+    };
+    let bytes = |i: usize| match (before.io, after.io) {
+        (Some(then), Some(now)) => Offered::Value(now[i].saturating_sub(then[i])),
+        _ => Offered::NotOffered(format!("{why}, or leave to read /proc/PID/io of the server")),
+    };
+    Disk { operations: Offered::NotOffered(why.into()), read_bytes: bytes(0), write_bytes: bytes(1) }
 }
 
 /// What was done while the cost arose.
@@ -241,6 +262,24 @@ mod tests {
     #[test]
     fn rates_are_taken_between_samples() {
         assert_eq!(rates(&[(0.0, 0.0), (1.0, 0.5), (3.0, 2.5)], 3), vec![0.5, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn a_disk_account_that_stands_still_is_no_zero() {
+        let sample = |disk, io| Sample { disk, io, ..Sample::default() };
+        let of = |before: &Sample, after: &Sample| {
+            let disk = disk(before, after);
+            [disk.operations, disk.read_bytes, disk.write_bytes].map(|offered| offered.value().copied())
+        };
+        // It counts: from the first operation on, and nothing may be what was measured.
+        let (none, some) = (sample(Some([0, 0, 0]), Some([1, 1])), sample(Some([7, 10, 20]), Some([1, 90])));
+        assert_eq!(of(&none, &some), [Some(7), Some(10), Some(20)]);
+        assert_eq!(of(&some, &some), [Some(0), Some(0), Some(0)]);
+        // It does not, or is not there: the processes' own bytes, and no operations.
+        let later = sample(Some([0, 0, 0]), Some([5, 91]));
+        assert_eq!(of(&none, &later), [None, Some(4), Some(90)]);
+        assert_eq!(of(&sample(None, Some([0, 0])), &sample(None, Some([0, 3]))), [None, Some(0), Some(3)]);
+        assert_eq!(of(&sample(None, None), &sample(None, None)), [None; 3]);
     }
 
     #[test]

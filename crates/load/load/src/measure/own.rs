@@ -27,13 +27,45 @@ pub fn now() -> Own {
     }
 }
 
-/// Raises the limit of open files to what the system allows: a connection is a file.
-pub fn raise_file_limit() -> u64 {
-    // SAFETY: rlimit is two numbers; both calls only read or fill the structure given.
+/// Files a generator opens beside its connections: libraries, sampling of processes, the report.
+const FILES_BESIDE: u64 = 200;
+
+/// Raises the limit of open files to what the system allows, and beyond where this process may, for as many connections
+/// at once; a connection is a file.
+///
+/// # Errors
+/// The limit that holds is too low: says what is needed and how to get it.
+pub fn make_room_for(connections: u32) -> Result<(), String> {
+    let needed = u64::from(connections) + FILES_BESIDE;
+    enough(connections, needed, raise_file_limit(needed))
+}
+
+fn enough(connections: u32, needed: u64, files: u64) -> Result<(), String> {
+    if files >= needed {
+        return Ok(());
+    }
+    Err(format!(
+        "{connections} clients need {needed} open files, and this process may have {files}: raise the hard limit \
+         (`ulimit -Hn {needed}` as root, or nofile in /etc/security/limits.conf, LimitNOFILE= of a service) or give \
+         --clients {}",
+        files.saturating_sub(FILES_BESIDE)
+    ))
+}
+
+/// Raises the limit of open files to `wanted`, or to what the system allows if that is more or all there is; what holds now.
+pub fn raise_file_limit(wanted: u64) -> u64 {
+    // SAFETY: rlimit is two numbers; all calls only read or fill the structure given.
     unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
         if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
             return 0;
+        }
+        if limit.rlim_max < wanted {
+            // The hard limit can be passed with privileges only: try, then take what can be had.
+            let beyond = libc::rlimit { rlim_cur: wanted, rlim_max: wanted };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const beyond) == 0 {
+                return wanted;
+            }
         }
         limit.rlim_cur = limit.rlim_max;
         libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
@@ -52,6 +84,17 @@ mod tests {
             x = x.wrapping_add(1);
         }
         assert!(super::now().rss_max_bytes > 100_000 && x > 0);
-        assert!(super::raise_file_limit() > 64);
+        assert!(super::raise_file_limit(0) > 64);
+    }
+
+    #[test]
+    fn a_limit_too_low_is_told_with_its_remedy() {
+        assert_eq!(super::enough(100, 300, 300), Ok(()));
+        let said = super::enough(10_000, 10_200, 4_096).unwrap_err();
+        for part in
+            ["10000 clients need 10200 open files", "may have 4096", "ulimit -Hn 10200", "--clients 3896"]
+        {
+            assert!(said.contains(part), "{said}");
+        }
     }
 }

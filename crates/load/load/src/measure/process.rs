@@ -74,7 +74,7 @@ pub struct Usage {
     /// Living processes, root included.
     pub pids: Vec<u32>,
     /// Bytes read from and written to disk, children waited for included.
-    pub io: Option<(u64, u64)>,
+    pub io: Option<[u64; 2]>,
     /// Context switches between looks.
     pub switches: Option<u64>,
     /// CPU seconds and processes by name.
@@ -95,19 +95,11 @@ impl Tree {
         }
         let hz = ticks_per_second();
         let mut usage = Usage::default();
-        let (mut read, mut written, mut io_offered) = (0, 0, true);
         let mut now = HashMap::with_capacity(members.len());
         for stat in &members {
             usage.user_s += (stat.user[0] + stat.user[1]) as f64 / hz;
             usage.system_s += (stat.system[0] + stat.system[1]) as f64 / hz;
             usage.pids.push(stat.pid);
-            match io_of(stat.pid) {
-                Some((r, w)) => {
-                    read += r;
-                    written += w;
-                }
-                None => io_offered = false,
-            }
             let key = (stat.pid, stat.started);
             let before = self.last.get(&key).copied();
             let ticks = stat.own_ticks() - before.map_or(0, |l| l.ticks.min(stat.own_ticks()));
@@ -123,7 +115,7 @@ impl Tree {
         for (name, cpu_s) in &self.roles {
             usage.roles.entry(name.clone()).or_default().0 = *cpu_s;
         }
-        usage.io = io_offered.then_some((read, written));
+        usage.io = io_of(&usage.pids);
         usage.switches = Some(self.switches);
         Ok(usage)
     }
@@ -159,10 +151,21 @@ fn members(root: u32, all: Vec<Stat>) -> Vec<Stat> {
     found.into_iter().map(|at| all[at].clone()).collect()
 }
 
-/// Bytes that reached the disk, by `/proc/PID/io`; needs the same user or privileges.
-fn io_of(pid: u32) -> Option<(u64, u64)> {
-    let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-    Some((field(&text, "read_bytes:")?, field(&text, "write_bytes:")?))
+/// Bytes that processes read from and wrote towards the disk, by `/proc/PID/io`; `None` where that may not be read: it
+/// needs the same user or privileges. What has ended meanwhile is in its parent's account.
+pub fn io_of(pids: &[u32]) -> Option<[u64; 2]> {
+    let mut sum = [0, 0];
+    for pid in pids {
+        match fs::read_to_string(format!("/proc/{pid}/io")) {
+            Ok(text) => {
+                sum[0] += field(&text, "read_bytes:")?;
+                sum[1] += field(&text, "write_bytes:")?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return None,
+            Err(_) => {}
+        }
+    }
+    Some(sum)
 }
 
 /// Voluntary and involuntary context switches of all threads.

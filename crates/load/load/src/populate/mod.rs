@@ -112,6 +112,7 @@ impl Work {
 
 /// Fills every account. Errors of single accounts are told and counted; the rest goes on.
 pub fn populate(options: PopulateOptions) -> std::io::Result<Populated> {
+    interrupt::listen();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let total = options.wish.messages() * u64::from(options.accounts.count());
     let (parallel, live) = (options.parallel.max(1), options.live);

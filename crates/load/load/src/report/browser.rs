@@ -117,3 +117,50 @@ fn servers_beside_each_other_in_a_browser() {
         assert!(std::fs::metadata(picture).unwrap().len() > 150_000);
     }
 }
+
+/// What can be read on paper; `None` where the page cannot be printed or read here.
+fn printed(name: &str, results: &[Results]) -> Option<Vec<String>> {
+    let chromium = chromium()?;
+    if Command::new("pdftotext").arg("-v").output().is_err() {
+        eprintln!("skipped: no pdftotext here (Debian: apt-get install poppler-utils)");
+        return None;
+    }
+    let temporary = tempfile::tempdir().unwrap();
+    let folder =
+        std::env::var_os("POSTHASTE_KEEP_REPORTS").map_or(temporary.path().to_owned(), PathBuf::from);
+    std::fs::create_dir_all(&folder).unwrap();
+    let folder = folder.canonicalize().unwrap();
+    let (page, paper) = (folder.join(format!("{name}.html")), folder.join(format!("{name}.pdf")));
+    std::fs::write(&page, html(results)).unwrap();
+    let print = [format!("--print-to-pdf={}", paper.display()), "--no-pdf-header-footer".into()];
+    let done = browse(chromium, &temporary.path().join("profile"), &page, &print);
+    assert!(paper.exists(), "{}", String::from_utf8_lossy(&done.stderr));
+    let text =
+        Command::new("pdftotext").args(["-layout".as_ref(), paper.as_os_str()]).arg("-").output().unwrap();
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    // A form feed ends each page.
+    Some(text.split_terminator('\u{c}').map(str::to_owned).collect())
+}
+
+#[test]
+fn on_paper_nothing_is_folded_away() {
+    let mut study = sample::item_count(&["Posthaste", "Dovecot"]);
+    study.servers[0].settings = "posthaste serve --data elsewhere".into();
+    study.toml = "name = \"the-file\"".into();
+    let results =
+        [Results::Run(Box::new(sample::run_with_errors("Posthaste"))), Results::Study(Box::new(study))];
+    let Some(pages) = printed("paper", &results) else { return };
+    let text = pages.concat();
+    for expected in ["serve --data elsewhere", "the-file", "What it found", "Every point", "12 ERRORS"] {
+        assert!(text.contains(expected), "{expected} is not on paper:\n{text}");
+    }
+    assert!(!text.contains("Run of"), "runs behind points are not printed");
+    // A title never stands alone at the foot of a page.
+    for page in &pages {
+        let last = page.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+        assert!(
+            !["Every point", "Servers and machine", "Command", "What it found"].contains(&last),
+            "{page}"
+        );
+    }
+}

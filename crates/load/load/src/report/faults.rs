@@ -87,11 +87,20 @@ fn caveat(group: &[&Said], out: &mut Markup) {
     } else {
         let more = format!(" ({} times)", group.len());
         out.raw("<details>").open("summary", &[]).text(text);
-        out.element("span", &[("class", &"quiet")], &more).close("summary").raw("<ul>");
-        for (name, text) in group {
-            out.element("li", &[], &format!("{name}: {text}"));
+        out.element("span", &[("class", &"quiet")], &more).close("summary");
+        if group.iter().all(|(_, other)| other == text) {
+            // Said in the same words of each: whom it is about is all there is to tell.
+            let names: Vec<&str> = group.iter().map(|(n, _)| n.as_str()).filter(|n| !n.is_empty()).collect();
+            out.element("p", &[("class", &"quiet small")], &names.join("; "));
+        } else {
+            out.raw("<ul>");
+            for (name, text) in group {
+                let of = if name.is_empty() { String::new() } else { format!("{name}: ") };
+                out.element("li", &[], &format!("{of}{text}"));
+            }
+            out.raw("</ul>");
         }
-        out.raw("</ul>").close("details");
+        out.close("details");
     }
     out.close("li");
 }
@@ -182,5 +191,15 @@ mod tests {
         assert_eq!(html.matches("<details>").count(), 1);
         assert!(html.contains("drift -0 %") && html.contains("(5 times)"), "{html}");
         assert!(html.contains("run 4: not steady: drift -4 %"), "{html}");
+    }
+
+    #[test]
+    fn what_is_said_of_many_in_the_same_words_is_said_once() {
+        let said: Vec<Said> = ["", "A", "B"].map(|n| (n.to_owned(), "shared machine".to_owned())).into();
+        let mut out = Markup::new();
+        caveats(&said, &mut out);
+        let html = out.into_string();
+        assert_eq!(html.matches("shared machine").count(), 1, "{html}");
+        assert!(html.contains("(3 times)") && html.contains(">A; B<"), "{html}");
     }
 }

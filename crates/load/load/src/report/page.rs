@@ -84,8 +84,16 @@ fn title(runs: &[&RunResult], studies: &[&StudyResult]) -> String {
     match (names.is_empty(), kinds.is_empty()) {
         (true, true) => "Nothing measured".into(),
         (true, false) => kinds.join(", "),
-        (false, true) => names.join(" and "),
-        (false, false) => format!("{}: {}", names.join(" and "), kinds.join(", ")),
+        (false, true) => listed(&names),
+        (false, false) => format!("{}: {}", listed(&names), kinds.join(", ")),
+    }
+}
+
+/// `A`, `A and B`, `A, B and C`.
+fn listed(names: &[&str]) -> String {
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => names.concat(),
     }
 }
 
@@ -190,6 +198,13 @@ mod tests {
         }
         assert!(drawings >= 8, "{drawings}");
         assert!(!page.contains("src=") && !page.contains("url("), "nothing is loaded");
+    }
+
+    #[test]
+    fn names_are_listed_as_in_a_sentence() {
+        assert_eq!(listed(&["A"]), "A");
+        assert_eq!(listed(&["A", "B"]), "A and B");
+        assert_eq!(listed(&["A", "B", "C"]), "A, B and C");
     }
 
     #[test]

@@ -48,9 +48,12 @@ pub fn section(study: &StudyResult, out: &mut Markup) {
     out.element("h3", &[], "Every point");
     points(study, out);
     servers(study, out);
+    let told = "The run behind each point is on the screen only: its times, commands and settings are in results.json, too.";
+    out.element("p", &[("class", &"paper quiet")], told);
     for point in &study.points {
         if let Ok(run) = &point.run {
-            out.raw("<details>").element("summary", &[], &format!("Run of {}", point_name(point)));
+            out.raw("<details class=\"behind\">");
+            out.element("summary", &[], &format!("Run of {}", point_name(point)));
             runs::details(run, out);
             facts::of_run(run, out);
             out.close("details");

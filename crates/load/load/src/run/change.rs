@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use super::follow::{Follow, flag_bits};
-use super::model::{DELETED, FOLDER_PREFIX, MailboxModel, Message};
+use super::model::{DELETED, MailboxModel, Message};
 use super::options::SendBy;
 use super::session::{Asking, conclude};
 use super::user::User;
@@ -242,22 +242,12 @@ impl User {
 
     /// CREATE of a new mailbox.
     pub async fn create(&mut self) -> Result<(), Failure> {
-        let name = self.new_name();
+        let name = self.model.new_name();
         self.uncertain_names = true;
         self.ask(&format!("CREATE {}", quoted(&name)), Asking::default()).await?;
         self.uncertain_names = false;
         self.model.mailboxes.push(MailboxModel::created(&name));
         Ok(())
-    }
-
-    fn new_name(&mut self) -> String {
-        loop {
-            self.model.created += 1;
-            let name = format!("{FOLDER_PREFIX}new-{}", self.model.created);
-            if !self.model.mailboxes.iter().any(|m| m.name == name) {
-                return name;
-            }
-        }
     }
 
     /// DELETE of a mailbox that is neither INBOX nor selected.
@@ -281,7 +271,7 @@ impl User {
     /// RENAME of such a one.
     pub async fn rename(&mut self) -> Result<(), Failure> {
         let Some(at) = self.model.expendable(&mut self.random) else { return Ok(()) };
-        let new = self.new_name();
+        let new = self.model.new_name();
         let Some(old) = self.model.mailboxes.get(at).map(|m| m.name.clone()) else { return Ok(()) };
         self.uncertain_names = true;
         self.ask(&format!("RENAME {} {}", quoted(&old), quoted(&new)), Asking::default()).await?;

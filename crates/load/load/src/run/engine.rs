@@ -44,14 +44,8 @@ pub struct Ended {
 /// Runs. `ledger`: already holds what was there before, if there is to be an audit.
 pub fn run(options: RunOptions, ledger: Option<Ledger>) -> io::Result<Ended> {
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let files = own::raise_file_limit();
+    own::make_room_for(options.clients).map_err(io::Error::other)?;
     let mut caveats = Vec::new();
-    if u64::from(options.clients) + 200 > files {
-        caveats.push(format!(
-            "the system allows {files} open files: not all {} clients can connect",
-            options.clients
-        ));
-    }
     let machine = machine::facts(options.mhz);
     let mut monitor = Monitor::start(&options.watch)?;
     let shared = Arc::new(Shared::new(options, ledger, started.as_micros() as u32));

@@ -110,9 +110,12 @@ pub struct AccountModel {
     pub current: Option<usize>,
     /// The message chosen last, for steps that speak of the same one.
     pub same: Vec<u32>,
-    /// Number of the next mailbox to create.
-    pub created: u32,
+    /// Number of the mailbox created last.
+    created: u32,
 }
+
+/// How names of mailboxes that steps create begin; a number follows.
+const NEW_PREFIX: &str = "phl-new-";
 
 impl AccountModel {
     /// The selected mailbox.
@@ -123,6 +126,21 @@ impl AccountModel {
     /// The selected mailbox, to look at.
     pub fn here(&self) -> Option<&MailboxModel> {
         self.mailboxes.get(self.current?)
+    }
+
+    /// Takes these for its mailboxes, INBOX beside them.
+    pub fn listed<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        self.mailboxes = names.map(MailboxModel::named).collect();
+        let numbers = self.mailboxes.iter().filter_map(|m| m.name.strip_prefix(NEW_PREFIX)?.parse().ok());
+        self.created = numbers.chain([self.created]).max().unwrap_or_default();
+        self.inbox();
+    }
+
+    /// A name that no mailbox has, nor had in this run: servers may refuse to delete two of one name within a second
+    /// (Cyrus renames what is deleted after name and second).
+    pub fn new_name(&mut self) -> String {
+        self.created += 1;
+        format!("{NEW_PREFIX}{}", self.created)
     }
 
     /// INBOX, made known if it was not.
@@ -183,6 +201,18 @@ impl AccountModel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_name_is_given_twice() {
+        let mut account = AccountModel::default();
+        account.listed(["phl-folder-90", "phl-new-7", "phl-new-12", "phl-new-x"].into_iter());
+        assert_eq!(account.mailboxes[0].name, "INBOX");
+        let newest = account.named("phl-new-12");
+        account.remove(newest);
+        assert_eq!(account.new_name(), "phl-new-13");
+        account.listed(["phl-new-7"].into_iter());
+        assert_eq!(account.new_name(), "phl-new-14");
+    }
 
     #[test]
     fn removing_keeps_the_selection() {

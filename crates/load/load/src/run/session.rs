@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use super::follow::{Follow, Wanted};
-use super::model::{FOLDER_PREFIX, MailboxModel, Message};
+use super::model::{FOLDER_PREFIX, Message};
 use super::user::User;
 use crate::workload::{Mailbox, Step, Track};
 use posthaste_imap_client::listing::Listed;
@@ -94,8 +94,7 @@ impl User {
             let used = names
                 .iter()
                 .filter(|n| !ours || n.starts_with(FOLDER_PREFIX) || n.eq_ignore_ascii_case("INBOX"));
-            self.model.mailboxes = used.map(|n| MailboxModel::named(n)).collect();
-            self.model.inbox();
+            self.model.listed(used.copied());
             return Ok(());
         }
         if self.shared.options.workload.track == Track::Static {
