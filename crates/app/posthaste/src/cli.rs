@@ -37,6 +37,10 @@ pub struct Common {
     /// `embedded`, or cassandra://[USER@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTIONS]; wins over the configuration's `engine`.
     #[arg(long, global = true, value_name = "ENGINE")]
     pub engine: Option<String>,
+    /// `cassandra`, or s3://BUCKET[/PREFIX]: where a cluster keeps bodies of messages. `engine init` decides it; elsewhere
+    /// it need not be said. Wins over the configuration's `bodies`.
+    #[arg(long, global = true, value_name = "PLACE")]
+    pub bodies: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -24,9 +24,6 @@ pub fn run(cli: Cli) -> Result<()> {
     if let Command::Config(options) = &cli.command {
         return show_config(&cli.common, options.default);
     }
-    if let Command::CopyStore(options) = cli.command {
-        return blocking(copy_store::run(options));
-    }
     let config = configuration(&cli.common)?;
     match cli.command {
         Command::Serve(options) => serve::run(config, cli.common, options),
@@ -35,7 +32,8 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Export(options) => blocking(export::run(config, options)),
         Command::Check(options) => blocking(check::run(config, options)),
         Command::Engine(options) => blocking(engine::run(config, options)),
-        Command::CopyStore(_) | Command::Config(_) => Ok(()),
+        Command::CopyStore(options) => blocking(copy_store::run(config, &cli.common, options)),
+        Command::Config(_) => Ok(()),
     }
 }
 
@@ -51,6 +49,9 @@ pub fn configuration(common: &Common) -> Result<Config> {
     }
     if let Some(engine) = &common.engine {
         config.engine.clone_from(engine);
+    }
+    if let Some(bodies) = &common.bodies {
+        config.bodies.clone_from(bodies);
     }
     Ok(config)
 }

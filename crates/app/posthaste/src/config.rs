@@ -16,6 +16,7 @@ pub const DEFAULT: &str = include_str!("default.toml");
 pub struct Config {
     pub data: PathBuf,
     pub engine: String,
+    pub bodies: String,
     pub domain: String,
     pub hostname: String,
     pub listen: Listen,
@@ -23,6 +24,7 @@ pub struct Config {
     pub login: Login,
     pub limits: Limits,
     pub store: StoreConfig,
+    pub s3: S3,
     pub log: Log,
 }
 
@@ -71,6 +73,20 @@ pub struct Limits {
 #[derive(Debug, Clone, Deserialize)]
 pub struct StoreConfig {
     pub cache: ByteSize,
+}
+
+/// Access to the store of bodies; what is empty or false is taken from the environment.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct S3 {
+    pub endpoint: String,
+    pub region: String,
+    pub access_key_id: String,
+    pub secret_access_key_file: PathBuf,
+    pub allow_http: bool,
+    pub virtual_host: bool,
+    pub ca: PathBuf,
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -148,6 +164,8 @@ impl Config {
         let all = [
             ("data", self.data != running.data),
             ("engine", self.engine != running.engine),
+            ("bodies", self.bodies != running.bodies),
+            ("s3", self.s3 != running.s3),
             ("limits.incoming_bytes", limits.incoming_bytes != had.incoming_bytes),
             ("limits.shutdown_timeout", limits.shutdown_timeout != had.shutdown_timeout),
             ("store.cache", self.store.cache != running.store.cache),
@@ -168,6 +186,14 @@ impl Config {
         }
         if self.limits.incoming_bytes.as_u64() < size {
             return Err("`limits.incoming_bytes` must be at least `limits.message_size`".into());
+        }
+        if self.s3.access_key_id.is_empty() != self.s3.secret_access_key_file.as_os_str().is_empty() {
+            return Err(
+                "`s3.access_key_id` and `s3.secret_access_key_file` go together: set both, or neither".into(),
+            );
+        }
+        if self.s3.timeout < Duration::from_secs(1) {
+            return Err("`s3.timeout` must be at least 1 s".into());
         }
         if self.domain.is_empty() {
             return Err("`domain` must not be empty; \"localhost\" is the default".into());
@@ -262,6 +288,8 @@ mod tests {
         assert!(error("[listen]\nimap = [\"here\"]").contains("imap"));
         assert!(error("[limits]\nidle_timeout = \"soon\"").contains("\"soon\" is no time"));
         assert!(error("[tls]\nkey = \"k.pem\"").contains("go together"));
+        assert!(error("[s3]\naccess_key_id = \"k\"").contains("`s3.secret_access_key_file` go together"));
+        assert!(error("[s3]\ntimeout = \"1 ms\"").contains("at least 1 s"));
         assert!(error("[limits]\nmessage_size = \"9 GiB\"").contains("less than 4 GiB"));
     }
 }

@@ -1,14 +1,15 @@
 //! A data directory opened: engine, store, accounts and the way in for mail.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Account, Directory};
 use posthaste_store::{Engine, Report, Store, StoreOptions};
-use posthaste_store_cassandra::CassandraEngine;
+use posthaste_store_cassandra::{BodyPlace, CassandraEngine, S3};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options};
 
-use crate::config::Config;
+use crate::config::{Config, S3 as S3Config};
 use crate::failure::{Failure, Result};
 
 /// Everything that commands work with.
@@ -29,10 +30,45 @@ impl Opened {
 
 /// The cluster that the configuration names; `None` for the embedded engine.
 pub fn cluster(config: &Config) -> Result<Option<posthaste_store_cassandra::Options>> {
-    match config.engine.as_str() {
-        "embedded" => Ok(None),
-        url => posthaste_store_cassandra::Options::from_url(url).map(Some).map_err(Failure::Usage),
+    let bodies = (!config.bodies.is_empty()).then_some(&config.bodies);
+    if config.engine == "embedded" {
+        return match bodies {
+            Some(bodies) => Err(Failure::Usage(format!(
+                "`bodies` says {bodies}, but the embedded engine keeps bodies in its own packs; leave it out, or name a cluster \
+                 with --engine"
+            ))),
+            None => Ok(None),
+        };
     }
+    let mut options = posthaste_store_cassandra::Options::from_url(&config.engine).map_err(Failure::Usage)?;
+    let place = bodies.map(|bodies| bodies.parse::<BodyPlace>()).transpose();
+    options.bodies = place.map_err(|why| Failure::Usage(format!("`bodies`: {why}")))?;
+    options.s3 = object_store(&config.s3)?;
+    Ok(Some(options))
+}
+
+/// Access to the object store; reads the file that holds its key's secret.
+pub fn object_store(config: &S3Config) -> Result<S3> {
+    let text = |text: &String| (!text.is_empty()).then(|| text.clone());
+    let path = |path: &PathBuf| (!path.as_os_str().is_empty()).then(|| path.clone());
+    let access_key = match (text(&config.access_key_id), path(&config.secret_access_key_file)) {
+        (Some(id), Some(file)) => {
+            let secret = std::fs::read_to_string(&file).map_err(|e| {
+                Failure::Usage(format!("`s3.secret_access_key_file`: {}: {e}", file.display()))
+            })?;
+            Some((id, secret.lines().next().unwrap_or_default().trim().to_owned()))
+        }
+        _ => None,
+    };
+    Ok(S3 {
+        endpoint: text(&config.endpoint),
+        region: text(&config.region),
+        access_key,
+        allow_http: config.allow_http,
+        virtual_host: config.virtual_host,
+        ca: path(&config.ca),
+        timeout: config.timeout,
+    })
 }
 
 /// Opens the engine; makes the data directory if it is embedded there.

@@ -20,6 +20,12 @@ pub fn host() -> Option<String> {
     }
 }
 
+/// Where the keyspaces of tests keep their bodies, if `POSTHASTE_BODIES=s3://BUCKET` says so: a prefix of its own for each.
+pub fn bodies(keyspace: &str) -> Option<String> {
+    let bucket = std::env::var("POSTHASTE_BODIES").ok().filter(|bucket| !bucket.is_empty())?;
+    Some(format!("{bucket}/{keyspace}"))
+}
+
 /// Says that a test has nothing to try on a cluster, and why.
 pub fn skips_cluster(why: &str) -> bool {
     let skips = host().is_some();
@@ -56,9 +62,11 @@ pub(crate) fn engine_args(binary: &Path, data: &Path) -> Vec<OsString> {
     let Some(host) = host() else { return Vec::new() };
     let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let url = known.entry(data.to_owned()).or_insert_with(|| {
-        let url = format!("cassandra://{host}/{}", new_keyspace("app"));
+        let keyspace = new_keyspace("app");
+        let url = format!("cassandra://{host}/{keyspace}");
+        let bodies = bodies(&keyspace).unwrap_or_else(|| "cassandra".to_owned());
         let made = Command::new(binary)
-            .args(["engine", "init", "--replicas", "1", "--engine", &url])
+            .args(["engine", "init", "--replicas", "1", "--engine", &url, "--bodies", &bodies])
             .output()
             .unwrap_or_else(|e| panic!("{}: {e}", binary.display()));
         assert!(made.status.success(), "engine init: {}", String::from_utf8_lossy(&made.stderr));

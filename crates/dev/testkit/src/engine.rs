@@ -52,7 +52,9 @@ struct Part {
 impl Part {
     async fn new(host: &str) -> Self {
         let options = KEYSPACE.get_or_init(|| async {
-            let options = Options::new(vec![host.to_owned()], cluster::new_keyspace("wire"));
+            let mut options = Options::new(vec![host.to_owned()], cluster::new_keyspace("wire"));
+            let bodies = cluster::bodies(&options.keyspace).map(|bodies| bodies.parse());
+            options.bodies = bodies.transpose().unwrap_or_else(|why| panic!("POSTHASTE_BODIES: {why}"));
             init(&options, 1).await.unwrap_or_else(|e| panic!("a keyspace at {host}: {e}"));
             options
         });

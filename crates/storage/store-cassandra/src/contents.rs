@@ -1,14 +1,13 @@
 //! Bodies and summaries: written before the commit that refers to them, found by ids.
 //!
-//! For each message first a reference (body, mailbox, UID, commit) is written, then the body's chunks: so everything that
+//! For each message first a reference (body, mailbox, UID, commit) is written, then the body ([`crate::bodies`]): so everything that
 //! is there can be found from `bodyref` by the sweep, whatever became of the commit. A body is written whole each time a
 //! message brings it, unless this engine just did: the bytes are the same, and a newer write outlives a sweep that had begun.
 
-use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet};
-use posthaste_store::{BodyRange, Content, MailboxCommit, NewMessage, Result, StoreError, Stored, Visit};
+use posthaste_store::{Content, MailboxCommit, NewMessage, Result, StoreError, Stored, Visit};
 use scylla::value::CqlValue;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -19,15 +18,8 @@ use crate::chunk::number;
 use crate::engine::CassandraEngine;
 use crate::read::{AT_ONCE, ChunkRow, chunk_from};
 use crate::schema::SUMMARY_BUCKET;
-use crate::seal::{place, seal, unseal};
 use crate::session::{Values, blob};
 use crate::values::{summary_from, summary_value};
-
-/// Bytes of a body in one cell. Cassandra likes cells below 1 MiB; a range of a body reads at most this much too much at either end.
-const BODY_CHUNK: usize = 256 << 10;
-
-/// For the checksum's place.
-const KIND: u8 = 6;
 
 /// Summaries in one write: bytes and number. ScyllaDB warns of batches above 128 KiB.
 const SUMMARY_BATCH_BYTES: usize = 64 << 10;
@@ -147,15 +139,7 @@ impl CassandraEngine {
         if self.recent.has(message.body) {
             return Ok(());
         }
-        let len = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
-        // An empty body has one empty chunk.
-        for n in 0..bytes.len().div_ceil(BODY_CHUNK).max(1) {
-            let chunk = &bytes[n * BODY_CHUNK..bytes.len().min((n + 1) * BODY_CHUNK)];
-            let n = i32::try_from(n)
-                .map_err(|_| StoreError::TooLarge { what: "a body of bytes", limit: 1 << 48 })?;
-            let value = seal(place(KIND, message.body.0, u64::from(n.cast_unsigned())), chunk);
-            self.database.write(&self.statements.body_put, (len, value, &body[..], n)).await?;
-        }
+        self.put_body(id, message.body, bytes).await?;
         self.recent.note(message.body);
         Ok(())
     }
@@ -266,42 +250,6 @@ impl CassandraEngine {
             }
         }
         Ok(ControlFlow::Continue(()))
-    }
-
-    pub(crate) async fn body_range(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
-        let key = body.0.to_bytes();
-        let lens = self.database.read::<(Option<i64>,)>(&self.statements.body_len, (&key[..],)).await?;
-        let len = lens.into_iter().next().and_then(|(len,)| len).and_then(|len| usize::try_from(len).ok());
-        let len = len.ok_or_else(|| StoreError::Corrupt(format!("there is no body {body}")))?;
-        let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(len);
-        let start = usize::try_from(range.start).unwrap_or(usize::MAX).min(end);
-        if start == end {
-            return Ok(Bytes::new());
-        }
-        let (first, last) = (start / BODY_CHUNK, (end - 1) / BODY_CHUNK);
-        let (mut out, mut next) = (Vec::with_capacity(end - start), first);
-        let bounds =
-            (&key[..], i32::try_from(first).unwrap_or(i32::MAX), i32::try_from(last).unwrap_or(i32::MAX));
-        let take = |page: Vec<(i32, Option<i64>, Option<Vec<u8>>)>| {
-            for (n, _, value) in page {
-                let value = value.unwrap_or_default();
-                let damaged = || StoreError::Corrupt(format!("body {body}: chunk {n}"));
-                let number = usize::try_from(n).map_err(|_| damaged())?;
-                let chunk = unseal(place(KIND, body.0, number as u64), &value).ok_or_else(damaged)?;
-                let at = number * BODY_CHUNK;
-                if number != next || chunk.len() != (len - at.min(len)).min(BODY_CHUNK) {
-                    return Err(damaged());
-                }
-                next += 1;
-                out.extend_from_slice(&chunk[start.saturating_sub(at)..chunk.len().min(end - at)]);
-            }
-            Ok(ControlFlow::Continue(()))
-        };
-        self.database.pages(&self.statements.body, bounds, take).await?;
-        if next != last + 1 {
-            return Err(StoreError::Corrupt(format!("body {body}: chunk {next} is missing")));
-        }
-        Ok(out.into())
     }
 }
 

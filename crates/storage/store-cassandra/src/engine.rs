@@ -11,10 +11,12 @@ use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 use tokio::sync::{Mutex, MutexGuard};
 
+use crate::bodies::Bodies;
 use crate::contents::RecentBodies;
 use crate::options::Options;
 use crate::schema;
 use crate::session::Database;
+use crate::setting;
 use crate::sweep::Sweep;
 
 /// Lanes of commits: commits of one node on one mailbox go one after the other, since Paxos would only make them fight.
@@ -90,6 +92,7 @@ pub struct CassandraEngine {
     pub(crate) database: Database,
     pub(crate) statements: Statements,
     pub(crate) options: Options,
+    pub(crate) bodies: Bodies,
     pub(crate) recent: RecentBodies,
     pub(crate) sweep: Mutex<Sweep>,
     lanes: Vec<Mutex<()>>,
@@ -101,10 +104,11 @@ impl std::fmt::Debug for CassandraEngine {
     }
 }
 
-/// Makes keyspace and tables where they are missing; `replicas` of each row in a new keyspace.
+/// Makes keyspace and tables where they are missing; `replicas` of each row in a new keyspace. A new keyspace keeps its
+/// bodies where the options say, and claims that place.
 pub async fn init(options: &Options, replicas: u32) -> Result<()> {
     let database = Database::connect(options).await?;
-    schema::init(&database, keyspace_of(options)?, replicas).await
+    schema::init(&database, keyspace_of(options)?, replicas, options).await
 }
 
 /// Takes the tables of a keyspace to the version of this program; the versions they had and have. A keyspace of a later version
@@ -127,6 +131,7 @@ impl CassandraEngine {
         let keyspace = keyspace_of(&options)?;
         let database = Database::connect(&options).await?;
         schema::verify(&database, keyspace).await?;
+        let bodies = setting::open_bodies(&database, keyspace, &options).await?;
         let mut statements = Statements::prepare(&database, keyspace).await?;
         for settled in [
             &mut statements.head_settled,
@@ -139,7 +144,7 @@ impl CassandraEngine {
         }
         let lanes = std::iter::repeat_with(Mutex::default).take(LANES).collect();
         let recent = RecentBodies::new(options.sweep_after / 4);
-        Ok(Self { database, statements, options, recent, sweep: Mutex::default(), lanes })
+        Ok(Self { database, statements, options, bodies, recent, sweep: Mutex::default(), lanes })
     }
 
     /// Waits until this node's earlier commits on the mailbox are through. Held while the database works: waiting in line is what it

@@ -7,6 +7,7 @@
 //! What always holds: a commit is applied whole or not at all; it is acknowledged only when a quorum has it; a lost answer
 //! is settled by asking again, never guessed. The tables and the reasons are in `docs/cassandra.md`.
 
+mod bodies;
 mod check;
 mod chunk;
 mod commit;
@@ -18,10 +19,12 @@ mod read;
 mod schema;
 mod seal;
 mod session;
+mod setting;
 mod sweep;
 mod tls;
 mod url;
 mod values;
 
+pub use bodies::{BodyPlace, S3};
 pub use engine::{CassandraEngine, init, upgrade};
 pub use options::{Options, Tls};

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::bodies::{BodyPlace, S3};
+
 /// Encryption of the connections to the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
@@ -25,6 +27,11 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// The data centre whose nodes are asked, if the cluster has several. `None`: those of any.
     pub datacenter: Option<String>,
+    /// Where bodies are kept. `None`: where the keyspace was made to keep them, in Cassandra if it is made now. A keyspace
+    /// that keeps them elsewhere is refused.
+    pub bodies: Option<BodyPlace>,
+    /// Access to the object store, if they are kept in one.
+    pub s3: S3,
     /// After this the database counts as silent. Above Cassandra's own time-outs (5 s for reads, 1.8 s for Paxos under
     /// contention), so that it is the database that gives up first and says what it knows.
     pub request_timeout: Duration,
@@ -43,6 +50,8 @@ impl Options {
             login: None,
             tls: None,
             datacenter: None,
+            bodies: None,
+            s3: S3::default(),
             request_timeout: Duration::from_secs(8),
             sweep_after: Duration::from_secs(3600),
             sweep_every: Duration::from_secs(7 * 86_400),

@@ -6,25 +6,33 @@
 //! | `list` | an account | one | conditionally alone |
 //! | `directory` | one of 64 buckets | records by name | conditionally alone |
 //! | `summary` | 1,024 UIDs of a mailbox | UID, commit | before the commit that refers to it; removed by the sweep |
-//! | `body` | a body | static: length; chunks of 256 KiB by number | likewise |
+//! | `body` | a body | static: length; chunks of 256 KiB by number, or the description of an object | likewise |
 //! | `bodyref` | a body | mailbox, UID, commit that (perhaps) refers to it | before the body; removed after it |
-//! | `meta` | a name | one | by `init` |
+//! | `meta` | a name | one | by `init` and `upgrade` |
+//! | `setting` | a name | one | by `init`: where bodies are kept |
 //!
 //! A table is written either by conditional statements or by plain ones, never by both: their timestamps come from
 //! different clocks.
 
 use posthaste_store::{Result, StoreError};
 
+use crate::options::Options;
 use crate::session::Database;
+use crate::setting;
 
 /// One step of an upgrade: statements that make tables of one version into those of the next, `{k}` standing for the keyspace.
 /// Each may be run twice (`IF NOT EXISTS`), since a step that was cut off is run again; and servers of the version before
 /// must bear it, since they run meanwhile.
 type Step = &'static [&'static str];
 
-/// The first leads from version 1 to 2, and so on. There was no change of tables or values yet. A step that is added here
-/// changes [`TABLES`] too, from which new keyspaces are made.
-const STEPS: &[Step] = &[];
+/// The first leads from version 1 to 2, and so on. A step that is added here changes [`TABLES`] too, from which new keyspaces are made.
+const STEPS: &[Step] = &[
+    // Bodies may be kept elsewhere. Version 1 kept them in Cassandra.
+    &[
+        "CREATE TABLE IF NOT EXISTS {k}.setting (name text PRIMARY KEY, value text) WITH gc_grace_seconds = 86400",
+        "INSERT INTO {k}.setting (name, value) VALUES ('bodies', 'cassandra')",
+    ],
+];
 
 /// The version that this program makes and works with: counts changes of tables and values.
 const VERSION: i32 = 1 + STEPS.len() as i32;
@@ -37,8 +45,9 @@ pub(crate) const SUMMARY_BUCKET: u32 = 1024;
 pub(crate) const DIRECTORY_BUCKETS: u32 = 64;
 
 /// Tombstones are kept for a day, not ten: every node must be repaired, or have been down, within it.
-const TABLES: [&str; 7] = [
+const TABLES: [&str; 8] = [
     "meta (name text PRIMARY KEY, value int)",
+    "setting (name text PRIMARY KEY, value text)",
     "mailbox (mailbox blob, kind tinyint, low bigint, modseq bigint static, head blob static, account blob static, \
      value blob, PRIMARY KEY (mailbox, kind, low))",
     "list (account blob PRIMARY KEY, version bigint, value blob)",
@@ -56,8 +65,13 @@ pub(crate) fn keyspace_is_valid(name: &str) -> bool {
         && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
 }
 
-/// Makes keyspace and tables where they are missing. `replicas` counts for a keyspace that is new.
-pub(crate) async fn init(database: &Database, keyspace: &str, replicas: u32) -> Result<()> {
+/// Makes keyspace and tables where they are missing, and decides where bodies are kept. `replicas` counts for a keyspace that is new.
+pub(crate) async fn init(
+    database: &Database,
+    keyspace: &str,
+    replicas: u32,
+    options: &Options,
+) -> Result<()> {
     database
         .define(&format!(
             "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \
@@ -69,13 +83,17 @@ pub(crate) async fn init(database: &Database, keyspace: &str, replicas: u32) -> 
             .define(&format!("CREATE TABLE IF NOT EXISTS {keyspace}.{table} WITH gc_grace_seconds = 86400"))
             .await?;
     }
-    match version(database, keyspace).await? {
+    let found = version(database, keyspace).await?;
+    found.map_or(Ok(()), expect_version)?;
+    setting::decide_bodies(database, keyspace, options).await?;
+    // Last: a keyspace with a version is whole.
+    match found {
+        Some(_) => Ok(()),
         None => {
             database
                 .define(&format!("INSERT INTO {keyspace}.meta (name, value) VALUES ('version', {VERSION})"))
                 .await
         }
-        Some(found) => expect_version(found),
     }
 }
 
@@ -113,7 +131,7 @@ async fn existing_version(database: &Database, keyspace: &str) -> Result<i32> {
 }
 
 async fn version(database: &Database, keyspace: &str) -> Result<Option<i32>> {
-    database.number(&format!("SELECT value FROM {keyspace}.meta WHERE name = 'version'")).await
+    database.value(&format!("SELECT value FROM {keyspace}.meta WHERE name = 'version'")).await
 }
 
 fn expect_version(found: i32) -> Result<()> {

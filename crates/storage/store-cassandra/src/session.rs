@@ -14,6 +14,7 @@ use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::deserialize::row::DeserializeRow;
+use scylla::deserialize::value::DeserializeValue;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::DefaultRetryPolicy;
@@ -112,10 +113,13 @@ impl Database {
         self.session.query_unpaged(statement, ()).await.map(drop).map_err(unavailable)
     }
 
-    /// The number that a statement asks for.
-    pub(crate) async fn number(&self, statement: &str) -> Result<Option<i32>> {
+    /// The one value that a statement asks for.
+    pub(crate) async fn value<T>(&self, statement: &str) -> Result<Option<T>>
+    where
+        T: for<'f> DeserializeValue<'f, 'f>,
+    {
         let result = self.session.query_unpaged(statement, ()).await.map_err(unavailable)?;
-        Ok(rows::<(Option<i32>,)>(result)?.into_iter().next().and_then(|(n,)| n))
+        Ok(rows::<(Option<T>,)>(result)?.into_iter().next().and_then(|(value,)| value))
     }
 
     /// Prepares a statement that may be repeated.

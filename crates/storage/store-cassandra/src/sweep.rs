@@ -212,6 +212,9 @@ impl CassandraEngine {
     /// Removes a dead reference, and its body if no other is alive; answers with the bytes given back.
     async fn release(&self, known: &mut Known, dead: Reference, before_us: i64) -> Result<u64> {
         let body = dead.0.clone();
+        let (id, commit) = (BodyId(id_of(&dead.0)?), id_of(&dead.3)?);
+        // Before the references: whatever is written later belongs to a reference that is not among them.
+        let kept = self.kept_body(id).await?;
         let mut others: Vec<(Vec<u8>, i64, Vec<u8>)> = Vec::new();
         let take = |page: Vec<(Vec<u8>, i64, Vec<u8>)>| {
             others.extend(page);
@@ -223,11 +226,11 @@ impl CassandraEngine {
             alive |= self.is_alive(known, &(body.clone(), mailbox, uid, commit)).await?;
         }
         let mut freed = 0;
-        if !alive {
-            let lens = self.database.read::<(Option<i64>,)>(&self.statements.body_len, (&body[..],)).await?;
-            freed = lens.into_iter().next().and_then(|(len,)| u64::try_from(len?).ok()).unwrap_or(0);
-            self.database.write(&self.statements.body_delete, (before_us, &body[..])).await?;
-            tracing::debug!(body = %BodyId(id_of(&body)?), "swept a body that nothing refers to");
+        if alive {
+            self.drop_leftover(id, commit, kept.as_ref()).await?;
+        } else {
+            freed = self.drop_body(id, commit, kept, before_us).await?;
+            tracing::debug!(body = %id, "swept a body that nothing refers to");
         }
         let (_, mailbox, uid, commit) = dead;
         self.database.write(&self.statements.ref_delete, (body, mailbox, uid, commit)).await?;

@@ -45,6 +45,10 @@ async fn the_contract_holds() {
     // A keyspace of its own: the suite may be run again on a cluster that stands.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_millis());
     let mut options = Options::new(vec![host.clone()], format!("suite_{now}"));
+    // Bodies in a prefix of their own, if there is an object store (scripts/s3 start; scripts/s3 env).
+    if let Some(bucket) = std::env::var("POSTHASTE_BODIES").ok().filter(|bucket| !bucket.is_empty()) {
+        options.bodies = Some(format!("{bucket}/{}", options.keyspace).parse().expect("POSTHASTE_BODIES"));
+    }
     // Nothing else runs, and what is swept shall be swept now.
     options.sweep_after = Duration::ZERO;
     options.sweep_every = Duration::ZERO;
@@ -58,7 +62,7 @@ async fn the_contract_holds() {
     suite::mail_moves(cluster.open().await, Arc::new(MemoryEngine::new())).await;
 }
 
-/// An upgrade has nothing to do on what was just made, and tables of a later version are left alone by everyone.
+/// An upgrade has nothing to do on what was just made, takes older tables along, and tables of a later version are left alone by everyone.
 async fn versions(host: &str, options: &Options) {
     let (had, has) = upgrade(options).await.expect("an upgrade");
     assert_eq!(had, has);
@@ -68,6 +72,17 @@ async fn versions(host: &str, options: &Options) {
             format!("INSERT INTO {}.meta (name, value) VALUES ('version', {version})", options.keyspace);
         session.query_unpaged(note, ()).await.expect("a version set");
     };
+    if options.bodies.is_none() {
+        // As the first version made them: every body in Cassandra, and nothing said about it.
+        session.query_unpaged(format!("DROP TABLE {}.setting", options.keyspace), ()).await.expect("dropped");
+        set(1).await;
+        let refusal = CassandraEngine::open(options.clone()).await.map(drop);
+        let why = refusal.expect_err("tables of an earlier version were accepted").to_string();
+        assert!(why.contains("engine upgrade"), "{why}");
+        assert_eq!(upgrade(options).await.expect("an upgrade"), (1, has));
+        assert_eq!(upgrade(options).await.expect("an upgrade"), (has, has));
+        CassandraEngine::open(options.clone()).await.expect("an engine on upgraded tables");
+    }
     set(has + 1).await;
     let refusals = [
         upgrade(options).await.map(drop),

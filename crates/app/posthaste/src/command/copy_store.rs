@@ -15,20 +15,27 @@ use posthaste_store::{
 use posthaste_store_cassandra::CassandraEngine;
 use posthaste_store_lmdb::{LmdbEngine, Options};
 
-use crate::cli::CopyStore;
+use crate::cli::{Common, CopyStore};
+use crate::config::Config;
 use crate::failure::{Failure, Result};
+use crate::open::object_store;
 
 /// Accounts and records read at a time.
 const PAGE: usize = 256;
 /// Differences that are printed.
 const FAULTS_SHOWN: usize = 50;
 
-pub async fn run(options: CopyStore) -> Result<()> {
+pub async fn run(config: Config, common: &Common, options: CopyStore) -> Result<()> {
+    if common.bodies.is_some() {
+        return Err(Failure::Usage(
+            "each keyspace says itself where its bodies are; leave out --bodies (`posthaste engine init --bodies` decides it)".into(),
+        ));
+    }
     if options.from == options.to {
         return Err(Failure::Usage("--from and --to name the same store".into()));
     }
-    let from = open(&options.from, Side::From).await?;
-    let to = open(&options.to, Side::To).await?;
+    let from = open(&config, &options.from, Side::From).await?;
+    let to = open(&config, &options.to, Side::To).await?;
     let job = Job::new(from, to, &options)?;
     let accounts = job.accounts(&options.account).await?;
     let total = job.messages(&accounts).await?;
@@ -52,9 +59,10 @@ enum Side {
 }
 
 /// `cassandra://…`, or a data directory.
-async fn open(place: &str, side: Side) -> Result<Arc<dyn Engine>> {
+async fn open(config: &Config, place: &str, side: Side) -> Result<Arc<dyn Engine>> {
     if place.starts_with("cassandra://") {
-        let options = posthaste_store_cassandra::Options::from_url(place).map_err(Failure::Usage)?;
+        let mut options = posthaste_store_cassandra::Options::from_url(place).map_err(Failure::Usage)?;
+        options.s3 = object_store(&config.s3)?;
         return Ok(Arc::new(CassandraEngine::open(options).await?));
     }
     if place.contains("://") {

@@ -135,7 +135,8 @@ impl Server {
         }
         let data = std::mem::take(&mut self.config.data);
         let engine = std::mem::take(&mut self.config.engine);
-        self.config = Config { data, engine, ..next };
+        let bodies = std::mem::take(&mut self.config.bodies);
+        self.config = Config { data, engine, bodies, ..next };
         Ok(())
     }
 }

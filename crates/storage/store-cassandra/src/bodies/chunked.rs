@@ -1,0 +1,74 @@
+//! Bodies in Cassandra: sealed chunks of a partition for each body.
+
+use bytes::Bytes;
+use posthaste_mail_model::BodyId;
+use posthaste_store::{BodyRange, Result, StoreError};
+use std::ops::ControlFlow;
+
+use super::objects::missing;
+use crate::engine::CassandraEngine;
+use crate::seal::{place, seal, unseal};
+
+/// Bytes of a body in one cell. Cassandra likes cells below 1 MiB; a range of a body reads at most this much too much at either end.
+const BODY_CHUNK: usize = 256 << 10;
+
+/// For the checksum's place.
+const KIND: u8 = 6;
+
+impl CassandraEngine {
+    pub(super) async fn put_chunks(&self, body: BodyId, bytes: &[u8]) -> Result<()> {
+        let key = body.0.to_bytes();
+        let len = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+        // An empty body has one empty chunk.
+        for n in 0..bytes.len().div_ceil(BODY_CHUNK).max(1) {
+            let chunk = &bytes[n * BODY_CHUNK..bytes.len().min((n + 1) * BODY_CHUNK)];
+            let n = i32::try_from(n)
+                .map_err(|_| StoreError::TooLarge { what: "a body of bytes", limit: 1 << 48 })?;
+            let value = seal(place(KIND, body.0, u64::from(n.cast_unsigned())), chunk);
+            self.database.write(&self.statements.body_put, (len, value, &key[..], n)).await?;
+        }
+        Ok(())
+    }
+
+    /// Octets of a body; `None` if it is gone.
+    pub(super) async fn chunks_len(&self, body: BodyId) -> Result<Option<u64>> {
+        let key = body.0.to_bytes();
+        let lens = self.database.read::<(Option<i64>,)>(&self.statements.body_len, (&key[..],)).await?;
+        Ok(lens.into_iter().next().and_then(|(len,)| u64::try_from(len?).ok()))
+    }
+
+    pub(super) async fn chunks_range(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
+        let key = body.0.to_bytes();
+        let len = self.chunks_len(body).await?.and_then(|len| usize::try_from(len).ok());
+        let len = len.ok_or_else(|| missing(body))?;
+        let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(len);
+        let start = usize::try_from(range.start).unwrap_or(usize::MAX).min(end);
+        if start == end {
+            return Ok(Bytes::new());
+        }
+        let (first, last) = (start / BODY_CHUNK, (end - 1) / BODY_CHUNK);
+        let (mut out, mut next) = (Vec::with_capacity(end - start), first);
+        let bounds =
+            (&key[..], i32::try_from(first).unwrap_or(i32::MAX), i32::try_from(last).unwrap_or(i32::MAX));
+        let take = |page: Vec<(i32, Option<i64>, Option<Vec<u8>>)>| {
+            for (n, _, value) in page {
+                let value = value.unwrap_or_default();
+                let damaged = || StoreError::Corrupt(format!("body {body}: chunk {n}"));
+                let number = usize::try_from(n).map_err(|_| damaged())?;
+                let chunk = unseal(place(KIND, body.0, number as u64), &value).ok_or_else(damaged)?;
+                let at = number * BODY_CHUNK;
+                if number != next || chunk.len() != (len - at.min(len)).min(BODY_CHUNK) {
+                    return Err(damaged());
+                }
+                next += 1;
+                out.extend_from_slice(&chunk[start.saturating_sub(at)..chunk.len().min(end - at)]);
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        self.database.pages(&self.statements.body, bounds, take).await?;
+        if next != last + 1 {
+            return Err(StoreError::Corrupt(format!("body {body}: chunk {next} is missing")));
+        }
+        Ok(out.into())
+    }
+}

@@ -1,0 +1,232 @@
+//! Bodies as objects: each is one object, and a description of it in Cassandra that carries its checksums.
+//!
+//! | bytes | field of a description |
+//! | --- | --- |
+//! | 0–3 | checksum, seeded with the body's id |
+//! | 16 | the commit that wrote the object: a part of its name |
+//! | varint | octets |
+//! | 4 each | CRC-32C of each 64 KiB, seeded with the body's id and the number of the block |
+//!
+//! An object is the message as it is, so that other tools can read it. A part of it is read by a ranged GET of whole blocks.
+//!
+//! Beside them lies the object `PREFIX/posthaste`, which holds an id that the keyspace knows, too: it tells a store that lost an
+//! object from one that is not the right one at all, and two keyspaces in one place are noticed before they do harm.
+
+use bytes::Bytes;
+use object_store::path::Path;
+use object_store::{Error, ObjectStore, ObjectStoreExt};
+use posthaste_mail_model::{BodyId, Id};
+use posthaste_store::octets::{Octets, put_varint};
+use posthaste_store::{BodyRange, Result, StoreError};
+use std::sync::Arc;
+
+use super::place::BodyPlace;
+use crate::engine::CassandraEngine;
+use crate::seal::{place, seal, unseal};
+
+/// Octets under one checksum: what a small part of a body costs to read, at 4 octets of description for each.
+const BLOCK: u64 = 64 << 10;
+
+/// For the checksums' places.
+const DESCRIPTION: u8 = 7;
+const BLOCKS: u8 = 8;
+
+/// The name of the object that says whose place this is. Bodies' names have a `/` more.
+const MARKER: &str = "posthaste";
+
+/// What is known of a body's object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Description {
+    /// Who wrote it.
+    pub(crate) commit: Id,
+    /// Octets.
+    pub(crate) len: u64,
+    /// Checksum of each block.
+    sums: Vec<u32>,
+}
+
+pub(super) fn missing(body: BodyId) -> StoreError {
+    StoreError::Corrupt(format!("there is no body {body}"))
+}
+
+fn block_sum(body: BodyId, number: usize, block: &[u8]) -> u32 {
+    crc32c::crc32c_append(place(BLOCKS, body.0, number as u64), block)
+}
+
+impl Description {
+    fn new(body: BodyId, commit: Id, bytes: &[u8]) -> Self {
+        let blocks = bytes.chunks(BLOCK as usize).enumerate();
+        let sums = blocks.map(|(number, block)| block_sum(body, number, block)).collect();
+        Self { commit, len: bytes.len() as u64, sums }
+    }
+
+    fn encode(&self, body: BodyId) -> Vec<u8> {
+        let mut out = Vec::with_capacity(32 + self.sums.len() * 4);
+        out.extend_from_slice(&self.commit.to_bytes());
+        put_varint(&mut out, self.len);
+        for sum in &self.sums {
+            out.extend_from_slice(&sum.to_le_bytes());
+        }
+        seal(place(DESCRIPTION, body.0, 0), &out)
+    }
+
+    /// `None` if it is damaged.
+    fn decode(body: BodyId, value: &[u8]) -> Option<Self> {
+        let mut read = Octets(unseal(place(DESCRIPTION, body.0, 0), value)?);
+        let (commit, len) = (read.id()?, read.varint()?);
+        let (sums, rest) = read.0.as_chunks::<4>();
+        let sums: Vec<u32> = sums.iter().map(|sum| u32::from_le_bytes(*sum)).collect();
+        (rest.is_empty() && sums.len() as u64 == len.div_ceil(BLOCK)).then_some(Self { commit, len, sums })
+    }
+}
+
+/// The objects of one keyspace.
+pub(crate) struct Objects {
+    store: Arc<dyn ObjectStore>,
+    place: BodyPlace,
+    prefix: Path,
+    /// What the marker says.
+    owner: Id,
+}
+
+impl Objects {
+    /// `place` is where `store` and `prefix` are, for messages; `owner` is the keyspace's id.
+    pub(crate) fn new(store: Arc<dyn ObjectStore>, place: BodyPlace, prefix: &str, owner: Id) -> Self {
+        Self { store, place, prefix: Path::from(prefix), owner }
+    }
+
+    /// A body's object. It begins with the last bits of the body's id, which are random: stores spread their load by the
+    /// beginning of names, and ids begin with the time.
+    fn name(&self, body: BodyId, commit: Id) -> Path {
+        let [.., last] = body.0.to_bytes();
+        self.prefix.clone().join(format!("{last:02x}")).join(format!("{body}-{commit}"))
+    }
+
+    fn unavailable(&self, error: &Error) -> StoreError {
+        StoreError::Unavailable(format!("{}: {error}", self.place))
+    }
+
+    /// Writes a body; its description is to be kept.
+    pub(crate) async fn put(&self, body: BodyId, commit: Id, bytes: &Bytes) -> Result<Description> {
+        let written = self.store.put(&self.name(body, commit), bytes.clone().into()).await;
+        written.map_err(|e| self.unavailable(&e))?;
+        Ok(Description::new(body, commit, bytes))
+    }
+
+    /// A part of a body, checked.
+    pub(crate) async fn range(
+        &self,
+        body: BodyId,
+        description: &Description,
+        range: BodyRange,
+    ) -> Result<Bytes> {
+        let end = range.end.min(description.len);
+        let start = range.start.min(end);
+        if start == end {
+            return Ok(Bytes::new());
+        }
+        let first = start / BLOCK;
+        let (from, to) = (first * BLOCK, (end.div_ceil(BLOCK) * BLOCK).min(description.len));
+        let name = self.name(body, description.commit);
+        let read = match self.store.get_range(&name, from..to).await {
+            Ok(read) => read,
+            Err(Error::NotFound { .. }) => {
+                // Is it this object that is gone, or the whole store that is not what it should be?
+                self.verify_owner().await?;
+                return Err(StoreError::Corrupt(format!("body {body}: {name} is not in {}", self.place)));
+            }
+            Err(error) => return Err(self.unavailable(&error)),
+        };
+        let damaged = || StoreError::Corrupt(format!("body {body}: {name} in {}", self.place));
+        if read.len() as u64 != to - from {
+            return Err(damaged());
+        }
+        for (number, block) in (first as usize..).zip(read.chunks(BLOCK as usize)) {
+            if description.sums.get(number) != Some(&block_sum(body, number, block)) {
+                return Err(damaged());
+            }
+        }
+        Ok(read.slice((start - from) as usize..(end - from) as usize))
+    }
+
+    /// Removes what a commit wrote of a body. It is no error if there is nothing.
+    pub(crate) async fn delete(&self, body: BodyId, commit: Id) -> Result<()> {
+        match self.store.delete(&self.name(body, commit)).await {
+            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.unavailable(&error)),
+        }
+    }
+
+    /// What the marker says; `None` if there is none.
+    async fn marker(&self) -> Result<Option<Bytes>, Error> {
+        match self.store.get(&self.prefix.clone().join(MARKER)).await {
+            Ok(found) => Ok(Some(found.bytes().await?)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn judge(&self, found: Option<&[u8]>) -> Result<()> {
+        match found {
+            Some(owner) if owner == self.owner.to_string().as_bytes() => Ok(()),
+            Some(_) => Err(StoreError::Unavailable(format!(
+                "{} holds the bodies of another keyspace; is it the right endpoint? Each keyspace needs a prefix of its own",
+                self.place
+            ))),
+            None => Err(StoreError::Unavailable(format!(
+                "{} is not where this keyspace put its bodies: the object `{MARKER}` is missing. Is it the right endpoint?",
+                self.place
+            ))),
+        }
+    }
+
+    /// Makes this place the keyspace's, unless it is already, or is another's.
+    pub(crate) async fn claim(&self) -> Result<()> {
+        if let Some(found) = self.marker().await.map_err(|e| self.unavailable(&e))? {
+            return self.judge(Some(&found));
+        }
+        let name = self.prefix.clone().join(MARKER);
+        let written = self.store.put(&name, self.owner.to_string().into()).await;
+        written.map(drop).map_err(|e| self.unavailable(&e))
+    }
+
+    /// Refuses a place that is not, or not any longer, the keyspace's.
+    async fn verify_owner(&self) -> Result<()> {
+        self.judge(self.marker().await.map_err(|e| self.unavailable(&e))?.as_deref())
+    }
+
+    /// The same when a server starts: one that does not answer just now may do so later, and lets it start.
+    pub(crate) async fn greet(&self) -> Result<()> {
+        match self.marker().await {
+            Ok(found) => self.judge(found.as_deref()),
+            Err(error @ (Error::PermissionDenied { .. } | Error::Unauthenticated { .. })) => {
+                Err(self.unavailable(&error))
+            }
+            Err(error) => {
+                tracing::warn!(place = %self.place, %error, "the store of bodies does not answer; messages cannot be read or taken in until it does");
+                Ok(())
+            }
+        }
+    }
+}
+
+impl CassandraEngine {
+    pub(super) async fn put_description(&self, body: BodyId, description: &Description) -> Result<()> {
+        let len = i64::try_from(description.len).unwrap_or(i64::MAX);
+        let values = (len, description.encode(body), &body.0.to_bytes()[..], 0i32);
+        self.database.write(&self.statements.body_put, values).await
+    }
+
+    /// `None` if there is none.
+    pub(super) async fn description(&self, body: BodyId) -> Result<Option<Description>> {
+        type Found = (i32, Option<i64>, Option<Vec<u8>>);
+        let key = body.0.to_bytes();
+        let found = self.database.read::<Found>(&self.statements.body, (&key[..], 0i32, 0i32)).await?;
+        let Some((_, _, Some(value))) = found.into_iter().next() else { return Ok(None) };
+        let damaged = || StoreError::Corrupt(format!("the description of body {body}"));
+        Description::decode(body, &value).ok_or_else(damaged).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! What is decided when a keyspace is made: where its bodies are kept.
+//!
+//! | row of `setting` | value |
+//! | --- | --- |
+//! | `bodies` | `cassandra` or `s3://BUCKET[/PREFIX]` |
+//! | `bodies-owner` | the keyspace's id, which the object `PREFIX/posthaste` holds, too |
+//!
+//! Bodies do not move with a changed configuration: a server that is told another place than the keyspace's is refused.
+
+use posthaste_mail_model::Id;
+use posthaste_store::{Result, StoreError};
+
+use crate::bodies::{Bodies, BodyPlace, Objects};
+use crate::options::Options;
+use crate::session::Database;
+
+async fn read(database: &Database, keyspace: &str, name: &str) -> Result<Option<String>> {
+    database.value(&format!("SELECT value FROM {keyspace}.setting WHERE name = '{name}'")).await
+}
+
+/// Names and values are our own words, ids and places, none of which can hold a quote.
+async fn write(database: &Database, keyspace: &str, name: &str, value: &str) -> Result<()> {
+    database
+        .define(&format!("INSERT INTO {keyspace}.setting (name, value) VALUES ('{name}', '{value}')"))
+        .await
+}
+
+/// Where the keyspace keeps its bodies; `None` if it is not decided yet.
+async fn decided(database: &Database, keyspace: &str, options: &Options) -> Result<Option<BodyPlace>> {
+    let Some(found) = read(database, keyspace, "bodies").await? else { return Ok(None) };
+    let unknown = |why| {
+        StoreError::Unavailable(format!("the keyspace {keyspace} says where its bodies are, but: {why}"))
+    };
+    let found: BodyPlace = found.parse().map_err(unknown)?;
+    match &options.bodies {
+        Some(told) if *told != found => Err(StoreError::Unavailable(format!(
+            "the keyspace {keyspace} keeps its bodies in {found}, and `bodies` says {told}: say {found}, or nothing. To move \
+             them, make a keyspace that keeps them in {told} and copy to it with `posthaste copy-store`"
+        ))),
+        _ => Ok(Some(found)),
+    }
+}
+
+fn objects(options: &Options, place: BodyPlace, owner: Id) -> Result<Bodies> {
+    Ok(match &place {
+        BodyPlace::Cassandra => Bodies::Chunks,
+        BodyPlace::S3 { bucket, prefix } => {
+            let store = options.s3.open(bucket)?;
+            Bodies::Objects(Objects::new(store, place.clone(), prefix, owner))
+        }
+    })
+}
+
+async fn owner(database: &Database, keyspace: &str) -> Result<Option<Id>> {
+    Ok(read(database, keyspace, "bodies-owner").await?.and_then(|text| Id::parse(&text)))
+}
+
+/// Decides it, once. Steps that were cut off are taken again, and a place that is another keyspace's is refused.
+pub(crate) async fn decide_bodies(database: &Database, keyspace: &str, options: &Options) -> Result<()> {
+    if decided(database, keyspace, options).await?.is_some() {
+        return Ok(());
+    }
+    let place = options.bodies.clone().unwrap_or(BodyPlace::Cassandra);
+    let owner = match owner(database, keyspace).await? {
+        Some(owner) => owner,
+        None => {
+            let owner = database.new_id();
+            write(database, keyspace, "bodies-owner", &owner.to_string()).await?;
+            owner
+        }
+    };
+    if let Bodies::Objects(objects) = objects(options, place.clone(), owner)? {
+        objects.claim().await?;
+    }
+    write(database, keyspace, "bodies", &place.to_string()).await
+}
+
+/// Opens the place. One that does not answer just now is opened all the same, since it may do so later.
+pub(crate) async fn open_bodies(database: &Database, keyspace: &str, options: &Options) -> Result<Bodies> {
+    let undecided = || {
+        StoreError::Unavailable(format!(
+            "the keyspace {keyspace} does not say where its bodies are; finish it with `posthaste engine init`"
+        ))
+    };
+    let place = decided(database, keyspace, options).await?.ok_or_else(undecided)?;
+    if place == BodyPlace::Cassandra {
+        return Ok(Bodies::Chunks);
+    }
+    let owner = owner(database, keyspace).await?.ok_or_else(undecided)?;
+    let bodies = objects(options, place, owner)?;
+    if let Bodies::Objects(objects) = &bodies {
+        objects.greet().await?;
+    }
+    Ok(bodies)
+}
