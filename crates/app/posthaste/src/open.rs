@@ -71,11 +71,28 @@ pub fn object_store(config: &S3Config) -> Result<S3> {
     })
 }
 
-/// Opens the engine; makes the data directory if it is embedded there.
+/// How the embedded engine is opened, by whichever command.
+pub fn embedded() -> Options {
+    Options::new(posthaste_delivery::summarize)
+}
+
+/// Opens the engine beside a server that may be running; makes the data directory if it is embedded there.
 pub async fn create(config: &Config) -> Result<Opened> {
+    open(config, |options| LmdbEngine::open(&config.data, options)).await
+}
+
+/// Opens the engine for the server that holds the lock.
+pub async fn serving(config: &Config, lock: Arc<EngineLock>) -> Result<Opened> {
+    open(config, |options| LmdbEngine::serve(lock, options)).await
+}
+
+async fn open(
+    config: &Config,
+    embedded_engine: impl FnOnce(Options) -> posthaste_store::Result<LmdbEngine>,
+) -> Result<Opened> {
     let engine: Arc<dyn Engine> = match cluster(config)? {
         Some(options) => Arc::new(CassandraEngine::open(options).await?),
-        None => Arc::new(LmdbEngine::open(&config.data, Options::default())?),
+        None => Arc::new(embedded_engine(embedded())?),
     };
     let cache_bytes = usize::try_from(config.store.cache.as_u64()).unwrap_or(usize::MAX);
     let store = Store::new(engine.clone(), StoreOptions { cache_bytes, ..StoreOptions::default() });
@@ -103,5 +120,5 @@ pub fn rebuild(config: &Config) -> Result<Report> {
         return Err(Failure::Usage("only the embedded engine has an index that is built anew".into()));
     }
     let lock = EngineLock::acquire(&config.data)?;
-    Ok(posthaste_store_lmdb::rebuild(&lock, &Options::default(), &posthaste_delivery::summarize)?)
+    Ok(posthaste_store_lmdb::rebuild(&lock, &embedded())?)
 }

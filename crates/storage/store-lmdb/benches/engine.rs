@@ -264,7 +264,8 @@ fn main() {
         Some(dir) => tempfile::tempdir_in(dir).unwrap(),
         None => tempfile::tempdir().unwrap(),
     };
-    let engine = LmdbEngine::open(dir.path(), Options::default()).unwrap();
+    let engine =
+        LmdbEngine::open(dir.path(), Options::new(|bytes| bytes[..600.min(bytes.len())].to_vec())).unwrap();
     let mut bench = Bench { engine, ids: 1, version: ModSeq::ZERO };
     println!("| what | CPU | wall | |\n| --- | --- | --- | --- |");
     let only = std::env::var("BENCH_ONLY").unwrap_or_default();

@@ -17,7 +17,7 @@ use crate::logged;
 use crate::packs::record::{Batch, Kind};
 use crate::rows::{self, RowWalk, Scratch};
 use crate::sum::seed;
-use crate::values::{BodyPlace, StoredHead, head_value, put_summary, summary_from};
+use crate::values::{BodyPlace, StoredHead, add_summary, head_value, put_summary, summary_from};
 
 /// What became of one commit of a group.
 #[derive(Debug)]
@@ -97,6 +97,8 @@ pub(crate) struct Apply<'a, 'e> {
     pub(crate) batch: Batch,
     /// The next record's sequence number.
     pub(crate) seq: u64,
+    /// The number of the next log record, where it is one that was written before (`replay`).
+    pub(crate) log_at: Option<u64>,
     pub(crate) scratch: &'a mut Scratch,
 }
 
@@ -107,6 +109,7 @@ impl Apply<'_, '_> {
     }
 
     fn log(&mut self, kind: Kind, id: Id, content: Vec<u8>) {
+        self.seq = self.log_at.unwrap_or(self.seq);
         let seq = self.next_seq();
         self.batch.record(kind, seq, id, content);
     }
@@ -244,7 +247,7 @@ impl Apply<'_, '_> {
 
     /// Puts the made-over summaries of a batch one behind the other into `made`, and where each lies into `places`.
     fn read_sources(
-        &mut self,
+        &self,
         own: u64,
         batch: &[NewMessage],
         made: &mut Vec<u8>,
@@ -271,9 +274,8 @@ impl Apply<'_, '_> {
                 return Err(StoreError::Refused("a copy must name the body of its source"));
             }
             let new = message.row.uid().value();
-            put_summary(&mut self.scratch.bytes, own, new, message.body, message.saved, found.summary);
             let start = made.len();
-            made.extend_from_slice(&self.scratch.bytes);
+            add_summary(made, own, new, message.body, message.saved, found.summary);
             places.push(start..made.len());
         }
         Ok(())

@@ -12,23 +12,35 @@ use posthaste_store::{
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::check;
+use crate::committer::pending::Pending;
 use crate::committer::{Change, Committer, Job, QUEUE_MAX};
 use crate::disk::{Disk, RealDisk};
 use crate::epoch::OwnTransactions;
 use crate::format;
 use crate::index::Index;
 use crate::lists;
+use crate::lock::EngineLock;
 use crate::packs::reader::{PackReader, ReadFault};
 use crate::packs::writer::PackWriter;
 use crate::proven::Proven;
 use crate::read;
 
-/// How an engine is opened. The defaults are for a server.
+/// What delivery makes of a message: its bytes to its summary.
+pub type Summarize = fn(&[u8]) -> Vec<u8>;
+
+/// How an engine is opened.
 #[derive(Clone)]
 pub struct Options {
+    /// For messages whose summaries the index lacks, after a crash or a rebuild: the function that deliveries use.
+    pub summarize: Summarize,
+    /// How long a serving process's index may stay behind what was acknowledged: 10 ms, in which a busy connection appends
+    /// thirty messages, and other processes see and do nothing newer.
+    pub behind_max: Duration,
     /// Bytes of address space for the index: its limit, not its size. 1 TiB; a thousandth of what 64 bits address, and
     /// some 500 million messages.
     pub map_bytes: usize,
@@ -41,9 +53,17 @@ pub struct Options {
     pub disk: Arc<dyn Disk>,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self { map_bytes: 1 << 40, readers: 1024, pack_bytes: 256 << 20, disk: Arc::new(RealDisk) }
+impl Options {
+    /// What a server wants.
+    pub fn new(summarize: Summarize) -> Self {
+        Self {
+            summarize,
+            behind_max: Duration::from_millis(10),
+            map_bytes: 1 << 40,
+            readers: 1024,
+            pack_bytes: 256 << 20,
+            disk: Arc::new(RealDisk),
+        }
     }
 }
 
@@ -56,6 +76,10 @@ pub(crate) struct Shared {
     pub(crate) packs: PathBuf,
     pub(crate) store: posthaste_mail_model::Id,
     pub(crate) proven: Proven,
+    pub(crate) pending: Pending,
+    pub(crate) summarize: Summarize,
+    /// Whether to end as if by a signal that cannot be caught.
+    pub(crate) killed: AtomicBool,
 }
 
 /// The embedded engine.
@@ -63,6 +87,8 @@ pub struct LmdbEngine {
     shared: Arc<Shared>,
     jobs: Option<mpsc::Sender<Job>>,
     committer: Option<std::thread::JoinHandle<()>>,
+    /// Of a serving process: there is one, or what it left behind could not be told from what it has yet to do.
+    _lock: Option<Arc<EngineLock>>,
 }
 
 impl std::fmt::Debug for LmdbEngine {
@@ -74,8 +100,19 @@ impl std::fmt::Debug for LmdbEngine {
 impl LmdbEngine {
     /// Opens the store in `dir`, or makes one there. Blocks for as long as files take to open.
     ///
-    /// One process may have a directory open once at a time; several processes may.
+    /// One process may have a directory open once at a time; several processes may. What is acknowledged is on disk and in the index.
     pub fn open(dir: &Path, options: Options) -> Result<Self> {
+        Self::start(dir, options, None)
+    }
+
+    /// Opens the store of a locked directory for a server: what is acknowledged is on disk, and the index, for all but this process, may be
+    /// behind by [`Options::behind_max`].
+    pub fn serve(lock: Arc<EngineLock>, options: Options) -> Result<Self> {
+        let dir = lock.dir().to_owned();
+        Self::start(&dir, options, Some(lock))
+    }
+
+    fn start(dir: &Path, options: Options, lock: Option<Arc<EngineLock>>) -> Result<Self> {
         let store = format::open(dir)?;
         let packs = dir.join("packs");
         std::fs::create_dir_all(&packs)
@@ -92,19 +129,35 @@ impl LmdbEngine {
             packs: packs.clone(),
             store,
             proven: Proven::default(),
+            pending: Pending::default(),
+            summarize: options.summarize,
+            killed: AtomicBool::new(false),
         });
-        let writer = PackWriter::new(options.disk, packs, store, options.pack_bytes);
-        let committer = Committer::new(Arc::clone(&shared), writer);
+        let ahead = lock.as_ref().map(|_| options.behind_max);
+        let writer = PackWriter::new(options.disk, packs, store, options.pack_bytes, ahead.is_some());
+        let mut committer = Committer::new(Arc::clone(&shared), writer, ahead);
+        committer.recover()?;
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
         let committer = std::thread::Builder::new()
             .name("committer".into())
             .spawn(move || committer.run(queue))
             .map_err(|e| StoreError::Unavailable(format!("the committer: {e}")))?;
-        Ok(Self { shared, jobs: Some(jobs), committer: Some(committer) })
+        Ok(Self { shared, jobs: Some(jobs), committer: Some(committer), _lock: lock })
     }
 
     /// Waits until what was handed over is on disk, and closes all files. Dropping does the same.
     pub fn close(self) {}
+
+    /// Closes all files and leaves the disk as a process does that is killed: for tests of what comes after.
+    #[doc(hidden)]
+    pub fn kill(self) {
+        self.shared.killed.store(true, Ordering::Release);
+    }
+
+    /// Has the index brought up to what was acknowledged, if what is to be read is behind.
+    async fn settled(&self, behind: bool) -> Result<()> {
+        if behind { self.ask(Job::Settle).await } else { Ok(()) }
+    }
 
     async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T>>) -> Job) -> Result<T> {
         let gone = || StoreError::Unavailable("the committer has stopped".into());
@@ -190,6 +243,7 @@ impl Engine for LmdbEngine {
     }
 
     async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
+        self.settled(self.shared.pending.has_mailbox(mailboxes)).await?;
         read::heads(&self.shared.index, mailboxes)
     }
 
@@ -198,10 +252,12 @@ impl Engine for LmdbEngine {
         mailbox: MailboxId,
         rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
     ) -> Result<MailboxHead> {
+        self.settled(self.shared.pending.has_mailbox(&[mailbox])).await?;
         read::load(&self.shared.index, mailbox, rows)
     }
 
     async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {
+        self.settled(self.shared.pending.has_mailbox(&[mailbox])).await?;
         read::changes_since(&self.shared.index, mailbox, since)
     }
 
@@ -210,10 +266,12 @@ impl Engine for LmdbEngine {
     }
 
     async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()> {
+        self.settled(self.shared.pending.has_mailbox(&[mailbox])).await?;
         read::summaries(&self.shared.index, &self.shared.proven, mailbox, uids, visit)
     }
 
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
+        self.settled(self.shared.pending.has_body(body)).await?;
         self.shared.read_body(body, range)
     }
 
@@ -222,6 +280,7 @@ impl Engine for LmdbEngine {
     }
 
     async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
+        self.settled(self.shared.pending.any()).await?;
         let multi =
             |h: tokio::runtime::Handle| h.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
         let mut check = || check::check(&self.shared, progress);

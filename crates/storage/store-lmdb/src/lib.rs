@@ -8,8 +8,9 @@
 //!   packs/    bodies and the log of all commits: enough to make the index again
 //! ```
 //!
-//! A commit is in a synced pack before the index names it, and in the synced index before anyone is told. The index can be
-//! made again from the packs ([`rebuild`]). Several processes may use one directory; LMDB lets one write at a time, and each writes its
+//! A commit is in a synced pack before the index names it and before anyone is told; a server's index follows within
+//! milliseconds, and is brought up to the packs when the store is opened after a crash. The index can be made again from the packs
+//! ([`rebuild`]). Several processes may use one directory; LMDB lets one write at a time, and each writes its
 //! own pack. Every byte and every crash point: `docs/storage.md`.
 
 mod ahead;
@@ -35,6 +36,6 @@ mod sum;
 mod values;
 
 pub use disk::{Disk, DiskFile, RealDisk};
-pub use engine::{LmdbEngine, Options};
+pub use engine::{LmdbEngine, Options, Summarize};
 pub use lock::{EngineLock, LockError};
 pub use rebuild::rebuild;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::apply::replay_rows;
 use crate::chunk::uid_key;
 use crate::disk::DiskFile;
-use crate::engine::Options;
+use crate::engine::{Options, Summarize};
 use crate::format;
 use crate::index::{Index, Indexed, damaged};
 use crate::lists;
@@ -45,17 +45,17 @@ struct Pack {
     last_seq: u64,
 }
 
-struct Rebuild<'a> {
+struct Rebuild {
     packs: BTreeMap<u32, Pack>,
     reader: PackReader,
     index: Index,
     report: Report,
-    summarize: &'a dyn Fn(&[u8]) -> Vec<u8>,
+    summarize: Summarize,
 }
 
-/// Makes the index of the locked directory again. `summarize` is what delivery makes of a message; `examined` counts
-/// records, `faults` name what could not be used. No other process may have the store open.
-pub fn rebuild(lock: &EngineLock, options: &Options, summarize: &dyn Fn(&[u8]) -> Vec<u8>) -> Result<Report> {
+/// Makes the index of the locked directory again. `examined` counts records, `faults` name what could not be used. No other process may have the
+/// store open.
+pub fn rebuild(lock: &EngineLock, options: &Options) -> Result<Report> {
     let dir = lock.dir();
     let store = format::open(dir)?;
     let new = dir.join("index.new");
@@ -66,7 +66,7 @@ pub fn rebuild(lock: &EngineLock, options: &Options, summarize: &dyn Fn(&[u8]) -
         reader: PackReader::new(Arc::clone(&options.disk), packs.clone()),
         index: Index::open(&new, options.map_bytes, options.readers)?,
         report: Report::default(),
-        summarize,
+        summarize: options.summarize,
     };
     let entries = rebuild.list_records(options, &packs, store)?;
     rebuild.report.examined = entries.len() as u64;
@@ -103,7 +103,7 @@ fn replace(dir: &Path, new: &Path) -> Result<()> {
     std::fs::File::open(dir).and_then(|d| d.sync_all()).map_err(unavailable(dir))
 }
 
-impl Rebuild<'_> {
+impl Rebuild {
     /// All records that count.
     fn list_records(
         &mut self,
@@ -360,7 +360,8 @@ impl Rebuild<'_> {
         for (&number, pack) in &self.packs {
             let all = bodies.get(&number).copied().unwrap_or(0);
             let dead = all.saturating_sub(live.get(&number).copied().unwrap_or(0));
-            let state = PackState { end: pack.end, dead, emptied: 0, sealed: true, damaged: false };
+            let state =
+                PackState { end: pack.end, dead, emptied: 0, sealed: true, damaged: false, ahead: false };
             self.index.put_pack(&mut txn, number, state)?;
         }
         txn.commit().indexed()

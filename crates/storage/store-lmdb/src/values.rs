@@ -125,6 +125,8 @@ pub(crate) struct PackState {
     pub(crate) sealed: bool,
     /// Damage was met while it was being emptied: it is left as it is.
     pub(crate) damaged: bool,
+    /// Written by a process that acknowledges before the index has a commit: what follows `end` may count yet.
+    pub(crate) ahead: bool,
 }
 
 impl PackState {
@@ -133,7 +135,7 @@ impl PackState {
         for field in [self.end, self.dead, self.emptied] {
             out.extend_from_slice(&field.to_le_bytes());
         }
-        out.push(u8::from(self.sealed) | u8::from(self.damaged) << 1);
+        out.push(u8::from(self.sealed) | u8::from(self.damaged) << 1 | u8::from(self.ahead) << 2);
         seal(u64::from(pack), out)
     }
 
@@ -141,7 +143,8 @@ impl PackState {
         let mut read = unseal(u64::from(pack), value)?;
         let (end, dead, emptied) = (read.u64()?, read.u64()?, read.u64()?);
         let bits = read.u8()?;
-        Some(Self { end, dead, emptied, sealed: bits & 1 != 0, damaged: bits & 2 != 0 })
+        let bit = |n: u8| bits & (1 << n) != 0;
+        Some(Self { end, dead, emptied, sealed: bit(0), damaged: bit(1), ahead: bit(2) })
     }
 }
 
@@ -205,12 +208,18 @@ pub(crate) const SUMMARY_HEADER: usize = 28;
 /// Writes a summary record into `out`, which is emptied first. `seed` is the mailbox's.
 pub(crate) fn put_summary(out: &mut Vec<u8>, seed: u64, uid: u32, body: BodyId, saved: i64, summary: &[u8]) {
     out.clear();
+    add_summary(out, seed, uid, body, saved, summary);
+}
+
+/// Writes a summary record behind what `out` has.
+pub(crate) fn add_summary(out: &mut Vec<u8>, seed: u64, uid: u32, body: BodyId, saved: i64, summary: &[u8]) {
+    let start = out.len();
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&body.0.to_bytes());
     out.extend_from_slice(&saved.to_le_bytes());
     out.extend_from_slice(summary);
-    let sum = sum32(seed_at(seed, u64::from(uid)), &out[4..]).to_le_bytes();
-    out[..4].copy_from_slice(&sum);
+    let sum = sum32(seed_at(seed, u64::from(uid)), &out[start + 4..]).to_le_bytes();
+    out[start..start + 4].copy_from_slice(&sum);
 }
 
 /// Whether a summary record is whole and lies where it belongs.
@@ -259,7 +268,7 @@ mod tests {
 
         let place = BodyPlace { pack: 3, offset: 1 << 33, len: 9, refs: 2 };
         assert_eq!(BodyPlace::from_value(BodyId(a.0), &place.to_value(BodyId(a.0))), Some(place));
-        let state = PackState { end: 1, dead: 2, emptied: 3, sealed: true, damaged: true };
+        let state = PackState { end: 1, dead: 2, emptied: 3, sealed: true, damaged: true, ahead: true };
         assert_eq!(PackState::from_value(8, &state.to_value(8)), Some(state));
         assert_eq!(PackState::from_value(9, &state.to_value(8)), None);
 

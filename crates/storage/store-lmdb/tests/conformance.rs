@@ -4,25 +4,35 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use posthaste_store::Engine;
 use posthaste_store::suite::{self, Factory};
-use posthaste_store_lmdb::{LmdbEngine, Options};
+use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tempfile::TempDir;
 
 /// A data directory for each engine, found by the engine's address.
 #[derive(Default)]
-struct Directories(Mutex<HashMap<usize, TempDir>>);
+struct Directories {
+    dirs: Mutex<HashMap<usize, TempDir>>,
+    /// Whether they are opened as a server does.
+    serving: bool,
+}
 
 fn options() -> Options {
     // Packs that fill up within a test.
-    Options { map_bytes: 4 << 30, pack_bytes: 256 << 10, ..Options::default() }
+    Options { map_bytes: 4 << 30, pack_bytes: 256 << 10, ..Options::new(|bytes| bytes.to_vec()) }
 }
 
 impl Directories {
     fn open_in(&self, dir: TempDir) -> Arc<dyn Engine> {
-        let engine = LmdbEngine::open(dir.path(), options()).expect("an engine in an empty directory");
+        let engine = if self.serving {
+            let lock = EngineLock::acquire(dir.path()).expect("nobody else's directory");
+            LmdbEngine::serve(Arc::new(lock), options())
+        } else {
+            LmdbEngine::open(dir.path(), options())
+        };
+        let engine = engine.expect("an engine in an empty directory");
         let engine: Arc<dyn Engine> = Arc::new(engine);
-        self.0.lock().insert(Arc::as_ptr(&engine).cast::<()>() as usize, dir);
+        self.dirs.lock().insert(Arc::as_ptr(&engine).cast::<()>() as usize, dir);
         engine
     }
 }
@@ -35,7 +45,7 @@ impl Factory for Directories {
 
     async fn reopen(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
         let at = Arc::as_ptr(&engine).cast::<()>() as usize;
-        let dir = self.0.lock().remove(&at).expect("an engine of this factory");
+        let dir = self.dirs.lock().remove(&at).expect("an engine of this factory");
         assert_eq!(Arc::strong_count(&engine), 1, "someone still holds the engine");
         drop(engine);
         self.open_in(dir)
@@ -53,6 +63,11 @@ impl Factory for Directories {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contract_holds() {
     suite::run_all(&Directories::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contract_holds_for_a_server() {
+    suite::run_all(&Directories { serving: true, ..Directories::default() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

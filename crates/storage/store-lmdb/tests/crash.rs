@@ -3,7 +3,8 @@
 //! `Faulty` keeps, for every pack, what a reader sees (live) and what a power cut leaves (durable): writes become durable at the sync, files and
 //! their names at the sync of the directory. From a chosen operation on, everything fails. Then the store is reopened as each kind of
 //! crash leaves it, and must hold every acknowledged commit, nothing of the others, and be able to go on. The index is LMDB's own: it is as
-//! it was when the last of its transactions returned.
+//! it was when the last of its transactions returned, which for a server is a while before the crash. After a server's crash, the commit at
+//! which the trouble began may be there though it was refused: its records were whole, and nobody was left to strike them out.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use world::{World, body, small, summarize};
+use world::{World, body, small};
 
 /// What happens at the operation where the trouble begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -214,6 +215,24 @@ fn options(disk: &Faulty) -> Options {
     Options { pack_bytes: 8_000, disk: Arc::new(disk.clone()), ..small() }
 }
 
+/// How the store is opened.
+#[derive(Clone, Copy, Debug)]
+enum Opening {
+    /// As a command does: what is acknowledged is in the index.
+    Beside,
+    /// As a server does: the index follows.
+    Serving,
+}
+
+impl Opening {
+    fn open(self, dir: &Path, disk: &Faulty) -> LmdbEngine {
+        match self {
+            Self::Beside => LmdbEngine::open(dir, options(disk)).unwrap(),
+            Self::Serving => world::serve(dir, options(disk)),
+        }
+    }
+}
+
 /// A life of some twenty-five commits and the maintenance between them. What fails is not done, and must leave no trace.
 async fn live(engine: &LmdbEngine, world: &mut World, errors: &mut Vec<StoreError>) {
     let mut note = |error: Option<StoreError>| errors.extend(error);
@@ -241,11 +260,14 @@ async fn live(engine: &LmdbEngine, world: &mut World, errors: &mut Vec<StoreErro
 }
 
 /// Reopens with what a crash left, verifies, goes on, verifies again.
-async fn survives(dir: &Path, disk: &Faulty, world: &World, what: &str) {
-    let engine = LmdbEngine::open(dir, options(disk)).unwrap();
+async fn survives(dir: &Path, disk: &Faulty, world: &World, opening: Opening, what: &str) {
+    let engine = opening.open(dir, disk);
     println!("{what}");
+    let mut world = match opening {
+        Opening::Beside => world.clone(),
+        Opening::Serving => world.found_in(&engine).await,
+    };
     world.verify(&engine).await;
-    let mut world = world.clone();
     let inbox = world.create(&engine, "afterwards").await.unwrap();
     world.append(&engine, inbox, &[body(9, 3_000)]).await.unwrap();
     world::maintain(&engine).await;
@@ -254,7 +276,7 @@ async fn survives(dir: &Path, disk: &Faulty, world: &World, what: &str) {
     // The log says the same as the index, whatever lies in the tails.
     std::fs::remove_dir_all(dir.join("index")).unwrap();
     let lock = EngineLock::acquire(dir).unwrap();
-    rebuild(&lock, &options(disk), &summarize).unwrap();
+    rebuild(&lock, &options(disk)).unwrap();
     let engine = LmdbEngine::open(dir, options(disk)).unwrap();
     world.verify(&engine).await;
 }
@@ -272,27 +294,34 @@ fn copy_dir(from: &Path, to: &Path) {
 }
 
 /// Lives with trouble at one operation, then crashes in three ways. Packs are named by their path: every life has the same one.
-async fn cut(root: &Path, at: usize, trouble: Trouble) -> Vec<Op> {
+async fn cut(root: &Path, at: usize, trouble: Trouble, opening: Opening) -> Vec<Op> {
     let dir = root.join("live");
     let disk = Faulty::default();
     disk.0.lock().trouble = Some((at, trouble));
     let mut world = World::new();
     let mut errors = Vec::new();
-    let engine = LmdbEngine::open(&dir, options(&disk)).unwrap();
+    let engine = opening.open(&dir, &disk);
     live(&engine, &mut world, &mut errors).await;
     for error in &errors {
         assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
     }
-    // Reading goes on, whatever the disk does.
-    world.verify(&engine).await;
-    engine.close();
+    match opening {
+        Opening::Beside => {
+            // Reading goes on, whatever the disk does.
+            world.verify(&engine).await;
+            engine.close();
+        }
+        // Reading would have the index brought up.
+        Opening::Serving => engine.kill(),
+    }
     let ops = disk.0.lock().ops.clone();
     let saved = root.join("saved");
     std::fs::rename(&dir, &saved).unwrap();
     for kept in [0.0, 0.5, 1.0] {
         copy_dir(&saved, &dir);
-        let what = format!("{trouble:?} from operation {at}, {kept} of the unsynced writes kept");
-        survives(&dir, &disk.after_crash(kept), &world, &what).await;
+        let what =
+            format!("{opening:?}, {trouble:?} from operation {at}, {kept} of the unsynced writes kept");
+        survives(&dir, &disk.after_crash(kept), &world, opening, &what).await;
         std::fs::remove_dir_all(&dir).unwrap();
     }
     std::fs::remove_dir_all(&saved).unwrap();
@@ -300,27 +329,42 @@ async fn cut(root: &Path, at: usize, trouble: Trouble) -> Vec<Op> {
 }
 
 /// Every cut of one kind of trouble, a few in parallel threads' worth of directories.
-async fn all_cuts(trouble: Trouble) {
+async fn all_cuts(trouble: Trouble, opening: Opening) {
     let root = tempfile::tempdir().unwrap();
-    let whole = cut(root.path(), usize::MAX, trouble).await;
+    let whole = cut(root.path(), usize::MAX, trouble, opening).await;
     let count = |op| whole.iter().filter(|o| **o == op).count();
     assert!(count(Op::Sync) > 15 && count(Op::Create) > 2 && count(Op::Remove) > 0, "{whole:?}");
     for at in 0..whole.len() {
-        cut(root.path(), at, trouble).await;
+        cut(root.path(), at, trouble, opening).await;
     }
 }
 
 #[tokio::test]
 async fn the_machine_goes_at_any_operation() {
-    all_cuts(Trouble::Gone).await;
+    all_cuts(Trouble::Gone, Opening::Beside).await;
+}
+
+#[tokio::test]
+async fn the_machine_goes_at_any_operation_of_a_server() {
+    all_cuts(Trouble::Gone, Opening::Serving).await;
 }
 
 #[tokio::test]
 async fn any_one_operation_fails() {
-    all_cuts(Trouble::Once).await;
+    all_cuts(Trouble::Once, Opening::Beside).await;
+}
+
+#[tokio::test]
+async fn any_one_operation_of_a_server_fails() {
+    all_cuts(Trouble::Once, Opening::Serving).await;
 }
 
 #[tokio::test]
 async fn the_disk_is_full_from_any_operation_on() {
-    all_cuts(Trouble::Full).await;
+    all_cuts(Trouble::Full, Opening::Beside).await;
+}
+
+#[tokio::test]
+async fn the_disk_is_full_from_any_operation_of_a_server_on() {
+    all_cuts(Trouble::Full, Opening::Serving).await;
 }

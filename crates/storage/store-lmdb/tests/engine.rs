@@ -8,7 +8,7 @@ use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet, Id, ModSeq};
 use posthaste_store::{CommitOutcome, Engine, StoreError};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, rebuild};
-use world::{World, body, maintain, small, summarize};
+use world::{World, body, maintain, small};
 
 /// Some of everything.
 async fn lived_in(engine: &LmdbEngine) -> World {
@@ -66,7 +66,7 @@ async fn the_index_can_be_made_again_from_the_packs() {
         engine.close();
         std::fs::remove_dir_all(dir.join("index")).unwrap();
         let lock = EngineLock::acquire(&dir).unwrap();
-        let report = rebuild(&lock, &small(), &summarize).unwrap();
+        let report = rebuild(&lock, &small()).unwrap();
         assert_eq!(report.faults, [""; 0]);
         let engine = LmdbEngine::open(&dir, small()).unwrap();
         world.verify(&engine).await;
@@ -176,7 +176,7 @@ async fn packs_are_emptied_and_what_lives_moves_on() {
     engine.close();
     std::fs::remove_dir_all(dir.path().join("index")).unwrap();
     let lock = EngineLock::acquire(dir.path()).unwrap();
-    assert_eq!(rebuild(&lock, &small(), &summarize).unwrap().faults, [""; 0]);
+    assert_eq!(rebuild(&lock, &small()).unwrap().faults, [""; 0]);
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();
     world.verify(&engine).await;
 }

@@ -18,13 +18,15 @@ use world::{World, body, maintain, small, summarize};
 
 const DIR: &str = "POSTHASTE_TEST_DIR";
 const MESSAGES: &str = "POSTHASTE_TEST_MESSAGES";
+const SERVING: &str = "POSTHASTE_TEST_SERVING";
 
 /// Starts the other process; it appends so many messages to every mailbox's first and says which it has been told are done.
-fn start(dir: &Path, messages: u32) -> Child {
+fn start(dir: &Path, messages: u32, serving: bool) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_other_process", "--nocapture"])
         .env(DIR, dir)
         .env(MESSAGES, messages.to_string())
+        .env(SERVING, serving.to_string())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap()
@@ -41,35 +43,56 @@ async fn first_mailbox(engine: &LmdbEngine) -> MailboxId {
     list.entries[0].id
 }
 
-/// Appends message `n`, however often another process is quicker. Answers how often it was.
-async fn append_one(engine: &LmdbEngine, mailbox: MailboxId, id: Id, n: u32) -> u32 {
+/// Appends message `n` to a mailbox with this head; the head after it, or none if another process was quicker.
+async fn append_after(
+    engine: &LmdbEngine,
+    mailbox: MailboxId,
+    old: &MailboxHead,
+    id: Id,
+    n: u32,
+) -> Option<MailboxHead> {
     let bytes = body(n, 1_000);
-    for conflicts in 0.. {
+    let (expected, uid) = (old.modseq, old.uid_next);
+    let mut head = MailboxHead { modseq: expected.next(), uid_next: uid.next().unwrap(), ..old.clone() };
+    head.counts.messages += 1;
+    head.counts.unseen += 1;
+    head.counts.bytes += 1_000;
+    let content = Content::New { bytes: bytes.clone(), summary: summarize(&bytes).into() };
+    let row = Row::new(uid, 1_000, n, FlagSet::EMPTY, head.modseq);
+    let appended = vec![NewMessage { row, body: BodyId(id), saved: 1, content }];
+    let after = head.clone();
+    let commit = MailboxCommit { mailbox, expected, head, appended, changed: vec![], expunged: vec![] };
+    (engine.commit(commit).await.unwrap() == CommitOutcome::Done).then_some(after)
+}
+
+/// Appends message `n`, however often another process is quicker.
+async fn append_one(engine: &LmdbEngine, mailbox: MailboxId, id: Id, n: u32) {
+    loop {
         let old = engine.heads(&[mailbox]).await.unwrap().remove(0).unwrap();
-        let (expected, uid) = (old.modseq, old.uid_next);
-        let mut head = MailboxHead { modseq: expected.next(), uid_next: uid.next().unwrap(), ..old };
-        head.counts.messages += 1;
-        head.counts.unseen += 1;
-        head.counts.bytes += 1_000;
-        let content = Content::New { bytes: bytes.clone(), summary: summarize(&bytes).into() };
-        let row = Row::new(uid, 1_000, n, FlagSet::EMPTY, head.modseq);
-        let appended = vec![NewMessage { row, body: BodyId(id), saved: 1, content }];
-        let commit = MailboxCommit { mailbox, expected, head, appended, changed: vec![], expunged: vec![] };
-        if engine.commit(commit).await.unwrap() == CommitOutcome::Done {
-            return conflicts;
+        if append_after(engine, mailbox, &old, id, n).await.is_some() {
+            return;
         }
     }
-    unreachable!("the loop has no end")
 }
 
 #[tokio::test]
 async fn the_other_process() {
     let (Some(dir), Ok(messages)) = (std::env::var_os(DIR), std::env::var(MESSAGES)) else { return };
     let messages: u32 = messages.parse().unwrap();
-    let engine = LmdbEngine::open(Path::new(&dir), small()).unwrap();
+    let dir = Path::new(&dir);
+    let serving = std::env::var(SERVING).is_ok_and(|s| s == "true");
+    let engine = if serving { world::serve(dir, small()) } else { LmdbEngine::open(dir, small()).unwrap() };
     let mailbox = first_mailbox(&engine).await;
+    let mut head = engine.heads(&[mailbox]).await.unwrap().remove(0).unwrap();
     for n in 0..messages {
-        append_one(&engine, mailbox, Id::new(1 << 40, u128::from(n)), n).await;
+        // A server knows the head; only a conflict makes it read, and so wait for its index.
+        let id = Id::new(1 << 40, u128::from(n));
+        if let Some(next) = append_after(&engine, mailbox, &head, id, n).await {
+            head = next;
+        } else {
+            append_one(&engine, mailbox, id, n).await;
+            head = engine.heads(&[mailbox]).await.unwrap().remove(0).unwrap();
+        }
         println!("done {n}");
     }
 }
@@ -155,7 +178,7 @@ async fn both_append_and_none_is_lost() {
     let inbox = world.create(&engine, "INBOX").await.unwrap();
     world.append(&engine, inbox, &[body(7, 10)]).await.unwrap();
     let epoch = engine.epoch();
-    let mut other = start(dir.path(), 150);
+    let mut other = start(dir.path(), 150, false);
     for n in 0..150 {
         append_one(&engine, inbox, Id::new(2 << 40, u128::from(n)), n).await;
     }
@@ -179,18 +202,31 @@ async fn both_append_and_none_is_lost() {
 
 #[tokio::test]
 async fn a_killed_process_loses_nothing_it_was_told_is_done() {
+    a_killed_process_loses_nothing(false).await;
+}
+
+#[tokio::test]
+async fn a_killed_server_loses_nothing_it_was_told_is_done() {
+    a_killed_process_loses_nothing(true).await;
+}
+
+async fn a_killed_process_loses_nothing(serving: bool) {
     let dir = tempfile::tempdir().unwrap();
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();
     let mut world = World::new();
     let inbox = world.create(&engine, "INBOX").await.unwrap();
     for round in 1..6 {
-        let mut other = start(dir.path(), u32::MAX);
+        let mut other = start(dir.path(), u32::MAX, serving);
         let mut lines = acknowledged(&mut other);
         // A different moment each time.
         let told = lines.by_ref().take(7 * round).last().unwrap();
         other.kill().unwrap();
         other.wait().unwrap();
         let last = lines.last().unwrap_or(told);
+        if serving {
+            // What it left is brought in before anything else is written.
+            append_one(&engine, inbox, Id::new(5 << 40, round as u128), 1).await;
+        }
         let there = bodies_in(&engine, inbox).await;
         let held = |n: u32| there.iter().filter(|b| b.0 == Id::new(1 << 40, u128::from(n))).count();
         assert!((0..=last).all(|n| held(n) >= 1), "round {round}: message {last} and all before it");
@@ -201,7 +237,7 @@ async fn a_killed_process_loses_nothing_it_was_told_is_done() {
     engine.close();
     std::fs::remove_dir_all(dir.path().join("index")).unwrap();
     let lock = EngineLock::acquire(dir.path()).unwrap();
-    posthaste_store_lmdb::rebuild(&lock, &small(), &summarize).unwrap();
+    posthaste_store_lmdb::rebuild(&lock, &small()).unwrap();
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();
     assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
 }

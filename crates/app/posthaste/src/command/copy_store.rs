@@ -13,7 +13,7 @@ use posthaste_store::{
     CommitOutcome, Compare, DirectoryChange, DirectoryEntry, Engine, StoreError, Transfer,
 };
 use posthaste_store_cassandra::CassandraEngine;
-use posthaste_store_lmdb::{LmdbEngine, Options};
+use posthaste_store_lmdb::LmdbEngine;
 
 use crate::cli::{Common, CopyStore};
 use crate::config::Config;
@@ -76,7 +76,7 @@ async fn open(config: &Config, place: &str, side: Side) -> Result<Arc<dyn Engine
             "{place} is not there; --from names a data directory or a cluster"
         )));
     }
-    Ok(Arc::new(LmdbEngine::open(directory, Options::default())?))
+    Ok(Arc::new(LmdbEngine::open(directory, crate::open::embedded())?))
 }
 
 fn bar(what: &str, total: u64) -> ProgressBar {

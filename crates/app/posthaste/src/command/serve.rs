@@ -3,6 +3,7 @@
 mod listeners;
 mod services;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_directory::NewAccount;
@@ -55,8 +56,8 @@ fn make_room_for_connections(config: &Config) {
 }
 
 async fn serve(config: Config, common: Common, options: Serve, level: Level) -> Result<()> {
-    let _lock = EngineLock::acquire(&config.data)?;
-    let opened = open::create(&config).await?;
+    let lock = Arc::new(EngineLock::acquire(&config.data)?);
+    let opened = open::serving(&config, Arc::clone(&lock)).await?;
     first_account(&opened, &config).await?;
     let certificates = certificates(&config)?;
     let mut signals = Signals::new()?;

@@ -34,6 +34,8 @@ struct Current {
     end: u64,
     /// Bytes of the file: zero from `end` on.
     reserved: u64,
+    /// Made by this process, and not yet known to the index.
+    fresh: bool,
 }
 
 /// The writer of one process.
@@ -43,6 +45,8 @@ pub(crate) struct PackWriter {
     store: Id,
     /// A pack this large is followed by a new one.
     pack_bytes: u64,
+    /// Whether commits are acknowledged before the index has them, which the index must know of a pack beforehand.
+    ahead: bool,
     current: Option<Current>,
     /// Looked through what other processes left behind.
     recovered: bool,
@@ -58,9 +62,19 @@ fn unavailable(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> StoreE
 }
 
 impl PackWriter {
-    pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf, store: Id, pack_bytes: u64) -> Self {
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf, store: Id, pack_bytes: u64, ahead: bool) -> Self {
         let (seal, abandoned) = (Vec::new(), Vec::new());
-        Self { disk, dir, store, pack_bytes, current: None, recovered: false, seal, abandoned }
+        Self { disk, dir, store, pack_bytes, ahead, current: None, recovered: false, seal, abandoned }
+    }
+
+    /// The current pack and where what was acknowledged ends.
+    pub(crate) fn place(&self) -> Option<(u32, u64)> {
+        self.current.as_ref().map(|c| (c.number, c.end))
+    }
+
+    /// Whether the next transaction has more to say of packs than where the current one ends.
+    pub(crate) fn has_marks(&self) -> bool {
+        !self.seal.is_empty() || !self.abandoned.is_empty()
     }
 
     /// The pack that is being written.
@@ -90,18 +104,30 @@ impl PackWriter {
             self.recover(index, txn)?;
             self.recovered = true;
         }
-        if !self.lacks_pack() {
-            return Ok(false);
+        if let Some(current) = self.current.as_ref().filter(|c| c.end < self.pack_bytes) {
+            let state = index.pack(txn, current.number)?.unwrap_or_default();
+            let changes = state.ahead != self.ahead;
+            if changes {
+                index.put_pack(txn, current.number, PackState { ahead: self.ahead, ..state })?;
+            }
+            return Ok(changes);
         }
         self.rotate();
         let new = self.create(index, txn)?;
-        index.put_pack(txn, new.number, PackState::default())?;
+        index.put_pack(txn, new.number, PackState { ahead: self.ahead, ..PackState::default() })?;
         self.current = Some(new);
         Ok(true)
     }
 
+    /// The acquired pack is in the index.
+    pub(crate) fn acquired(&mut self) {
+        if let Some(current) = &mut self.current {
+            current.fresh = false;
+        }
+    }
+
     /// Begins a transaction's records. Takes `seq`, the next sequence number, further by what it writes itself.
-    pub(crate) fn begin(&mut self, seq: &mut u64) -> Result<Batch> {
+    pub(crate) fn begin(&mut self, index: &Index, txn: &RoTxn, seq: &mut u64) -> Result<Batch> {
         let Some(current) = &self.current else {
             return Err(StoreError::Unavailable("no pack to write to".into()));
         };
@@ -109,16 +135,20 @@ impl PackWriter {
         if current.end == 0 {
             batch.pack_header(self.store);
         }
-        for &(pack, end) in &self.abandoned {
+        for (pack, end) in &mut self.abandoned {
+            // Another process may have found the tail worth keeping meanwhile.
+            let (pack, known) = (*pack, index.pack(txn, *pack)?.map_or(0, |s| s.end));
+            *end = known.max(*end);
+            let end = *end;
             batch.record(Kind::Abandon, *seq, Id::from_bytes([0; 16]), abandon_content(pack, end));
             *seq += 1;
         }
         Ok(batch)
     }
 
-    /// The acquired pack did not make it into the index: its file goes, lest a full disk gather one with every try.
+    /// The acquired pack did not make it into the index: a new file goes, lest a full disk gather one with every try.
     pub(crate) fn not_acquired(&mut self) {
-        if let Some(current) = self.current.take() {
+        if let Some(current) = self.current.take().filter(|c| c.fresh) {
             // If it stays, it stays empty, and the next process that writes removes it.
             let _ = self.disk.remove(&path_of(&self.dir, current.number));
         }
@@ -144,7 +174,7 @@ impl PackWriter {
             if !clean {
                 self.abandoned.push((number, state.end));
             } else if self.current.is_none() && state.end < self.pack_bytes {
-                self.current = Some(Current { number, file, end: state.end, reserved });
+                self.current = Some(Current { number, file, end: state.end, reserved, fresh: false });
             }
         }
         let highest = packs.last().map_or(0, |(n, _)| *n);
@@ -174,7 +204,7 @@ impl PackWriter {
         let file = self.disk.create(&path).map_err(unavailable(path.display()))?;
         file.try_lock().map_err(unavailable(path.display()))?;
         self.disk.sync_dir(&self.dir).map_err(unavailable(self.dir.display()))?;
-        Ok(Current { number, file, end: 0, reserved: 0 })
+        Ok(Current { number, file, end: 0, reserved: 0, fresh: true })
     }
 
     /// Puts a batch where a crash cannot undo it. After an error nothing of the batch counts.
@@ -192,23 +222,26 @@ impl PackWriter {
         })
     }
 
-    /// Records the state of all packs this transaction touches.
-    pub(crate) fn record(&self, index: &Index, txn: &mut RwTxn, batch: &Batch) -> Result<()> {
+    /// Records the state of all packs this transaction touches: its own ends at `end`.
+    pub(crate) fn record(&self, index: &Index, txn: &mut RwTxn, pack: u32, end: u64) -> Result<()> {
         for &pack in self.seal.iter().chain(self.abandoned.iter().map(|(n, _)| n)) {
             if let Some(state) = index.pack(txn, pack)? {
                 index.put_pack(txn, pack, PackState { sealed: true, ..state })?;
             }
         }
-        let state = index.pack(txn, batch.pack)?.unwrap_or_default();
-        let end = batch.start + batch.len();
-        index.put_pack(txn, batch.pack, PackState { end, ..state })
+        let state = index.pack(txn, pack)?.unwrap_or_default();
+        index.put_pack(txn, pack, PackState { end, ..state })
     }
 
-    /// The transaction is committed.
-    pub(crate) fn committed(&mut self, batch: &Batch) {
+    /// What was written up to `end` counts.
+    pub(crate) fn advance(&mut self, end: u64) {
         if let Some(current) = &mut self.current {
-            current.end = batch.start + batch.len();
+            current.end = end;
         }
+    }
+
+    /// The index knows what was to be said of packs.
+    pub(crate) fn marked(&mut self) {
         self.seal.clear();
         self.abandoned.clear();
     }

@@ -10,9 +10,12 @@ use posthaste_store::{
     CommitOutcome, Content, Counts, DirectoryChange, Engine, ListCommit, MailboxCommit, MailboxEntry,
     MailboxHead, MailboxList, NewMessage, Result, Row,
 };
-use posthaste_store_lmdb::{LmdbEngine, Options};
+use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// What delivery would make of a message.
 pub fn summarize(bytes: &[u8]) -> Vec<u8> {
@@ -22,7 +25,7 @@ pub fn summarize(bytes: &[u8]) -> Vec<u8> {
 
 /// Options for a test: a small map and small packs.
 pub fn small() -> Options {
-    Options { map_bytes: 1 << 28, readers: 64, pack_bytes: 1 << 20, ..Options::default() }
+    Options { map_bytes: 1 << 28, readers: 64, pack_bytes: 1 << 20, ..Options::new(summarize) }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +50,8 @@ pub struct World {
     pub boxes: BTreeMap<MailboxId, Held>,
     pub directory: BTreeMap<String, (u64, Bytes)>,
     pub removed: Vec<MailboxId>,
+    /// How it would be if the first of the latest commits that failed had been done: a crash may leave that.
+    pub doubt: Option<Box<World>>,
     ids: u64,
 }
 
@@ -62,7 +67,34 @@ impl World {
     pub fn of_account(n: u64) -> Self {
         let list = MailboxList::empty(AccountId(Id::new(n, 0)));
         let (boxes, directory) = (BTreeMap::new(), BTreeMap::new());
-        Self { list, boxes, directory, removed: Vec::new(), ids: n << 32 }
+        Self { list, boxes, directory, removed: Vec::new(), doubt: None, ids: n << 32 }
+    }
+
+    /// Takes over what was to be, if the engine says that it was done, or notes it as what might be.
+    fn outcome(&mut self, after: Self, outcome: Result<CommitOutcome>) -> Result<CommitOutcome> {
+        match &outcome {
+            Ok(CommitOutcome::Done) => *self = Self { doubt: None, ..after },
+            Ok(CommitOutcome::Conflict) => {}
+            Err(_) => {
+                self.doubt.get_or_insert_with(|| Box::new(Self { doubt: None, ..after }));
+            }
+        }
+        outcome
+    }
+
+    /// The world as the engine has it after a crash: with or without the commit that is in doubt.
+    pub async fn found_in(&self, engine: &LmdbEngine) -> Self {
+        let Some(doubt) = &self.doubt else { return self.clone() };
+        let ids: Vec<_> = doubt.boxes.keys().copied().collect();
+        let heads = engine.heads(&ids).await.unwrap();
+        let has_heads =
+            heads.iter().zip(doubt.boxes.values()).all(|(there, held)| there.as_ref() == Some(&held.head));
+        let list = engine.load_list(self.list.account).await.unwrap();
+        let entries = engine.directory_scan("", None, usize::MAX).await.unwrap();
+        let versions = entries.iter().map(|e| (&e.name, e.version));
+        let has_directory = versions.eq(doubt.directory.iter().map(|(name, (version, _))| (name, *version)));
+        let done = has_heads && has_directory && list == doubt.list;
+        if done { (**doubt).clone() } else { Self { doubt: None, ..self.clone() } }
     }
 
     fn id(&mut self) -> Id {
@@ -84,18 +116,17 @@ impl World {
     }
 
     async fn commit_list(&mut self, engine: &LmdbEngine, commit: ListCommit) -> Result<CommitOutcome> {
-        let outcome = engine.commit_list(commit.clone()).await?;
-        if outcome == CommitOutcome::Done {
-            self.list = self.list.apply(&commit);
-            for entry in &commit.upsert {
-                self.boxes.entry(entry.id).or_default();
-            }
-            for id in &commit.remove {
-                self.boxes.remove(id);
-                self.removed.push(*id);
-            }
+        let mut after = self.clone();
+        after.list = self.list.apply(&commit);
+        for entry in &commit.upsert {
+            after.boxes.entry(entry.id).or_default();
         }
-        Ok(outcome)
+        for id in &commit.remove {
+            after.boxes.remove(id);
+            after.removed.push(*id);
+        }
+        let outcome = engine.commit_list(commit).await;
+        self.outcome(after, outcome)
     }
 
     pub async fn create(&mut self, engine: &LmdbEngine, name: &str) -> Result<MailboxId> {
@@ -155,13 +186,10 @@ impl World {
     }
 
     pub async fn commit(&mut self, engine: &LmdbEngine, mut commit: MailboxCommit) -> Result<CommitOutcome> {
-        let after = self.after(&mut commit);
-        let mailbox = commit.mailbox;
-        let outcome = engine.commit(commit).await?;
-        if outcome == CommitOutcome::Done {
-            self.boxes.insert(mailbox, after);
-        }
-        Ok(outcome)
+        let mut after = self.clone();
+        after.boxes.insert(commit.mailbox, self.after(&mut commit));
+        let outcome = engine.commit(commit).await;
+        self.outcome(after, outcome)
     }
 
     /// A commit that appends these bodies.
@@ -242,17 +270,13 @@ impl World {
         let expected = self.directory.get(name).map_or(0, |(version, _)| *version);
         let value = value.map(Bytes::copy_from_slice);
         let change = DirectoryChange { name: name.into(), expected, value: value.clone() };
-        let outcome = engine.directory_commit(change).await?;
-        match (&outcome, value) {
-            (CommitOutcome::Done, Some(value)) => {
-                self.directory.insert(name.into(), (expected + 1, value));
-            }
-            (CommitOutcome::Done, None) => {
-                self.directory.remove(name);
-            }
-            (CommitOutcome::Conflict, _) => {}
-        }
-        Ok(outcome)
+        let mut after = self.clone();
+        match value {
+            Some(value) => after.directory.insert(name.into(), (expected + 1, value)),
+            None => after.directory.remove(name),
+        };
+        let outcome = engine.directory_commit(change).await;
+        self.outcome(after, outcome)
     }
 
     /// Everything is in the store as it must be, and the store finds nothing wrong with itself.
@@ -294,6 +318,12 @@ impl World {
         assert_eq!(changes.expunged, NumSet::from_ranges(gone));
         assert_eq!(changes.rows, rows);
     }
+}
+
+/// Opens a directory as a server does, whose index follows only when it must.
+pub fn serve(dir: &Path, options: Options) -> LmdbEngine {
+    let lock = Arc::new(EngineLock::acquire(dir).unwrap());
+    LmdbEngine::serve(lock, Options { behind_max: Duration::from_secs(3600), ..options }).unwrap()
 }
 
 /// A message of this length.
