@@ -121,10 +121,17 @@ pub fn removed(path: &Path) {
 }
 
 fn remove_folders() {
+    let started = Instant::now();
     for path in FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        // A control group is removed as if it were empty, though it shows files.
-        if std::fs::remove_dir(path).is_err() && !path.starts_with("/sys") {
-            let _ = std::fs::remove_dir_all(path);
+        // A control group is removed as if it were empty, though it shows files; and only when its last process is gone,
+        // which may outlive the first for a moment.
+        let is_group = path.starts_with("/sys");
+        while path.exists() {
+            let _ = if is_group { std::fs::remove_dir(path) } else { std::fs::remove_dir_all(path) };
+            if !path.exists() || started.elapsed() > STOPPING_MAX {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
         }
         if path.exists() {
             eprintln!("posthaste-load: {} stays", path.display());

@@ -29,6 +29,13 @@ pub enum Offered<T> {
     NotOffered(String),
 }
 
+/// What a result of an earlier version says of a figure that came later.
+impl<T> Default for Offered<T> {
+    fn default() -> Self {
+        Self::NotOffered("not recorded".into())
+    }
+}
+
 impl<T> Offered<T> {
     /// The figure, if there is one.
     pub fn value(&self) -> Option<&T> {
@@ -301,6 +308,10 @@ pub struct ServerCost {
     pub pss_mean_bytes: Offered<u64>,
     /// Proportional set size, highest.
     pub pss_max_bytes: Offered<u64>,
+    /// Without pages of files, highest: a server that maps its store has the store's pages in its set size, one that reads
+    /// its files has them in the system's cache, which is in nobody's.
+    #[serde(default)]
+    pub pss_own_max_bytes: Offered<u64>,
     /// Processes at the end of the window.
     pub processes: u32,
     /// Read and write operations that reached the disk.

@@ -5,11 +5,12 @@ use super::{Trouble, command_line};
 use crate::interrupt;
 use crate::measure::machine;
 use crate::output;
+use crate::quantity::show_bytes;
 use crate::results::Results;
 use crate::study::server::Which;
 use crate::study::{BUILTIN, Options, Plan, conduct, load};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Flags of `study`.
 #[derive(Args)]
@@ -90,6 +91,14 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
         (None, Some(temporary)) => temporary.0.clone(),
         (None, None) => PathBuf::new(),
     };
+    let starts = args.servers.iter().any(|s| !matches!(s, Which::Running(_)));
+    if starts && let Err(why) = room(&plan, &folder) {
+        // A folder of the user's own may hold some of it already.
+        if temporary.is_some() {
+            return Err(Trouble::failed(why));
+        }
+        eprintln!("note: {why}");
+    }
     let options = Options {
         servers: args.servers.clone(),
         folder,
@@ -112,6 +121,22 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
     } else {
         Err(Trouble::failed("some points had errors or could not be measured: see the report"))
     }
+}
+
+/// Whether the disk can hold what a server is filled with.
+fn room(plan: &Plan, folder: &Path) -> Result<(), String> {
+    let Some(free) = machine::free_bytes(folder) else { return Ok(()) };
+    let needed = plan.disk_bytes();
+    if free >= needed {
+        return Ok(());
+    }
+    Err(format!(
+        "a server filled for this study takes up to {}, and {} has {} free: name a folder on a larger disk by --work, or \
+         take --quick",
+        show_bytes(needed),
+        folder.display(),
+        show_bytes(free)
+    ))
 }
 
 /// A directory with a short path (sockets' paths may have 107 bytes), removed at the end.

@@ -1,7 +1,10 @@
 //! Facts of the machine a figure belongs to.
 
 use crate::results::Machine;
+use std::ffi::CString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// This machine. `mhz` overrides the clock.
 pub fn facts(mhz: Option<f64>) -> Machine {
@@ -34,6 +37,17 @@ pub fn facts(mhz: Option<f64>) -> Machine {
     }
 }
 
+/// Bytes that may still be written below a folder; `None` if nobody says.
+pub fn free_bytes(folder: &Path) -> Option<u64> {
+    let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
+    // SAFETY: statvfs is plain numbers, for which all zeroes is a value; the call reads a string that ends in zero, fills the
+    // structure and keeps neither.
+    unsafe {
+        let mut found: libc::statvfs = std::mem::zeroed();
+        (libc::statvfs(path.as_ptr(), &raw mut found) == 0).then(|| found.f_bavail * found.f_frsize)
+    }
+}
+
 fn read(path: &str) -> String {
     fs::read_to_string(path).map(|t| t.trim().to_owned()).unwrap_or_else(|_| "unknown".into())
 }
@@ -45,5 +59,12 @@ mod tests {
         let machine = super::facts(None);
         assert!(machine.cpus > 0 && machine.mhz > 0.0 && machine.memory_bytes > 0);
         assert_eq!(super::facts(Some(2270.0)).mhz, 2270.0);
+    }
+
+    #[test]
+    fn a_folder_has_room_and_a_missing_one_has_nothing_to_say() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(super::free_bytes(folder.path()).is_some_and(|bytes| bytes > 0));
+        assert_eq!(super::free_bytes(&folder.path().join("not there")), None);
     }
 }

@@ -54,7 +54,7 @@ pub struct Sample {
     /// Living processes.
     pub processes: u32,
     /// Proportional set size, if it was read this time.
-    pub pss_bytes: Option<u64>,
+    pub pss: Option<process::Pss>,
     /// The control group's disk accounting: operations, bytes read, bytes written.
     pub disk: Option<[u64; 3]>,
     /// Bytes read and written by the account of each process, children waited for included.

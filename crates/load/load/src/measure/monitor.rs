@@ -2,7 +2,7 @@
 
 use super::cgroup::Group;
 use super::perf::Counters;
-use super::process::{Tree, io_of, pss_of};
+use super::process::{Pss, Tree, io_of, pss_of};
 use super::{Sample, WatchTarget};
 use crate::agent::Remote;
 use crate::results::{Counters as CounterResult, Machine, Offered, Role, ServerCost};
@@ -86,7 +86,7 @@ impl Monitor {
                     }
                 }
                 sample.processes = pids.len() as u32;
-                sample.pss_bytes = if with_pss { pss_of(&pids) } else { None };
+                sample.pss = if with_pss { pss_of(&pids) } else { None };
                 match counters {
                     Ok(counters) => sample.counters = counters.read().ok(),
                     Err(reason) => sample.counters_missing.clone_from(reason),
@@ -124,13 +124,13 @@ impl Monitor {
             return None;
         }
         let inside = self.samples.iter().filter(|(t, _)| *t >= *t0 && *t <= *t1);
-        let mut pss: Vec<u64> = inside.filter_map(|(_, s)| s.pss_bytes).collect();
+        let mut pss: Vec<Pss> = inside.filter_map(|(_, s)| s.pss).collect();
         if pss.is_empty() {
             // A window shorter than the time between two looks at memory: the last look before it.
             let before = self.samples.iter().rev().filter(|(t, _)| *t <= *t1);
-            pss.extend(before.filter_map(|(_, s)| s.pss_bytes).take(1));
+            pss.extend(before.filter_map(|(_, s)| s.pss).take(1));
         }
-        let memory = |f: fn(&[u64]) -> u64| match pss.as_slice() {
+        let memory = |f: fn(&[Pss]) -> u64| match pss.as_slice() {
             [] => Offered::NotOffered("smaps_rollup of the server's processes cannot be read".into()),
             all => Offered::Value(f(all)),
         };
@@ -154,8 +154,9 @@ impl Monitor {
             megacycles_per_session: per(done.sessions),
             megacycles_per_message: per(done.messages),
             megacycles_per_transaction: per(done.transactions),
-            pss_mean_bytes: memory(|all| all.iter().sum::<u64>() / all.len().max(1) as u64),
-            pss_max_bytes: memory(|all| all.iter().copied().max().unwrap_or(0)),
+            pss_mean_bytes: memory(|all| all.iter().map(|m| m.all).sum::<u64>() / all.len().max(1) as u64),
+            pss_max_bytes: memory(|all| all.iter().map(|m| m.all).max().unwrap_or(0)),
+            pss_own_max_bytes: memory(|all| all.iter().map(|m| m.own).max().unwrap_or(0)),
             processes: after.processes,
             disk_operations: disk.operations,
             disk_read_bytes: disk.read_bytes,

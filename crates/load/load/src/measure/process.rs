@@ -1,5 +1,6 @@
 //! A process tree: who is in it and what it has used, from `/proc`.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
@@ -179,14 +180,25 @@ fn switches_of(pid: u32) -> Option<u64> {
 }
 
 /// Proportional set size of processes: shared pages are split among those who share them.
-pub fn pss_of(pids: &[u32]) -> Option<u64> {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pss {
+    /// All of it, bytes.
+    pub all: u64,
+    /// Without pages of files: what the kernel cannot take back by forgetting it.
+    pub own: u64,
+}
+
+/// Memory of processes; `None` if nobody's can be read.
+pub fn pss_of(pids: &[u32]) -> Option<Pss> {
     let one = |pid: &u32| {
         let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-        Some(field(&text, "Pss:")? * 1024)
+        let bytes = |name| Some(field(&text, name)? * 1024);
+        let all = bytes("Pss:")?;
+        Some(Pss { all, own: all.saturating_sub(bytes("Pss_File:").unwrap_or(0)) })
     };
-    let all: Vec<u64> = pids.iter().filter_map(one).collect();
     // A process that ended meanwhile is no reason to say nothing, but nobody at all is.
-    (!all.is_empty()).then(|| all.iter().sum())
+    let add = |a: Pss, b: Pss| Pss { all: a.all + b.all, own: a.own + b.own };
+    pids.iter().filter_map(one).reduce(add)
 }
 
 /// The number after a name at the start of a line.
@@ -207,6 +219,14 @@ mod tests {
         assert_eq!((stat.pid, stat.parent, stat.name.as_str()), (42, 7, "a) (b c"));
         assert_eq!((stat.user, stat.system, stat.started), ([10, 30], [20, 40], 999));
         assert_eq!(Stat::parse("nonsense"), None);
+    }
+
+    #[test]
+    fn pages_of_files_are_told_apart() {
+        let memory = pss_of(&[std::process::id()]).unwrap();
+        // This program's own text is pages of a file, and its stacks are not.
+        assert!(memory.own > 0 && memory.own < memory.all, "{memory:?}");
+        assert_eq!(pss_of(&[]), None);
     }
 
     #[test]

@@ -47,6 +47,9 @@ pub const METRICS: &[Metric] = &[
     }),
     metric("pss_mean_mb", "Server memory (PSS), mean", "MB", |r| mega(r, |s| &s.pss_mean_bytes)),
     metric("pss_max_mb", "Server memory (PSS), highest", "MB", |r| mega(r, |s| &s.pss_max_bytes)),
+    metric("pss_own_max_mb", "Server memory without pages of files, highest", "MB", |r| {
+        mega(r, |s| &s.pss_own_max_bytes)
+    }),
     metric("disk_operations", "Disk operations", "", |r| whole(r, |s| &s.disk_operations)),
     metric("disk_read_mb", "Read from disk", "MB", |r| mega(r, |s| &s.disk_read_bytes)),
     metric("disk_write_mb", "Written to disk", "MB", |r| mega(r, |s| &s.disk_write_bytes)),

@@ -173,6 +173,7 @@ fn cost(server: &ServerCost, out: &mut Markup) {
         row("per transaction", per(server.megacycles_per_transaction)),
         row("Memory (PSS), mean", offered(&server.pss_mean_bytes, bytes)),
         row("Memory (PSS), highest", offered(&server.pss_max_bytes, bytes)),
+        row("without pages of files", offered(&server.pss_own_max_bytes, bytes)),
         row("Processes", server.processes.to_string()),
         row("Disk operations", offered(&server.disk_operations, whole)),
         row("Read from disk", offered(&server.disk_read_bytes, bytes)),

@@ -189,6 +189,7 @@ fn server(slow: f64, transactions: u64) -> ServerCost {
         megacycles_per_transaction: Some(megacycles / transactions as f64),
         pss_mean_bytes: Offered::Value(48_000_000),
         pss_max_bytes: Offered::Value(52_300_000),
+        pss_own_max_bytes: Offered::Value(41_000_000),
         processes: 93,
         disk_operations: Offered::Value(12_345),
         disk_read_bytes: Offered::Value(0),

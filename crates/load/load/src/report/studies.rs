@@ -11,7 +11,7 @@ use super::{facts, runs};
 use crate::results::{Plot, StudyPoint, StudyResult};
 
 /// Figures of a point that the table shows.
-const POINT_KEYS: [&str; 10] = [
+const POINT_KEYS: [&str; 11] = [
     "throughput_per_s",
     "p50_ms",
     "p99_ms",
@@ -21,6 +21,7 @@ const POINT_KEYS: [&str; 10] = [
     "megacycles_per_message",
     "megacycles_per_transaction",
     "pss_max_mb",
+    "pss_own_max_mb",
     "disk_operations",
 ];
 

@@ -222,6 +222,9 @@ impl Work<'_> {
                 None => self.raised(options.clone()),
             };
             self.interrupted |= interrupt::happened();
+            if run.as_ref().is_ok_and(|r| r.outcome.interrupted && r.window.end_s <= r.window.start_s) {
+                run = Err("interrupted before anything was measured".into());
+            }
             if let Ok(run) = &mut run {
                 self.say(&summary(run));
                 if let (Some(length), Some(server), false) =

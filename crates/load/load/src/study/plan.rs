@@ -13,6 +13,8 @@ use std::time::Duration;
 const FILL_MESSAGES_PER_S: f64 = 3_000.0;
 /// Bytes a second likewise, when messages are large.
 const FILL_BYTES_PER_S: f64 = 60e6;
+/// Bytes that a message of its own file takes beside its own: half a block is lost at the end, and an index knows it.
+const FILE_BYTES: f64 = 4096.0;
 /// Rounds of raising load that are reckoned with.
 const RAISES: u32 = 3;
 
@@ -25,6 +27,13 @@ pub struct Population {
     pub count: u32,
     /// What each is filled with.
     pub wish: Wish,
+}
+
+impl Population {
+    /// Messages in all accounts.
+    fn messages(&self) -> f64 {
+        self.wish.messages() as f64 * f64::from(self.count)
+    }
 }
 
 /// One point to measure.
@@ -149,13 +158,24 @@ impl Plan {
         self.populations.len() - 1
     }
 
+    /// Bytes of mail on each server.
+    pub fn mail_bytes(&self) -> u64 {
+        let of = |p: &Population| p.messages() * p.wish.sizes.mean_bytes();
+        self.populations.iter().map(of).sum::<f64>() as u64
+    }
+
+    /// Bytes of disk that a server may take for it: with a file for each message, the last block of each is half empty.
+    pub fn disk_bytes(&self) -> u64 {
+        self.mail_bytes() + self.populations.iter().map(|p| (p.messages() * FILE_BYTES) as u64).sum::<u64>()
+    }
+
     /// How long it takes on one server, roughly: filling, measuring.
     pub fn estimate(&self, study: &Study) -> (Duration, Duration) {
         let fill: f64 = self
             .populations
             .iter()
             .map(|p| {
-                let messages = p.wish.messages() as f64 * f64::from(p.count);
+                let messages = p.messages();
                 (messages / FILL_MESSAGES_PER_S).max(messages * p.wish.sizes.mean_bytes() / FILL_BYTES_PER_S)
             })
             .sum();
@@ -175,15 +195,14 @@ impl Plan {
         let mut text = format!("study {}{}\n", study.name, if study.quick { " (quick)" } else { "" });
         text.push_str(&format!("  {}\n  after: {}\n", study.description, study.after));
         text.push_str(&format!("  servers, one after the other: {}\n", servers.join(", ")));
-        let mut bytes = 0.0;
         text.push_str("on each server, fill:\n");
         for p in &self.populations {
             let size = p.wish.messages() as f64 * p.wish.sizes.mean_bytes();
-            bytes += size * f64::from(p.count);
             text.push_str(&format!(
-                "  {:<44} {} accounts of {} messages, {} each\n",
+                "  {:<44} {} account{} of {} messages, {} each\n",
                 p.accounts,
                 p.count,
+                plural(p.count as usize),
                 p.wish.messages(),
                 show_bytes(size as u64)
             ));
@@ -191,8 +210,7 @@ impl Plan {
         text.push_str("then measure:\n");
         for stage in &self.stages {
             if let Some(cpus) = stage.cpus {
-                let s = if cpus == 1 { "" } else { "s" };
-                text.push_str(&format!("  the server on {cpus} processor{s}:\n"));
+                text.push_str(&format!("  the server on {cpus} processor{}:\n", plural(cpus as usize)));
             }
             if let Some(memory) = stage.memory_mb {
                 text.push_str(&format!("  the server with {memory} MB:\n"));
@@ -208,16 +226,22 @@ impl Plan {
         }
         let (fill, measure) = self.estimate(study);
         text.push_str(&format!(
-            "{} points on each of {} servers, {} of mail each; about {} to fill and {} to measure per server\n",
+            "{} point{} on each of {} server{}, {} of mail each; about {} to fill and {} to measure per server\n",
             self.points(),
+            plural(self.points()),
             servers.len(),
-            show_bytes(bytes as u64),
+            plural(servers.len()),
+            show_bytes(self.mail_bytes()),
             show_duration(fill),
             show_duration(measure)
         ));
         self.caveats.iter().for_each(|c| text.push_str(&format!("note: {c}\n")));
         text
     }
+}
+
+fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
 }
 
 /// All combinations; the value that changes fastest is the last key.
@@ -257,7 +281,7 @@ mod tests {
         // The functions are sampled at 90 clients, once in each mix: not again on fewer processors.
         assert_eq!(of(|p| p.profile.is_some()), 2);
         assert!(plan.caveats[0].starts_with("3 settings of processors left out"), "{:?}", plan.caveats);
-        assert!(plan.describe(&study, &["posthaste".into()]).contains("18 points on each of 1 servers"));
+        assert!(plan.describe(&study, &["posthaste".into()]).contains("18 points on each of 1 server,"));
     }
 
     #[test]
@@ -269,6 +293,8 @@ mod tests {
         assert_eq!(plan.populations[3].wish.messages(), 50_000);
         let (fill, measure) = plan.estimate(&study);
         assert!(fill.as_secs() > 10 && measure.as_secs() < 300);
+        // Two accounts each of 61,100 messages in all, 1 kB and a block's rest each.
+        assert_eq!((plan.mail_bytes(), plan.disk_bytes()), (122_200_000, 122_200 * 5_096));
     }
 
     #[test]
