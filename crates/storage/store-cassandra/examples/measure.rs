@@ -1,8 +1,10 @@
-//! What the engine costs on a cluster: `POSTHASTE_CASSANDRA=host:port cargo run -p posthaste-store-cassandra --example measure`.
+//! What the engine costs on a cluster: `POSTHASTE_CASSANDRA=host:port cargo run --release -p posthaste-store-cassandra --example measure
+//! [MESSAGES…]`.
 //!
-//! Prints a table: commits a second (one message each, one mailbox and sixteen), cold and warm opens of 1,000 and 100,000 messages,
-//! and what each cost in processor time, the database's (if `POSTHASTE_CASSANDRA_PID` names its process) and ours. The keyspace
-//! `measure_…` is left behind. Figures are of one machine and one moment.
+//! Prints a table: commits a second (one message each, one mailbox and sixteen), cold and warm opens of mailboxes of so many
+//! messages (1,000 and 100,000 if none are named), and what each cost in processor time, the database's (if
+//! `POSTHASTE_CASSANDRA_PID` names its process) and ours. Bodies are kept in `POSTHASTE_BODIES` if that names a bucket. The
+//! keyspace `measure_…` is left behind. Figures are of one machine and one moment.
 
 use bytes::Bytes;
 use posthaste_mail_model::{
@@ -138,6 +140,25 @@ fn cpu_ms(pid: &str) -> Option<f64> {
     Some(ticks.sum::<f64>() * 10.0)
 }
 
+/// Memory that a process holds and the most it ever held, in MiB.
+fn memory_mib(pid: &str) -> Option<(u64, u64)> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let of = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? / 1024)
+    };
+    Some((of("VmRSS:")?, of("VmHWM:")?))
+}
+
+fn report_memory(when: &str) {
+    let of = |pid: Option<String>| match pid.and_then(|pid| memory_mib(&pid)) {
+        Some((now, most)) => format!("{now} MiB, at most {most}"),
+        None => "-".to_owned(),
+    };
+    let database = of(std::env::var("POSTHASTE_CASSANDRA_PID").ok());
+    println!("| memory {when} | | | {database} | {} |", of(Some("self".to_owned())));
+}
+
 fn report(what: &str, n: u32, since: Began) {
     let ms = since.at.elapsed().as_secs_f64() * 1e3;
     let now = Began::now();
@@ -190,11 +211,13 @@ async fn opens(engine: &Arc<CassandraEngine>, messages: u32) -> Outcome<()> {
         folder.append(1000, 100).await?;
     }
     report(&format!("fill of {messages}: a message of 100 octets, 1,000 to a commit"), messages, began);
+    report_memory("after it");
     let began = Began::now();
     for _ in 0..5 {
         folder.rows().await?;
     }
     report(&format!("cold open of {messages}"), 5, began);
+    report_memory(&format!("after five cold opens of {messages}"));
     let began = Began::now();
     for _ in 0..50 {
         engine.heads(&[folder.id]).await?;
@@ -292,16 +315,23 @@ async fn logins(engine: &Arc<CassandraEngine>) -> Outcome<()> {
 
 #[tokio::main]
 async fn main() -> Outcome<()> {
+    let sizes = std::env::args().skip(1).map(|size| size.parse::<u32>()).collect::<Result<Vec<_>, _>>()?;
+    let sizes = if sizes.is_empty() { vec![1000, 100_000] } else { sizes };
     let host = std::env::var("POSTHASTE_CASSANDRA")
         .map_err(|_| "POSTHASTE_CASSANDRA=host:port names the cluster")?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    let options = Options::new(vec![host], format!("measure_{now}"));
+    let mut options = Options::new(vec![host], format!("measure_{now}"));
+    if let Ok(bucket) = std::env::var("POSTHASTE_BODIES") {
+        options.bodies = Some(format!("{bucket}/{}", options.keyspace).parse()?);
+    }
     init(&options, 1).await?;
     let engine = Arc::new(CassandraEngine::open(options.clone()).await?);
     commits(&engine).await?;
     logins(&engine).await?;
     watching(&engine).await?;
     hearing(&options).await?;
-    opens(&engine, 1000).await?;
-    opens(&engine, 100_000).await
+    for size in sizes {
+        opens(&engine, size).await?;
+    }
+    Ok(())
 }

@@ -84,6 +84,9 @@ statements! {
     refs: "SELECT mailbox, uid, commit FROM {k}.bodyref WHERE body = ?", 500;
     refs_all: "SELECT body, mailbox, uid, commit FROM {k}.bodyref", 1000;
     ref_put: "INSERT INTO {k}.bodyref (body, mailbox, uid, commit) VALUES (?, ?, ?, ?)", 10;
+    lease: "SELECT holder, ended FROM {k}.lease WHERE name = 'sweep'", 10;
+    lease_take: "UPDATE {k}.lease USING TTL ? SET holder = ? WHERE name = 'sweep' IF holder = ?", 10;
+    lease_end: "UPDATE {k}.lease SET holder = null, ended = ? WHERE name = 'sweep' IF holder = ?", 10;
     ref_delete: "DELETE FROM {k}.bodyref WHERE body = ? AND mailbox = ? AND uid = ? AND commit = ?", 10;
 }
 
@@ -138,13 +141,15 @@ impl CassandraEngine {
             &mut statements.list_settled,
             &mut statements.entry_settled,
             &mut statements.log_at,
+            &mut statements.lease,
         ] {
             // A read of this kind first finishes, or rules out, what other conditional writes began.
             settled.set_consistency(Consistency::LocalSerial);
         }
         let lanes = std::iter::repeat_with(Mutex::default).take(LANES).collect();
         let recent = RecentBodies::new(options.sweep_after / 4);
-        Ok(Self { database, statements, options, bodies, recent, sweep: Mutex::default(), lanes })
+        let sweep = Mutex::new(Sweep::new(database.new_id()));
+        Ok(Self { database, statements, options, bodies, recent, sweep, lanes })
     }
 
     /// Waits until this node's earlier commits on the mailbox are through. Held while the database works: waiting in line is what it

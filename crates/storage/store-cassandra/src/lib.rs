@@ -13,6 +13,7 @@ mod chunk;
 mod commit;
 mod contents;
 mod engine;
+mod lease;
 mod lists;
 mod options;
 mod read;

@@ -37,8 +37,11 @@ pub struct Options {
     pub request_timeout: Duration,
     /// What no commit refers to is left alone for this long: far longer than any commit takes, and than clocks differ.
     pub sweep_after: Duration,
-    /// A sweep begins at most this often. It reads all keys.
+    /// A sweep begins at most this often, on whichever node. It reads all keys.
     pub sweep_every: Duration,
+    /// The node that sweeps has the right to for this long, and renews it; whole seconds, at least one. After it has
+    /// died another takes over. Far above what one piece of a sweep takes.
+    pub sweep_lease: Duration,
 }
 
 impl Options {
@@ -55,6 +58,7 @@ impl Options {
             request_timeout: Duration::from_secs(8),
             sweep_after: Duration::from_secs(3600),
             sweep_every: Duration::from_secs(7 * 86_400),
+            sweep_lease: Duration::from_secs(600),
         }
     }
 }

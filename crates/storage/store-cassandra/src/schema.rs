@@ -10,6 +10,7 @@
 //! | `bodyref` | a body | mailbox, UID, commit that (perhaps) refers to it | before the body; removed after it |
 //! | `meta` | a name | one | by `init` and `upgrade` |
 //! | `setting` | a name | one | by `init`: where bodies are kept |
+//! | `lease` | a name | one: which node sweeps, when the last round ended | conditionally alone |
 //!
 //! A table is written either by conditional statements or by plain ones, never by both: their timestamps come from
 //! different clocks.
@@ -32,6 +33,10 @@ const STEPS: &[Step] = &[
         "CREATE TABLE IF NOT EXISTS {k}.setting (name text PRIMARY KEY, value text) WITH gc_grace_seconds = 86400",
         "INSERT INTO {k}.setting (name, value) VALUES ('bodies', 'cassandra')",
     ],
+    // One node sweeps for all. Servers of version 2 sweep for themselves, which does no harm.
+    &[
+        "CREATE TABLE IF NOT EXISTS {k}.lease (name text PRIMARY KEY, holder blob, ended bigint) WITH gc_grace_seconds = 86400",
+    ],
 ];
 
 /// The version that this program makes and works with: counts changes of tables and values.
@@ -45,9 +50,10 @@ pub(crate) const SUMMARY_BUCKET: u32 = 1024;
 pub(crate) const DIRECTORY_BUCKETS: u32 = 64;
 
 /// Tombstones are kept for a day, not ten: every node must be repaired, or have been down, within it.
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 9] = [
     "meta (name text PRIMARY KEY, value int)",
     "setting (name text PRIMARY KEY, value text)",
+    "lease (name text PRIMARY KEY, holder blob, ended bigint)",
     "mailbox (mailbox blob, kind tinyint, low bigint, modseq bigint static, head blob static, account blob static, \
      value blob, PRIMARY KEY (mailbox, kind, low))",
     "list (account blob PRIMARY KEY, version bigint, value blob)",

@@ -14,11 +14,11 @@ use scylla::value::CqlValue;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
-use std::time::Instant;
 
 use crate::chunk::Chunks;
 use crate::contents::bucket;
 use crate::engine::CassandraEngine;
+use crate::lease::Lease;
 use crate::read::{AT_ONCE, ChunkRow, chunk_from};
 use crate::session::{blob, now_us};
 
@@ -29,19 +29,26 @@ const MAILBOXES_MAX: usize = 256;
 const DELETE_BATCH_MAX: usize = 128;
 
 /// Where the sweep is.
-#[derive(Default)]
 pub(crate) struct Sweep {
     stage: Stage,
-    /// When the last round ended.
-    ended: Option<Instant>,
+    lease: Lease,
 }
 
-#[derive(Default)]
+impl Sweep {
+    pub(crate) fn new(node: Id) -> Self {
+        Self { stage: Stage::default(), lease: Lease::new(node) }
+    }
+}
+
 enum Stage {
-    #[default]
-    Idle,
     Mailboxes(PagingState),
     References(PagingState),
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self::Mailboxes(PagingState::start())
+    }
 }
 
 /// A reference: body, mailbox, UID, commit.
@@ -65,35 +72,29 @@ impl CassandraEngine {
     pub(crate) async fn sweep_on(&self) -> Result<Report> {
         let mut sweep = self.sweep.lock().await;
         let mut report = Report::default();
-        let stage = std::mem::take(&mut sweep.stage);
-        sweep.stage = match stage {
-            Stage::Idle => {
-                if sweep.ended.is_some_and(|at| at.elapsed() < self.options.sweep_every) {
-                    return Ok(report);
-                }
-                Stage::Mailboxes(PagingState::start())
-            }
-            stage => stage,
-        };
+        if !self.may_sweep(&mut sweep.lease).await? {
+            // Whoever has it now begins at the beginning.
+            sweep.stage = Stage::default();
+            return Ok(report);
+        }
         // A failed piece begins again where it began.
         let next = match &sweep.stage {
-            Stage::References(from) => match self.sweep_references(from.clone(), &mut report).await? {
-                Some(next) => Stage::References(next),
-                None => Stage::Idle,
-            },
             Stage::Mailboxes(from) => match self.sweep_mailboxes(from.clone(), &mut report).await? {
                 Some(next) => Stage::Mailboxes(next),
                 None => Stage::References(PagingState::start()),
             },
-            Stage::Idle => Stage::Idle,
+            Stage::References(from) => match self.sweep_references(from.clone(), &mut report).await? {
+                Some(next) => Stage::References(next),
+                None => {
+                    sweep.stage = Stage::default();
+                    self.end_lease(&mut sweep.lease).await?;
+                    // The round is over: nothing is left to do.
+                    report.examined = 0;
+                    return Ok(report);
+                }
+            },
         };
-        if matches!(next, Stage::Idle) {
-            sweep.ended = Some(Instant::now());
-            // The round is over: nothing is left to do.
-            report.examined = 0;
-        } else {
-            report.examined = report.examined.max(1);
-        }
+        report.examined = report.examined.max(1);
         sweep.stage = next;
         Ok(report)
     }

@@ -74,7 +74,10 @@ async fn versions(host: &str, options: &Options) {
     };
     if options.bodies.is_none() {
         // As the first version made them: every body in Cassandra, and nothing said about it.
-        session.query_unpaged(format!("DROP TABLE {}.setting", options.keyspace), ()).await.expect("dropped");
+        for table in ["setting", "lease"] {
+            let drop = format!("DROP TABLE {}.{table}", options.keyspace);
+            session.query_unpaged(drop, ()).await.expect("dropped");
+        }
         set(1).await;
         let refusal = CassandraEngine::open(options.clone()).await.map(drop);
         let why = refusal.expect_err("tables of an earlier version were accepted").to_string();

@@ -28,8 +28,8 @@ use crate::seal::{place, seal, unseal};
 const BLOCK: u64 = 64 << 10;
 
 /// For the checksums' places.
-const DESCRIPTION: u8 = 7;
-const BLOCKS: u8 = 8;
+const DESCRIPTION: u8 = 8;
+const BLOCKS: u8 = 9;
 
 /// The name of the object that says whose place this is. Bodies' names have a `/` more.
 const MARKER: &str = "posthaste";
