@@ -18,10 +18,6 @@ use crate::read::AT_ONCE;
 use crate::session::{ATTEMPTS_MAX, Attempt, Values, blob};
 use crate::values::{LogEntry, StoredHead};
 
-/// Bytes of one batch at most. Cassandra refuses a mutation of half a commit log segment (16 MiB of 32), and Paxos keeps the
-/// proposal beside it. 8 MiB are the chunks of 160,000 to 290,000 messages.
-const BATCH_BYTES_MAX: usize = 8 << 20;
-
 /// Commits that the log remembers at least; it holds at most twice as many. A client that stayed away for longer, and a node
 /// that did, reads all rows instead.
 const LOG_KEPT: u64 = 4096;
@@ -114,10 +110,10 @@ impl CassandraEngine {
         if let Some(trim) = trim {
             batch.push((&statements.trim, vec![key(), number(trim.value())]));
         }
-        if bytes > BATCH_BYTES_MAX {
+        if bytes > self.options.commit_bytes_max {
             return Err(StoreError::TooLarge {
-                what: "a change of bytes of rows",
-                limit: BATCH_BYTES_MAX as u64,
+                what: "the change of so many messages at once (change them in portions), in bytes,",
+                limit: self.options.commit_bytes_max as u64,
             });
         }
         Ok(batch)

@@ -96,6 +96,22 @@ impl CassandraEngine {
             writes.push(write.boxed());
         }
         stream::iter(writes).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        self.originals_remain(commit).await
+    }
+
+    /// Whether what is copied from other mailboxes is still there, now that the copies' references are written. A sweep looks at
+    /// references after it saw that the original is gone: one that is there now cannot have been overlooked. (In the
+    /// same mailbox the commit's own condition sees to it.)
+    async fn originals_remain(&self, commit: &MailboxCommit) -> Result<bool> {
+        for (mailbox, uids) in originals_of(commit).filter(|(mailbox, _)| *mailbox != commit.mailbox) {
+            let (Some(first), Some(last)) = (uids.first(), uids.last()) else { continue };
+            let (chunks, modseqs) = self.chunks_between(mailbox, (first, last)).await?;
+            let there = chunks.values().flat_map(|chunk| &chunk.rows).map(number);
+            let there = there.filter(|uid| uids.contains(*uid)).count() as u64;
+            if there != uids.count() || modseqs.iter().any(|modseq| *modseq < 0) {
+                return Ok(false);
+            }
+        }
         Ok(true)
     }
 
@@ -146,20 +162,14 @@ impl CassandraEngine {
 
     /// What the commit's copies are copies of; `None` if a mailbox is gone. Messages that are gone are missing.
     async fn originals(&self, commit: &MailboxCommit) -> Result<Option<HashMap<(MailboxId, u32), Original>>> {
-        let mut wanted: BTreeMap<MailboxId, Vec<(u32, u32)>> = BTreeMap::new();
-        for message in &commit.appended {
-            if let Content::CopyOf { mailbox, uid } = &message.content {
-                wanted.entry(*mailbox).or_default().push((uid.value(), uid.value()));
-            }
-        }
         let mut originals = HashMap::new();
-        for (mailbox, uids) in wanted {
+        for (mailbox, uids) in originals_of(commit) {
             let mut take = |stored: Stored<'_>| {
                 let original = Original { body: stored.body, summary: stored.summary.to_vec() };
                 originals.insert((mailbox, stored.uid.value()), original);
                 ControlFlow::Continue(())
             };
-            match self.visit_summaries(mailbox, &NumSet::from_ranges(uids), &mut take).await {
+            match self.visit_summaries(mailbox, &uids, &mut take).await {
                 Ok(()) => {}
                 Err(StoreError::NoMailbox(_)) => return Ok(None),
                 Err(error) => return Err(error),
@@ -251,6 +261,17 @@ impl CassandraEngine {
         }
         Ok(ControlFlow::Continue(()))
     }
+}
+
+/// The messages that a commit copies, by their mailboxes.
+fn originals_of(commit: &MailboxCommit) -> impl Iterator<Item = (MailboxId, NumSet)> + use<> {
+    let mut wanted: BTreeMap<MailboxId, Vec<(u32, u32)>> = BTreeMap::new();
+    for message in &commit.appended {
+        if let Content::CopyOf { mailbox, uid } = &message.content {
+            wanted.entry(*mailbox).or_default().push((uid.value(), uid.value()));
+        }
+    }
+    wanted.into_iter().map(|(mailbox, uids)| (mailbox, NumSet::from_ranges(uids)))
 }
 
 fn visit_one(mailbox: MailboxId, uid: u32, value: &[u8], visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {

@@ -35,6 +35,10 @@ pub struct Options {
     /// After this the database counts as silent. Above Cassandra's own time-outs (5 s for reads, 1.8 s for Paxos under
     /// contention), so that it is the database that gives up first and says what it knows.
     pub request_timeout: Duration,
+    /// Bytes of rows that one commit changes at most; a larger one is refused before anything is written. Cassandra refuses a
+    /// mutation of half a commit log segment (16 MiB of 32), and Paxos keeps the proposal beside it. The default of 8 MiB is the
+    /// rows of 160,000 to 290,000 messages.
+    pub commit_bytes_max: usize,
     /// What no commit refers to is left alone for this long: far longer than any commit takes, and than clocks differ.
     pub sweep_after: Duration,
     /// A sweep begins at most this often, on whichever node. It reads all keys.
@@ -56,6 +60,7 @@ impl Options {
             bodies: None,
             s3: S3::default(),
             request_timeout: Duration::from_secs(8),
+            commit_bytes_max: 8 << 20,
             sweep_after: Duration::from_secs(3600),
             sweep_every: Duration::from_secs(7 * 86_400),
             sweep_lease: Duration::from_secs(600),
