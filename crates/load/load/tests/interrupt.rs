@@ -132,7 +132,9 @@ fn before_anything_was_measured_it_still_writes_the_report() {
     program.press_ctrl_c();
     assert!(program.ends().code().is_some());
     let report = std::fs::read_to_string(folder.path().join("result/report.html")).unwrap();
-    assert!(report.contains("ended early by Ctrl-C"));
+    assert!(
+        report.contains("ended early by Ctrl-C") && report.contains("the window is 0 s instead of 3600 s")
+    );
 }
 
 #[test]

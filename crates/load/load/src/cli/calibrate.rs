@@ -146,11 +146,12 @@ fn verdict(result: &RunResult, threads: usize) -> String {
     format!(
         "workload {}: {us:.0} µs of generator CPU per transaction on this machine ({} build).\n\
          Beside a server on the same machine the instrument can be believed up to {believed:.0} transactions/s \
-         ({:.0} % of {cpus} processors);\non a machine of its own, with {threads} threads, up to {:.0}/s \
-         (70 % of them). Reached here: {:.0}/s.\n",
+         ({:.0} % of {cpus} processors);\non a machine of its own, with {threads} thread{}, up to {:.0}/s \
+         (70 % of what they can do). Reached here: {:.0}/s.\n",
         result.workload.name,
         result.machine.build,
         SHARE_MAX * 100.0,
+        if threads == 1 { "" } else { "s" },
         0.7 * threads as f64 * 1e6 / us,
         result.total.rate_per_s
     )
@@ -161,14 +162,26 @@ fn held(result: &RunResult) -> String {
     let online = result.series.online.iter().copied().max().unwrap_or(0);
     let cpu_s = result.generator.cpu_user_s + result.generator.cpu_system_s;
     let seconds = (result.window.end_s - result.window.start_s).max(f64::MIN_POSITIVE);
-    format!(
-        "workload {}: no transaction ended, so no rate can be stated. Held: {online} of {} users, with {:.3} \
-         processors and {:.1} kB of the generator's memory each.\n",
+    let (busy, cpus) = (cpu_s / seconds, f64::from(result.machine.cpus));
+    let bytes = result.generator.rss_max_bytes as f64 / online.max(1) as f64;
+    let mut text = format!(
+        "workload {}: no transaction ended, so no rate can be stated. Held at once: {online} of {} users, with {busy:.3} \
+         processors in all and {:.1} kB of memory each.\n",
         result.workload.name,
         result.clients,
-        cpu_s / seconds,
-        result.generator.rss_max_bytes as f64 / 1e3 / online.max(1) as f64
-    )
+        bytes / 1e3
+    );
+    if online > 0 && busy > 0.0 {
+        let by_cpu = SHARE_MAX * cpus / busy * online as f64;
+        let by_memory = SHARE_MAX * result.machine.memory_bytes as f64 / bytes;
+        text.push_str(&format!(
+            "Beside a server on the same machine the instrument can be believed up to {:.0} such users ({:.0} % of {cpus} \
+             processors and of the memory), if it may open as many files.\n",
+            by_cpu.min(by_memory),
+            SHARE_MAX * 100.0
+        ));
+    }
+    text
 }
 
 fn start_child() -> Result<(NullServer, Target, Target), Trouble> {
@@ -193,4 +206,34 @@ pub fn null_server(_args: &NullServerArgs) -> Result<(), Trouble> {
     let mut line = String::new();
     let _ = std::io::stdin().read_line(&mut line);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn what_can_be_believed_is_said_of_rates_and_of_users() {
+        // One transaction in 50 µs of CPU, on two processors.
+        let mut result = sample::run("null server", 90, 1.0);
+        result.generator.cpu_us_per_transaction = Some(50.0);
+        let said = verdict(&result, 1);
+        assert!(said.contains("up to 4000 transactions/s (10 % of 2 processors)"), "{said}");
+        assert!(said.contains("with 1 thread, up to 14000/s"), "{said}");
+        // Idle users: none of them ends a transaction.
+        result.generator.cpu_us_per_transaction = None;
+        (result.generator.cpu_user_s, result.generator.cpu_system_s) = (0.1, 0.1);
+        (result.window.start_s, result.window.end_s) = (10.0, 30.0);
+        result.series.online = vec![5_000, 10_000];
+        result.clients = 10_000;
+        (result.generator.rss_max_bytes, result.machine.memory_bytes) = (100_000_000, 16_000_000_000);
+        let said = verdict(&result, 1);
+        assert!(
+            said.contains("Held at once: 10000 of 10000 users, with 0.010 processors in all and 10.0 kB"),
+            "{said}"
+        );
+        // A tenth of the processors would bear 200,000; a tenth of the memory holds 160,000.
+        assert!(said.contains("up to 160000 such users"), "{said}");
+    }
 }

@@ -25,7 +25,7 @@ mod ranges;
 mod run_plots;
 mod runs;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 mod scale;
 mod studies;
 mod table;

@@ -247,7 +247,7 @@ fn conclude(
         unfinished_max,
         ..Outcome::default()
     };
-    warn(options, &outcome, &generator, &window, &machine, &mut caveats);
+    warn(options, &outcome, &generator, (&window, total.count), &machine, &mut caveats);
     caveats.extend(absent(options, &series, &window));
     outcome.clean = outcome.errors == 0;
     outcome.headline = headline(&outcome, record, &total);
@@ -315,7 +315,8 @@ fn window(series: &Series, start_s: f64, end_s: f64) -> Window {
     let found = steady::find(&samples);
     Window {
         start_s,
-        end_s,
+        // Ctrl-C before it began leaves an empty window.
+        end_s: end_s.max(start_s),
         steady_start_s: (from + found.start) as f64,
         steady_end_s: (from + found.end) as f64,
         steady: found.is_steady,
@@ -395,7 +396,7 @@ fn warn(
     options: &RunOptions,
     outcome: &Outcome,
     generator: &GeneratorCost,
-    window: &Window,
+    (window, total): (&Window, u64),
     machine: &crate::results::Machine,
     caveats: &mut Vec<String>,
 ) {
@@ -423,7 +424,8 @@ fn warn(
             options.measure.as_secs_f64()
         ));
     }
-    if !window.steady {
+    // Where nothing was to end, as with idle sessions, there is no throughput to be steady.
+    if !window.steady && total > 0 {
         caveats.push(format!(
             "throughput was not steady in the window (drift {:.0} %, or too few seconds to tell)",
             window.drift * 100.0

@@ -76,6 +76,13 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
         "servers and generator share the {} processors of one machine: throughput is what both together reach",
         machine.cpus
     ));
+    if plan.stages.iter().any(|stage| stage.memory_mb.is_some()) {
+        caveats.push(
+            "memory is Posthaste's budget for its cache, and other servers' control group limit, the system's cache of their \
+             files included: the curves show each server's knee, and are not one scale"
+                .into(),
+        );
+    }
     if study.quick {
         caveats
             .push("quick: fewer points, smaller messages and shorter windows than the study asks for".into());
