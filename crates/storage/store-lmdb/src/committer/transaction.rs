@@ -12,9 +12,10 @@ use crate::engine::Shared;
 use crate::index::Indexed;
 use crate::packs::record::Batch;
 
-/// What may wait for the index: about 10 ms of replaying after a crash, and a few MiB of LMDB's memory.
+/// What may wait for the index: some 10 ms of replaying after a crash. Commits on more messages than that do not wait at all: writing
+/// their pages costs more than syncing them, and a disk that has no room for so many should say so before it is too late.
 const HELD_COMMITS: usize = 512;
-const HELD_MESSAGES: usize = 2_000;
+const HELD_MESSAGES: usize = 256;
 const HELD_BYTES: u64 = 4 << 20;
 
 /// What commits ask of the index.
@@ -131,7 +132,7 @@ impl Committer {
             }
             // What maintenance does in the index alone needs no record.
             _ if batch.len() == before => commit(shared, held.txn).map(|()| (value, None)),
-            Wrote::Later(more) if self.ahead.is_some() && !self.writer.has_marks() => {
+            Wrote::Later(more) if self.may_be_held(more) => {
                 let held = Held { commits: held.commits + 1, demand: held.demand + more, ..held };
                 let end = self.write(shared, &held, &batch)?;
                 self.writer.advance(end);
@@ -144,6 +145,11 @@ impl Committer {
                 Ok((value, None))
             }
         }
+    }
+
+    /// Whether the index may follow by itself with what commits ask of it. What is to be said of packs it must have at once.
+    fn may_be_held(&self, demand: Demand) -> bool {
+        self.ahead.is_some() && !self.writer.has_marks() && demand.messages < HELD_MESSAGES
     }
 
     /// Puts a batch where it stays; answers where it ends.
