@@ -38,13 +38,13 @@ pub fn read(dir: &Path) -> io::Result<Results> {
 pub fn summary(run: &RunResult) -> String {
     let mut text = format!("{}\n\n", run.outcome.headline);
     text.push_str(&format!(
-        "{:<22}{:>7}{:>8}{:>9}{:>9}{:>9}{:>9}{:>9}{:>10}{:>7}\n",
+        "{:<22} {:>6} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>6}\n",
         "transaction", "asked", "got", "count", "/s", "mean ms", "p50 ms", "p99 ms", "max ms", "errors"
     ));
     let share = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{:.1}%", x * 100.0));
     let mut row = |name: &str, asked: Option<f64>, got: Option<f64>, s: &Summary| {
         text.push_str(&format!(
-            "{name:<22}{:>7}{:>8}{:>9}{:>9.2}{:>9.2}{:>9.2}{:>9.2}{:>10.2}{:>7}\n",
+            "{name:<22} {:>6} {:>7} {:>8} {:>8.2} {:>8.2} {:>8.2} {:>8.2} {:>9.2} {:>6}\n",
             share(asked),
             share(got),
             s.count,
@@ -127,6 +127,18 @@ fn cost(run: &RunResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_times_stay_in_columns_of_their_own() {
+        let mut run = crate::report::sample::run("Posthaste", 90, 1.0);
+        let first = &mut run.transactions[0].summary;
+        (first.mean_ms, first.p50_ms, first.p99_ms, first.max_ms) =
+            (300_008.84, 300_154.88, 300_154.88, 3_600_000.0);
+        let text = summary(&run);
+        let row = text.lines().find(|l| l.starts_with(&run.transactions[0].name)).unwrap();
+        let cells: Vec<&str> = row.split_ascii_whitespace().collect();
+        assert_eq!(cells[5..9], ["300008.84", "300154.88", "300154.88", "3600000.00"], "{row}");
+    }
 
     #[test]
     fn a_directory_in_use_is_left_alone() {
