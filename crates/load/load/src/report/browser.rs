@@ -147,6 +147,10 @@ fn on_paper_nothing_is_folded_away() {
     let mut study = sample::item_count(&["Posthaste", "Dovecot"]);
     study.servers[0].settings = "posthaste serve --data elsewhere".into();
     study.toml = "name = \"the-file\"".into();
+    // More to say than one page holds.
+    for point in study.points.iter_mut().flat_map(|p| p.run.as_mut().ok()) {
+        point.caveats.extend((0..4).map(|n| format!("drift {} %", point.clients * n)));
+    }
     let results =
         [Results::Run(Box::new(sample::run_with_errors("Posthaste"))), Results::Study(Box::new(study))];
     let Some(pages) = printed("paper", &results) else { return };
@@ -155,6 +159,7 @@ fn on_paper_nothing_is_folded_away() {
         assert!(text.contains(expected), "{expected} is not on paper:\n{text}");
     }
     assert!(!text.contains("Run of"), "runs behind points are not printed");
+    assert!(pages[0].contains("Before you believe a figure"), "the first page is left empty:\n{}", pages[0]);
     // A title never stands alone at the foot of a page.
     for page in &pages {
         let last = page.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim();

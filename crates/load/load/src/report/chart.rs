@@ -160,10 +160,13 @@ impl Chart {
         let marks = |axis: &'static str| plot.marks.iter().filter(move |m| m.1 == axis).map(|m| m.2);
         let (x_low, x_high) = range(points().map(|p| p.0).chain(marks("x")), plot.log_x);
         let (y_low, y_high) = range(points().map(|p| p.1).chain(marks("y")), plot.log_y);
+        // Users and processors come in whole numbers: no half ones on the axis.
+        let whole = points().all(|p| p.0.fract() == 0.0);
+        let x_steps = if whole { (x_high as u32).clamp(1, STEPS + 1) } else { STEPS + 1 };
         let x = match self.across {
             Across::Time => Scale::exact(x_low.min(0.0), x_high),
             _ if plot.log_x => Scale::log(x_low, x_high),
-            Across::Value | Across::Tail => Scale::linear(x_low, x_high, STEPS + 1),
+            Across::Value | Across::Tail => Scale::linear(x_low, x_high, x_steps),
         };
         let bottom = top + AREA;
         let y = if plot.log_y { Scale::log(y_low, y_high) } else { Scale::linear(y_low, y_high, STEPS) };
@@ -175,7 +178,7 @@ impl Chart {
         let (left, right) = (widest + 12.0, WIDTH - RIGHT);
         let inset = if self.across == Across::Value { 8.0 } else { 0.0 };
         let x = x.onto(left + inset, right);
-        let mut x_ticks = x.ticks(STEPS + 1);
+        let mut x_ticks = x.ticks(x_steps);
         if self.across == Across::Tail {
             x_ticks.iter_mut().for_each(tail_label);
         }
@@ -423,6 +426,18 @@ mod tests {
                 _ => (x, x + wide),
             };
             assert!(from > -12.0 && to < WIDTH + 4.0, "{:?} spans {from}–{to}", node.text());
+        }
+    }
+
+    #[test]
+    fn whole_numbers_have_no_half_ones_between() {
+        let mut chart = two_servers();
+        (chart.plot.log_x, chart.plot.marks) = (false, Vec::new());
+        for most in [2.0, 3.0, 16.0] {
+            chart.plot.curves.truncate(1);
+            chart.plot.curves[0].points = vec![(1.0, 10.0), (most, 20.0)];
+            let ticks = chart.frame(50.0).1;
+            assert!(ticks.iter().all(|t| t.value.fract() == 0.0), "{ticks:?}");
         }
     }
 
