@@ -9,6 +9,7 @@ use std::fmt;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 
 use crate::address::{Mailbox, ReversePath, bracketed, is_domain, is_literal};
+use crate::syntax::SyntaxError;
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,29 +81,6 @@ pub enum BodyKind {
     SevenBit,
     /// `8BITMIME`.
     EightBitMime,
-}
-
-/// Why a line is no command.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SyntaxError {
-    /// Not text, or with bare CR, bare LF or NUL in it.
-    #[error("a command is a line of UTF-8 that ends with CR LF")]
-    Line,
-    /// No such verb.
-    #[error("command not recognized")]
-    Verb,
-    /// The argument is missing, superfluous or malformed.
-    #[error("syntax: {0}")]
-    Argument(&'static str),
-    /// The address is malformed.
-    #[error("bad address: {0}")]
-    Path(&'static str),
-    /// A parameter nobody offered.
-    #[error("parameter not recognized")]
-    Parameter,
-    /// A known parameter with a value it cannot have, or given twice.
-    #[error("bad parameter: {0}")]
-    ParameterValue(&'static str),
 }
 
 impl Command {

@@ -23,6 +23,7 @@ pub mod reply;
 mod serve;
 mod session;
 mod sink;
+pub mod syntax;
 mod trace;
 
 pub use options::{PlaintextAuth, Role, SenderRule, SmtpOptions};

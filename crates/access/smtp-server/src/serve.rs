@@ -21,12 +21,12 @@ use time::OffsetDateTime;
 
 use crate::{
     MailSink, Role, SmtpOptions,
-    command::SyntaxError,
     dots::{DotReader, line_end},
     incoming::Incoming,
     options::{DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX},
     reply::{Enhanced, Reply},
     session::{Action, Link, Session, Transaction, store_failure},
+    syntax::SyntaxError,
 };
 
 /// What all sessions of a listener share.

@@ -25,8 +25,9 @@ use time::OffsetDateTime;
 use crate::{
     Role, SenderRule, SmtpOptions,
     address::{Mailbox, ReversePath},
-    command::{Command, MailParameters, SyntaxError},
+    command::{Command, MailParameters},
     reply::Reply,
+    syntax::SyntaxError,
     trace::{self, Trace},
 };
 

@@ -10,7 +10,7 @@ use encoding_rs::{CoderResult, Decoder, Encoding as Charset, UTF_8, WINDOWS_1252
 use mail_parser::decoders::charsets::map::charset_decoder;
 
 use crate::media::Media;
-use crate::structure::Encoding;
+use crate::transfer::Encoding;
 use crate::transfer::TransferDecoder;
 
 /// Longest text in a charset that can only be decoded whole (UTF-7 …); the rest is not read.

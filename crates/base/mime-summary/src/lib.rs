@@ -46,12 +46,10 @@ pub use params::{Param, Params};
 pub use record::{RECORD_VERSION, SummaryParts};
 pub use scan::Span;
 pub use search::SearchKey;
-pub use structure::{
-    ContentFields, Encoding, Kind, MAX_DEPTH, MAX_FIELDS, MAX_PARTS, Part, PartIndex, Structure,
-};
+pub use structure::{ContentFields, Kind, MAX_DEPTH, MAX_FIELDS, MAX_PARTS, Part, PartIndex, Structure};
 pub use subject::{BaseSubject, base_subject};
 pub use summary::{HeaderText, SummaryError, SummaryRef};
 pub use table::{Located, PartRow, Section};
 pub use thread::{MessageIds, message_ids};
-pub use transfer::{TransferDecoder, TransferError, decode_transfer};
+pub use transfer::{Encoding, TransferDecoder, TransferError, decode_transfer};
 pub use words::{decode_words, decode_words_into};

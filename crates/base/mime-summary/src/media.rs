@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::header::{skip_cfws, unfold};
 use crate::params::{Params, read_quoted};
 use crate::scan::{is_space, trim_end};
-use crate::structure::Encoding;
+use crate::transfer::Encoding;
 
 /// A media type with its parameters. RFC 2045 §5.1.
 #[derive(Debug, Clone, PartialEq, Eq)]

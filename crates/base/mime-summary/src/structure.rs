@@ -17,6 +17,7 @@ use crate::header::Field;
 use crate::media::{Media, encoding_token, media_of, parse_encoding};
 use crate::scan::{Span, count_lines, is_blank, line_end, newline_before, trim_end};
 use crate::thread::fnv1a;
+use crate::transfer::Encoding;
 
 /// How deep parts nest before composite parts become leaves. Real mail stays under 20; a hundred keeps every
 /// recursion over the tree (printing, dropping) within a few kilobytes of stack.
@@ -52,31 +53,6 @@ pub enum Kind {
     Multipart,
     /// A message of its own: exactly one child, the nested message's root.
     Message,
-}
-
-/// How the content of a part is encoded for transfer. RFC 2045 §6.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Encoding {
-    /// Lines of ASCII; also what an absent field means.
-    #[default]
-    SevenBit,
-    /// Lines with 8-bit bytes.
-    EightBit,
-    /// Any bytes.
-    Binary,
-    /// Base64.
-    Base64,
-    /// Quoted-printable.
-    QuotedPrintable,
-    /// Something that we cannot decode.
-    Unknown,
-}
-
-impl Encoding {
-    /// Whether the content stands as it is.
-    pub const fn is_identity(self) -> bool {
-        matches!(self, Encoding::SevenBit | Encoding::EightBit | Encoding::Binary)
-    }
 }
 
 /// The values of the Content-* fields of a part, by range, folded as they stand; the first of each name counts.

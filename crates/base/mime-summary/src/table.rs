@@ -18,7 +18,8 @@
 
 use crate::media::TextKind;
 use crate::scan::Span;
-use crate::structure::{Encoding, Kind, Structure};
+use crate::structure::{Kind, Structure};
+use crate::transfer::Encoding;
 
 /// Size of a row in bytes.
 pub(crate) const ROW_LEN: usize = 24;

@@ -4,7 +4,30 @@
 //! (RFC 2045 §6.8), a broken `=XY` stays as it stands in quoted-printable (§6.7). Only an encoding that we do not
 //! know is an error, for which IMAP has [UNKNOWN-CTE] (RFC 9051 §7.1).
 
-use crate::structure::Encoding;
+/// How the content of a part is encoded for transfer. RFC 2045 §6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Encoding {
+    /// Lines of ASCII; also what an absent field means.
+    #[default]
+    SevenBit,
+    /// Lines with 8-bit bytes.
+    EightBit,
+    /// Any bytes.
+    Binary,
+    /// Base64.
+    Base64,
+    /// Quoted-printable.
+    QuotedPrintable,
+    /// Something that we cannot decode.
+    Unknown,
+}
+
+impl Encoding {
+    /// Whether the content stands as it is.
+    pub const fn is_identity(self) -> bool {
+        matches!(self, Encoding::SevenBit | Encoding::EightBit | Encoding::Binary)
+    }
+}
 
 /// Content that cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

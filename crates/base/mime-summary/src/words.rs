@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use crate::charset::decode_bytes;
 use crate::header::unfold;
 use crate::scan::is_space;
-use crate::structure::Encoding;
+use crate::transfer::Encoding;
 use crate::transfer::TransferDecoder;
 
 /// Longest encoded word that is looked at; RFC 2047 §2 says 75, programs write whole subjects as one.

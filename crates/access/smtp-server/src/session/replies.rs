@@ -4,8 +4,8 @@ use posthaste_delivery::{Kind, ResolveError};
 use posthaste_directory::LoginFailure;
 
 use crate::{
-    command::SyntaxError,
     reply::{Enhanced, Reply},
+    syntax::SyntaxError,
 };
 
 fn reply(code: u16, enhanced: (u8, u16, u16), text: impl Into<std::borrow::Cow<'static, str>>) -> Reply {

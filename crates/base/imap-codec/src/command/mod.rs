@@ -10,15 +10,16 @@ mod parse_append;
 mod parse_fetch;
 mod parse_mailbox;
 mod parse_search;
+mod parse_words;
 mod search;
 
 use bytes::Bytes;
 use posthaste_mail_model::{Flag, ModSeq, Secret};
 
-pub(crate) use parse::{capability, mod_seq};
 pub(crate) use parse_append::date_time;
 pub(crate) use parse_fetch::binary_part;
 pub(crate) use parse_search::object_id;
+pub(crate) use parse_words::{capability, mod_seq};
 
 pub use fetch::{FetchItem, FetchModifiers};
 pub use mailbox::{

@@ -6,12 +6,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use posthaste_mail_model::{Flag, Keyword, ModSeq, Secret};
+use posthaste_mail_model::Secret;
 
+use super::parse_words::{capability, mailbox};
 use super::{Access, Command, CommandBody};
 use crate::cursor::{Cursor, Parsed, Quoting, Word};
-use crate::limits::{FLAGS_MAX, ID_PAIRS_MAX, LIST_ITEMS_MAX};
-use crate::{Capability, MailboxArg, NameEncoding, Numbering, ParseError, ParseErrorKind, SequenceSet, Tag};
+use crate::limits::{ID_PAIRS_MAX, LIST_ITEMS_MAX};
+use crate::{NameEncoding, Numbering, ParseError, ParseErrorKind, SequenceSet, Tag};
 
 pub(super) fn command(input: &Bytes, names: NameEncoding) -> Result<Command, ParseError> {
     let mut c = Cursor::new(input, Quoting::Strict);
@@ -126,11 +127,6 @@ fn plain(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8], names: NameEncodin
     })
 }
 
-/// `mailbox`
-pub(super) fn mailbox(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<MailboxArg> {
-    Ok(MailboxArg::decode(&c.astring("a mailbox name")?, names))
-}
-
 /// RFC 9051 §6.2.3.
 fn login(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
     c.sp()?;
@@ -167,8 +163,7 @@ fn id(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
     id_pairs(c).map(|pairs| CommandBody::Id(Some(pairs)))
 }
 
-/// The pairs of ID, either way.
-pub(crate) fn id_pairs(c: &mut Cursor<'_>) -> Parsed<Vec<(String, Option<String>)>> {
+fn id_pairs(c: &mut Cursor<'_>) -> Parsed<Vec<(String, Option<String>)>> {
     c.list(ID_PAIRS_MAX, "ID takes at most 30 pairs", |c| {
         let name = c.string("the name of an ID field in quotes")?;
         let name = c.text(&name)?;
@@ -176,15 +171,6 @@ pub(crate) fn id_pairs(c: &mut Cursor<'_>) -> Parsed<Vec<(String, Option<String>
         let value = c.nstring("the value of an ID field in quotes, or NIL")?;
         Ok((name, value.map(|v| c.text(&v)).transpose()?))
     })
-}
-
-/// `capability`
-pub(crate) fn capability(c: &mut Cursor<'_>) -> Parsed<Capability> {
-    let name = c.atom("a capability")?;
-    match std::str::from_utf8(name).ok().and_then(Capability::new) {
-        Some(capability) => Ok(capability),
-        None => c.fail("a capability"),
-    }
 }
 
 /// RFC 9051 §6.3.1: `"ENABLE" 1*(SP capability)`.
@@ -204,44 +190,4 @@ fn enable(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
 fn compress(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
     c.sp()?;
     if c.eat_word(b"DEFLATE") { Ok(CommandBody::CompressDeflate) } else { c.fail("DEFLATE") }
-}
-
-/// `flag` as a client may set it: RFC 9051 §9. `\Recent` and other `\` names nobody can set.
-pub(super) fn flag(c: &mut Cursor<'_>) -> Parsed<Flag> {
-    let at = c.clone();
-    if c.eat(b'\\') {
-        return Ok(match c.word().as_bytes() {
-            b"ANSWERED" => Flag::Answered,
-            b"FLAGGED" => Flag::Flagged,
-            b"DELETED" => Flag::Deleted,
-            b"SEEN" => Flag::Seen,
-            b"DRAFT" => Flag::Draft,
-            _ => return at.fail("\\Answered, \\Flagged, \\Deleted, \\Seen, \\Draft or a keyword"),
-        });
-    }
-    keyword(c).map(Flag::Keyword)
-}
-
-/// `flag-keyword`
-pub(super) fn keyword(c: &mut Cursor<'_>) -> Parsed<Keyword> {
-    let at = c.clone();
-    let atom = c.atom("a flag")?;
-    match std::str::from_utf8(atom).ok().and_then(|text| Keyword::new(text).ok()) {
-        Some(keyword) => Ok(keyword),
-        None => at.fail("a keyword of at most 128 bytes"),
-    }
-}
-
-/// `flag-list`
-pub(super) fn flag_list(c: &mut Cursor<'_>) -> Parsed<Vec<Flag>> {
-    c.list(FLAGS_MAX, "Too many flags", flag)
-}
-
-/// `mod-sequence-valzer`
-pub(crate) fn mod_seq(c: &mut Cursor<'_>) -> Parsed<ModSeq> {
-    let n = c.number64("a mod-sequence")?;
-    match ModSeq::new(n) {
-        Some(modseq) => Ok(modseq),
-        None => c.limit("The mod-sequence is over 63 bits"),
-    }
 }

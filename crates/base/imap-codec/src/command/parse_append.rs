@@ -1,6 +1,6 @@
 //! APPEND: RFC 9051 §6.3.12, MULTIAPPEND of RFC 3502, literal8 of RFC 3516, UTF8 of RFC 6855 §4.
 
-use super::parse::{flag_list, mailbox};
+use super::parse_words::{flag_list, mailbox};
 use super::{AppendForm, AppendMessage, CommandBody};
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::APPEND_MESSAGES_MAX;

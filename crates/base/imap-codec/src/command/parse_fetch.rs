@@ -1,6 +1,6 @@
 //! FETCH and STORE: RFC 9051 §6.4.5, §6.4.6, modifiers of RFC 7162.
 
-use super::parse::{flag, flag_list, mod_seq};
+use super::parse_words::{flag, flag_list, mod_seq};
 use super::{CommandBody, FetchItem, FetchModifiers, StoreAction, StoreAnswer};
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::{FETCH_ITEMS_MAX, FLAGS_MAX};

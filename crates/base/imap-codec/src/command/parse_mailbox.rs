@@ -2,7 +2,7 @@
 
 use posthaste_mail_model::UidValidity;
 
-use super::parse::{mailbox, mod_seq};
+use super::parse_words::{mailbox, mod_seq};
 use super::{
     Access, CommandBody, ListArgs, ListReturn, ListSelection, ListSyntax, Qresync, SelectParams, SpecialUse,
     StatusItem,

@@ -2,7 +2,7 @@
 
 use posthaste_mail_model::Flag;
 
-use super::parse::{keyword, mod_seq};
+use super::parse_words::{keyword, mod_seq};
 use super::{Charset, CommandBody, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::{SEARCH_KEYS_MAX, SEARCH_NESTING_MAX};
