@@ -385,6 +385,10 @@ pub struct GeneratorCost {
     pub rss_max_bytes: u64,
     /// Open loop: 99th percentile of how late tasks were dispatched by the generator itself.
     pub late_p99_ms: Option<f64>,
+    /// Processors of the generator's machine that neither it nor the server used and that were not idle; not known where the
+    /// server is not watched.
+    #[serde(default)]
+    pub other_cpus: Option<f64>,
 }
 
 /// What the audit found.

@@ -9,6 +9,8 @@ pub struct Own {
     pub system_s: f64,
     /// Highest resident size.
     pub rss_max_bytes: u64,
+    /// CPU that anybody on this machine has used, and its host instead of it; `None` if the kernel does not tell.
+    pub machine_busy_s: Option<f64>,
 }
 
 /// Now.
@@ -24,7 +26,22 @@ pub fn now() -> Own {
         user_s: seconds(usage.ru_utime),
         system_s: seconds(usage.ru_stime),
         rss_max_bytes: usage.ru_maxrss.unsigned_abs() * 1024,
+        machine_busy_s: std::fs::read_to_string("/proc/stat").ok().and_then(|text| busy_s(&text)),
     }
+}
+
+/// Seconds not idle of all processors, by the first line of `/proc/stat` (proc(5)): user, nice, system, irq, softirq and
+/// steal. Idle and waiting for the disk are left out; guests are in user.
+fn busy_s(stat: &str) -> Option<f64> {
+    let ticks: Vec<u64> = stat
+        .lines()
+        .next()?
+        .strip_prefix("cpu ")?
+        .split_ascii_whitespace()
+        .map_while(|w| w.parse().ok())
+        .collect();
+    let busy: Option<u64> = [0, 1, 2, 5, 6, 7].iter().map(|at| ticks.get(*at)).sum();
+    Some(busy? as f64 / super::process::ticks_per_second())
 }
 
 /// Files a generator opens beside its connections: libraries, sampling of processes, the report.
@@ -85,6 +102,15 @@ mod tests {
         }
         assert!(super::now().rss_max_bytes > 100_000 && x > 0);
         assert!(super::raise_file_limit(0) > 64);
+    }
+
+    #[test]
+    fn a_machine_is_as_busy_as_all_that_is_not_idle() {
+        let ticks = super::super::process::ticks_per_second();
+        let text = "cpu  100 20 300 9999 8888 4 50 6000 7 7\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
+        assert_eq!(super::busy_s(text), Some(6_474.0 / ticks));
+        assert_eq!(super::busy_s("cpu  1 2 3\n"), None);
+        assert!(super::now().machine_busy_s.is_some_and(|s| s > 0.0));
     }
 
     #[test]

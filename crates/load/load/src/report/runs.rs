@@ -217,6 +217,11 @@ fn generator(run: &RunResult, out: &mut Markup) {
         rows.push(("of the server's".into(), percent(share)));
     }
     rows.push(("Memory, highest".into(), bytes(own.rss_max_bytes)));
+    if let Some(others) = own.other_cpus {
+        let text =
+            format!("{} of {} processors, neither generator nor server", figure(others), run.machine.cpus);
+        rows.push(("Other work there".into(), text));
+    }
     if let Some(late) = own.late_p99_ms {
         rows.push(("Late by itself, 99 %".into(), format!("{} ms", figure(late))));
     }

@@ -103,6 +103,7 @@ pub fn run(label: &str, clients: u32, slow: f64) -> RunResult {
             share_of_server: Some(0.08),
             rss_max_bytes: 31_000_000,
             late_p99_ms: None,
+            other_cpus: Some(0.05),
         },
         audit: None,
     }

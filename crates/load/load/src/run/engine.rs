@@ -10,7 +10,7 @@ use super::shared::Shared;
 use super::user::User;
 use crate::interrupt;
 use crate::measure::own::{self, Own};
-use crate::measure::{Done, Monitor, machine, rates};
+use crate::measure::{Done, Monitor, WatchTarget, machine, rates};
 use crate::results::{
     GeneratorCost, NamedSummary, Outcome, RunResult, SCHEMA, Series, Transaction, Window, WorkloadFacts,
 };
@@ -32,6 +32,8 @@ const SATURATED_PER_USER: f64 = 1.5;
 const OWN_SHARE_MAX: f64 = 0.1;
 /// The generator's own lateness in dispatching, 99 %, beyond which figures may be its own.
 const LATE_MS_MAX: f64 = 10.0;
+/// Share of the machine that other work may take before throughput and times are what it left.
+const OTHERS_SHARE_MAX: f64 = 0.1;
 
 /// A run that has ended.
 pub struct Ended {
@@ -229,14 +231,15 @@ fn conclude(
     let total = total(options, record, seconds);
     let done = Done { sessions: record.sessions, messages: record.messages, transactions: total.count };
     let server = monitor.and_then(|m| m.cost(start_s, end_s, &done, &machine));
-    let generator = generator(
-        own,
-        start_s,
-        end_s,
-        total.count,
-        record,
-        server.as_ref().map(|s| s.cpu_user_s + s.cpu_system_s),
-    );
+    let server_cpu_s = server.as_ref().map(|s| s.cpu_user_s + s.cpu_system_s);
+    let mut generator = generator(own, start_s, end_s, total.count, record, server_cpu_s);
+    let here = match options.watch {
+        WatchTarget::Nothing => None,
+        WatchTarget::Local { .. } => server_cpu_s,
+        // The server is on a machine of its own.
+        WatchTarget::Agent { .. } => Some(0.0),
+    };
+    generator.other_cpus = here.and_then(|server_s| others(own, start_s, end_s, server_s));
     let saturation = SATURATED_PER_USER * f64::from(options.clients);
     let unfinished_max = shared.unfinished_max.load(std::sync::atomic::Ordering::Relaxed);
     let mut outcome = Outcome {
@@ -389,7 +392,17 @@ fn generator(
         share_of_server: server_cpu_s.filter(|s| *s > 0.0).map(|s| (user + system) / s),
         rss_max_bytes: after.rss_max_bytes,
         late_p99_ms: (record.lateness.count() > 0).then(|| record.lateness.percentile_ms(99.0)),
+        other_cpus: None,
     }
+}
+
+/// Processors of this machine that were busy with neither the generator nor the server.
+fn others(own: &[(f64, Own)], start_s: f64, end_s: f64, server_s: f64) -> Option<f64> {
+    let near = |t: f64| own.iter().min_by(|a, b| (a.0 - t).abs().total_cmp(&(b.0 - t).abs()));
+    let ((t0, before), (t1, after)) = (near(start_s)?, near(end_s)?);
+    let busy_s = after.machine_busy_s? - before.machine_busy_s?;
+    let own_s = after.user_s + after.system_s - before.user_s - before.system_s;
+    (t1 > t0).then(|| ((busy_s - own_s - server_s) / (t1 - t0)).max(0.0))
 }
 
 fn warn(
@@ -409,6 +422,12 @@ fn warn(
     if let Some(late) = generator.late_p99_ms.filter(|l| *l > LATE_MS_MAX) {
         caveats.push(format!(
             "the generator was late: 1 % of tasks were dispatched {late:.0} ms or more after they were due"
+        ));
+    }
+    let cpus = f64::from(machine.cpus);
+    if let Some(others) = generator.other_cpus.filter(|o| *o > OTHERS_SHARE_MAX * cpus) {
+        caveats.push(format!(
+            "other work on this machine took {others:.2} of its {cpus} processors: throughput and times are what it left"
         ));
     }
     if outcome.saturated {
@@ -468,4 +487,20 @@ fn headline(outcome: &Outcome, record: &Recorder, total: &crate::results::Summar
     }
     let kinds: Vec<String> = record.errors.iter().map(|(kind, e)| format!("{} {kind}", e.count)).collect();
     format!("{} ERRORS ({}): {figures}", outcome.errors, kinds.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_of_others_is_what_is_left_of_a_busy_machine() {
+        let at = |user_s, busy| Own { user_s, system_s: 1.0, machine_busy_s: busy, ..Own::default() };
+        let own = [(0.0, at(0.0, Some(100.0))), (10.0, at(2.0, Some(115.0)))];
+        // 15 s busy in 10 s, 2 of them the generator's and 8 the server's.
+        assert_eq!(others(&own, 0.0, 10.0, 8.0), Some(0.5));
+        assert_eq!(others(&own, 0.0, 10.0, 14.0), Some(0.0), "clocks that differ make no negative work");
+        assert_eq!(others(&[own[0], (10.0, at(2.0, None))], 0.0, 10.0, 8.0), None);
+        assert_eq!(others(&own, 10.0, 10.0, 0.0), None);
+    }
 }
