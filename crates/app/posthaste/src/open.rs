@@ -122,3 +122,30 @@ pub fn rebuild(config: &Config) -> Result<Report> {
     let lock = EngineLock::acquire(&config.data)?;
     Ok(posthaste_store_lmdb::rebuild(&lock, &embedded())?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_for_bodies_is_for_clusters_and_access_to_it_is_read() {
+        let refusal = |config: &Config| cluster(config).unwrap_err().to_string();
+        let mut config = Config { bodies: "s3://mail".into(), ..Config::default() };
+        assert!(refusal(&config).contains("name a cluster with --engine"));
+        config.engine = "cassandra://127.0.0.1/mail".into();
+        let options = cluster(&config).unwrap().unwrap();
+        assert_eq!(options.bodies.unwrap().to_string(), "s3://mail");
+        assert_eq!(options.s3, S3::default());
+        config.bodies = "ftp://mail".into();
+        assert!(refusal(&config).starts_with("`bodies`: `ftp://mail` is no place"));
+        config.bodies.clear();
+        config.s3.access_key_id = "id".into();
+        let dir = tempfile::tempdir().unwrap();
+        config.s3.secret_access_key_file = dir.path().join("secret");
+        assert!(refusal(&config).starts_with("`s3.secret_access_key_file`: "));
+        std::fs::write(&config.s3.secret_access_key_file, "of the first line\nand not of this\n").unwrap();
+        let options = cluster(&config).unwrap().unwrap();
+        assert_eq!(options.s3.access_key, Some(("id".into(), "of the first line".into())));
+        assert_eq!(options.bodies, None);
+    }
+}
