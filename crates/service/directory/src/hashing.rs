@@ -9,25 +9,28 @@ use crate::error::{DirectoryError, Result};
 
 /// Most hashes at a time: 8 × 19 MiB is 152 MiB. More cores than that have other work to do.
 const RUNNING_MAX: usize = 8;
-/// Most that wait for their turn. At 20 ms each on two cores the last one waits 5 s; who comes later is told to come
-/// again.
-const WAITING_MAX: usize = 512;
+/// Most that wait for their turn, for each that runs: at 20 ms each the last one waits 24 s, which mail programs bear. After a restart all
+/// users come at once and no password is remembered; who comes later than that is told to come again.
+const WAITING_MAX_EACH: usize = 1200;
 
 pub(crate) struct Hashing {
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
+    waiting_max: usize,
 }
 
 impl Hashing {
     pub fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { permits: Arc::new(Semaphore::new(cores.min(RUNNING_MAX))), waiting: AtomicUsize::new(0) }
+        let running = cores.min(RUNNING_MAX);
+        let permits = Arc::new(Semaphore::new(running));
+        Self { permits, waiting: AtomicUsize::new(0), waiting_max: running * WAITING_MAX_EACH }
     }
 
     /// Runs `work` when there is room for it. If the caller goes away meanwhile, work begun is finished, and its room
     /// is free only then.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        let place = Place::take(&self.waiting)?;
+        let place = Place::take(&self.waiting, self.waiting_max)?;
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(|e| DirectoryError::Hashing(e.to_string()))?;
         drop(place);
@@ -44,9 +47,9 @@ impl Hashing {
 struct Place<'a>(&'a AtomicUsize);
 
 impl<'a> Place<'a> {
-    fn take(waiting: &'a AtomicUsize) -> Result<Self> {
+    fn take(waiting: &'a AtomicUsize, max: usize) -> Result<Self> {
         let place = Self(waiting);
-        if waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
+        if waiting.fetch_add(1, Ordering::Relaxed) >= max {
             return Err(DirectoryError::Hashing("too many logins wait for their turn".into()));
         }
         Ok(place)
