@@ -3,36 +3,15 @@
 //! `scripts/cassandra start` starts one, `eval "$(scripts/cassandra env)"` names it to the test. Without a name the test does nothing,
 //! and says so.
 
-use async_trait::async_trait;
+mod keyspace;
+
+use keyspace::Keyspace;
+use posthaste_store::MemoryEngine;
 use posthaste_store::suite::{self, Factory};
-use posthaste_store::{Engine, MemoryEngine};
 use posthaste_store_cassandra::{CassandraEngine, Options, init, upgrade};
 use scylla::client::session_builder::SessionBuilder;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Engines on one keyspace; each a connection of its own, as on a node of its own.
-struct Cluster(Options);
-
-#[async_trait]
-impl Factory for Cluster {
-    async fn open(&self) -> Arc<dyn Engine> {
-        Arc::new(CassandraEngine::open(self.0.clone()).await.expect("an engine on the keyspace"))
-    }
-
-    async fn reopen(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
-        drop(engine);
-        self.open().await
-    }
-
-    fn random_steps(&self) -> usize {
-        60
-    }
-
-    fn seeds(&self) -> Vec<u64> {
-        vec![1, 2]
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contract_holds() {
@@ -55,7 +34,7 @@ async fn the_contract_holds() {
     init(&options, 1).await.expect("a keyspace");
     init(&options, 1).await.expect("a keyspace that is there already");
     versions(&host, &options).await;
-    let cluster = Cluster(options);
+    let cluster = Keyspace(options);
     suite::run_all(&cluster).await;
     // Last: every test ends with a check of all there is.
     suite::mail_moves(Arc::new(MemoryEngine::new()), cluster.open().await).await;

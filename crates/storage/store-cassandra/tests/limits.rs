@@ -1,26 +1,14 @@
 //! A change that is too large for one commit: refused whole, and nothing is left of it. Against a real Cassandra
 //! (`scripts/cassandra env`), with a limit low enough to be met soon.
 
+mod keyspace;
+
+use keyspace::Keyspace;
 use posthaste_mail_model::FlagSet;
-use posthaste_store::suite::{Factory, World};
-use posthaste_store::{Engine, MailboxCommit, StoreError};
-use posthaste_store_cassandra::{CassandraEngine, Options, init};
-use std::sync::Arc;
+use posthaste_store::suite::World;
+use posthaste_store::{MailboxCommit, StoreError};
+use posthaste_store_cassandra::{Options, init};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-struct One(Options);
-
-#[async_trait::async_trait]
-impl Factory for One {
-    async fn open(&self) -> Arc<dyn Engine> {
-        Arc::new(CassandraEngine::open(self.0.clone()).await.expect("an engine"))
-    }
-
-    async fn reopen(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
-        drop(engine);
-        self.open().await
-    }
-}
 
 async fn refused(world: &World, commit: MailboxCommit) {
     match world.engine.commit(commit).await {
@@ -44,7 +32,7 @@ async fn a_commit_beyond_the_limit_is_refused_whole() {
     options.sweep_after = Duration::ZERO;
     options.sweep_every = Duration::ZERO;
     init(&options, 1).await.expect("a keyspace");
-    let world = World::new(&One(options)).await;
+    let world = World::new(&Keyspace(options)).await;
     let (mut folder, mut other) = (world.folder().await, world.folder().await);
     for _ in 0..10 {
         folder.commit(folder.appending(&[10; 100])).await;

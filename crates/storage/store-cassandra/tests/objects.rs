@@ -1,15 +1,17 @@
 //! Bodies in a real S3-compatible store: `scripts/s3 start`, `eval "$(scripts/s3 env)"`, and a Cassandra beside it. What the two do
 //! together; the engines' whole contract is in `conformance.rs`.
 
+mod keyspace;
+
+use keyspace::Keyspace;
 use object_store::aws::AmazonS3Builder;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use posthaste_mail_model::{BodyId, Id, MailboxId};
-use posthaste_store::suite::{self, Factory, World};
-use posthaste_store::{Engine, StoreError};
+use posthaste_store::StoreError;
+use posthaste_store::suite::{self, World};
 use posthaste_store_cassandra::{CassandraEngine, Options, init};
 use scylla::client::session_builder::SessionBuilder;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Host of the database, and the bucket; `None` if one of them is not there.
@@ -33,20 +35,6 @@ async fn keyspace(host: &str, bucket: &str, what: &str, sweep_after: Duration) -
     options.sweep_every = Duration::ZERO;
     init(&options, 1).await.expect("a keyspace");
     options
-}
-
-struct One(Options);
-
-#[async_trait::async_trait]
-impl Factory for One {
-    async fn open(&self) -> Arc<dyn Engine> {
-        Arc::new(CassandraEngine::open(self.0.clone()).await.expect("an engine"))
-    }
-
-    async fn reopen(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
-        drop(engine);
-        self.open().await
-    }
 }
 
 fn store(bucket: &str) -> impl ObjectStore {
@@ -95,7 +83,7 @@ async fn objects_go_with_the_last_message_that_had_them() {
     let Some((host, bucket)) = offered() else { return };
     let options = keyspace(&host, &bucket, "objects", Duration::ZERO).await;
     let (keyspace, store) = (options.keyspace.clone(), store(&bucket));
-    let world = World::new(&One(options.clone())).await;
+    let world = World::new(&Keyspace(options.clone())).await;
     let (mut folder, mut other) = (world.folder().await, world.folder().await);
     folder.commit(folder.appending(&[100, 70_000, 0])).await;
     other.commit_copies(other.copying(&folder, &folder.uids()), &folder).await;
@@ -117,7 +105,7 @@ async fn what_may_be_under_way_is_left_alone() {
     let Some((host, bucket)) = offered() else { return };
     let options = keyspace(&host, &bucket, "young", Duration::from_secs(3600)).await;
     let (keyspace, store) = (options.keyspace.clone(), store(&bucket));
-    let world = World::new(&One(options)).await;
+    let world = World::new(&Keyspace(options)).await;
     let mut folder = world.folder().await;
     folder.commit(folder.appending(&[100])).await;
     folder.commit(folder.expunging(&folder.uids())).await;
@@ -159,7 +147,7 @@ async fn a_lost_object_is_found_by_the_check() {
     let Some((host, bucket)) = offered() else { return };
     let options = keyspace(&host, &bucket, "lost", Duration::ZERO).await;
     let (keyspace, store) = (options.keyspace.clone(), store(&bucket));
-    let world = World::new(&One(options)).await;
+    let world = World::new(&Keyspace(options)).await;
     let mut folder = world.folder().await;
     folder.commit(folder.appending(&[100, 200])).await;
     world.check().await;
