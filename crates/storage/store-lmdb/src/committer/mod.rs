@@ -224,20 +224,30 @@ impl Committer {
                     Applied::Refused(error) => Err(error),
                 });
             }
-            let done = || changes.iter().zip(&outcomes).filter(|(_, o)| matches!(o, Ok(CommitOutcome::Done)));
-            let wrote = match done().count() {
+            let wrote = match done(changes, &outcomes).count() {
                 0 => Wrote::Nothing,
-                _ if done().all(|(c, _)| c.to_a_mailbox().is_some()) => {
-                    Wrote::Later(done().map(|(c, _)| c.demand()).fold(Demand::default(), Add::add))
-                }
+                _ if done(changes, &outcomes).all(|c| c.to_a_mailbox().is_some()) => Wrote::Later(
+                    done(changes, &outcomes).map(Change::demand).fold(Demand::default(), Add::add),
+                ),
                 _ => Wrote::Now,
             };
             Ok((outcomes, wrote))
         })?;
         if held.is_some() {
-            let done = changes.iter().zip(&outcomes).filter(|(_, o)| matches!(o, Ok(CommitOutcome::Done)));
-            done.filter_map(|(c, _)| c.to_a_mailbox()).for_each(|commit| shared.pending.note(commit));
+            let commits = done(changes, &outcomes).filter_map(Change::to_a_mailbox);
+            commits.for_each(|commit| shared.pending.note(commit));
         }
         Ok(outcomes)
     }
+}
+
+/// The changes of a group that were made.
+fn done<'c>(
+    changes: &'c [&Change],
+    outcomes: &'c [Result<CommitOutcome>],
+) -> impl Iterator<Item = &'c Change> {
+    let made = |(change, outcome): (&'c &Change, &Result<CommitOutcome>)| {
+        matches!(outcome, Ok(CommitOutcome::Done)).then_some(*change)
+    };
+    changes.iter().zip(outcomes).filter_map(made)
 }

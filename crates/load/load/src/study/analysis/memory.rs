@@ -1,7 +1,7 @@
 //! Seed 003's figures: disk operations and the time of SendMail against memory, CPU by role.
 
 use super::{Points, figure, plot};
-use crate::results::{Analysis, Curve, RunResult, Table};
+use crate::results::{Analysis, Curve, Offered, RunResult, ServerCost, Table};
 
 /// How much slower than with the most memory a server may be up to the knee.
 const KNEE_FACTOR: f64 = 1.2;
@@ -23,38 +23,20 @@ fn knee(times: &Curve) -> Option<String> {
     )
 }
 
+/// So many a second of what the server did.
+fn rate(run: &RunResult, of: fn(&ServerCost) -> &Offered<u64>) -> Option<f64> {
+    let server = run.server.as_ref()?;
+    Some(*of(server).value()? as f64 / server.seconds)
+}
+
 /// All of it.
 pub fn analyse(points: Points) -> Analysis {
     let x = "memory of the server (MB)";
     let by = |of: fn(&RunResult) -> Option<f64>| points.by_server("memory_mb", of);
     let mut plots = vec![
-        plot(
-            "Disk operations",
-            x,
-            "disk operations per second",
-            by(|r| {
-                let s = r.server.as_ref()?;
-                s.disk_operations.value().map(|n| *n as f64 / s.seconds)
-            }),
-        ),
-        plot(
-            "Read from disk",
-            x,
-            "MB per second",
-            by(|r| {
-                let s = r.server.as_ref()?;
-                s.disk_read_bytes.value().map(|n| *n as f64 / 1e6 / s.seconds)
-            }),
-        ),
-        plot(
-            "Written to disk",
-            x,
-            "MB per second",
-            by(|r| {
-                let s = r.server.as_ref()?;
-                s.disk_write_bytes.value().map(|n| *n as f64 / 1e6 / s.seconds)
-            }),
-        ),
+        plot("Disk operations", x, "disk operations per second", by(|r| rate(r, |s| &s.disk_operations))),
+        plot("Read from disk", x, "MB per second", by(|r| Some(rate(r, |s| &s.disk_read_bytes)? / 1e6))),
+        plot("Written to disk", x, "MB per second", by(|r| Some(rate(r, |s| &s.disk_write_bytes)? / 1e6))),
         plot("Time of SendMail, mean", x, "response time (ms)", by(|r| Some(r.total.mean_ms))),
         plot("Time of SendMail, 95 %", x, "response time (ms)", by(|r| Some(r.total.p95_ms))),
         plot(
