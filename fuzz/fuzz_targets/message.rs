@@ -16,7 +16,7 @@ fuzz_target!(|message: &[u8]| {
         let _ = (media.params.decoded("name"), part.encoding_name(message));
         Envelope::of(message, HeaderFields::new(message, part.header));
     }
-    let parts = SummaryParts { message, structure: &structure, envelope: b"", body: b"", body_structure: b"" };
+    let parts = SummaryParts { message, structure: &structure, envelope: b"", repeated: 0..0, body: b"", body_structure: b"" };
     let record = parts.encode();
     let summary = SummaryRef::new(&record).expect("a record that was just made");
     let key = SearchKey::new("ß ü");

@@ -1,33 +1,38 @@
-//! The stored form of a summary: version 1.
+//! The stored form of a summary: version 2.
 //!
-//! All numbers little-endian. A fixed head, then sections one after the other without gaps; the head has the end of
+//! All numbers little-endian. A head, then sections one after the other without gaps; the head has the end of
 //! each, and the first begins after the head.
 //!
 //! | offset | size | what |
 //! | --- | --- | --- |
-//! | 0 | 2 | version, 1 |
+//! | 0 | 2 | version, 2 |
 //! | 2 | 2 | flags: see `FLAG_…` |
 //! | 4 | 4 | length of the record in bytes |
 //! | 8 | 4 | size of the message |
 //! | 12 | 4 | size of its header, blank line included |
 //! | 16 | 8 | Date: seconds since 1970, signed |
 //! | 24 | 4 | Date: days since 1970 as written, signed |
-//! | 28 | 4 | 0 |
-//! | 32 | 8 | bits of the well-known fields that are kept |
-//! | 40 | 8 | bits of the well-known fields of which one or more were left out |
-//! | 48 | 8 | bits of other names of which one or more were left out |
-//! | 56 | 4 + 4 | where in the folded subject the base subject begins and ends |
-//! | 64 | 14 × 4 | ends of the sections, from the start of the record |
+//! | 28 | 20 × 2 | numbers, see below; 20 × 4 with `FLAG_WIDE`, which a record over 65,535 bytes has |
 //!
-//! Sections: 0–4 folded subject, from, to, cc, bcc, 5 ENVELOPE, 6 field table, 7 kept fields, 8 BODY,
-//! 9 BODYSTRUCTURE, 10 preview, 11 thread, 12 sort keys, 13 part table (see [`crate::table`]). What a search of a whole folder
-//! looks at comes first and is short, so that it reads three or four lines of memory a message.
+//! Numbers: where in the folded subject the base subject begins and ends; the ends of the 15 sections, from the start of
+//! the record; where in ENVELOPE the list of From begins and ends that is sent twice more behind it, as Sender and Reply-To
+//! (nearly all mail has neither; both 0: nothing is repeated); how much of BODYSTRUCTURE BODY begins with.
 //!
-//! Field table: for each kept field, in message order, number (1), length of the name (1), length (2), offset in
-//! section 7 (4). Thread: hash of Message-ID (8; 0 if none), then of each identifier that the message refers to (8).
-//! Sort keys: of From, To and Cc the folded local part of the first address, each with its length (2) before it.
+//! Sections: 0–4 folded subject, from, to, cc, bcc, 5 ENVELOPE, 6 field table, 7 kept fields, 8 BODY without what it shares
+//! with BODYSTRUCTURE, 9 BODYSTRUCTURE, 10 preview, 11 thread, 12 sort keys, 13 part table (see [`crate::table`]), 14 bits of
+//! the fields that were left out. What a search of a whole folder looks at comes first and is short, so that it reads three
+//! or four lines of memory a message.
+//!
+//! Field table: for each kept field, in message order, number (1), length of the name (1), length (2); the fields lie in
+//! section 7 in this order. Thread: hash of Message-ID (8; 0 if none), then of each identifier that the message refers to (8).
+//! Sort keys: of From, To and Cc the folded local part of the first address, each with its length (2) before it. Bits of
+//! fields left out: the well-known ones (8), other names (8); nothing if there are none.
 //!
 //! A reader refuses versions that it does not know. New sections may be added only with a new version.
+//!
+//! Version 1, which is still read, is longer by a fifth: its head has 4 bytes of zero at 28, the bits of section 14 at 40 and 48,
+//! and from 56 on the numbers, 16 × 4, without those of section 14 and of what is repeated and shared; the field table has
+//! each field's place (4) behind its length.
 
 use crate::address::address_list;
 use crate::date::sent_date;
@@ -35,18 +40,28 @@ use crate::fold::{fold_into, folded};
 use crate::header::Field;
 use crate::known::{FieldId, is_kept, other_name_bit};
 use crate::preview::preview;
-use crate::scan::{Span, newline_before};
+use crate::scan::newline_before;
 use crate::structure::Structure;
 use crate::subject::base_subject;
 use crate::table::write_table;
 use crate::thread::{IDS_MAX, message_ids};
 use crate::words::decode_words;
 
-/// The version that is written.
-pub const RECORD_VERSION: u16 = 1;
+use std::ops::Range;
 
-pub(crate) const HEAD_LEN: usize = 64 + SECTIONS * 4;
-pub(crate) const SECTIONS: usize = 14;
+/// The version that is written.
+pub const RECORD_VERSION: u16 = 2;
+
+/// Where the numbers begin.
+pub(crate) const NUMBERS_AT: usize = 28;
+/// The first number that is the end of a section: the base subject comes before.
+pub(crate) const FIRST_END: usize = 2;
+pub(crate) const SECTIONS: usize = 15;
+/// The number where the list of From begins that is repeated; its end follows.
+pub(crate) const REPEATED: usize = FIRST_END + SECTIONS;
+/// The number that says how much BODY shares with BODYSTRUCTURE.
+pub(crate) const SHARED: usize = REPEATED + 2;
+pub(crate) const NUMBERS: usize = SHARED + 1;
 
 pub(crate) const SUBJECT: usize = 0;
 pub(crate) const FROM: usize = 1;
@@ -62,6 +77,7 @@ pub(crate) const PREVIEW: usize = 10;
 pub(crate) const THREAD: usize = 11;
 pub(crate) const SORT: usize = 12;
 pub(crate) const PARTS: usize = 13;
+pub(crate) const LEFT: usize = 14;
 
 /// The Date field could be read.
 pub(crate) const FLAG_SENT: u16 = 1;
@@ -74,8 +90,18 @@ pub(crate) const FLAG_FIELDS_CUT: u16 = 8;
 /// That blank line is a bare LF.
 pub(crate) const FLAG_BARE_LF: u16 = 16;
 
+/// The numbers of the head have four bytes, not two.
+pub(crate) const FLAG_WIDE: u16 = 32;
+
 /// Size of an entry in the field table.
-pub(crate) const FIELD_ENTRY_LEN: usize = 8;
+pub(crate) const FIELD_ENTRY_LEN: usize = 4;
+
+// The same of version 1.
+pub(crate) const FIRST_LEFT_AT: usize = 40;
+pub(crate) const FIRST_NUMBERS_AT: usize = 56;
+pub(crate) const FIRST_SECTIONS: usize = 14;
+pub(crate) const FIRST_NUMBERS: usize = FIRST_END + FIRST_SECTIONS;
+pub(crate) const FIRST_ENTRY_LEN: usize = 8;
 
 /// How much of a header is kept in all: 64 KiB, a hundred times what is usual.
 const KEPT_TOTAL_MAX: usize = 64 * 1024;
@@ -85,7 +111,7 @@ const SEARCH_TEXT_MAX: usize = 256 * 1024;
 
 /// What a summary is made of: the message, its structure, and the responses printed from them, which are opaque
 /// here.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct SummaryParts<'a> {
     /// The message, whole.
     pub message: &'a [u8],
@@ -93,6 +119,9 @@ pub struct SummaryParts<'a> {
     pub structure: &'a Structure,
     /// What FETCH ENVELOPE sends.
     pub envelope: &'a [u8],
+    /// Which bytes of it stand there twice more right behind themselves, as the list of From does for want of Sender and
+    /// Reply-To; they are kept once.
+    pub repeated: Range<usize>,
     /// What FETCH BODY sends.
     pub body: &'a [u8],
     /// What FETCH BODYSTRUCTURE sends.
@@ -102,78 +131,110 @@ pub struct SummaryParts<'a> {
 impl SummaryParts<'_> {
     /// Makes the stored form.
     pub fn encode(&self) -> Vec<u8> {
-        let room = HEAD_LEN + 1500 + self.envelope.len() + self.body.len() + self.body_structure.len();
-        let mut out = Record { bytes: Vec::with_capacity(room), ends: [0; SECTIONS] };
-        out.bytes.resize(HEAD_LEN, 0);
+        let room = 1500 + self.envelope.len() + self.body.len() + self.body_structure.len();
+        let mut out = Sections { bytes: Vec::with_capacity(room), ends: [0; SECTIONS] };
         let digest = HeaderDigest::of(self.message, self.structure.fields());
+        let (envelope, repeated) = self.envelope_once();
+        let shared = self.body.iter().zip(self.body_structure).take_while(|(a, b)| a == b).count();
 
         for (place, text) in (SUBJECT..=BCC).zip(&digest.search) {
-            out.section(place, text);
+            out.put(place, &[text]);
         }
-        out.section(ENVELOPE, self.envelope);
-        out.section(FIELD_TABLE, &digest.table);
-        out.section(FIELD_BYTES, &digest.kept);
-        out.section(BODY, self.body);
-        out.section(BODY_STRUCTURE, self.body_structure);
-        out.section(PREVIEW, preview(self.message, self.structure).as_bytes());
+        out.put(ENVELOPE, &envelope);
+        out.put(FIELD_TABLE, &[&digest.table]);
+        out.put(FIELD_BYTES, &[&digest.kept]);
+        out.put(BODY, &[self.body.get(shared..).unwrap_or_default()]);
+        out.put(BODY_STRUCTURE, &[self.body_structure]);
+        out.put(PREVIEW, &[preview(self.message, self.structure).as_bytes()]);
         digest.write_thread(&mut out.bytes);
         out.end(THREAD);
         digest.write_sort_keys(&mut out.bytes);
         out.end(SORT);
         write_table(self.message, self.structure, &mut out.bytes);
         out.end(PARTS);
-        self.write_head(&digest, &mut out);
-        out.bytes
+        digest.write_left(&mut out.bytes);
+        out.end(LEFT);
+
+        let base = base_subject(&digest.search[0]);
+        let mut numbers = [0; NUMBERS];
+        numbers[..FIRST_END].copy_from_slice(&[base.span.start, base.span.end]);
+        numbers[FIRST_END..REPEATED].copy_from_slice(&out.ends);
+        numbers[REPEATED..SHARED].copy_from_slice(&[repeated.start as u32, repeated.end as u32]);
+        numbers[SHARED] = shared as u32;
+        let flags = self.flags(&digest) | if base.is_reply { FLAG_REPLY } else { 0 };
+        self.with_head(flags, &digest, numbers, &out.bytes)
     }
 
-    fn write_head(&self, digest: &HeaderDigest<'_>, out: &mut Record) {
-        let base = base_subject(&digest.search[0]);
-        let header = self.structure.root().header;
-        let header_bytes = header.of(self.message);
+    /// ENVELOPE without what is repeated, in two pieces, and where the first of the three lies; the whole of it if it does not
+    /// stand there three times after all.
+    fn envelope_once(&self) -> ([&[u8]; 2], Range<usize>) {
+        let Range { start, end } = self.repeated;
+        let whole = ([self.envelope, &[]], 0..0);
+        let Some(once) = self.envelope.get(start..end) else { return whole };
+        let (before, after) = self.envelope.split_at(end);
+        match after.strip_prefix(once).and_then(|after| after.strip_prefix(once)) {
+            Some(after) => ([before, after], start..end),
+            None => whole,
+        }
+    }
+
+    fn flags(&self, digest: &HeaderDigest<'_>) -> u16 {
+        let header_bytes = self.structure.root().header.of(self.message);
         let (before, newline) =
             header_bytes.split_at(header_bytes.len() - newline_before(header_bytes, header_bytes.len()));
         let blank =
             (before.is_empty() || before.ends_with(b"\n")).then_some(newline).filter(|line| !line.is_empty());
-        let mut flags = 0;
-        for (is_set, flag) in [
+        let flags = [
             (digest.sent.is_some(), FLAG_SENT),
             (blank.is_some(), FLAG_BLANK_LINE),
             (blank == Some(b"\n".as_slice()), FLAG_BARE_LF),
-            (base.is_reply, FLAG_REPLY),
             (!self.structure.fields_complete(), FLAG_FIELDS_CUT),
-        ] {
-            flags |= if is_set { flag } else { 0 };
-        }
+        ];
+        flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)
+    }
+
+    /// The record: the head, in which the ends of sections count from the start of the record, and the sections.
+    fn with_head(
+        &self,
+        flags: u16,
+        digest: &HeaderDigest<'_>,
+        mut numbers: [u32; NUMBERS],
+        sections: &[u8],
+    ) -> Vec<u8> {
+        let narrow_len = NUMBERS_AT + NUMBERS * 2 + sections.len();
+        let is_wide = narrow_len > usize::from(u16::MAX);
+        let head_len = NUMBERS_AT + NUMBERS * if is_wide { 4 } else { 2 };
+        numbers[FIRST_END..REPEATED].iter_mut().for_each(|end| *end += head_len as u32);
+        let flags = flags | if is_wide { FLAG_WIDE } else { 0 };
         let (unix_s, local_day) = digest.sent.map_or((0, 0), |sent| (sent.unix_s, sent.local_day));
-        let mut head = Vec::with_capacity(HEAD_LEN);
-        head.extend_from_slice(&RECORD_VERSION.to_le_bytes());
-        head.extend_from_slice(&flags.to_le_bytes());
-        head.extend_from_slice(&(out.bytes.len() as u32).to_le_bytes());
-        head.extend_from_slice(&(self.message.len() as u32).to_le_bytes());
-        head.extend_from_slice(&header.end.to_le_bytes());
-        head.extend_from_slice(&unix_s.to_le_bytes());
-        head.extend_from_slice(&local_day.to_le_bytes());
-        head.extend_from_slice(&0_u32.to_le_bytes());
-        for bits in [digest.kept_bits, digest.left_known, digest.left_other] {
-            head.extend_from_slice(&bits.to_le_bytes());
+
+        let mut out = Vec::with_capacity(head_len + sections.len());
+        out.extend_from_slice(&RECORD_VERSION.to_le_bytes());
+        out.extend_from_slice(&flags.to_le_bytes());
+        out.extend_from_slice(&((head_len + sections.len()) as u32).to_le_bytes());
+        out.extend_from_slice(&(self.message.len() as u32).to_le_bytes());
+        out.extend_from_slice(&self.structure.root().header.end.to_le_bytes());
+        out.extend_from_slice(&unix_s.to_le_bytes());
+        out.extend_from_slice(&local_day.to_le_bytes());
+        for number in numbers {
+            out.extend_from_slice(
+                number.to_le_bytes().get(..if is_wide { 4 } else { 2 }).unwrap_or_default(),
+            );
         }
-        for number in [base.span.start, base.span.end].iter().chain(&out.ends) {
-            head.extend_from_slice(&number.to_le_bytes());
-        }
-        if let Some(place) = out.bytes.get_mut(..HEAD_LEN) {
-            place.copy_from_slice(&head);
-        }
+        out.extend_from_slice(sections);
+        out
     }
 }
 
-struct Record {
+/// Sections so far, and where in them each ends.
+struct Sections {
     bytes: Vec<u8>,
     ends: [u32; SECTIONS],
 }
 
-impl Record {
-    fn section(&mut self, place: usize, content: &[u8]) {
-        self.bytes.extend_from_slice(content);
+impl Sections {
+    fn put(&mut self, place: usize, pieces: &[&[u8]]) {
+        pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
         self.end(place);
     }
 
@@ -189,7 +250,6 @@ impl Record {
 struct HeaderDigest<'m> {
     table: Vec<u8>,
     kept: Vec<u8>,
-    kept_bits: u64,
     left_known: u64,
     left_other: u64,
     /// Folded subject, from, to, cc, bcc.
@@ -224,9 +284,7 @@ impl<'m> HeaderDigest<'m> {
         if is_kept(id, name, field.len()) && self.kept.len() + field.len() <= KEPT_TOTAL_MAX {
             self.table.extend_from_slice(&[id.number(), name.len() as u8]);
             self.table.extend_from_slice(&(field.len() as u16).to_le_bytes());
-            self.table.extend_from_slice(&(self.kept.len() as u32).to_le_bytes());
             self.kept.extend_from_slice(field);
-            self.kept_bits |= id.bit();
         } else if id == FieldId::OTHER {
             self.left_other |= other_name_bit(name);
         } else {
@@ -274,6 +332,13 @@ impl<'m> HeaderDigest<'m> {
         fold_into(&decode_words(raw), text);
     }
 
+    fn write_left(&self, out: &mut Vec<u8>) {
+        if (self.left_known, self.left_other) != (0, 0) {
+            out.extend_from_slice(&self.left_known.to_le_bytes());
+            out.extend_from_slice(&self.left_other.to_le_bytes());
+        }
+    }
+
     /// RFC 5256 §3, step 1: References; without it, the first identifier of In-Reply-To.
     fn write_thread(&self, out: &mut Vec<u8>) {
         let own = self.message_id.and_then(|raw| message_ids(raw).next()).unwrap_or(0);
@@ -304,12 +369,4 @@ impl<'m> HeaderDigest<'m> {
             out.extend_from_slice(&key);
         }
     }
-}
-
-/// Where the base subject lies; kept here beside the layout that has it.
-pub(crate) fn base_span(head: &[u8]) -> Span {
-    let number = |at: usize| {
-        head.get(at..).and_then(|b| b.first_chunk::<4>()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
-    };
-    Span::new(number(56), number(60))
 }

@@ -7,7 +7,7 @@
 use crate::date::SentDate;
 use crate::header::HeaderFields;
 use crate::known::FieldMask;
-use crate::record::{self, FIELD_ENTRY_LEN, HEAD_LEN, RECORD_VERSION};
+use crate::record::{self, FIELD_ENTRY_LEN, RECORD_VERSION};
 use crate::scan::Span;
 use crate::table::{Located, PartRow, ROW_LEN, Section, locate};
 
@@ -33,57 +33,104 @@ pub enum SummaryError {
     Sections,
 }
 
+/// How the head of a record is laid out.
+#[derive(Debug, Clone, Copy)]
+struct Form {
+    /// Whether it has version 1, which had fewer numbers and longer entries of the field table.
+    is_first: bool,
+    /// Whether a number has four bytes rather than two.
+    is_wide: bool,
+}
+
+impl Form {
+    fn of(version: u16, flags: u16) -> Option<Self> {
+        match version {
+            1 => Some(Self { is_first: true, is_wide: true }),
+            RECORD_VERSION => Some(Self { is_first: false, is_wide: flags & record::FLAG_WIDE != 0 }),
+            _ => None,
+        }
+    }
+
+    /// Where a number lies; the first byte after the head is where one more would.
+    #[inline]
+    fn place_of(self, number: usize) -> usize {
+        let numbers_at = if self.is_first { record::FIRST_NUMBERS_AT } else { record::NUMBERS_AT };
+        numbers_at + (number << if self.is_wide { 2 } else { 1 })
+    }
+
+    #[inline]
+    fn head_len(self) -> usize {
+        self.place_of(if self.is_first { record::FIRST_NUMBERS } else { record::NUMBERS })
+    }
+
+    fn sections(self) -> usize {
+        if self.is_first { record::FIRST_SECTIONS } else { record::SECTIONS }
+    }
+}
+
 /// A stored summary.
 #[derive(Debug, Clone, Copy)]
 pub struct SummaryRef<'s> {
     bytes: &'s [u8],
-    head: &'s [u8; HEAD_LEN],
+    form: Form,
 }
 
 impl<'s> SummaryRef<'s> {
     /// Takes the bytes of a record; more bytes may follow it.
     pub fn new(bytes: &'s [u8]) -> Result<Self, SummaryError> {
         let short = SummaryError::Short { len: bytes.len() };
-        let head: &[u8; HEAD_LEN] = bytes.first_chunk().ok_or(short)?;
-        let made = SummaryRef { bytes, head };
-        let version = u16::from_le_bytes([head[0], head[1]]);
-        if version != RECORD_VERSION {
-            return Err(SummaryError::Version { version });
-        }
-        let len = made.u32_at(4) as usize;
+        let &[v0, v1, f0, f1, l0, l1, l2, l3] = bytes.first_chunk().ok_or(short)?;
+        let version = u16::from_le_bytes([v0, v1]);
+        let form =
+            Form::of(version, u16::from_le_bytes([f0, f1])).ok_or(SummaryError::Version { version })?;
+        let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         let bytes = bytes.get(..len).ok_or(short)?;
-        let mut before = HEAD_LEN as u32;
+        let made = SummaryRef { bytes, form };
+        let mut before = form.head_len() as u32;
         let mut in_order = true;
-        for end in head[64..].as_chunks::<4>().0 {
-            let end = u32::from_le_bytes(*end);
+        for place in 0..form.sections() {
+            let end = made.number(record::FIRST_END + place);
             in_order &= before <= end;
             before = end;
         }
         if !in_order || before as usize != len {
             return Err(SummaryError::Sections);
         }
-        Ok(SummaryRef { bytes, head })
+        Ok(made)
+    }
+
+    #[inline]
+    fn array<const N: usize>(&self, at: usize) -> [u8; N] {
+        self.bytes.get(at..).and_then(|b| b.first_chunk()).copied().unwrap_or([0; N])
     }
 
     #[inline]
     fn u32_at(&self, at: usize) -> u32 {
-        self.head.get(at..).and_then(|b| b.first_chunk::<4>()).map_or(0, |b| u32::from_le_bytes(*b))
+        u32::from_le_bytes(self.array(at))
     }
 
     #[inline]
-    fn u64_at(&self, at: usize) -> u64 {
-        self.head.get(at..).and_then(|b| b.first_chunk::<8>()).map_or(0, |b| u64::from_le_bytes(*b))
+    fn number(&self, place: usize) -> u32 {
+        let at = self.form.place_of(place);
+        if self.form.is_wide { self.u32_at(at) } else { u32::from(u16::from_le_bytes(self.array(at))) }
+    }
+
+    /// A number that records of version 1 do not have.
+    #[inline]
+    fn later_number(&self, place: usize) -> usize {
+        if self.form.is_first { 0 } else { self.number(place) as usize }
     }
 
     #[inline]
     fn flag(&self, flag: u16) -> bool {
-        u16::from_le_bytes([self.head[2], self.head[3]]) & flag != 0
+        u16::from_le_bytes(self.array(2)) & flag != 0
     }
 
     #[inline]
     fn section(&self, place: usize) -> &'s [u8] {
-        let start = if place == 0 { HEAD_LEN } else { self.u32_at(60 + place * 4) as usize };
-        self.bytes.get(start..self.u32_at(64 + place * 4) as usize).unwrap_or_default()
+        let end = record::FIRST_END + place;
+        let start = if place == 0 { self.form.head_len() } else { self.number(end - 1) as usize };
+        self.bytes.get(start..self.number(end) as usize).unwrap_or_default()
     }
 
     /// Size of the message in bytes.
@@ -98,18 +145,25 @@ impl<'s> SummaryRef<'s> {
 
     /// When it says it was sent; none if it has no Date that can be read.
     pub fn sent(&self) -> Option<SentDate> {
-        self.flag(record::FLAG_SENT)
-            .then(|| SentDate { unix_s: self.u64_at(16) as i64, local_day: self.u32_at(24) as i32 })
+        self.flag(record::FLAG_SENT).then(|| SentDate {
+            unix_s: i64::from_le_bytes(self.array(16)),
+            local_day: self.u32_at(24) as i32,
+        })
     }
 
     /// What FETCH ENVELOPE sends.
-    pub fn envelope(&self) -> &'s [u8] {
-        self.section(record::ENVELOPE)
+    pub fn envelope(&self) -> Pieces<'s, 4> {
+        let kept = self.section(record::ENVELOPE);
+        let [start, end] = [record::REPEATED, record::REPEATED + 1].map(|place| self.later_number(place));
+        let (before, after) = kept.split_at_checked(end).unwrap_or_default();
+        let once = before.get(start..).unwrap_or_default();
+        Pieces([before, once, once, after])
     }
 
     /// What FETCH BODY sends.
-    pub fn body(&self) -> &'s [u8] {
-        self.section(record::BODY)
+    pub fn body(&self) -> Pieces<'s, 2> {
+        let shared = self.body_structure().get(..self.later_number(record::SHARED)).unwrap_or_default();
+        Pieces([shared, self.section(record::BODY)])
     }
 
     /// What FETCH BODYSTRUCTURE sends.
@@ -144,7 +198,7 @@ impl<'s> SummaryRef<'s> {
 
     /// The base subject, folded. RFC 5256 §2.1.
     pub fn base_subject(&self) -> &'s [u8] {
-        record::base_span(self.head).of(self.subject_folded())
+        Span::new(self.number(0), self.number(1)).of(self.subject_folded())
     }
 
     /// Whether the subject marks a reply or a forward.
@@ -210,14 +264,24 @@ impl<'s> SummaryRef<'s> {
         locate(self.section(record::PARTS), path, section)
     }
 
+    /// Bits of the fields that were left out: of the well-known ones, and of other names.
+    fn left_out(&self) -> (u64, u64) {
+        let bits = match self.form.is_first {
+            true => self.array(record::FIRST_LEFT_AT),
+            false => self.section(record::LEFT).first_chunk().copied().unwrap_or([0; 16]),
+        };
+        let bits = u128::from_le_bytes(bits);
+        (bits as u64, (bits >> 64) as u64)
+    }
+
     /// Whether all fields of the header are kept, so that the header itself can be put together.
     pub fn has_all_fields(&self) -> bool {
-        self.u64_at(40) == 0 && self.u64_at(48) == 0 && !self.flag(record::FLAG_FIELDS_CUT)
+        self.left_out() == (0, 0) && !self.flag(record::FLAG_FIELDS_CUT)
     }
 
     /// Whether a field that the mask selects may have been left out of the summary: then the header has to be read.
     pub fn needs_body(&self, mask: &FieldMask) -> bool {
-        let (left_known, left_other) = (self.u64_at(40), self.u64_at(48));
+        let (left_known, left_other) = self.left_out();
         let is_left = if mask.is_negated {
             left_known & !mask.known != 0 || left_other != 0
         } else {
@@ -257,21 +321,28 @@ impl<'s> SummaryRef<'s> {
     fn selected_spans<'q>(&self, mask: &'q FieldMask) -> impl Iterator<Item = Range<usize>> + use<'s, 'q> {
         let (fields, wanted) = (self.section(record::FIELD_BYTES), mask.known);
         let is_negated = mask.is_negated;
-        let entries = self.section(record::FIELD_TABLE).as_chunks::<FIELD_ENTRY_LEN>().0;
-        entries.iter().filter_map(move |&[number, name_len, len0, len1, at0, at1, at2, at3]| {
+        let mut end = 0;
+        self.field_entries().filter_map(move |[number, name_len, len0, len1]| {
+            let start = end;
+            end += u16::from_le_bytes([len0, len1]) as usize;
             let is_named = wanted >> (number & 63) & 1 != 0;
             if is_named == is_negated && (number != 0 || !is_named) {
                 return None;
             }
-            let start = u32::from_le_bytes([at0, at1, at2, at3]) as usize;
-            let span = start..start + u16::from_le_bytes([len0, len1]) as usize;
             // A name without a number: bit 0 only says that the mask has such names.
             let is_selected = number != 0 || !is_named || {
-                let name = fields.get(span.clone())?.get(..name_len as usize).unwrap_or_default();
+                let name = fields.get(start..end)?.get(..name_len as usize).unwrap_or_default();
                 mask.names_other(name) != is_negated
             };
-            is_selected.then_some(span)
+            is_selected.then_some(start..end)
         })
+    }
+
+    /// The field table: number, length of the name, length.
+    fn field_entries(&self) -> impl Iterator<Item = [u8; FIELD_ENTRY_LEN]> + use<'s> {
+        let len = if self.form.is_first { record::FIRST_ENTRY_LEN } else { FIELD_ENTRY_LEN };
+        let entries = self.section(record::FIELD_TABLE).chunks_exact(len);
+        entries.filter_map(|entry| entry.first_chunk().copied())
     }
 
     /// The raw values of the kept fields of this name, in message order.
@@ -288,6 +359,23 @@ impl<'s> SummaryRef<'s> {
             (true, false) => b"\r\n",
             (true, true) => b"\n",
         }
+    }
+}
+
+/// A response kept in pieces, in the order in which they are sent; some may be empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pieces<'s, const N: usize>([&'s [u8]; N]);
+
+impl<const N: usize> Pieces<'_, N> {
+    /// Appends it.
+    #[inline]
+    pub fn append_to(&self, into: &mut Vec<u8>) {
+        self.0.iter().for_each(|piece| into.extend_from_slice(piece));
+    }
+
+    /// All of it, for those who look into it.
+    pub fn to_vec(self) -> Vec<u8> {
+        self.0.concat()
     }
 }
 

@@ -7,7 +7,15 @@ use posthaste_mime_summary::{
 
 fn record(message: &[u8]) -> Vec<u8> {
     let structure = Structure::parse(message);
-    SummaryParts { message, structure: &structure, envelope: b"", body: b"", body_structure: b"" }.encode()
+    SummaryParts {
+        message,
+        structure: &structure,
+        envelope: b"",
+        repeated: 0..0,
+        body: b"",
+        body_structure: b"",
+    }
+    .encode()
 }
 
 /// `name|route|mailbox|host` of each address, `-` for NIL.

@@ -7,6 +7,8 @@ use posthaste_mime_summary::{
 };
 use proptest::prelude::*;
 
+use std::ops::Range;
+
 /// Pieces from which messages are put together: the words that matter to MIME, and noise.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let known: Vec<&[u8]> = vec![
@@ -77,7 +79,18 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn encode(message: &[u8], structure: &Structure) -> Vec<u8> {
-    SummaryParts { message, structure, envelope: b"(E)", body: b"(B)", body_structure: b"(BS)" }.encode()
+    with_responses(message, structure, (b"(E E E)", 2..4), b"(B)", b"(BS)")
+}
+
+/// A record of a message with other responses than those it would have.
+fn with_responses(
+    message: &[u8],
+    structure: &Structure,
+    (envelope, repeated): (&[u8], Range<usize>),
+    body: &[u8],
+    body_structure: &[u8],
+) -> Vec<u8> {
+    SummaryParts { message, structure, envelope, repeated, body, body_structure }.encode()
 }
 
 /// Everything that can be asked of a record, whatever its bytes are.
@@ -108,8 +121,12 @@ fn ask_all(summary: &SummaryRef<'_>, message: &[u8]) {
         summary.parts().count(),
     );
     let _ = (summary.sort_from(), summary.sort_to(), summary.sort_cc(), summary.message_id_hash());
-    let _ =
-        (summary.reference_hashes().count(), summary.envelope(), summary.body(), summary.body_structure());
+    let _ = (
+        summary.reference_hashes().count(),
+        summary.envelope().to_vec(),
+        summary.body().to_vec(),
+        summary.body_structure(),
+    );
 }
 
 fn check_ranges(message: &[u8]) -> Structure {
@@ -143,8 +160,8 @@ proptest! {
         let structure = check_ranges(&message);
         let record = encode(&message, &structure);
         let summary = SummaryRef::new(&record).unwrap();
-        prop_assert_eq!(summary.envelope(), b"(E)");
-        prop_assert_eq!(summary.body(), b"(B)");
+        prop_assert_eq!(summary.envelope().to_vec(), b"(E E E)");
+        prop_assert_eq!(summary.body().to_vec(), b"(B)");
         prop_assert_eq!(summary.body_structure(), b"(BS)");
         prop_assert_eq!(summary.message_size() as usize, message.len());
         prop_assert_eq!(summary.header_size(), structure.root().header.len());
@@ -156,6 +173,27 @@ proptest! {
             let _ = (media.params.decoded("charset"), media.params.decoded("name"), part.encoding_name(&message));
             Envelope::of(&message, HeaderFields::new(&message, part.header));
         }
+    }
+
+    #[test]
+    fn responses_come_back_as_they_went_in(
+        pieces in prop::collection::vec(prop::collection::vec(prop::sample::select(b"() ab".to_vec()), 0..6), 5),
+        repeated in (0_usize..20, 0_usize..20),
+        is_repeated in any::<bool>(),
+        more in prop::sample::select(vec![0_usize, 65_000, 65_536, 200_000]),
+    ) {
+        let [before, once, after, body, tail] = [0, 1, 2, 3, 4].map(|at: usize| pieces[at].as_slice());
+        let envelope = [before, once, once, once, after].concat();
+        let honest = before.len()..before.len() + once.len();
+        let repeated = if is_repeated { honest } else { repeated.0..repeated.1 };
+        let body_structure = [body, tail, &b"x".repeat(more)].concat();
+        let structure = Structure::parse(b"From: a@b\r\n\r\ntext");
+        let record = with_responses(b"From: a@b\r\n\r\ntext", &structure, (&envelope, repeated), body, &body_structure);
+        let summary = SummaryRef::new(&record).unwrap();
+        prop_assert_eq!(summary.envelope().to_vec(), envelope);
+        prop_assert_eq!(summary.body().to_vec(), body);
+        prop_assert_eq!(summary.body_structure(), body_structure);
+        prop_assert_eq!(summary.preview(), "text");
     }
 
     #[test]

@@ -21,14 +21,14 @@ pub fn summarize(message: &[u8]) -> Vec<u8> {
     let parts = body_structure(message, &structure, 0, structure.root());
     // One buffer for all three: where each begins is all that has to be known.
     let mut printed = Vec::with_capacity(2048);
-    print::envelope(&mut printed, &of_message);
+    let repeated = print::envelope(&mut printed, &of_message);
     let envelope_end = printed.len();
     print::body(&mut printed, &parts);
     let body_end = printed.len();
     print::body_structure(&mut printed, &parts);
     let (envelope, rest) = printed.split_at(envelope_end);
     let (body, body_structure) = rest.split_at(body_end - envelope_end);
-    SummaryParts { message, structure: &structure, envelope, body, body_structure }.encode()
+    SummaryParts { message, structure: &structure, envelope, repeated, body, body_structure }.encode()
 }
 
 fn envelope(of: mime::Envelope<'_>) -> Envelope<'_> {

@@ -20,11 +20,11 @@ impl Summary {
     }
 
     fn envelope(&self) -> String {
-        String::from_utf8_lossy(self.read().envelope()).into_owned()
+        String::from_utf8(self.read().envelope().to_vec()).unwrap()
     }
 
     fn body(&self) -> String {
-        String::from_utf8_lossy(self.read().body()).into_owned()
+        String::from_utf8(self.read().body().to_vec()).unwrap()
     }
 
     fn body_structure(&self) -> String {
@@ -167,7 +167,7 @@ fn ten_thousand_parts_print_and_are_found() {
     assert_eq!(summary.part_count(), 10_001);
     let last = summary.locate(&[10_000], Section::Body).unwrap();
     assert_eq!(last.span.of(message.as_bytes()), b"part 10000");
-    assert_eq!(summary.body().windows(6).filter(|w| w == b"\"text\"").count(), 10_000);
+    assert_eq!(summary.body().to_vec().windows(6).filter(|w| w == b"\"text\"").count(), 10_000);
     assert!(SearchKey::new("PART 9999").is_in_body(message.as_bytes(), &summary));
 }
 
@@ -235,6 +235,37 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop::sample::select(pieces), 0..50).prop_map(|pieces| pieces.concat())
 }
 
+/// What an earlier program stored of a message, and the message: both read the same.
+#[test]
+fn records_of_version_1_are_still_read() {
+    let old = include_bytes!("../tests/data/summary-version-1.bin");
+    let new = summarize(include_bytes!("../tests/data/summary-version-1.eml"));
+    assert!(new.len() < old.len());
+    let [old, new] = [&old[..], &new].map(|record| SummaryRef::new(record).unwrap());
+    let texts = |of: SummaryRef<'_>| {
+        let folded = [of.subject_folded(), of.from_folded(), of.to_folded(), of.cc_folded(), of.bcc_folded()];
+        let keys = [of.base_subject(), of.sort_from(), of.sort_to(), of.sort_cc(), of.preview().as_bytes()];
+        let responses = [of.envelope().to_vec(), of.body().to_vec(), of.body_structure().to_vec()];
+        [folded.map(<[u8]>::to_vec).to_vec(), keys.map(<[u8]>::to_vec).to_vec(), responses.to_vec()].concat()
+    };
+    assert_eq!(texts(old), texts(new));
+    assert!(!texts(old).iter().take(4).any(Vec::is_empty), "the test has something to compare");
+    let numbers = |of: SummaryRef<'_>| (of.sent(), of.is_reply(), of.message_size(), of.header_size());
+    assert_eq!(numbers(old), numbers(new));
+    assert!(
+        old.reference_hashes().eq(new.reference_hashes()) && old.message_id_hash() == new.message_id_hash()
+    );
+    assert!(old.parts().eq(new.parts()) && old.part_count() == 3);
+    for mask in [
+        FieldMask::only(["subject", "x-own"]),
+        FieldMask::all_but(["received"]),
+        FieldMask::only(["received"]),
+    ] {
+        assert_eq!(old.needs_body(&mask), new.needs_body(&mask));
+        assert!(old.selected(&mask).eq(new.selected(&mask)));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -244,11 +275,11 @@ proptest! {
         let record = summarize(&message);
         let summary = SummaryRef::new(&record).unwrap();
         for (item, value) in [
-            (&b"ENVELOPE"[..], summary.envelope()),
-            (b"BODY", summary.body()),
-            (b"BODYSTRUCTURE", summary.body_structure()),
+            (&b"ENVELOPE"[..], summary.envelope().to_vec()),
+            (b"BODY", summary.body().to_vec()),
+            (b"BODYSTRUCTURE", summary.body_structure().to_vec()),
         ] {
-            let response = Bytes::from([b"* 1 FETCH (", item, b" ", value, b")\r\n"].concat());
+            let response = Bytes::from([b"* 1 FETCH (", item, b" ", &value, b")\r\n"].concat());
             let read = parse_response(&response, NameEncoding::Utf7);
             prop_assert!(read.is_ok(), "{read:?} {}", String::from_utf8_lossy(&response));
         }

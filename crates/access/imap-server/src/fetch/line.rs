@@ -123,11 +123,11 @@ pub(super) fn item(
     match step {
         Step::Envelope => {
             out.extend_from_slice(b"ENVELOPE ");
-            out.extend_from_slice(summary.envelope());
+            summary.envelope().append_to(out);
         }
         Step::Body => {
             out.extend_from_slice(b"BODY ");
-            out.extend_from_slice(summary.body());
+            summary.body().append_to(out);
         }
         Step::BodyStructure => {
             out.extend_from_slice(b"BODYSTRUCTURE ");

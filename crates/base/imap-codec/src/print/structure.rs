@@ -1,6 +1,7 @@
 //! ENVELOPE, BODY and BODYSTRUCTURE: RFC 9051 §7.5.2. Called once a message, at delivery.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::{nstring, number, string};
 use crate::response::{
@@ -17,22 +18,31 @@ pub enum Boundary {
     BodyStructure,
 }
 
-/// Appends `("date" "subject" ((…)) … "message-id")`.
-pub fn envelope(out: &mut Vec<u8>, envelope: &Envelope<'_>) {
+/// Appends `("date" "subject" ((…)) … "message-id")`. Tells which of the bytes appended, counted from the first of them, are
+/// the list of From with the space before it, if Sender and Reply-To are printed the same: whoever stores the text can do
+/// with one of the three. An empty range otherwise.
+pub fn envelope(out: &mut Vec<u8>, envelope: &Envelope<'_>) -> Range<usize> {
+    let start = out.len();
     out.push(b'(');
     nstring(out, envelope.date.as_deref());
     out.push(b' ');
     nstring(out, envelope.subject.as_deref());
     let e = envelope;
-    for addresses in [&e.from, &e.sender, &e.reply_to, &e.to, &e.cc, &e.bcc] {
+    let from = out.len() - start;
+    let mut repeated = from..from;
+    for (i, addresses) in [&e.from, &e.sender, &e.reply_to, &e.to, &e.cc, &e.bcc].into_iter().enumerate() {
         out.push(b' ');
         address_list(out, addresses);
+        if i == 0 && e.sender == e.from && e.reply_to == e.from {
+            repeated.end = out.len() - start;
+        }
     }
     out.push(b' ');
     nstring(out, envelope.in_reply_to.as_deref());
     out.push(b' ');
     nstring(out, envelope.message_id.as_deref());
     out.push(b')');
+    repeated
 }
 
 /// Appends `((…)(…))`, or `NIL` for none.
