@@ -86,17 +86,26 @@ impl<'s> SummaryRef<'s> {
         let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         let bytes = bytes.get(..len).ok_or(short)?;
         let made = SummaryRef { bytes, form };
-        let mut before = form.head_len() as u32;
+        if made.sections_fit(len) { Ok(made) } else { Err(SummaryError::Sections) }
+    }
+
+    /// Whether the sections follow each other from the end of the head to that of the record.
+    fn sections_fit(&self, len: usize) -> bool {
+        let first = record::FIRST_END;
+        let ends = self.form.place_of(first)..self.form.place_of(first + self.form.sections());
+        let Some(ends) = self.bytes.get(ends) else { return false };
+        let mut before = self.form.head_len() as u32;
         let mut in_order = true;
-        for place in 0..form.sections() {
-            let end = made.number(record::FIRST_END + place);
+        let mut next = |end: u32| {
             in_order &= before <= end;
             before = end;
+        };
+        if self.form.is_wide {
+            ends.as_chunks().0.iter().for_each(|end| next(u32::from_le_bytes(*end)));
+        } else {
+            ends.as_chunks().0.iter().for_each(|end| next(u32::from(u16::from_le_bytes(*end))));
         }
-        if !in_order || before as usize != len {
-            return Err(SummaryError::Sections);
-        }
-        Ok(made)
+        in_order && before as usize == len
     }
 
     #[inline]

@@ -8,16 +8,18 @@ use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq, NumSet};
 use posthaste_store::{Content, DirectoryChange, ListCommit, MailboxCommit, NewMessage, Result, StoreError};
 
 use std::collections::HashMap;
-use std::ops::Range;
 
-use crate::chunk::{uid_key, uid_of};
-use crate::index::{Index, Indexed, between, copied_value, damaged, numbered_key};
+use crate::chunk::uid_key;
+use crate::index::{Index, Indexed, copied_value, damaged, numbered_key};
+use crate::links::{self, Origin};
 use crate::lists;
 use crate::logged;
 use crate::packs::record::{Batch, Kind};
 use crate::rows::{self, RowWalk, Scratch};
 use crate::sum::seed;
-use crate::values::{BodyPlace, StoredHead, add_summary, head_value, put_summary, summary_from};
+use crate::values::{
+    BodyPlace, Kept, StoredHead, SummaryRef, add_summary, head_value, put_summary, summary_from,
+};
 
 /// What became of one commit of a group.
 #[derive(Debug)]
@@ -29,9 +31,6 @@ pub(crate) enum Applied {
     /// It cannot be.
     Refused(StoreError),
 }
-
-/// Summaries copied in one batch: some 64 KiB at a time.
-const COPIES_AT_ONCE: usize = 100;
 
 /// Bodies a commit brings: each once, though several of its messages may hold it.
 #[derive(Default)]
@@ -54,22 +53,11 @@ impl NewBodies {
 }
 
 /// Where a message is copied from.
-fn source(message: &NewMessage) -> Option<(MailboxId, u32)> {
+fn source(message: &NewMessage) -> Option<Origin> {
     match &message.content {
         Content::CopyOf { mailbox, uid } => Some((*mailbox, uid.value())),
         Content::New { .. } => None,
     }
-}
-
-/// How many messages at the start are copies from one mailbox, UIDs there rising, none far from the one before.
-fn run_of_copies(messages: &[NewMessage]) -> usize {
-    /// UIDs walked over for want of a jump.
-    const GAP: u32 = 12;
-    let follows = |pair: &&[NewMessage]| match (source(&pair[0]), source(&pair[1])) {
-        (Some((a, low)), Some((b, high))) => a == b && low < high && high - low <= GAP,
-        _ => false,
-    };
-    1 + messages.windows(2).take_while(follows).count()
 }
 
 /// In which order summaries that follow each other are put, the longest of them this long.
@@ -99,6 +87,8 @@ pub(crate) struct Apply<'a, 'e> {
     pub(crate) seq: u64,
     /// The number of the next log record, where it is one that was written before (`replay`).
     pub(crate) log_at: Option<u64>,
+    /// From how many neighbours on copies are linked.
+    pub(crate) links_from: usize,
     pub(crate) scratch: &'a mut Scratch,
 }
 
@@ -170,18 +160,17 @@ impl Apply<'_, '_> {
         let mut bodies = NewBodies::default();
         let mut rest = &commit.appended[..];
         let mut copied = NumSet::new();
-        while let Some((message, after)) = rest.split_first() {
-            if source(message).is_none() {
-                let new = 1 + after.iter().take_while(|m| source(m).is_none()).count();
-                let (new, after) = rest.split_at(new);
-                rest = after;
-                self.new_messages(commit.mailbox, new, &mut bodies)?;
-                continue;
-            }
-            let (copies, after) = rest.split_at(run_of_copies(rest));
+        while let Some(message) = rest.first() {
+            let is_copy = source(message).is_some();
+            let same = rest.iter().take_while(|m| source(m).is_some() == is_copy).count();
+            let (these, after) = rest.split_at(same);
             rest = after;
-            copies.iter().for_each(|m| copied.push(m.row.uid().value()));
-            self.copied_summaries(commit.mailbox, copies)?;
+            if is_copy {
+                these.iter().for_each(|m| copied.push(m.row.uid().value()));
+                self.copies(commit.mailbox, these)?;
+            } else {
+                self.new_messages(commit.mailbox, these, &mut bodies)?;
+            }
         }
         self.index.add_bodies(&mut self.txn, &bodies.places)?;
         if copied.is_empty() {
@@ -227,56 +216,47 @@ impl Apply<'_, '_> {
         Ok(())
     }
 
-    /// The summaries of messages that are copied, from one mailbox and in UID order there, made over: read with one cursor, a batch at a
-    /// time, then written.
-    fn copied_summaries(&mut self, to: MailboxId, copies: &[NewMessage]) -> Result<()> {
-        let (own, mut made) = (seed(to.0), Vec::new());
-        for batch in copies.chunks(COPIES_AT_ONCE) {
-            made.clear();
-            let mut places = Vec::with_capacity(batch.len());
-            self.read_sources(own, batch, &mut made, &mut places)?;
-            let longest = places.iter().map(Range::len).max().unwrap_or(0);
-            for at in filling_order(batch.len(), longest) {
-                let (Some(message), Some(place)) = (batch.get(at), places.get(at)) else { continue };
-                let key = uid_key(to, message.row.uid().value());
-                self.index.summaries.put(&mut self.txn, &key, &made[place.clone()]).indexed()?;
+    /// Messages that are copied: many neighbours are linked to where their summaries are, others have them made over.
+    fn copies(&mut self, to: MailboxId, copies: &[NewMessage]) -> Result<()> {
+        let sources: Vec<Origin> = copies.iter().filter_map(source).collect();
+        let mut origins = Vec::with_capacity(sources.len());
+        for run in links::runs(&sources) {
+            let bodies = copies[run.clone()].iter().map(|m| m.body);
+            links::origins_of(self.index, &self.txn, &sources[run], bodies, &mut origins)?;
+        }
+        for run in links::runs(&origins) {
+            let (copies, origins) = (&copies[run.clone()], &origins[run]);
+            if copies.len() >= self.links_from {
+                links::put_links(self.index, &mut self.txn, to, copies, origins)?;
+            } else {
+                self.copied_summaries(to, copies, origins)?;
             }
         }
         Ok(())
     }
 
-    /// Puts the made-over summaries of a batch one behind the other into `made`, and where each lies into `places`.
-    fn read_sources(
-        &self,
-        own: u64,
-        batch: &[NewMessage],
-        made: &mut Vec<u8>,
-        places: &mut Vec<Range<usize>>,
-    ) -> Result<()> {
-        let (Some((from, low)), Some((_, high))) =
-            (batch.first().and_then(source), batch.last().and_then(source))
-        else {
-            return Ok(());
-        };
-        let (low, high) = (uid_key(from, low), uid_key(from, high));
-        let mut there = self.index.summaries.range(&self.txn, &between(&low, &high)).indexed()?;
-        for message in batch {
-            let Some((_, uid)) = source(message) else { continue };
-            let fault = || StoreError::Corrupt(format!("summary of UID {uid} in mailbox {from}"));
-            let value = loop {
-                let (key, value) = there.next().ok_or_else(fault)?.indexed()?;
-                if uid_of(from, key) == Some(uid) {
-                    break value;
-                }
-            };
-            let found = summary_from(seed(from.0), uid, value).ok_or_else(fault)?;
-            if found.body != message.body {
-                return Err(StoreError::Refused("a copy must name the body of its source"));
+    /// The summaries of a short run, made over: all read, then written.
+    fn copied_summaries(&mut self, to: MailboxId, copies: &[NewMessage], origins: &[Origin]) -> Result<()> {
+        let (mut made, mut places) = (Vec::new(), Vec::with_capacity(copies.len()));
+        let mut longest = 0;
+        for (message, &(from, at)) in copies.iter().zip(origins) {
+            let fault = || StoreError::Corrupt(format!("summary of UID {at} in mailbox {from}"));
+            let value = self.index.summaries.get(&self.txn, &uid_key(from, at)).indexed()?;
+            let found = value.and_then(|value| summary_from(seed(from.0), at, value));
+            let Some(SummaryRef { body, kept: Kept::Here(summary), .. }) = found else { return Err(fault()) };
+            if body != message.body {
+                return Err(fault());
             }
-            let new = message.row.uid().value();
             let start = made.len();
-            add_summary(made, own, new, message.body, message.saved, found.summary);
+            let uid = message.row.uid().value();
+            add_summary(&mut made, seed(to.0), uid, message.body, message.saved, summary);
             places.push(start..made.len());
+            longest = longest.max(summary.len());
+        }
+        for at in filling_order(copies.len(), longest) {
+            let (Some(message), Some(place)) = (copies.get(at), places.get(at)) else { continue };
+            let key = uid_key(to, message.row.uid().value());
+            self.index.summaries.put(&mut self.txn, &key, &made[place.clone()]).indexed()?;
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::chunk::{self, uid_key, uid_of};
 use crate::engine::Shared;
 use crate::index::{Index, Indexed, between, copied_from, damaged, number_of_key};
+use crate::links;
 use crate::lists::{self, ALL_OF_MAILBOX};
 use crate::packs::reader::ReadFault;
 use crate::packs::record::Kind;
@@ -20,7 +21,7 @@ use crate::packs::scan::{Scan, has_pack_header};
 use crate::packs::{number_of, path_of};
 use crate::read;
 use crate::sum::seed;
-use crate::values::{BodyPlace, PackState, directory_from, summary_from};
+use crate::values::{BodyPlace, Kept, PackState, directory_from, summary_from};
 
 /// Faults listed; a store in ruins shall not fill the memory with sentences about it.
 const FAULTS_MAX: usize = 1_000;
@@ -39,6 +40,7 @@ struct Check<'a> {
     /// Body records met where the index says they are.
     bodies_met: u64,
     summaries_met: u64,
+    links_met: u64,
     chunks_met: u64,
 }
 
@@ -54,6 +56,7 @@ pub(crate) fn check(shared: &Shared, progress: &mut (dyn FnMut(f64) + Send)) -> 
         held: HashMap::new(),
         bodies_met: 0,
         summaries_met: 0,
+        links_met: 0,
         chunks_met: 0,
     };
     check.packs(progress)?;
@@ -257,6 +260,15 @@ impl Check<'_> {
                 continue;
             };
             *self.held.entry(found.body).or_default() += 1;
+            if let Kept::At(origin) = found.kept {
+                self.links_met += 1;
+                if !links::has_origin(index, &self.txn, origin, found.body)? {
+                    let (from, at) = origin;
+                    faults.push(format!(
+                        "mailbox {mailbox}: UID {uid} has its summary at UID {at} of mailbox {from}, and it is not there"
+                    ));
+                }
+            }
             match row {
                 Some(row) => match index.body(&self.txn, found.body) {
                     Ok(Some(place)) if place.len == u64::from(row.size()) => {}
@@ -351,6 +363,13 @@ impl Check<'_> {
             if there != met {
                 self.fault(format!("{} {what} belong to no mailbox", there.abs_diff(met)));
             }
+        }
+        let mut faults = Vec::new();
+        let noted = links::noted(self.index, &self.txn, &mut faults)?;
+        faults.into_iter().for_each(|f| self.fault(f));
+        if noted != self.links_met {
+            let lost = noted.abs_diff(self.links_met);
+            self.fault(format!("{lost} copies have their summaries where nothing is known of them"));
         }
         Ok(())
     }

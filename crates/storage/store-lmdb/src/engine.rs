@@ -49,6 +49,9 @@ pub struct Options {
     /// Bytes after which a pack is followed by a new one. 256 MiB: emptying one copies at most half of it, and 1 TiB of mail is
     /// 4,096 files.
     pub pack_bytes: u64,
+    /// Neighbours copied by one command from which on their copies have their summaries in common with them: 32. Fewer are not worth a
+    /// second place to look at when they are listed.
+    pub links_from: usize,
     /// Where packs are kept; tests give a disk that fails.
     pub disk: Arc<dyn Disk>,
 }
@@ -62,6 +65,7 @@ impl Options {
             map_bytes: 1 << 40,
             readers: 1024,
             pack_bytes: 256 << 20,
+            links_from: 32,
             disk: Arc::new(RealDisk),
         }
     }
@@ -78,6 +82,7 @@ pub(crate) struct Shared {
     pub(crate) proven: Proven,
     pub(crate) pending: Pending,
     pub(crate) summarize: Summarize,
+    pub(crate) links_from: usize,
     /// Whether to end as if by a signal that cannot be caught.
     pub(crate) killed: AtomicBool,
 }
@@ -131,6 +136,7 @@ impl LmdbEngine {
             proven: Proven::default(),
             pending: Pending::default(),
             summarize: options.summarize,
+            links_from: options.links_from,
             killed: AtomicBool::new(false),
         });
         let ahead = lock.as_ref().map(|_| options.behind_max);

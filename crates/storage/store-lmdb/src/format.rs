@@ -3,20 +3,23 @@
 //! Text, so that a person who finds the directory knows what it is:
 //!
 //! ```text
-//! posthaste-store 1
+//! posthaste-store 2
 //! id 0123456789abcdefghijklmnop
 //! ```
 //!
-//! Written once, under another name first; a directory that has packs or an index but no `format` is not touched.
+//! Written under another name first; a directory that has packs or an index but no `format` is not touched. Version 1 had no links in its
+//! index and is otherwise the same: such a directory becomes one of version 2 when it is opened, and older programs refuse it from then on.
 
 use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The version of everything below the data directory.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The one before, which is all that it may be and less.
+const WITHOUT_LINKS: u32 = 1;
 
 fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
     move |e| StoreError::Unavailable(format!("{}: {e}", path.display()))
@@ -26,17 +29,25 @@ fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
 pub(crate) fn open(dir: &Path) -> Result<Id> {
     let path = dir.join("format");
     match std::fs::read_to_string(&path) {
-        Ok(text) => parse(&path, &text),
+        Ok(text) => match parse(&path, &text)? {
+            (VERSION, id) => Ok(id),
+            (_, id) => {
+                let draft = write_draft(dir, id).map_err(unavailable(&path))?;
+                let renamed = std::fs::rename(draft, &path).and_then(|()| sync_directory(dir));
+                renamed.map(|()| id).map_err(unavailable(&path))
+            }
+        },
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => create(dir, &path),
         Err(e) => Err(unavailable(&path)(e)),
     }
 }
 
-fn parse(path: &Path, text: &str) -> Result<Id> {
+/// Version and id.
+fn parse(path: &Path, text: &str) -> Result<(u32, Id)> {
     let mut lines = text.lines();
     let version = lines.next().and_then(|l| l.strip_prefix("posthaste-store ")).and_then(|v| v.parse().ok());
-    match version {
-        Some(VERSION) => {}
+    let version = match version {
+        Some(known @ (WITHOUT_LINKS | VERSION)) => known,
         Some::<u32>(other) => {
             return Err(StoreError::Corrupt(format!(
                 "{}: the store has format {other}, this program knows {VERSION}; use a newer program",
@@ -44,9 +55,23 @@ fn parse(path: &Path, text: &str) -> Result<Id> {
             )));
         }
         None => return Err(StoreError::Corrupt(format!("{}: not a format file", path.display()))),
-    }
+    };
     let id = lines.next().and_then(|l| l.strip_prefix("id ")).and_then(Id::parse);
-    id.ok_or_else(|| StoreError::Corrupt(format!("{}: no store id", path.display())))
+    let id = id.ok_or_else(|| StoreError::Corrupt(format!("{}: no store id", path.display())))?;
+    Ok((version, id))
+}
+
+/// The file as it is to be, under another name.
+fn write_draft(dir: &Path, id: Id) -> std::io::Result<PathBuf> {
+    let draft = dir.join(format!("format.{}", std::process::id()));
+    let mut file = std::fs::File::create(&draft)?;
+    write!(file, "posthaste-store {VERSION}\nid {id}\n")?;
+    file.sync_all()?;
+    Ok(draft)
+}
+
+fn sync_directory(dir: &Path) -> std::io::Result<()> {
+    std::fs::File::open(dir)?.sync_all()
 }
 
 fn create(dir: &Path, path: &Path) -> Result<Id> {
@@ -63,11 +88,8 @@ fn create(dir: &Path, path: &Path) -> Result<Id> {
     getrandom::fill(&mut random).map_err(|e| StoreError::Unavailable(format!("randomness: {e}")))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
     let id = Id::new(now, u128::from_le_bytes(random));
-    let draft = dir.join(format!("format.{}", std::process::id()));
     let write = || {
-        let mut file = std::fs::File::create(&draft)?;
-        write!(file, "posthaste-store {VERSION}\nid {id}\n")?;
-        file.sync_all()?;
+        let draft = write_draft(dir, id)?;
         // Another process may have been as quick: a link, unlike a rename, leaves its file alone.
         let linked = std::fs::hard_link(&draft, path);
         std::fs::remove_file(&draft)?;
@@ -75,11 +97,11 @@ fn create(dir: &Path, path: &Path) -> Result<Id> {
             Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e),
             _ => {}
         }
-        std::fs::File::open(dir)?.sync_all()
+        sync_directory(dir)
     };
     write().map_err(unavailable(path))?;
     let text = std::fs::read_to_string(path).map_err(unavailable(path))?;
-    parse(path, &text)
+    parse(path, &text).map(|(_, id)| id)
 }
 
 #[cfg(test)]
@@ -91,8 +113,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let id = open(dir.path()).unwrap();
         assert_eq!(open(dir.path()).unwrap(), id);
-        std::fs::write(dir.path().join("format"), "posthaste-store 2\n").unwrap();
-        assert!(open(dir.path()).unwrap_err().to_string().contains("format 2"));
+        std::fs::write(dir.path().join("format"), format!("posthaste-store 1\nid {id}\n")).unwrap();
+        assert_eq!(open(dir.path()).unwrap(), id, "the version before is made this one");
+        assert!(
+            std::fs::read_to_string(dir.path().join("format")).unwrap().starts_with("posthaste-store 2\n")
+        );
+        std::fs::write(dir.path().join("format"), "posthaste-store 3\n").unwrap();
+        assert!(open(dir.path()).unwrap_err().to_string().contains("format 3"));
         std::fs::remove_file(dir.path().join("format")).unwrap();
         std::fs::create_dir(dir.path().join("packs")).unwrap();
         assert!(open(dir.path()).is_err());

@@ -1,10 +1,11 @@
-//! The index: one LMDB environment with ten named databases, and what it takes to open it.
+//! The index: one LMDB environment with eleven named databases, and what it takes to open it.
 //!
 //! | database | key | value |
 //! | --- | --- | --- |
 //! | `heads` | mailbox | head ([`values::head_value`]) |
 //! | `rows` | mailbox, low UID | column chunk (`chunk`) |
-//! | `summaries` | mailbox, UID | body, date saved, summary |
+//! | `summaries` | mailbox, UID | body, date saved, summary or where it is |
+//! | `linked` | mailbox, UID, mailbox, UID of a copy | which copies have their summaries here (`links`) |
 //! | `expunged` | mailbox, mod-sequence | set of UIDs that went then |
 //! | `expunging` | mailbox, mod-sequence | set of UIDs whose summaries are still to be removed; mod-sequence 2^64 - 1 with the empty set: all |
 //! | `copied` | sequence number | mailbox and set of UIDs whose bodies are still to be counted once more |
@@ -68,6 +69,7 @@ pub(crate) struct Index {
     pub(crate) heads: Db,
     pub(crate) rows: Db,
     pub(crate) summaries: Db,
+    pub(crate) linked: Db,
     pub(crate) expunged: Db,
     pub(crate) expunging: Db,
     pub(crate) copied: Db,
@@ -119,6 +121,7 @@ impl Index {
             "heads",
             "rows",
             "summaries",
+            "linked",
             "expunged",
             "expunging",
             "copied",
@@ -127,7 +130,7 @@ impl Index {
             "removed",
             "directory",
         ];
-        let [heads, rows, summaries, expunged, expunging, copied, bodies, lists, removed, directory] =
+        let [heads, rows, summaries, linked, expunged, expunging, copied, bodies, lists, removed, directory] =
             Self::databases(&env, names)?;
         let main = Self::main(&env)?;
         let file = env.try_clone_inner_file().indexed()?;
@@ -137,6 +140,7 @@ impl Index {
             heads,
             rows,
             summaries,
+            linked,
             expunged,
             expunging,
             copied,

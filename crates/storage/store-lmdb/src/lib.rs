@@ -23,6 +23,7 @@ mod engine;
 mod epoch;
 mod format;
 mod index;
+mod links;
 mod lists;
 mod lock;
 mod logged;

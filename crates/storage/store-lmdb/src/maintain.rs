@@ -3,7 +3,7 @@
 //! In this order; a later kind is touched only when the earlier ones have nothing left:
 //!
 //! 1. **copied**: bodies of copied messages are counted once more.
-//! 2. **expunging**: summaries of messages that went are removed, their bodies counted once less; a body nothing
+//! 2. **expunging**: summaries of messages that went are removed, after copies that link to them have been given their own; their bodies counted once less; a body nothing
 //!    holds leaves the index and is dead weight in its pack.
 //! 3. **packs** more than half dead are emptied: live records are copied to the current pack, then the file goes.
 //!
@@ -22,6 +22,7 @@ use crate::committer::Committer;
 use crate::index::{
     Index, Indexed, between, copied_from, copied_value, damaged, number_of_key, numbered_key, set_from,
 };
+use crate::links::{self, Origin};
 use crate::lists::ALL_OF_MAILBOX;
 use crate::logged;
 use crate::packs::reader::ReadFault;
@@ -69,8 +70,14 @@ pub(crate) fn round(committer: &mut Committer) -> Result<Report> {
     }
 }
 
-/// A message's UID and body, or only its UID if the summary is damaged.
-type Holder = (u32, Option<BodyId>);
+/// A message that holds a body.
+struct Holder {
+    uid: u32,
+    /// None if the summary is damaged.
+    body: Option<BodyId>,
+    /// Where its summary is, if not with itself.
+    origin: Option<Origin>,
+}
 
 /// The first summaries of these UIDs, at most `limit`.
 fn holders(
@@ -90,7 +97,9 @@ fn holders(
             }
             let (key, value) = item.indexed()?;
             let uid = uid_of(mailbox, key).ok_or_else(damaged("key of a summary"))?;
-            found.push((uid, summary_from(seed, uid, value).map(|s| s.body)));
+            let summary = summary_from(seed, uid, value);
+            let origin = summary.as_ref().and_then(|s| s.kept.elsewhere());
+            found.push(Holder { uid, body: summary.map(|s| s.body), origin });
         }
     }
     Ok(found)
@@ -107,7 +116,7 @@ fn count_copies(apply: &mut Apply<'_, '_>, report: &mut Report) -> Result<bool> 
         let key = key.to_vec();
         any = true;
         let found = holders(index, txn, mailbox, &set, left)?;
-        for (uid, body) in &found {
+        for Holder { uid, body, .. } in &found {
             let place = match body {
                 Some(body) => index.body(txn, *body)?.map(|place| (*body, place)),
                 None => None,
@@ -123,7 +132,7 @@ fn count_copies(apply: &mut Apply<'_, '_>, report: &mut Report) -> Result<bool> 
         report.examined += found.len() as u64 + 1;
         left -= found.len();
         let rest = match found.last() {
-            Some((last, _)) if left == 0 => set.difference(&NumSet::range(0, *last)),
+            Some(last) if left == 0 => set.difference(&NumSet::range(0, last.uid)),
             _ => NumSet::new(),
         };
         if rest.is_empty() {
@@ -145,8 +154,14 @@ fn sweep(apply: &mut Apply<'_, '_>, report: &mut Report) -> Result<()> {
         let (mailbox, modseq) = note_key(key).ok_or_else(damaged("key of a note of expunges"))?;
         let all = modseq == ALL_OF_MAILBOX;
         let set = if all { NumSet::range(0, u32::MAX) } else { set_from(key, value)? };
-        let found = holders(index, txn, mailbox, &set, left)?;
-        for (uid, body) in &found {
+        let limit = left;
+        let found = holders(index, txn, mailbox, &set, limit)?;
+        let uids: Vec<u32> = found.iter().map(|holder| holder.uid).collect();
+        let links: Vec<_> = found.iter().filter_map(|h| Some((h.origin?, h.uid))).collect();
+        links::forget(index, txn, mailbox, &links)?;
+        let (detached, mut faults) = links::detach(index, txn, mailbox, &uids)?;
+        report.faults.append(&mut faults);
+        for Holder { uid, body, .. } in &found {
             index.summaries.delete(txn, &uid_key(mailbox, *uid)).indexed()?;
             match body {
                 Some(body) => release(index, txn, *body, &mut dead, report)?,
@@ -154,9 +169,9 @@ fn sweep(apply: &mut Apply<'_, '_>, report: &mut Report) -> Result<()> {
             }
         }
         report.examined += found.len() as u64 + 1;
-        left -= found.len();
+        left = left.saturating_sub(found.len() + detached);
         // What was swept is found no more; the note stays until nothing of it is.
-        if left > 0 {
+        if found.len() < limit {
             finish_note(index, txn, mailbox, modseq)?;
         }
     }

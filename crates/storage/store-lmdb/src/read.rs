@@ -8,16 +8,14 @@ use std::ops::ControlFlow;
 use crate::ahead::ask_ahead;
 use crate::chunk::{self, uid_key, uid_of};
 use crate::index::{Index, Indexed, between, damaged, number_of_key, numbered_key, set_from};
+use crate::links::{Follow, GAP};
 use crate::proven::Proven;
 use crate::rows::read_chunk;
 use crate::sum::seed;
-use crate::values::{StoredHead, is_summary_good, summary_parts};
+use crate::values::{Kept, LINK_LEN, StoredHead, is_summary_good, summary_parts};
 
 /// Rows handed over at a time: 28 KiB, which stays in the first-level cache.
 const SLICE: usize = 1024;
-
-/// Distance up to which a gap between two ranges is walked over rather than jumped: a step costs some 30 ns, a jump some 400.
-const WALK_GAP: u32 = 12;
 
 fn head_of(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<StoredHead> {
     index.head(txn, mailbox)?.ok_or(StoreError::NoMailbox(mailbox))
@@ -117,10 +115,11 @@ pub(crate) fn summaries(
     let leftovers = leftovers(index, &txn, mailbox)?;
     let wanted = if leftovers.is_empty() { None } else { Some(uids.difference(&leftovers)) };
     let ranges = wanted.as_ref().unwrap_or(uids).ranges();
-    let mut walk = Walk { txn: &txn, mailbox, seed: seed(mailbox.0), proven: proven.walk(mailbox) };
+    let follow = Follow::new(index, &txn, proven);
+    let mut walk = Walk { txn: &txn, mailbox, seed: seed(mailbox.0), proven: proven.walk(mailbox), follow };
     let mut rest = ranges;
     while let Some(&(low, _)) = rest.first() {
-        let joined = 1 + rest.windows(2).take_while(|w| w[1].0 - w[0].1 <= WALK_GAP).count();
+        let joined = 1 + rest.windows(2).take_while(|w| w[1].0 - w[0].1 <= GAP).count();
         let (span, after) = rest.split_at(joined.min(rest.len()));
         rest = after;
         let high = span.last().map_or(low, |r| r.1);
@@ -137,6 +136,7 @@ struct Walk<'w> {
     mailbox: MailboxId,
     seed: u64,
     proven: crate::proven::Walk<'w>,
+    follow: Follow<'w>,
 }
 
 impl Walk<'_> {
@@ -154,7 +154,9 @@ impl Walk<'_> {
         let mut range = ranges.next().unwrap_or((1, 0));
         for item in index.summaries.range(self.txn, &between(&low, &high)).indexed()? {
             let (key, value) = item.indexed()?;
-            ask_ahead(value);
+            if value.len() > LINK_LEN {
+                ask_ahead(value);
+            }
             // Both ends are this mailbox's, so whatever lies between is too.
             let uid = key.last_chunk::<4>().map_or(0, |k| u32::from_be_bytes(*k));
             while uid > range.1 {
@@ -170,7 +172,11 @@ impl Walk<'_> {
             let (true, Some(found), Some(uid)) = (good, summary_parts(value), Uid::new(uid)) else {
                 return Err(damaged(format_args!("summary of UID {uid} in mailbox {mailbox}"))());
             };
-            let stored = Stored { uid, body: found.body, saved: found.saved, summary: found.summary };
+            let summary = match found.kept {
+                Kept::Here(summary) => summary,
+                Kept::At(origin) => self.follow.summary(origin, found.body)?,
+            };
+            let stored = Stored { uid, body: found.body, saved: found.saved, summary };
             if visit(stored).is_break() {
                 return Ok(ControlFlow::Break(()));
             }

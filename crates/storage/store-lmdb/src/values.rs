@@ -10,6 +10,7 @@ use posthaste_mail_model::{
 use posthaste_store::{Counts, DirectoryEntry, MailboxEntry, MailboxHead, SpecialUse};
 use std::sync::Arc;
 
+use crate::links::Origin;
 use crate::sum::{seed, seed_at, sum32};
 use posthaste_store::octets::{Octets, put_counted, put_varint};
 
@@ -199,16 +200,57 @@ pub(crate) fn directory_from(name: &str, value: &[u8]) -> Option<DirectoryEntry>
 pub(crate) struct SummaryRef<'a> {
     pub(crate) body: BodyId,
     pub(crate) saved: i64,
-    pub(crate) summary: &'a [u8],
+    pub(crate) kept: Kept<'a>,
+}
+
+/// Where a message's summary is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept<'a> {
+    /// In its own record.
+    Here(&'a [u8]),
+    /// In that of the message from which it was copied: see `links`.
+    At(Origin),
+}
+
+impl Kept<'_> {
+    /// The message that has the summary, if it is another.
+    pub(crate) fn elsewhere(self) -> Option<Origin> {
+        if let Self::At(origin) = self { Some(origin) } else { None }
+    }
 }
 
 /// Bytes of a summary record before the summary: checksum, body, date saved.
 pub(crate) const SUMMARY_HEADER: usize = 28;
 
+/// The date saved of a link has this bit turned over, which is the sign's neighbour and, in any date before the year 10^11, its like.
+const LINK: i64 = 1 << 62;
+
+fn is_link(saved: i64) -> bool {
+    (saved ^ LINK) >> 62 == saved >> 63
+}
+
 /// Writes a summary record into `out`, which is emptied first. `seed` is the mailbox's.
 pub(crate) fn put_summary(out: &mut Vec<u8>, seed: u64, uid: u32, body: BodyId, saved: i64, summary: &[u8]) {
     out.clear();
     add_summary(out, seed, uid, body, saved, summary);
+}
+
+/// Bytes of such a record.
+pub(crate) const LINK_LEN: usize = SUMMARY_HEADER + 20;
+
+/// Writes the record of a message that has its summary elsewhere into `out`, which is emptied first.
+pub(crate) fn put_link(
+    out: &mut Vec<u8>,
+    seed: u64,
+    uid: u32,
+    body: BodyId,
+    saved: i64,
+    (mailbox, at): Origin,
+) {
+    let mut place = [0; 20];
+    place[..16].copy_from_slice(&mailbox.0.to_bytes());
+    place[16..].copy_from_slice(&at.to_le_bytes());
+    put_summary(out, seed, uid, body, saved ^ LINK, &place);
 }
 
 /// Writes a summary record behind what `out` has.
@@ -242,7 +284,12 @@ pub(crate) fn summary_parts(value: &[u8]) -> Option<SummaryRef<'_>> {
     let (header, summary) = value.split_first_chunk::<SUMMARY_HEADER>()?;
     let body = BodyId(Id::from_bytes(*header[4..].first_chunk()?));
     let saved = i64::from_le_bytes(*header[20..].first_chunk()?);
-    Some(SummaryRef { body, saved, summary })
+    if !is_link(saved) {
+        return Some(SummaryRef { body, saved, kept: Kept::Here(summary) });
+    }
+    let mut place = Octets(summary);
+    let origin = (MailboxId(place.id()?), place.u32()?);
+    Some(SummaryRef { body, saved: saved ^ LINK, kept: Kept::At(origin) })
 }
 
 #[cfg(test)]
@@ -278,8 +325,13 @@ mod tests {
         let mut out = Vec::new();
         put_summary(&mut out, 5, 9, BodyId(b.0), -1, b"summary");
         let back = summary_from(5, 9, &out).unwrap();
-        assert_eq!((back.body, back.saved, back.summary), (BodyId(b.0), -1, &b"summary"[..]));
+        assert_eq!((back.body, back.saved, back.kept), (BodyId(b.0), -1, Kept::Here(b"summary")));
         assert!(summary_from(5, 10, &out).is_none());
+        for saved in [-1, 0, 1_800_000_000] {
+            put_link(&mut out, 5, 9, BodyId(b.0), saved, (a, 7));
+            let back = summary_from(5, 9, &out).unwrap();
+            assert_eq!((back.body, back.saved, back.kept), (BodyId(b.0), saved, Kept::At((a, 7))));
+        }
     }
 
     #[test]

@@ -17,18 +17,21 @@ struct Directories {
     serving: bool,
 }
 
-fn options() -> Options {
-    // Packs that fill up within a test.
-    Options { map_bytes: 4 << 30, pack_bytes: 256 << 10, ..Options::new(|bytes| bytes.to_vec()) }
-}
-
 impl Directories {
+    fn options(&self) -> Options {
+        let usual = Options::new(|bytes| bytes.to_vec());
+        // One kind links the smallest copies, the other makes the usual difference.
+        let links_from = if self.serving { usual.links_from } else { 2 };
+        // Packs that fill up within a test.
+        Options { map_bytes: 4 << 30, pack_bytes: 256 << 10, links_from, ..usual }
+    }
+
     fn open_in(&self, dir: TempDir) -> Arc<dyn Engine> {
         let engine = if self.serving {
             let lock = EngineLock::acquire(dir.path()).expect("nobody else's directory");
-            LmdbEngine::serve(Arc::new(lock), options())
+            LmdbEngine::serve(Arc::new(lock), self.options())
         } else {
-            LmdbEngine::open(dir.path(), options())
+            LmdbEngine::open(dir.path(), self.options())
         };
         let engine = engine.expect("an engine in an empty directory");
         let engine: Arc<dyn Engine> = Arc::new(engine);

@@ -41,7 +41,8 @@ impl Committer {
                 batch.pack_header(shared.store);
             }
             let seq = index.seq(&txn)?;
-            let mut apply = Apply { index, txn, batch, seq, log_at: None, scratch: &mut self.scratch };
+            let (scratch, links_from) = (&mut self.scratch, shared.links_from);
+            let mut apply = Apply { index, txn, batch, seq, log_at: None, links_from, scratch };
             done = replay(shared, &mut apply, &*file, limit)?;
             Apply { txn, .. } = apply;
             index.put_seq(&mut txn, apply.seq)?;

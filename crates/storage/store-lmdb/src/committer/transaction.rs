@@ -120,8 +120,8 @@ impl Committer {
         let mut seq = begun_at;
         let batch = self.writer.begin(index, &txn, &mut seq)?;
         let before = batch.len();
-        let scratch = &mut self.scratch;
-        let mut apply = Apply { index, txn, batch, seq, log_at: None, scratch };
+        let (scratch, links_from) = (&mut self.scratch, shared.links_from);
+        let mut apply = Apply { index, txn, batch, seq, log_at: None, links_from, scratch };
         let (value, wrote) = work(&mut apply)?;
         let Apply { txn, batch, seq, .. } = apply;
         let held = Held { txn, seq, commits, demand: demand.and_bytes(batch.len()), due };

@@ -1,0 +1,111 @@
+//! Copies that have their summaries in common with what they were copied from: whatever goes first, nothing is missed.
+
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use bytes::Bytes;
+use posthaste_mail_model::MailboxId;
+use posthaste_store::{CommitOutcome, Engine};
+use posthaste_store_lmdb::{LmdbEngine, Options};
+use proptest::prelude::*;
+use world::{World, body, maintain, small};
+
+/// Some messages of a mailbox: from where on, how many at most, and every how manieth.
+type Some = (usize, usize, usize);
+
+#[derive(Debug, Clone)]
+enum Step {
+    Append {
+        to: usize,
+        count: u32,
+    },
+    Copy {
+        from: usize,
+        to: usize,
+        some: Some,
+    },
+    Expunge {
+        from: usize,
+        some: Some,
+    },
+    Replace {
+        at: usize,
+    },
+    /// One round: what is left over stays for the next.
+    Maintain,
+    Verify,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let some = || (0..150_usize, 1..150_usize, prop_oneof![3 => Just(1_usize), 1 => 2..15_usize]);
+    prop_oneof![
+        3 => (0..3_usize, 1..100_u32).prop_map(|(to, count)| Step::Append { to, count }),
+        6 => (0..3_usize, 0..3_usize, some()).prop_map(|(from, to, some)| Step::Copy { from, to, some }),
+        4 => (0..3_usize, some()).prop_map(|(from, some)| Step::Expunge { from, some }),
+        1 => (0..3_usize).prop_map(|at| Step::Replace { at }),
+        2 => Just(Step::Maintain),
+        1 => Just(Step::Verify),
+    ]
+}
+
+fn chosen(world: &World, mailbox: MailboxId, (from, count, every): Some) -> Vec<u32> {
+    world.boxes[&mailbox].messages.keys().skip(from).step_by(every).take(count).copied().collect()
+}
+
+async fn live(options: Options, steps: &[Step]) {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), options).unwrap();
+    let mut world = World::new();
+    let mut boxes = Vec::new();
+    for n in 0..3 {
+        boxes.push(world.create(&engine, &format!("box {n}")).await.unwrap());
+    }
+    for (n, step) in (0..).zip(steps) {
+        let outcome = match step {
+            Step::Append { to, count } => {
+                let bodies: Vec<Bytes> = (0..*count).map(|i| body(n * 100 + i, 30)).collect();
+                world.append(&engine, boxes[*to], &bodies).await
+            }
+            Step::Copy { from, to, some } => {
+                let uids = chosen(&world, boxes[*from], *some);
+                world.copy(&engine, boxes[*from], &uids, boxes[*to]).await
+            }
+            Step::Expunge { from, some } => {
+                let uids = chosen(&world, boxes[*from], *some);
+                world.expunge(&engine, boxes[*from], &uids).await
+            }
+            Step::Replace { at } => {
+                world.remove(&engine, boxes[*at]).await.unwrap();
+                boxes[*at] = world.create(&engine, &format!("new {n}")).await.unwrap();
+                Ok(CommitOutcome::Done)
+            }
+            Step::Maintain => engine.maintain().await.map(|_| CommitOutcome::Done),
+            Step::Verify => {
+                world.verify(&engine).await;
+                Ok(CommitOutcome::Done)
+            }
+        };
+        assert_eq!(outcome.unwrap(), CommitOutcome::Done);
+    }
+    world.verify(&engine).await;
+    maintain(&engine).await;
+    world.verify(&engine).await;
+    for mailbox in boxes {
+        world.remove(&engine, mailbox).await.unwrap();
+        maintain(&engine).await;
+        world.verify(&engine).await;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn copies_outlive_what_they_were_copied_from(
+        links_from in prop_oneof![Just(1_usize), Just(8)],
+        steps in prop::collection::vec(step(), 0..25),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(live(Options { links_from, ..small() }, &steps));
+    }
+}
