@@ -13,6 +13,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -24,6 +26,8 @@ const USER: &str = "ana@example.org";
 const PASSWORD: &str = "correct horse";
 /// Rounds of everything, one after the other; the least of each row counts.
 const ROUNDS: usize = 7;
+/// Samples of each listing in a round.
+const SAMPLES: usize = 3;
 
 /// An IMAP connection that reads answers without looking at them.
 struct Client {
@@ -73,6 +77,16 @@ impl Client {
         }
     }
 
+    /// Reads until the server has said this, whatever else it says.
+    fn until_told(&mut self, what: &str) {
+        let mut said = Vec::new();
+        while !said.windows(what.len()).any(|w| w == what.as_bytes()) {
+            let n = self.stream.read(&mut self.buffer).unwrap();
+            assert!(n > 0, "the server hung up");
+            said.extend_from_slice(&self.buffer[..n]);
+        }
+    }
+
     fn ask(&mut self, command: &str) -> usize {
         self.tag += 1;
         let tag = format!("t{} ", self.tag);
@@ -81,13 +95,24 @@ impl Client {
     }
 }
 
-/// CPU nanoseconds of all the server's threads so far.
-fn cpu_ns(server: &Server) -> u64 {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
-    tasks
-        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok())
-        .filter_map(|line| line.split(' ').next()?.parse::<u64>().ok())
-        .sum()
+/// CPU nanoseconds of each of the server's threads so far.
+struct Cpu(HashMap<OsString, u64>);
+
+impl Cpu {
+    fn of(server: &Server) -> Self {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
+        let one = |task: std::io::Result<std::fs::DirEntry>| {
+            let task = task.ok()?;
+            let line = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+            Some((task.file_name(), line.split(' ').next()?.parse().ok()?))
+        };
+        Self(tasks.filter_map(one).collect())
+    }
+
+    /// What was used since, by all threads that are there now: one that has ended meanwhile had nothing to do for a while.
+    fn since(&self, before: &Self) -> u64 {
+        self.0.iter().map(|(task, ns)| ns - before.0.get(task).copied().unwrap_or(0)).sum()
+    }
 }
 
 /// Resident memory that only this process has, in bytes.
@@ -153,19 +178,21 @@ const INDEX_FOLLOWS: Duration = Duration::from_millis(30);
 
 /// CPU and wall time of a piece of work.
 fn measured(server: &Server, work: impl FnOnce()) -> (u64, u64) {
-    let (cpu, wall) = (cpu_ns(server), Instant::now());
-    work();
-    let wall = wall.elapsed().as_nanos() as u64;
-    (cpu_ns(server) - cpu, wall)
+    measured_with(server, work, Duration::ZERO)
 }
 
 /// The same of work that changes something: what the index costs that follows is counted, though nobody waits for it.
 fn measured_to_the_end(server: &Server, work: impl FnOnce()) -> (u64, u64) {
     std::thread::sleep(INDEX_FOLLOWS);
-    let cpu = cpu_ns(server);
-    let (_, wall) = measured(server, work);
-    std::thread::sleep(INDEX_FOLLOWS);
-    (cpu_ns(server) - cpu, wall)
+    measured_with(server, work, INDEX_FOLLOWS)
+}
+
+fn measured_with(server: &Server, work: impl FnOnce(), follows: Duration) -> (u64, u64) {
+    let (before, started) = (Cpu::of(server), Instant::now());
+    work();
+    let wall = started.elapsed();
+    std::thread::sleep(follows);
+    (Cpu::of(server).since(&before), wall.as_nanos() as u64)
 }
 
 fn import(server: &Server, mailbox: &str, count: usize) {
@@ -203,9 +230,11 @@ fn main() {
         sessions(&server, imap, &mut table);
         changes(&server, imap, &mut table, round);
     }
+    let told = pushes(&server, imap);
     server.stop();
     restarted(&data, &mut table, &sizes, large);
     table.print();
+    told.iter().for_each(Told::print);
 }
 
 /// The server to be measured, on a data directory.
@@ -259,24 +288,19 @@ fn listings(server: &Server, imap: SocketAddr, table: &mut Table, sizes: &[usize
         ),
         ("SEARCH SUBJECT \"no such words\"", "≤ 200 ns"),
     ];
-    for size in sizes {
-        client.ask(&format!("EXAMINE F{size}"));
-        for (command, reach) in rows {
-            // Small folders are asked often enough to outlast the clock's grain.
-            let times = (20_000 / size).max(1);
+    for (command, reach) in rows {
+        // The sizes in turn, so that they are compared in the same moments.
+        for size in (0..SAMPLES).flat_map(|_| sizes) {
+            client.ask(&format!("EXAMINE F{size}"));
+            // As many messages of a small folder as of a large one: the least of short samples is less than that of long ones.
+            let times = (200_000 / size).max(1);
             let (cpu, wall) = measured(server, || {
                 for _ in 0..times {
                     client.ask(command);
                 }
             });
-            table.take(
-                &format!("{command} at {size}, per message"),
-                reach,
-                "ns",
-                (size * times) as f64,
-                cpu,
-                wall,
-            );
+            let name = format!("{command} at {size}, per message");
+            table.take(&name, reach, "ns", (size * times) as f64, cpu, wall);
         }
     }
 }
@@ -319,6 +343,62 @@ fn changes(server: &Server, imap: SocketAddr, table: &mut Table, round: usize) {
     table.take("EXPUNGE of 1,000", "≤ 2 ms", "ms", MS, cpu, wall);
     client.ask("CLOSE");
     client.ask(&format!("DELETE {target}"));
+}
+
+/// How long a session that idles waits to be told.
+struct Told {
+    of: &'static str,
+    waits: Vec<Duration>,
+}
+
+impl Told {
+    fn print(&self) {
+        let mut waits = self.waits.clone();
+        waits.sort_unstable();
+        let ms = |wait: Duration| wait.as_secs_f64() * 1e3;
+        let (median, slowest) = (ms(waits[waits.len() / 2]), ms(waits[waits.len() - 1]));
+        println!(
+            "| IDLE is told of {}, median / slowest of {} | | {median:.1} / {slowest:.1} ms | ≤ 100 ms |",
+            self.of,
+            waits.len()
+        );
+    }
+}
+
+/// What one session does is told to another from when it was asked for; what another process does, from when that has ended.
+fn pushes(server: &Server, imap: SocketAddr) -> [Told; 2] {
+    let mut there = Client::login(imap);
+    there.ask("CREATE Told");
+    let mut idle = Client::login(imap);
+    idle.ask("SELECT Told");
+    idle.stream.write_all(b"i IDLE\r\n").unwrap();
+    idle.until_told("+ ");
+    let mut messages = 0;
+    let mut waits = |times: usize, work: &mut dyn FnMut() -> Instant| {
+        let mut waited = Vec::with_capacity(times);
+        for _ in 0..times {
+            messages += 1;
+            let since = work();
+            idle.until_told(&format!("* {messages} EXISTS"));
+            waited.push(since.elapsed());
+        }
+        waited
+    };
+    let text = String::from_utf8(message(1)).unwrap();
+    let sessions = waits(200, &mut || {
+        let since = Instant::now();
+        there.ask(&format!("APPEND Told {{{}+}}\r\n{text}", text.len()));
+        since
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("one.mbox");
+    Mbox::write(&file, 1).unwrap();
+    let processes = waits(20, &mut || {
+        let args = ["import", file.to_str().unwrap(), "--account", USER, "--mailbox", "Told"];
+        assert!(server.command(&args, "").status.success());
+        Instant::now()
+    });
+    [Told { of: "another session's APPEND", waits: sessions }, Told { of: "an import", waits: processes }]
 }
 
 /// 4 KiB, one at a time, each on disk before the next.
