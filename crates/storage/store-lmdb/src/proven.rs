@@ -1,9 +1,9 @@
 //! Which summaries were checked a short while ago and need not be checked again yet.
 //!
 //! A listing of 100,000 messages would otherwise spend half its time on checksums of bytes that it read, and proved, at the
-//! listing before. A summary never changes, and its key is never given to another: what was proved stays so unless memory or
-//! disk fails. Against that, everything is forgotten each minute and proved anew when it is next read: no summary is served
-//! that was not checked within [`TRUSTED_FOR`].
+//! listing before. A summary never changes (a copy may be given one of its own, made from one that was proved), and its key is never
+//! given to another: what was proved stays so unless memory or disk fails. Against that, everything is forgotten each minute and
+//! proved anew when it is next read: no summary is served that was not checked within [`TRUSTED_FOR`].
 //!
 //! One bit a message; reading and setting one takes no lock.
 
