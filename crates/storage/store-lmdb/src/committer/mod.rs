@@ -24,7 +24,8 @@ mod transaction;
 mod wait;
 
 use posthaste_store::{
-    CommitOutcome, Content, DirectoryChange, ListCommit, MailboxCommit, Report, Result, StoreError,
+    CommitOutcome, Content, DirectoryChange, ListCommit, MailboxCommit, NewMessage, Report, Result,
+    StoreError,
 };
 use std::ops::Add;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
-use self::transaction::{Demand, Held, Wrote};
+use self::transaction::{Demand, HELD_MESSAGES, Held, Wrote};
 use self::wait::{Received, receive};
 use crate::apply::Applied;
 use crate::engine::Shared;
@@ -91,8 +92,13 @@ impl Change {
     /// What it may ask of the index.
     fn demand(&self) -> Demand {
         let (new, changed) = self.to_a_mailbox().map_or((0, 0), |c| (c.appended.len(), c.changed.len()));
-        // Summaries and their share of pages; chunks of rows, where one in sixteen is changed. `reserve` doubles it.
-        Demand { messages: new + changed, bytes: (new * 1024 + changed * 256) as u64 }
+        // Summaries and their share of pages, or, of many copies, links; chunks of rows, where one in sixteen is changed. `reserve`
+        // doubles it.
+        let is_copy = |m: &NewMessage| matches!(m.content, Content::CopyOf { .. });
+        let are_links =
+            new >= HELD_MESSAGES && self.to_a_mailbox().is_some_and(|c| c.appended.iter().all(is_copy));
+        let each = if are_links { 256 } else { 1024 };
+        Demand { messages: new + changed, bytes: (new * each + changed * 256) as u64 }
     }
 }
 

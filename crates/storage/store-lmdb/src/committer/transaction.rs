@@ -15,7 +15,7 @@ use crate::packs::record::Batch;
 /// What may wait for the index: some 10 ms of replaying after a crash. Commits on more messages than that do not wait at all: writing
 /// their pages costs more than syncing them, and a disk that has no room for so many should say so before it is too late.
 const HELD_COMMITS: usize = 512;
-const HELD_MESSAGES: usize = 256;
+pub(super) const HELD_MESSAGES: usize = 256;
 const HELD_BYTES: u64 = 4 << 20;
 
 /// What commits ask of the index.
