@@ -11,14 +11,14 @@ use std::collections::HashMap;
 
 use crate::chunk::uid_key;
 use crate::index::{Index, Indexed, copied_value, damaged, numbered_key};
-use crate::links::{self, Origin};
+use crate::links;
 use crate::lists;
 use crate::logged;
 use crate::packs::record::{Batch, Kind};
 use crate::rows::{self, RowWalk, Scratch};
 use crate::sum::seed;
 use crate::values::{
-    BodyPlace, Kept, StoredHead, SummaryRef, add_summary, head_value, put_summary, summary_from,
+    BodyPlace, Kept, Origin, StoredHead, SummaryRef, add_summary, head_value, put_summary, summary_from,
 };
 
 /// What became of one commit of a group.

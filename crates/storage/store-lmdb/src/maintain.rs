@@ -22,14 +22,14 @@ use crate::committer::Committer;
 use crate::index::{
     Index, Indexed, between, copied_from, copied_value, damaged, number_of_key, numbered_key, set_from,
 };
-use crate::links::{self, Origin};
+use crate::links;
 use crate::lists::ALL_OF_MAILBOX;
 use crate::logged;
 use crate::packs::reader::ReadFault;
 use crate::packs::record::{Kind, RECORD_HEADER, body_record_len};
 use crate::packs::{path_of, scan::Found, scan::Scan};
 use crate::sum::seed;
-use crate::values::{BodyPlace, PackState, StoredHead, head_value, summary_from};
+use crate::values::{BodyPlace, Origin, PackState, StoredHead, head_value, summary_from};
 
 /// Messages of one round: some 5 ms of the committer's time, which commits have to wait for.
 const MESSAGES_MAX: usize = 2_000;

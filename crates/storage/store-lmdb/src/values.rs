@@ -10,7 +10,6 @@ use posthaste_mail_model::{
 use posthaste_store::{Counts, DirectoryEntry, MailboxEntry, MailboxHead, SpecialUse};
 use std::sync::Arc;
 
-use crate::links::Origin;
 use crate::sum::{seed, seed_at, sum32};
 use posthaste_store::octets::{Octets, put_counted, put_varint};
 
@@ -203,6 +202,9 @@ pub(crate) struct SummaryRef<'a> {
     pub(crate) kept: Kept<'a>,
 }
 
+/// The message that has a summary: its mailbox and UID.
+pub(crate) type Origin = (MailboxId, u32);
+
 /// Where a message's summary is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept<'a> {
@@ -290,6 +292,11 @@ pub(crate) fn summary_parts(value: &[u8]) -> Option<SummaryRef<'_>> {
     let mut place = Octets(summary);
     let origin = (MailboxId(place.id()?), place.u32()?);
     Some(SummaryRef { body, saved: saved ^ LINK, kept: Kept::At(origin) })
+}
+
+/// Whether a record is a link to this message.
+pub(crate) fn is_link_to(value: &[u8], origin: Origin) -> bool {
+    summary_parts(value).is_some_and(|found| found.kept == Kept::At(origin))
 }
 
 #[cfg(test)]

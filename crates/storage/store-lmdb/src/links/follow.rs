@@ -4,13 +4,13 @@ use heed::{RoTxn, WithoutTls};
 use posthaste_mail_model::BodyId;
 use posthaste_store::Result;
 
-use super::{GAP, Origin, Records, bad, next_of};
+use super::walk::{GAP, Records, bad, next_of};
 use crate::ahead::ask_ahead;
 use crate::chunk::uid_key;
 use crate::index::{Index, Indexed, between};
 use crate::proven::{self, Proven};
 use crate::sum::seed;
-use crate::values::{Kept, is_summary_good, summary_parts};
+use crate::values::{Kept, Origin, is_summary_good, summary_parts};
 
 /// Follows links, in the order in which a listing meets them.
 pub(crate) struct Follow<'w> {

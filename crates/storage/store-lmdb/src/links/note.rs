@@ -4,10 +4,9 @@ use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::{Id, MailboxId};
 use posthaste_store::Result;
 
-use super::{Origin, is_link_to};
 use crate::chunk::uid_key;
 use crate::index::{Index, Indexed, between, damaged, hex};
-use crate::values::{open_value, seal, seed_of_key, unseal};
+use crate::values::{Origin, is_link_to, open_value, seal, seed_of_key, unseal};
 
 /// Origins of one note: the bits of a word.
 pub(super) const WINDOW: u32 = u64::BITS;
