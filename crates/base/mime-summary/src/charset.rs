@@ -9,9 +9,6 @@ use std::borrow::Cow;
 use encoding_rs::{CoderResult, Decoder, Encoding as Charset, UTF_8, WINDOWS_1252};
 use mail_parser::decoders::charsets::map::charset_decoder;
 
-use crate::media::Media;
-use crate::transfer::Encoding;
-use crate::transfer::TransferDecoder;
 
 /// Longest text in a charset that can only be decoded whole (UTF-7 …); the rest is not read.
 const WHOLE_MAX: usize = 1024 * 1024;
@@ -108,17 +105,4 @@ fn stream(decoder: &mut Decoder, mut bytes: &[u8], into: &mut String, is_last: b
             return;
         }
     }
-}
-
-/// The text of a part: its transfer encoding undone, its charset turned into UTF-8. Content that cannot be decoded
-/// is empty.
-pub fn decode_text<'b>(media: &Media<'_>, encoding: Encoding, body: &'b [u8]) -> Cow<'b, str> {
-    if encoding.is_identity() {
-        return decode_bytes(media.charset(), body);
-    }
-    let Ok(mut decoder) = TransferDecoder::new(encoding) else { return Cow::Borrowed("") };
-    let mut bytes = Vec::with_capacity(body.len());
-    decoder.decode(body, &mut bytes);
-    decoder.finish(&mut bytes);
-    Cow::Owned(decode_bytes(media.charset(), &bytes).into_owned())
 }

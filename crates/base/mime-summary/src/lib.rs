@@ -6,7 +6,7 @@
 //! 2. [`SummaryParts`] with the response bytes that the caller printed become one compact record
 //!    ([`SummaryParts::encode`]).
 //! 3. [`SummaryRef`] reads such a record in place: a FETCH item, a header field, a search text or the range of a
-//!    part is a slice, never a parse. [`TransferDecoder`], [`SearchKey`] and [`decode_text`] serve BINARY and SEARCH
+//!    part is a slice, never a parse. [`TransferDecoder`] and [`SearchKey`] serve BINARY and SEARCH
 //!    where a body has to be read after all.
 //!
 //! What always holds: no input panics; work is linear in the message; every range of a part lies inside its
@@ -35,7 +35,7 @@ mod transfer;
 mod words;
 
 pub use address::{Address, address_list};
-pub use charset::{CharsetReader, decode_text};
+pub use charset::CharsetReader;
 pub use date::{SentDate, sent_date};
 pub use envelope::Envelope;
 pub use fold::{Folder, fold_into, folded};

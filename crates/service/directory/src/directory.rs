@@ -15,10 +15,10 @@ use crate::account::{Account, AccountChange, NewAccount};
 use crate::address::Address;
 use crate::error::{DirectoryError, Result};
 use crate::hashing::Hashing;
-use crate::login::Verified;
 use crate::password::{self, Credentials, KEY_LEN, Policy};
 use crate::record::{self, Stored};
 use crate::throttle::Throttle;
+use crate::verified::Verified;
 
 /// How often a change that lost a race is made again. Each loss means someone else won: sixteen in a row is no accident.
 const TRIES: usize = 16;

@@ -33,6 +33,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod verified;
 
 pub use account::{Account, AccountChange, Format, NewAccount};
 pub use address::{Address, AddressError};

@@ -11,7 +11,6 @@ use posthaste_store::{Counts, Report, Result, Row};
 use std::collections::{BTreeSet, HashMap};
 
 use crate::chunk::{self, uid_key, uid_of};
-use crate::engine::Shared;
 use crate::index::{Index, Indexed, between, copied_from, damaged, number_of_key};
 use crate::links;
 use crate::lists::{self, ALL_OF_MAILBOX};
@@ -20,6 +19,7 @@ use crate::packs::record::Kind;
 use crate::packs::scan::{Scan, has_pack_header};
 use crate::packs::{number_of, path_of};
 use crate::read;
+use crate::shared::Shared;
 use crate::sum::seed;
 use crate::values::{BodyPlace, Kept, PackState, directory_from, summary_from};
 

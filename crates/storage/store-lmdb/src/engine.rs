@@ -10,14 +10,13 @@ use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
     MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Visit,
 };
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::check;
-use crate::committer::pending::Pending;
 use crate::committer::{Change, Committer, Job, QUEUE_MAX};
 use crate::disk::{Disk, RealDisk};
 use crate::epoch::OwnTransactions;
@@ -27,11 +26,10 @@ use crate::lists;
 use crate::lock::EngineLock;
 use crate::packs::reader::{PackReader, ReadFault};
 use crate::packs::writer::PackWriter;
+use crate::pending::Pending;
 use crate::proven::Proven;
 use crate::read;
-
-/// What delivery makes of a message: its bytes to its summary.
-pub type Summarize = fn(&[u8]) -> Vec<u8>;
+use crate::shared::{Shared, Summarize};
 
 /// How an engine is opened.
 #[derive(Clone)]
@@ -69,22 +67,6 @@ impl Options {
             disk: Arc::new(RealDisk),
         }
     }
-}
-
-/// What reading and writing share.
-pub(crate) struct Shared {
-    pub(crate) index: Index,
-    pub(crate) own: OwnTransactions,
-    pub(crate) reader: PackReader,
-    pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) packs: PathBuf,
-    pub(crate) store: posthaste_mail_model::Id,
-    pub(crate) proven: Proven,
-    pub(crate) pending: Pending,
-    pub(crate) summarize: Summarize,
-    pub(crate) links_from: usize,
-    /// Whether to end as if by a signal that cannot be caught.
-    pub(crate) killed: AtomicBool,
 }
 
 /// The embedded engine.

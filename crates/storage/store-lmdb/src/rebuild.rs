@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::apply::replay_rows;
 use crate::chunk::uid_key;
 use crate::disk::DiskFile;
-use crate::engine::{Options, Summarize};
+use crate::engine::Options;
 use crate::format;
 use crate::index::{Index, Indexed, damaged};
 use crate::lists;
@@ -24,6 +24,7 @@ use crate::packs::record::{Header, Kind, body_record_len};
 use crate::packs::scan::{Found, Scan, has_pack_header};
 use crate::packs::{number_of, path_of};
 use crate::rows::Scratch;
+use crate::shared::Summarize;
 use crate::sum::seed;
 use crate::values::{BodyPlace, PackState, put_summary, summary_from};
 

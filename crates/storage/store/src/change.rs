@@ -4,7 +4,7 @@ use bytes::Bytes;
 use posthaste_mail_model::{BodyId, KeywordTable, MailboxId, ModSeq, NumSet, Uid};
 use std::sync::Arc;
 
-use crate::engine::{Counts, MailboxHead};
+use crate::head::{Counts, MailboxHead};
 use crate::row::Row;
 
 /// One commit on one mailbox: applied whole, if the mailbox is still at `expected`, or not at all.

@@ -10,12 +10,12 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use posthaste_mail_model::{AccountId, BodyId, KeywordTable, MailboxId, ModSeq, NumSet, Uid};
+use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet, Uid};
 use std::ops::{ControlFlow, Range};
-use std::sync::Arc;
 
 use crate::change::{CommitOutcome, MailboxCommit};
 use crate::error::Result;
+use crate::head::MailboxHead;
 use crate::list::{ListCommit, MailboxList};
 use crate::row::Row;
 
@@ -25,48 +25,6 @@ pub type Epoch = Option<u64>;
 
 /// Bytes `start..end` of a body.
 pub type BodyRange = Range<u64>;
-
-/// What STATUS can ask of a mailbox without loading it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Messages.
-    pub messages: u32,
-    /// Messages without `\Seen`.
-    pub unseen: u32,
-    /// Messages with `\Deleted` (RFC 9051 §6.3.11).
-    pub deleted: u32,
-    /// Octets of all messages (RFC 8438).
-    pub bytes: u64,
-}
-
-/// The state of a mailbox less its rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MailboxHead {
-    /// Mod-sequence of the last commit: HIGHESTMODSEQ. [`ModSeq::ZERO`] if there never was one.
-    pub modseq: ModSeq,
-    /// The UID the next message will get.
-    pub uid_next: Uid,
-    /// Messages from this UID on no session has been told of: `\Recent` of RFC 3501 §2.3.2. Advisory: it is saved with
-    /// the next commit that has a better reason.
-    pub first_recent: Uid,
-    /// Keywords by slot.
-    pub keywords: Arc<KeywordTable>,
-    /// Counts.
-    pub counts: Counts,
-}
-
-impl Default for MailboxHead {
-    /// A mailbox that was created and never changed.
-    fn default() -> Self {
-        Self {
-            modseq: ModSeq::ZERO,
-            uid_next: Uid::MIN,
-            first_recent: Uid::MIN,
-            keywords: Arc::default(),
-            counts: Counts::default(),
-        }
-    }
-}
 
 /// What became of a mailbox since a mod-sequence.
 #[derive(Debug, Clone)]

@@ -10,6 +10,7 @@
 mod change;
 mod engine;
 mod error;
+mod head;
 mod list;
 mod mailbox;
 pub mod octets;
@@ -22,11 +23,9 @@ mod transfer;
 mod view;
 
 pub use change::{Appended, CommitOutcome, Content, FlagChange, MailboxCommit, NewMessage};
-pub use engine::{
-    BodyRange, Changes, Counts, DirectoryChange, DirectoryEntry, Engine, Epoch, MailboxHead, Report, Stored,
-    Visit,
-};
+pub use engine::{BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, Visit};
 pub use error::{Result, StoreError};
+pub use head::{Counts, MailboxHead};
 pub use list::{ListCommit, MailboxEntry, MailboxList, SpecialUse};
 pub use mailbox::{Copied, Expunged, FlagsStored, IncomingMessage, Mailbox, Moved, Watch};
 pub use oracle::MemoryEngine;

@@ -25,8 +25,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use tokio::sync::watch;
 
-use crate::engine::{BodyRange, Epoch, MailboxHead, Visit};
+use crate::engine::{BodyRange, Epoch, Visit};
 use crate::error::{Result, StoreError};
+use crate::head::MailboxHead;
 use crate::store::Context;
 use crate::view::{View, ViewBuilder};
 use leader::Queue;

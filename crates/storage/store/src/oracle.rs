@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use crate::change::{CommitOutcome, Content, MailboxCommit};
 use crate::engine::{
-    BodyRange, Changes, Counts, DirectoryChange, DirectoryEntry, Engine, Epoch, MailboxHead, Report, Stored,
-    Visit,
+    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, Visit,
 };
 use crate::error::{Result, StoreError};
+use crate::head::{Counts, MailboxHead};
 use crate::list::{ListCommit, MailboxList};
 use crate::row::Row;
 

@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{OnceCell, watch};
 
-use crate::engine::{BodyRange, Engine, MailboxHead};
+use crate::engine::{BodyRange, Engine};
 use crate::error::{Result, StoreError};
+use crate::head::MailboxHead;
 use crate::mailbox::Mailbox;
 use cache::Cache;
 use lists::KnownList;

@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::change::{CommitOutcome, Content, MailboxCommit, NewMessage};
-use crate::engine::{Counts, Engine, MailboxHead};
+use crate::engine::Engine;
 use crate::error::{Result, StoreError};
+use crate::head::{Counts, MailboxHead};
 use crate::list::{ListCommit, MailboxList};
 use crate::row::Row;
 

@@ -18,7 +18,7 @@ mod tests;
 
 use posthaste_mail_model::{FlagSet, ModSeq, NumSet, SeqNum, Uid};
 
-use crate::engine::{Counts, MailboxHead};
+use crate::head::{Counts, MailboxHead};
 use crate::row::Row;
 use node::Group;
 

@@ -7,6 +7,7 @@ mod fetch;
 mod parse;
 mod parse_data;
 mod parse_fetch;
+mod parse_words;
 mod structure;
 
 use bytes::Bytes;

@@ -1,6 +1,6 @@
 //! The parser of untagged data: RFC 9051 §7.2 – §7.5, FETCH aside.
 
-use super::parse::{
+use super::parse_words::{
     capabilities, flags, mod_seq_in_parentheses, object_id_in_parentheses, seq_num, uid, uid_validity,
 };
 use super::{Esearch, ListAttribute, ListData, Namespace, Namespaces, StatusValue, Untagged};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::parse::{flags, mod_seq_in_parentheses, object_id_in_parentheses, uid};
+use super::parse_words::{flags, mod_seq_in_parentheses, object_id_in_parentheses, uid};
 use super::{
     Address, BasicPart, BodyStructure, Disposition, Envelope, FetchValue, MultiPart, NString, Param,
     PartKind, PartTail, SinglePart,

@@ -17,7 +17,7 @@
 //! disk, and the index's two are shared by all that come within those milliseconds. While a transaction is held no other process writes:
 //! what follows a pack's recorded end under the index's next sequence number is therefore always what an ended process left.
 
-pub(crate) mod pending;
+mod maintain;
 mod recover;
 mod replay;
 mod transaction;
@@ -36,10 +36,9 @@ use tokio::sync::{mpsc, oneshot};
 use self::transaction::{Demand, HELD_MESSAGES, Held, Wrote};
 use self::wait::{Received, receive};
 use crate::apply::Applied;
-use crate::engine::Shared;
-use crate::maintain;
 use crate::packs::writer::PackWriter;
 use crate::rows::Scratch;
+use crate::shared::Shared;
 
 /// Commits in one transaction. A transaction's time is that of its slowest client's patience; 512 appends of 4 KiB take some 5 ms.
 const GROUP_MAX: usize = 512;

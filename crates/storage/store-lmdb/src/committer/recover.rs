@@ -8,8 +8,8 @@ use super::replay::{has_tail, replay};
 use super::transaction::commit;
 use super::{Committer, Place};
 use crate::apply::Apply;
-use crate::engine::Shared;
 use crate::packs::record::Batch;
+use crate::shared::Shared;
 use crate::values::PackState;
 
 impl Committer {

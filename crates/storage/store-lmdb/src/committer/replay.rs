@@ -12,12 +12,12 @@ use std::collections::HashMap;
 
 use crate::apply::{Applied, Apply};
 use crate::disk::DiskFile;
-use crate::engine::Shared;
 use crate::index::damaged;
 use crate::logged;
 use crate::packs::reader::ReadFault;
 use crate::packs::record::{Header, Kind, PACK_HEADER, RECORD_HEADER};
 use crate::packs::scan::{Found, Scan};
+use crate::shared::Shared;
 
 /// Whether what lies beyond the end that the index has of a pack begins as a tail that counts does. `next`: the index's next
 /// sequence number.

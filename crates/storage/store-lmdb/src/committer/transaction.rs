@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use super::Committer;
 use crate::apply::Apply;
-use crate::engine::Shared;
 use crate::index::Indexed;
 use crate::packs::record::Batch;
+use crate::shared::Shared;
 
 /// What may wait for the index: some 10 ms of replaying after a crash. Commits on more messages than that do not wait at all: writing
 /// their pages costs more than syncing them, and a disk that has no room for so many should say so before it is too late.

@@ -8,8 +8,8 @@ use posthaste_mail_model::{BodyId, FlagSet, KeywordTable, MailboxId, ModSeq, Num
 use std::sync::Arc;
 
 use crate::change::{Content, MailboxCommit, NewMessage};
-use crate::engine::MailboxHead;
 use crate::error::{Result, StoreError};
+use crate::head::MailboxHead;
 use crate::row::Row;
 use crate::view::View;
 

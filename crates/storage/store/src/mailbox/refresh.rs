@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Mailbox, load_view};
-use crate::engine::{Changes, Epoch, MailboxHead};
+use crate::engine::{Changes, Epoch};
 use crate::error::{Result, StoreError};
+use crate::head::MailboxHead;
 use crate::view::View;
 
 impl Mailbox {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use super::{Seeded, new_body_id};
 use crate::change::{CommitOutcome, Content, MailboxCommit, NewMessage};
-use crate::engine::{Engine, MailboxHead};
+use crate::engine::Engine;
+use crate::head::MailboxHead;
 use crate::row::Row;
 use crate::view::{View, ViewBuilder};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::folder::load;
 use super::{Factory, World, modseq};
 use crate::change::CommitOutcome;
-use crate::engine::MailboxHead;
+use crate::head::MailboxHead;
 
 /// A mailbox never committed to has the default head, no rows and no history.
 pub async fn a_new_mailbox_is_empty(factory: &dyn Factory) {

@@ -2,7 +2,7 @@
 
 use super::View;
 use super::node::{CHUNK_ROWS, Chunk, GROUP_CHUNKS, Group, number};
-use crate::engine::MailboxHead;
+use crate::head::MailboxHead;
 use crate::row::Row;
 
 /// Takes rows in slices of any length and makes a view of them.

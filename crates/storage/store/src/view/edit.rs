@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::node::{CHUNK_ROWS, Chunk, GROUP_CHUNKS, Group, Node, SMALL, Totals};
 use super::{Difference, View, ViewBuilder};
 use crate::change::MailboxCommit;
-use crate::engine::MailboxHead;
+use crate::head::MailboxHead;
 use crate::row::Row;
 
 impl View {

@@ -3,7 +3,7 @@
 use posthaste_mail_model::{FlagSet, ModSeq};
 use std::sync::Arc;
 
-use crate::engine::Counts;
+use crate::head::Counts;
 use crate::row::Row;
 
 /// Rows in a chunk at most: 7 KiB, which is what changing one flag copies. With twice as many the copy would cost more

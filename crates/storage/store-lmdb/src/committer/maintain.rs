@@ -16,9 +16,9 @@ use posthaste_store::{Report, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Committer;
 use crate::apply::Apply;
 use crate::chunk::{uid_key, uid_of};
-use crate::committer::Committer;
 use crate::index::{
     Index, Indexed, between, copied_from, copied_value, damaged, number_of_key, numbered_key, set_from,
 };

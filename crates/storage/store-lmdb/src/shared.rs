@@ -1,0 +1,31 @@
+//! What the parts of an open engine have in common.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::disk::Disk;
+use crate::epoch::OwnTransactions;
+use crate::index::Index;
+use crate::packs::reader::PackReader;
+use crate::pending::Pending;
+use crate::proven::Proven;
+
+/// What delivery makes of a message: its bytes to its summary.
+pub type Summarize = fn(&[u8]) -> Vec<u8>;
+
+/// What reading and writing share.
+pub(crate) struct Shared {
+    pub(crate) index: Index,
+    pub(crate) own: OwnTransactions,
+    pub(crate) reader: PackReader,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) packs: PathBuf,
+    pub(crate) store: posthaste_mail_model::Id,
+    pub(crate) proven: Proven,
+    pub(crate) pending: Pending,
+    pub(crate) summarize: Summarize,
+    pub(crate) links_from: usize,
+    /// Whether to end as if by a signal that cannot be caught.
+    pub(crate) killed: AtomicBool,
+}

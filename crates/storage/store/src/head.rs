@@ -1,0 +1,46 @@
+//! The state of a mailbox less its rows.
+
+use posthaste_mail_model::{KeywordTable, ModSeq, Uid};
+use std::sync::Arc;
+
+/// What STATUS can ask of a mailbox without loading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Messages.
+    pub messages: u32,
+    /// Messages without `\Seen`.
+    pub unseen: u32,
+    /// Messages with `\Deleted` (RFC 9051 §6.3.11).
+    pub deleted: u32,
+    /// Octets of all messages (RFC 8438).
+    pub bytes: u64,
+}
+
+/// The state of a mailbox less its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailboxHead {
+    /// Mod-sequence of the last commit: HIGHESTMODSEQ. [`ModSeq::ZERO`] if there never was one.
+    pub modseq: ModSeq,
+    /// The UID the next message will get.
+    pub uid_next: Uid,
+    /// Messages from this UID on no session has been told of: `\Recent` of RFC 3501 §2.3.2. Advisory: it is saved with
+    /// the next commit that has a better reason.
+    pub first_recent: Uid,
+    /// Keywords by slot.
+    pub keywords: Arc<KeywordTable>,
+    /// Counts.
+    pub counts: Counts,
+}
+
+impl Default for MailboxHead {
+    /// A mailbox that was created and never changed.
+    fn default() -> Self {
+        Self {
+            modseq: ModSeq::ZERO,
+            uid_next: Uid::MIN,
+            first_recent: Uid::MIN,
+            keywords: Arc::default(),
+            counts: Counts::default(),
+        }
+    }
+}
