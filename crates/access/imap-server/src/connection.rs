@@ -5,6 +5,7 @@
 //! * a literal is refused before it is sent wherever the client lets us;
 //! * a session that waits for its client holds neither a read nor a write buffer.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,11 +13,12 @@ use posthaste_imap_codec::framing::{CommandFrame, LiteralSync, LiteralWanted};
 use posthaste_imap_codec::limits::{LINE_BYTES_MAX, TEXT_LITERAL_BYTES_MAX};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{ParseError, ParseErrorKind, Tag, parse_command};
-use posthaste_net::NetError;
+use posthaste_net::{Connection, NetError, Shutdown};
 
 use crate::capability;
 use crate::command;
 use crate::reply::Reply;
+use crate::service::ImapService;
 use crate::session::{Next, Session};
 use crate::table::State;
 
@@ -28,6 +30,23 @@ const COMMAND_BYTES_MAX: u64 = 4 * LINE_BYTES_MAX as u64;
 
 /// How many times the silence allowed before login all of the login may take.
 const LOGIN_SILENCES: u32 = 3;
+
+impl ImapService {
+    /// Serves one connection to its end. Once a shutdown is asked for, the command under way is finished and
+    /// BYE is said.
+    pub async fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
+        let peer = connection.peer();
+        let mut session = Box::new(Session::new(self, connection, shutdown));
+        match run(&mut session).await {
+            Ok(()) => tracing::debug!(%peer, "session ended"),
+            Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
+            Err(error) => tracing::warn!(%peer, %error, "session broken off"),
+        }
+        let Session { wire, service, .. } = *session;
+        // Whatever there is to say was said; a peer that does not hear it is not waited for.
+        let _ = wire.connection.close(service.options.write_within).await;
+    }
+}
 
 /// Runs a session to its end. `Ok` if the client was told that it is over.
 pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {

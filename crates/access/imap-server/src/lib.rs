@@ -14,6 +14,7 @@ mod batches;
 mod capability;
 mod command;
 mod connection;
+mod enabled;
 mod fetch;
 mod flag_names;
 mod options;

@@ -7,6 +7,7 @@ use posthaste_directory::Account;
 use posthaste_imap_codec::NameEncoding;
 use posthaste_net::{BytePermit, Connection, Shutdown};
 
+use crate::enabled::Enabled;
 use crate::options::ClearTextLogin;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
@@ -14,17 +15,6 @@ use crate::service::ImapService;
 use crate::sync::{self, Silently};
 use crate::table::{Numbers, State};
 use crate::wire::Wire;
-
-/// What the client switched on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Enabled {
-    /// MODSEQ is told: RFC 7162 §3.1.
-    pub(crate) condstore: bool,
-    /// VANISHED takes the place of EXPUNGE: RFC 7162 §3.2. Never without `condstore`.
-    pub(crate) qresync: bool,
-    /// IMAP4rev2: UTF-8 names, no RECENT, ESEARCH always (RFC 9051 §6.3.1).
-    pub(crate) rev2: bool,
-}
 
 /// Whether the session goes on after a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -13,10 +13,10 @@ use posthaste_imap_codec::print;
 use posthaste_mail_model::{FlagSet, ModSeq, NumSet, SeqNum, Uid};
 use posthaste_store::{Difference, FlagChange, Row, View};
 
+use crate::enabled::Enabled;
 use crate::flag_names::FlagNames;
 use crate::reply::Failure;
 use crate::selected::Selected;
-use crate::session::Enabled;
 use crate::table::Numbers;
 use crate::wire::Wire;
 

@@ -9,7 +9,6 @@ use std::borrow::Cow;
 use encoding_rs::{CoderResult, Decoder, Encoding as Charset, UTF_8, WINDOWS_1252};
 use mail_parser::decoders::charsets::map::charset_decoder;
 
-
 /// Longest text in a charset that can only be decoded whole (UTF-7 …); the rest is not read.
 const WHOLE_MAX: usize = 1024 * 1024;
 
