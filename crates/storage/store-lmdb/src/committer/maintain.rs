@@ -33,6 +33,8 @@ use crate::values::{BodyPlace, Origin, PackState, StoredHead, head_value, summar
 
 /// Messages of one round: some 5 ms of the committer's time, which commits have to wait for.
 const MESSAGES_MAX: usize = 2_000;
+/// Messages removed before it is looked how many copies that took along: each may have been copied often.
+const AT_ONCE: usize = 100;
 /// Bytes copied out of a pack in one round: some 10 ms.
 const COPY_MAX: u64 = 4 << 20;
 /// Records passed over in one round.
@@ -154,24 +156,19 @@ fn sweep(apply: &mut Apply<'_, '_>, report: &mut Report) -> Result<()> {
         let (mailbox, modseq) = note_key(key).ok_or_else(damaged("key of a note of expunges"))?;
         let all = modseq == ALL_OF_MAILBOX;
         let set = if all { NumSet::range(0, u32::MAX) } else { set_from(key, value)? };
-        let limit = left;
-        let found = holders(index, txn, mailbox, &set, limit)?;
-        let uids: Vec<u32> = found.iter().map(|holder| holder.uid).collect();
-        let links: Vec<_> = found.iter().filter_map(|h| Some((h.origin?, h.uid))).collect();
-        links::forget(index, txn, mailbox, &links)?;
-        let (detached, mut faults) = links::detach(index, txn, mailbox, &uids)?;
-        report.faults.append(&mut faults);
-        for Holder { uid, body, .. } in &found {
-            index.summaries.delete(txn, &uid_key(mailbox, *uid)).indexed()?;
-            match body {
-                Some(body) => release(index, txn, *body, &mut dead, report)?,
-                None => report.faults.push(format!("summary of UID {uid} in mailbox {mailbox} was damaged")),
+        let found = holders(index, txn, mailbox, &set, left)?;
+        let (mut swept, is_rest) = (0, found.len() < left);
+        for some in found.chunks(AT_ONCE) {
+            if left == 0 {
+                break;
             }
+            let detached = remove(index, txn, mailbox, some, &mut dead, report)?;
+            left = left.saturating_sub(some.len() + detached);
+            swept += some.len();
         }
-        report.examined += found.len() as u64 + 1;
-        left = left.saturating_sub(found.len() + detached);
+        report.examined += swept as u64 + 1;
         // What was swept is found no more; the note stays until nothing of it is.
-        if found.len() < limit {
+        if is_rest && swept == found.len() {
             finish_note(index, txn, mailbox, modseq)?;
         }
     }
@@ -186,6 +183,30 @@ fn sweep(apply: &mut Apply<'_, '_>, report: &mut Report) -> Result<()> {
 fn note_key(key: &[u8]) -> Option<(MailboxId, u64)> {
     let id = posthaste_mail_model::Id::from_bytes(*key.first_chunk()?);
     Some((MailboxId(id), number_of_key(key)?))
+}
+
+/// Removes summaries; answers how many copies that linked to them were given their own.
+fn remove(
+    index: &Index,
+    txn: &mut RwTxn,
+    mailbox: MailboxId,
+    holders: &[Holder],
+    dead: &mut BTreeMap<u32, u64>,
+    report: &mut Report,
+) -> Result<usize> {
+    let uids: Vec<u32> = holders.iter().map(|holder| holder.uid).collect();
+    let links: Vec<_> = holders.iter().filter_map(|h| Some((h.origin?, h.uid))).collect();
+    links::forget(index, txn, mailbox, &links)?;
+    let (detached, mut faults) = links::detach(index, txn, mailbox, &uids)?;
+    report.faults.append(&mut faults);
+    for Holder { uid, body, .. } in holders {
+        index.summaries.delete(txn, &uid_key(mailbox, *uid)).indexed()?;
+        match body {
+            Some(body) => release(index, txn, *body, dead, report)?,
+            None => report.faults.push(format!("summary of UID {uid} in mailbox {mailbox} was damaged")),
+        }
+    }
+    Ok(detached)
 }
 
 /// A message less holds this body.
