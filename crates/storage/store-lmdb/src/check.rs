@@ -245,14 +245,20 @@ impl Check<'_> {
         let seed = seed(mailbox.0);
         let mut rest = rows.iter().peekable();
         let (low, high) = (uid_key(mailbox, 0), uid_key(mailbox, u32::MAX));
-        let mut faults = Vec::new();
+        let (mut faults, mut bare) = (Vec::new(), Vec::new());
+        // Of a removed mailbox, rows are the last to go.
+        let mut lacking = |row: &Row| {
+            if !leftovers.contains(chunk::number(row)) {
+                bare.push(format!("mailbox {mailbox}: UID {} has no summary", row.uid()));
+            }
+        };
         for item in index.summaries.range(&self.txn, &between(&low, &high)).indexed()? {
             let (key, value) = item.indexed()?;
             let uid = uid_of(mailbox, key).ok_or_else(damaged("key of a summary"))?;
             self.report.examined += 1;
             self.summaries_met += 1;
             while let Some(row) = rest.next_if(|r| chunk::number(r) < uid) {
-                faults.push(format!("mailbox {mailbox}: UID {} has no summary", row.uid()));
+                lacking(row);
             }
             let row = rest.next_if(|r| chunk::number(r) == uid);
             let Some(found) = summary_from(seed, uid, value) else {
@@ -288,8 +294,8 @@ impl Check<'_> {
                 }
             }
         }
-        faults.extend(rest.map(|row| format!("mailbox {mailbox}: UID {} has no summary", row.uid())));
-        faults.into_iter().for_each(|f| self.fault(f));
+        rest.for_each(lacking);
+        faults.into_iter().chain(bare).for_each(|f| self.fault(f));
         Ok(())
     }
 

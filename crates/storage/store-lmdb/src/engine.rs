@@ -50,6 +50,8 @@ pub struct Options {
     /// Neighbours copied by one command from which on their copies have their summaries in common with them: 32. Fewer are not worth a
     /// second place to look at when they are listed.
     pub links_from: usize,
+    /// Messages of one round of maintenance: 2,000, some 5 ms of the committer's time, which commits have to wait for.
+    pub round_messages: usize,
     /// Where packs are kept; tests give a disk that fails.
     pub disk: Arc<dyn Disk>,
 }
@@ -64,6 +66,7 @@ impl Options {
             readers: 1024,
             pack_bytes: 256 << 20,
             links_from: 32,
+            round_messages: 2_000,
             disk: Arc::new(RealDisk),
         }
     }
@@ -119,6 +122,7 @@ impl LmdbEngine {
             pending: Pending::default(),
             summarize: options.summarize,
             links_from: options.links_from,
+            round_messages: options.round_messages,
             killed: AtomicBool::new(false),
         });
         let ahead = lock.as_ref().map(|_| options.behind_max);

@@ -26,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) pending: Pending,
     pub(crate) summarize: Summarize,
     pub(crate) links_from: usize,
+    pub(crate) round_messages: usize,
     /// Whether to end as if by a signal that cannot be caught.
     pub(crate) killed: AtomicBool,
 }

@@ -31,8 +31,6 @@ use crate::packs::{path_of, scan::Found, scan::Scan};
 use crate::sum::seed;
 use crate::values::{BodyPlace, Origin, PackState, StoredHead, head_value, summary_from};
 
-/// Messages of one round: some 5 ms of the committer's time, which commits have to wait for.
-const MESSAGES_MAX: usize = 2_000;
 /// Messages removed before it is looked how many copies that took along: each may have been copied often.
 const AT_ONCE: usize = 100;
 /// Bytes copied out of a pack in one round: some 10 ms.
@@ -56,8 +54,9 @@ pub(crate) fn round(committer: &mut Committer) -> Result<Report> {
     if busy {
         return committer.with_transaction(|apply| {
             let mut report = Report::default();
-            if !count_copies(apply, &mut report)? {
-                sweep(apply, &mut report)?;
+            let limit = shared.round_messages;
+            if !count_copies(apply, limit, &mut report)? {
+                sweep(apply, limit, &mut report)?;
             }
             Ok((report, true))
         });
@@ -108,9 +107,9 @@ fn holders(
 }
 
 /// Step 1. Answers whether there was anything to do.
-fn count_copies(apply: &mut Apply<'_, '_>, report: &mut Report) -> Result<bool> {
+fn count_copies(apply: &mut Apply<'_, '_>, limit: usize, report: &mut Report) -> Result<bool> {
     let (index, txn) = (apply.index, &mut apply.txn);
-    let mut left = MESSAGES_MAX;
+    let mut left = limit;
     let mut any = false;
     while left > 0 {
         let Some((key, value)) = index.copied.first(txn).indexed()? else { break };
@@ -147,10 +146,10 @@ fn count_copies(apply: &mut Apply<'_, '_>, report: &mut Report) -> Result<bool> 
 }
 
 /// Step 2.
-fn sweep(apply: &mut Apply<'_, '_>, report: &mut Report) -> Result<()> {
+fn sweep(apply: &mut Apply<'_, '_>, limit: usize, report: &mut Report) -> Result<()> {
     let (index, txn) = (apply.index, &mut apply.txn);
     let mut dead = BTreeMap::new();
-    let mut left = MESSAGES_MAX;
+    let mut left = limit;
     while left > 0 {
         let Some((key, value)) = index.expunging.first(txn).indexed()? else { break };
         let (mailbox, modseq) = note_key(key).ok_or_else(damaged("key of a note of expunges"))?;

@@ -23,9 +23,16 @@ pub fn summarize(bytes: &[u8]) -> Vec<u8> {
     format!("{} octets, begins {head:?}", bytes.len()).into_bytes()
 }
 
-/// Options for a test: a small map, small packs, and links for the smallest copies.
+/// Options for a test: a small map, small packs, links for the smallest copies, and rounds of maintenance that leave something over.
 pub fn small() -> Options {
-    Options { map_bytes: 1 << 28, readers: 64, pack_bytes: 1 << 20, links_from: 2, ..Options::new(summarize) }
+    Options {
+        map_bytes: 1 << 28,
+        readers: 64,
+        pack_bytes: 1 << 20,
+        links_from: 2,
+        round_messages: 20,
+        ..Options::new(summarize)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
