@@ -34,9 +34,10 @@ enum Token {
 
 impl ListMatcher {
     /// Reference and pattern, decoded. They are joined as they stand (RFC 9051 §6.3.9 leaves it to the server;
-    /// all we know of do so).
+    /// all we know of do so), with their characters composed as those of names are.
     pub fn new(reference: &str, pattern: &str) -> Self {
-        let tokens = tokens(&fold_inbox(&[reference, pattern].concat()));
+        let joined = [reference, pattern].concat();
+        let tokens = tokens(&fold_inbox(&MailboxName::composed(&joined)));
         let mut chars: Vec<char> =
             tokens.iter().filter_map(|t| if let Token::Char(c) = t { Some(*c) } else { None }).collect();
         let never = chars.len() > MailboxName::LEN_MAX;

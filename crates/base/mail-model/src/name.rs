@@ -3,14 +3,18 @@
 //! What a client may send on the wire (modified UTF-7 in RFC 3501 §5.1.3, UTF-8 in RFC 9051 §5.1) is the
 //! codec's business; what names may exist is decided here.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+
+use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 
 /// The hierarchy separator.
 pub const SEPARATOR: char = '/';
 
 /// A valid mailbox name. The first level `INBOX` is written in capitals whatever the client sent
-/// (RFC 9051 §5.1: INBOX is case-insensitive).
+/// (RFC 9051 §5.1: INBOX is case-insensitive), and characters are composed, so that what looks the same is the
+/// same (RFC 9051 §5.1, §6.3.4: names are Net-Unicode, RFC 5198 §3).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxName(Arc<str>);
 
@@ -45,8 +49,17 @@ impl MailboxName {
         Self("INBOX".into())
     }
 
+    /// Text with its characters composed, as they are in every name: Unicode's form NFC.
+    pub fn composed(text: &str) -> Cow<'_, str> {
+        if is_nfc(text) { text.into() } else { text.nfc().collect::<String>().into() }
+    }
+
     /// A name from text in UTF-8.
     pub fn new(text: &str) -> Result<Self, NameError> {
+        if text.len() > Self::LEN_MAX {
+            return Err(NameError::TooLong);
+        }
+        let text = &*Self::composed(text);
         if text.len() > Self::LEN_MAX || text.split(SEPARATOR).count() > Self::LEVELS_MAX {
             return Err(NameError::TooLong);
         }
@@ -113,6 +126,14 @@ mod tests {
         assert_eq!(MailboxName::new("iNbOx").unwrap(), MailboxName::inbox());
         assert_eq!(MailboxName::new("inbox/Lists").unwrap().as_str(), "INBOX/Lists");
         assert_eq!(MailboxName::new("Inboxes").unwrap().as_str(), "Inboxes");
+    }
+
+    #[test]
+    fn characters_are_composed() {
+        assert_eq!(MailboxName::new("Entwu\u{308}rfe").unwrap().as_str(), "Entw\u{fc}rfe");
+        // Some characters are three when composed: the limit is on what is kept.
+        let long = "\u{fb2c}".repeat(MailboxName::LEN_MAX / 3);
+        assert_eq!(MailboxName::new(&long), Err(NameError::TooLong));
     }
 
     #[test]

@@ -20,6 +20,13 @@ fn enabled_it_speaks_rev2() {
         C: d LIST "" Entw*
         S: * LIST (\HasNoChildren) "/" "Entwürfe & mehr"
         S: d OK …
+        # RFC 9051 §6.3.4: characters are composed, whoever asks for the name and how.
+        C: d0 CREATE "Müll"
+        S: * LIST (\HasNoChildren) "/" "Müll" ("OLDNAME" ("Müll"))
+        S: d0 OK …
+        C: d1 LIST "" "Mü*"
+        S: * LIST (\HasNoChildren) "/" "Müll"
+        S: d1 OK …
         # A name that is not as asked, and one that was another.
         C: d2 CREATE a/b/
         S: * LIST (\HasNoChildren) "/" a/b ("OLDNAME" (a/b/))
