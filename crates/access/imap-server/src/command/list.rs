@@ -67,6 +67,7 @@ async fn tell_with_status(
 /// One line of the answer.
 pub(super) struct Found<'l> {
     data: ListData,
+    /// The mailbox, if STATUS is to be told of it.
     entry: Option<&'l MailboxEntry>,
 }
 
@@ -75,9 +76,16 @@ pub(super) struct Found<'l> {
 struct Known<'l> {
     entry: Option<&'l MailboxEntry>,
     subscribed: bool,
-    /// Below it are mailboxes, names that are subscribed, mailboxes with a special use.
+    /// Below it are mailboxes.
     has_children: bool,
-    below: ListSelection,
+    /// It matches a pattern.
+    matches: bool,
+    /// It is what the selection options ask for.
+    selected: bool,
+    /// Something below it is.
+    selected_below: bool,
+    /// Something below it is and matches no pattern: the answer shows it by this name alone.
+    hidden_below: bool,
 }
 
 /// The lines of the answer, in order of their names.
@@ -89,11 +97,37 @@ pub(super) fn select<'l>(list: &'l MailboxList, args: &ListArgs) -> Vec<Found<'l
         .filter_map(|pattern| pattern.text().ok())
         .map(|pattern| ListMatcher::new(reference, pattern))
         .collect();
-    known_names(list)
+    let mut names = known_names(list);
+    let mut selected = Vec::new();
+    for (name, known) in &mut names {
+        known.matches = matchers.iter_mut().any(|matcher| matcher.matches(name.as_str()));
+        known.selected = is_selected(known, args.selection);
+        if known.selected {
+            selected.push((name.clone(), known.matches));
+        }
+    }
+    for (name, matches) in &selected {
+        for parent in parents(name) {
+            if let Some(parent) = names.get_mut(&parent) {
+                parent.selected_below = true;
+                parent.hidden_below |= !matches;
+            }
+        }
+    }
+    names
         .iter()
-        .filter(|(name, _)| matchers.iter_mut().any(|matcher| matcher.matches(name.as_str())))
+        .filter(|(_, known)| known.matches)
         .filter_map(|(name, known)| line(name, known, args))
         .collect()
+}
+
+/// Whether a name is what the selection options ask for: RFC 5258 §3.1. Without any, names that exist are.
+fn is_selected(known: &Known<'_>, want: ListSelection) -> bool {
+    if !want.subscribed && !want.special_use {
+        return known.entry.is_some();
+    }
+    let special = known.entry.is_some_and(|entry| entry.special_use.is_some());
+    (!want.subscribed || known.subscribed) && (!want.special_use || special)
 }
 
 /// Every name there is something to say of.
@@ -101,17 +135,14 @@ fn known_names(list: &MailboxList) -> BTreeMap<MailboxName, Known<'_>> {
     let mut names: BTreeMap<MailboxName, Known<'_>> = BTreeMap::new();
     for entry in &list.entries {
         names.entry(entry.name.clone()).or_default().entry = Some(entry);
-        let special = entry.special_use.is_some();
         for parent in parents(&entry.name) {
-            let parent = names.entry(parent).or_default();
-            parent.has_children = true;
-            parent.below.special_use |= special;
+            names.entry(parent).or_default().has_children = true;
         }
     }
     for name in &list.subscribed {
         names.entry(name.clone()).or_default().subscribed = true;
         for parent in parents(name) {
-            names.entry(parent).or_default().below.subscribed = true;
+            names.entry(parent).or_default();
         }
     }
     names
@@ -121,35 +152,39 @@ fn parents(name: &MailboxName) -> impl Iterator<Item = MailboxName> {
     std::iter::successors(name.parent(), MailboxName::parent)
 }
 
-/// The line of a name, if it is selected: RFC 5258 §3.1.
+/// The line of a name that matches, if it is selected or stands for what is below it: RFC 5258 §3.3. A level that is
+/// no mailbox is shown only in place of mailboxes that match no pattern themselves: `%` shows it, `*` does not (the
+/// examples of RFC 3501 §6.3.4 have it so too).
 fn line<'l>(name: &MailboxName, known: &Known<'l>, args: &ListArgs) -> Option<Found<'l>> {
     let want = args.selection;
-    let special = known.entry.is_some_and(|entry| entry.special_use.is_some());
-    let itself = if want.subscribed || want.special_use {
-        (!want.subscribed || known.subscribed) && (!want.special_use || special)
-    } else {
-        // Levels that are only there for what is below them are shown; names that are only subscribed are not.
-        known.entry.is_some() || known.has_children
-    };
-    // RFC 5258 §3.5: with RECURSIVEMATCH, parents of what is selected, and which option selects it there.
+    let by_option = want.subscribed || want.special_use;
+    // RFC 5258 §3.5: with RECURSIVEMATCH, which options select what is below.
+    let tells_below = want.recursive_match && known.selected_below;
     let child_info = ListSelection {
-        subscribed: want.recursive_match && want.subscribed && known.below.subscribed,
-        special_use: want.recursive_match && want.special_use && known.below.special_use,
+        subscribed: tells_below && want.subscribed,
+        special_use: tells_below && want.special_use,
         ..ListSelection::default()
     };
-    let below = child_info.subscribed || child_info.special_use;
-    (itself || below).then(|| Found {
-        data: ListData { child_info, ..told(name, known, args.returns.subscribed || want.subscribed) },
-        entry: known.entry,
+    let subscriptions = args.returns.subscribed || want.subscribed;
+    // RFC 9051 §9, mbx-list-sflag: only one of the two in a response. Clients of RFC 3501 know the second alone.
+    let absent = match args.syntax {
+        ListSyntax::Extended => ListAttribute::NonExistent,
+        ListSyntax::Basic => ListAttribute::NoSelect,
+    };
+    let stands_for_others = known.hidden_below && (!by_option || want.recursive_match);
+    (known.selected || stands_for_others).then(|| Found {
+        data: ListData { child_info, ..told(name, known, subscriptions, absent) },
+        // RFC 5819 §2: STATUS is told of what is selected, not of parents that CHILDINFO is told of.
+        entry: known.entry.filter(|_| known.selected),
     })
 }
 
 /// A name with its attributes: RFC 9051 §7.3.1. Children and special uses are told unasked, as clients expect.
-fn told(name: &MailboxName, known: &Known<'_>, subscriptions: bool) -> ListData {
+/// `absent` is told of a level that is no mailbox.
+fn told(name: &MailboxName, known: &Known<'_>, subscriptions: bool, absent: ListAttribute) -> ListData {
     let mut attributes = Vec::with_capacity(4);
     if known.entry.is_none() {
-        // RFC 5258 §3: implies \Noselect, which clients of RFC 3501 know it by.
-        attributes.extend([ListAttribute::NonExistent, ListAttribute::NoSelect]);
+        attributes.push(absent);
     }
     if known.has_children {
         attributes.push(ListAttribute::HasChildren);
@@ -178,22 +213,26 @@ pub(super) fn data_of(list: &MailboxList, entry: &MailboxEntry, asked: &MailboxA
         entry: Some(entry),
         subscribed: list.subscribed.contains(&entry.name),
         has_children: list.has_children(&entry.name),
-        below: ListSelection::default(),
+        ..Known::default()
     };
     let other = asked.text() != Ok(entry.name.as_str());
-    ListData { old_name: other.then(|| asked.clone()), ..told(&entry.name, &known, true) }
+    ListData {
+        old_name: other.then(|| asked.clone()),
+        ..told(&entry.name, &known, true, ListAttribute::NonExistent)
+    }
 }
 
-/// The lines of LSUB (RFC 3501 §6.3.9): subscribed names, and where a pattern ends in `%`, the level that stands for
+/// The lines of LSUB (RFC 3501 §6.3.9): subscribed names, and where a pattern has a `%`, the level that stands for
 /// those below it.
 pub(super) fn subscribed(list: &MailboxList, reference: &str, pattern: &str) -> Vec<ListData> {
     let mut matcher = ListMatcher::new(reference, pattern);
     let mut lines: BTreeMap<MailboxName, bool> = BTreeMap::new();
     let mut seen: BTreeSet<MailboxName> = BTreeSet::new();
+    let levels = reference.contains('%') || pattern.contains('%');
     for name in &list.subscribed {
         if matcher.matches(name.as_str()) {
             lines.insert(name.clone(), true);
-        } else {
+        } else if levels {
             for parent in parents(name).filter(|parent| seen.insert(parent.clone())) {
                 if matcher.matches(parent.as_str()) {
                     lines.entry(parent).or_insert(false);

@@ -67,6 +67,10 @@ pub(super) async fn delete(session: &mut Session, mailbox: &MailboxArg) -> Resul
     let name = mailbox.name()?;
     let list = session.service.store.list(account).await?;
     let id = list.find(&name).map(|entry| entry.id);
+    if id.is_none() && list.has_children(&name) {
+        // RFC 9051 §6.3.5: the level goes with the last mailbox below it, not before.
+        return Err(Reply::no(Code::HasChildren, "Mailboxes below that name are in the way").into());
+    }
     session.service.store.delete(account, &name).await?;
     if session.selected.as_ref().is_some_and(|selected| Some(selected.mailbox.id()) == id) {
         session.selected = None;

@@ -51,7 +51,7 @@ fn create_delete_rename() {
         C: e DELETE work/2024
         S: e OK …
         C: f LIST work/ %
-        S: * LIST (\NonExistent \Noselect \HasChildren) "/" work/2024
+        S: * LIST (\Noselect \HasChildren) "/" work/2024
         S: f OK …
         C: g SELECT work/2024
         S: g NO [NONEXISTENT] …
@@ -59,9 +59,11 @@ fn create_delete_rename() {
         S: h OK …
         C: i LIST "" (work* play*)
         S: * LIST (\HasChildren) "/" play
-        S: * LIST (\NonExistent \Noselect \HasChildren) "/" play/2024
         S: * LIST (\HasNoChildren) "/" play/2024/tax
         S: i OK …
+        # A level that is no mailbox goes with what is below it, not before.
+        C: i2 DELETE play/2024
+        S: i2 NO [HASCHILDREN] …
         C: j DELETE INBOX
         S: j NO [CANNOT] …
         C: k DELETE nowhere
@@ -147,11 +149,11 @@ fn subscriptions() {
         S: g OK …
         C: h LIST (SUBSCRIBED) "" (foo* gone* Trash)
         S: * LIST (\HasNoChildren \Subscribed) "/" foo/bar
-        S: * LIST (\NonExistent \Noselect \HasNoChildren \Subscribed) "/" gone/away
+        S: * LIST (\NonExistent \HasNoChildren \Subscribed) "/" gone/away
         S: h OK …
         C: i LIST (SUBSCRIBED RECURSIVEMATCH) "" (foo gone)
         S: * LIST (\HasChildren) "/" foo ("CHILDINFO" ("SUBSCRIBED"))
-        S: * LIST (\NonExistent \Noselect \HasNoChildren) "/" gone ("CHILDINFO" ("SUBSCRIBED"))
+        S: * LIST (\NonExistent \HasNoChildren) "/" gone ("CHILDINFO" ("SUBSCRIBED"))
         S: i OK …
         C: j LIST () "" foo* RETURN (SUBSCRIBED CHILDREN)
         S: * LIST (\HasChildren) "/" foo
@@ -193,6 +195,61 @@ fn status() {
         C: g STATUS INBOX (UNSEEN DELETED)
         S: * STATUS INBOX (UNSEEN 2 DELETED 1)
         S: g OK …
+        "#,
+    );
+}
+
+#[test]
+fn levels_stand_for_what_the_answer_does_not_show() {
+    let server = Server::start();
+    server.login().run(
+        r#"
+        C: a CREATE music/rock
+        S~ a OK …
+        C: b DELETE music
+        S: b OK …
+        C: c CREATE news/today
+        S~ c OK …
+        # RFC 5258 §5, example 11; RFC 3501 §6.3.4.
+        C: d LIST () "" (m% n%)
+        S: * LIST (\NonExistent \HasChildren) "/" music
+        S: * LIST (\HasChildren) "/" news
+        S: d OK …
+        C: e LIST "" (m* n*)
+        S: * LIST (\HasNoChildren) "/" music/rock
+        S: * LIST (\HasChildren) "/" news
+        S: * LIST (\HasNoChildren) "/" news/today
+        S: e OK …
+        C: f LIST "" (m% music/rock)
+        S: * LIST (\HasNoChildren) "/" music/rock
+        S: f OK …
+        C: g SUBSCRIBE music/rock
+        S: g OK …
+        C: h SUBSCRIBE news/today
+        S: h OK …
+        # RFC 5258 §3.5: no CHILDINFO for names that are shown themselves; RFC 5819 §2, §3: no STATUS of a parent that
+        # is not subscribed itself.
+        C: i LIST (SUBSCRIBED RECURSIVEMATCH) "" (m* n%) RETURN (STATUS (MESSAGES))
+        S: * LIST (\HasNoChildren \Subscribed) "/" music/rock
+        S: * STATUS music/rock (MESSAGES 0)
+        S: * LIST (\HasChildren) "/" news ("CHILDINFO" ("SUBSCRIBED"))
+        S: i OK …
+        # Both options have to hold of the same mailbox.
+        C: j CREATE news/old (USE (\Archive))
+        S~ j OK …
+        C: k LIST (SUBSCRIBED SPECIAL-USE RECURSIVEMATCH) "" news
+        S: k OK …
+        C: l SUBSCRIBE news/old
+        S: l OK …
+        C: m LIST (SUBSCRIBED SPECIAL-USE RECURSIVEMATCH) "" news
+        S: * LIST (\HasChildren) "/" news ("CHILDINFO" ("SUBSCRIBED" "SPECIAL-USE"))
+        S: m OK …
+        # RFC 3501 §6.3.9: LSUB shows a level for what is below it where `%` asks for levels.
+        C: n LSUB "" m%
+        S: * LSUB (\Noselect) "/" music
+        S: n OK …
+        C: o LSUB "" music
+        S: o OK …
         "#,
     );
 }
