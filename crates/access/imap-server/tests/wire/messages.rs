@@ -89,6 +89,13 @@ fn store() {
         S: h OK …
         C: i STORE 1 FLAGS (\Recent)
         S: i BAD …
+        # RFC 9051 §7.1, PERMANENTFLAGS: what is not in it is passed over.
+        C: j STORE 1 FLAGS (\Seen \Frob)
+        S: * 1 FETCH (UID 1 FLAGS (…\Seen))
+        S: j OK …
+        C: k STORE 1 +FLAGS \Frob
+        S: * 1 FETCH (UID 1 FLAGS (…\Seen))
+        S: k OK …
         "#,
     );
 }

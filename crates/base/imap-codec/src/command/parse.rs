@@ -16,7 +16,10 @@ use crate::{NameEncoding, Numbering, ParseError, ParseErrorKind, SequenceSet, Ta
 
 pub(super) fn command(input: &Bytes, names: NameEncoding) -> Result<Command, ParseError> {
     let mut c = Cursor::new(input, Quoting::Strict);
-    let tag = Tag::new(c.take_while(crate::cursor::is_tag_char)).ok_or(ParseError {
+    let tag = Tag::new(c.take_while(crate::cursor::is_tag_char));
+    // `a+b` is no tag, and `a` is not the tag of that command.
+    let ends = c.at_end() || c.peek() == Some(b' ');
+    let tag = tag.filter(|_| ends).ok_or(ParseError {
         tag: None,
         kind: ParseErrorKind::Tag,
         offset: 0,

@@ -164,5 +164,5 @@ fn bare_flags(c: &mut Cursor<'_>) -> Parsed<Vec<posthaste_mail_model::Flag>> {
         }
         flags.push(flag(c)?);
     }
-    Ok(flags)
+    Ok(flags.into_iter().flatten().collect())
 }

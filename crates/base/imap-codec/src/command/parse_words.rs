@@ -2,7 +2,7 @@
 
 use posthaste_mail_model::{Flag, Keyword, ModSeq};
 
-use crate::cursor::{Cursor, Parsed};
+use crate::cursor::{Cursor, Parsed, Word};
 use crate::limits::FLAGS_MAX;
 use crate::{Capability, MailboxArg, NameEncoding};
 
@@ -20,20 +20,23 @@ pub(crate) fn capability(c: &mut Cursor<'_>) -> Parsed<Capability> {
     }
 }
 
-/// `flag` as a client may set it: RFC 9051 §9. `\Recent` and other `\` names nobody can set.
-pub(super) fn flag(c: &mut Cursor<'_>) -> Parsed<Flag> {
+/// `flag` as a client may write it: RFC 9051 §9; `\Recent` is none. `None` for a `flag-extension`: it is in no list of
+/// PERMANENTFLAGS, and to set what is not is no error but changes nothing (RFC 9051 §7.1, PERMANENTFLAGS).
+pub(super) fn flag(c: &mut Cursor<'_>) -> Parsed<Option<Flag>> {
     let at = c.clone();
     if c.eat(b'\\') {
-        return Ok(match c.word().as_bytes() {
-            b"ANSWERED" => Flag::Answered,
-            b"FLAGGED" => Flag::Flagged,
-            b"DELETED" => Flag::Deleted,
-            b"SEEN" => Flag::Seen,
-            b"DRAFT" => Flag::Draft,
-            _ => return at.fail("\\Answered, \\Flagged, \\Deleted, \\Seen, \\Draft or a keyword"),
+        let name = c.atom("\\Answered, \\Flagged, \\Deleted, \\Seen, \\Draft or a keyword")?;
+        return Ok(match Word::new(name).as_bytes() {
+            b"ANSWERED" => Some(Flag::Answered),
+            b"FLAGGED" => Some(Flag::Flagged),
+            b"DELETED" => Some(Flag::Deleted),
+            b"SEEN" => Some(Flag::Seen),
+            b"DRAFT" => Some(Flag::Draft),
+            b"RECENT" => return at.fail("a flag that can be changed"),
+            _ => None,
         });
     }
-    keyword(c).map(Flag::Keyword)
+    keyword(c).map(|keyword| Some(Flag::Keyword(keyword)))
 }
 
 /// `flag-keyword`
@@ -48,7 +51,7 @@ pub(super) fn keyword(c: &mut Cursor<'_>) -> Parsed<Keyword> {
 
 /// `flag-list`
 pub(super) fn flag_list(c: &mut Cursor<'_>) -> Parsed<Vec<Flag>> {
-    c.list(FLAGS_MAX, "Too many flags", flag)
+    Ok(c.list(FLAGS_MAX, "Too many flags", flag)?.into_iter().flatten().collect())
 }
 
 /// `mod-sequence-valzer`
