@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use posthaste_imap_codec::{Numbering, SequenceSet};
-use posthaste_mail_model::{NumSet, Uid};
+use posthaste_mail_model::{ModSeq, NumSet, Uid};
 use posthaste_store::{Mailbox, View};
 
 use crate::reply::{Failure, Reply};
@@ -23,6 +23,8 @@ pub(crate) struct Selected {
     pub(crate) announced: Arc<View>,
     /// Opened by EXAMINE.
     pub(crate) read_only: bool,
+    /// While an EXPUNGE is held back: the mod-sequence up to which the client was told everything (RFC 7162 §3.2).
+    pub(crate) held_since: Option<ModSeq>,
     /// `$`, as UIDs: RFC 9051 §6.4.4.1.
     pub(crate) saved_search: NumSet,
     /// UIDs that are `\Recent` here (RFC 3501 §2.3.2).
@@ -62,6 +64,17 @@ impl Selected {
     /// A set of UIDs with its `*` made a number; the UIDs need not exist.
     pub(crate) fn uid_set(&self, set: &SequenceSet) -> NumSet {
         set.resolve(self.announced.last_uid().map_or(0, Uid::value), &self.saved_search)
+    }
+
+    /// The same for messages that are gone: `*` is the last UID that was ever given, since the client's last message may
+    /// be among those that went (RFC 7162 §3.2.6).
+    pub(crate) fn uid_set_ever(&self, set: &SequenceSet) -> NumSet {
+        set.resolve(self.announced.head().uid_next.value() - 1, &self.saved_search)
+    }
+
+    /// The mod-sequence up to which the client was told everything: its HIGHESTMODSEQ.
+    pub(crate) fn synchronised_to(&self) -> ModSeq {
+        self.held_since.unwrap_or_else(|| self.announced.modseq())
     }
 
     /// A set of UIDs as the command's client would write it: in its own numbering.

@@ -103,6 +103,11 @@ impl Session {
         self.wire.names = NameEncoding::Utf8;
     }
 
+    /// Switches CONDSTORE on, see [`sync::enable_condstore`]. Whether it was off.
+    pub(crate) fn enable_condstore(&mut self) -> bool {
+        sync::enable_condstore(&mut self.wire, self.selected.as_ref(), &mut self.enabled)
+    }
+
     /// Tells what is new in the selected mailbox, if there is one.
     pub(crate) async fn announce(&mut self, numbers: Numbers) -> Result<(), Failure> {
         match &mut self.selected {
@@ -131,6 +136,11 @@ impl Session {
 }
 
 impl Ctx<'_> {
+    /// Switches CONDSTORE on, see [`sync::enable_condstore`].
+    pub(crate) fn enable_condstore(&mut self) {
+        sync::enable_condstore(self.wire, Some(&*self.selected), self.enabled);
+    }
+
     /// Tells what is new in the mailbox.
     pub(crate) async fn announce(
         &mut self,

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use posthaste_imap_codec::print;
+use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{FlagSet, ModSeq, NumSet, SeqNum, Uid};
 use posthaste_store::{Difference, FlagChange, Row, View};
 
@@ -33,6 +34,21 @@ pub(crate) fn told_modseq(modseq: ModSeq) -> ModSeq {
 /// change is told again.
 pub(crate) fn asked_since(modseq: ModSeq) -> ModSeq {
     if modseq <= ModSeq::ZERO.next() { ModSeq::ZERO } else { modseq }
+}
+
+/// Switches CONDSTORE on: RFC 7162 §3.1. The first command that does so while a mailbox is selected is told that
+/// mailbox's HIGHESTMODSEQ. Whether it was off.
+pub(crate) fn enable_condstore(wire: &mut Wire, selected: Option<&Selected>, enabled: &mut Enabled) -> bool {
+    let was_off = !std::mem::replace(&mut enabled.condstore, true);
+    if was_off && let Some(selected) = selected {
+        tell_synchronised(wire, selected);
+    }
+    was_off
+}
+
+/// `* OK [HIGHESTMODSEQ n]`: up to where the client has been told everything.
+pub(crate) fn tell_synchronised(wire: &mut Wire, selected: &Selected) {
+    wire.say_code(Code::HighestModSeq(told_modseq(selected.synchronised_to())), "Highest");
 }
 
 /// A change the client made and that needs no response of its own if nobody else had a hand in it: with `.SILENT`, or by
@@ -75,9 +91,13 @@ pub(crate) async fn announce(
     let old = Arc::clone(&selected.announced);
     let mut diff = newest.difference_from(&old);
     let mut new = newest;
+    let was_held = selected.held_since;
     if numbers == Numbers::Held && !diff.expunged.is_empty() {
         new = old.holding_expunged(&new, &diff);
         diff = new.difference_from(&old);
+        selected.held_since = was_held.or(Some(old.modseq()));
+    } else {
+        selected.held_since = None;
     }
     selected.announced = Arc::clone(&new);
     tell_expunged(wire, &diff, enabled).await?;
@@ -88,7 +108,15 @@ pub(crate) async fn announce(
         tell_flags(wire, selected);
     }
     let told = Told { old: &old, new: &new, enabled, silently };
-    tell_changed(wire, selected, &diff.changed, &told).await
+    tell_changed(wire, selected, &diff.changed, &told).await?;
+    // RFC 7162 §3.2: who is told a MODSEQ beyond that of an EXPUNGE held back must not take it for all there was, or
+    // would never hear of the EXPUNGE if the connection broke now.
+    let overtaken = selected.held_since.is_some() && !diff.changed.is_empty();
+    let caught_up = was_held.is_some() && selected.held_since.is_none();
+    if enabled.condstore && (overtaken || caught_up) {
+        tell_synchronised(wire, selected);
+    }
+    Ok(())
 }
 
 /// EXPUNGE or VANISHED.
@@ -256,5 +284,21 @@ pub(crate) async fn tell_flags_of(
     let view = Arc::clone(&selected.announced);
     // With itself as the old view and nothing silent, every row is told.
     let told = Told { old: &view, new: &view, enabled, silently: None };
+    tell_changed(wire, selected, seqs, &told).await
+}
+
+/// FETCH with mod-sequences alone for messages of the announced view: the answer to a silent and conditional STORE
+/// that found them as asked.
+pub(crate) async fn tell_modseqs_of(
+    wire: &mut Wire,
+    selected: &Selected,
+    enabled: Enabled,
+    seqs: &NumSet,
+) -> Result<(), Failure> {
+    let view = Arc::clone(&selected.announced);
+    let uids = view.uids_of_seqs(seqs);
+    // To add no flags changes nothing: every row is as the client expects it.
+    let own = Silently { uids: &uids, change: FlagChange::Add, flags: FlagSet::EMPTY, with_modseq: true };
+    let told = Told { old: &view, new: &view, enabled, silently: Some(&own) };
     tell_changed(wire, selected, seqs, &told).await
 }

@@ -3,7 +3,8 @@
 //!
 //! It is one total function, so that a command added to the grammar does not compile until its row is here.
 
-use posthaste_imap_codec::{CommandBody, Numbering};
+use posthaste_imap_codec::command::SearchKey;
+use posthaste_imap_codec::{CommandBody, Numbering, SequenceSet};
 
 /// The states of a session: RFC 9051 §3. (Logout is the end of the session, not a state it waits in.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +70,7 @@ const fn rule(name: &'static str, legal: Legal, numbers: Numbers) -> Rule {
 }
 
 /// The row of a command.
-pub(crate) const fn rule_of(command: &CommandBody) -> Rule {
+pub(crate) fn rule_of(command: &CommandBody) -> Rule {
     use Legal::{AfterLogin, Anywhere, BeforeLogin, Selected};
     use Numbers::{Free, Held, Silent};
     match command {
@@ -103,7 +104,8 @@ pub(crate) const fn rule_of(command: &CommandBody) -> Rule {
         CommandBody::Expunge { uids: Some(_) } => rule("UID EXPUNGE", Selected, Free),
         CommandBody::Search(args) => match args.numbering {
             Numbering::Seq => rule("SEARCH", Selected, Held),
-            // A criterion may name sequence numbers all the same.
+            // RFC 7162 §3.2.10.2: a criterion may name sequence numbers all the same.
+            Numbering::Uid if names_numbers(&args.key) => rule("UID SEARCH", Selected, Held),
             Numbering::Uid => rule("UID SEARCH", Selected, Free),
         },
         CommandBody::Fetch { numbering: Numbering::Seq, .. } => rule("FETCH", Selected, Held),
@@ -114,6 +116,17 @@ pub(crate) const fn rule_of(command: &CommandBody) -> Rule {
         CommandBody::Copy { numbering: Numbering::Uid, .. } => rule("UID COPY", Selected, Free),
         CommandBody::Move { numbering: Numbering::Seq, .. } => rule("MOVE", Selected, Free),
         CommandBody::Move { numbering: Numbering::Uid, .. } => rule("UID MOVE", Selected, Free),
+    }
+}
+
+/// Whether a search names messages by sequence number.
+fn names_numbers(key: &SearchKey) -> bool {
+    match key {
+        SearchKey::Seq(SequenceSet::Ranges(_)) => true,
+        SearchKey::And(keys) => keys.iter().any(names_numbers),
+        SearchKey::Or(a, b) => names_numbers(a) || names_numbers(b),
+        SearchKey::Not(key) => names_numbers(key),
+        _ => false,
     }
 }
 

@@ -16,10 +16,10 @@ pub(super) fn run(session: &mut Session, names: &[Capability]) -> Result<Reply, 
                 session.enable_rev2();
                 new
             }
-            () if name == "CONDSTORE" => !std::mem::replace(&mut session.enabled.condstore, true),
+            () if name == "CONDSTORE" => session.enable_condstore(),
             () if name == "QRESYNC" => {
                 // RFC 7162 §3.2.3: QRESYNC brings CONDSTORE with it.
-                session.enabled.condstore = true;
+                session.enable_condstore();
                 !std::mem::replace(&mut session.enabled.qresync, true)
             }
             () => false,

@@ -38,6 +38,7 @@ pub(super) async fn run(
         announced: opened.view(),
         mailbox: opened,
         read_only: access == Access::ReadOnly,
+        held_since: None,
         saved_search: NumSet::new(),
         recent: NumSet::new(),
     });

@@ -35,7 +35,7 @@ pub(super) async fn tell(
 ) -> Result<(), Failure> {
     if items.contains(&StatusItem::HighestModSeq) {
         // RFC 7162 §3.1: asking for it switches CONDSTORE on.
-        session.enabled.condstore = true;
+        session.enable_condstore();
     }
     let recent = if items.contains(&StatusItem::Recent) { recent(session, entry.id, head).await? } else { 0 };
     let limit = session.service.options.append_bytes_max;

@@ -29,7 +29,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
     ctx.selected.must_write()?;
     if command.unchanged_since.is_some() {
         // RFC 7162 §3.1: using it switches CONDSTORE on.
-        ctx.enabled.condstore = true;
+        ctx.enable_condstore();
     }
     let uids = ctx.selected.uids(&command.set, command.numbering)?;
     if uids.is_empty() {
@@ -51,6 +51,12 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
             let flags = bits(&stored.view.head().keywords, &command.flags);
             let own = Silently { uids: &stored.changed, change, flags, with_modseq: true };
             ctx.announce(numbers, Some(&own)).await?;
+            if command.unchanged_since.is_some() {
+                // RFC 7162 §3.1.3: each message that passes the test is answered for, also with `.SILENT`.
+                let same = uids.difference(&stored.changed).difference(&stored.modified);
+                let seqs = ctx.selected.announced.seqs_of_uids(&same);
+                sync::tell_modseqs_of(ctx.wire, ctx.selected, *ctx.enabled, &seqs).await?;
+            }
         }
         StoreAnswer::Flags => {
             ctx.announce(numbers, None).await?;

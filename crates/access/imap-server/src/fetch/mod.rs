@@ -27,7 +27,7 @@ use crate::flag_names::FlagNames;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::session::Ctx;
-use crate::sync::{Silently, asked_since};
+use crate::sync::{self, Silently, asked_since};
 use crate::table::Numbers;
 use crate::wire::{OUT_BYTES, Wire};
 
@@ -47,6 +47,10 @@ pub(crate) struct FetchCommand {
 /// Runs a FETCH.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Reply, Failure> {
     let FetchCommand { numbering, set, mut items, mut modifiers } = command;
+    if modifiers.vanished && !ctx.enabled.qresync {
+        // RFC 7162 §3.2.6
+        return Err(Reply::bad("QRESYNC is to be enabled first").into());
+    }
     modifiers.changed_since = modifiers.changed_since.map(asked_since);
     if numbering == Numbering::Uid && !items.contains(&FetchItem::Uid) {
         // RFC 9051 §6.4.9
@@ -58,7 +62,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     }
     if items.contains(&FetchItem::ModSeq) {
         // RFC 7162 §3.1
-        ctx.enabled.condstore = true;
+        ctx.enable_condstore();
     }
     if modifiers.vanished {
         vanished(ctx, &set, &modifiers).await?;
@@ -77,6 +81,9 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
         Reads::Rows => job.rows(ctx.wire, ctx.selected).await?,
         Reads::Summaries | Reads::Bodies => job.summaries(ctx.wire, ctx.selected).await?,
     };
+    if items.contains(&FetchItem::ModSeq) && ctx.selected.held_since.is_some() {
+        sync::tell_synchronised(ctx.wire, ctx.selected);
+    }
     if missing > 0 {
         // RFC 5530 §3, RFC 9051 §7.1
         return Ok(Reply::no(Code::ExpungeIssued, "Some of the messages are gone"));
@@ -86,10 +93,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
 
 /// RFC 7162 §3.2.6.
 async fn vanished(ctx: &mut Ctx<'_>, set: &SequenceSet, modifiers: &FetchModifiers) -> Result<(), Failure> {
-    if !ctx.enabled.qresync {
-        return Err(Reply::bad("QRESYNC is to be enabled first").into());
-    }
-    let asked = ctx.selected.uid_set(set);
+    let asked = ctx.selected.uid_set_ever(set);
     let since = modifiers.changed_since.unwrap_or_default();
     let (gone, complete) = ctx.selected.mailbox.vanished_since(since).await?;
     let view = &ctx.selected.announced;
@@ -118,9 +122,9 @@ async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet, items: &mut Vec<FetchItem>)
             let change = FlagChange::Add;
             let seen = Silently { uids: &uids, change, flags: FlagSet::SEEN, with_modseq: false };
             ctx.announce(Numbers::Held, Some(&seen)).await?;
-            // RFC 7162 §3.2: MODSEQ with any change, and with QRESYNC the UID.
+            // RFC 7162 §3.2.4: MODSEQ and UID with any change, once CONDSTORE is asked for.
             let wanted = [
-                (ctx.enabled.qresync, FetchItem::Uid),
+                (ctx.enabled.condstore, FetchItem::Uid),
                 (true, FetchItem::Flags),
                 (ctx.enabled.condstore, FetchItem::ModSeq),
             ];

@@ -31,7 +31,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
     let by_modseq = names_modseq(&args.key);
     if by_modseq {
         // RFC 7162 §3.1
-        ctx.enabled.condstore = true;
+        ctx.enable_condstore();
     }
     let now = (ctx.service.store.unix_ms() / 1000) as i64;
     let saving = args.returns.is_some_and(|r| r.save);

@@ -129,3 +129,101 @@ fn a_new_mailbox_says_one_and_means_none() {
         "C: c SELECT INBOX (QRESYNC ({validity} 1))\nS~ * OK [MAILBOXID …\nS: * 1 FETCH (UID 1 FLAGS (…) MODSEQ (1))\nS: c OK …"
     ));
 }
+
+#[test]
+fn the_first_command_that_enables_it_is_told_how_far_the_mailbox_is() {
+    // RFC 7162 §3.1: "… executed in the session with a mailbox selected MUST cause the server to return HIGHESTMODSEQ".
+    let server = Server::start();
+    server.with_messages(3);
+    for (command, answer) in [
+        ("FETCH 1 (UID MODSEQ)", "S: * 1 FETCH (UID 1 MODSEQ (1))\n"),
+        ("FETCH 1:3 (UID) (CHANGEDSINCE 2)", "S: * 3 FETCH (UID 3 MODSEQ (3))\n"),
+        ("SEARCH MODSEQ 3", "S: * SEARCH 3 (MODSEQ 3)\n"),
+        ("SEARCH RETURN (COUNT) MODSEQ 3", "S: * ESEARCH (TAG \"a\") COUNT 1 MODSEQ 3\n"),
+        ("STORE 1 (UNCHANGEDSINCE 1) -FLAGS (\\Seen)", "S: * 1 FETCH (UID 1 FLAGS (…) MODSEQ (1))\n"),
+        ("STATUS Sent (HIGHESTMODSEQ)", "S: * STATUS Sent (HIGHESTMODSEQ 1)\n"),
+        ("ENABLE CONDSTORE", "S: * ENABLED CONDSTORE\n"),
+        ("ENABLE QRESYNC", "S: * ENABLED QRESYNC\n"),
+    ] {
+        server.select("INBOX").run(&format!(
+            "C: a {command}\nS: * OK [HIGHESTMODSEQ 3] …\n{answer}S: a OK …\n\
+             C: b FETCH 2 (UID MODSEQ)\nS: * 2 FETCH (UID 2 MODSEQ (2))\nS: b OK …"
+        ));
+    }
+}
+
+#[test]
+fn uid_and_modseq_come_with_every_change() {
+    let server = Server::start();
+    server.with_messages(1);
+    server.login().run(
+        r#"
+        C: a SELECT INBOX (CONDSTORE)
+        S~ a OK …
+        # RFC 7162 §3.2.4, of a FETCH that sets \Seen; one that does not is as asked.
+        C: b FETCH 1 BODY[TEXT]<0.4>
+        S: * 1 FETCH (UID 1 FLAGS (\Recent \Seen) MODSEQ (2) BODY[TEXT]<0> {4}
+        S: Body)
+        S: b OK …
+        C: c FETCH 1 FLAGS
+        S: * 1 FETCH (FLAGS (\Recent \Seen))
+        S: c OK …
+        # §3.1.3: a conditional STORE is answered also if it is silent and finds the flags as asked.
+        C: d STORE 1 (UNCHANGEDSINCE 2) +FLAGS.SILENT (\Seen)
+        S: * 1 FETCH (UID 1 MODSEQ (2))
+        S: d OK …
+        C: e STORE 1 (UNCHANGEDSINCE 1) +FLAGS.SILENT (\Seen)
+        S: e OK [MODIFIED 1] …
+        C: f STORE 1 +FLAGS.SILENT (\Seen)
+        S: f OK …
+        "#,
+    );
+}
+
+#[test]
+fn a_change_does_not_overtake_an_expunge_unnoticed() {
+    // RFC 7162 §3.2, §6: a client that takes the MODSEQ it sees for all there was would never hear of the expunge.
+    let server = Server::start();
+    server.with_messages(3);
+    let mut one = server.login();
+    one.run("C: a ENABLE QRESYNC\nS~ a OK …\nC: b SELECT INBOX\nS~ b OK …");
+    let mut two = server.select("INBOX");
+    two.run("C: a STORE 3 +FLAGS.SILENT (\\Deleted)\nS: a OK …");
+    one.run("C: c NOOP\nS: * 3 FETCH (UID 3 FLAGS (…) MODSEQ (4))\nS: c OK …");
+    two.run("C: b EXPUNGE\nS: * 3 EXPUNGE\nS: b OK …");
+    one.run(
+        r#"
+        C: d STORE 1 +FLAGS.SILENT (\Seen)
+        S: * 1 FETCH (UID 1 MODSEQ (6))
+        S: * OK [HIGHESTMODSEQ 4] …
+        S: d OK …
+        C: e FETCH 1:2 (MODSEQ)
+        S: * 1 FETCH (MODSEQ (6))
+        S: * 2 FETCH (MODSEQ (2))
+        S: * OK [HIGHESTMODSEQ 4] …
+        S: e OK …
+        # §3.2.10.2: nor during a UID SEARCH by message numbers.
+        C: f UID SEARCH 3
+        S: * SEARCH 3
+        S: f OK …
+        C: g UID SEARCH UID 1
+        S: * SEARCH 1
+        S: * VANISHED 3
+        S: * OK [HIGHESTMODSEQ 6] …
+        S: g OK …
+        "#,
+    );
+}
+
+#[test]
+fn the_last_message_is_missed_as_any_other() {
+    // RFC 7162 §3.2.6: `1:*` is all that ever was, also where the last message, or every one, is gone.
+    let server = Server::start();
+    server.with_messages(3);
+    let mut wire = server.login();
+    wire.run("C: a ENABLE QRESYNC\nS~ a OK …\nC: b SELECT INBOX\nS~ b OK …");
+    wire.run("C: c STORE 3 +FLAGS.SILENT (\\Deleted)\nS~ c OK …\nC: d EXPUNGE\nS~ d OK …");
+    wire.run("C: e UID FETCH 1:* (FLAGS) (CHANGEDSINCE 3 VANISHED)\nS: * VANISHED (EARLIER) 3\nS: e OK …");
+    wire.run("C: f STORE 1:2 +FLAGS.SILENT (\\Deleted)\nS~ f OK …\nC: g EXPUNGE\nS~ g OK …");
+    wire.run("C: h UID FETCH 1:* (FLAGS) (CHANGEDSINCE 3 VANISHED)\nS: * VANISHED (EARLIER) 1:3\nS: h OK …");
+}

@@ -13,6 +13,7 @@ fn changed_since_and_vanished() {
         C: b UID FETCH 1:* (FLAGS) (CHANGEDSINCE 3 VANISHED)
         S: b BAD …
         C: c FETCH 1:* (FLAGS) (CHANGEDSINCE 3)
+        S: * OK [HIGHESTMODSEQ 4] …
         S: * 4 FETCH (FLAGS (\Recent) MODSEQ (4))
         S: c OK …
         C: d FETCH 1:2 (MODSEQ UID)
@@ -24,7 +25,7 @@ fn changed_since_and_vanished() {
         S: * 1 FETCH (UID 1 FLAGS (\Recent \Seen) MODSEQ (5))
         S: e OK …
         C: f FETCH 2 BODY[TEXT]
-        S: * 2 FETCH (FLAGS (\Recent \Seen) MODSEQ (6) BODY[TEXT] {9}
+        S: * 2 FETCH (UID 2 FLAGS (\Recent \Seen) MODSEQ (6) BODY[TEXT] {9}
         S: Body 2.
         S: )
         S: f OK …

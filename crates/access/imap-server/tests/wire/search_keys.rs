@@ -172,6 +172,7 @@ fn dates() {
 fn an_empty_mailbox() {
     let server = Server::start();
     let mut wire = server.select("Drafts");
+    wire.run("C: c ENABLE CONDSTORE\nS~ c OK …");
     for keys in
         ["ALL", "NOT ALL", "1:*", "*", "UID 1:*", "TEXT x", "OR SEEN SUBJECT x", "MODSEQ 1", "HEADER X \"\""]
     {
@@ -197,6 +198,7 @@ fn mod_sequences() {
         C: a STORE 1 +FLAGS.SILENT (\Seen)
         S: a OK …
         C: b SEARCH MODSEQ 3
+        S: * OK [HIGHESTMODSEQ 4] …
         S: * SEARCH 1 3 (MODSEQ 4)
         S: b OK …
         C: c SEARCH MODSEQ 99
