@@ -68,6 +68,10 @@ async fn finish(
         }
         Err(Verdict::HangUp(error)) => return Err(error),
     };
+    if reply.text.is_empty() {
+        // RFC 3501 §9, resp-text: there is some.
+        reply.text = format!("{} completed", rule.name).into();
+    }
     match session.announce(rule.numbers).await {
         Ok(()) => {}
         Err(Failure::Net(error)) => return Err(error),
@@ -84,9 +88,6 @@ async fn finish(
         StatusKind::Bad => session.bad_commands += 1,
         StatusKind::Ok => session.bad_commands = 0,
         _ => {}
-    }
-    if reply.text.is_empty() {
-        reply.text = format!("{} completed", rule.name).into();
     }
     session.wire.say_status(reply.status(Some(tag)));
     Ok(Next::Command)

@@ -42,10 +42,14 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
     };
     let mailbox = &ctx.selected.mailbox;
     let stored = mailbox.store_flags(&uids, change, &command.flags, command.unchanged_since).await?;
-    let numbers = match command.numbering {
-        Numbering::Seq => Numbers::Held,
-        Numbering::Uid => Numbers::Free,
+    let (numbers, gone) = match command.numbering {
+        // Expunged by others, and not told yet: the client means a message that is no more.
+        Numbering::Seq => (Numbers::Held, uids.difference(&stored.view.existing(&uids))),
+        // RFC 9051 §6.4.9: a UID nobody has is no error.
+        Numbering::Uid => (Numbers::Free, NumSet::new()),
     };
+    let gone = gone.difference(&stored.changed);
+    let same = uids.difference(&stored.changed).difference(&stored.modified).difference(&gone);
     match command.answer {
         StoreAnswer::Silent => {
             let flags = bits(&stored.view.head().keywords, &command.flags);
@@ -53,22 +57,26 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
             ctx.announce(numbers, Some(&own)).await?;
             if command.unchanged_since.is_some() {
                 // RFC 7162 §3.1.3: each message that passes the test is answered for, also with `.SILENT`.
-                let same = uids.difference(&stored.changed).difference(&stored.modified);
                 let seqs = ctx.selected.announced.seqs_of_uids(&same);
                 sync::tell_modseqs_of(ctx.wire, ctx.selected, *ctx.enabled, &seqs).await?;
             }
         }
         StoreAnswer::Flags => {
             ctx.announce(numbers, None).await?;
-            let same = uids.difference(&stored.changed).difference(&stored.modified);
             tell_unchanged(ctx, &same).await?;
         }
     }
-    if stored.modified.is_empty() {
-        return Ok(DONE);
+    let modified = (!stored.modified.is_empty())
+        .then(|| Code::Modified(ctx.selected.in_numbering(&stored.modified, command.numbering)));
+    if !gone.is_empty() {
+        // RFC 2180 §4.2.2, RFC 7162 §3.1.3 (example 11): what is there was changed, and OK would say all was.
+        let code = modified.unwrap_or(Code::ExpungeIssued);
+        return Ok(Reply::no(code, "Some of the messages are gone"));
     }
-    let modified = ctx.selected.in_numbering(&stored.modified, command.numbering);
-    Ok(Reply::ok("Some messages were changed by others").with(Code::Modified(modified)))
+    Ok(match modified {
+        Some(code) => Reply::ok("Some messages were changed by others").with(code),
+        None => DONE,
+    })
 }
 
 /// Messages that have been as asked already are answered for too.

@@ -26,6 +26,14 @@ fn no_expunge_during_fetch_store_search_by_number() {
         C: d FETCH 2 (UID FLAGS)
         S: * 2 FETCH (UID 2 FLAGS (…))
         S: d OK …
+        # Nothing can be stored in it, and OK is not said.
+        C: d2 STORE 1:2 +FLAGS.SILENT (\Answered)
+        S: d2 NO [EXPUNGEISSUED] …
+        C: d3 STORE 2 FLAGS (\Seen)
+        S: d3 NO [EXPUNGEISSUED] …
+        C: d4 STORE 1:2 +FLAGS (\Answered)
+        S: * 1 FETCH (UID 1 FLAGS (\Recent \Answered))
+        S: d4 NO [EXPUNGEISSUED] …
         # Of a message that is gone, the bytes are gone too.
         C: e FETCH 2 BODY.PEEK[]
         S~ e NO [EXPUNGEISSUED] …
@@ -33,11 +41,25 @@ fn no_expunge_during_fetch_store_search_by_number() {
         S: * 3 FETCH (UID 3 FLAGS (\Recent \Seen))
         S: * 2 EXPUNGE
         S: f OK …
+        # RFC 9051 §6.4.9: by UID it is passed over.
+        C: f2 UID STORE 2 FLAGS (\Seen)
+        S: f2 OK …
         C: g SEARCH ALL
         S: * SEARCH 1 2 3 4
         S: g OK …
         "#,
     );
+}
+
+#[test]
+fn a_mailbox_that_another_deletes() {
+    let server = Server::start();
+    server.login().run("C: a CREATE short-lived\nS~ a OK …");
+    server.put("short-lived", b"Subject: x\r\n\r\nx\r\n");
+    let mut one = server.select("short-lived");
+    server.login().run("C: a DELETE short-lived\nS: a OK …");
+    // What was asked is answered, with some text (RFC 3501 §9, resp-text), and then there is nothing left to say.
+    one.run("C: a FETCH 1 UID\nS: * 1 FETCH (UID 1)\nS: a OK FETCH completed\nS: * BYE …");
 }
 
 #[test]
