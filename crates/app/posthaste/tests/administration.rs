@@ -57,6 +57,35 @@ fn a_new_password_counts_at_once_and_a_removed_account_is_gone() {
 }
 
 #[test]
+fn an_import_takes_what_it_can_and_names_the_rest() {
+    let (server, dir) =
+        (ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).start(), tempfile::tempdir().unwrap());
+    server.add_account("ana@example.org", "pw");
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("a.eml"), "Subject: a\n\nx\n").unwrap();
+    std::fs::write(path("b.mbox.gz"), b"\x1f\x8b\x08\0").unwrap();
+    std::fs::write(path("c.mbox"), "From x Tue Nov 14 22:13:20 2023\nSubject: c\n\nx\n").unwrap();
+    let import = |names: &[&str]| {
+        let paths: Vec<String> = names.iter().map(|name| path(name)).collect();
+        let mut args: Vec<&str> = vec!["import", "--account", "ana@example.org"];
+        args.extend(paths.iter().map(String::as_str));
+        let output = server.command(&args, "");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, said, faults) = import(&["a.eml", "nowhere", "b.mbox.gz", "c.mbox"]);
+    assert_eq!((code, said.trim()), (Some(1), "imported 2 messages into ana@example.org"), "{faults}");
+    for part in
+        ["/nowhere: No such file", "/b.mbox.gz: it is compressed: unpack it first", "2 messages or files"]
+    {
+        assert!(faults.contains(part), "{part}: {faults}");
+    }
+    let (code, said, fault) = import(&["b.mbox.gz"]);
+    assert_eq!((code, said.as_str()), (Some(1), ""));
+    assert!(fault.trim_end().ends_with("it is compressed: unpack it first"), "{fault}");
+}
+
+#[test]
 fn a_second_server_on_the_same_data_names_the_first() {
     let first = ServerBuilder::new(BINARY).start();
     let Err(said) = ServerBuilder::new(BINARY).data(first.data()).try_start() else {

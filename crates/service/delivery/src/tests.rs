@@ -301,6 +301,23 @@ async fn faults_are_counted_and_nothing_else_is_lost() {
 }
 
 #[tokio::test]
+async fn a_folder_whose_name_no_mailbox_can_have_is_told() {
+    let (delivery, ana) = delivery().await;
+    let dir = tempfile::tempdir().unwrap();
+    let deep = dir.path().join(format!("{}/", "x".repeat(200)).repeat(6));
+    std::fs::create_dir_all(&deep).unwrap();
+    std::fs::create_dir(dir.path().join("inbox")).unwrap();
+    for file in [deep.join("1.eml"), deep.join("2.eml"), dir.path().join("inbox/3.eml")] {
+        std::fs::write(file, "A: b\n").unwrap();
+    }
+    let report = import(&delivery, &ana, dir.path(), None).await;
+    assert_eq!((report.messages, report.failed), (3, 1));
+    let fault = report.faults[0].to_string();
+    assert!(fault.contains("1.eml: no mailbox can have") && fault.ends_with("it went into INBOX"), "{fault}");
+    assert_eq!(content(&delivery, &ana, "INBOX").await.len(), 3);
+}
+
+#[tokio::test]
 async fn an_import_over_quota_says_what_it_had_taken() {
     let (delivery, ana) = delivery().await;
     let dir = tempfile::tempdir().unwrap();

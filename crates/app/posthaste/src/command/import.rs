@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use posthaste_delivery::import::{ImportOptions, ImportReport};
+use posthaste_delivery::import::{ImportError, ImportOptions, ImportReport};
 
 use crate::cli::Import;
 use crate::command::{full_name, mailbox_name};
@@ -22,7 +22,16 @@ pub async fn run(config: Config, options: Import) -> Result<()> {
         let mut progress = |report: &ImportReport| {
             bar.set_position(messages + report.messages);
         };
-        let report = opened.delivery.import(&account, source, &into, &mut progress).await?;
+        let report = match opened.delivery.import(&account, source, &into, &mut progress).await {
+            Ok(report) => report,
+            // What cannot be read is no reason to leave out what stands beside it.
+            Err(error @ ImportError::Source { .. }) if options.sources.len() > 1 => {
+                failed += 1;
+                bar.suspend(|| eprintln!("posthaste: {error}"));
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         messages += report.messages;
         failed += report.failed;
         bar.suspend(|| report.faults.iter().for_each(|fault| eprintln!("posthaste: {fault}")));

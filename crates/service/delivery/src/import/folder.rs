@@ -2,21 +2,24 @@
 //!
 //! | found | becomes |
 //! | --- | --- |
-//! | a folder with `cur` and `new` | a mailbox; `.A.B` in it (Maildir++) and other folders in it are mailboxes below |
+//! | a Maildir: a folder with `cur`, or with `new` and `tmp` | a mailbox; `.A.B` in it (Maildir++) and other folders in it are mailboxes below |
 //! | any other folder | a level; `X.sbd` (Thunderbird) and `X.mbox` (Apple Mail) are called `X` |
 //! | a file that begins with `From ` | a mailbox called like it, without `.mbox`; `mbox` in `X.mbox` is `X` itself |
-//! | `*.eml` | a message of the folder it lies in |
-//! | other files | reported, if there is anything in them |
+//! | `*.eml` | a message of the folder it lies in; one that begins with `From ` is an mbox there |
+//! | other files | reported with what can be done, if there is anything in them |
+//! | pipes, devices, links to folders | nothing |
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader};
 use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use posthaste_mime_summary::sent_date;
 
+use super::looks::{Looks, looks};
 use super::{Fault, Found, ImportError, Sink, maildir, mbox, status};
 use crate::format::{lines, to_crlf};
 
@@ -30,18 +33,26 @@ const NOT_MAIL: [&str; 7] = ["msf", "dat", "html", "sqlite", "json", "index", "l
 /// Reads a file or folder named by a user.
 pub(super) fn read_source(path: &Path, message_len_max: u64, sink: &mut dyn Sink) -> Result<(), ImportError> {
     let failed = |why: String| ImportError::Source { path: path.to_owned(), why };
-    let meta = fs::metadata(path).map_err(|e| failed(e.to_string()))?;
+    let meta = fs::metadata(path).map_err(|e| failed(remedy(&e)))?;
     let mut walk = Walk { message_len_max, sink };
     // `Break` means that nobody wants more: not an error of reading.
     let _ = if meta.is_dir() {
         // So that a folder that cannot be read at all is an error and not a fault.
-        fs::read_dir(path).map_err(|e| failed(e.to_string()))?;
+        fs::read_dir(path).map_err(|e| failed(remedy(&e)))?;
         walk.dir(path, "", 0)
     } else if !meta.is_file() {
         return Err(failed("it is neither a file nor a folder: save it as a file first".to_owned()));
     } else {
-        let begins = begins_with_from(path).map_err(|e| failed(e.to_string()))?;
-        if begins || has_extension(path, "mbox") { walk.mbox(path, "") } else { walk.eml(path, "") }
+        match looks(path).map_err(|e| failed(remedy(&e)))? {
+            Looks::Mbox => walk.mbox(path, ""),
+            // Whoever calls it a message knows better.
+            _ if has_extension(path, "eml") => walk.eml(path, ""),
+            Looks::Empty => ControlFlow::Continue(()),
+            // A first message that lost its `From ` line.
+            Looks::Message if has_extension(path, "mbox") => walk.mbox(path, ""),
+            Looks::Message => walk.eml(path, ""),
+            Looks::Other(why) => return Err(failed(why.to_owned())),
+        }
     };
     Ok(())
 }
@@ -62,7 +73,7 @@ impl Walk<'_> {
         }
         let entries = match entries(dir) {
             Ok(entries) => entries,
-            Err(error) => return self.fault(dir, &error.to_string()),
+            Err(error) => return self.fault(dir, &remedy(&error)),
         };
         for Entry { path, name, is_dir } in entries {
             match (is_dir, is_maildir) {
@@ -71,6 +82,8 @@ impl Walk<'_> {
                     // Maildir++; any other hidden folder is not mail.
                     if maildir::is_maildir(&path) {
                         self.dir(&path, &below(mailbox, &maildir::folder_name(&name)), depth + 1)?;
+                    } else if is_maildir && let Err(error) = fs::read_dir(&path) {
+                        self.fault(&path, &remedy(&error))?;
                     }
                 }
                 (true, _) => {
@@ -89,30 +102,37 @@ impl Walk<'_> {
         if name.starts_with('.') {
             return ControlFlow::Continue(());
         }
-        if has_extension(path, "eml") {
-            return self.eml(path, mailbox);
-        }
-        match begins_with_from(path) {
-            Ok(true) if name == "mbox" && !mailbox.is_empty() => self.mbox(path, mailbox),
-            Ok(true) => {
+        let looks = match looks(path) {
+            Ok(looks) => looks,
+            Err(error) => return self.fault(path, &remedy(&error)),
+        };
+        match looks {
+            Looks::Mbox if has_extension(path, "eml") => self.mbox(path, mailbox),
+            _ if has_extension(path, "eml") => self.eml(path, mailbox),
+            Looks::Mbox if name == "mbox" && !mailbox.is_empty() => self.mbox(path, mailbox),
+            Looks::Mbox => {
                 let stem = name.strip_suffix(".mbox").or(name.strip_suffix(".mbx")).unwrap_or(name);
                 self.mbox(path, &below(mailbox, stem))
             }
-            Ok(false) if NOT_MAIL.iter().any(|e| has_extension(path, e)) || is_empty(path) => {
-                ControlFlow::Continue(())
-            }
-            Ok(false) => self.fault(path, "passed over: neither mbox nor .eml"),
-            Err(error) => self.fault(path, &error.to_string()),
+            Looks::Empty => ControlFlow::Continue(()),
+            _ if NOT_MAIL.iter().any(|e| has_extension(path, e)) => ControlFlow::Continue(()),
+            Looks::Message => self.fault(
+                path,
+                "passed over: let its name end in .eml if it is a message, or in .mbox if it is more",
+            ),
+            Looks::Other(why) => self.fault(path, &format!("passed over: {why}")),
         }
     }
 
     fn mbox(&mut self, path: &Path, mailbox: &str) -> ControlFlow<()> {
         match fs::File::open(path) {
             Ok(file) => {
-                let mut input = BufReader::with_capacity(BUFFER, file);
-                mbox::read(&mut input, &Arc::from(path), mailbox, self.message_len_max, self.sink)
+                let peek = |at, out: &mut [u8]| file.read_at(out, at);
+                let mut input = BufReader::with_capacity(BUFFER, &file);
+                let source = mbox::Source { path: &Arc::from(path), mailbox, peek: &peek };
+                mbox::read(&mut input, &source, self.message_len_max, self.sink)
             }
-            Err(error) => self.fault(path, &error.to_string()),
+            Err(error) => self.fault(path, &remedy(&error)),
         }
     }
 
@@ -141,13 +161,15 @@ struct Entry {
     is_dir: bool,
 }
 
-/// A folder's entries by name. Links to folders are not followed: they may lead in circles, or out of the mail.
+/// A folder's entries by name. Links to folders are not followed: they may lead in circles, or out of the mail. Pipes and
+/// devices are left out: opening one may wait for ever. A link to nothing stays, to be reported.
 fn entries(dir: &Path) -> io::Result<Vec<Entry>> {
     let mut out = Vec::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let (path, kind) = (entry.path(), entry.file_type()?);
-        if kind.is_symlink() && path.is_dir() {
+        let plain = kind.is_file() || kind.is_dir();
+        if !plain && fs::metadata(&path).is_ok_and(|target| !target.is_file()) {
             continue;
         }
         out.push(Entry {
@@ -174,14 +196,13 @@ fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().and_then(OsStr::to_str).is_some_and(|e| e.eq_ignore_ascii_case(extension))
 }
 
-fn begins_with_from(path: &Path) -> io::Result<bool> {
-    let mut start = Vec::with_capacity(5);
-    fs::File::open(path)?.take(5).read_to_end(&mut start)?;
-    Ok(start == b"From ")
-}
-
-fn is_empty(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|meta| meta.len() == 0)
+/// An error of the file system with what can be done about it.
+pub(super) fn remedy(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => format!("{error}: let the user who imports read it"),
+        io::ErrorKind::NotFound => format!("{error}: check the name, or where it links to"),
+        _ => error.to_string(),
+    }
 }
 
 /// The Date field of a message, if it can be an internal date.

@@ -12,16 +12,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::folder::is_file;
+use super::folder::{is_file, remedy};
 use super::{Fault, Found, Origin, Sink, status};
 use crate::format::to_crlf;
 
 /// Octets of `dovecot-keywords` that are read: 26 lines of a keyword each.
 const KEYWORDS_LEN_MAX: u64 = 16 * 1024;
 
-/// Whether a folder is a Maildir.
+/// Whether a folder is a Maildir: one with `cur`, or with `new` and `tmp`. Archivers leave empty folders out, so that
+/// asking for all of them would lose mail.
 pub(super) fn is_maildir(dir: &Path) -> bool {
-    dir.join("cur").is_dir() && dir.join("new").is_dir()
+    let has = |part| dir.join(part).is_dir();
+    has("cur") || (has("new") && has("tmp"))
 }
 
 /// The relative name of a Maildir++ folder: `.Archive.2024` is `Archive/2024`, in modified UTF-7 as Dovecot and Courier
@@ -41,8 +43,9 @@ pub(super) fn read(dir: &Path, mailbox: &str, message_len_max: u64, sink: &mut d
         let part = dir.join(part);
         let names = match file_names(&part) {
             Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => {
-                sink.fault(Fault { origin: origin(&part), why: error.to_string() })?;
+                sink.fault(Fault { origin: origin(&part), why: remedy(&error) })?;
                 continue;
             }
         };
@@ -66,8 +69,8 @@ pub(super) fn read(dir: &Path, mailbox: &str, message_len_max: u64, sink: &mut d
 
 /// The whole of a file, and its time.
 pub(super) fn read_file(path: &Path, message_len_max: u64) -> Result<(Vec<u8>, Option<u32>), String> {
-    let file = fs::File::open(path).map_err(|e| e.to_string())?;
-    let meta = file.metadata().map_err(|e| e.to_string())?;
+    let file = fs::File::open(path).map_err(|e| remedy(&e))?;
+    let meta = file.metadata().map_err(|e| remedy(&e))?;
     let too_large = |len: u64| {
         format!(
             "a message of {len} octets is over the limit of {message_len_max}: raise the message size limit to import it"
@@ -78,7 +81,7 @@ pub(super) fn read_file(path: &Path, message_len_max: u64) -> Result<(Vec<u8>, O
     }
     let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
     // One more than the limit: a file that grows meanwhile is noticed.
-    file.take(message_len_max.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    file.take(message_len_max.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| remedy(&e))?;
     if bytes.len() as u64 > message_len_max {
         return Err(too_large(bytes.len() as u64));
     }

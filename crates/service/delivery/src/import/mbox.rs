@@ -3,31 +3,44 @@
 //! A message begins with a line `From sender date` after an empty line (or at the start of the file), and ends with an
 //! empty line that is not part of it. Lines of the message that would look so are quoted with `>`: once in mboxo, once
 //! more each time in mboxrd; one `>` is taken away from every `>…>From ` line, which is right for mboxrd and, unless a
-//! message itself held `>From `, for mboxo. Content-Length is not believed: programs that edit messages leave it wrong.
+//! message itself held `>From `, for mboxo. mboxcl2 quotes nothing and says in Content-Length how long the body is. That is
+//! believed only where a message or the file does end there, since programs that edit messages leave it wrong.
 //!
 //! A `From ` line in the middle only counts if a date stands in it: "From here on it rains" begins no message.
 
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::folder::date_field;
 use super::{Fault, Found, Origin, Sink, status};
-use crate::format::{is_quotable, parse_from_line, to_crlf};
+use crate::format::{is_quotable, lines, parse_from_line, to_crlf};
 
 /// Octets of a line handled at a time: a longer line is handled in pieces, so that a file without any is no danger.
 const PIECE_LEN_MAX: u64 = 64 * 1024;
 
+/// Octets looked at where a body is said to end: two empty lines and a `From ` line.
+const PEEK_LEN: usize = 512;
+
+/// Where an mbox comes from and goes to.
+pub(super) struct Source<'a> {
+    /// The file.
+    pub path: &'a Arc<Path>,
+    /// Where its messages go.
+    pub mailbox: &'a str,
+    /// Reads the file at an offset, apart from the reading that goes on: fills a buffer as far as the file has octets.
+    pub peek: &'a dyn Fn(u64, &mut [u8]) -> io::Result<usize>,
+}
+
 /// Reads a file of this form to its end. An error of the disk is reported as a fault at its offset, after what was read.
 pub(super) fn read(
     input: &mut dyn BufRead,
-    path: &Arc<Path>,
-    mailbox: &str,
+    source: &Source<'_>,
     message_len_max: u64,
     sink: &mut dyn Sink,
 ) -> ControlFlow<()> {
-    let mut reader = Reader { path, mailbox, message_len_max, sink, offset: 0, first: true, current: None };
+    let mut reader = Reader { source, message_len_max, sink, offset: 0, first: true, current: None };
     let mut piece = Vec::new();
     let (mut line_start, mut after_empty) = (true, true);
     loop {
@@ -53,8 +66,7 @@ pub(super) fn read(
 }
 
 struct Reader<'a> {
-    path: &'a Arc<Path>,
-    mailbox: &'a str,
+    source: &'a Source<'a>,
     message_len_max: u64,
     sink: &'a mut dyn Sink,
     /// Of the piece at hand.
@@ -72,15 +84,40 @@ struct Building {
     bytes: Vec<u8>,
     /// Its octets, kept or not.
     len: u64,
+    /// Where in the file its body ends, as far as known.
+    body: Body,
+}
+
+#[derive(Clone, Copy)]
+enum Body {
+    /// Still in the header, which said this Content-Length or none.
+    Ahead(Option<u64>),
+    /// Not before this offset: no line before it begins a message.
+    Until(u64),
+}
+
+impl Building {
+    fn new(offset: u64, date: Option<u32>) -> Self {
+        Self { offset, date, bytes: Vec::new(), len: 0, body: Body::Ahead(None) }
+    }
+
+    /// Whether a `From ` line at an offset can begin the next message.
+    fn may_end_at(&self, offset: u64) -> bool {
+        match self.body {
+            Body::Ahead(_) => true,
+            Body::Until(end) => offset >= end,
+        }
+    }
 }
 
 impl Reader<'_> {
     fn piece(&mut self, piece: &[u8], line_start: bool, after_empty: bool) -> ControlFlow<()> {
-        if line_start && after_empty && piece.starts_with(b"From ") {
+        let may_begin = self.current.as_ref().is_none_or(|current| current.may_end_at(self.offset));
+        if line_start && after_empty && may_begin && piece.starts_with(b"From ") {
             let date = parse_from_line(piece);
             if date.is_some() || self.offset == 0 {
                 self.finish()?;
-                self.current = Some(Building { offset: self.offset, date, bytes: Vec::new(), len: 0 });
+                self.current = Some(Building::new(self.offset, date));
                 return ControlFlow::Continue(());
             }
         }
@@ -88,9 +125,18 @@ impl Reader<'_> {
         if self.current.is_none() && piece.trim_ascii().is_empty() {
             return ControlFlow::Continue(());
         }
-        let offset = self.offset;
-        let current =
-            self.current.get_or_insert_with(|| Building { offset, date: None, bytes: Vec::new(), len: 0 });
+        let (offset, source) = (self.offset, self.source);
+        let current = self.current.get_or_insert_with(|| Building::new(offset, None));
+        if line_start && let Body::Ahead(length) = &mut current.body {
+            if matches!(piece, b"\n" | b"\r\n") {
+                let body_start = offset + piece.len() as u64;
+                let end =
+                    length.and_then(|len| body_start.checked_add(len)).filter(|end| source.ends_at(*end));
+                current.body = Body::Until(end.unwrap_or(body_start));
+            } else if let Some(said) = content_length(piece) {
+                *length = Some(said);
+            }
+        }
         let quoted = line_start && piece.first() == Some(&b'>') && is_quotable(piece);
         let text = if quoted { piece.get(1..).unwrap_or_default() } else { piece };
         current.len += text.len() as u64;
@@ -120,14 +166,43 @@ impl Reader<'_> {
             return ControlFlow::Continue(());
         }
         let (message, flags) = status::take(bytes);
-        let mailbox = self.mailbox.to_owned();
+        let mailbox = self.source.mailbox.to_owned();
         let date = built.date.or_else(|| date_field(&message));
         self.sink.message(Found { mailbox, flags, date, bytes: to_crlf(message), origin })
     }
 
     fn origin(&self, offset: u64) -> Origin {
-        Origin { path: Arc::clone(self.path), offset }
+        Origin { path: Arc::clone(self.source.path), offset }
     }
+}
+
+impl Source<'_> {
+    /// Whether a body that ends at an offset is followed by a message, or by nothing more. A file that cannot be read there
+    /// says nothing.
+    fn ends_at(&self, end: u64) -> bool {
+        let mut buffer = [0; PEEK_LEN];
+        // With the octet before, which tells the end of the file from what lies behind it.
+        let Some(before) = end.checked_sub(1) else { return false };
+        let Some(seen) = (self.peek)(before, &mut buffer).ok().and_then(|len| buffer.get(..len)) else {
+            return false;
+        };
+        let Some((_, mut rest)) = seen.split_first() else { return false };
+        for _ in 0..2 {
+            rest = rest.strip_prefix(b"\r").unwrap_or(rest);
+            rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+        }
+        rest.is_empty()
+            || (rest.starts_with(b"From ")
+                && lines(rest).next().is_some_and(|l| parse_from_line(l).is_some()))
+    }
+}
+
+/// The value of a Content-Length field.
+fn content_length(line: &[u8]) -> Option<u64> {
+    const NAME: &[u8] = b"Content-Length:";
+    let name = line.get(..NAME.len())?;
+    let value = line.get(NAME.len()..).filter(|_| name.eq_ignore_ascii_case(NAME))?;
+    std::str::from_utf8(value).ok()?.trim().parse().ok()
 }
 
 /// Takes away the empty line that ends a message in the file.

@@ -12,6 +12,7 @@
 
 mod batch;
 mod folder;
+mod looks;
 mod maildir;
 mod mbox;
 mod status;
@@ -59,7 +60,11 @@ pub struct Origin {
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, byte {}", self.path.display(), self.offset)
+        // A name may hold anything but a NUL: what would move a terminal's cursor is shown and not sent.
+        for c in self.path.to_string_lossy().chars() {
+            if c.is_control() { write!(f, "{}", c.escape_default())? } else { write!(f, "{c}")? }
+        }
+        if self.offset > 0 { write!(f, ", byte {}", self.offset) } else { Ok(()) }
     }
 }
 
@@ -206,6 +211,7 @@ struct Target<'a> {
 impl Target<'_> {
     async fn append(&mut self, batch: Batch, report: &mut ImportReport) -> Result<(), ImportError> {
         let stopped = |imported, error| ImportError::Store { origin: batch.first.clone(), imported, error };
+        let another = self.open.as_ref().is_none_or(|(last, ..)| *last != batch.mailbox);
         let (name, mailbox) = match self.mailbox(&batch.mailbox).await {
             Ok(found) => found,
             Err(error) => return Err(stopped(report.messages, error)),
@@ -220,9 +226,15 @@ impl Target<'_> {
                 appended.map_err(|error| stopped(report.messages, error))?;
                 let why =
                     format!("keywords of {count} messages from here on were left out: {name} has too many");
-                report.fault(Fault { origin: batch.first, why });
+                report.fault(Fault { origin: batch.first.clone(), why });
             }
             Err(error) => return Err(stopped(report.messages, error)),
+        }
+        // Once a folder: where all its messages are is told with the first.
+        if another && name_below(self.options.mailbox.as_ref(), &batch.mailbox).is_none() {
+            let why =
+                format!("no mailbox can have its folder's name, too long or too deep: it went into {name}");
+            report.fault(Fault { origin: batch.first.clone(), why });
         }
         report.messages += count;
         report.bytes += bytes;
@@ -259,16 +271,21 @@ fn without_keywords(mut message: IncomingMessage) -> IncomingMessage {
     message
 }
 
-/// The mailbox for a relative name. What no mailbox name can hold becomes `_`.
+/// The mailbox for a relative name. Where no mailbox can have it, the last resort is the top.
 fn mailbox_name(base: Option<&MailboxName>, relative: &str) -> MailboxName {
+    name_below(base, relative).or_else(|| base.cloned()).unwrap_or_else(MailboxName::inbox)
+}
+
+/// The name for a relative one, with `_` for what no mailbox name can hold; none if it is too long or too deep even so.
+fn name_below(base: Option<&MailboxName>, relative: &str) -> Option<MailboxName> {
     let joined = match (base, relative) {
-        (None, "") => return MailboxName::inbox(),
-        (Some(base), "") => return base.clone(),
+        (None, "") => return Some(MailboxName::inbox()),
+        (Some(base), "") => return Some(base.clone()),
         (None, relative) => relative.to_owned(),
         (Some(base), relative) => format!("{base}/{relative}"),
     };
     if let Ok(name) = MailboxName::new(&joined) {
-        return name;
+        return Some(name);
     }
     let clean = |level: &str| match level {
         "." | ".." => "_".to_owned(),
@@ -282,6 +299,5 @@ fn mailbox_name(base: Option<&MailboxName>, relative: &str) -> MailboxName {
             .collect(),
     };
     let levels: Vec<String> = joined.split('/').filter(|level| !level.is_empty()).map(clean).collect();
-    // Too long or too deep even so: the last resort is the top.
-    MailboxName::new(&levels.join("/")).unwrap_or_else(|_| mailbox_name(base, ""))
+    MailboxName::new(&levels.join("/")).ok()
 }

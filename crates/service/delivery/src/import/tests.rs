@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use std::fs;
 use std::io::{self, BufReader, Read};
+use std::process::Command;
 
 use super::*;
 use crate::format::{is_quotable, lines};
@@ -27,13 +28,20 @@ impl Sink for Kept {
 
 const LIMIT: u64 = 1 << 20;
 
-fn mbox(input: &[u8]) -> Kept {
+fn mbox(file: &[u8]) -> Kept {
     let mut kept = Kept::default();
     let path = Arc::from(Path::new("test.mbox"));
     // A small buffer, so that lines fall across its ends.
-    let mut input = BufReader::with_capacity(7, input);
-    assert!(mbox::read(&mut input, &path, "", LIMIT, &mut kept).is_continue());
+    let mut input = BufReader::with_capacity(7, file);
+    let peek = peek(file);
+    let source = mbox::Source { path: &path, mailbox: "", peek: &peek };
+    assert!(mbox::read(&mut input, &source, LIMIT, &mut kept).is_continue());
     kept
+}
+
+/// Reads at an offset, as of a file.
+fn peek(file: &[u8]) -> impl Fn(u64, &mut [u8]) -> io::Result<usize> {
+    move |at, out| file.get(usize::try_from(at).unwrap()..).unwrap_or_default().read(out)
 }
 
 fn texts(kept: &Kept) -> Vec<&str> {
@@ -93,6 +101,34 @@ fn an_mbox_with_crlf_without_an_end_or_without_a_beginning() {
 }
 
 #[test]
+fn a_content_length_counts_where_a_message_ends_there() {
+    // As Dovecot and mutt write: nothing is quoted, and a message has another inside.
+    let body = format!("one\n\n{FROM}no: header\n\nstill one\n");
+    let wire = |body: &str| body.replace('\n', "\r\n");
+    for end in ["", "\n", "\n\n"] {
+        let len = body.len();
+        let file = format!(
+            "{FROM}content-length: {len}\n\n{body}\n{FROM}A: 2\nContent-Length: {len}\n\n{body}{end}"
+        );
+        let kept = mbox(file.as_bytes());
+        let read: Vec<&str> =
+            texts(&kept).iter().map(|text| text.split_once("\r\n\r\n").unwrap().1).collect();
+        assert_eq!(read.len(), 2);
+        assert_eq!(read[0], wire(&body));
+        assert_eq!(read[1].trim_end(), wire(&body).trim_end());
+    }
+    // One that is wrong, in any way, changes nothing.
+    for wrong in ["0", "3", "17", "5000", "18446744073709551615", "99999999999999999999", "-1", "x", ""] {
+        let file =
+            format!("{FROM}Content-Length: {wrong}\n\none\n\n{FROM}A: 2\n\ntwo\n\n{FROM}A: 3\n\nthree\n");
+        let kept = mbox(file.as_bytes());
+        let read: Vec<&str> =
+            texts(&kept).iter().map(|text| text.split_once("\r\n\r\n").unwrap().1).collect();
+        assert_eq!(read, ["one\r\n", "two\r\n", "three\r\n"], "{wrong}");
+    }
+}
+
+#[test]
 fn a_line_without_end_and_a_message_over_the_limit() {
     let long = "x".repeat(500_000);
     let larger = "y".repeat(3_000_000);
@@ -121,7 +157,9 @@ fn a_failing_disk_costs_no_more_than_it_must() {
     let mut kept = Kept::default();
     let path = Arc::from(Path::new("test.mbox"));
     let mut input = BufReader::new(Failing(file.as_bytes()));
-    let _ = mbox::read(&mut input, &path, "", LIMIT, &mut kept);
+    let peek = peek(file.as_bytes());
+    let source = mbox::Source { path: &path, mailbox: "", peek: &peek };
+    let _ = mbox::read(&mut input, &source, LIMIT, &mut kept);
     assert_eq!(texts(&kept), ["A: 1\r\n\r\none\r\n", "B: 2\r\n\r\ntw"]);
     assert_eq!(kept.faults[0].why, "bad sector");
 }
@@ -181,11 +219,56 @@ fn folders_of_many_programs() {
     let names: Vec<&str> = found.iter().map(|(mailbox, _)| mailbox.as_str()).collect();
     assert_eq!(names, ["Apple", "Inbox", "Saved", "Saved", "Sent/2023"]);
     assert_eq!(faults.len(), 1);
-    assert!(faults[0].contains("table_of_contents"), "{faults:?}");
+    assert!(faults[0].contains("table_of_contents: passed over: it begins neither"), "{faults:?}");
 
     let mut kept = Kept::default();
     read(&dir.path().join("Saved/b.EML"), LIMIT, &mut kept).unwrap();
     assert_eq!(kept.found[0].date, Some(1_700_000_000));
+}
+
+#[test]
+fn files_that_are_no_mail_are_told_with_a_remedy() {
+    let dir = tree(&[
+        ("a.eml", &format!("{FROM}A: 1\n\n>From x\n\n{FROM}B: 2\n")),
+        ("b.mbox.gz", "\u{1f}\u{8b}"),
+        ("c", "A: message\n"),
+        ("d.html", "<p>no mail"),
+        ("e\u{1b}[2J\n.txt", "Dear Ana"),
+        ("f.mbox", "\n\n"),
+    ]);
+    fs::write(dir.path().join("b.mbox.gz"), b"\x1f\x8b\x08").unwrap();
+    let (found, faults) = read_tree(&dir);
+    assert_eq!(found, [(String::new(), "A: 1\r\n\r\nFrom x\r\n".into()), (String::new(), "B: 2\r\n".into())]);
+    let expected = [
+        "/b.mbox.gz: passed over: it is compressed: unpack it first",
+        "/c: passed over: let its name end in .eml if it is a message, or in .mbox if it is more",
+        "/e\\u{1b}[2J\\n.txt: passed over: it begins neither with `From `",
+    ];
+    assert_eq!(faults.len(), expected.len(), "{faults:?}");
+    assert!(faults.iter().zip(expected).all(|(fault, end)| fault.contains(end)), "{faults:?}");
+
+    // Named by itself, what cannot be read is an error, and what is a message is one by any name.
+    let alone = |name: &str| {
+        let mut kept = Kept::default();
+        read(&dir.path().join(name), LIMIT, &mut kept).map(|()| kept.found.len()).map_err(|e| e.to_string())
+    };
+    assert_eq!((alone("c"), alone("a.eml"), alone("f.mbox")), (Ok(1), Ok(2), Ok(0)));
+    assert!(alone("b.mbox.gz").unwrap_err().ends_with("b.mbox.gz: it is compressed: unpack it first"));
+    assert!(alone("d.html").unwrap_err().contains("let its name end in .eml"));
+    assert!(alone("nowhere").unwrap_err().contains("check the name"));
+}
+
+#[test]
+fn a_maildir_whose_empty_folders_were_left_out() {
+    let dir = tree(&[
+        ("cur/1.x:2,S", "S: one\n"),
+        (".Old/cur/1.x:2,S", "S: old\n"),
+        (".New/new/1.x", "S: new\n"),
+        (".New/tmp/.keep", ""),
+    ]);
+    let (found, faults) = read_tree(&dir);
+    let names: Vec<&str> = found.iter().map(|(mailbox, _)| mailbox.as_str()).collect();
+    assert_eq!((names, faults.len()), (vec!["", "New", "Old"], 0));
 }
 
 #[cfg(unix)]
@@ -195,8 +278,17 @@ fn pipes_and_circles_are_no_mail() {
     std::os::unix::fs::symlink(dir.path(), dir.path().join("a/circle")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", dir.path().join("zero")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", dir.path().join("a/cur/2.x:2,")).unwrap();
+    // Opening a pipe into which nobody writes would wait for ever.
+    for pipe in ["pipe", "pipe.eml", "a/cur/3.x:2,"] {
+        assert!(Command::new("mkfifo").arg(dir.path().join(pipe)).status().unwrap().success());
+    }
+    std::os::unix::fs::symlink("nowhere", dir.path().join("gone.eml")).unwrap();
     let (found, faults) = read_tree(&dir);
-    assert_eq!((found.len(), faults.len()), (1, 0));
+    assert_eq!((found.len(), faults.len()), (1, 1));
+    assert!(
+        faults[0].contains("gone.eml: No such file") && faults[0].contains("where it links to"),
+        "{faults:?}"
+    );
     let error = read(Path::new("/dev/null"), LIMIT, &mut Kept::default()).unwrap_err();
     assert!(error.to_string().contains("neither a file nor a folder"));
 }

@@ -1,0 +1,108 @@
+//! What a file is, told by how it begins: an mbox, a message, or something else and what is to be done about it.
+//!
+//! Only the beginning is looked at, and nothing is refused here: callers know what the file's name promises.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Octets looked at: any sane `From ` line or header field, and so many lines of an mbox that one of them must end.
+const START_LEN: u64 = 16 * 1024;
+
+/// What a file looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Looks {
+    /// Nothing in it, or nothing but empty lines.
+    Empty,
+    /// It begins with a `From ` line.
+    Mbox,
+    /// It begins with a header field.
+    Message,
+    /// Neither: why, and the remedy.
+    Other(&'static str),
+}
+
+/// Files that people take for mail, by their first octets, and what to do with them.
+const FOREIGN: [(&[u8], &str); 11] = [
+    (b"\x1f\x8b", COMPRESSED),
+    (b"BZh", COMPRESSED),
+    (b"\xfd7zXZ\0", COMPRESSED),
+    (b"\x28\xb5\x2f\xfd", COMPRESSED),
+    (b"PK\x03\x04", COMPRESSED),
+    (b"7z\xbc\xaf\x27\x1c", COMPRESSED),
+    (b"!BDN", "it is an Outlook data file: convert it to mbox first (readpst does)"),
+    (b"\xd0\xcf\x11\xe0", "it is an Outlook message: save it as .eml first"),
+    (b"\xff\xfe", UTF_16),
+    (b"\xfe\xff", UTF_16),
+    (b"\xef\xbb\xbf", "it begins with a byte order mark: take that away first (dos2unix does)"),
+];
+const COMPRESSED: &str = "it is compressed: unpack it first";
+const UTF_16: &str = "it is in UTF-16: convert it to UTF-8 first (iconv does)";
+const CR_ALONE: &str = "its lines end with CR alone: make LF of each first (tr '\\r' '\\n' does)";
+const UNKNOWN: &str = "it begins neither with `From `, as an mbox does, nor with a header field, as a message does: cut off \
+                       what stands before that, or let its name end in .eml if it is one message all the same";
+
+/// Looks at the beginning of a file. Never called with a pipe or device: opening one may wait for ever.
+pub(super) fn looks(path: &Path) -> io::Result<Looks> {
+    let mut start = Vec::new();
+    fs::File::open(path)?.take(START_LEN).read_to_end(&mut start)?;
+    Ok(judge(&start))
+}
+
+fn judge(start: &[u8]) -> Looks {
+    if let Some((_, why)) = FOREIGN.iter().find(|(mark, _)| start.starts_with(mark)) {
+        return Looks::Other(why);
+    }
+    // Some programs leave an empty line before the first message.
+    let text = start.trim_ascii_start();
+    if text.is_empty() {
+        return if (start.len() as u64) < START_LEN { Looks::Empty } else { Looks::Other(UNKNOWN) };
+    }
+    if text.starts_with(b"From ") {
+        // Mac OS before X wrote such files. Read as they are they would be one message with one line.
+        let cr_alone = text.contains(&b'\r') && !text.contains(&b'\n');
+        return if cr_alone { Looks::Other(CR_ALONE) } else { Looks::Mbox };
+    }
+    // Some delivery agents quote the first line of a message that they were given with a `From ` line.
+    if begins_with_field(text) || text.starts_with(b">From ") {
+        Looks::Message
+    } else {
+        Looks::Other(UNKNOWN)
+    }
+}
+
+/// RFC 5322 §2.2, §4.5: a name of printable characters, perhaps spaces, and a colon.
+fn begins_with_field(text: &[u8]) -> bool {
+    let name = text.iter().take_while(|&&b| b.is_ascii_graphic() && b != b':').count();
+    let rest = text.get(name..).unwrap_or_default();
+    let colon = rest.iter().find(|&&b| !matches!(b, b' ' | b'\t'));
+    name > 0 && colon == Some(&b':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beginnings() {
+        for (start, expected) in [
+            (&b""[..], Looks::Empty),
+            (b"\n\r\n", Looks::Empty),
+            (b"From ben", Looks::Mbox),
+            (b"\n\nFrom ben Tue Nov 14 22:13:20 2023\nA: b\n", Looks::Mbox),
+            (b"From ben Tue Nov 14 22:13:20 2023\rA: b\r\rx\r", Looks::Other(CR_ALONE)),
+            (b"Subject: x\n", Looks::Message),
+            (b"Subject : x\n", Looks::Message),
+            (b">From ben Tue Nov 14 22:13:20 2023\nSubject: x\n", Looks::Message),
+            (b"F\0r\0o\0m\0", Looks::Other(UNKNOWN)),
+            (b"\xff\xfeF\0r\0o\0m\0", Looks::Other(UTF_16)),
+            (b"\x1f\x8b\x08", Looks::Other(COMPRESSED)),
+            (b"PK\x03\x04", Looks::Other(COMPRESSED)),
+            (b": x\n", Looks::Other(UNKNOWN)),
+            (b"Dear Ana,\nnote: x\n", Looks::Other(UNKNOWN)),
+            (b"\0\x01\x02", Looks::Other(UNKNOWN)),
+        ] {
+            assert_eq!(judge(start), expected, "{}", start.escape_ascii());
+        }
+    }
+}
