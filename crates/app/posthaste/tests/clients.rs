@@ -1,4 +1,4 @@
-//! Other people's clients against the real server: imaplib, curl, mbsync, neomutt.
+//! Other people's clients against the real server: imaplib, curl, mbsync, neomutt, Mail::IMAPClient, msmtp.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -36,6 +36,75 @@ fn imaplib_does_a_full_round() {
     let port = server.address("imap").port().to_string();
     let said = run_python(include_str!("clients/imaplib_round.py"), &[&port, USER, PASSWORD]);
     assert!(said.contains("imaplib: done"), "{said}");
+}
+
+#[test]
+fn perl_s_imapclient_does_a_full_round() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let server = server();
+    let port = server.address("imap").port().to_string();
+    let mut perl = Command::new("perl");
+    perl.args(["-e", include_str!("clients/imapclient_round.pl"), &port, USER, PASSWORD]);
+    let said = run_client(perl);
+    assert!(said.contains("imapclient: done"), "{said}");
+}
+
+#[test]
+fn msmtp_submits_by_every_way_in() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let (server, dir) = (server(), tempfile::tempdir().unwrap());
+    server.add_account("ben@example.org", PASSWORD);
+    let mail = dir.path().join("mail.eml");
+    let text = "From: ana@example.org\nDate: Tue, 14 Nov 2023 22:13:20 +0000\nMessage-ID: <1@example.org>\n\n.\n..\nFrom gr\u{fc}n\n";
+    std::fs::write(&mail, text).unwrap();
+    let trust = format!("--tls-trust-file={}", server.data().join("tls-certificate.pem").display());
+    let clear = ["--tls=off"];
+    let starttls = ["--tls=on", "--tls-starttls=on", &trust];
+    let tls = ["--tls=on", "--tls-starttls=off", &trust];
+    let submit = |protocol: &str, transport: &[&str], auth: &str, to: &[&str]| {
+        let mut command = Command::new("sh");
+        // msmtp reads the message from its standard input.
+        command.args(["-c", "mail=$1; shift; msmtp \"$@\" <\"$mail\" || echo \"ended with $?\"", "sh"]);
+        command.arg(&mail).args(["--file=/dev/null", "--host=localhost", "--from", USER, "--user", USER]);
+        command.arg(format!("--port={}", server.address(protocol).port()));
+        command.args([&format!("--passwordeval=echo {PASSWORD}"), &format!("--auth={auth}")]);
+        command.args(transport).args(to);
+        run_client(command)
+    };
+    let ways = [
+        ("submission", &clear[..], "plain"),
+        ("submission", &clear[..], "login"),
+        ("submission", &clear[..], "scram-sha-256"),
+        ("submission", &starttls[..], "plain"),
+        ("submission", &starttls[..], "scram-sha-256"),
+        ("submissions", &tls[..], "on"),
+    ];
+    for (protocol, transport, auth) in ways {
+        assert_eq!(
+            submit(protocol, transport, auth, &["ben@example.org"]),
+            "",
+            "{protocol} {transport:?} {auth}"
+        );
+    }
+    let refused = submit("submission", &clear, "plain", &["ben@example.org", "nobody@example.org"]);
+    assert!(refused.contains("550 5.1.1") && refused.contains("ended with"), "{refused}");
+
+    let imap = server.address("imap");
+    let read = |uid: usize| {
+        let mut command = Command::new("curl");
+        command.args(["--silent", "--max-time", "60", "--user", &format!("ben@example.org:{PASSWORD}")]);
+        command.arg(format!("imap://{imap}/INBOX;UID={uid}"));
+        run_client(command)
+    };
+    for uid in 1..=ways.len() {
+        let arrived = read(uid);
+        assert!(arrived.starts_with("Return-Path: <ana@example.org>\r\nReceived: from "), "{arrived}");
+        assert!(arrived.ends_with(&text.replace('\n', "\r\n")), "{arrived}");
+    }
 }
 
 #[test]
