@@ -47,11 +47,14 @@ impl Reply {
 
     /// As the codec prints it.
     pub(crate) fn status(self, tag: Option<posthaste_imap_codec::Tag>) -> Status {
-        // Texts of errors may come from a system or a database: none may break the line.
-        let text = if self.text.contains(['\r', '\n']) {
-            self.text.replace(['\r', '\n'], " ")
-        } else {
+        // Texts of errors may come from a system or a database: none may break the line, and none may go beyond ASCII
+        // (RFC 3501 §9, text; RFC 9051 §9 allows it after ENABLE only).
+        let plain = |c: char| c.is_ascii() && !c.is_ascii_control();
+        let text = if self.text.chars().all(plain) {
             self.text.into_owned()
+        } else {
+            let replaced = |c: char| if c.is_ascii() { ' ' } else { '?' };
+            self.text.chars().map(|c| if plain(c) { c } else { replaced(c) }).collect()
         };
         Status { tag, kind: self.kind, code: self.code, text }
     }
@@ -244,5 +247,6 @@ mod tests {
     fn a_text_never_breaks_the_line() {
         let reply = Reply::bad("two\r\nlines".to_owned());
         assert_eq!(reply.status(None).text, "two  lines");
+        assert_eq!(Reply::bad("Größe\0".to_owned()).status(None).text, "Gr??e ");
     }
 }

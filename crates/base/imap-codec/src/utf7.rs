@@ -9,19 +9,19 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum Utf7Error {
     /// A byte outside printable ASCII.
-    #[error("a byte that is not printable ASCII stands outside &…-")]
+    #[error("a byte that is not printable ASCII stands outside &...-")]
     NotPrintable,
     /// `&` without its `-`, or a character base64 does not have.
-    #[error("&…- is not closed or holds a character that modified base64 does not have")]
+    #[error("&...- is not closed or holds a character that modified base64 does not have")]
     Base64,
     /// Bits left over that are not zero, or too many of them.
-    #[error("&…- does not hold whole UTF-16 units")]
+    #[error("&...- does not hold whole UTF-16 units")]
     Units,
     /// Half a surrogate pair.
-    #[error("&…- holds half a surrogate pair")]
+    #[error("&...- holds half a surrogate pair")]
     Surrogate,
     /// Printable ASCII in base64, or `-&` where one shift would do.
-    #[error("&…- is written otherwise than RFC 3501 section 5.1.3 prescribes")]
+    #[error("&...- is written otherwise than RFC 3501 section 5.1.3 prescribes")]
     NotCanonical,
 }
 
