@@ -95,6 +95,9 @@ pub(super) fn select<'l>(list: &'l MailboxList, args: &ListArgs) -> Vec<Found<'l
         .patterns
         .iter()
         .filter_map(|pattern| pattern.text().ok())
+        // RFC 9051 §6.3.9: in the extended syntax empty patterns are ignored, whatever the reference is; in the basic
+        // one an empty pattern does not come here.
+        .filter(|pattern| !pattern.is_empty())
         .map(|pattern| ListMatcher::new(reference, pattern))
         .collect();
     let mut names = known_names(list);
