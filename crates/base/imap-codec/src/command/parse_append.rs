@@ -16,6 +16,8 @@ pub(super) fn append(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<CommandB
         if messages.len() == APPEND_MESSAGES_MAX {
             return c.limit("Too many messages in one APPEND");
         }
+        // Python's IMAPClient puts two spaces between one literal and the next.
+        c.spaces();
         messages.push(message(c)?);
     }
     Ok(CommandBody::Append { mailbox, messages })

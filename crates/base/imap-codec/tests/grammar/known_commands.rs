@@ -132,6 +132,12 @@ fn a_message_is_a_slice_of_its_command() {
 }
 
 #[test]
+fn two_spaces_between_messages_are_forgiven() {
+    let wanted = body("a APPEND x {1+}\r\na (\\Seen) {1+}\r\nb\r\n");
+    assert_eq!(body("a APPEND x {1+}\r\na  (\\Seen) {1+}\r\nb\r\n"), wanted);
+}
+
+#[test]
 fn names_that_do_not_decode_are_values() {
     let CommandBody::Delete(name) = body("a DELETE \"&Jjo\"\r\n") else { panic!() };
     assert!(name.text().is_err() && name.name().is_err());
