@@ -38,7 +38,25 @@ pub fn start(log: &Log) -> Result<Level> {
 }
 
 fn filter(log: &Log) -> Result<EnvFilter> {
-    EnvFilter::try_new(&log.level).map_err(|e| {
+    // rustls warns of whatever is odd in a stranger's handshake, once for each connection: told only when asked for.
+    let asked = log.level.contains("rustls");
+    let directives = if asked { log.level.clone() } else { format!("{},rustls=error", log.level) };
+    EnvFilter::try_new(directives).map_err(|e| {
         Failure::Usage(format!("`log.level` = {:?}: {e}; write error, warn, info, debug or trace", log.level))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rustls_is_quiet_unless_asked_for() {
+        let directives = |level: &str| {
+            filter(&Log { level: level.to_owned(), format: LogFormat::Text }).map(|f| f.to_string())
+        };
+        assert_eq!(directives("info").unwrap(), "rustls=error,info");
+        assert_eq!(directives("info,rustls=trace").unwrap(), "rustls=trace,info");
+        assert!(directives("loud=very").unwrap_err().to_string().contains("`log.level` = \"loud=very\""));
+    }
 }
