@@ -29,7 +29,7 @@ pub(super) async fn copy(
     let copied = target.copy_from(&ctx.selected.mailbox, &uids).await?;
     match copy_uid(validity, &copied) {
         Some(code) => Ok(DONE.with(code)),
-        None => Err(all_gone()),
+        None => all_gone(numbering),
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) async fn move_(
     }
     let moved = ctx.selected.mailbox.move_to(&uids, &target).await?;
     // RFC 9051 §6.4.8: COPYUID comes before the EXPUNGEs, lest the client have forgotten what the numbers meant.
-    let Some(code) = copy_uid(validity, &moved.copied) else { return Err(all_gone()) };
+    let Some(code) = copy_uid(validity, &moved.copied) else { return all_gone(numbering) };
     ctx.wire.say_code(code, "Moved");
     ctx.announce(Numbers::Free, None).await?;
     if ctx.enabled.qresync {
@@ -70,6 +70,10 @@ fn copy_uid(validity: UidValidity, copied: &Copied) -> Option<Code> {
     (!copied.uids.is_empty()).then(|| Code::CopyUid(validity, ranges(&copied.source), ranges(&copied.uids)))
 }
 
-fn all_gone() -> Failure {
-    Reply::no(Code::ExpungeIssued, "All of these messages are gone").into()
+/// Others have expunged all of them meanwhile. UIDs nobody has are no error: RFC 9051 §6.4.9.
+fn all_gone(numbering: Numbering) -> Result<Reply, Failure> {
+    match numbering {
+        Numbering::Seq => Err(Reply::no(Code::ExpungeIssued, "All of these messages are gone").into()),
+        Numbering::Uid => Ok(Reply::ok("These messages are gone")),
+    }
 }

@@ -84,8 +84,8 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     if items.contains(&FetchItem::ModSeq) && ctx.selected.held_since.is_some() {
         sync::tell_synchronised(ctx.wire, ctx.selected);
     }
-    if missing > 0 {
-        // RFC 5530 §3, RFC 9051 §7.1
+    if missing > 0 && numbering == Numbering::Seq {
+        // RFC 5530 §3, RFC 9051 §7.1. A UID nobody has is no error (§6.4.9), and its EXPUNGE is told next.
         return Ok(Reply::no(Code::ExpungeIssued, "Some of the messages are gone"));
     }
     Ok(Reply::ok(""))

@@ -119,12 +119,13 @@ fn expunged_by_another_meanwhile() {
         S: Body 6.
         S: )
         S: d OK …
+        # RFC 9051 §6.4.9: a UID nobody has is no error.
         C: e UID FETCH 4:6 (ENVELOPE)
         S: * 6 FETCH (UID 6 ENVELOPE (…))
         S: * 5 EXPUNGE
         S: * 4 EXPUNGE
         S: * 2 EXPUNGE
-        S: e NO [EXPUNGEISSUED] …
+        S: e OK …
         C: f FETCH 3 UID
         S: * 3 FETCH (UID 6)
         S: f OK …

@@ -112,10 +112,11 @@ fn what_is_gone_cannot_be_copied() {
     let server = Server::start();
     server.with_messages(3);
     let (mut one, mut two) = (server.select("INBOX"), server.select("INBOX"));
+    let mut by_uid = server.select("INBOX");
     two.run("C: a STORE 1:2 +FLAGS.SILENT (\\Deleted)\nS: a OK …\nC: b EXPUNGE\nS~ b OK …");
     one.run(
         r#"
-        C: a UID COPY 1 Archive
+        C: a COPY 1 Archive
         S: * 2 EXPUNGE
         S: * 1 EXPUNGE
         S: a NO [EXPUNGEISSUED] …
@@ -123,6 +124,10 @@ fn what_is_gone_cannot_be_copied() {
         S: b OK [COPYUID … 3 1] …
         "#,
     );
+    // RFC 9051 §6.4.9: UIDs nobody has are no error, whenever they went.
+    by_uid.run("C: a UID COPY 1 Archive\nS: * 2 EXPUNGE\nS: * 1 EXPUNGE\nS: a OK …");
+    two.run("C: c STORE 1 +FLAGS.SILENT (\\Deleted)\nS: c OK …\nC: d EXPUNGE\nS~ d OK …");
+    by_uid.run("C: b UID MOVE 3 Archive\nS: * 1 EXPUNGE\nS: b OK …");
 }
 
 #[test]
