@@ -9,7 +9,8 @@ use crate::session::{Next, Session};
 
 pub(super) async fn run(session: &mut Session, tag: Tag) -> Result<Next, NetError> {
     let refusal = if session.wire.connection.is_compressed() {
-        Some(Reply::no(Code::CompressionActive, "Compression is active"))
+        // RFC 4978 §3: BAD for a second COMPRESS; NO is for compression by another layer.
+        Some(Reply::bad("Compression is active").with(Code::CompressionActive))
     } else if session.wire.connection.has_input() {
         // RFC 4978 §3: what follows the command unasked was not compressed.
         Some(Reply::bad("Nothing may follow COMPRESS before its answer"))

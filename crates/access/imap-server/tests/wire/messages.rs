@@ -150,15 +150,19 @@ fn compress() {
     let mut wire = server.login();
     wire.run("C: a COMPRESS DEFLATE\nS: a OK DEFLATE active");
     // What follows is compressed: a stored block holds what we say in the clear.
-    let line = b"b NOOP\r\n";
-    let mut block = vec![0, line.len() as u8, 0, !(line.len() as u8), 0xff];
-    block.extend_from_slice(line);
-    wire.send(&block);
     let mut inflate = flate2::Decompress::new(false);
-    let mut text = Vec::with_capacity(1024);
-    while !text.ends_with(b"\r\n") {
-        let byte = wire.take(1);
-        inflate.decompress_vec(&byte, &mut text, flate2::FlushDecompress::Sync).unwrap();
-    }
-    assert_eq!(text, b"b OK NOOP completed\r\n");
+    let mut asks = |line: &str| {
+        let mut block = vec![0, line.len() as u8, 0, !(line.len() as u8), 0xff];
+        block.extend_from_slice(line.as_bytes());
+        wire.send(&block);
+        let mut text = Vec::with_capacity(1024);
+        while !text.ends_with(b"\r\n") {
+            let byte = wire.take(1);
+            inflate.decompress_vec(&byte, &mut text, flate2::FlushDecompress::Sync).unwrap();
+        }
+        String::from_utf8(text).unwrap()
+    };
+    assert_eq!(asks("b NOOP\r\n"), "b OK NOOP completed\r\n");
+    // RFC 4978 §3: BAD when COMPRESS is active already.
+    assert_eq!(asks("c COMPRESS DEFLATE\r\n"), "c BAD [COMPRESSIONACTIVE] Compression is active\r\n");
 }
