@@ -159,7 +159,11 @@ impl Table {
     fn print(&self) {
         println!("| operation | server CPU | wall | reach |\n| --- | --- | --- | --- |");
         for row in &self.0 {
-            let number = |n: f64| if n < 10.0 { format!("{n:.3}") } else { format!("{n:.0}") };
+            let number = |n: f64| match n {
+                0.0..10.0 => format!("{n:.3}"),
+                10.0..100.0 => format!("{n:.1}"),
+                _ => format!("{n:.0}"),
+            };
             println!(
                 "| {} | {} {} | {} {} | {} |",
                 row.name,
