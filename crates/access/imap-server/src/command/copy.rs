@@ -23,6 +23,7 @@ pub(super) async fn copy(
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to copy"));
     }
+    all_there(ctx, &uids, numbering)?;
     // Copies count against the quota as any other mail; a MOVE leaves the account as full as it was.
     let bytes = ctx.selected.announced.rows_of_uids(&uids).map(|(_, row)| u64::from(row.size())).sum();
     ctx.service.delivery.check_quota(ctx.login, bytes).await?;
@@ -45,6 +46,7 @@ pub(super) async fn move_(
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to move"));
     }
+    all_there(ctx, &uids, numbering)?;
     let moved = ctx.selected.mailbox.move_to(&uids, &target).await?;
     // RFC 9051 §6.4.8: COPYUID comes before the EXPUNGEs, lest the client have forgotten what the numbers meant.
     let Some(code) = copy_uid(validity, &moved.copied) else { return all_gone(numbering) };
@@ -68,6 +70,15 @@ async fn open_target(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<(Arc<Mailbox>
 fn copy_uid(validity: UidValidity, copied: &Copied) -> Option<Code> {
     let ranges = |set: &NumSet| UidRanges::from(set);
     (!copied.uids.is_empty()).then(|| Code::CopyUid(validity, ranges(&copied.source), ranges(&copied.uids)))
+}
+
+/// By number the client means messages that it has been told of, and all of them or none is copied (RFC 9051 §6.4.7): also if others
+/// have expunged some and it has not been told yet (RFC 2180 §4.4.1).
+fn all_there(ctx: &Ctx<'_>, uids: &NumSet, numbering: Numbering) -> Result<(), Failure> {
+    if numbering == Numbering::Seq && ctx.selected.mailbox.view().existing(uids) != *uids {
+        return Err(Reply::no(Code::ExpungeIssued, "Some of these messages are gone").into());
+    }
+    Ok(())
 }
 
 /// Others have expunged all of them meanwhile. UIDs nobody has are no error: RFC 9051 §6.4.9.

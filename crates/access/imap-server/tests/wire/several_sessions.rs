@@ -116,7 +116,8 @@ fn what_is_gone_cannot_be_copied() {
     two.run("C: a STORE 1:2 +FLAGS.SILENT (\\Deleted)\nS: a OK …\nC: b EXPUNGE\nS~ b OK …");
     one.run(
         r#"
-        C: a COPY 1 Archive
+        # All or none, though one of the three is there.
+        C: a COPY 1:3 Archive
         S: * 2 EXPUNGE
         S: * 1 EXPUNGE
         S: a NO [EXPUNGEISSUED] …
