@@ -273,32 +273,17 @@ fn print_row(
     out.extend_from_slice(b")\r\n");
 }
 
-/// FETCH with flags for messages of the announced view, changed or not: the answer to a STORE that found
-/// them as asked, and to QRESYNC.
-pub(crate) async fn tell_flags_of(
+/// FETCH for messages of the announced view, changed or not: the answer to a STORE that found them as asked, and to QRESYNC. With
+/// flags, or with mod-sequences alone if it is to be silent of them.
+pub(crate) async fn tell_again(
     wire: &mut Wire,
     selected: &Selected,
     enabled: Enabled,
     seqs: &NumSet,
+    silently: Option<&Silently<'_>>,
 ) -> Result<(), Failure> {
     let view = Arc::clone(&selected.announced);
-    // With itself as the old view and nothing silent, every row is told.
-    let told = Told { old: &view, new: &view, enabled, silently: None };
-    tell_changed(wire, selected, seqs, &told).await
-}
-
-/// FETCH with mod-sequences alone for messages of the announced view: the answer to a silent and conditional STORE
-/// that found them as asked.
-pub(crate) async fn tell_modseqs_of(
-    wire: &mut Wire,
-    selected: &Selected,
-    enabled: Enabled,
-    seqs: &NumSet,
-) -> Result<(), Failure> {
-    let view = Arc::clone(&selected.announced);
-    let uids = view.uids_of_seqs(seqs);
-    // To add no flags changes nothing: every row is as the client expects it.
-    let own = Silently { uids: &uids, change: FlagChange::Add, flags: FlagSet::EMPTY, with_modseq: true };
-    let told = Told { old: &view, new: &view, enabled, silently: Some(&own) };
+    // With itself as the old view every row is told.
+    let told = Told { old: &view, new: &view, enabled, silently };
     tell_changed(wire, selected, seqs, &told).await
 }

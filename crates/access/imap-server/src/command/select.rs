@@ -108,7 +108,7 @@ async fn resynchronise(ctx: &mut Ctx<'_>, known: &Qresync) -> Result<(), Failure
     if known.known_uids.is_some() {
         changed = changed.intersection(&view.seqs_of_uids(&client_has));
     }
-    sync::tell_flags_of(ctx.wire, ctx.selected, *ctx.enabled, &changed).await
+    sync::tell_again(ctx.wire, ctx.selected, *ctx.enabled, &changed, None).await
 }
 
 /// Which of the client's UIDs went after its mod-sequence. Where that is no longer known, all that are missing,

@@ -58,7 +58,10 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
             if command.unchanged_since.is_some() {
                 // RFC 7162 §3.1.3: each message that passes the test is answered for, also with `.SILENT`.
                 let seqs = ctx.selected.announced.seqs_of_uids(&same);
-                sync::tell_modseqs_of(ctx.wire, ctx.selected, *ctx.enabled, &seqs).await?;
+                // To add no flags changes nothing: every row is as the client expects it.
+                let (change, flags) = (FlagChange::Add, FlagSet::EMPTY);
+                let own = Silently { uids: &same, change, flags, with_modseq: true };
+                sync::tell_again(ctx.wire, ctx.selected, *ctx.enabled, &seqs, Some(&own)).await?;
             }
         }
         StoreAnswer::Flags => {
@@ -85,7 +88,7 @@ async fn tell_unchanged(ctx: &mut Ctx<'_>, uids: &NumSet) -> Result<(), Failure>
     if seqs.is_empty() {
         return Ok(());
     }
-    sync::tell_flags_of(ctx.wire, ctx.selected, *ctx.enabled, &seqs).await
+    sync::tell_again(ctx.wire, ctx.selected, *ctx.enabled, &seqs, None).await
 }
 
 /// Flags as bits of a table that has them all.

@@ -3,8 +3,8 @@
 //! In this order; a later kind is touched only when the earlier ones have nothing left:
 //!
 //! 1. **copied**: bodies of copied messages are counted once more.
-//! 2. **expunging**: summaries of messages that went are removed, after copies that link to them have been given their own; their bodies counted once less; a body nothing
-//!    holds leaves the index and is dead weight in its pack.
+//! 2. **expunging**: summaries of messages that went are removed, after copies that link to them have been given their own, and their
+//!    bodies counted once less; a body nothing holds leaves the index and is dead weight in its pack.
 //! 3. **packs** more than half dead are emptied: live records are copied to the current pack, then the file goes.
 //!
 //! Why no body is lost though COPY does not count at once: a body is removed only in step 2, and step 2 only runs in a
