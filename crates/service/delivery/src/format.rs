@@ -4,6 +4,7 @@
 //! other and export turns it back, so that what was exported imports as the same message.
 
 use memchr::{memchr, memchr_iter};
+use posthaste_mime_summary::sent_date;
 use time::{Date, Month, OffsetDateTime, Time, UtcOffset};
 
 /// `Tue Nov 14 22:13:20 2023`: the date of an mbox `From ` line, in UTC.
@@ -121,6 +122,17 @@ pub(crate) fn lines(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub(crate) fn is_quotable(line: &[u8]) -> bool {
     let quotes = line.iter().take_while(|&&b| b == b'>').count();
     line.get(quotes..).is_some_and(|rest| rest.starts_with(b"From "))
+}
+
+/// The Date field of a message, if it can be an internal date.
+pub(crate) fn date_field(message: &[u8]) -> Option<u32> {
+    let header = lines(message).take_while(|line| !line.trim_ascii_end().is_empty());
+    for line in header {
+        if line.get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"date:")) {
+            return sent_date(line.get(5..)?).and_then(|date| u32::try_from(date.unix_s).ok());
+        }
+    }
+    None
 }
 
 #[cfg(test)]

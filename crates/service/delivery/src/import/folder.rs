@@ -17,11 +17,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use posthaste_mime_summary::sent_date;
-
-use super::looks::{Looks, looks};
+use super::looks::{Looks, looks, remedy};
 use super::{Fault, Found, ImportError, Sink, maildir, mbox, status};
-use crate::format::{lines, to_crlf};
+use crate::format::{date_field, to_crlf};
 
 /// Levels of folders: those of a mailbox name, and a way out of folders that contain each other.
 const DEPTH_MAX: usize = 32;
@@ -182,36 +180,10 @@ fn entries(dir: &Path) -> io::Result<Vec<Entry>> {
     Ok(out)
 }
 
-/// A file, or a link to one. Pipes and devices are no mail, and reading one may never end.
-pub(super) fn is_file(entry: &fs::DirEntry) -> io::Result<bool> {
-    let kind = entry.file_type()?;
-    Ok(kind.is_file() || (kind.is_symlink() && entry.path().is_file()))
-}
-
 fn below(mailbox: &str, level: &str) -> String {
     if mailbox.is_empty() { level.to_owned() } else { format!("{mailbox}/{level}") }
 }
 
 fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().and_then(OsStr::to_str).is_some_and(|e| e.eq_ignore_ascii_case(extension))
-}
-
-/// An error of the file system with what can be done about it.
-pub(super) fn remedy(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => format!("{error}: let the user who imports read it"),
-        io::ErrorKind::NotFound => format!("{error}: check the name, or where it links to"),
-        _ => error.to_string(),
-    }
-}
-
-/// The Date field of a message, if it can be an internal date.
-pub(super) fn date_field(message: &[u8]) -> Option<u32> {
-    let header = lines(message).take_while(|line| !line.trim_ascii_end().is_empty());
-    for line in header {
-        if line.get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"date:")) {
-            return sent_date(line.get(5..)?).and_then(|date| u32::try_from(date.unix_s).ok());
-        }
-    }
-    None
 }

@@ -79,6 +79,21 @@ fn begins_with_field(text: &[u8]) -> bool {
     name > 0 && colon == Some(&b':')
 }
 
+/// A file, or a link to one. Pipes and devices are no mail, and reading one may never end.
+pub(super) fn is_file(entry: &fs::DirEntry) -> io::Result<bool> {
+    let kind = entry.file_type()?;
+    Ok(kind.is_file() || (kind.is_symlink() && entry.path().is_file()))
+}
+
+/// An error of the file system with what can be done about it.
+pub(super) fn remedy(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => format!("{error}: let the user who imports read it"),
+        io::ErrorKind::NotFound => format!("{error}: check the name, or where it links to"),
+        _ => error.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

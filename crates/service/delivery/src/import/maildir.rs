@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::folder::{is_file, remedy};
+use super::looks::{is_file, remedy};
 use super::{Fault, Found, Origin, Sink, status};
 use crate::format::to_crlf;
 

@@ -13,9 +13,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::folder::date_field;
 use super::{Fault, Found, Origin, Sink, status};
-use crate::format::{is_quotable, lines, parse_from_line, to_crlf};
+use crate::format::{date_field, is_quotable, lines, parse_from_line, to_crlf};
 
 /// Octets of a line handled at a time: a longer line is handled in pieces, so that a file without any is no danger.
 const PIECE_LEN_MAX: u64 = 64 * 1024;
