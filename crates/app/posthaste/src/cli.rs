@@ -302,9 +302,14 @@ pub struct CopyStore {
 
 #[derive(Debug, Args)]
 pub struct Check {
-    /// Build the index anew from the packs. The server must not run.
+    /// Make the index again from the packs. The server and all commands must have ended.
+    ///
+    /// The new index takes the place of the old one only if nothing was damaged. The old one is kept as `index.old`.
     #[arg(long)]
     pub rebuild: bool,
+    /// With --rebuild: put the new index in place although something was damaged. Read first what it would lose.
+    #[arg(long, requires = "rebuild")]
+    pub force: bool,
 }
 
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Account, Directory};
 use posthaste_store::{Engine, Report, Store, StoreOptions};
 use posthaste_store_cassandra::{BodyPlace, CassandraEngine, S3};
-use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options};
+use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild};
 
 use crate::config::{Config, S3 as S3Config};
 use crate::failure::{Failure, Result};
@@ -114,13 +114,13 @@ pub async fn existing(config: &Config) -> Result<Opened> {
     create(config).await
 }
 
-/// Builds the index anew from the packs.
-pub fn rebuild(config: &Config) -> Result<Report> {
+/// Makes the index again from the packs. `progress`: the share done.
+pub fn rebuild(config: &Config, mode: Rebuild, progress: &mut dyn FnMut(f64)) -> Result<Report> {
     if cluster(config)?.is_some() {
-        return Err(Failure::Usage("only the embedded engine has an index that is built anew".into()));
+        return Err(Failure::Usage("only the embedded engine has an index that can be made again".into()));
     }
     let lock = EngineLock::acquire(&config.data)?;
-    Ok(posthaste_store_lmdb::rebuild(&lock, &embedded())?)
+    Ok(posthaste_store_lmdb::rebuild(&lock, &embedded(), mode, progress)?)
 }
 
 #[cfg(test)]

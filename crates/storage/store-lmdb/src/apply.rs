@@ -5,12 +5,14 @@
 
 use heed::RwTxn;
 use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq, NumSet};
-use posthaste_store::{Content, DirectoryChange, ListCommit, MailboxCommit, NewMessage, Result, StoreError};
+use posthaste_store::{
+    Content, DirectoryChange, ListCommit, MailboxCommit, MailboxHead, NewMessage, Result, Row, StoreError,
+};
 
 use std::collections::HashMap;
 
 use crate::chunk::uid_key;
-use crate::index::{Index, Indexed, copied_value, damaged, numbered_key};
+use crate::index::{Index, Indexed, copied_value, numbered_key};
 use crate::links;
 use crate::lists;
 use crate::logged;
@@ -85,8 +87,6 @@ pub(crate) struct Apply<'a, 'e> {
     pub(crate) batch: Batch,
     /// The next record's sequence number.
     pub(crate) seq: u64,
-    /// The number of the next log record, where it is one that was written before (`replay`).
-    pub(crate) log_at: Option<u64>,
     /// From how many neighbours on copies are linked.
     pub(crate) links_from: usize,
     pub(crate) scratch: &'a mut Scratch,
@@ -99,7 +99,6 @@ impl Apply<'_, '_> {
     }
 
     fn log(&mut self, kind: Kind, id: Id, content: Vec<u8>) {
-        self.seq = self.log_at.unwrap_or(self.seq);
         let seq = self.next_seq();
         self.batch.record(kind, seq, id, content);
     }
@@ -120,23 +119,18 @@ impl Apply<'_, '_> {
         }
         self.messages(commit)?;
         self.expunged(commit)?;
-        let (index, mailbox) = (self.index, commit.mailbox);
-        let gone = match &commit.expunged[..] {
-            [] => NumSet::new(),
-            [(_, one)] => one.clone(),
-            more => NumSet::from_ranges(more.iter().flat_map(|(_, set)| set.ranges().iter().copied())),
-        };
-        rows::edit(index, &mut self.txn, mailbox, &commit.changed, &gone, self.scratch)?;
-        let new = commit.appended.iter().map(|m| m.row);
-        rows::append(index, &mut self.txn, mailbox, new, self.scratch)?;
-        self.head(commit.mailbox.0, StoredHead { head: commit.head.clone(), ..stored })?;
+        let MailboxCommit { mailbox, ref head, ref appended, ref changed, ref expunged, .. } = *commit;
+        let change = MailboxChange { mailbox, before: stored, head, changed, expunged };
+        let new = appended.iter().map(|m| m.row);
+        put_mailbox(self.index, &mut self.txn, change, new, self.scratch)?;
         self.log(Kind::Mailbox, commit.mailbox.0, logged::mailbox_content(commit));
         Ok(Applied::Done)
     }
 
-    fn head(&mut self, mailbox: Id, stored: StoredHead) -> Result<()> {
-        let value = head_value(MailboxId(mailbox), &stored);
-        self.index.heads.put(&mut self.txn, &mailbox.to_bytes(), &value).indexed()
+    /// Takes an emptied pack out of the index and logs that it is to be removed.
+    pub(crate) fn retire(&mut self, pack: u32) -> Result<()> {
+        self.log(Kind::Retire, Id::from_bytes([0; 16]), logged::retire_content(pack));
+        self.index.retire_pack(&mut self.txn, pack)
     }
 
     /// Whether every message to be copied is there.
@@ -299,24 +293,29 @@ impl Apply<'_, '_> {
     }
 }
 
-/// What a replayed mailbox commit needs that a fresh one does not: no sources, no contents.
-pub(crate) fn replay_rows(
+/// What a commit makes of a mailbox's rows and head, new rows aside.
+pub(crate) struct MailboxChange<'c> {
+    pub(crate) mailbox: MailboxId,
+    pub(crate) before: StoredHead,
+    pub(crate) head: &'c MailboxHead,
+    pub(crate) changed: &'c [Row],
+    pub(crate) expunged: &'c [(ModSeq, NumSet)],
+}
+
+/// Writes rows and head of a mailbox.
+pub(crate) fn put_mailbox(
     index: &Index,
     txn: &mut RwTxn,
-    mailbox: MailboxId,
-    logged: &logged::LoggedMailbox,
+    change: MailboxChange<'_>,
+    new: impl Iterator<Item = Row>,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let changed = logged.changed_rows().ok_or_else(damaged("a logged change of flags"))?;
-    let gone = NumSet::from_ranges(logged.expunged.iter().flat_map(|(_, set)| set.ranges().iter().copied()));
-    rows::edit(index, txn, mailbox, &changed, &gone, scratch)?;
-    let new = logged.appended.iter().map(|(row, ..)| *row);
+    let MailboxChange { mailbox, before, head, changed, expunged } = change;
+    let expunged = NumSet::from_ranges(expunged.iter().flat_map(|(_, set)| set.ranges().iter().copied()));
+    rows::edit(index, txn, mailbox, changed, &expunged, scratch)?;
     rows::append(index, txn, mailbox, new, scratch)?;
-    for (modseq, set) in &logged.expunged {
-        index.put_set(txn, index.expunged, &numbered_key(mailbox, modseq.value()), set)?;
-    }
-    let stored = StoredHead { head: logged.head.clone(), forgotten: ModSeq::ZERO };
-    index.heads.put(txn, &mailbox.0.to_bytes(), &head_value(mailbox, &stored)).indexed()
+    let value = head_value(mailbox, &StoredHead { head: head.clone(), ..before });
+    index.heads.put(txn, &mailbox.0.to_bytes(), &value).indexed()
 }
 
 #[cfg(test)]

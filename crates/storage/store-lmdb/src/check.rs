@@ -15,8 +15,8 @@ use crate::index::{Index, Indexed, between, copied_from, damaged, number_of_key}
 use crate::links;
 use crate::lists::{self, ALL_OF_MAILBOX};
 use crate::packs::reader::ReadFault;
-use crate::packs::record::Kind;
-use crate::packs::scan::{Scan, has_pack_header};
+use crate::packs::record::{Form, Kind};
+use crate::packs::scan::{Scan, pack_form};
 use crate::packs::{number_of, path_of};
 use crate::read;
 use crate::shared::Shared;
@@ -121,12 +121,18 @@ impl Check<'_> {
         if state.end == 0 {
             return Ok(());
         }
-        match has_pack_header(&*file, number, self.shared.store) {
-            Ok(true) => {}
-            Ok(false) => self.fault(format!("pack {number} does not begin as this store's pack {number}")),
-            Err(fault) => self.fault(format!("pack {number}: {}", said(&fault))),
-        }
-        let mut scan = Scan::new(&*file, 0, state.end);
+        let form = match pack_form(&*file, number, self.shared.store) {
+            Ok(Some(form)) => form,
+            Ok(None) => {
+                self.fault(format!("pack {number} does not begin as this store's pack {number}"));
+                Form::bound(self.shared.store, number)
+            }
+            Err(fault) => {
+                self.fault(format!("pack {number}: {}", said(&fault)));
+                return Ok(());
+            }
+        };
+        let mut scan = Scan::new(&*file, form, 0, state.end);
         loop {
             let at = scan.offset();
             let found = match scan.advance() {

@@ -20,8 +20,8 @@ use crate::check;
 use crate::committer::{Change, Committer, Job, QUEUE_MAX};
 use crate::disk::{Disk, RealDisk};
 use crate::epoch::OwnTransactions;
-use crate::format;
-use crate::index::Index;
+use crate::format::{self, Access, Format};
+use crate::index::{Index, Indexed};
 use crate::lists;
 use crate::lock::EngineLock;
 use crate::packs::reader::{PackReader, ReadFault};
@@ -30,6 +30,7 @@ use crate::pending::Pending;
 use crate::proven::Proven;
 use crate::read;
 use crate::shared::{Shared, Summarize};
+use crate::unknown;
 
 /// How an engine is opened.
 #[derive(Clone)]
@@ -87,6 +88,37 @@ impl std::fmt::Debug for LmdbEngine {
     }
 }
 
+/// Opens what a store consists of, or makes it. The format is made last: where it is, the others must be.
+fn open_parts(dir: &Path, options: &Options) -> Result<(Format, Index)> {
+    let unavailable = |e| StoreError::Unavailable(format!("{}: {e}", dir.display()));
+    let (index, packs) = (dir.join("index"), dir.join("packs"));
+    let open_index = || Index::open(&index, options.map_bytes, options.readers);
+    if let Some(format) = format::open(dir, Access::Shared)? {
+        format::require_parts(dir)?;
+        return Ok((format, open_index()?));
+    }
+    std::fs::create_dir_all(dir).map_err(unavailable)?;
+    let making = std::fs::File::open(dir).map_err(unavailable)?;
+    making.lock().map_err(unavailable)?;
+    if format::open(dir, Access::Shared)?.is_none() {
+        format::may_be_made(dir)?;
+        // What a process left that ended while it made a store: nothing was acknowledged.
+        match std::fs::remove_dir_all(&index) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(unavailable(e)),
+            _ => std::fs::create_dir_all(&packs).map_err(unavailable)?,
+        }
+        let index = open_index()?;
+        index.env.force_sync().indexed()?;
+        format::make(dir)?;
+        index.env.prepare_for_closing().wait();
+    }
+    drop(making);
+    let format = format::open(dir, Access::Shared)?;
+    let format =
+        format.ok_or_else(|| StoreError::Unavailable("the store was removed while it was made".into()))?;
+    Ok((format, open_index()?))
+}
+
 impl LmdbEngine {
     /// Opens the store in `dir`, or makes one there. Blocks for as long as files take to open.
     ///
@@ -103,12 +135,9 @@ impl LmdbEngine {
     }
 
     fn start(dir: &Path, options: Options, lock: Option<Arc<EngineLock>>) -> Result<Self> {
-        let store = format::open(dir)?;
-        let packs = dir.join("packs");
-        std::fs::create_dir_all(&packs)
-            .map_err(|e| StoreError::Unavailable(format!("{}: {e}", packs.display())))?;
-        let index = Index::open(&dir.join("index"), options.map_bytes, options.readers)?;
-        let reader = PackReader::new(Arc::clone(&options.disk), packs.clone());
+        let (format, index) = open_parts(dir, &options)?;
+        let (store, packs) = (format.id, dir.join("packs"));
+        let reader = PackReader::new(Arc::clone(&options.disk), packs.clone(), store);
         let own = OwnTransactions::default();
         let disk = Arc::clone(&options.disk);
         let shared = Arc::new(Shared {
@@ -124,9 +153,11 @@ impl LmdbEngine {
             links_from: options.links_from,
             round_messages: options.round_messages,
             killed: AtomicBool::new(false),
+            _format: format,
         });
+        unknown::refuse_foreign_packs(&shared)?;
         let ahead = lock.as_ref().map(|_| options.behind_max);
-        let writer = PackWriter::new(options.disk, packs, store, options.pack_bytes, ahead.is_some());
+        let writer = PackWriter::new(options.disk, packs, store, options.pack_bytes);
         let mut committer = Committer::new(Arc::clone(&shared), writer, ahead);
         committer.recover()?;
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);

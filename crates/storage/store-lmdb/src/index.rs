@@ -15,6 +15,8 @@
 //! | `directory` | name | version, content |
 //! | (main) | `00`, pack number | end, dead bytes, state |
 //! | | `00`, `ffffffff` | the next sequence number |
+//! | | `00`, `fffffffe` | the next pack's number |
+//! | | `02`, pack number | nothing: the pack was retired, and its file is to be removed |
 //! | | `01`, body | as in `bodies`: the last few that came |
 //!
 //! The main database is the one in which LMDB keeps the others' roots: its page is rewritten by every transaction, whatever it
@@ -39,6 +41,12 @@ pub(crate) type Db = Database<Bytes, Bytes>;
 /// The key under which the main database keeps the next sequence number.
 const SEQ_KEY: [u8; 5] = [0, 0xff, 0xff, 0xff, 0xff];
 
+/// The key under which the main database keeps the number of the next pack.
+const NEXT_PACK_KEY: [u8; 5] = [0, 0xff, 0xff, 0xff, 0xfe];
+
+/// The first byte of the keys of retired packs.
+const RETIRED: u8 = 2;
+
 /// Bodies whose places are kept in the main database at a time: 32 × 53 bytes, less than half a page beside the roots and the packs.
 const RECENT_MAX: usize = 32;
 
@@ -48,6 +56,12 @@ const RECENT: u8 = 1;
 fn pack_key(pack: u32) -> [u8; 5] {
     let mut key = [0; 5];
     key[1..].copy_from_slice(&pack.to_be_bytes());
+    key
+}
+
+fn retired_key(pack: u32) -> [u8; 5] {
+    let mut key = pack_key(pack);
+    key[0] = RETIRED;
     key
 }
 
@@ -318,9 +332,41 @@ impl Index {
         self.main.put(txn, &pack_key(pack), &state.to_value(pack)).indexed()
     }
 
-    /// A pack that is no more.
-    pub(crate) fn remove_pack(&self, txn: &mut RwTxn, pack: u32) -> Result<()> {
-        self.main.delete(txn, &pack_key(pack)).indexed().map(|_| ())
+    /// Takes an emptied pack out of the packs and notes that its file is to be removed.
+    pub(crate) fn retire_pack(&self, txn: &mut RwTxn, pack: u32) -> Result<()> {
+        self.main.delete(txn, &pack_key(pack)).indexed()?;
+        self.main.put(txn, &retired_key(pack), &[]).indexed()
+    }
+
+    /// Retired packs whose files are to be removed, by number.
+    pub(crate) fn retired_packs(&self, txn: &RoTxn) -> Result<Vec<u32>> {
+        let mut all = Vec::new();
+        for item in self.main.prefix_iter(txn, &[RETIRED]).indexed()? {
+            let number = item.indexed()?.0.get(1..).and_then(|k| k.try_into().ok()).map(u32::from_be_bytes);
+            all.push(number.ok_or_else(damaged("number of a retired pack"))?);
+        }
+        Ok(all)
+    }
+
+    /// The file of a retired pack was removed, and its directory synced.
+    pub(crate) fn forget_retired(&self, txn: &mut RwTxn, pack: u32) -> Result<()> {
+        self.main.delete(txn, &retired_key(pack)).indexed().map(|_| ())
+    }
+
+    /// The number of the next pack; `None` in a store of a program that did not keep it.
+    pub(crate) fn next_pack(&self, txn: &RoTxn) -> Result<Option<u32>> {
+        let Some(value) = self.main.get(txn, &NEXT_PACK_KEY).indexed()? else { return Ok(None) };
+        unseal(seed_of_key(&NEXT_PACK_KEY), value)
+            .and_then(|mut read| read.u32())
+            .map(Some)
+            .ok_or_else(damaged("the number of the next pack"))
+    }
+
+    /// Sets the number of the next pack.
+    pub(crate) fn put_next_pack(&self, txn: &mut RwTxn, number: u32) -> Result<()> {
+        let mut value = open_value();
+        value.extend_from_slice(&number.to_le_bytes());
+        self.main.put(txn, &NEXT_PACK_KEY, &seal(seed_of_key(&NEXT_PACK_KEY), value)).indexed()
     }
 
     /// All packs, by number.
@@ -328,7 +374,7 @@ impl Index {
         let mut all = Vec::new();
         for item in self.main.prefix_iter(txn, &[0]).indexed()? {
             let (key, value) = item.indexed()?;
-            if key == SEQ_KEY {
+            if key == SEQ_KEY || key == NEXT_PACK_KEY {
                 continue;
             }
             let number = key.get(1..).and_then(|k| k.try_into().ok()).map(u32::from_be_bytes);

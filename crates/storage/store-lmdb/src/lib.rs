@@ -35,10 +35,11 @@ mod rebuild;
 mod rows;
 mod shared;
 mod sum;
+mod unknown;
 mod values;
 
 pub use disk::{Disk, DiskFile, RealDisk};
 pub use engine::{LmdbEngine, Options};
 pub use lock::{EngineLock, LockError};
-pub use rebuild::rebuild;
+pub use rebuild::{Rebuild, rebuild};
 pub use shared::Summarize;

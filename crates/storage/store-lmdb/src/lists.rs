@@ -5,7 +5,7 @@
 //! 2 subscription (and the checksum of the name: names are longer than LMDB's keys may be).
 
 use heed::{RoTxn, RwTxn};
-use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq};
+use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, UidValidity};
 use posthaste_store::{DirectoryChange, DirectoryEntry, ListCommit, MailboxList, Result};
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -83,6 +83,60 @@ pub(crate) fn load(index: &Index, txn: &RoTxn, account: AccountId) -> Result<Mai
     }
     list.entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(list)
+}
+
+/// Every account that has a list, once.
+pub(crate) fn accounts(index: &Index, txn: &RoTxn) -> Result<Vec<AccountId>> {
+    let mut all = Vec::new();
+    for item in index.lists.iter(txn).indexed()? {
+        let account =
+            item.indexed()?.0.first_chunk().map(|id| AccountId(posthaste_mail_model::Id::from_bytes(*id)));
+        let account = account.ok_or_else(damaged("key of a mailbox list"))?;
+        if all.last() != Some(&account) {
+            all.push(account);
+        }
+    }
+    Ok(all)
+}
+
+/// Writes a whole list in the place of what is there, as a rebuild finds it in an old index.
+pub(crate) fn put_list(index: &Index, txn: &mut RwTxn, list: &MailboxList) -> Result<()> {
+    let there = load(index, txn, list.account)?;
+    let gone = |e: &&posthaste_store::MailboxEntry| list.entries.iter().all(|new| new.id != e.id);
+    let commit = ListCommit {
+        account: list.account,
+        expected: there.version,
+        version: list.version,
+        upsert: list.entries.clone(),
+        remove: there.entries.iter().filter(gone).map(|e| e.id).collect(),
+        subscribe: list.subscribed.iter().cloned().collect(),
+        unsubscribe: there.subscribed.difference(&list.subscribed).cloned().collect(),
+        uid_validity_last: list.uid_validity_last.max(there.uid_validity_last),
+    };
+    apply(index, txn, &commit)
+}
+
+/// Gives mailboxes of an account new UIDVALIDITYs, none of which was given before.
+pub(crate) fn renew_uid_validity(
+    index: &Index,
+    txn: &mut RwTxn,
+    account: AccountId,
+    now_unix_s: u32,
+    is_renewed: impl Fn(MailboxId) -> bool,
+) -> Result<Vec<MailboxName>> {
+    let mut list = load(index, txn, account)?;
+    let mut last = list.uid_validity_last.max(now_unix_s);
+    let mut renewed = Vec::new();
+    for entry in list.entries.iter_mut().filter(|e| is_renewed(e.id)) {
+        last = last.saturating_add(1);
+        entry.uid_validity = UidValidity::new(last).unwrap_or(entry.uid_validity);
+        renewed.push(entry.name.clone());
+    }
+    if !renewed.is_empty() {
+        list.uid_validity_last = last;
+        put_list(index, txn, &list)?;
+    }
+    Ok(renewed)
 }
 
 /// Applies a commit whose version was checked.

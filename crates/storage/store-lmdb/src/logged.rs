@@ -198,6 +198,22 @@ pub(crate) fn abandon_from(content: &[u8]) -> Option<(u32, u64)> {
     Some((read.u32()?, read.u64()?))
 }
 
+/// Writes which pack was retired.
+pub(crate) fn retire_content(pack: u32) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    out.extend_from_slice(&pack.to_le_bytes());
+    out
+}
+
+/// Reads which pack was retired.
+pub(crate) fn retire_from(content: &[u8]) -> Option<u32> {
+    let mut read = Octets(content);
+    if read.u8()? != VERSION {
+        return None;
+    }
+    read.u32()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,5 +277,6 @@ mod tests {
             assert_eq!(format!("{back:?}"), format!("{change:?}"));
         }
         assert_eq!(abandon_from(&abandon_content(3, 99)), Some((3, 99)));
+        assert_eq!(retire_from(&retire_content(7)), Some(7));
     }
 }

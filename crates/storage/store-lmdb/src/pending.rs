@@ -30,6 +30,18 @@ impl Pending {
         self.any.store(true, Ordering::Release);
     }
 
+    /// A commit in a pack cannot be brought into the index yet: its mailbox.
+    pub(crate) fn note_mailbox(&self, mailbox: MailboxId) {
+        self.sets.lock().mailboxes.insert(mailbox);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// The same: one of its bodies.
+    pub(crate) fn note_body(&self, body: BodyId) {
+        self.sets.lock().bodies.insert(body);
+        self.any.store(true, Ordering::Release);
+    }
+
     /// The index has all of it.
     pub(crate) fn clear(&self) {
         if !self.any.load(Ordering::Acquire) {

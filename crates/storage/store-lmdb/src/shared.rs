@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::disk::Disk;
 use crate::epoch::OwnTransactions;
+use crate::format::Format;
 use crate::index::Index;
 use crate::packs::reader::PackReader;
 use crate::pending::Pending;
@@ -29,4 +30,6 @@ pub(crate) struct Shared {
     pub(crate) round_messages: usize,
     /// Whether to end as if by a signal that cannot be caught.
     pub(crate) killed: AtomicBool,
+    /// Keeps a rebuild out for as long as the store is open.
+    pub(crate) _format: Format,
 }

@@ -123,10 +123,8 @@ pub(crate) struct PackState {
     pub(crate) emptied: u64,
     /// No more is written to it.
     pub(crate) sealed: bool,
-    /// Damage was met while it was being emptied: it is left as it is.
+    /// Damage was met while it was being emptied, or by a rebuild: it is left as it is.
     pub(crate) damaged: bool,
-    /// Written by a process that acknowledges before the index has a commit: what follows `end` may count yet.
-    pub(crate) ahead: bool,
 }
 
 impl PackState {
@@ -135,7 +133,7 @@ impl PackState {
         for field in [self.end, self.dead, self.emptied] {
             out.extend_from_slice(&field.to_le_bytes());
         }
-        out.push(u8::from(self.sealed) | u8::from(self.damaged) << 1 | u8::from(self.ahead) << 2);
+        out.push(u8::from(self.sealed) | u8::from(self.damaged) << 1);
         seal(u64::from(pack), out)
     }
 
@@ -144,7 +142,7 @@ impl PackState {
         let (end, dead, emptied) = (read.u64()?, read.u64()?, read.u64()?);
         let bits = read.u8()?;
         let bit = |n: u8| bits & (1 << n) != 0;
-        Some(Self { end, dead, emptied, sealed: bit(0), damaged: bit(1), ahead: bit(2) })
+        Some(Self { end, dead, emptied, sealed: bit(0), damaged: bit(1) })
     }
 }
 
@@ -322,7 +320,7 @@ mod tests {
 
         let place = BodyPlace { pack: 3, offset: 1 << 33, len: 9, refs: 2 };
         assert_eq!(BodyPlace::from_value(BodyId(a.0), &place.to_value(BodyId(a.0))), Some(place));
-        let state = PackState { end: 1, dead: 2, emptied: 3, sealed: true, damaged: true, ahead: true };
+        let state = PackState { end: 1, dead: 2, emptied: 3, sealed: true, damaged: true };
         assert_eq!(PackState::from_value(8, &state.to_value(8)), Some(state));
         assert_eq!(PackState::from_value(9, &state.to_value(8)), None);
 

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_mail_model::FlagSet;
 use posthaste_store::{Engine, StoreError};
-use posthaste_store_lmdb::{Disk, DiskFile, EngineLock, LmdbEngine, Options, rebuild};
+use posthaste_store_lmdb::{Disk, DiskFile, LmdbEngine, Options};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -275,8 +275,7 @@ async fn survives(dir: &Path, disk: &Faulty, world: &World, opening: Opening, wh
     engine.close();
     // The log says the same as the index, whatever lies in the tails.
     std::fs::remove_dir_all(dir.join("index")).unwrap();
-    let lock = EngineLock::acquire(dir).unwrap();
-    rebuild(&lock, &options(disk)).unwrap();
+    world::rebuild_whole(dir, &options(disk));
     let engine = LmdbEngine::open(dir, options(disk)).unwrap();
     world.verify(&engine).await;
 }

@@ -7,7 +7,7 @@ mod world;
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet, Id, ModSeq};
 use posthaste_store::{CommitOutcome, Engine, StoreError};
-use posthaste_store_lmdb::{EngineLock, LmdbEngine, rebuild};
+use posthaste_store_lmdb::LmdbEngine;
 use world::{World, body, maintain, small};
 
 /// Some of everything.
@@ -65,9 +65,7 @@ async fn the_index_can_be_made_again_from_the_packs() {
         }
         engine.close();
         std::fs::remove_dir_all(dir.join("index")).unwrap();
-        let lock = EngineLock::acquire(&dir).unwrap();
-        let report = rebuild(&lock, &small()).unwrap();
-        assert_eq!(report.faults, [""; 0]);
+        world::rebuild_whole(&dir, &small());
         let engine = LmdbEngine::open(&dir, small()).unwrap();
         world.verify(&engine).await;
         // And it goes on from there.
@@ -175,8 +173,7 @@ async fn packs_are_emptied_and_what_lives_moves_on() {
     assert!(size() < before / 2, "{} of {before}", size());
     engine.close();
     std::fs::remove_dir_all(dir.path().join("index")).unwrap();
-    let lock = EngineLock::acquire(dir.path()).unwrap();
-    assert_eq!(rebuild(&lock, &small()).unwrap().faults, [""; 0]);
+    world::rebuild_whole(dir.path(), &small());
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();
     world.verify(&engine).await;
 }

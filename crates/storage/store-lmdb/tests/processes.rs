@@ -236,8 +236,7 @@ async fn a_killed_process_loses_nothing(serving: bool) {
     }
     engine.close();
     std::fs::remove_dir_all(dir.path().join("index")).unwrap();
-    let lock = EngineLock::acquire(dir.path()).unwrap();
-    posthaste_store_lmdb::rebuild(&lock, &small()).unwrap();
+    world::rebuild_whole(dir.path(), &small());
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();
     assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
 }

@@ -5,14 +5,15 @@
 //! 1. **copied**: bodies of copied messages are counted once more.
 //! 2. **expunging**: summaries of messages that went are removed, after copies that link to them have been given their own, and their
 //!    bodies counted once less; a body nothing holds leaves the index and is dead weight in its pack.
-//! 3. **packs** more than half dead are emptied: live records are copied to the current pack, then the file goes.
+//! 3. **packs** more than half dead are emptied: live records are copied to the current pack. The pack is then *retired*:
+//!    it leaves the index, a log record says so, and the next round removes its file.
 //!
 //! Why no body is lost though COPY does not count at once: a body is removed only in step 2, and step 2 only runs in a
 //! transaction that found nothing left of step 1.
 
 use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::{BodyId, MailboxId, NumSet};
-use posthaste_store::{Report, Result};
+use posthaste_store::{Report, Result, StoreError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,9 +26,10 @@ use crate::index::{
 use crate::links;
 use crate::lists::ALL_OF_MAILBOX;
 use crate::logged;
+use crate::packs::path_of;
 use crate::packs::reader::ReadFault;
 use crate::packs::record::{Kind, RECORD_HEADER, body_record_len};
-use crate::packs::{path_of, scan::Found, scan::Scan};
+use crate::packs::scan::{Found, Scan, pack_form};
 use crate::sum::seed;
 use crate::values::{BodyPlace, Origin, PackState, StoredHead, head_value, summary_from};
 
@@ -45,6 +47,7 @@ const LOG_MAX: usize = 4_096;
 /// One round.
 pub(crate) fn round(committer: &mut Committer) -> Result<Report> {
     let shared = Arc::clone(&committer.shared);
+    remove_retired(committer)?;
     let (busy, pack) = {
         let txn = shared.index.read()?;
         let index = &shared.index;
@@ -69,6 +72,32 @@ pub(crate) fn round(committer: &mut Committer) -> Result<Report> {
             Ok(Report::default())
         }
     }
+}
+
+/// Removes the files of retired packs. A pack leaves the list of these after its removal is durable: a file that the
+/// index does not know at all is never removed.
+fn remove_retired(committer: &mut Committer) -> Result<()> {
+    let shared = Arc::clone(&committer.shared);
+    let retired = shared.index.retired_packs(&*shared.index.read()?)?;
+    if retired.is_empty() {
+        return Ok(());
+    }
+    let unavailable = |e| StoreError::Unavailable(format!("{}: {e}", shared.packs.display()));
+    for &pack in &retired {
+        // Readers that looked a place up before find the file missing and look again. Those that have it open read on.
+        shared.reader.forget(pack);
+        match shared.disk.remove(&path_of(&shared.packs, pack)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(unavailable(e)),
+            _ => {}
+        }
+    }
+    shared.disk.sync_dir(&shared.packs).map_err(unavailable)?;
+    committer.with_transaction(|apply| {
+        for &pack in &retired {
+            apply.index.forget_retired(&mut apply.txn, pack)?;
+        }
+        Ok(((), true))
+    })
 }
 
 /// A message that holds a body.
@@ -276,49 +305,40 @@ fn next_pack(index: &Index, txn: &RoTxn, committer: &mut Committer) -> Result<Op
 /// Step 3: a piece of one pack.
 fn empty(committer: &mut Committer, pack: u32) -> Result<Report> {
     let shared = Arc::clone(&committer.shared);
-    let (mut report, gone) = committer.with_transaction(|apply| {
+    committer.with_transaction(|apply| {
         let mut report = Report::default();
-        let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok(((report, false), false)) };
-        let file = shared
-            .reader
-            .file(pack)
-            .map_err(|e| posthaste_store::StoreError::Unavailable(format!("pack {pack}: {e}")))?;
-        let mut scan = Scan::new(&*file, state.emptied, state.end);
-        match move_records(apply, pack, &mut scan, &mut report) {
+        let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok((report, false)) };
+        let file = shared.reader.file(pack);
+        let file = file.map_err(|e| StoreError::Unavailable(format!("pack {pack}: {e}")))?;
+        let (moved, at) = match pack_form(&*file, pack, shared.store) {
+            Ok(Some(form)) => {
+                let mut scan = Scan::new(&*file, form, state.emptied, state.end);
+                (move_records(apply, pack, &mut scan, &mut report), scan.offset())
+            }
+            Ok(None) => (Err(ReadFault::Damaged("its head is damaged").into()), 0),
+            Err(fault) => (Err(fault.into()), 0),
+        };
+        match moved {
             Ok(true) => {
-                apply.index.remove_pack(&mut apply.txn, pack)?;
+                apply.retire(pack)?;
                 report.reclaimed_bytes = state.end;
-                Ok(((report, true), true))
             }
-            Ok(false) => {
-                let emptied = scan.offset();
-                apply.index.put_pack(&mut apply.txn, pack, PackState { emptied, ..state })?;
-                Ok(((report, false), true))
-            }
-            Err(Moving::Store(error)) => Err(error),
+            Ok(false) => apply.index.put_pack(&mut apply.txn, pack, PackState { emptied: at, ..state })?,
+            Err(Moving::Store(error)) => return Err(error),
             Err(Moving::Pack(fault)) => {
-                let at = scan.offset();
                 report.faults.push(format!("pack {pack} near byte {at}: {fault:?}; it is left as it is"));
                 let left = PackState { emptied: 0, damaged: true, ..state };
                 apply.index.put_pack(&mut apply.txn, pack, left)?;
-                Ok(((report, false), true))
             }
         }
-    })?;
-    if gone {
-        // Readers that looked a place up before this see that the file is gone and look again; those that have it open read on.
-        shared.reader.forget(pack);
-        if let Err(error) = shared.disk.remove(&path_of(&shared.packs, pack)) {
-            report.faults.push(format!("emptied pack {pack} could not be removed: {error}"));
-        }
-    }
-    Ok(report)
+        Ok((report, true))
+    })
 }
 
 /// What can stop the emptying of a pack.
 enum Moving {
     Pack(ReadFault),
-    Store(posthaste_store::StoreError),
+    Store(StoreError),
 }
 
 impl From<ReadFault> for Moving {
@@ -327,8 +347,8 @@ impl From<ReadFault> for Moving {
     }
 }
 
-impl From<posthaste_store::StoreError> for Moving {
-    fn from(error: posthaste_store::StoreError) -> Self {
+impl From<StoreError> for Moving {
+    fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
@@ -361,7 +381,7 @@ fn move_body(apply: &mut Apply<'_, '_>, pack: u32, scan: &Scan<'_>, found: &Foun
     if place.pack != pack || place.offset != found.offset {
         return Ok(0);
     }
-    let offset = apply.batch.whole(scan.whole(found)?);
+    let offset = apply.batch.moved(found.header, &scan.whole(found)?);
     let moved = BodyPlace { pack: apply.batch.pack, offset, ..place };
     apply.index.put_body(&mut apply.txn, body, moved)?;
     Ok(found.header.record_len())
@@ -386,6 +406,6 @@ fn move_log(apply: &mut Apply<'_, '_>, scan: &Scan<'_>, found: &Found) -> Result
     if superseded {
         return Ok(0);
     }
-    apply.batch.whole(record);
+    apply.batch.moved(found.header, &record);
     Ok(found.header.record_len())
 }

@@ -12,14 +12,14 @@
 //! A commit that waits alone goes at once: the group is whatever gathered while the one before was on its way to the disk.
 //!
 //! **A serving process answers before the index commits**: the synced pack has all that the commit is, and what the index lacks of it is
-//! applied again should the process end (`replay`). It *holds* the index transaction open, for some milliseconds at most, and puts
+//! applied again should the process end (`redo`). It *holds* the index transaction open, for some milliseconds at most, and puts
 //! the next groups into it; whoever wants to read what is in it has it committed first (`pending`). So a durable commit is one sync of the
 //! disk, and the index's two are shared by all that come within those milliseconds. While a transaction is held no other process writes:
 //! what follows a pack's recorded end under the index's next sequence number is therefore always what an ended process left.
 
 mod maintain;
 mod recover;
-mod replay;
+pub(crate) mod redo;
 mod transaction;
 mod wait;
 
@@ -33,6 +33,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
+use self::recover::Others;
 use self::transaction::{Demand, HELD_MESSAGES, Held, Wrote};
 use self::wait::{Received, receive};
 use crate::apply::Applied;
@@ -112,14 +113,23 @@ pub(crate) struct Committer {
     ahead: Option<Duration>,
     /// What was acknowledged and then failed to reach the index.
     redo: Option<Place>,
-    /// Packs whose tails hold no commit that follows.
-    barren: Vec<u32>,
+    /// Packs whose tails hold no commit that can be redone.
+    dead_tails: Vec<u32>,
+    others: Others,
     scratch: Scratch,
 }
 
 impl Committer {
     pub(crate) fn new(shared: Arc<Shared>, writer: PackWriter, ahead: Option<Duration>) -> Self {
-        Self { shared, writer, ahead, redo: None, barren: Vec::new(), scratch: Scratch::default() }
+        Self {
+            shared,
+            writer,
+            ahead,
+            redo: None,
+            dead_tails: Vec::new(),
+            others: Others::default(),
+            scratch: Scratch::default(),
+        }
     }
 
     /// Runs until every sender is gone.

@@ -98,8 +98,7 @@ impl Committer {
         let place = held.as_ref().and_then(|_| self.writer.place());
         let begun = match held.take() {
             Some(held) => held,
-            // A serving process is alone in going ahead: others have left something only before it was opened.
-            None => self.begin(shared, self.ahead.is_none())?,
+            None => self.begin(shared)?,
         };
         let (value, rest) = self.attempt(shared, begun, work).inspect_err(|_| {
             // The acknowledged part of the transaction went with it.
@@ -121,7 +120,7 @@ impl Committer {
         let batch = self.writer.begin(index, &txn, &mut seq)?;
         let before = batch.len();
         let (scratch, links_from) = (&mut self.scratch, shared.links_from);
-        let mut apply = Apply { index, txn, batch, seq, log_at: None, links_from, scratch };
+        let mut apply = Apply { index, txn, batch, seq, links_from, scratch };
         let (value, wrote) = work(&mut apply)?;
         let Apply { txn, batch, seq, .. } = apply;
         let held = Held { txn, seq, commits, demand: demand.and_bytes(batch.len()), due };
@@ -176,22 +175,22 @@ impl Committer {
             (Some(held), Some((pack, end))) => {
                 self.commit_at(shared, held, pack, end).inspect_err(|_| self.redo = Some((pack, end)))
             }
-            _ if self.redo.is_some() => self.begin(shared, false).map(drop),
+            _ if self.redo.is_some() || shared.pending.any() => self.begin(shared).map(drop),
             _ => Ok(()),
         };
         settled.inspect_err(|error| tracing::error!(%error, "the index is behind what was acknowledged"))
     }
 
-    /// A transaction that begins where all that counts is in the index. `look`: also for what other processes left.
-    pub(super) fn begin<'e>(&mut self, shared: &'e Shared, look: bool) -> Result<Held<'e>> {
+    /// A transaction that begins where every commit that counts is in the index.
+    pub(super) fn begin<'e>(&mut self, shared: &'e Shared) -> Result<Held<'e>> {
         loop {
             let txn = shared.index.env.write_txn().indexed()?;
             let place = match self.redo {
-                None if look => self.left_behind(shared, &txn)?,
+                None => self.tail_of_others(shared, &txn)?,
                 redo => redo,
             };
             if let Some(place) = place {
-                self.bring_up(shared, txn, place)?;
+                self.redo_tail(shared, txn, place)?;
                 continue;
             }
             let seq = shared.index.seq(&txn)?;
@@ -201,7 +200,7 @@ impl Committer {
     }
 
     fn acquire_pack(&mut self, shared: &Shared) -> Result<()> {
-        let Held { mut txn, .. } = self.begin(shared, self.ahead.is_none())?;
+        let Held { mut txn, .. } = self.begin(shared)?;
         if !self.writer.acquire(&shared.index, &mut txn)? {
             return Ok(());
         }

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use crc32c::crc32c;
 use parking_lot::Mutex;
-use posthaste_mail_model::BodyId;
+use posthaste_mail_model::{BodyId, Id};
 use posthaste_store::BodyRange;
 use std::collections::HashMap;
 use std::io;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::path_of;
-use super::record::{BLOCK, Header, Kind, RECORD_HEADER, table_len};
+use super::record::{BLOCK, Form, Header, Kind, RECORD_HEADER, table_len};
 use crate::disk::{Disk, DiskFile};
 use crate::values::BodyPlace;
 
@@ -33,6 +33,16 @@ pub(crate) enum ReadFault {
     Damaged(&'static str),
 }
 
+impl std::fmt::Display for ReadFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Gone => f.write_str("the file is missing"),
+            Self::Io(error) => error.fmt(f),
+            Self::Damaged(why) => f.write_str(why),
+        }
+    }
+}
+
 impl From<io::Error> for ReadFault {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::NotFound { Self::Gone } else { Self::Io(error) }
@@ -48,12 +58,13 @@ struct OpenFile {
 pub(crate) struct PackReader {
     disk: Arc<dyn Disk>,
     packs: PathBuf,
+    store: Id,
     open: Mutex<(HashMap<u32, OpenFile>, u64)>,
 }
 
 impl PackReader {
-    pub(crate) fn new(disk: Arc<dyn Disk>, packs: PathBuf) -> Self {
-        Self { disk, packs, open: Mutex::default() }
+    pub(crate) fn new(disk: Arc<dyn Disk>, packs: PathBuf, store: Id) -> Self {
+        Self { disk, packs, store, open: Mutex::default() }
     }
 
     /// The file of a pack.
@@ -106,7 +117,7 @@ impl PackReader {
             let from = first * block;
             (head, read_exactly(&*file, content + from, (blocks_end - from) as usize)?)
         };
-        check_head(body, place, &head)?;
+        self.check_head(body, place, &head)?;
         let sums = &head[RECORD_HEADER + 4 * first as usize..];
         for (block, sum) in blocks.chunks(BLOCK).zip(sums.chunks_exact(4)) {
             if crc32c(block).to_le_bytes() != sum {
@@ -116,17 +127,21 @@ impl PackReader {
         let skip = (start - first * block) as usize;
         Ok(blocks.slice(skip..skip + (end - start) as usize))
     }
-}
 
-fn check_head(body: BodyId, place: BodyPlace, head: &[u8]) -> Result<(), ReadFault> {
-    let header = Header::from_bytes(head).ok_or(ReadFault::Damaged("no intact record at its place"))?;
-    if header.kind != Kind::Body || header.id != body.0 || header.len != place.len {
-        return Err(ReadFault::Damaged("another record at its place"));
+    fn check_head(&self, body: BodyId, place: BodyPlace, head: &[u8]) -> Result<(), ReadFault> {
+        // The index names the place, so a head of either form proves it.
+        let header = [Form::bound(self.store, place.pack), Form::Unbound]
+            .into_iter()
+            .find_map(|form| Header::from_bytes(head, form, place.offset))
+            .ok_or(ReadFault::Damaged("no intact record at its place"))?;
+        if header.kind != Kind::Body || header.id != body.0 || header.len != place.len {
+            return Err(ReadFault::Damaged("another record at its place"));
+        }
+        if crc32c(&head[RECORD_HEADER..]) != header.content_crc {
+            return Err(ReadFault::Damaged("the block table's checksum does not match"));
+        }
+        Ok(())
     }
-    if crc32c(&head[RECORD_HEADER..]) != header.content_crc {
-        return Err(ReadFault::Damaged("the block table's checksum does not match"));
-    }
-    Ok(())
 }
 
 /// All bytes of a range of a file.

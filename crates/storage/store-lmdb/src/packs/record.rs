@@ -5,7 +5,7 @@
 //! | bytes | field |
 //! | --- | --- |
 //! | 0–7 | `PHPACK\r\n` |
-//! | 8–11 | format version, 1 |
+//! | 8–11 | form: 2, or 1 in packs of older programs |
 //! | 12–15 | number of the pack |
 //! | 16–31 | id of the store |
 //! | 32–59 | zero |
@@ -22,9 +22,13 @@
 //! | 16–23 | length of the content |
 //! | 24–39 | id: of the body, mailbox or account; zero for other kinds |
 //! | 40–43 | CRC-32C of the content; of a body: of its table |
-//! | 44–47 | CRC-32C of bytes 0–43 |
+//! | 44–47 | CRC-32C of the store's id (16), the pack's number (4), the record's offset (8) and bytes 0–43; in form 1 of bytes 0–43 alone |
 //! | 48–… | a body's table: CRC-32C of each 64 KiB block of the content |
 //! | … | content, then zeroes to a multiple of eight |
+//!
+//! The checksum of a head covers the place of the record. A rebuild can therefore search a damaged pack for records.
+//! The bytes of a record in another place do not pass, and a message that imitates a record would have to know the
+//! store's id.
 
 use bytes::Bytes;
 use crc32c::{crc32c, crc32c_append};
@@ -37,9 +41,6 @@ pub(crate) const RECORD_HEADER: usize = 48;
 /// Bytes of a body under one checksum. What a ranged read may have to check in excess at either end; half would double the
 /// table of large bodies for little, twice as much would make a preview of 2 KiB cost 10 µs.
 pub(crate) const BLOCK: usize = 64 * 1024;
-/// The version of this form.
-pub(crate) const VERSION: u32 = 1;
-
 const PACK_MAGIC: &[u8; 8] = b"PHPACK\r\n";
 const RECORD_MAGIC: &[u8; 4] = b"PHR1";
 
@@ -57,11 +58,47 @@ pub(crate) enum Kind {
     Directory = 4,
     /// Names a pack and the offset from which what it holds never happened.
     Abandon = 5,
+    /// Names a pack whose live records were all copied elsewhere: its file is removed.
+    Retire = 6,
+}
+
+/// How the heads of a pack's records are checksummed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Form 1: each head by itself.
+    Unbound,
+    /// Form 2: each head together with the store, the pack's number and the record's offset.
+    Bound {
+        /// CRC-32C of the store's id.
+        store: u32,
+        /// The pack.
+        pack: u32,
+    },
+}
+
+impl Form {
+    /// The form of packs that this program writes.
+    pub(crate) fn bound(store: Id, pack: u32) -> Self {
+        Self::Bound { store: crc32c(&store.to_bytes()), pack }
+    }
+
+    fn version(self) -> u32 {
+        match self {
+            Self::Unbound => 1,
+            Self::Bound { .. } => 2,
+        }
+    }
+
+    fn head_crc(self, head: &[u8], offset: u64) -> u32 {
+        let Self::Bound { store, pack } = self else { return crc32c(head) };
+        let crc = crc32c_append(crc32c_append(store, &pack.to_le_bytes()), &offset.to_le_bytes());
+        crc32c_append(crc, head)
+    }
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Body, Self::Mailbox, Self::List, Self::Directory, Self::Abandon]
+        [Self::Body, Self::Mailbox, Self::List, Self::Directory, Self::Abandon, Self::Retire]
             .into_iter()
             .find(|k| *k as u8 == byte)
     }
@@ -78,7 +115,8 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    pub(crate) fn to_bytes(self) -> [u8; RECORD_HEADER] {
+    /// The head of a record at `offset`.
+    pub(crate) fn to_bytes(self, form: Form, offset: u64) -> [u8; RECORD_HEADER] {
         let mut out = [0; RECORD_HEADER];
         out[..4].copy_from_slice(RECORD_MAGIC);
         out[4] = self.kind as u8;
@@ -86,15 +124,18 @@ impl Header {
         out[16..24].copy_from_slice(&self.len.to_le_bytes());
         out[24..40].copy_from_slice(&self.id.to_bytes());
         out[40..44].copy_from_slice(&self.content_crc.to_le_bytes());
-        let crc = crc32c(&out[..44]);
+        let crc = form.head_crc(&out[..44], offset);
         out[44..].copy_from_slice(&crc.to_le_bytes());
         out
     }
 
-    /// `None` if these bytes are no intact header.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    /// `None` if these bytes are no intact head of a record at `offset`.
+    pub(crate) fn from_bytes(bytes: &[u8], form: Form, offset: u64) -> Option<Self> {
         let bytes: &[u8; RECORD_HEADER] = bytes.first_chunk()?;
-        if !bytes.starts_with(RECORD_MAGIC) || crc32c(&bytes[..44]).to_le_bytes() != bytes[44..] {
+        if !bytes.starts_with(RECORD_MAGIC) {
+            return None;
+        }
+        if form.head_crc(&bytes[..44], offset).to_le_bytes() != bytes[44..] {
             return None;
         }
         Some(Self {
@@ -133,15 +174,22 @@ pub(crate) fn table_of(content: &[u8]) -> Vec<u8> {
 }
 
 /// The head of a pack.
-pub(crate) fn pack_header(number: u32, store: Id) -> [u8; PACK_HEADER] {
+pub(crate) fn pack_header(number: u32, form: Form, store: Id) -> [u8; PACK_HEADER] {
     let mut out = [0; PACK_HEADER];
     out[..8].copy_from_slice(PACK_MAGIC);
-    out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    out[8..12].copy_from_slice(&form.version().to_le_bytes());
     out[12..16].copy_from_slice(&number.to_le_bytes());
     out[16..32].copy_from_slice(&store.to_bytes());
     let crc = crc32c(&out[..60]);
     out[60..].copy_from_slice(&crc.to_le_bytes());
     out
+}
+
+/// The form of pack `number` of this store; `None` if these bytes are not its head.
+pub(crate) fn form_from(bytes: &[u8], number: u32, store: Id) -> Option<Form> {
+    [Form::bound(store, number), Form::Unbound]
+        .into_iter()
+        .find(|form| bytes.starts_with(&pack_header(number, *form, store)))
 }
 
 /// One transaction's records on their way to a pack.
@@ -150,6 +198,7 @@ pub(crate) struct Batch {
     /// Pack and offset at which it will lie.
     pub(crate) pack: u32,
     pub(crate) start: u64,
+    form: Form,
     len: u64,
     parts: Vec<Bytes>,
     /// Small pieces are gathered here, so that a group of small messages goes out in one write.
@@ -160,8 +209,8 @@ pub(crate) struct Batch {
 const LARGE: usize = 64 * 1024;
 
 impl Batch {
-    pub(crate) fn new(pack: u32, start: u64) -> Self {
-        Self { pack, start, len: 0, parts: Vec::new(), small: Vec::new() }
+    pub(crate) fn new(store: Id, pack: u32, start: u64) -> Self {
+        Self { pack, start, form: Form::bound(store, pack), len: 0, parts: Vec::new(), small: Vec::new() }
     }
 
     /// Bytes so far.
@@ -169,18 +218,23 @@ impl Batch {
         self.len
     }
 
-    /// Adds a pack's head.
-    pub(crate) fn pack_header(&mut self, store: Id) {
-        self.copy(&pack_header(self.pack, store));
+    /// Where the next record will lie.
+    fn next(&self) -> u64 {
+        self.start + self.len
     }
 
-    /// Adds a body and says where its record will lie.
+    /// Adds a pack's head.
+    pub(crate) fn pack_header(&mut self, store: Id) {
+        self.copy(&pack_header(self.pack, self.form, store));
+    }
+
+    /// Adds a body and returns where its record will lie.
     pub(crate) fn body(&mut self, seq: u64, body: BodyId, content: &Bytes) -> u64 {
-        let at = self.start + self.len;
+        let at = self.next();
         let table = table_of(content);
         let len = content.len() as u64;
         let header = Header { kind: Kind::Body, seq, len, id: body.0, content_crc: crc32c(&table) };
-        self.copy(&header.to_bytes());
+        self.copy(&header.to_bytes(self.form, at));
         self.copy(&table);
         self.share(content);
         self.pad();
@@ -190,15 +244,16 @@ impl Batch {
     /// Adds a record of another kind.
     pub(crate) fn record(&mut self, kind: Kind, seq: u64, id: Id, content: Vec<u8>) {
         let header = Header { kind, seq, len: content.len() as u64, id, content_crc: crc32c(&content) };
-        self.copy(&header.to_bytes());
+        self.copy(&header.to_bytes(self.form, self.next()));
         self.share(&Bytes::from(content));
         self.pad();
     }
 
-    /// Adds a whole record that was read from another pack, and says where it will lie.
-    pub(crate) fn whole(&mut self, record: Bytes) -> u64 {
-        let at = self.start + self.len;
-        self.share(&record);
+    /// Adds a record that was read whole from another pack, under a new head, and returns where it will lie.
+    pub(crate) fn moved(&mut self, header: Header, record: &Bytes) -> u64 {
+        let at = self.next();
+        self.copy(&header.to_bytes(self.form, at));
+        self.share(&record.slice(RECORD_HEADER..));
         self.pad();
         at
     }
@@ -245,23 +300,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_comes_back_and_damage_is_seen() {
+    fn a_head_comes_back_at_its_place_alone_and_damage_is_seen() {
         let header = Header { kind: Kind::List, seq: 7, len: 13, id: Id::new(3, 4), content_crc: 5 };
-        let mut bytes = header.to_bytes();
-        assert_eq!(Header::from_bytes(&bytes), Some(header));
+        let form = Form::bound(Id::new(1, 1), 2);
+        let mut bytes = header.to_bytes(form, 640);
+        assert_eq!(Header::from_bytes(&bytes, form, 640), Some(header));
         assert_eq!(header.record_len(), 64);
         for at in 0..bytes.len() {
             bytes[at] ^= 1;
-            assert_eq!(Header::from_bytes(&bytes), None, "{at}");
+            assert_eq!(Header::from_bytes(&bytes, form, 640), None, "{at}");
             bytes[at] ^= 1;
         }
-        assert_eq!(Header::from_bytes(&[0; 48]), None);
+        assert_eq!(Header::from_bytes(&bytes, form, 648), None, "another offset");
+        assert_eq!(Header::from_bytes(&bytes, Form::bound(Id::new(1, 1), 3), 640), None, "another pack");
+        assert_eq!(Header::from_bytes(&bytes, Form::bound(Id::new(1, 2), 2), 640), None, "another store");
+        assert_eq!(Header::from_bytes(&bytes, Form::Unbound, 640), None);
+        let old = header.to_bytes(Form::Unbound, 640);
+        assert_eq!(Header::from_bytes(&old, Form::Unbound, 1), Some(header), "form 1 binds nothing");
+        assert_eq!(Header::from_bytes(&[0; 48], form, 0), None);
         assert_eq!(Header { len: u64::MAX, ..header }.record_len(), !7);
     }
 
     #[test]
+    fn a_pack_head_names_its_form_number_and_store() {
+        let store = Id::new(1, 1);
+        for form in [Form::Unbound, Form::bound(store, 9)] {
+            let bytes = pack_header(9, form, store);
+            assert_eq!(form_from(&bytes, 9, store), Some(form));
+            assert_eq!(form_from(&bytes, 8, store), None);
+            assert_eq!(form_from(&bytes, 9, Id::new(1, 2)), None);
+        }
+    }
+
+    #[test]
     fn a_batch_is_its_pieces() {
-        let mut batch = Batch::new(1, 64);
+        let mut batch = Batch::new(Id::new(9, 9), 1, 64);
+        let form = Form::bound(Id::new(9, 9), 1);
         let large = Bytes::from(vec![7; 3 * BLOCK + 1]);
         let first = batch.body(1, BodyId(Id::new(1, 1)), &Bytes::from_static(b"small"));
         let second = batch.body(2, BodyId(Id::new(1, 2)), &large);
@@ -269,12 +343,26 @@ mod tests {
         assert_eq!((first, second), (64, 64 + body_record_len(5)));
         let all: Vec<u8> = batch.pieces().flatten().copied().collect();
         assert_eq!(all.len() as u64, batch.len());
-        let header = Header::from_bytes(&all[(second - 64) as usize..]).unwrap();
+        let header = Header::from_bytes(&all[(second - 64) as usize..], form, second).unwrap();
         assert_eq!(
             (header.len, header.record_len()),
             (large.len() as u64, body_record_len(large.len() as u64))
         );
-        let third = &all[(second - 64 + header.record_len()) as usize..];
-        assert_eq!(Header::from_bytes(third).unwrap().kind, Kind::Mailbox);
+        let third = second + header.record_len();
+        let found = Header::from_bytes(&all[(third - 64) as usize..], form, third).unwrap();
+        assert_eq!(found.kind, Kind::Mailbox);
+    }
+
+    #[test]
+    fn a_moved_record_has_the_head_of_its_new_place() {
+        let mut first = Batch::new(Id::new(9, 9), 1, 64);
+        let at = first.body(1, BodyId(Id::new(1, 1)), &Bytes::from_static(b"moved whole"));
+        let record: Vec<u8> = first.pieces().flatten().copied().collect();
+        let header = Header::from_bytes(&record, Form::bound(Id::new(9, 9), 1), at).unwrap();
+        let mut second = Batch::new(Id::new(9, 9), 2, 4096);
+        let to = second.moved(header, &Bytes::from(record.clone()));
+        let bytes: Vec<u8> = second.pieces().flatten().copied().collect();
+        assert_eq!(Header::from_bytes(&bytes, Form::bound(Id::new(9, 9), 2), to), Some(header));
+        assert_eq!(bytes[RECORD_HEADER..], record[RECORD_HEADER..]);
     }
 }

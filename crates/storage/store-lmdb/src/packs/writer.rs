@@ -1,10 +1,12 @@
 //! Appends transactions to this process's own pack.
 //!
-//! A pack is reserved by writing zeroes ahead (`reserve`): overwriting and syncing such bytes costs 24 µs of CPU here, appending and
-//! syncing 53 µs, and a full disk shows before anything of a transaction is written. The index holds each pack's end, and
-//! what lies beyond it never happened. A write, sync or index commit that fails leaves a pack whose tail cannot be
-//! trusted: it is sealed where the index says it ends, and the next transaction goes to a new pack and names that end there
-//! (an *abandon* record), so that a rebuild without the index knows it too.
+//! A pack is reserved by writing zeroes ahead (`reserve`): overwriting and syncing such bytes costs 24 µs of CPU here,
+//! appending and syncing 53 µs, and a full disk shows before anything of a transaction is written. The index holds each
+//! pack's end. What lies beyond it counts only if a redo applies it (`committer::redo`).
+//!
+//! A write, sync or index commit that fails leaves a pack whose tail cannot be trusted. That pack is sealed where the
+//! index says it ends. The next transaction goes to a new pack and logs that end there (an *abandon* record), so that a
+//! rebuild without the index knows it too.
 
 use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::Id;
@@ -13,11 +15,13 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::record::{Batch, Kind, PACK_HEADER};
+use super::record::{Batch, Form, Kind, PACK_HEADER};
+use super::scan::pack_form;
 use super::{number_of, path_of};
 use crate::disk::{Disk, DiskFile};
+use crate::format::REMEDY;
 use crate::index::Index;
-use crate::logged::abandon_content;
+use crate::logged::{abandon_content, retire_content};
 use crate::values::PackState;
 
 /// Bytes written ahead at least and at most: as much again as the pack holds, within these. A store that only keeps
@@ -38,6 +42,17 @@ struct Current {
     fresh: bool,
 }
 
+/// What the next transaction must record of packs, beside where it ends itself.
+#[derive(Default)]
+struct Marks {
+    /// Packs to seal.
+    seal: Vec<u32>,
+    /// Packs to seal whose tails may hold what never happened, and where they end.
+    abandon: Vec<(u32, u64)>,
+    /// Packs that programs before this one emptied without logging it.
+    retire: Vec<u32>,
+}
+
 /// The writer of one process.
 pub(crate) struct PackWriter {
     disk: Arc<dyn Disk>,
@@ -45,15 +60,10 @@ pub(crate) struct PackWriter {
     store: Id,
     /// A pack this large is followed by a new one.
     pack_bytes: u64,
-    /// Whether commits are acknowledged before the index has them, which the index must know of a pack beforehand.
-    ahead: bool,
     current: Option<Current>,
-    /// Looked through what other processes left behind.
+    /// Looked through the packs of processes that ended.
     recovered: bool,
-    /// Packs to seal with the next transaction.
-    seal: Vec<u32>,
-    /// Packs to seal whose tails may hold what never happened, and where they end.
-    abandoned: Vec<(u32, u64)>,
+    marks: Marks,
 }
 
 /// A pack error in the store's words.
@@ -62,9 +72,8 @@ fn unavailable(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> StoreE
 }
 
 impl PackWriter {
-    pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf, store: Id, pack_bytes: u64, ahead: bool) -> Self {
-        let (seal, abandoned) = (Vec::new(), Vec::new());
-        Self { disk, dir, store, pack_bytes, ahead, current: None, recovered: false, seal, abandoned }
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf, store: Id, pack_bytes: u64) -> Self {
+        Self { disk, dir, store, pack_bytes, current: None, recovered: false, marks: Marks::default() }
     }
 
     /// The current pack and where what was acknowledged ends.
@@ -72,9 +81,10 @@ impl PackWriter {
         self.current.as_ref().map(|c| (c.number, c.end))
     }
 
-    /// Whether the next transaction has more to say of packs than where the current one ends.
+    /// Whether the next transaction has more to record of packs than where the current one ends.
     pub(crate) fn has_marks(&self) -> bool {
-        !self.seal.is_empty() || !self.abandoned.is_empty()
+        let Marks { seal, abandon, retire } = &self.marks;
+        !seal.is_empty() || !abandon.is_empty() || !retire.is_empty()
     }
 
     /// The pack that is being written.
@@ -82,12 +92,17 @@ impl PackWriter {
         self.current.as_ref().map(|c| c.number)
     }
 
+    /// Whether this process writes the pack, or gave it up.
+    pub(crate) fn owns(&self, pack: u32) -> bool {
+        self.current() == Some(pack) || self.marks.abandon.iter().any(|(n, _)| *n == pack)
+    }
+
     /// Ends the current pack with the next transaction.
     pub(crate) fn rotate(&mut self) {
         if let Some(current) = self.current.take() {
-            // The rest was only ever zeroes; that it goes is a courtesy, and failing at it harms nothing.
+            // The rest is zero. Cutting it off only returns its room, so a failure harms nothing.
             let _ = current.file.truncate(current.end);
-            self.seal.push(current.number);
+            self.marks.seal.push(current.number);
         }
     }
 
@@ -97,24 +112,20 @@ impl PackWriter {
     }
 
     /// Finds or makes a pack to write to. A new one is put into the index, and that transaction committed, before
-    /// anything is written to it: so a pack with records that the index does not know can only mean that the index is older than the packs.
-    /// Answers whether the transaction has anything to commit.
+    /// anything is written to it. A pack with records that the index does not know can therefore only mean that the
+    /// index is older than the packs. Returns whether the transaction has anything to commit.
     pub(crate) fn acquire(&mut self, index: &Index, txn: &mut RwTxn) -> Result<bool> {
         if !self.recovered {
             self.recover(index, txn)?;
             self.recovered = true;
         }
-        if let Some(current) = self.current.as_ref().filter(|c| c.end < self.pack_bytes) {
-            let state = index.pack(txn, current.number)?.unwrap_or_default();
-            let changes = state.ahead != self.ahead;
-            if changes {
-                index.put_pack(txn, current.number, PackState { ahead: self.ahead, ..state })?;
-            }
-            return Ok(changes);
+        if self.current.as_ref().is_some_and(|c| c.end < self.pack_bytes) {
+            return Ok(false);
         }
         self.rotate();
         let new = self.create(index, txn)?;
-        index.put_pack(txn, new.number, PackState { ahead: self.ahead, ..PackState::default() })?;
+        index.put_pack(txn, new.number, PackState::default())?;
+        index.put_next_pack(txn, new.number + 1)?;
         self.current = Some(new);
         Ok(true)
     }
@@ -126,27 +137,32 @@ impl PackWriter {
         }
     }
 
-    /// Begins a transaction's records. Takes `seq`, the next sequence number, further by what it writes itself.
+    /// Begins a transaction's records. Raises `seq`, the next sequence number, by the records it adds itself.
     pub(crate) fn begin(&mut self, index: &Index, txn: &RoTxn, seq: &mut u64) -> Result<Batch> {
         let Some(current) = &self.current else {
             return Err(StoreError::Unavailable("no pack to write to".into()));
         };
-        let mut batch = Batch::new(current.number, current.end);
+        let mut batch = Batch::new(self.store, current.number, current.end);
         if current.end == 0 {
             batch.pack_header(self.store);
         }
-        for (pack, end) in &mut self.abandoned {
-            // Another process may have found the tail worth keeping meanwhile.
-            let (pack, known) = (*pack, index.pack(txn, *pack)?.map_or(0, |s| s.end));
-            *end = known.max(*end);
-            let end = *end;
-            batch.record(Kind::Abandon, *seq, Id::from_bytes([0; 16]), abandon_content(pack, end));
+        let mut log = |kind, content| {
+            batch.record(kind, *seq, Id::from_bytes([0; 16]), content);
             *seq += 1;
+        };
+        for (pack, end) in &mut self.marks.abandon {
+            // Another process may have redone part of the tail meanwhile.
+            let known = index.pack(txn, *pack)?.map_or(0, |s| s.end);
+            *end = known.max(*end);
+            log(Kind::Abandon, abandon_content(*pack, *end));
+        }
+        for pack in &self.marks.retire {
+            log(Kind::Retire, retire_content(*pack));
         }
         Ok(batch)
     }
 
-    /// The acquired pack did not make it into the index: a new file goes, lest a full disk gather one with every try.
+    /// The acquired pack did not make it into the index: its file is removed, lest a full disk gather one with every try.
     pub(crate) fn not_acquired(&mut self) {
         if let Some(current) = self.current.take().filter(|c| c.fresh) {
             // If it stays, it stays empty, and the next process that writes removes it.
@@ -154,57 +170,89 @@ impl PackWriter {
         }
     }
 
-    /// Looks through the packs no process has: an untouched one is taken over, one with a tail is abandoned. A file the index does not
-    /// know is removed if it is empty or was emptied (its number is below one the index has); any other is left for `check` to report. Runs
-    /// inside a write transaction, as does every creation: no other process is at it.
+    /// Looks through the packs that no process has: takes one over whose tail is zero, abandons those whose tail is not.
+    /// Files that the index does not know are removed only if they are empty. Runs inside a write transaction, as does
+    /// every creation, and after a redo of what follows the index.
     fn recover(&mut self, index: &Index, txn: &RoTxn) -> Result<()> {
         let packs = index.all_packs(txn)?;
         for &(number, state) in packs.iter().rev().filter(|(_, s)| !s.sealed) {
-            let path = path_of(&self.dir, number);
-            let file = match self.disk.open(&path) {
-                // A pack that is missing is for the check to report; writing can go on without it.
-                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-                other => other.map_err(unavailable(path.display()))?,
-            };
-            if !file.try_lock().map_err(unavailable(path.display()))? {
-                continue;
-            }
-            let reserved = file.size().map_err(unavailable(path.display()))?;
-            let clean = tail_is_clean(&*file, state.end, reserved).map_err(unavailable(path.display()))?;
-            if !clean {
-                self.abandoned.push((number, state.end));
-            } else if self.current.is_none() && state.end < self.pack_bytes {
-                self.current = Some(Current { number, file, end: state.end, reserved, fresh: false });
-            }
+            self.recover_pack(number, state)?;
         }
-        let highest = packs.last().map_or(0, |(n, _)| *n);
+        if index.next_pack(txn)?.is_none() {
+            let known = |n: &u32| packs.binary_search_by_key(n, |(n, _)| *n).is_ok();
+            self.marks.retire = (1..packs.last().map_or(0, |(n, _)| *n)).filter(|n| !known(n)).collect();
+        }
+        let retired = index.retired_packs(txn)?;
         for name in self.disk.list(&self.dir).map_err(unavailable(self.dir.display()))? {
             let Some(number) = number_of(&name) else { continue };
-            if packs.iter().any(|(n, _)| *n == number) {
+            if packs.iter().any(|(n, _)| *n == number) || retired.contains(&number) {
                 continue;
             }
             let path = path_of(&self.dir, number);
             let file = self.disk.open(&path).map_err(unavailable(path.display()))?;
             let size = file.size().map_err(unavailable(path.display()))?;
-            if (number < highest || size == 0) && file.try_lock().map_err(unavailable(path.display()))? {
+            if size == 0 && file.try_lock().map_err(unavailable(path.display()))? {
                 self.disk.remove(&path).map_err(unavailable(path.display()))?;
             }
         }
         Ok(())
     }
 
-    /// A new pack, above every number the index or the disk has.
-    fn create(&self, index: &Index, txn: &RoTxn) -> Result<Current> {
-        let known = index.all_packs(txn)?.last().map_or(0, |(n, _)| *n);
-        let names = self.disk.list(&self.dir).map_err(unavailable(self.dir.display()))?;
-        let there = names.iter().filter_map(|n| number_of(n)).max().unwrap_or(0);
-        let abandoned = self.abandoned.iter().map(|(n, _)| *n).max().unwrap_or(0);
-        let number = known.max(there).max(abandoned) + 1;
+    fn recover_pack(&mut self, number: u32, state: PackState) -> Result<()> {
         let path = path_of(&self.dir, number);
-        let file = self.disk.create(&path).map_err(unavailable(path.display()))?;
-        file.try_lock().map_err(unavailable(path.display()))?;
+        let file = match self.disk.open(&path) {
+            // The check reports a pack that is missing. Writing can go on without it.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other.map_err(unavailable(path.display()))?,
+        };
+        if !file.try_lock().map_err(unavailable(path.display()))? {
+            return Ok(());
+        }
+        let reserved = file.size().map_err(unavailable(path.display()))?;
+        if !tail_is_zero(&*file, state.end, reserved).map_err(unavailable(path.display()))? {
+            self.marks.abandon.push((number, state.end));
+        } else if !self.can_append(number, &*file, state.end) {
+            self.marks.seal.push(number);
+        } else if self.current.is_none() && state.end < self.pack_bytes {
+            self.current = Some(Current { number, file, end: state.end, reserved, fresh: false });
+        }
+        Ok(())
+    }
+
+    /// Whether new records may follow in this pack: not in one of an older form.
+    fn can_append(&self, number: u32, file: &dyn DiskFile, end: u64) -> bool {
+        end == 0 || matches!(pack_form(file, number, self.store), Ok(Some(Form::Bound { .. })))
+    }
+
+    /// A new pack, under the next number of the index. A file of that number is there, and empty, if a process ended
+    /// before it could commit the index.
+    fn create(&self, index: &Index, txn: &RoTxn) -> Result<Current> {
+        let number = match index.next_pack(txn)? {
+            Some(number) => number,
+            None => self.highest(index, txn)? + 1,
+        };
+        let path = path_of(&self.dir, number);
+        let file = match self.disk.create(&path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => self.disk.open(&path),
+            file => file,
+        };
+        let file = file.map_err(unavailable(path.display()))?;
+        let is_ours = file.try_lock().map_err(unavailable(path.display()))?;
+        if !is_ours || file.size().map_err(unavailable(path.display()))? > 0 {
+            return Err(StoreError::Corrupt(format!(
+                "{} is in use and the index does not know it. {REMEDY}",
+                path.display()
+            )));
+        }
         self.disk.sync_dir(&self.dir).map_err(unavailable(self.dir.display()))?;
         Ok(Current { number, file, end: 0, reserved: 0, fresh: true })
+    }
+
+    /// The highest number of a pack in a store whose index does not keep the next one.
+    fn highest(&self, index: &Index, txn: &RoTxn) -> Result<u32> {
+        let known = index.all_packs(txn)?.last().map_or(0, |(n, _)| *n);
+        let names = self.disk.list(&self.dir).map_err(unavailable(self.dir.display()))?;
+        Ok(names.iter().filter_map(|n| number_of(n)).max().unwrap_or(0).max(known))
     }
 
     /// Puts a batch where a crash cannot undo it. After an error nothing of the batch counts.
@@ -224,7 +272,8 @@ impl PackWriter {
 
     /// Records the state of all packs this transaction touches: its own ends at `end`.
     pub(crate) fn record(&self, index: &Index, txn: &mut RwTxn, pack: u32, end: u64) -> Result<()> {
-        for &pack in self.seal.iter().chain(self.abandoned.iter().map(|(n, _)| n)) {
+        let Marks { seal, abandon, .. } = &self.marks;
+        for &pack in seal.iter().chain(abandon.iter().map(|(n, _)| n)) {
             if let Some(state) = index.pack(txn, pack)? {
                 index.put_pack(txn, pack, PackState { sealed: true, ..state })?;
             }
@@ -240,16 +289,15 @@ impl PackWriter {
         }
     }
 
-    /// The index knows what was to be said of packs.
+    /// The index has the marks.
     pub(crate) fn marked(&mut self) {
-        self.seal.clear();
-        self.abandoned.clear();
+        self.marks = Marks::default();
     }
 
-    /// What was written did not come to count: the pack is given up at the end it had.
+    /// A write failed: the pack is given up at the end it had.
     pub(crate) fn abandon(&mut self) {
         if let Some(current) = self.current.take() {
-            self.abandoned.push((current.number, current.end));
+            self.marks.abandon.push((current.number, current.end));
         }
     }
 }
@@ -283,7 +331,7 @@ fn reserve(current: &mut Current, need: u64) -> io::Result<()> {
 }
 
 /// Whether all bytes from `end` on are zero.
-fn tail_is_clean(file: &dyn DiskFile, end: u64, size: u64) -> io::Result<bool> {
+fn tail_is_zero(file: &dyn DiskFile, end: u64, size: u64) -> io::Result<bool> {
     if size < end {
         return Ok(false);
     }

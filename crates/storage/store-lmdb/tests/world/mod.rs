@@ -10,7 +10,7 @@ use posthaste_store::{
     CommitOutcome, Content, Counts, DirectoryChange, Engine, ListCommit, MailboxCommit, MailboxEntry,
     MailboxHead, MailboxList, NewMessage, Result, Row,
 };
-use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options};
+use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -349,4 +349,11 @@ pub async fn maintain(engine: &LmdbEngine) {
         }
     }
     panic!("maintenance finds no end");
+}
+
+/// Makes the index of a closed store again, from packs that are whole.
+pub fn rebuild_whole(dir: &Path, options: &Options) {
+    let lock = EngineLock::acquire(dir).unwrap();
+    let report = rebuild(&lock, options, Rebuild::UnlessFaulty, &mut |_| {}).unwrap();
+    assert_eq!(report.faults, [""; 0]);
 }

@@ -1,0 +1,121 @@
+//! The records of all packs in two orders, on disk, so that a rebuild needs no memory for them.
+//!
+//! A catalog is an LMDB environment of its own, which is thrown away when the rebuild ends.
+
+use heed::types::Bytes;
+use heed::{Database, Env, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
+use posthaste_store::{Result, StoreError};
+use std::path::Path;
+
+use crate::index::{Indexed, damaged};
+use crate::packs::record::{Form, Header, Kind};
+use crate::packs::scan::Found;
+
+/// A record and the pack in which it lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) pack: u32,
+    pub(crate) found: Found,
+}
+
+impl Entry {
+    pub(crate) fn seq(&self) -> u64 {
+        self.found.header.seq
+    }
+
+    /// Whether both are the same record, of which maintenance made a copy.
+    pub(crate) fn is_copy_of(&self, other: &Self) -> bool {
+        self.found.header == other.found.header
+    }
+}
+
+type Table = Database<Bytes, Bytes>;
+
+pub(crate) struct Catalog {
+    env: Env<WithoutTls>,
+    /// Bodies by pack and offset.
+    bodies: Table,
+    /// All other records by sequence number, pack and offset.
+    log: Table,
+}
+
+impl Catalog {
+    /// Makes an empty catalog in `dir`, which must not exist.
+    pub(crate) fn make(dir: &Path, map_bytes: usize) -> Result<Self> {
+        std::fs::create_dir_all(dir)
+            .map_err(|e| StoreError::Unavailable(format!("{}: {e}", dir.display())))?;
+        let mut options = EnvOpenOptions::new().read_txn_without_tls();
+        options.map_size(map_bytes).max_dbs(2);
+        // SAFETY: LMDB asks that nothing but LMDB changes the files while they are mapped. The directory was made a moment
+        // ago by this process, which holds the store alone and opens it once.
+        let env = unsafe { options.open(dir) }.indexed()?;
+        let mut txn = env.write_txn().indexed()?;
+        let bodies = env.create_database(&mut txn, Some("bodies")).indexed()?;
+        let log = env.create_database(&mut txn, Some("log")).indexed()?;
+        txn.commit().indexed()?;
+        Ok(Self { env, bodies, log })
+    }
+
+    pub(crate) fn write(&self) -> Result<RwTxn<'_>> {
+        self.env.write_txn().indexed()
+    }
+
+    pub(crate) fn read(&self) -> Result<RoTxn<'_, WithoutTls>> {
+        self.env.read_txn().indexed()
+    }
+
+    /// Adds a record.
+    pub(crate) fn add(&self, txn: &mut RwTxn, entry: &Entry) -> Result<()> {
+        let (place, value) = (place_key(entry), entry.found.header.to_bytes(Form::Unbound, 0));
+        if entry.found.header.kind == Kind::Body {
+            return self.bodies.put(txn, &place, &value).indexed();
+        }
+        let mut key = [0; 20];
+        key[..8].copy_from_slice(&entry.seq().to_be_bytes());
+        key[8..].copy_from_slice(&place);
+        self.log.put(txn, &key, &value).indexed()
+    }
+
+    /// Bodies in the order in which they lie.
+    pub(crate) fn bodies<'t>(&self, txn: &'t RoTxn) -> Result<impl Iterator<Item = Result<Entry>> + use<'t>> {
+        Ok(self.bodies.iter(txn).indexed()?.map(|item| {
+            let (key, value) = item.indexed()?;
+            entry_from(key, value).ok_or_else(damaged("the catalog of a rebuild"))
+        }))
+    }
+
+    /// The log in the order of its sequence numbers, from one on.
+    pub(crate) fn log<'t>(
+        &self,
+        txn: &'t RoTxn,
+        from: u64,
+    ) -> Result<impl Iterator<Item = Result<Entry>> + use<'t>> {
+        let low = from.to_be_bytes();
+        let range = (std::ops::Bound::Included(&low[..]), std::ops::Bound::Unbounded);
+        Ok(self.log.range(txn, &range).indexed()?.map(|item| {
+            let (key, value) = item.indexed()?;
+            key.get(8..)
+                .and_then(|place| entry_from(place, value))
+                .ok_or_else(damaged("the catalog of a rebuild"))
+        }))
+    }
+
+    /// Records in it.
+    pub(crate) fn len(&self, txn: &RoTxn) -> Result<u64> {
+        Ok(self.bodies.len(txn).indexed()? + self.log.len(txn).indexed()?)
+    }
+}
+
+fn place_key(entry: &Entry) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..4].copy_from_slice(&entry.pack.to_be_bytes());
+    key[4..].copy_from_slice(&entry.found.offset.to_be_bytes());
+    key
+}
+
+fn entry_from(place: &[u8], value: &[u8]) -> Option<Entry> {
+    let (pack, offset) = place.split_first_chunk()?;
+    let header = Header::from_bytes(value, Form::Unbound, 0)?;
+    let offset = u64::from_be_bytes(offset.try_into().ok()?);
+    Some(Entry { pack: u32::from_be_bytes(*pack), found: Found { offset, header } })
+}

@@ -1,0 +1,189 @@
+//! The last steps of a rebuild: summaries, reference counts, the state of the packs.
+
+use heed::RwTxn;
+use posthaste_mail_model::{BodyId, Id, MailboxId};
+use posthaste_store::Result;
+use std::collections::{BTreeMap, HashMap};
+
+use super::catalog::Catalog;
+use super::salvage::OldIndex;
+use super::survey::Survey;
+use crate::index::{Index, Indexed, damaged};
+use crate::packs::reader::PackReader;
+use crate::packs::record::body_record_len;
+use crate::shared::Summarize;
+use crate::sum::seed;
+use crate::values::{BodyPlace, PackState, put_summary, summary_from};
+
+/// Bodies, or summaries, of one index transaction.
+const STEP: usize = 5_000;
+
+/// Puts all bodies that count into the index, held by no message yet. Of several copies the last one is used, and
+/// another if that cannot be read.
+pub(crate) fn place_bodies(index: &Index, catalog: &Catalog, survey: &Survey) -> Result<Copies> {
+    let read = catalog.read()?;
+    let mut copies = Copies::default();
+    let mut txn = index.env.write_txn().indexed()?;
+    let mut placed = 0;
+    for entry in catalog.bodies(&read)? {
+        let entry = entry?;
+        if survey.packs.get(&entry.pack).is_some_and(|pack| !pack.counts(entry.found.offset)) {
+            continue;
+        }
+        let (body, len) = (BodyId(entry.found.header.id), entry.found.header.len);
+        let place = BodyPlace { pack: entry.pack, offset: entry.found.offset, len, refs: 0 };
+        if let Some(other) = index.body(&txn, body)? {
+            copies.0.entry(body).or_default().push(other);
+        }
+        index.put_body(&mut txn, body, place)?;
+        placed += 1;
+        if placed % STEP == 0 {
+            txn.commit().indexed()?;
+            txn = index.env.write_txn().indexed()?;
+        }
+    }
+    txn.commit().indexed()?;
+    Ok(copies)
+}
+
+/// Further places of bodies that maintenance copied and whose packs are still there.
+#[derive(Default)]
+pub(crate) struct Copies(HashMap<BodyId, Vec<BodyPlace>>);
+
+/// Makes the summaries and counts the references.
+pub(crate) struct Summaries<'a> {
+    pub(crate) index: &'a Index,
+    pub(crate) reader: &'a PackReader,
+    pub(crate) summarize: Summarize,
+    pub(crate) copies: Copies,
+    pub(crate) old: Option<&'a OldIndex>,
+    pub(crate) faults: &'a mut Vec<String>,
+}
+
+/// A message without a summary.
+struct Bare {
+    key: Vec<u8>,
+    mailbox: MailboxId,
+    uid: u32,
+    body: BodyId,
+    saved: i64,
+}
+
+impl Summaries<'_> {
+    pub(crate) fn make_all(&mut self, progress: &mut dyn FnMut(f64)) -> Result<()> {
+        let total = self.index.summaries.len(&*self.index.read()?).indexed()?.max(1);
+        let (mut after, mut done): (Option<Vec<u8>>, usize) = (None, 0);
+        loop {
+            let mut txn = self.index.env.write_txn().indexed()?;
+            let bare = self.next_bare(&txn, after.as_deref())?;
+            let mut value = Vec::new();
+            for message in &bare {
+                let Bare { mailbox, uid, body, saved, .. } = *message;
+                let summary = self.summary(&mut txn, message)?;
+                put_summary(&mut value, seed(mailbox.0), uid, body, saved, &summary);
+                self.index.summaries.put(&mut txn, &message.key, &value).indexed()?;
+            }
+            txn.commit().indexed()?;
+            done += bare.len();
+            progress(done as f64 / total as f64);
+            match bare.into_iter().last() {
+                Some(last) => after = Some(last.key),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn next_bare(&self, txn: &RwTxn, after: Option<&[u8]>) -> Result<Vec<Bare>> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let low = after.map_or(Unbounded, Excluded);
+        let mut bare = Vec::new();
+        for item in self.index.summaries.range(txn, &(low, Unbounded)).indexed()?.take(STEP) {
+            let (key, value) = item.indexed()?;
+            let (mailbox, uid) = split_key(key).ok_or_else(damaged("key of a summary"))?;
+            let found = summary_from(seed(mailbox.0), uid, value).ok_or_else(damaged("a new summary"))?;
+            bare.push(Bare { key: key.to_vec(), mailbox, uid, body: found.body, saved: found.saved });
+        }
+        Ok(bare)
+    }
+
+    /// The summary of a message, made from its body; else the one in the old index; else an empty one, which whoever
+    /// reads the message tries to make again.
+    fn summary(&mut self, txn: &mut RwTxn, message: &Bare) -> Result<Vec<u8>> {
+        let Bare { mailbox, uid, body, .. } = *message;
+        let why = match self.index.body(txn, body)? {
+            None => "its body is in no pack".to_owned(),
+            Some(place) => {
+                let (place, read) = self.read_any(body, place);
+                self.index.put_body(txn, body, BodyPlace { refs: place.refs + 1, ..place })?;
+                match read {
+                    Ok(summary) => return Ok(summary),
+                    Err(why) => why,
+                }
+            }
+        };
+        let old = self.old.and_then(|old| old.summary(mailbox, uid, body));
+        let kept = if old.is_some() { "; its headers are taken from the old index" } else { "" };
+        self.faults.push(format!("mailbox {mailbox}, UID {uid}, body {body}: {why}{kept}"));
+        Ok(old.unwrap_or_default())
+    }
+
+    /// The summary of a body from the first of its copies that can be read.
+    fn read_any(&self, body: BodyId, place: BodyPlace) -> (BodyPlace, std::result::Result<Vec<u8>, String>) {
+        let others = self.copies.0.get(&body).map(Vec::as_slice).unwrap_or_default();
+        let mut first = None;
+        for other in std::iter::once(&place).chain(others) {
+            let tried = BodyPlace { refs: place.refs, ..*other };
+            match self.reader.read(body, tried, 0..tried.len) {
+                Ok(bytes) => return (tried, Ok((self.summarize)(&bytes))),
+                Err(fault) => drop(first.get_or_insert_with(|| fault.to_string())),
+            }
+        }
+        (place, Err(first.unwrap_or_default()))
+    }
+}
+
+/// Takes out bodies that no message holds and records the packs. All are sealed, so that new records never follow old
+/// tails. After faults, all are marked as damaged: maintenance then leaves them as they are.
+pub(crate) fn record_packs(
+    index: &Index,
+    catalog: &Catalog,
+    survey: &Survey,
+    is_damaged: bool,
+) -> Result<()> {
+    let mut txn = index.env.write_txn().indexed()?;
+    let mut live: HashMap<u32, u64> = HashMap::new();
+    let mut unheld = Vec::new();
+    for item in index.all_bodies(&txn)? {
+        let (body, place) = item?;
+        if place.refs == 0 {
+            unheld.push(body);
+        } else {
+            *live.entry(place.pack).or_default() += body_record_len(place.len);
+        }
+    }
+    for body in unheld {
+        index.remove_body(&mut txn, body)?;
+    }
+    let mut bodies: BTreeMap<u32, u64> = BTreeMap::new();
+    for entry in catalog.bodies(&*catalog.read()?)? {
+        let entry = entry?;
+        *bodies.entry(entry.pack).or_default() += entry.found.header.record_len();
+    }
+    for (&number, pack) in &survey.packs {
+        let end = pack.abandoned.map_or(pack.end, |end| end.min(pack.end));
+        let all = bodies.get(&number).copied().unwrap_or(0);
+        let dead = all.saturating_sub(live.get(&number).copied().unwrap_or(0)).min(end);
+        let state = PackState { end, dead, emptied: 0, sealed: true, damaged: is_damaged };
+        index.put_pack(&mut txn, number, state)?;
+    }
+    for &number in &survey.empty {
+        index.put_pack(&mut txn, number, PackState::default())?;
+    }
+    txn.commit().indexed()
+}
+
+fn split_key(key: &[u8]) -> Option<(MailboxId, u32)> {
+    let id = Id::from_bytes(*key.first_chunk()?);
+    let uid = u32::from_be_bytes(key.get(16..)?.try_into().ok()?);
+    Some((MailboxId(id), uid))
+}

@@ -1,0 +1,218 @@
+//! Makes the index again from the packs.
+//!
+//! 1. `survey` finds every record of every pack, whatever else is damaged, and lists it in a `catalog`.
+//! 2. `replay` redoes the log in the order of its sequence numbers into an empty index. Where the log is damaged it takes
+//!    what it can from the old index (`salvage`).
+//! 3. `finish` makes the summaries and counts the references.
+//! 4. The new index takes the place of the old one in one step. The old one is kept under a name of its own.
+//!
+//! If anything was amiss, step 4 is left out unless it is asked for: the old index may be better than the new one.
+
+mod catalog;
+mod finish;
+mod replay;
+mod salvage;
+mod survey;
+
+use posthaste_store::{Report, Result, StoreError};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use self::catalog::Catalog;
+use self::replay::Replay;
+use self::salvage::OldIndex;
+use self::survey::{Survey, survey};
+use crate::engine::Options;
+use crate::format::{self, Access};
+use crate::index::{Index, Indexed};
+use crate::lists;
+use crate::lock::EngineLock;
+use crate::packs::reader::PackReader;
+
+/// What a rebuild does when it has found faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rebuild {
+    /// It reports them and leaves the index as it is.
+    UnlessFaulty,
+    /// It puts the new index in place all the same.
+    Force,
+}
+
+/// Makes the index of the locked directory again. `examined` counts records; `faults` name what could not be used and
+/// what was done about it. No other process may have the store open. `progress`: the share done, 0.0 … 1.0.
+///
+/// With faults and [`Rebuild::UnlessFaulty`], the index stays as it is.
+pub fn rebuild(
+    lock: &EngineLock,
+    options: &Options,
+    mode: Rebuild,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Report> {
+    let dir = lock.dir();
+    let missing =
+        || StoreError::Corrupt(format!("{}: no store is here: there is no file `format`", dir.display()));
+    let format = format::open(dir, Access::Alone)?.ok_or_else(missing)?;
+    let scratch = Workplace::make(dir)?;
+    let report = build(dir, &scratch, options, format.id, progress)?;
+    if report.faults.is_empty() || mode == Rebuild::Force {
+        put_in_place(dir, &scratch.index())?;
+    }
+    Ok(report)
+}
+
+/// A directory for the new index and what is needed to make it, removed at the end.
+struct Workplace(PathBuf);
+
+impl Workplace {
+    fn make(dir: &Path) -> Result<Self> {
+        let path = dir.join("index.new");
+        remove(&path)?;
+        std::fs::create_dir(&path).map_err(unavailable(&path))?;
+        Ok(Self(path))
+    }
+
+    fn index(&self) -> PathBuf {
+        self.0.join("index")
+    }
+
+    fn catalog(&self) -> PathBuf {
+        self.0.join("catalog")
+    }
+}
+
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        // The next rebuild removes what is left here.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
+    move |e| StoreError::Unavailable(format!("{}: {e}", path.display()))
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(unavailable(path)(e)),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the new index in the workplace.
+fn build(
+    dir: &Path,
+    place: &Workplace,
+    options: &Options,
+    store: posthaste_mail_model::Id,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Report> {
+    let packs = dir.join("packs");
+    let catalog = Catalog::make(&place.catalog(), options.map_bytes)?;
+    let mut faults = Vec::new();
+    let old = OldIndex::open(&dir.join("index"), options, &mut faults);
+    let old_packs = old.as_ref().map(OldIndex::packs).unwrap_or_default();
+    let mut found =
+        survey(&*options.disk, &packs, store, &old_packs, &catalog, &mut |share| progress(share * 0.1))?;
+    faults.append(&mut found.faults);
+    missing_packs(&found, old.as_ref(), &mut faults);
+    let is_log_complete = damaged_parts(&found, &old_packs, &mut faults);
+
+    let index = Index::open(&place.index(), options.map_bytes, options.readers)?;
+    let copies = finish::place_bodies(&index, &catalog, &found)?;
+    let mut replay = Replay::new(&index, &catalog, &found.packs, old.as_ref(), &old_packs, &mut faults);
+    replay.run(&mut |share| progress(0.1 + share * 0.2))?;
+    let mut txn = index.env.write_txn().indexed()?;
+    replay.recount(&mut txn)?;
+    let (gaps, next_seq) = (std::mem::take(&mut replay.gaps), replay.next_seq);
+    for account in lists::accounts(&index, &txn)? {
+        let is_renewed = |mailbox| !is_log_complete || gaps.contains(&mailbox);
+        for name in lists::renew_uid_validity(&index, &mut txn, account, now_unix_s(), is_renewed)? {
+            faults.push(format!("mailbox {} of account {account} has a new UIDVALIDITY", name.as_str()));
+        }
+    }
+    let (old_pack, old_seq) = old.as_ref().map_or((1, 1), OldIndex::next_numbers);
+    let highest = found.packs.keys().chain(&found.retired).chain(&found.empty).max().copied().unwrap_or(0);
+    index.put_next_pack(&mut txn, old_pack.max(highest + 1))?;
+    index.put_seq(&mut txn, old_seq.max(next_seq))?;
+    txn.commit().indexed()?;
+
+    let reader = PackReader::new(std::sync::Arc::clone(&options.disk), packs, store);
+    let (summarize, old) = (options.summarize, old.as_ref());
+    let mut summaries =
+        finish::Summaries { index: &index, reader: &reader, summarize, copies, old, faults: &mut faults };
+    summaries.make_all(&mut |share| progress(0.3 + share * 0.7))?;
+    finish::record_packs(&index, &catalog, &found, !faults.is_empty())?;
+    let examined = catalog.len(&*catalog.read()?)?;
+    index.env.force_sync().indexed()?;
+    index.env.prepare_for_closing().wait();
+    Ok(Report { examined, faults, ..Report::default() })
+}
+
+/// UIDVALIDITYs are given by the clock where it is ahead of those given before (RFC 9051 §2.3.1.1 asks that they rise).
+fn now_unix_s() -> u32 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    u32::try_from(now).unwrap_or(u32::MAX)
+}
+
+/// Names packs that were there and are not.
+fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String>) {
+    let old_packs = old.map(OldIndex::packs).unwrap_or_default();
+    let retired = old.map(OldIndex::retired).unwrap_or_default();
+    let next = old.map_or(1, |old| old.next_numbers().0);
+    let highest = found.packs.keys().max().map_or(0, |n| n + 1).max(next);
+    for number in (1..highest).filter(|n| !found.packs.contains_key(n)) {
+        let was_empty = old_packs.iter().any(|(n, state)| *n == number && state.end == 0);
+        if !was_empty
+            && !found.empty.contains(&number)
+            && !found.retired.contains(&number)
+            && !retired.contains(&number)
+        {
+            faults.push(format!("pack {number} is missing: restore it, or lose the mail in it"));
+        }
+    }
+}
+
+/// Names what is damaged, and returns whether the log is known to be complete: whether no record was lost of which
+/// neither an intact head nor the old index tells.
+fn damaged_parts(found: &Survey, old: &[(u32, crate::values::PackState)], faults: &mut Vec<String>) -> bool {
+    let mut is_complete = true;
+    for damage in &found.damage {
+        let is_covered = OldIndex::covers(old, damage.pack, damage.to);
+        let is_known = old.iter().any(|(n, _)| *n == damage.pack);
+        // The old index says that the pack ends before: a commit was cut off there that nobody was told of.
+        if damage.is_last && is_known && !is_covered {
+            continue;
+        }
+        is_complete &= is_covered;
+        let (pack, from, to) = (damage.pack, damage.from, damage.to);
+        faults.push(format!("pack {pack} is damaged from byte {from} to {to}"));
+    }
+    is_complete
+}
+
+/// The new index takes the old one's place, in one step where the system has one. The old one is kept.
+fn put_in_place(dir: &Path, new: &Path) -> Result<()> {
+    let index = dir.join("index");
+    let saved = (0..)
+        .map(|n| if n == 0 { dir.join("index.old") } else { dir.join(format!("index.old.{n}")) })
+        .find(|path| !path.exists())
+        .unwrap_or_else(|| dir.join("index.old"));
+    if !index.exists() {
+        std::fs::rename(new, &index).map_err(unavailable(new))?;
+        return format::sync_directory(dir).map_err(unavailable(dir));
+    }
+    let exchange = rustix::fs::RenameFlags::EXCHANGE;
+    let cwd = rustix::fs::CWD;
+    match rustix::fs::renameat_with(cwd, new, cwd, &index, exchange) {
+        Ok(()) => {
+            format::sync_directory(dir).map_err(unavailable(dir))?;
+            std::fs::rename(new, &saved).map_err(unavailable(new))?;
+        }
+        // Without it there is a moment without an index. A start in that moment is refused, and names the remedy.
+        Err(_) => {
+            std::fs::rename(&index, &saved).map_err(unavailable(&index))?;
+            std::fs::rename(new, &index).map_err(unavailable(new))?;
+        }
+    }
+    format::sync_directory(dir).map_err(unavailable(dir))
+}

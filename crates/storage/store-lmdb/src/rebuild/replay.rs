@@ -1,0 +1,406 @@
+//! Redoes the log into the new index, around what is damaged.
+//!
+//! Commits on a mailbox form a chain: each names the mod-sequence it was made against. Where a link of the chain is
+//! damaged, the mailbox is taken from the old index if that is further; if not, what can be applied of the later commits
+//! is applied, and the mailbox has a *gap*. It gets a new UIDVALIDITY then, so that no client takes one message for another.
+
+use heed::RwTxn;
+use posthaste_mail_model::{AccountId, FlagSet, MailboxId, ModSeq};
+use posthaste_store::{Counts, MailboxHead, Result, Row, StoreError};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::catalog::{Catalog, Entry};
+use super::salvage::OldIndex;
+use super::survey::Pack;
+use crate::chunk::{self, uid_of};
+use crate::committer::redo::{Redo, Redone, Summaries};
+use crate::index::{Index, Indexed, damaged, numbered_key};
+use crate::lists::{self, ALL_OF_MAILBOX};
+use crate::logged::{self, LoggedMailbox};
+use crate::packs::record::Kind;
+use crate::rows::{RowWalk, Scratch};
+use crate::values::{PackState, StoredHead, head_value};
+
+/// Records of one index transaction.
+const STEP: usize = 10_000;
+
+/// A replay under way.
+pub(crate) struct Replay<'a> {
+    pub(crate) index: &'a Index,
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) packs: &'a BTreeMap<u32, Pack>,
+    pub(crate) old: Option<&'a OldIndex>,
+    /// Ends of packs in the old index.
+    pub(crate) old_packs: &'a [(u32, PackState)],
+    pub(crate) faults: &'a mut Vec<String>,
+    /// Mailboxes that miss a commit.
+    pub(crate) gaps: BTreeSet<MailboxId>,
+    /// The next sequence number.
+    pub(crate) next_seq: u64,
+    /// Mailboxes that are removed somewhere in the log.
+    removed: HashSet<MailboxId>,
+    /// Directory records that the log removed, and at which version.
+    removed_entries: HashMap<String, u64>,
+    /// Mailboxes whose last commits may be damaged: no later commit has shown so yet.
+    doubtful: HashSet<MailboxId>,
+}
+
+impl<'a> Replay<'a> {
+    pub(crate) fn new(
+        index: &'a Index,
+        catalog: &'a Catalog,
+        packs: &'a BTreeMap<u32, Pack>,
+        old: Option<&'a OldIndex>,
+        old_packs: &'a [(u32, PackState)],
+        faults: &'a mut Vec<String>,
+    ) -> Self {
+        let (gaps, removed, removed_entries) = (BTreeSet::new(), HashSet::new(), HashMap::new());
+        let doubtful = HashSet::new();
+        Self {
+            index,
+            catalog,
+            packs,
+            old,
+            old_packs,
+            faults,
+            gaps,
+            next_seq: 1,
+            removed,
+            removed_entries,
+            doubtful,
+        }
+    }
+
+    /// Redoes everything.
+    pub(crate) fn run(&mut self, progress: &mut dyn FnMut(f64)) -> Result<()> {
+        self.find_removed()?;
+        let total = self.catalog.len(&*self.catalog.read()?)?.max(1);
+        let mut scratch = Scratch::default();
+        let mut done = 0;
+        loop {
+            let step = self.step()?;
+            let mut txn = self.index.env.write_txn().indexed()?;
+            for same in &step {
+                self.one(&mut txn, same, &mut scratch)?;
+                done += same.len() as u64;
+            }
+            self.index.put_seq(&mut txn, self.next_seq)?;
+            txn.commit().indexed()?;
+            progress(done as f64 / total as f64);
+            if step.is_empty() {
+                break;
+            }
+        }
+        self.take_newer_from_old()?;
+        self.gaps.extend(self.doubtful.drain());
+        Ok(())
+    }
+
+    /// The next records of the log that count, those of one sequence number together.
+    fn step(&self) -> Result<Vec<Vec<Entry>>> {
+        let txn = self.catalog.read()?;
+        let mut step: Vec<Vec<Entry>> = Vec::new();
+        for entry in self.catalog.log(&txn, self.next_seq)? {
+            let entry = entry?;
+            if self.packs.get(&entry.pack).is_some_and(|pack| !pack.counts(entry.found.offset)) {
+                continue;
+            }
+            let is_full = step.len() == STEP;
+            match step.last_mut() {
+                Some(same) if same.first().is_some_and(|e| e.seq() == entry.seq()) => same.push(entry),
+                _ if is_full => break,
+                _ => step.push(vec![entry]),
+            }
+        }
+        Ok(step)
+    }
+
+    /// Mailboxes that some list commit removes: their commits need not be redone.
+    fn find_removed(&mut self) -> Result<()> {
+        let txn = self.catalog.read()?;
+        for entry in self.catalog.log(&txn, 0)? {
+            let entry = entry?;
+            if entry.found.header.kind == Kind::List
+                && let Ok(content) = self.content(&entry)
+            {
+                let commit = logged::list_from(AccountId(entry.found.header.id), &content);
+                self.removed.extend(commit.into_iter().flat_map(|c| c.remove));
+            }
+        }
+        Ok(())
+    }
+
+    fn content(&self, entry: &Entry) -> std::result::Result<bytes::Bytes, String> {
+        let Some(pack) = self.packs.get(&entry.pack) else { return Err("its pack is missing".into()) };
+        pack.content(&entry.found)
+    }
+
+    /// Redoes the record of one sequence number, of which there may be copies.
+    fn one(&mut self, txn: &mut RwTxn, same: &[Entry], scratch: &mut Scratch) -> Result<()> {
+        let Some(entry) = self.choose(same) else { return Ok(()) };
+        self.next_seq = self.next_seq.max(entry.seq() + 1);
+        let header = entry.found.header;
+        let is_removed = header.kind == Kind::Mailbox && self.removed.contains(&MailboxId(header.id));
+        if is_removed || matches!(header.kind, Kind::Body | Kind::Abandon | Kind::Retire) {
+            return Ok(());
+        }
+        let copies = same.iter().filter(|other| other.is_copy_of(&entry));
+        let read = copies.map(|copy| self.content(copy)).reduce(|first, next| first.or(next));
+        let applied = match read {
+            Some(Ok(content)) => self.apply(txn, &entry, &content, scratch),
+            Some(Err(why)) => Err(StoreError::Corrupt(why)),
+            None => Ok(()),
+        };
+        if let Err(StoreError::Corrupt(why)) = applied {
+            self.damaged_record(&entry, &why);
+            return Ok(());
+        }
+        applied
+    }
+
+    /// Of different records with one number, one was written by a process that ended before its index commit. The old
+    /// index knows which; without it, the one that is the last thing in its pack loses.
+    fn choose(&mut self, same: &[Entry]) -> Option<Entry> {
+        let first = *same.first()?;
+        if same.iter().all(|other| other.is_copy_of(&first)) {
+            return Some(first);
+        }
+        let is_covered = |e: &&Entry| OldIndex::covers(self.old_packs, e.pack, e.found.end());
+        let behind = |e: &Entry| self.packs.get(&e.pack).map_or(0, |pack| pack.end - e.found.end());
+        let chosen =
+            same.iter().find(is_covered).or_else(|| same.iter().max_by_key(|e| behind(e))).copied()?;
+        let places: Vec<String> =
+            same.iter().map(|e| format!("pack {} byte {}", e.pack, e.found.offset)).collect();
+        self.faults.push(format!(
+            "different records have number {}: {}; the one in pack {} is used",
+            chosen.seq(),
+            places.join(", "),
+            chosen.pack
+        ));
+        Some(chosen)
+    }
+
+    fn damaged_record(&mut self, entry: &Entry, why: &str) {
+        let header = entry.found.header;
+        let what = match header.kind {
+            Kind::Mailbox => {
+                self.doubtful.insert(MailboxId(header.id));
+                format!("a commit on mailbox {}", header.id)
+            }
+            Kind::List => format!("a commit on the mailbox list of account {}", header.id),
+            kind => format!("a {kind:?} record"),
+        };
+        self.faults.push(format!("{what} in pack {} at byte {}: {why}", entry.pack, entry.found.offset));
+    }
+
+    fn apply(&mut self, txn: &mut RwTxn, entry: &Entry, content: &[u8], scratch: &mut Scratch) -> Result<()> {
+        let id = entry.found.header.id;
+        match entry.found.header.kind {
+            Kind::Mailbox => {
+                let logged = logged::mailbox_from(content).ok_or_else(damaged("a mailbox commit"))?;
+                self.mailbox(txn, MailboxId(id), logged, scratch)
+            }
+            Kind::List => self.list(txn, AccountId(id), content, scratch),
+            Kind::Directory => self.directory(txn, content, scratch),
+            Kind::Body | Kind::Abandon | Kind::Retire => Ok(()),
+        }
+    }
+
+    fn mailbox(
+        &mut self,
+        txn: &mut RwTxn,
+        mailbox: MailboxId,
+        logged: LoggedMailbox,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        if Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).mailbox(mailbox, &logged)? == Redone::Done
+        {
+            return Ok(());
+        }
+        if self.index.head(txn, mailbox)?.is_none() {
+            self.faults.push(format!("mailbox {mailbox} has commits before the one that makes it"));
+            self.index.create_mailbox(txn, mailbox)?;
+        }
+        if self.modseq(txn, mailbox)? < logged.expected {
+            self.adopt(txn, mailbox, "commits before it are damaged")?;
+        }
+        let now = self.modseq(txn, mailbox)?;
+        if logged.head.modseq <= now {
+            return Ok(());
+        }
+        if logged.expected != now && self.gaps.insert(mailbox) {
+            let (from, to) = (now, logged.expected);
+            self.faults.push(format!("mailbox {mailbox} lost its commits from mod-sequence {from} to {to}"));
+        }
+        let fitting = self.fitting(txn, mailbox, logged, now)?;
+        Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).mailbox(mailbox, &fitting).map(drop)
+    }
+
+    fn modseq(&self, txn: &RwTxn, mailbox: MailboxId) -> Result<ModSeq> {
+        Ok(self.index.head(txn, mailbox)?.map_or(ModSeq::ZERO, |stored| stored.head.modseq))
+    }
+
+    /// A commit made to fit a mailbox that misses those before it: it changes the messages that are there.
+    fn fitting(
+        &self,
+        txn: &RwTxn,
+        mailbox: MailboxId,
+        mut logged: LoggedMailbox,
+        now: ModSeq,
+    ) -> Result<LoggedMailbox> {
+        logged.expected = now;
+        let mut walk = RowWalk::new(mailbox);
+        for (_, _, set) in &mut logged.changed {
+            let mut there = posthaste_mail_model::NumSet::new();
+            for uid in set.iter() {
+                if walk.find(self.index, txn, uid)?.is_some() {
+                    there.push(uid);
+                }
+            }
+            *set = there;
+        }
+        Ok(logged)
+    }
+
+    /// Takes a mailbox from the old index, if that has more of it than was redone.
+    fn adopt(&mut self, txn: &mut RwTxn, mailbox: MailboxId, why: &str) -> Result<()> {
+        let now = self.modseq(txn, mailbox)?;
+        let Some(old) = self.old else { return Ok(()) };
+        let Some(found) = old.mailbox(mailbox).filter(|found| found.stored.head.modseq > now) else {
+            return Ok(());
+        };
+        let upto = found.stored.head.modseq;
+        let left_out = old.adopt(mailbox, found, self.index, txn)?;
+        self.doubtful.remove(&mailbox);
+        self.faults.push(format!(
+            "mailbox {mailbox} was taken from the old index from mod-sequence {now} to {upto}: {why}"
+        ));
+        if left_out > 0 {
+            self.gaps.insert(mailbox);
+            self.faults
+                .push(format!("mailbox {mailbox}: {left_out} messages are damaged in the old index, too"));
+        }
+        Ok(())
+    }
+
+    fn list(
+        &mut self,
+        txn: &mut RwTxn,
+        account: AccountId,
+        content: &[u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let commit = logged::list_from(account, content).ok_or_else(damaged("a list commit"))?;
+        let redone = Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).list(&commit)?;
+        if redone == Redone::OtherState {
+            let (now, _) = lists::version(self.index, txn, account)?;
+            if commit.version <= now {
+                return Ok(());
+            }
+            let old = self.old.and_then(|old| old.list(account)).filter(|list| list.version > now);
+            let from = if old.is_some() { "the old index" } else { "the later commits alone" };
+            self.faults.push(format!(
+                "the mailbox list of account {account} lost its commits from version {now} to {}; it is taken from {from}",
+                commit.expected
+            ));
+            if let Some(list) = old {
+                lists::put_list(self.index, txn, &list)?;
+            }
+            if lists::version(self.index, txn, account)?.0 < commit.version {
+                lists::apply(self.index, txn, &commit)?;
+            }
+        }
+        // The commits of a removed mailbox are not redone: there is nothing to remove.
+        for mailbox in &commit.remove {
+            self.index.expunging.delete(txn, &numbered_key(*mailbox, ALL_OF_MAILBOX)).indexed()?;
+        }
+        Ok(())
+    }
+
+    fn directory(&mut self, txn: &mut RwTxn, content: &[u8], scratch: &mut Scratch) -> Result<()> {
+        let change = logged::directory_from(content).ok_or_else(damaged("a directory change"))?;
+        let redone = Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).directory(&change)?;
+        if redone == Redone::OtherState {
+            let now = lists::directory_entry(self.index, txn, &change.name)?.map_or(0, |e| e.version);
+            if change.expected < now {
+                return Ok(());
+            }
+            // A change holds the whole record: maintenance drops those before it.
+            lists::apply_directory(self.index, txn, &change)?;
+        }
+        match change.value {
+            None => drop(self.removed_entries.insert(change.name, change.expected + 1)),
+            Some(_) => drop(self.removed_entries.remove(&change.name)),
+        }
+        Ok(())
+    }
+
+    /// Takes what the old index has and no intact record says: the last commits of a mailbox, a list or a record.
+    fn take_newer_from_old(&mut self) -> Result<()> {
+        let Some(old) = self.old else { return Ok(()) };
+        let mut txn = self.index.env.write_txn().indexed()?;
+        let why = "its last commits are damaged";
+        for account in old.accounts() {
+            let (now, _) = lists::version(self.index, &txn, account)?;
+            if let Some(list) = old.list(account).filter(|list| list.version > now) {
+                self.faults.push(format!(
+                    "the mailbox list of account {account} was taken from the old index: {why}"
+                ));
+                lists::put_list(self.index, &mut txn, &list)?;
+            }
+        }
+        for mailbox in old.mailboxes() {
+            let is_removed = self.index.removed.get(&txn, &mailbox.0.to_bytes()).indexed()?.is_some();
+            let upto = old.head(mailbox).map_or(ModSeq::ZERO, |stored| stored.head.modseq);
+            if is_removed || upto <= self.modseq(&txn, mailbox)? {
+                // What was in doubt is there.
+                self.doubtful.remove(&mailbox);
+                continue;
+            }
+            self.adopt(&mut txn, mailbox, why)?;
+        }
+        for entry in old.directory() {
+            let now = lists::directory_entry(self.index, &txn, &entry.name)?.map_or(0, |e| e.version);
+            let removed = self.removed_entries.get(&entry.name).copied().unwrap_or(0);
+            if entry.version > now.max(removed) {
+                self.faults
+                    .push(format!("directory record {} was taken from the old index: {why}", entry.name));
+                let (name, expected, value) = (entry.name, entry.version - 1, Some(entry.value));
+                let change = posthaste_store::DirectoryChange { name, expected, value };
+                lists::apply_directory(self.index, &mut txn, &change)?;
+            }
+        }
+        txn.commit().indexed()
+    }
+
+    /// Counts the messages of mailboxes with gaps again: their commits say what they would be without.
+    pub(crate) fn recount(&self, txn: &mut RwTxn) -> Result<()> {
+        for &mailbox in &self.gaps {
+            let Some(stored) = self.index.head(txn, mailbox)? else { continue };
+            let mut rows: Vec<Row> = Vec::new();
+            for item in self.index.rows.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()? {
+                let (key, value) = item.indexed()?;
+                let low = uid_of(mailbox, key).ok_or_else(damaged("key of a chunk"))?;
+                chunk::decode(mailbox, low, value, &mut rows).ok_or_else(damaged("rows of a new index"))?;
+            }
+            let counts = counts_of(&rows);
+            // No expunge before the gap is known for certain.
+            let forgotten = stored.head.modseq;
+            let head = MailboxHead { counts, ..stored.head };
+            let value = head_value(mailbox, &StoredHead { head, forgotten });
+            self.index.heads.put(txn, &mailbox.0.to_bytes(), &value).indexed()?;
+        }
+        Ok(())
+    }
+}
+
+fn counts_of(rows: &[Row]) -> Counts {
+    let mut counts = Counts::default();
+    for row in rows {
+        counts.messages += 1;
+        counts.unseen += u32::from(!row.flags().contains(FlagSet::SEEN));
+        counts.deleted += u32::from(row.flags().contains(FlagSet::DELETED));
+        counts.bytes += u64::from(row.size());
+    }
+    counts
+}

@@ -1,0 +1,192 @@
+//! What a rebuild takes from the index that was there before.
+//!
+//! The log is the truth. Where a record of it is damaged, the old index may still have what the record said. Every value
+//! taken from it has its own checksum; one that does not match is not taken.
+
+use heed::{RoTxn, RwTxn, WithoutTls};
+use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
+use posthaste_store::{MailboxList, Result, Row};
+use std::path::Path;
+
+use crate::chunk::{self, uid_key, uid_of};
+use crate::engine::Options;
+use crate::index::{Index, Indexed, between, number_of_key, numbered_key, set_from};
+use crate::lists;
+use crate::sum::seed;
+use crate::values::{Kept, PackState, StoredHead, head_value, put_summary, summary_from};
+
+/// The index before the rebuild, at one moment.
+pub(crate) struct OldIndex {
+    index: Index,
+}
+
+/// A mailbox as the old index has it, every value verified.
+pub(crate) struct OldMailbox {
+    pub(crate) stored: StoredHead,
+    rows: Vec<Row>,
+    /// Body and date saved of each row; none where the record is damaged.
+    bodies: Vec<Option<(BodyId, i64)>>,
+}
+
+impl OldIndex {
+    /// Opens the index in `dir`; none if it is not there, or cannot be read.
+    pub(crate) fn open(dir: &Path, options: &Options, faults: &mut Vec<String>) -> Option<Self> {
+        if !dir.join("data.mdb").is_file() {
+            return None;
+        }
+        let opened = Index::open(dir, options.map_bytes, options.readers);
+        opened.map(|index| Self { index }).inspect_err(|e| faults.push(format!("the old index: {e}"))).ok()
+    }
+
+    fn read(&self) -> Result<RoTxn<'_, WithoutTls>> {
+        self.index.read()
+    }
+
+    /// All packs it names.
+    pub(crate) fn packs(&self) -> Vec<(u32, PackState)> {
+        self.read().and_then(|txn| self.index.all_packs(&txn)).unwrap_or_default()
+    }
+
+    /// Packs whose files were to be removed.
+    pub(crate) fn retired(&self) -> Vec<u32> {
+        self.read().and_then(|txn| self.index.retired_packs(&txn)).unwrap_or_default()
+    }
+
+    /// The next numbers of packs and of records.
+    pub(crate) fn next_numbers(&self) -> (u32, u64) {
+        let Ok(txn) = self.read() else { return (1, 1) };
+        let pack = self.index.next_pack(&txn).ok().flatten();
+        (pack.unwrap_or(1), self.index.seq(&txn).unwrap_or(1))
+    }
+
+    /// Every mailbox that has an intact head.
+    pub(crate) fn mailboxes(&self) -> Vec<MailboxId> {
+        let ids = || -> Result<Vec<MailboxId>> {
+            let txn = self.read()?;
+            let mut ids = Vec::new();
+            for item in self.index.heads.iter(&txn).indexed()? {
+                let id = item.indexed()?.0.try_into().ok().map(Id::from_bytes);
+                ids.extend(id.map(MailboxId));
+            }
+            Ok(ids)
+        };
+        ids().unwrap_or_default()
+    }
+
+    /// The head of a mailbox.
+    pub(crate) fn head(&self, mailbox: MailboxId) -> Option<StoredHead> {
+        let txn = self.read().ok()?;
+        self.index.head(&txn, mailbox).ok().flatten()
+    }
+
+    /// A mailbox, if all its rows are intact and add up to its head.
+    pub(crate) fn mailbox(&self, mailbox: MailboxId) -> Option<OldMailbox> {
+        let txn = self.read().ok()?;
+        let stored = self.index.head(&txn, mailbox).ok()??;
+        let mut rows = Vec::new();
+        for item in self.index.rows.prefix_iter(&txn, &mailbox.0.to_bytes()).ok()? {
+            let (key, value) = item.ok()?;
+            chunk::decode(mailbox, uid_of(mailbox, key)?, value, &mut rows)?;
+        }
+        if rows.len() != stored.head.counts.messages as usize {
+            return None;
+        }
+        let body = |row: &Row| {
+            let uid = row.uid().value();
+            let value = self.index.summaries.get(&txn, &uid_key(mailbox, uid)).ok()??;
+            summary_from(seed(mailbox.0), uid, value).map(|found| (found.body, found.saved))
+        };
+        let bodies = rows.iter().map(body).collect();
+        Some(OldMailbox { stored, rows, bodies })
+    }
+
+    /// Notes of expunged messages of a mailbox.
+    fn copy_expunged(&self, mailbox: MailboxId, to: &Index, txn: &mut RwTxn) -> Result<()> {
+        let old = self.read()?;
+        for item in self.index.expunged.prefix_iter(&old, &mailbox.0.to_bytes()).indexed()? {
+            let (key, value) = item.indexed()?;
+            if let (Ok(set), Some(modseq)) = (set_from(key, value), number_of_key(key)) {
+                to.put_set(txn, to.expunged, &numbered_key(mailbox, modseq), &set)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a mailbox in the place of what `to` has of it. Messages whose bodies are not known are left out, and their
+    /// number is returned.
+    pub(crate) fn adopt(
+        &self,
+        mailbox: MailboxId,
+        old: OldMailbox,
+        to: &Index,
+        txn: &mut RwTxn,
+    ) -> Result<usize> {
+        let (low, high) = (uid_key(mailbox, 0), uid_key(mailbox, u32::MAX));
+        to.rows.delete_range(txn, &between(&low, &high)).indexed()?;
+        to.summaries.delete_range(txn, &between(&low, &high)).indexed()?;
+        let (mut rows, mut value, mut left_out) = (Vec::with_capacity(old.rows.len()), Vec::new(), 0);
+        for (row, body) in old.rows.iter().zip(&old.bodies) {
+            let Some((body, saved)) = body else {
+                left_out += 1;
+                continue;
+            };
+            let uid = row.uid().value();
+            put_summary(&mut value, seed(mailbox.0), uid, *body, *saved, &[]);
+            to.summaries.put(txn, &uid_key(mailbox, uid), &value).indexed()?;
+            rows.push(*row);
+        }
+        crate::rows::append(to, txn, mailbox, rows.into_iter(), &mut crate::rows::Scratch::default())?;
+        to.heads.put(txn, &mailbox.0.to_bytes(), &head_value(mailbox, &old.stored)).indexed()?;
+        self.copy_expunged(mailbox, to, txn)?;
+        Ok(left_out)
+    }
+
+    /// The stored summary of a message, if it is intact and of this body.
+    pub(crate) fn summary(&self, mailbox: MailboxId, uid: u32, body: BodyId) -> Option<Vec<u8>> {
+        let txn = self.read().ok()?;
+        let value = self.index.summaries.get(&txn, &uid_key(mailbox, uid)).ok()??;
+        let found = summary_from(seed(mailbox.0), uid, value).filter(|found| found.body == body)?;
+        let (from, at) = match found.kept {
+            Kept::Here(summary) => return Some(summary.to_vec()),
+            Kept::At(origin) => origin,
+        };
+        let value = self.index.summaries.get(&txn, &uid_key(from, at)).ok()??;
+        let origin = summary_from(seed(from.0), at, value).filter(|origin| origin.body == body)?;
+        match origin.kept {
+            Kept::Here(summary) => Some(summary.to_vec()),
+            Kept::At(_) => None,
+        }
+    }
+
+    /// The mailbox list of an account.
+    pub(crate) fn list(&self, account: AccountId) -> Option<MailboxList> {
+        let txn = self.read().ok()?;
+        lists::load(&self.index, &txn, account).ok()
+    }
+
+    /// Every account that has a list.
+    pub(crate) fn accounts(&self) -> Vec<AccountId> {
+        let all = || -> Result<Vec<AccountId>> { lists::accounts(&self.index, &*self.read()?) };
+        all().unwrap_or_default()
+    }
+
+    /// All records of the directory that are intact.
+    pub(crate) fn directory(&self) -> Vec<posthaste_store::DirectoryEntry> {
+        let all = || -> Result<Vec<posthaste_store::DirectoryEntry>> {
+            let txn = self.read()?;
+            let mut all = Vec::new();
+            for item in self.index.directory.iter(&txn).indexed()? {
+                let (key, value) = item.indexed()?;
+                let name = std::str::from_utf8(key).ok();
+                all.extend(name.and_then(|name| crate::values::directory_from(name, value)));
+            }
+            Ok(all)
+        };
+        all().unwrap_or_default()
+    }
+
+    /// Whether it has all that a pack says up to `offset`.
+    pub(crate) fn covers(packs: &[(u32, PackState)], pack: u32, offset: u64) -> bool {
+        packs.iter().any(|(n, state)| *n == pack && offset <= state.end)
+    }
+}

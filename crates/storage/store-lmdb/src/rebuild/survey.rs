@@ -1,0 +1,386 @@
+//! Finds every record of every pack, whatever else is damaged.
+//!
+//! Where no intact record begins and not all that follows is zero, the pack is searched for the next head whose
+//! checksum matches at its place. What lies between is reported as damaged. What the disk cannot read is passed over a
+//! page at a time.
+
+use posthaste_mail_model::Id;
+use posthaste_store::{Result, StoreError};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::catalog::{Catalog, Entry};
+use crate::disk::{Disk, DiskFile};
+use crate::index::Indexed;
+use crate::logged;
+use crate::packs::record::{Form, Header, Kind, PACK_HEADER, RECORD_HEADER, form_from};
+use crate::packs::scan::{Found, Scan};
+use crate::packs::{number_of, path_of};
+use crate::values::PackState;
+
+/// Records of one transaction of the catalog.
+const STEP: u64 = 50_000;
+/// Bytes searched at a time.
+const WINDOW: usize = 1 << 20;
+/// Bytes passed over where the disk cannot read: a page.
+const PAGE: u64 = 4096;
+
+/// A pack that takes part.
+pub(crate) struct Pack {
+    pub(crate) file: Arc<dyn DiskFile>,
+    pub(crate) form: Form,
+    /// Every record lies below.
+    pub(crate) end: u64,
+    /// Where a later process gave the pack up: records from there on never happened.
+    pub(crate) abandoned: Option<u64>,
+}
+
+impl Pack {
+    /// The content of one of its records, verified; why not, if it cannot be had.
+    pub(crate) fn content(&self, found: &Found) -> std::result::Result<bytes::Bytes, String> {
+        let scan = Scan::new(&*self.file, self.form, 0, self.end);
+        scan.content(found).map_err(|fault| fault.to_string())
+    }
+
+    pub(crate) fn counts(&self, offset: u64) -> bool {
+        self.abandoned.is_none_or(|end| offset < end)
+    }
+}
+
+/// Bytes of a pack that are no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Damage {
+    pub(crate) pack: u32,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// No record of the pack follows: it may be a commit that was cut off.
+    pub(crate) is_last: bool,
+}
+
+/// What a survey finds.
+#[derive(Default)]
+pub(crate) struct Survey {
+    pub(crate) packs: BTreeMap<u32, Pack>,
+    /// Packs that were emptied, and whose files may be removed.
+    pub(crate) retired: BTreeSet<u32>,
+    /// Packs that were made and never written: all zero.
+    pub(crate) empty: BTreeSet<u32>,
+    pub(crate) damage: Vec<Damage>,
+    pub(crate) faults: Vec<String>,
+}
+
+/// Lists the records of all packs in `dir` in the catalog. `known`: the packs of the old index.
+pub(crate) fn survey(
+    disk: &dyn Disk,
+    dir: &Path,
+    store: Id,
+    known: &[(u32, PackState)],
+    catalog: &Catalog,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Survey> {
+    let names = disk.list(dir).map_err(unavailable(dir))?;
+    let mut numbers: Vec<u32> = names.iter().filter_map(|name| number_of(name)).collect();
+    numbers.sort_unstable();
+    let mut survey = Survey::default();
+    let mut abandoned: HashMap<u32, u64> = HashMap::new();
+    for (done, &number) in numbers.iter().enumerate() {
+        let path = path_of(dir, number);
+        let file = disk.open(&path).map_err(unavailable(&path))?;
+        let size = file.size().map_err(unavailable(&path))?;
+        let mut search = Search { file: &*file, form: Form::bound(store, number), size };
+        if search.last_byte(0).is_none() {
+            survey.empty.insert(number);
+            continue;
+        }
+        search.form = survey.form(&*file, number, store);
+        let form = search.form;
+        let known = known.iter().find(|(n, _)| *n == number).map(|(_, state)| *state);
+        survey.pack(number, Arc::clone(&file), (form, size), known, catalog, &mut abandoned)?;
+        progress((done + 1) as f64 / numbers.len() as f64);
+    }
+    for (number, end) in abandoned {
+        if let Some(pack) = survey.packs.get_mut(&number) {
+            pack.abandoned = Some(end);
+        }
+    }
+    let Survey { packs, damage, .. } = &mut survey;
+    damage.retain(|damage| packs.get(&damage.pack).is_none_or(|pack| pack.counts(damage.from)));
+    Ok(survey)
+}
+
+fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
+    move |e| StoreError::Unavailable(format!("{}: {e}", path.display()))
+}
+
+impl Survey {
+    /// The form of a pack. Where its head is damaged, the first record tells it.
+    fn form(&mut self, file: &dyn DiskFile, number: u32, store: Id) -> Form {
+        let mut head = [0; PACK_HEADER + RECORD_HEADER];
+        let read = file.read_at(&mut head, 0).unwrap_or(0);
+        let head = head.get(..read).unwrap_or_default();
+        if let Some(form) = form_from(head, number, store) {
+            return form;
+        }
+        let bound = Form::bound(store, number);
+        let first = head.get(PACK_HEADER..).unwrap_or_default();
+        let begins = |form| Header::from_bytes(first, form, PACK_HEADER as u64).is_some();
+        // A pack of another store has an intact head that names that store.
+        let is_foreign = head.starts_with(b"PHPACK\r\n") && !begins(bound) && !begins(Form::Unbound);
+        self.faults.push(match is_foreign {
+            true => format!(
+                "pack {number} does not begin as this store's pack {number}; it is searched for records"
+            ),
+            false => format!("the head of pack {number} is damaged; its records are used"),
+        });
+        if begins(Form::Unbound) { Form::Unbound } else { bound }
+    }
+
+    fn pack(
+        &mut self,
+        number: u32,
+        file: Arc<dyn DiskFile>,
+        (form, size): (Form, u64),
+        known: Option<PackState>,
+        catalog: &Catalog,
+        abandoned: &mut HashMap<u32, u64>,
+    ) -> Result<()> {
+        // Nothing was written to a pack after it was sealed: what lies beyond its end never happened.
+        if let Some(state) = known.filter(|state| state.sealed) {
+            abandoned.insert(number, state.end);
+        }
+        let mut txn = catalog.write()?;
+        let mut search = Search { file: &*file, form, size };
+        let (mut at, mut end, mut added) = (PACK_HEADER as u64, PACK_HEADER as u64, 0_u64);
+        while let Some(found) = search.next(at) {
+            if found.offset > at {
+                self.damage.push(Damage { pack: number, from: at, to: found.offset, is_last: false });
+            }
+            if known.is_some_and(|state| found.offset >= state.end) && !search.is_whole(&found) {
+                self.unfinished(number, &mut search, &found);
+                abandoned.insert(number, found.offset);
+                break;
+            }
+            self.control_record(&search, &found, abandoned);
+            catalog.add(&mut txn, &Entry { pack: number, found })?;
+            added += 1;
+            if added % STEP == 0 {
+                txn.commit().indexed()?;
+                txn = catalog.write()?;
+            }
+            at = found.end();
+            end = at;
+        }
+        txn.commit().indexed()?;
+        if let Some(last) = search.last_byte(at) {
+            self.damage.push(Damage { pack: number, from: at, to: last, is_last: true });
+        }
+        self.packs.insert(number, Pack { file, form, end, abandoned: None });
+        Ok(())
+    }
+
+    /// Beyond the end that the old index has of a pack, the first record that is not whole is where a commit was cut
+    /// off. Commits that were acknowledged after it cannot follow: a sync makes all before it durable.
+    fn unfinished(&mut self, pack: u32, search: &mut Search<'_>, cut: &Found) {
+        let (mut at, mut whole) = (cut.end(), 0);
+        while let Some(found) = search.next(at) {
+            whole += usize::from(search.is_whole(&found));
+            at = found.end();
+        }
+        if whole > 0 {
+            self.faults.push(format!(
+                "pack {pack}: a commit was cut off at byte {}; {whole} whole records after it are not used",
+                cut.offset
+            ));
+        }
+    }
+
+    /// Reads a record that is about packs. One that is damaged only leaves a tail uncounted, or a file unremoved.
+    fn control_record(&mut self, search: &Search<'_>, found: &Found, abandoned: &mut HashMap<u32, u64>) {
+        if !matches!(found.header.kind, Kind::Abandon | Kind::Retire) {
+            return;
+        }
+        let content = Scan::new(search.file, search.form, 0, search.size).content(found);
+        let known = match (&content, found.header.kind) {
+            (Ok(content), Kind::Abandon) => logged::abandon_from(content).map(|(pack, end)| {
+                abandoned.entry(pack).and_modify(|e| *e = end.min(*e)).or_insert(end);
+            }),
+            (Ok(content), _) => logged::retire_from(content).map(|pack| {
+                self.retired.insert(pack);
+            }),
+            (Err(_), _) => None,
+        };
+        if known.is_none() {
+            let (kind, at) = (found.header.kind, found.offset);
+            self.faults
+                .push(format!("{kind:?} record at byte {at} of a pack is damaged and was passed over"));
+        }
+    }
+}
+
+/// Looks for records in one pack.
+struct Search<'f> {
+    file: &'f dyn DiskFile,
+    form: Form,
+    size: u64,
+}
+
+impl Search<'_> {
+    /// The record at `at`, or else the next one after it.
+    fn next(&mut self, at: u64) -> Option<Found> {
+        let mut head = [0; RECORD_HEADER];
+        if self.file.read_at(&mut head, at).is_ok_and(|n| n == RECORD_HEADER)
+            && let Some(found) = self.record(&head, at)
+        {
+            return Some(found);
+        }
+        // A record of form 1 does not say where it belongs: a message may hold the bytes of one.
+        if self.form == Form::Unbound {
+            return None;
+        }
+        let mut from = at + 8;
+        while from + RECORD_HEADER as u64 <= self.size {
+            let (window, next) = self.window(from);
+            let heads = window.len().saturating_sub(RECORD_HEADER - 1);
+            for skip in (0..heads).step_by(8) {
+                let offset = from + skip as u64;
+                let head = window.get(skip..).unwrap_or_default();
+                if let Some(found) = self.record(head, offset) {
+                    return Some(found);
+                }
+            }
+            from = next;
+        }
+        None
+    }
+
+    /// Whether a record's content is intact, too.
+    fn is_whole(&self, found: &Found) -> bool {
+        Scan::new(self.file, self.form, 0, self.size).whole(found).is_ok()
+    }
+
+    fn record(&self, head: &[u8], offset: u64) -> Option<Found> {
+        let header = Header::from_bytes(head, self.form, offset)?;
+        let found = Found { offset, header };
+        (found.end() <= self.size).then_some(found)
+    }
+
+    /// Bytes from `from` on and where to go on; none where the disk cannot read.
+    fn window(&self, from: u64) -> (Vec<u8>, u64) {
+        let mut bytes = vec![0; WINDOW];
+        let left = usize::try_from(self.size - from).unwrap_or(WINDOW).min(WINDOW);
+        let in_page = (PAGE - from % PAGE) as usize;
+        for len in [left, left.min(in_page)] {
+            let buffer = bytes.get_mut(..len).unwrap_or_default();
+            if let Ok(read) = self.file.read_at(buffer, from) {
+                bytes.truncate(read);
+                // Heads that begin in the last bytes are looked at with the next window.
+                let heads = (read.saturating_sub(RECORD_HEADER) & !7) as u64;
+                return (bytes, from + (heads + 8));
+            }
+        }
+        (Vec::new(), (from + 1).next_multiple_of(PAGE))
+    }
+
+    /// Where the last byte from `from` on that is not zero ends; none if all are. A byte that cannot be read is not zero.
+    fn last_byte(&self, from: u64) -> Option<u64> {
+        let (mut at, mut last) = (from, None);
+        let mut bytes = vec![0; WINDOW];
+        while at < self.size {
+            let len = usize::try_from(self.size - at).unwrap_or(WINDOW).min(WINDOW);
+            let buffer = bytes.get_mut(..len).unwrap_or_default();
+            match self.file.read_at(buffer, at) {
+                Ok(0) => break,
+                Ok(read) => {
+                    let used = buffer.get(..read).unwrap_or_default().iter().rposition(|b| *b != 0);
+                    last = used.map(|i| at + i as u64 + 1).or(last);
+                    at += read as u64;
+                }
+                Err(_) => {
+                    at = (at + 1).next_multiple_of(PAGE).min(self.size);
+                    last = Some(at);
+                }
+            }
+        }
+        last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packs::record::Batch;
+    use posthaste_mail_model::BodyId;
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    const STORE: Id = Id::from_bytes([7; 16]);
+
+    /// A pack of ten bodies of 5,000 bytes, the fourth of which holds the bytes of a record.
+    fn pack(dir: &Path) -> (File, Vec<u64>) {
+        let mut batch = Batch::new(STORE, 1, 0);
+        batch.pack_header(STORE);
+        let imitation: Vec<u8> = {
+            let mut other = Batch::new(Id::from_bytes([8; 16]), 1, 0);
+            other.record(Kind::Mailbox, 99, STORE, vec![1; 40]);
+            other.pieces().flatten().copied().collect()
+        };
+        let mut offsets = Vec::new();
+        for n in 0..10_u128 {
+            let mut bytes = if n == 3 { imitation.clone() } else { vec![0x55; 5_000] };
+            bytes.resize(5_000, 0x55);
+            offsets.push(batch.body(n as u64, BodyId(Id::new(1, n)), &bytes.into()));
+        }
+        let bytes: Vec<u8> = batch.pieces().flatten().copied().collect();
+        let path = path_of(dir, 1);
+        std::fs::write(&path, [&bytes[..], &[0; 100_000]].concat()).unwrap();
+        (File::options().read(true).write(true).open(path).unwrap(), offsets)
+    }
+
+    /// Offsets of the records found, and the damage.
+    fn surveyed(dir: &Path) -> (Vec<u64>, Vec<Damage>, Vec<String>) {
+        let temp = tempfile::tempdir().unwrap();
+        let catalog = Catalog::make(&temp.path().join("catalog"), 1 << 24).unwrap();
+        let found = survey(&crate::disk::RealDisk, dir, STORE, &[], &catalog, &mut |_| {}).unwrap();
+        let txn = catalog.read().unwrap();
+        let offsets = catalog.bodies(&txn).unwrap().map(|e| e.unwrap().found.offset).collect();
+        (offsets, found.damage, found.faults)
+    }
+
+    #[test]
+    fn every_record_but_a_damaged_one_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, offsets) = pack(dir.path());
+        assert_eq!(surveyed(dir.path()), (offsets.clone(), vec![], vec![]));
+        for (hit, &at) in offsets.iter().enumerate() {
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at + 20).unwrap();
+            file.write_all_at(&[byte[0] ^ 1], at + 20).unwrap();
+            let (found, damage, _) = surveyed(dir.path());
+            let rest: Vec<u64> = offsets.iter().copied().filter(|o| *o != at).collect();
+            assert_eq!(found, rest, "an imitation of a record is passed over, too");
+            assert_eq!((damage.len(), damage[0].from, damage[0].is_last), (1, at, hit == 9));
+            file.write_all_at(&byte, at + 20).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_damaged_head_of_a_pack_costs_no_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, offsets) = pack(dir.path());
+        file.write_all_at(&[0xff; 30], 4).unwrap();
+        let (found, damage, faults) = surveyed(dir.path());
+        assert_eq!((found, damage), (offsets, vec![]));
+        assert!(faults[0].contains("the head of pack 1 is damaged"), "{faults:?}");
+    }
+
+    #[test]
+    fn what_lies_behind_zeroes_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, offsets) = pack(dir.path());
+        file.write_all_at(&[0; 12_000], offsets[4]).unwrap();
+        let (found, damage, _) = surveyed(dir.path());
+        assert_eq!(found, [&offsets[..4], &offsets[7..]].concat());
+        assert_eq!(damage.len(), 1);
+    }
+}

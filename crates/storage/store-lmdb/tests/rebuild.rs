@@ -1,0 +1,219 @@
+//! A rebuild loses what is damaged and nothing else, and says what it lost.
+
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use posthaste_mail_model::{FlagSet, MailboxId, NumSet, UidValidity};
+use posthaste_store::{Engine, Report, Stored};
+use posthaste_store_lmdb::{EngineLock, LmdbEngine, Rebuild, rebuild};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use world::{World, body, maintain, small};
+
+const MESSAGES: u32 = 60;
+
+/// Bytes of the name of a kind of record: where its head has the kind.
+const COMMIT: u8 = 2;
+
+/// A closed store: 60 messages in as many commits, flags, an expunge, a copy.
+async fn store(dir: &Path) -> (World, MailboxId) {
+    let engine = LmdbEngine::open(dir, small()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    for n in 0..MESSAGES {
+        world.append(&engine, inbox, &[body(n, 400)]).await.unwrap();
+    }
+    world.flag(&engine, inbox, &[3, 4, 5], FlagSet::SEEN).await.unwrap();
+    world.expunge(&engine, inbox, &[10, 11]).await.unwrap();
+    (world, inbox)
+}
+
+fn pack(dir: &Path) -> PathBuf {
+    dir.join("packs/00000001.pack")
+}
+
+/// Where the heads of records of a kind begin.
+fn records(dir: &Path, kind: u8) -> Vec<usize> {
+    let bytes = std::fs::read(pack(dir)).unwrap();
+    let is_head = |at: &usize| bytes[*at..].starts_with(b"PHR1") && bytes[*at + 4] == kind;
+    (64..bytes.len() - 48).step_by(8).filter(is_head).collect()
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[at] ^= 0x20;
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn run(dir: &Path, mode: Rebuild) -> Report {
+    rebuild(&EngineLock::acquire(dir).unwrap(), &small(), mode, &mut |_| {}).unwrap()
+}
+
+/// UIDs and bodies of a mailbox; no bytes where the body cannot be read.
+async fn messages(engine: &LmdbEngine, mailbox: MailboxId) -> BTreeMap<u32, Option<bytes::Bytes>> {
+    let mut bodies = Vec::new();
+    let mut visit = |s: Stored<'_>| {
+        bodies.push((s.uid.value(), s.body));
+        ControlFlow::Continue(())
+    };
+    engine.summaries(mailbox, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap();
+    let mut found = BTreeMap::new();
+    for (uid, body) in bodies {
+        found.insert(uid, engine.read_body(body, 0..u64::MAX).await.ok());
+    }
+    found
+}
+
+async fn uid_validity(engine: &LmdbEngine, world: &World) -> UidValidity {
+    engine.load_list(world.list.account).await.unwrap().entries[0].uid_validity
+}
+
+/// Every message that is there is the one it was, under this UIDVALIDITY at least.
+async fn nothing_is_mistaken(engine: &LmdbEngine, world: &World, inbox: MailboxId) -> usize {
+    let there = messages(engine, inbox).await;
+    for (uid, bytes) in &there {
+        assert_eq!(bytes.as_ref(), Some(&world.boxes[&inbox].messages[uid].bytes), "UID {uid}");
+    }
+    there.len()
+}
+
+#[tokio::test]
+async fn a_damaged_commit_that_the_old_index_has_costs_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (world, inbox) = store(dir.path()).await;
+    for (hit, at) in records(dir.path(), COMMIT).into_iter().enumerate().step_by(7) {
+        // Once the head, once the content.
+        let at = at + if hit % 2 == 0 { 12 } else { 60 };
+        flip(&pack(dir.path()), at);
+        let report = run(dir.path(), Rebuild::UnlessFaulty);
+        assert!(!report.faults.is_empty());
+        assert!(!dir.path().join("index.old").exists(), "with faults, the index stays as it is");
+        let report = run(dir.path(), Rebuild::Force);
+        assert!(
+            report.faults.iter().any(|f| f.contains("was taken from the old index")),
+            "{:?}",
+            report.faults
+        );
+        let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+        assert_eq!(nothing_is_mistaken(&engine, &world, inbox).await, MESSAGES as usize - 2);
+        assert_eq!(engine.heads(&[inbox]).await.unwrap()[0].as_ref().unwrap(), &world.boxes[&inbox].head);
+        assert_eq!(uid_validity(&engine, &world).await, world.list.entries[0].uid_validity);
+        engine.close();
+        std::fs::remove_dir_all(dir.path().join("index.old")).unwrap();
+        flip(&pack(dir.path()), at);
+    }
+}
+
+#[tokio::test]
+async fn without_an_old_index_a_damaged_commit_costs_its_messages_alone_and_uids_are_not_repeated() {
+    let dir = tempfile::tempdir().unwrap();
+    let (world, inbox) = store(dir.path()).await;
+    let commits = records(dir.path(), COMMIT);
+    // The last append, one in the middle, the first one.
+    for n in [MESSAGES as usize - 1, 30, 0] {
+        for inside in [12, 60] {
+            flip(&pack(dir.path()), commits[n] + inside);
+            std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+            let report = run(dir.path(), Rebuild::Force);
+            let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+            let there = nothing_is_mistaken(&engine, &world, inbox).await;
+            assert_eq!(there, MESSAGES as usize - 3, "all but the one of the damaged commit");
+            assert!(uid_validity(&engine, &world).await > world.list.entries[0].uid_validity);
+            let head = engine.heads(&[inbox]).await.unwrap().remove(0).unwrap();
+            assert_eq!(head.counts.messages as usize, there);
+            assert!(report.faults.iter().any(|f| f.contains("new UIDVALIDITY")), "{:?}", report.faults);
+            let faults = engine.check(&mut |_| {}).await.unwrap().faults;
+            assert!(faults.iter().all(|f| f.starts_with("pack 1 at byte")), "{faults:?}");
+            // Maintenance leaves the packs: what was not redone may be had another way.
+            maintain(&engine).await;
+            engine.close();
+            assert!(pack(dir.path()).exists());
+            flip(&pack(dir.path()), commits[n] + inside);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lost_last_commit_gives_a_new_uid_validity() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    world.append(&engine, inbox, &[body(1, 400)]).await.unwrap();
+    world.append(&engine, inbox, &[body(2, 400)]).await.unwrap();
+    engine.close();
+    let last = *records(dir.path(), COMMIT).last().unwrap();
+    for inside in [12, 60] {
+        flip(&pack(dir.path()), last + inside);
+        std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+        run(dir.path(), Rebuild::Force);
+        let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+        // UID 2 will be given again: under another UIDVALIDITY it is another message.
+        assert_eq!(engine.heads(&[inbox]).await.unwrap()[0].as_ref().unwrap().uid_next.value(), 2);
+        assert!(uid_validity(&engine, &world).await > world.list.entries[0].uid_validity);
+        engine.close();
+        flip(&pack(dir.path()), last + inside);
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_head_of_a_pack_costs_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (world, _) = store(dir.path()).await;
+    flip(&pack(dir.path()), 20);
+    std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+    let report = run(dir.path(), Rebuild::Force);
+    assert!(report.faults.iter().any(|f| f.contains("head of pack 1")), "{:?}", report.faults);
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let inbox = *world.boxes.keys().next().unwrap();
+    assert_eq!(nothing_is_mistaken(&engine, &world, inbox).await, MESSAGES as usize - 2);
+}
+
+#[tokio::test]
+async fn a_message_whose_body_is_damaged_stays_and_the_others_are_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let (world, inbox) = store(dir.path()).await;
+    let body_record = records(dir.path(), 1)[20];
+    flip(&pack(dir.path()), body_record + 200);
+    let report = run(dir.path(), Rebuild::Force);
+    assert!(report.faults.iter().any(|f| f.contains("UID 21")), "{:?}", report.faults);
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let there = messages(&engine, inbox).await;
+    assert_eq!(there.len(), MESSAGES as usize - 2);
+    let unreadable: Vec<u32> = there.iter().filter(|(_, b)| b.is_none()).map(|(uid, _)| *uid).collect();
+    assert_eq!(unreadable, [21]);
+    assert_eq!(uid_validity(&engine, &world).await, world.list.entries[0].uid_validity);
+}
+
+#[tokio::test]
+async fn a_missing_pack_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    for n in 0..4 {
+        world.append(&engine, inbox, &[body(n, 1_100_000)]).await.unwrap();
+    }
+    engine.close();
+    std::fs::remove_file(dir.path().join("packs/00000002.pack")).unwrap();
+    for index in [true, false] {
+        if !index {
+            std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+        }
+        let report = run(dir.path(), Rebuild::UnlessFaulty);
+        assert!(report.faults.iter().any(|f| f.contains("pack 2 is missing")), "{:?}", report.faults);
+    }
+}
+
+#[tokio::test]
+async fn a_rebuild_needs_the_store_for_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let lock = EngineLock::acquire(dir.path()).unwrap();
+    let refusal = rebuild(&lock, &small(), Rebuild::Force, &mut |_| {}).unwrap_err().to_string();
+    assert!(refusal.contains("another process has the store open"), "{refusal}");
+    engine.close();
+    rebuild(&lock, &small(), Rebuild::Force, &mut |_| {}).unwrap();
+}
