@@ -8,7 +8,7 @@ use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
-    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Visit,
+    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Unreadable, Visit,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ use crate::pending::Pending;
 use crate::proven::Proven;
 use crate::read;
 use crate::shared::{Shared, Summarize};
+use crate::summaries;
 
 /// How an engine is opened.
 #[derive(Clone)]
@@ -257,9 +258,14 @@ impl Engine for LmdbEngine {
         self.change(Change::Mailbox(commit)).await
     }
 
-    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()> {
+    async fn summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<Unreadable> {
         self.settled(self.shared.pending.has_mailbox(&[mailbox])).await?;
-        read::summaries(&self.shared.index, &self.shared.proven, mailbox, uids, visit)
+        summaries::walk(&self.shared, mailbox, uids, visit)
     }
 
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {

@@ -90,7 +90,13 @@ impl<T> Indexed<T> for heed::Result<T> {
     fn indexed(self) -> Result<T> {
         self.map_err(|error| match error {
             heed::Error::Mdb(
-                MdbError::Corrupted | MdbError::PageNotFound | MdbError::Invalid | MdbError::VersionMismatch,
+                MdbError::Corrupted
+                | MdbError::PageNotFound
+                | MdbError::Invalid
+                | MdbError::VersionMismatch
+                // A transaction in which one of these was met before, and a tree deeper than any LMDB makes.
+                | MdbError::BadTxn
+                | MdbError::CursorFull,
             ) => StoreError::Corrupt(format!("the index: {error}")),
             heed::Error::Mdb(MdbError::MapFull) => {
                 StoreError::Unavailable("the index has reached its map size".into())

@@ -35,6 +35,7 @@ mod rebuild;
 mod rows;
 mod shared;
 mod sum;
+mod summaries;
 mod values;
 
 pub use disk::{Disk, DiskFile, RealDisk};

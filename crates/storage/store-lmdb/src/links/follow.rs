@@ -33,8 +33,16 @@ impl<'w> Follow<'w> {
         Self { index, txn, proven, along: None }
     }
 
-    /// The summary of an origin.
+    /// The summary of an origin. After an error the next one is looked up afresh.
     pub(crate) fn summary(&mut self, origin: Origin, body: BodyId) -> Result<&'w [u8]> {
+        let found = self.walk_to(origin, body);
+        if found.is_err() {
+            self.along = None;
+        }
+        found
+    }
+
+    fn walk_to(&mut self, origin: Origin, body: BodyId) -> Result<&'w [u8]> {
         let (mailbox, uid) = origin;
         let near = |at: Origin| at.0 == mailbox && at.1 < uid && uid - at.1 <= GAP;
         let along = match self.along.take() {
