@@ -147,6 +147,23 @@ impl LmdbEngine {
         self.shared.killed.store(true, Ordering::Release);
     }
 
+    /// [`Engine::check`] with another number of records read in one transaction: for tests of what is judged between two of them.
+    #[doc(hidden)]
+    pub async fn check_in_slices(
+        &self,
+        slice: u64,
+        progress: &mut (dyn FnMut(f64) + Send),
+    ) -> Result<Report> {
+        self.settled(self.shared.pending.any()).await?;
+        let multi =
+            |h: tokio::runtime::Handle| h.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
+        let mut check = || check::check(&self.shared, slice, progress);
+        if tokio::runtime::Handle::try_current().is_ok_and(multi) {
+            return tokio::task::block_in_place(check);
+        }
+        check()
+    }
+
     /// Has the index brought up to what was acknowledged, if what is to be read is behind.
     async fn settled(&self, behind: bool) -> Result<()> {
         if behind { self.ask(Job::Settle).await } else { Ok(()) }
@@ -278,13 +295,6 @@ impl Engine for LmdbEngine {
     }
 
     async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
-        self.settled(self.shared.pending.any()).await?;
-        let multi =
-            |h: tokio::runtime::Handle| h.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
-        let mut check = || check::check(&self.shared, progress);
-        if tokio::runtime::Handle::try_current().is_ok_and(multi) {
-            return tokio::task::block_in_place(check);
-        }
-        check()
+        self.check_in_slices(check::SLICE, progress).await
     }
 }

@@ -58,7 +58,8 @@ impl<'w> Follow<'w> {
         let value = next_of(&mut along.records, mailbox, uid)?;
         ask_ahead(value);
         let seed = along.seed;
-        let good = along.proven.is_good(uid, || is_summary_good(seed, uid, value));
+        let index = self.index;
+        let good = index.holds(value) && along.proven.is_good(uid, || is_summary_good(seed, uid, value));
         match summary_parts(value).filter(|found| good && found.body == body).map(|found| found.kept) {
             Some(Kept::Here(summary)) => Ok(summary),
             _ => Err(bad(mailbox, uid)()),

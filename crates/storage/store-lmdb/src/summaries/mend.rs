@@ -1,10 +1,18 @@
 //! A summary that the walk did not find good: looked for once more, then made again from the body.
 //!
-//! A damaged record may still name its body. That name is believed only if the index has a body of that id with the length
-//! of the message's row: a flipped bit leaves an id that no body has. The body proves itself by its own checksums. The date saved of a
-//! damaged record is not believed; the message's internal date stands for it.
+//! | record | what is believed | answer |
+//! | --- | --- | --- |
+//! | good, and so is its origin if it is a link | all of it | the summary as it is stored |
+//! | good link, origin damaged or missing | its body and its date saved | made from the body |
+//! | damaged | its body's id, if the index has that body with the length of the message's row, and what is made from it differs from what the record holds in a few bytes | made from the body; the internal date stands for the date saved |
+//! | damaged link | the same id, if its origin is good and names the same body | the origin's summary |
+//! | anything else, or none | nothing | the message is named as unreadable |
+//!
+//! A record's checksum cannot say which of its bytes are wrong. Believing an id because some body has it could serve one message as
+//! another; hence the second proof.
 
-use posthaste_mail_model::{BodyId, MailboxId, NumSet, Uid};
+use heed::RoTxn;
+use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet, Uid};
 use posthaste_store::{Result, Row, StoreError, Stored, Visit};
 use std::ops::ControlFlow;
 
@@ -13,10 +21,16 @@ use crate::index::Indexed;
 use crate::rows::RowWalk;
 use crate::shared::Shared;
 use crate::sum::seed;
-use crate::values::{Kept, Origin, SummaryRef, is_summary_good, summary_from, summary_parts};
+use crate::values::{
+    Kept, Origin, SUMMARY_HEADER, is_summary_good, origin_from, summary_from, summary_parts,
+};
 
 /// Damaged messages of one call that are logged one by one: twenty tell what happened, and a ruined mailbox does not fill the log.
 const LOGGED_MAX: usize = 20;
+
+/// Bytes in which the summary that is made from a body may differ from a damaged record of it: two words of memory. Two messages of
+/// one length differ in more, if only in date and Message-ID.
+const DIFFERING_MAX: usize = 16;
 
 /// Mends the summaries of one mailbox, for the length of one call.
 pub(super) struct Mend<'m> {
@@ -84,55 +98,101 @@ impl<'m> Mend<'m> {
     }
 
     fn find(&self, uid: u32) -> Result<Outcome> {
-        let (body, saved) = {
-            let index = &self.shared.index;
-            let txn = index.read()?;
-            let Some(row) = RowWalk::new(self.mailbox).find(index, &txn, uid)? else {
-                return Ok(Outcome::Expunged);
-            };
-            let record = index.summaries.get(&txn, &uid_key(self.mailbox, uid)).indexed()?;
-            let seed = seed(self.mailbox.0);
-            let is_good = record.is_some_and(|record| is_summary_good(seed, uid, record));
-            let Some(found) = record.and_then(summary_parts) else {
-                return Ok(Outcome::Lost("the record of the summary is missing".into()));
-            };
-            if is_good && let Some(summary) = self.whole(&txn, &found)? {
-                let (body, saved) = (found.body, found.saved);
-                return Ok(Outcome::Found(Mended { body, saved, summary, is_made: false }));
-            }
-            if let Some(why) = self.not_the_body(&txn, &found, &row)? {
-                return Ok(Outcome::Lost(why));
-            }
-            (found.body, if is_good { found.saved } else { i64::from(row.date()) })
+        let index = &self.shared.index;
+        let txn = index.read()?;
+        let Some(row) = RowWalk::new(self.mailbox).find(index, &txn, uid)? else {
+            return Ok(Outcome::Expunged);
         };
-        let bytes = match self.shared.read_body(body, 0..u64::MAX) {
-            Ok(bytes) => bytes,
-            Err(error) => return Ok(Outcome::Lost(format!("the summary is damaged, and {error}"))),
+        let Some(record) = index.summaries.get(&txn, &uid_key(self.mailbox, uid)).indexed()? else {
+            return Ok(Outcome::Lost("the record of the summary is missing".into()));
         };
-        let summary = (self.shared.summarize)(&bytes);
-        Ok(Outcome::Found(Mended { body, saved, summary, is_made: true }))
-    }
-
-    /// The summary of a good record: its own, or its origin's if that is good.
-    fn whole(&self, txn: &heed::RoTxn, found: &SummaryRef<'_>) -> Result<Option<Vec<u8>>> {
-        let (mailbox, uid): Origin = match found.kept {
-            Kept::Here(summary) => return Ok(Some(summary.to_vec())),
-            Kept::At(origin) => origin,
+        if !index.holds(record) {
+            return Ok(Outcome::Lost("the record of the summary reaches beyond the index".into()));
+        }
+        if !is_summary_good(seed(self.mailbox.0), uid, record) {
+            return self.of_damaged(&txn, record, &row);
+        }
+        let Some(found) = summary_parts(record) else {
+            return Ok(Outcome::Lost("the record of the summary is too short".into()));
         };
-        let record = self.shared.index.summaries.get(txn, &uid_key(mailbox, uid)).indexed()?;
-        let origin = record.and_then(|record| summary_from(seed(mailbox.0), uid, record));
-        Ok(match origin {
-            Some(SummaryRef { body, kept: Kept::Here(summary), .. }) if body == found.body => {
-                Some(summary.to_vec())
-            }
-            _ => None,
+        let (body, saved) = (found.body, found.saved);
+        let stored = match found.kept {
+            Kept::Here(summary) => Some(summary),
+            Kept::At(origin) => self.summary_at(&txn, origin, body)?,
+        };
+        if let Some(summary) = stored {
+            return Ok(Outcome::Found(Mended { body, saved, summary: summary.to_vec(), is_made: false }));
+        }
+        Ok(match self.made(&txn, body, &row) {
+            Ok(summary) => Outcome::Found(Mended { body, saved, summary, is_made: true }),
+            Err(why) => Outcome::Lost(why),
         })
     }
 
-    /// Why the body that a record names cannot be this message's; `None` if it can.
-    fn not_the_body(&self, txn: &heed::RoTxn, found: &SummaryRef<'_>, row: &Row) -> Result<Option<String>> {
-        let place = self.shared.index.body(txn, found.body)?;
-        let is_it = place.is_some_and(|place| place.len == u64::from(row.size()));
-        Ok((!is_it).then(|| "the summary is damaged, and the body it names is not this message's".into()))
+    /// What can be had from a record whose checksum is wrong.
+    fn of_damaged(&self, txn: &RoTxn, record: &[u8], row: &Row) -> Result<Outcome> {
+        let lost = |why: &str| Outcome::Lost(format!("the record of the summary is damaged, and {why}"));
+        let Some((header, rest)) = record.split_first_chunk::<SUMMARY_HEADER>() else {
+            return Ok(lost("too short"));
+        };
+        let Some(id) = header[4..].first_chunk() else { return Ok(lost("too short")) };
+        let body = BodyId(Id::from_bytes(*id));
+        let summary = match self.made(txn, body, row) {
+            Ok(summary) => summary,
+            Err(why) => return Ok(lost(&why)),
+        };
+        let saved = i64::from(row.date());
+        if differing(rest, &summary) <= DIFFERING_MAX {
+            return Ok(Outcome::Found(Mended { body, saved, summary, is_made: true }));
+        }
+        if let Some(origin) = origin_from(rest)
+            && self.summary_at(txn, origin, body)?.is_some()
+        {
+            return Ok(Outcome::Found(Mended { body, saved, summary, is_made: true }));
+        }
+        Ok(lost("what is left of it does not fit the body that it names"))
+    }
+
+    /// The summary of an origin, if that is good and of this body.
+    fn summary_at<'t>(
+        &self,
+        txn: &'t RoTxn,
+        (mailbox, uid): Origin,
+        body: BodyId,
+    ) -> Result<Option<&'t [u8]>> {
+        let record = self.shared.index.summaries.get(txn, &uid_key(mailbox, uid)).indexed()?;
+        let record = record.filter(|record| self.shared.index.holds(record));
+        let found = record.and_then(|record| summary_from(seed(mailbox.0), uid, record));
+        Ok(found.filter(|found| found.body == body).and_then(|found| match found.kept {
+            Kept::Here(summary) => Some(summary),
+            Kept::At(_) => None,
+        }))
+    }
+
+    /// The summary of a body that is as long as the row says; or why there is none.
+    fn made(&self, txn: &RoTxn, body: BodyId, row: &Row) -> Result<Vec<u8>, String> {
+        let place = self.shared.index.body(txn, body).map_err(|error| error.to_string())?;
+        if place.is_none_or(|place| place.len != u64::from(row.size())) {
+            return Err(format!("body {body} is not there, or not of this length"));
+        }
+        let bytes = self.shared.read_body(body, 0..u64::MAX).map_err(|error| error.to_string())?;
+        Ok((self.shared.summarize)(&bytes))
+    }
+}
+
+/// In how many bytes two summaries differ; bytes that only one of them has differ.
+fn differing(a: &[u8], b: &[u8]) -> usize {
+    a.len().abs_diff(b.len()) + a.iter().zip(b).filter(|(a, b)| a != b).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_bytes_differ() {
+        assert_eq!(differing(b"abc", b"abc"), 0);
+        assert_eq!(differing(b"abc", b"axcde"), 3);
+        assert_eq!(differing(b"", b"abc"), 3);
     }
 }

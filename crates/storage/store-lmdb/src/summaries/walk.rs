@@ -151,7 +151,8 @@ impl<'w> Walk<'w> {
     #[inline]
     fn record(&mut self, uid: u32, value: &[u8], visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         let seed = self.seed;
-        let good = self.proven.is_good(uid, || is_summary_good(seed, uid, value));
+        let index = &self.shared.index;
+        let good = index.holds(value) && self.proven.is_good(uid, || is_summary_good(seed, uid, value));
         let (true, Some(found), Some(of)) = (good, summary_parts(value), Uid::new(uid)) else {
             return self.mend.visit(uid, visit);
         };

@@ -224,6 +224,25 @@ impl World {
         self.commit(engine, commit).await
     }
 
+    /// Appends messages with other summaries than [`summarize`] makes.
+    pub async fn append_with(
+        &mut self,
+        engine: &LmdbEngine,
+        mailbox: MailboxId,
+        bodies: &[Bytes],
+        summaries: &[Vec<u8>],
+    ) -> Result<CommitOutcome> {
+        let bodies: Vec<_> = bodies.iter().map(|b| (BodyId(self.id()), b.clone())).collect();
+        let mut commit = self.appending(mailbox, &bodies);
+        for (message, own) in commit.appended.iter_mut().zip(summaries) {
+            if let Content::New { summary, .. } = &mut message.content {
+                *summary = own.clone().into();
+            }
+        }
+        self.after(&mut commit);
+        self.commit(engine, commit).await
+    }
+
     pub async fn flag(
         &mut self,
         engine: &LmdbEngine,
@@ -312,7 +331,7 @@ impl World {
             seen.push((s.uid.value(), s.body, s.saved, s.summary.to_vec()));
             ControlFlow::Continue(())
         };
-        engine.summaries(id, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap();
+        engine.summaries(id, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap().refuse().unwrap();
         let expected: Vec<_> =
             held.messages.iter().map(|(uid, m)| (*uid, m.body, m.saved, summarize(&m.bytes))).collect();
         assert_eq!(seen, expected);
