@@ -33,7 +33,14 @@ pub(crate) struct Batches<'v> {
 impl<'v> Batches<'v> {
     /// A walk over these messages of a view, in order.
     pub(crate) fn new(view: &'v View, seqs: &'v NumSet) -> Self {
-        Self { runs: view.runs(seqs), rest: (0, &[]), batch: Vec::with_capacity(BATCH), at: 0, expunged: 0, unreadable: Vec::new() }
+        Self {
+            runs: view.runs(seqs),
+            rest: (0, &[]),
+            batch: Vec::with_capacity(BATCH),
+            at: 0,
+            expunged: 0,
+            unreadable: Vec::new(),
+        }
     }
 
     /// Messages expunged by someone while this session still knows them.

@@ -127,7 +127,12 @@ impl Engine for Part {
         self.whole.commit(commit).await
     }
 
-    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<Unreadable> {
+    async fn summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<Unreadable> {
         self.whole.summaries(mailbox, uids, visit).await
     }
 

@@ -247,7 +247,13 @@ async fn small_reads(bench: &Bench, folder: &Folder) {
         let uids = NumSet::range(last.0.uid().value(), Uid::value(last.0.uid()));
         let (cpu, wall, ()) = once(async {
             for _ in 0..1000 {
-                bench.engine.summaries(folder.id, &uids, &mut |_| ControlFlow::Continue(())).await.unwrap().refuse().unwrap();
+                bench
+                    .engine
+                    .summaries(folder.id, &uids, &mut |_| ControlFlow::Continue(()))
+                    .await
+                    .unwrap()
+                    .refuse()
+                    .unwrap();
             }
         })
         .await;

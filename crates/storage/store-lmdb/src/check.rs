@@ -91,14 +91,22 @@ pub(crate) fn check(shared: &Shared, slice: u64, progress: &mut (dyn FnMut(f64) 
         links_met: 0,
         chunks_met: 0,
     };
-    check.packs(progress)?;
-    check.mailboxes(progress)?;
-    check.removed_mailboxes()?;
-    check.bodies()?;
-    check.totals()?;
-    check.lists()?;
-    check.directory()?;
-    check.unknown_packs()?;
+    let outcome = check.packs(progress);
+    check.judged(outcome)?;
+    let outcome = check.mailboxes(progress);
+    check.judged(outcome)?;
+    let rest: [fn(&mut Check<'_>) -> Result<()>; 6] = [
+        Check::removed_mailboxes,
+        Check::bodies,
+        Check::totals,
+        Check::lists,
+        Check::directory,
+        Check::unknown_packs,
+    ];
+    for part in rest {
+        let outcome = part(&mut check);
+        check.judged(outcome)?;
+    }
     progress(1.0);
     if check.more_faults > 0 {
         check.report.faults.push(format!("{} more faults are not listed", check.more_faults));
@@ -125,7 +133,9 @@ fn pages(index: &Index, slice: u64, report: &mut Report) -> Result<bool> {
     let is_good = walk.faults.is_empty();
     report.faults = walk.faults;
     if !is_good {
-        report.faults.push("the packs, and what the index holds, were not examined: its pages come first".into());
+        report
+            .faults
+            .push("the packs, and what the index holds, were not examined: its pages come first".into());
     }
     Ok(is_good)
 }
@@ -136,6 +146,17 @@ impl Check<'_> {
             self.report.faults.push(sentence);
         } else {
             self.more_faults += 1;
+        }
+    }
+
+    /// Damage that ended one part of the check is a fault; the other parts go on.
+    fn judged(&mut self, outcome: Result<()>) -> Result<()> {
+        match outcome {
+            Err(StoreError::Corrupt(why)) => {
+                self.fault(why);
+                Ok(())
+            }
+            other => other,
         }
     }
 
@@ -158,13 +179,7 @@ impl Check<'_> {
     }
 
     fn packs(&mut self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<()> {
-        let packs = match self.index.all_packs(&self.txn) {
-            Ok(packs) => packs,
-            Err(error) => {
-                self.fault(format!("{error}: the packs were not read"));
-                return Ok(());
-            }
-        };
+        let packs = self.index.all_packs(&self.txn)?;
         let total = packs.iter().map(|(_, s)| s.end).sum::<u64>().max(1);
         let mut done = 0;
         for &(number, state) in &packs {
@@ -187,7 +202,8 @@ impl Check<'_> {
         let txn = self.index.read()?;
         let mut unknown = Vec::new();
         for number in names.iter().filter_map(|name| number_of(name)) {
-            let size = disk.open(&path_of(&self.shared.packs, number)).and_then(|file| file.size()).unwrap_or(0);
+            let size =
+                disk.open(&path_of(&self.shared.packs, number)).and_then(|file| file.size()).unwrap_or(0);
             if size > 0 && self.index.pack(&txn, number)?.is_none() {
                 unknown.push(number);
             }
@@ -473,7 +489,9 @@ impl Check<'_> {
     /// Records that no mailbox laid claim to.
     fn totals(&mut self) -> Result<()> {
         if self.has_changed {
-            tracing::info!("the store changed between the slices of the check: references and totals were not compared");
+            tracing::info!(
+                "the store changed between the slices of the check: references and totals were not compared"
+            );
             return Ok(());
         }
         let summaries = self.index.summaries.len(&self.txn).indexed()?;

@@ -155,7 +155,9 @@ impl Index {
         let extent = if suspicion::is_suspect(dir) { Extent::All } else { Extent::First };
         prove_pages(&env, &pages, extent)?;
         if extent == Extent::All {
-            tracing::warn!("a process ended by a fault signal; every page of the index was examined and is in order");
+            tracing::warn!(
+                "a process ended by a fault signal; every page of the index was examined and is in order"
+            );
             suspicion::lift(dir);
         }
         let names = [
@@ -257,7 +259,9 @@ impl Index {
         let Some(map) = &self.map else { return true };
         let end = (value.as_ptr() as usize).saturating_add(value.len()).saturating_sub(map.start);
         // What a writing transaction has changed lies in memory of its own.
-        end <= self.written.load(Ordering::Relaxed) || !map.contains(&(value.as_ptr() as usize)) || self.has_grown_to(end)
+        end <= self.written.load(Ordering::Relaxed)
+            || !map.contains(&(value.as_ptr() as usize))
+            || self.has_grown_to(end)
     }
 
     #[cold]
@@ -272,6 +276,12 @@ impl Index {
         if let Some(value) = self.heads.get(txn, &mailbox.0.to_bytes()).indexed()? {
             let head = values::head_from(mailbox, value);
             return head.map(Some).ok_or_else(damaged(format_args!("head of mailbox {mailbox}")));
+        }
+        // A mailbox without a head was removed, or never was. One that has rows lost its head to damage: to say that it is gone would
+        // have clients forget it.
+        let is_removed = self.removed.get(txn, &mailbox.0.to_bytes()).indexed()?.is_some();
+        if !is_removed && self.rows.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()?.next().is_some() {
+            return Err(damaged(format_args!("the head of mailbox {mailbox} is missing"))());
         }
         Ok(None)
     }

@@ -24,7 +24,8 @@ const SIGNALS: [libc::c_int; 3] = [libc::SIGBUS, libc::SIGSEGV, libc::SIGABRT];
 const IN_INDEX: &[u8] =
     b" while it read the index: a page of it is damaged, or the disk failed. The next start examines every page; \
       `posthaste check --rebuild` makes the index again from the packs.\n";
-const ELSEWHERE: &[u8] = b". If damage in the index caused it, the next start finds it: it examines every page.\n";
+const ELSEWHERE: &[u8] =
+    b". If damage in the index caused it, the next start finds it: it examines every page.\n";
 
 /// What the handler needs: made before, since a handler may neither allocate nor lock.
 struct Prepared {
@@ -73,7 +74,8 @@ fn install(marker: CString) {
     // Kept for as long as the process lives: a signal may come at any moment.
     PREPARED.store(Box::into_raw(prepared), Ordering::Release);
     let mut action = zero;
-    action.sa_sigaction = report as extern "C" fn(_, _, _) as *const () as usize;
+    let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = report;
+    action.sa_sigaction = handler as usize;
     // The stack of a thread may be what is used up; the standard library gives each thread another for signals.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     for signal in SIGNALS {
@@ -95,10 +97,11 @@ extern "C" fn report(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut li
     let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
     let map = MAP[0].load(Ordering::Relaxed)..MAP[1].load(Ordering::Relaxed);
     let is_in_index = signal != libc::SIGABRT && map.contains(&address);
+    let parts: [&[u8]; 3] = [b"posthaste: ended by ", name, if is_in_index { IN_INDEX } else { ELSEWHERE }];
     // SAFETY: `open`, `write`, `close`, `sigaction` and `raise` are safe in handlers (POSIX, signal-safety). Every pointer leads to as many
     // bytes as the call is told, and the path ends in zero.
     unsafe {
-        for part in [b"posthaste: ended by ", name, if is_in_index { IN_INDEX } else { ELSEWHERE }] {
+        for part in parts {
             libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len());
         }
         let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_CLOEXEC;

@@ -74,7 +74,8 @@ async fn a_missing_record_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let (world, inbox) = store(dir.path()).await;
     let missing = [1, 10, 20, 22, 23, 150, 299, 300];
-    let missing: Vec<u32> = missing.into_iter().filter(|uid| world.boxes[&inbox].messages.contains_key(uid)).collect();
+    let missing: Vec<u32> =
+        missing.into_iter().filter(|uid| world.boxes[&inbox].messages.contains_key(uid)).collect();
     edit(dir.path(), inbox, &missing, |_| None);
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();
     let there: NumSet = world.boxes[&inbox].messages.keys().copied().collect();
@@ -95,7 +96,9 @@ async fn a_missing_record_is_named() {
     let unreadable = engine.summaries(inbox, &NumSet::range(1, 300), &mut visit).await.unwrap();
     assert_eq!((last, unreadable.0), (12, NumSet::from_ranges([(1, 1), (10, 10)])));
     let faults = engine.check(&mut |_| {}).await.unwrap().faults;
-    assert!(missing.iter().all(|uid| faults.iter().any(|f| f.contains(&format!("UID {uid} has no summary")))));
+    assert!(
+        missing.iter().all(|uid| faults.iter().any(|f| f.contains(&format!("UID {uid} has no summary"))))
+    );
 }
 
 #[tokio::test]

@@ -16,6 +16,8 @@ use std::process::Command;
 use world::{World, body, maintain, small, summarize};
 
 const PAGE: usize = 4096;
+/// Flips: some 15 ms each.
+const ROUNDS: usize = 700;
 const DIR: &str = "POSTHASTE_TEST_DAMAGED_DIR";
 
 fn index_file(dir: &Path) -> PathBuf {
@@ -116,7 +118,7 @@ async fn a_flip_anywhere_in_the_index() {
     assert!(pages > 60, "{pages} pages");
     let mut random = Random(7);
     let (mut refused, mut found) = (0, 0);
-    for round in 0..1_500 {
+    for round in 0..ROUNDS {
         let page = random.below(pages);
         // Half of them in heads of pages and tables of nodes.
         let at = page * PAGE + random.below(if round % 2 == 0 { 64 } else { PAGE });
@@ -128,7 +130,7 @@ async fn a_flip_anywhere_in_the_index() {
         refused += usize::from(!opened);
         found += usize::from(has_faults);
     }
-    assert!(refused > 300 && found > refused, "{refused} refused, {found} found");
+    assert!(refused > ROUNDS / 10 && found > refused, "{refused} refused, {found} found");
 }
 
 #[tokio::test]
@@ -189,7 +191,8 @@ async fn large_store(dir: &Path) {
     assert!(bytes.len() > 5_000 * PAGE);
     // The first leaf with nodes for such summaries: the flag of one of them.
     let key = inbox.0.to_bytes();
-    let key_at = |page: &[u8]| page.windows(16).position(|w| w == key).filter(|at| page[10] == 2 && page[at - 4] == 1);
+    let key_at =
+        |page: &[u8]| page.windows(16).position(|w| w == key).filter(|at| page[10] == 2 && page[at - 4] == 1);
     let (page, at) = bytes.chunks(PAGE).enumerate().find_map(|(n, page)| Some((n, key_at(page)?))).unwrap();
     bytes[page * PAGE + at - 4] ^= 8;
     std::fs::write(index_file(dir), bytes).unwrap();
@@ -201,7 +204,10 @@ async fn after_a_fault_signal_every_page_is_examined() {
     large_store(dir.path()).await;
     let engine = LmdbEngine::open(dir.path(), large()).unwrap();
     let faults = engine.check(&mut |_| {}).await.unwrap().faults;
-    assert!(faults[0].contains("of the tree summaries") && faults[1].contains("pages come first"), "{faults:?}");
+    assert!(
+        faults[0].contains("of the tree summaries") && faults[1].contains("pages come first"),
+        "{faults:?}"
+    );
     assert_eq!(engine.check_in_slices(20, &mut |_| {}).await.unwrap().faults, faults);
     engine.close();
     let marker = dir.path().join("index/suspect");

@@ -155,12 +155,8 @@ pub trait Engine: Send + Sync + 'static {
     /// rows, logs what is wrong with each record, and goes on behind it. A summary that can be made again from the body is
     /// visited like any other. After `Break` the answer covers the UIDs up to the last one visited. `Corrupt` is the answer only
     /// when nothing can be said of single messages: the mailbox's head or rows are damaged.
-    async fn summaries(
-        &self,
-        mailbox: MailboxId,
-        uids: &NumSet,
-        visit: &mut Visit<'_>,
-    ) -> Result<Unreadable>;
+    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>)
+    -> Result<Unreadable>;
 
     /// A range of a body, cut at its end. Every byte handed out was checked against its checksum.
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes>;

@@ -99,7 +99,10 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
 /// have clients try again, and SERVERBUG would blame the program.
 fn cannot_be_read(unreadable: &NumSet) -> Reply {
     let named = named_ranges(unreadable);
-    Reply::no(Code::Corruption, format!("Stored data of UID {named} is damaged; all other messages were sent"))
+    Reply::no(
+        Code::Corruption,
+        format!("Stored data of UID {named} is damaged; all other messages were sent"),
+    )
 }
 
 /// RFC 7162 §3.2.6.

@@ -257,7 +257,8 @@ async fn by_summary(
     let unreadable = batches.unreadable();
     if !unreadable.is_empty() {
         let named = named_ranges(&unreadable);
-        let text = format!("Stored data of UID {named} is damaged and cannot be searched; search without them");
+        let text =
+            format!("Stored data of UID {named} is damaged and cannot be searched; search without them");
         return Err(Reply::no(Code::Corruption, text).into());
     }
     Ok(found)

@@ -85,7 +85,9 @@ fn value_fault(value: &Value<'_>, place: Place<'_>) -> Option<&'static str> {
     match value {
         Value::Child(number) if !is_page(*number) => Some("a child is not in the file"),
         Value::Overflow { page, .. } if !is_page(*page) => Some("data lies outside the file"),
-        Value::Tree(tree) if tree.root != NO_PAGE && !is_page(tree.root) => Some("a tree lies outside the file"),
+        Value::Tree(tree) if tree.root != NO_PAGE && !is_page(tree.root) => {
+            Some("a tree lies outside the file")
+        }
         _ => None,
     }
 }

@@ -97,7 +97,8 @@ impl Tree {
         let is_empty = self.root == NO_PAGE;
         let pages = self.branch_pages.saturating_add(self.leaf_pages).saturating_add(self.overflow_pages);
         if is_empty {
-            return (self.depth != 0 || pages != 0 || self.entries != 0).then_some("an empty tree with records");
+            return (self.depth != 0 || pages != 0 || self.entries != 0)
+                .then_some("an empty tree with records");
         }
         if self.root < 2 || self.root > last_page {
             return Some("its root is not in the file");
@@ -179,7 +180,10 @@ pub(super) enum Value<'p> {
     Child(u64),
     Data(&'p [u8]),
     /// So many bytes from this page on.
-    Overflow { page: u64, len: u32 },
+    Overflow {
+        page: u64,
+        len: u32,
+    },
     Tree(Tree),
 }
 
@@ -204,7 +208,8 @@ impl<'p> Page<'p> {
     /// How many nodes it has, and how many bytes of it they take; `None` if both cannot be.
     pub(super) fn nodes(self) -> Option<(usize, usize)> {
         let (lower, upper) = (usize::from(u16_at(self.bytes, 12)?), usize::from(u16_at(self.bytes, 14)?));
-        let sane = lower >= PAGE_HEADER && lower.is_multiple_of(2) && lower <= upper && upper <= self.bytes.len();
+        let sane =
+            lower >= PAGE_HEADER && lower.is_multiple_of(2) && lower <= upper && upper <= self.bytes.len();
         sane.then(|| ((lower - PAGE_HEADER) / 2, self.bytes.len() - upper))
     }
 
@@ -226,7 +231,9 @@ impl<'p> Page<'p> {
                     (Value::Data(data.get(..len)?), len)
                 }
                 BIG_DATA => (Value::Overflow { page: u64_at(data, 0)?, len: low }, 8),
-                SUB_TREE if low as usize == TREE_LEN => (Value::Tree(Tree::read(data.get(..TREE_LEN)?)?), TREE_LEN),
+                SUB_TREE if low as usize == TREE_LEN => {
+                    (Value::Tree(Tree::read(data.get(..TREE_LEN)?)?), TREE_LEN)
+                }
                 _ => return None,
             },
             _ => return None,

@@ -145,8 +145,10 @@ impl Slice<'_> {
 
     /// Judges a page and all below it. `levels`: of the tree, from here on.
     fn page(&mut self, branch: &mut Branch<'_>, number: u64, levels: u16, keys: Keys<'_>) -> Result<Flow> {
-        self.meet(branch, number, 1);
         let mut bytes = Vec::new();
+        if !self.meet(branch, number, 1) {
+            return Ok(Flow::On);
+        }
         if self.file.page(self.snapshot, number, &mut bytes)?.is_none() {
             self.fault(branch, number, "it cannot be read");
             return Ok(Flow::On);
@@ -219,8 +221,7 @@ impl Slice<'_> {
             self.fault(branch, number, "a record's data does not fit its pages");
         } else {
             branch.counted.overflow_pages += pages;
-            self.meet(branch, number, pages);
-            if branch.order == Order::Numbers {
+            if self.meet(branch, number, pages) && branch.order == Order::Numbers {
                 self.free_pages_at(branch, number, len)?;
             }
         }
@@ -239,7 +240,7 @@ impl Slice<'_> {
     /// A list of free pages: how many, then their numbers, falling.
     fn free_pages(&mut self, branch: &mut Branch<'_>, number: u64, data: &[u8]) {
         let count = u64_at(data, 0).and_then(|count| usize::try_from(count).ok());
-        let pages = count.and_then(|count| data.get(8..8 + count.checked_mul(8)?));
+        let pages = count.and_then(|count| data.get(8..count.checked_mul(8)?.checked_add(8)?));
         let Some(pages) = pages else {
             return self.fault(branch, number, "a list of free pages has no possible length");
         };
@@ -249,12 +250,14 @@ impl Slice<'_> {
                 return self.fault(branch, number, "a list of free pages is out of order");
             }
             before = page;
-            self.meet(branch, page, 1);
+            if !self.meet(branch, page, 1) {
+                return;
+            }
         }
     }
 
-    /// Notes that pages are used here; each may be used once.
-    fn meet(&mut self, branch: &Branch<'_>, first: u64, count: u64) {
+    /// Notes that pages are used here; `false` if one was used elsewhere: nothing below it is walked twice.
+    fn meet(&mut self, branch: &Branch<'_>, first: u64, count: u64) -> bool {
         self.walk.examined += count;
         self.left = self.left.saturating_sub(count);
         for page in first..first.saturating_add(count) {
@@ -262,9 +265,10 @@ impl Slice<'_> {
             let Some(word) = self.met.get_mut((page / 64) as usize) else { continue };
             if *word & bit != 0 {
                 self.fault(branch, page, "it is used in two places");
-                return;
+                return false;
             }
             *word |= bit;
         }
+        true
     }
 }

@@ -89,7 +89,9 @@ impl<'m> Mend<'m> {
     fn log(&mut self, uid: u32, what: &str) {
         self.logged += 1;
         match self.logged.cmp(&LOGGED_MAX) {
-            std::cmp::Ordering::Less => tracing::error!(mailbox = %self.mailbox, uid, what, "damage in the index"),
+            std::cmp::Ordering::Less => {
+                tracing::error!(mailbox = %self.mailbox, uid, what, "damage in the index")
+            }
             std::cmp::Ordering::Equal => {
                 tracing::error!(mailbox = %self.mailbox, uid, what, "damage in the index; more is not logged now");
             }

@@ -48,9 +48,8 @@ impl<'i> RowsThere<'i> {
                 known_to = chunk_low - 1;
                 break;
             }
-            chunk::decode(self.mailbox, chunk_low, value, &mut self.rows).ok_or_else(damaged(
-                format_args!("rows of mailbox {} from UID {chunk_low}", self.mailbox),
-            ))?;
+            chunk::decode(self.mailbox, chunk_low, value, &mut self.rows)
+                .ok_or_else(damaged(format_args!("rows of mailbox {} from UID {chunk_low}", self.mailbox)))?;
         }
         self.known = (first, known_to);
         Ok(())
