@@ -69,7 +69,11 @@ struct Check<'a> {
 }
 
 /// See the head of this file. `slice`: records read in one transaction.
-pub(crate) fn check(shared: &Shared, slice: u64, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
+pub(crate) fn check<'s>(
+    shared: &'s Shared,
+    slice: u64,
+    progress: &mut (dyn FnMut(f64) + Send),
+) -> Result<Report> {
     let index = &shared.index;
     let mut report = Report::default();
     if !pages(index, slice, &mut report)? {
@@ -95,7 +99,7 @@ pub(crate) fn check(shared: &Shared, slice: u64, progress: &mut (dyn FnMut(f64) 
     check.judged(outcome)?;
     let outcome = check.mailboxes(progress);
     check.judged(outcome)?;
-    let rest: [fn(&mut Check<'_>) -> Result<()>; 6] = [
+    let rest: [fn(&mut Check<'s>) -> Result<()>; 6] = [
         Check::removed_mailboxes,
         Check::bodies,
         Check::totals,
@@ -523,8 +527,12 @@ impl Check<'_> {
             match lists::load(self.index, &self.txn, AccountId(account)) {
                 Ok(list) => {
                     for entry in &list.entries {
-                        if self.index.head(&self.txn, entry.id)?.is_none() {
-                            self.fault(format!("mailbox {} ({}) has no head", entry.name, entry.id));
+                        match self.index.head(&self.txn, entry.id) {
+                            Ok(Some(_)) => {}
+                            Ok(None) => {
+                                self.fault(format!("mailbox {} ({}) has no head", entry.name, entry.id))
+                            }
+                            Err(error) => self.fault(error.to_string()),
                         }
                     }
                 }
