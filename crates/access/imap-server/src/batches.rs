@@ -3,11 +3,13 @@
 //! The engine answers sets, so the walk asks for some hundred messages at a time; it can be stopped at any message (a full
 //! buffer has to be sent first) and goes on behind it. Nothing is allocated per message, and the memory of a walk does
 //! not grow with the folder.
+//!
+//! Every message of the walk is visited, or counted as expunged, or named as unreadable: none is left out in silence.
 
 use std::ops::ControlFlow;
 
-use posthaste_mail_model::{NumSet, SeqNum};
-use posthaste_store::{Mailbox, Result, Row, Runs, Stored, View};
+use posthaste_mail_model::{NumSet, SeqNum, Uid};
+use posthaste_store::{Mailbox, Result, Row, Runs, Stored, Unreadable, View};
 
 /// Messages asked for at once. With the usual 350 bytes of response each, two batches fill the output buffer once;
 /// twice as many would overshoot it by half, and finding the place anew costs about as much as one message.
@@ -24,18 +26,36 @@ pub(crate) struct Batches<'v> {
     batch: Vec<(SeqNum, Row)>,
     /// Messages of the batch that are done with.
     at: usize,
-    missing: u32,
+    expunged: u32,
+    unreadable: Vec<u32>,
 }
 
 impl<'v> Batches<'v> {
     /// A walk over these messages of a view, in order.
     pub(crate) fn new(view: &'v View, seqs: &'v NumSet) -> Self {
-        Self { runs: view.runs(seqs), rest: (0, &[]), batch: Vec::with_capacity(BATCH), at: 0, missing: 0 }
+        Self {
+            runs: view.runs(seqs),
+            rest: (0, &[]),
+            batch: Vec::with_capacity(BATCH),
+            at: 0,
+            expunged: 0,
+            unreadable: Vec::new(),
+        }
     }
 
-    /// Messages that have no summary any more: expunged by someone while this session still knows them.
-    pub(crate) const fn missing(&self) -> u32 {
-        self.missing
+    /// Messages expunged by someone while this session still knows them.
+    pub(crate) const fn expunged(&self) -> u32 {
+        self.expunged
+    }
+
+    /// Notes a message that was visited and turned out to be unreadable.
+    pub(crate) fn note_unreadable(&mut self, uid: Uid) {
+        self.unreadable.push(uid.value());
+    }
+
+    /// UIDs of the messages that exist and cannot be read.
+    pub(crate) fn unreadable(&self) -> NumSet {
+        self.unreadable.iter().copied().collect()
     }
 
     /// Whether messages are left; takes the next batch if the last one is done with.
@@ -65,11 +85,12 @@ impl<'v> Batches<'v> {
     pub(crate) async fn visit(&mut self, mailbox: &Mailbox, each: &mut Each<'_>) -> Result<()> {
         let Some(batch) = self.batch.get(self.at..) else { return Ok(()) };
         let (mut done, mut missing, mut stopped) = (0, 0, false);
-        let uids = uid_ranges(batch);
+        let mut uids = NumSet::new();
+        batch.iter().for_each(|(_, row)| uids.push(row.uid().value()));
         let mut visit = |stored: Stored<'_>| {
             while let Some((seq, row)) = batch.get(done) {
                 if row.uid() > stored.uid {
-                    // Not asked for: it lies in a gap that the range below spans.
+                    // Not asked for.
                     return ControlFlow::Continue(());
                 }
                 done += 1;
@@ -82,26 +103,15 @@ impl<'v> Batches<'v> {
             }
             ControlFlow::Break(())
         };
-        mailbox.summaries(&uids, &mut visit).await?;
+        let Unreadable(unreadable) = mailbox.summaries(&uids, &mut visit).await?;
         if !stopped {
             missing += batch.len() - done;
             done = batch.len();
         }
         self.at += done;
-        self.missing += missing as u32;
+        // What was not visited and is not unreadable has no row any more.
+        self.expunged += (missing as u32).saturating_sub(unreadable.count() as u32);
+        self.unreadable.extend(unreadable.iter());
         Ok(())
     }
-}
-
-/// The UIDs of a batch. Neighbours by sequence number are one range, whatever UIDs were given and lost between them.
-fn uid_ranges(batch: &[(SeqNum, Row)]) -> NumSet {
-    let mut uids = NumSet::new();
-    for run in batch.chunk_by(|a, b| a.0.next() == Some(b.0)) {
-        if let [(_, first), ..] = run
-            && let [.., (_, last)] = run
-        {
-            uids.push_range(first.uid().value(), last.uid().value());
-        }
-    }
-    uids
 }

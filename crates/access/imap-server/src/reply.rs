@@ -10,7 +10,7 @@ use posthaste_imap_codec::MailboxArgError;
 use posthaste_imap_codec::response::{Code, Status, StatusKind};
 use posthaste_mail_model::KeywordError;
 use posthaste_net::NetError;
-use posthaste_store::StoreError;
+use posthaste_store::{StoreError, named_ranges};
 
 /// The end of a command: RFC 9051 §7.1.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -156,6 +156,11 @@ fn of_store(error: &StoreError) -> Reply {
             tracing::error!(%what, "damaged record");
             return Reply::no(Code::Corruption, "A stored record is damaged and is not served");
         }
+        StoreError::Unreadable(uids) => {
+            tracing::error!(uids = %named_ranges(uids), "summaries cannot be read");
+            let text = format!("Stored data of UID {} is damaged", named_ranges(uids));
+            return Reply::no(Code::Corruption, text);
+        }
         StoreError::Body { uid, body, why } => {
             tracing::error!(%uid, %body, %why, "body cannot be read");
             return Reply::no(Code::Corruption, format!("Message {uid} cannot be read"));
@@ -186,7 +191,7 @@ fn capitalised(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use posthaste_mail_model::{BodyId, Id, MailboxId, NameError, Uid};
+    use posthaste_mail_model::{BodyId, Id, MailboxId, NameError, NumSet, Uid};
 
     fn answer(error: impl Into<Failure>) -> (StatusKind, Option<Code>) {
         match error.into().verdict() {
@@ -213,6 +218,7 @@ mod tests {
             (StoreError::Busy, StatusKind::No, Some(Code::InUse)),
             (StoreError::Unavailable("disk full".into()), StatusKind::No, Some(Code::Unavailable)),
             (StoreError::Corrupt("x".into()), StatusKind::No, Some(Code::Corruption)),
+            (StoreError::Unreadable(NumSet::range(1, 1)), StatusKind::No, Some(Code::Corruption)),
             (
                 StoreError::Body { uid: Uid::MIN, body: BodyId(id), why: String::new() },
                 StatusKind::No,

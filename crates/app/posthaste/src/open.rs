@@ -92,7 +92,10 @@ async fn open(
 ) -> Result<Opened> {
     let engine: Arc<dyn Engine> = match cluster(config)? {
         Some(options) => Arc::new(CassandraEngine::open(options).await?),
-        None => Arc::new(embedded_engine(embedded())?),
+        None => {
+            posthaste_store_lmdb::report_fault_signals(&config.data);
+            Arc::new(embedded_engine(embedded())?)
+        }
     };
     let cache_bytes = usize::try_from(config.store.cache.as_u64()).unwrap_or(usize::MAX);
     let store = Store::new(engine.clone(), StoreOptions { cache_bytes, ..StoreOptions::default() });

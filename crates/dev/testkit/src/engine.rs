@@ -9,7 +9,7 @@ use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
-    MailboxCommit, MailboxHead, MailboxList, MemoryEngine, Report, Result, Row, Visit,
+    MailboxCommit, MailboxHead, MailboxList, MemoryEngine, Report, Result, Row, Unreadable, Visit,
 };
 use posthaste_store_cassandra::{CassandraEngine, Options, init};
 use std::sync::Arc;
@@ -127,7 +127,12 @@ impl Engine for Part {
         self.whole.commit(commit).await
     }
 
-    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()> {
+    async fn summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<Unreadable> {
         self.whole.summaries(mailbox, uids, visit).await
     }
 

@@ -74,7 +74,9 @@ impl DeliveryError {
                 | StoreError::Refused(_)
                 | StoreError::Keyword(_)
                 | StoreError::UidsExhausted => Kind::Refused,
-                StoreError::Corrupt(_) | StoreError::Body { .. } => Kind::ServerBug,
+                StoreError::Corrupt(_) | StoreError::Unreadable(_) | StoreError::Body { .. } => {
+                    Kind::ServerBug
+                }
             },
         }
     }

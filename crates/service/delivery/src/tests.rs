@@ -43,13 +43,14 @@ pub(crate) async fn content(
     let view = mailbox.current().await.unwrap();
     let all = view.all();
     let mut bodies = Vec::new();
-    mailbox
+    let unreadable = mailbox
         .summaries(&view.uids_of_seqs(&all), &mut |stored| {
             bodies.push(stored.body);
             ControlFlow::Continue(())
         })
         .await
         .unwrap();
+    assert!(unreadable.0.is_empty());
     assert_eq!(bodies.len(), view.exists() as usize);
     let mut out = Vec::new();
     for ((_, row), body) in view.rows(&all).zip(bodies) {

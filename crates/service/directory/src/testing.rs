@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet, Secret};
 use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
-    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Visit,
+    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Unreadable, Visit,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -134,7 +134,7 @@ impl Engine for Records {
     async fn commit(&self, _: MailboxCommit) -> Result<CommitOutcome> {
         none()
     }
-    async fn summaries(&self, _: MailboxId, _: &NumSet, _: &mut Visit<'_>) -> Result<()> {
+    async fn summaries(&self, _: MailboxId, _: &NumSet, _: &mut Visit<'_>) -> Result<Unreadable> {
         none()
     }
     async fn read_body(&self, _: BodyId, _: BodyRange) -> Result<Bytes> {

@@ -238,7 +238,7 @@ async fn opens(engine: &Arc<CassandraEngine>, messages: u32) -> Outcome<()> {
         bytes += stored.summary.len();
         ControlFlow::Continue(())
     };
-    engine.summaries(folder.id, &NumSet::range(1, u32::MAX), &mut visit).await?;
+    engine.summaries(folder.id, &NumSet::range(1, u32::MAX), &mut visit).await?.refuse()?;
     report(&format!("all {messages} summaries ({} MB)", bytes / 1_000_000), messages, began);
     let uids: Vec<Uid> = rows.iter().skip(20).take(10_000).map(Row::uid).collect();
     if uids.len() == 10_000 {

@@ -7,7 +7,7 @@
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet};
-use posthaste_store::{Content, MailboxCommit, NewMessage, Result, StoreError, Stored, Visit};
+use posthaste_store::{Content, MailboxCommit, NewMessage, Result, StoreError, Stored, Unreadable, Visit};
 use scylla::value::CqlValue;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -170,7 +170,7 @@ impl CassandraEngine {
                 ControlFlow::Continue(())
             };
             match self.visit_summaries(mailbox, &uids, &mut take).await {
-                Ok(()) => {}
+                Ok(unreadable) => unreadable.refuse()?,
                 Err(StoreError::NoMailbox(_)) => return Ok(None),
                 Err(error) => return Err(error),
             }
@@ -178,16 +178,17 @@ impl CassandraEngine {
         Ok(Some(originals))
     }
 
-    /// Visits summaries in UID order.
+    /// Visits summaries in UID order; answers with the UIDs that have a row and no good summary.
     pub(crate) async fn visit_summaries(
         &self,
         mailbox: MailboxId,
         uids: &NumSet,
         visit: &mut Visit<'_>,
-    ) -> Result<()> {
+    ) -> Result<Unreadable> {
+        let mut unreadable = Unreadable::default();
         let (Some(first), Some(last)) = (uids.first(), uids.last()) else {
             return match self.head(&self.statements.head, mailbox).await? {
-                Some(_) => Ok(()),
+                Some(_) => Ok(unreadable),
                 None => Err(StoreError::NoMailbox(mailbox)),
             };
         };
@@ -211,20 +212,21 @@ impl CassandraEngine {
                 let there = chunk.rows.iter().map(number).filter(|uid| uids.contains(*uid));
                 wanted.extend(there.filter_map(|uid| Some((uid, chunk.origin(uid)?))));
             }
-            if self.visit_wanted(mailbox, &wanted, visit).await?.is_break() {
-                return Ok(());
+            if self.visit_wanted(mailbox, &wanted, visit, &mut unreadable.0).await?.is_break() {
+                return Ok(unreadable);
             }
             from = next;
         }
-        Ok(())
+        Ok(unreadable)
     }
 
-    /// Visits the summaries of these UIDs, rising, each of its commit.
+    /// Visits the summaries of these UIDs, rising, each of its commit. UIDs without a good one are added to `unreadable`.
     async fn visit_wanted(
         &self,
         mailbox: MailboxId,
         wanted: &[(u32, Id)],
         visit: &mut Visit<'_>,
+        unreadable: &mut NumSet,
     ) -> Result<ControlFlow<()>> {
         let key = mailbox.0.to_bytes();
         for group in wanted.chunk_by(|a, b| bucket(a.0) == bucket(b.0)) {
@@ -234,16 +236,20 @@ impl CassandraEngine {
             let mut flow = ControlFlow::Continue(());
             let take = |page: Vec<(i64, Vec<u8>, Option<Vec<u8>>)>| {
                 for (uid, commit, value) in page {
-                    let Some((next, origin)) = left.peek() else { break };
-                    if i64::from(*next) < uid {
-                        return Err(StoreError::Corrupt(format!(
-                            "mailbox {mailbox} has no summary of UID {next}"
-                        )));
+                    while let Some((missing, _)) = left.next_if(|(next, _)| i64::from(*next) < uid) {
+                        has_none(mailbox, *missing, unreadable);
                     }
+                    let Some((next, origin)) = left.peek() else { break };
                     if i64::from(*next) != uid || commit != origin.to_bytes() {
                         continue;
                     }
-                    flow = visit_one(mailbox, *next, &value.unwrap_or_default(), visit)?;
+                    match visit_one(mailbox, *next, &value.unwrap_or_default(), visit) {
+                        Some(visited) => flow = visited,
+                        None => {
+                            tracing::error!(%mailbox, uid = next, "a summary is damaged");
+                            unreadable.push(*next);
+                        }
+                    }
                     left.next();
                     if flow.is_break() {
                         return Ok(flow);
@@ -255,8 +261,8 @@ impl CassandraEngine {
             if flow.is_break() {
                 return Ok(flow);
             }
-            if let Some((uid, _)) = left.next() {
-                return Err(StoreError::Corrupt(format!("mailbox {mailbox} has no summary of UID {uid}")));
+            for (missing, _) in left {
+                has_none(mailbox, *missing, unreadable);
             }
         }
         Ok(ControlFlow::Continue(()))
@@ -274,9 +280,15 @@ fn originals_of(commit: &MailboxCommit) -> impl Iterator<Item = (MailboxId, NumS
     wanted.into_iter().map(|(mailbox, uids)| (mailbox, NumSet::from_ranges(uids)))
 }
 
-fn visit_one(mailbox: MailboxId, uid: u32, value: &[u8], visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
-    let damaged = || StoreError::Corrupt(format!("the summary of UID {uid} of mailbox {mailbox}"));
-    let stored = summary_from(mailbox, uid, value).ok_or_else(damaged)?;
-    let uid = posthaste_mail_model::Uid::new(uid).ok_or_else(damaged)?;
-    Ok(visit(Stored { uid, body: stored.body, saved: stored.saved, summary: stored.summary }))
+/// A message that has a row and no summary.
+fn has_none(mailbox: MailboxId, uid: u32, unreadable: &mut NumSet) {
+    tracing::error!(%mailbox, uid, "a message has no summary");
+    unreadable.push(uid);
+}
+
+/// Visits a summary; `None` if it is damaged.
+fn visit_one(mailbox: MailboxId, uid: u32, value: &[u8], visit: &mut Visit<'_>) -> Option<ControlFlow<()>> {
+    let stored = summary_from(mailbox, uid, value)?;
+    let uid = posthaste_mail_model::Uid::new(uid)?;
+    Some(visit(Stored { uid, body: stored.body, saved: stored.saved, summary: stored.summary }))
 }

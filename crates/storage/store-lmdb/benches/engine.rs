@@ -151,11 +151,11 @@ async fn reading(bench: &Bench, folder: &Folder) {
         };
         let all = NumSet::range(1, u32::MAX);
         let (cpu, wall, done) = once(bench.engine.summaries(folder.id, &all, &mut visit)).await;
-        done.unwrap();
+        done.unwrap().refuse().unwrap();
         walk.add(cpu, wall);
         let third: NumSet = (1..=n as u32).step_by(3).collect();
         let (cpu, wall, done) = once(bench.engine.summaries(folder.id, &third, &mut visit)).await;
-        done.unwrap();
+        done.unwrap().refuse().unwrap();
         every.add(cpu, wall);
         assert!(bytes >= n * 600);
     }
@@ -247,7 +247,13 @@ async fn small_reads(bench: &Bench, folder: &Folder) {
         let uids = NumSet::range(last.0.uid().value(), Uid::value(last.0.uid()));
         let (cpu, wall, ()) = once(async {
             for _ in 0..1000 {
-                bench.engine.summaries(folder.id, &uids, &mut |_| ControlFlow::Continue(())).await.unwrap();
+                bench
+                    .engine
+                    .summaries(folder.id, &uids, &mut |_| ControlFlow::Continue(()))
+                    .await
+                    .unwrap()
+                    .refuse()
+                    .unwrap();
             }
         })
         .await;

@@ -1,13 +1,18 @@
-//! Reads everything and proves that it fits together.
+//! Reads everything and proves that it fits together, while commits go on.
 //!
-//! One reading transaction gives one moment of the index; commits go on beside it. What is proved: every record of every pack
-//! below its end is intact; every body of the index lies where it says and is held by as many messages as it says; every mailbox's
-//! rows are in order, within its head, add up to its counts, and each has its summary and a body of its size; nothing is left that belongs to
-//! no one. Memory: 24 bytes a body for the references, 28 a message of the largest mailbox.
+//! What is proved: every page of the index is in order (`pages`); every record of every pack below its end is intact, and no pack is missing
+//! or unknown; every body of the index lies where it says and is held by as many messages as it says; every mailbox's rows are in
+//! order, within its head, add up to its counts, and each has its summary and a body of its size; nothing is left that belongs to no one.
+//!
+//! A reading transaction keeps LMDB from using freed pages again, so none is held for long: the check reads in slices, each in a
+//! transaction of its own. Between two pages' slices, two packs or two mailboxes it may begin another; one mailbox is judged within one.
+//! What is true of one moment only (references against holders, records that belong to no one) is judged if all mailboxes were read in
+//! one slice, or no commit came between the slices. Until the pages are known to be in order, LMDB reads nothing: it might not survive.
+//! Memory: 24 bytes a body, 28 a message of the largest mailbox.
 
 use heed::RoTxn;
 use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id, MailboxId, NumSet};
-use posthaste_store::{Counts, Report, Result, Row};
+use posthaste_store::{Counts, Report, Result, Row, StoreError};
 use std::collections::{BTreeSet, HashMap};
 
 use crate::chunk::{self, uid_key, uid_of};
@@ -16,8 +21,9 @@ use crate::links;
 use crate::lists::{self, ALL_OF_MAILBOX};
 use crate::packs::reader::ReadFault;
 use crate::packs::record::{Form, Kind};
-use crate::packs::scan::{Scan, pack_form};
+use crate::packs::scan::{Found, Scan, pack_form};
 use crate::packs::{number_of, path_of};
+use crate::pages::{Walk, WalkEnd};
 use crate::read;
 use crate::shared::Shared;
 use crate::sum::seed;
@@ -29,48 +35,113 @@ const FAULTS_MAX: usize = 1_000;
 /// Share of the whole that reading the packs is taken to be.
 const PACKS_SHARE: f64 = 0.8;
 
+/// How much is read in one transaction: 1,000,000 records of the index, or pages, a few seconds. Ten times as many would let the index
+/// of a busy server grow by all that it writes in a minute.
+pub(crate) const SLICE: u64 = 1_000_000;
+
+/// What the check knows of a body.
+#[derive(Default)]
+struct Held {
+    /// How many messages hold it, less the holders that are not counted yet.
+    holders: i32,
+    /// Its record was met where the index says it is, and is intact.
+    is_met: bool,
+}
+
 struct Check<'a> {
     shared: &'a Shared,
     index: &'a Index,
     txn: RoTxn<'a, heed::WithoutTls>,
+    /// Records after which another transaction is begun.
+    slice: u64,
+    /// Records examined when this transaction began.
+    slice_began: u64,
+    /// A commit came between two slices of the index.
+    has_changed: bool,
     report: Report,
     more_faults: u64,
-    /// How often each body is held, less the holders that are not counted yet.
-    held: HashMap<BodyId, i64>,
-    /// Body records met where the index says they are.
-    bodies_met: u64,
+    held: HashMap<BodyId, Held>,
+    /// Files of packs that the index did not know when they were first seen.
+    unknown_packs: Vec<u32>,
     summaries_met: u64,
     links_met: u64,
     chunks_met: u64,
 }
 
-/// See the head of this file.
-pub(crate) fn check(shared: &Shared, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
+/// See the head of this file. `slice`: records read in one transaction.
+pub(crate) fn check<'s>(
+    shared: &'s Shared,
+    slice: u64,
+    progress: &mut (dyn FnMut(f64) + Send),
+) -> Result<Report> {
     let index = &shared.index;
+    let mut report = Report::default();
+    if !pages(index, slice, &mut report)? {
+        progress(1.0);
+        return Ok(report);
+    }
     let mut check = Check {
         shared,
         index,
         txn: index.read()?,
-        report: Report::default(),
+        slice,
+        slice_began: 0,
+        has_changed: false,
+        report,
         more_faults: 0,
         held: HashMap::new(),
-        bodies_met: 0,
+        unknown_packs: Vec::new(),
         summaries_met: 0,
         links_met: 0,
         chunks_met: 0,
     };
-    check.packs(progress)?;
-    check.mailboxes(progress)?;
-    check.removed_mailboxes()?;
-    check.bodies()?;
-    check.totals()?;
-    check.lists()?;
-    check.directory()?;
+    let outcome = check.packs(progress);
+    check.judged(outcome)?;
+    let outcome = check.mailboxes(progress);
+    check.judged(outcome)?;
+    let rest: [fn(&mut Check<'s>) -> Result<()>; 6] = [
+        Check::removed_mailboxes,
+        Check::bodies,
+        Check::totals,
+        Check::lists,
+        Check::directory,
+        Check::unknown_packs,
+    ];
+    for part in rest {
+        let outcome = part(&mut check);
+        check.judged(outcome)?;
+    }
     progress(1.0);
     if check.more_faults > 0 {
         check.report.faults.push(format!("{} more faults are not listed", check.more_faults));
     }
     Ok(check.report)
+}
+
+/// Judges the pages of the index; `false` if one is damaged, and LMDB must not read them.
+fn pages(index: &Index, slice: u64, report: &mut Report) -> Result<bool> {
+    let mut walk = Walk::default();
+    loop {
+        let txn = index.read()?;
+        match index.pages.snapshot(&txn) {
+            // Two commits came before the meta page was read.
+            Err(StoreError::Busy) => {}
+            snapshot => {
+                if walk.slice(&index.pages, &snapshot?, slice)? == WalkEnd::Done {
+                    break;
+                }
+            }
+        }
+    }
+    report.examined += walk.examined;
+    let is_good = walk.faults.is_empty();
+    report.faults = walk.faults;
+    if !is_good {
+        report
+            .faults
+            .push("the packs, and what the index holds, were not examined: its pages come first".into());
+    }
+    Ok(is_good)
 }
 
 impl Check<'_> {
@@ -82,37 +153,87 @@ impl Check<'_> {
         }
     }
 
+    /// Damage that ended one part of the check is a fault; the other parts go on.
+    fn judged(&mut self, outcome: Result<()>) -> Result<()> {
+        match outcome {
+            Err(StoreError::Corrupt(why)) => {
+                self.fault(why);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Begins another transaction. What was committed since the last one shows.
+    fn renew(&mut self) -> Result<()> {
+        self.txn = self.index.read()?;
+        self.slice_began = self.report.examined;
+        Ok(())
+    }
+
+    /// Begins another transaction if this one has read enough.
+    fn renew_if_long(&mut self) -> Result<()> {
+        if self.report.examined - self.slice_began < self.slice {
+            return Ok(());
+        }
+        let before = self.txn.id();
+        self.renew()?;
+        self.has_changed |= self.txn.id() != before;
+        Ok(())
+    }
+
     fn packs(&mut self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<()> {
         let packs = self.index.all_packs(&self.txn)?;
         let total = packs.iter().map(|(_, s)| s.end).sum::<u64>().max(1);
         let mut done = 0;
         for &(number, state) in &packs {
-            self.pack(number, state, &mut |at| progress((done + at) as f64 / total as f64 * PACKS_SHARE))?;
+            self.renew()?;
+            // Emptied and removed since, or written to.
+            if let Some(now) = self.index.pack(&self.txn, number)? {
+                self.pack(number, now, &mut |at| progress((done + at) as f64 / total as f64 * PACKS_SHARE))?;
+            }
             done += state.end;
         }
-        let highest = packs.last().map_or(0, |(n, _)| *n);
-        for name in self.shared.disk.list(&self.shared.packs).unwrap_or_default() {
-            if number_of(&name).is_some_and(|n| n > highest) && self.still_unknown(&name)? {
+        self.renew()?;
+        self.unknown_packs = self.packs_not_in_index()?;
+        Ok(())
+    }
+
+    /// Packs that have records and are not in the index. Maintenance removes retired ones.
+    fn packs_not_in_index(&self) -> Result<Vec<u32>> {
+        let disk = &self.shared.disk;
+        let names = disk.list(&self.shared.packs).unwrap_or_default();
+        let txn = self.index.read()?;
+        let retired = self.index.retired_packs(&txn)?;
+        let mut unknown = Vec::new();
+        for number in names.iter().filter_map(|name| number_of(name)) {
+            let size =
+                disk.open(&path_of(&self.shared.packs, number)).and_then(|file| file.size()).unwrap_or(0);
+            if size > 0 && !retired.contains(&number) && self.index.pack(&txn, number)?.is_none() {
+                unknown.push(number);
+            }
+        }
+        Ok(unknown)
+    }
+
+    /// Packs that are unknown still, at the end: one that was just made is in the index by now, one that was emptied is removed.
+    fn unknown_packs(&mut self) -> Result<()> {
+        let still = self.packs_not_in_index()?;
+        for number in std::mem::take(&mut self.unknown_packs) {
+            if still.contains(&number) {
+                let path = path_of(&self.shared.packs, number);
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 self.fault(format!("packs/{name} is not in the index: the index is older than the packs"));
             }
         }
         Ok(())
     }
 
-    /// Whether a pack beyond the index of this transaction has records and is not in the index now either.
-    fn still_unknown(&self, name: &str) -> Result<bool> {
-        let size = self.shared.disk.open(&self.shared.packs.join(name)).and_then(|f| f.size()).unwrap_or(0);
-        let Some(number) = number_of(name) else { return Ok(false) };
-        Ok(size > 0 && self.index.pack(&*self.index.read()?, number)?.is_none())
-    }
-
     fn pack(&mut self, number: u32, state: PackState, progress: &mut dyn FnMut(u64)) -> Result<()> {
         let file = match self.shared.disk.open(&path_of(&self.shared.packs, number)) {
             Ok(file) => file,
             // Emptied and removed since this transaction began.
-            Err(_) if self.index.pack(&*self.index.read()?, number)?.is_none() => {
-                return self.pass_over(number);
-            }
+            Err(_) if self.index.pack(&*self.index.read()?, number)?.is_none() => return Ok(()),
             Err(error) => {
                 self.fault(format!("pack {number} cannot be opened: {error}"));
                 return Ok(());
@@ -135,37 +256,47 @@ impl Check<'_> {
         let mut scan = Scan::new(&*file, form, 0, state.end);
         loop {
             let at = scan.offset();
-            let found = match scan.advance() {
-                Ok(Some(found)) => found,
+            match scan.advance() {
+                Ok(Some(found)) => self.pack_record(number, &scan, &found),
                 Ok(None) => return Ok(()),
                 Err(fault) => {
+                    // Records have no marks between them that a message could not hold too; but the index knows where bodies lie.
+                    let next = self.next_body_in(number, at)?;
+                    let until = next.unwrap_or(state.end);
                     self.fault(format!(
-                        "pack {number} at byte {at}: {}; what follows was not read",
+                        "pack {number} at byte {at}: {}; bytes {at} to {until} were not read",
                         said(&fault)
                     ));
-                    return Ok(());
+                    match next {
+                        Some(next) => scan = Scan::new(&*file, form, next, state.end),
+                        None => return Ok(()),
+                    }
                 }
-            };
-            self.report.examined += 1;
-            if let Err(fault) = scan.whole(&found) {
-                let what = format!("{:?} record {}", found.header.kind, found.header.id);
-                self.fault(format!("pack {number} at byte {at}: {what}: {}", said(&fault)));
-            }
-            if found.header.kind == Kind::Body {
-                let place = self.index.body(&self.txn, BodyId(found.header.id)).ok().flatten();
-                let here =
-                    |p: &BodyPlace| (p.pack, p.offset, p.len) == (number, found.offset, found.header.len);
-                self.bodies_met += u64::from(place.as_ref().is_some_and(here));
             }
             progress(at);
         }
     }
 
-    /// A pack that went while we looked: its bodies count as met.
-    fn pass_over(&mut self, number: u32) -> Result<()> {
-        let met = self.index.all_bodies(&self.txn)?;
-        self.bodies_met += met.filter(|b| b.as_ref().is_ok_and(|(_, p)| p.pack == number)).count() as u64;
-        Ok(())
+    fn pack_record(&mut self, number: u32, scan: &Scan<'_>, found: &Found) {
+        self.report.examined += 1;
+        let at = found.offset;
+        if let Err(fault) = scan.whole(found) {
+            let what = format!("{:?} record {}", found.header.kind, found.header.id);
+            self.fault(format!("pack {number} at byte {at}: {what}: {}", said(&fault)));
+        }
+        if found.header.kind == Kind::Body {
+            let body = BodyId(found.header.id);
+            let place = self.index.body(&self.txn, body).ok().flatten();
+            if place.is_some_and(|p| (p.pack, p.offset, p.len) == (number, at, found.header.len)) {
+                self.held.entry(body).or_default().is_met = true;
+            }
+        }
+    }
+
+    /// Where the next body of a pack lies that the index knows, behind this offset.
+    fn next_body_in(&self, number: u32, at: u64) -> Result<Option<u64>> {
+        let known = self.index.all_bodies(&self.txn)?.flatten();
+        Ok(known.filter(|(_, p)| p.pack == number && p.offset > at).map(|(_, p)| p.offset).min())
     }
 
     fn mailboxes(&mut self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<()> {
@@ -176,6 +307,7 @@ impl Check<'_> {
             ids.push(MailboxId(id_of(key).ok_or_else(damaged("key of a head"))?));
         }
         for (done, id) in ids.iter().enumerate() {
+            self.renew_if_long()?;
             if let Err(error) = self.mailbox(*id) {
                 self.fault(error.to_string());
             }
@@ -195,7 +327,7 @@ impl Check<'_> {
                     let (key, value) = item.indexed()?;
                     let uid = uid_of(mailbox, key).unwrap_or(0);
                     if let Some(found) = summary_from(seed(mailbox.0), uid, value) {
-                        *self.held.entry(found.body).or_default() -= 1;
+                        self.held.entry(found.body).or_default().holders -= 1;
                     }
                 }
             }
@@ -271,7 +403,7 @@ impl Check<'_> {
                 faults.push(format!("mailbox {mailbox}: the summary of UID {uid} is damaged"));
                 continue;
             };
-            *self.held.entry(found.body).or_default() += 1;
+            self.held.entry(found.body).or_default().holders += 1;
             if let Kept::At(origin) = found.kept {
                 self.links_met += 1;
                 if !links::has_origin(index, &self.txn, origin, found.body)? {
@@ -324,10 +456,9 @@ impl Check<'_> {
     }
 
     fn bodies(&mut self) -> Result<()> {
-        let mut faults = Vec::new();
-        let mut bodies = 0;
+        let (mut faults, mut not_met) = (Vec::new(), Vec::new());
         for item in self.index.all_bodies(&self.txn)? {
-            bodies += 1;
+            self.report.examined += 1;
             let (body, place) = match item {
                 Ok(found) => found,
                 Err(error) => {
@@ -335,38 +466,45 @@ impl Check<'_> {
                     continue;
                 }
             };
-            let held = self.held.remove(&body).unwrap_or(0);
-            if held != i64::from(place.refs) {
-                faults.push(format!("body {body} counts {} holders and has {held}", place.refs));
+            let held = self.held.remove(&body).unwrap_or_default();
+            if !held.is_met {
+                not_met.push((body, place));
+            }
+            if !self.has_changed && i64::from(held.holders) != i64::from(place.refs) {
+                faults.push(format!("body {body} counts {} holders and has {}", place.refs, held.holders));
             }
         }
-        self.report.examined += bodies;
         faults.into_iter().for_each(|f| self.fault(f));
-        let missing: Vec<BodyId> = self.held.drain().map(|(body, _)| body).collect();
-        for body in missing {
-            self.fault(format!("body {body} is held by a message and not in the index"));
+        // What is left is held by a message, or was met in a pack and has lost its last holder since.
+        let missing = self.held.drain().filter(|(_, held)| held.holders != 0).map(|(body, _)| body);
+        let missing: Vec<BodyId> = missing.collect();
+        if !self.has_changed {
+            for body in missing {
+                self.fault(format!("body {body} is held by a message and not in the index"));
+            }
         }
-        if self.bodies_met != bodies {
-            self.misplaced_bodies()?;
-        }
+        self.bodies_not_met(&not_met);
         Ok(())
     }
 
-    /// Names the bodies whose place holds something else.
-    fn misplaced_bodies(&mut self) -> Result<()> {
-        let mut faults = Vec::new();
-        for (body, place) in self.index.all_bodies(&self.txn)?.flatten() {
-            match self.shared.reader.read(body, place, 0..1) {
+    /// Reads the bodies that the walk through the packs did not meet: they came or moved since, or lie where something else is.
+    fn bodies_not_met(&mut self, bodies: &[(BodyId, BodyPlace)]) {
+        for (body, place) in bodies {
+            match self.shared.reader.read(*body, *place, 0..u64::MAX) {
                 Ok(_) | Err(ReadFault::Gone) => {}
-                Err(fault) => faults.push(format!("body {body} in pack {}: {}", place.pack, said(&fault))),
+                Err(fault) => self.fault(format!("body {body} in pack {}: {}", place.pack, said(&fault))),
             }
         }
-        faults.into_iter().for_each(|f| self.fault(f));
-        Ok(())
     }
 
     /// Records that no mailbox laid claim to.
     fn totals(&mut self) -> Result<()> {
+        if self.has_changed {
+            tracing::info!(
+                "the store changed between the slices of the check: references and totals were not compared"
+            );
+            return Ok(());
+        }
         let summaries = self.index.summaries.len(&self.txn).indexed()?;
         let chunks = self.index.rows.len(&self.txn).indexed()?;
         for (what, there, met) in
@@ -396,8 +534,12 @@ impl Check<'_> {
             match lists::load(self.index, &self.txn, AccountId(account)) {
                 Ok(list) => {
                     for entry in &list.entries {
-                        if self.index.head(&self.txn, entry.id)?.is_none() {
-                            self.fault(format!("mailbox {} ({}) has no head", entry.name, entry.id));
+                        match self.index.head(&self.txn, entry.id) {
+                            Ok(Some(_)) => {}
+                            Ok(None) => {
+                                self.fault(format!("mailbox {} ({}) has no head", entry.name, entry.id))
+                            }
+                            Err(error) => self.fault(error.to_string()),
                         }
                     }
                 }

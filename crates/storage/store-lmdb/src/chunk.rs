@@ -73,6 +73,10 @@ pub(crate) fn encode(mailbox: MailboxId, low: u32, rows: &[Row], out: &mut Vec<u
 
 /// Adds the rows of a chunk to `out`; `None` if it is damaged.
 pub(crate) fn decode(mailbox: MailboxId, low: u32, bytes: &[u8], out: &mut Vec<Row>) -> Option<()> {
+    // A damaged length may reach beyond the file: nothing is summed that no chunk can have.
+    if bytes.len() > HEADER + ROWS_MAX * Row::LEN {
+        return None;
+    }
     let mut read = Octets(bytes);
     let sum = read.u32()?;
     if sum != sum32(seed_of(mailbox, low), read.0) {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
-    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Visit,
+    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Unreadable, Visit,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ use crate::pending::Pending;
 use crate::proven::Proven;
 use crate::read;
 use crate::shared::{Shared, Summarize};
+use crate::summaries;
 use crate::unknown;
 
 /// How an engine is opened.
@@ -177,6 +178,23 @@ impl LmdbEngine {
         self.shared.killed.store(true, Ordering::Release);
     }
 
+    /// [`Engine::check`] with another number of records read in one transaction: for tests of what is judged between two of them.
+    #[doc(hidden)]
+    pub async fn check_in_slices(
+        &self,
+        slice: u64,
+        progress: &mut (dyn FnMut(f64) + Send),
+    ) -> Result<Report> {
+        self.settled(self.shared.pending.any()).await?;
+        let multi =
+            |h: tokio::runtime::Handle| h.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
+        let mut check = || check::check(&self.shared, slice, progress);
+        if tokio::runtime::Handle::try_current().is_ok_and(multi) {
+            return tokio::task::block_in_place(check);
+        }
+        check()
+    }
+
     /// Has the index brought up to what was acknowledged, if what is to be read is behind.
     async fn settled(&self, behind: bool) -> Result<()> {
         if behind { self.ask(Job::Settle).await } else { Ok(()) }
@@ -288,9 +306,14 @@ impl Engine for LmdbEngine {
         self.change(Change::Mailbox(commit)).await
     }
 
-    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()> {
+    async fn summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<Unreadable> {
         self.settled(self.shared.pending.has_mailbox(&[mailbox])).await?;
-        read::summaries(&self.shared.index, &self.shared.proven, mailbox, uids, visit)
+        summaries::walk(&self.shared, mailbox, uids, visit)
     }
 
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
@@ -303,13 +326,6 @@ impl Engine for LmdbEngine {
     }
 
     async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
-        self.settled(self.shared.pending.any()).await?;
-        let multi =
-            |h: tokio::runtime::Handle| h.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
-        let mut check = || check::check(&self.shared, progress);
-        if tokio::runtime::Handle::try_current().is_ok_and(multi) {
-            return tokio::task::block_in_place(check);
-        }
-        check()
+        self.check_in_slices(check::SLICE, progress).await
     }
 }

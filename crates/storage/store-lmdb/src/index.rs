@@ -28,10 +28,13 @@ use heed::{Database, Env, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls};
 use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq, NumSet};
 use posthaste_store::{MailboxHead, Result, StoreError};
 use std::fs::File;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::pages::{self, Extent, PageFile};
+use crate::suspicion;
 use crate::values::{self, BodyPlace, PackState, StoredHead, open_value, seal, seed_of_key, unseal};
 use posthaste_store::octets::{Octets, put_set};
 
@@ -80,6 +83,12 @@ pub(crate) struct Index {
     pub(crate) env: Env<WithoutTls>,
     /// The file of the map, to write ahead of it.
     file: File,
+    /// The same, to judge its pages.
+    pub(crate) pages: PageFile,
+    /// Where it is mapped, if the system says so.
+    map: Option<Range<usize>>,
+    /// Bytes of it that were written when last looked.
+    written: AtomicUsize,
     pub(crate) heads: Db,
     pub(crate) rows: Db,
     pub(crate) summaries: Db,
@@ -104,7 +113,13 @@ impl<T> Indexed<T> for heed::Result<T> {
     fn indexed(self) -> Result<T> {
         self.map_err(|error| match error {
             heed::Error::Mdb(
-                MdbError::Corrupted | MdbError::PageNotFound | MdbError::Invalid | MdbError::VersionMismatch,
+                MdbError::Corrupted
+                | MdbError::PageNotFound
+                | MdbError::Invalid
+                | MdbError::VersionMismatch
+                // A transaction in which one of these was met before, and a tree deeper than any LMDB makes.
+                | MdbError::BadTxn
+                | MdbError::CursorFull,
             ) => StoreError::Corrupt(format!("the index: {error}")),
             heed::Error::Mdb(MdbError::MapFull) => {
                 StoreError::Unavailable("the index has reached its map size".into())
@@ -119,6 +134,21 @@ pub(crate) fn damaged(what: impl std::fmt::Display) -> impl FnOnce() -> StoreErr
     move || StoreError::Corrupt(what.to_string())
 }
 
+/// Times a snapshot is tried for because two commits came between the transaction and its meta page.
+const SNAPSHOTS_MAX: usize = 100;
+
+/// Judges the pages of an index that LMDB has opened and not yet read.
+fn prove_pages(env: &Env<WithoutTls>, pages: &PageFile, extent: Extent) -> Result<()> {
+    for _ in 0..SNAPSHOTS_MAX {
+        let txn = env.read_txn().indexed()?;
+        match pages.snapshot(&txn) {
+            Err(StoreError::Busy) => {}
+            snapshot => return pages::examine(pages, &snapshot?, extent),
+        }
+    }
+    Err(StoreError::Busy)
+}
+
 impl Index {
     /// Opens or makes the index in `dir`.
     pub(crate) fn open(dir: &Path, map_bytes: usize, readers: u32) -> Result<Self> {
@@ -126,11 +156,24 @@ impl Index {
             .map_err(|e| StoreError::Unavailable(format!("{}: {e}", dir.display())))?;
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(map_bytes).max_readers(readers).max_dbs(16);
+        let path = dir.join("data.mdb");
+        PageFile::prove_metas(&path)?;
         // SAFETY: LMDB asks that nothing but LMDB changes the files of the environment while it is mapped, and that no file
         // system without coherent maps lies below. The directory is ours by its format file, every process
         // opens it through this call, and no flag that weakens locking is set.
         let env = unsafe { options.open(dir) }.indexed()?;
         env.clear_stale_readers().indexed()?;
+        let map = suspicion::note_map(&path);
+        let file = env.try_clone_inner_file().indexed()?;
+        let pages = PageFile::new(env.try_clone_inner_file().indexed()?);
+        let extent = if suspicion::is_suspect(dir) { Extent::All } else { Extent::First };
+        prove_pages(&env, &pages, extent)?;
+        if extent == Extent::All {
+            tracing::warn!(
+                "a process ended by a fault signal; every page of the index was examined and is in order"
+            );
+            suspicion::lift(dir);
+        }
         let names = [
             "heads",
             "rows",
@@ -147,10 +190,12 @@ impl Index {
         let [heads, rows, summaries, linked, expunged, expunging, copied, bodies, lists, removed, directory] =
             Self::databases(&env, names)?;
         let main = Self::main(&env)?;
-        let file = env.try_clone_inner_file().indexed()?;
         Ok(Self {
             env,
             file,
+            pages,
+            map,
+            written: AtomicUsize::new(0),
             heads,
             rows,
             summaries,
@@ -216,9 +261,33 @@ impl Index {
         Ok(())
     }
 
+    /// Judges every page, for a reader that must not be ended by a damaged one.
+    pub(crate) fn prove_all_pages(&self) -> Result<()> {
+        prove_pages(&self.env, &self.pages, Extent::All)
+    }
+
     /// A reading transaction: never held across an await.
     pub(crate) fn read(&self) -> Result<RoTxn<'_, WithoutTls>> {
         self.env.read_txn().indexed()
+    }
+
+    /// Whether the bytes that LMDB says are a record's lie in the file. A damaged length may reach beyond it, where reading ends the
+    /// process. Costs two comparisons.
+    #[inline]
+    pub(crate) fn holds(&self, value: &[u8]) -> bool {
+        let Some(map) = &self.map else { return true };
+        let end = (value.as_ptr() as usize).saturating_add(value.len()).saturating_sub(map.start);
+        // What a writing transaction has changed lies in memory of its own.
+        end <= self.written.load(Ordering::Relaxed)
+            || !map.contains(&(value.as_ptr() as usize))
+            || self.has_grown_to(end)
+    }
+
+    #[cold]
+    fn has_grown_to(&self, end: usize) -> bool {
+        let len = self.file.metadata().map_or(0, |found| found.len() as usize);
+        self.written.store(len, Ordering::Relaxed);
+        end <= len
     }
 
     /// The head of a mailbox; `None` if it was removed, or never was in a list.
@@ -226,6 +295,12 @@ impl Index {
         if let Some(value) = self.heads.get(txn, &mailbox.0.to_bytes()).indexed()? {
             let head = values::head_from(mailbox, value);
             return head.map(Some).ok_or_else(damaged(format_args!("head of mailbox {mailbox}")));
+        }
+        // A mailbox without a head was removed, or never was. One that has rows lost its head to damage: to say that it is gone would
+        // have clients forget it.
+        let is_removed = self.removed.get(txn, &mailbox.0.to_bytes()).indexed()?.is_some();
+        if !is_removed && self.rows.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()?.next().is_some() {
+            return Err(damaged(format_args!("the head of mailbox {mailbox} is missing"))());
         }
         Ok(None)
     }

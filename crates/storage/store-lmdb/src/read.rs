@@ -1,23 +1,18 @@
-//! What is read of mailboxes. Each call is one reading transaction, from its first byte to its last.
+//! What is read of mailboxes, but for their summaries (`summaries`). Each call is one reading transaction, from its first byte to its last.
 
 use heed::RoTxn;
-use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet, Uid};
-use posthaste_store::{Changes, MailboxHead, Result, Row, StoreError, Stored, Visit};
-use std::ops::ControlFlow;
+use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet};
+use posthaste_store::{Changes, MailboxHead, Result, Row, StoreError};
 
-use crate::ahead::ask_ahead;
-use crate::chunk::{self, uid_key, uid_of};
+use crate::chunk::{self, uid_of};
 use crate::index::{Index, Indexed, between, damaged, number_of_key, numbered_key, set_from};
-use crate::links::{Follow, GAP};
-use crate::proven::Proven;
 use crate::rows::read_chunk;
-use crate::sum::seed;
-use crate::values::{Kept, LINK_LEN, StoredHead, is_summary_good, summary_parts};
+use crate::values::StoredHead;
 
 /// Rows handed over at a time: 28 KiB, which stays in the first-level cache.
 const SLICE: usize = 1024;
 
-fn head_of(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<StoredHead> {
+pub(crate) fn head_of(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<StoredHead> {
     index.head(txn, mailbox)?.ok_or(StoreError::NoMailbox(mailbox))
 }
 
@@ -96,93 +91,6 @@ pub(crate) fn leftovers(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Resul
         }
     }
     Ok(NumSet::from_ranges(ranges))
-}
-
-/// Visits summaries in UID order.
-pub(crate) fn summaries(
-    index: &Index,
-    proven: &Proven,
-    mailbox: MailboxId,
-    uids: &NumSet,
-    visit: &mut Visit<'_>,
-) -> Result<()> {
-    let txn = index.read()?;
-    if uids.is_empty() {
-        return head_of(index, &txn, mailbox).map(|_| ());
-    }
-    // The head proves that the mailbox is there; what it says is not needed.
-    head_of(index, &txn, mailbox)?;
-    let leftovers = leftovers(index, &txn, mailbox)?;
-    let wanted = if leftovers.is_empty() { None } else { Some(uids.difference(&leftovers)) };
-    let ranges = wanted.as_ref().unwrap_or(uids).ranges();
-    let follow = Follow::new(index, &txn, proven);
-    let mut walk = Walk { txn: &txn, mailbox, seed: seed(mailbox.0), proven: proven.walk(mailbox), follow };
-    let mut rest = ranges;
-    while let Some(&(low, _)) = rest.first() {
-        let joined = 1 + rest.windows(2).take_while(|w| w[1].0 - w[0].1 <= GAP).count();
-        let (span, after) = rest.split_at(joined.min(rest.len()));
-        rest = after;
-        let high = span.last().map_or(low, |r| r.1);
-        if walk.span(index, span, (low, high), visit)?.is_break() {
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// A walk over summaries of one mailbox.
-struct Walk<'w> {
-    txn: &'w RoTxn<'w, heed::WithoutTls>,
-    mailbox: MailboxId,
-    seed: u64,
-    proven: crate::proven::Walk<'w>,
-    follow: Follow<'w>,
-}
-
-impl Walk<'_> {
-    /// Visits the summaries of ranges that lie close together, with one cursor.
-    fn span(
-        &mut self,
-        index: &Index,
-        span: &[(u32, u32)],
-        (low, high): (u32, u32),
-        visit: &mut Visit<'_>,
-    ) -> Result<ControlFlow<()>> {
-        let (mailbox, seed) = (self.mailbox, self.seed);
-        let (low, high) = (uid_key(mailbox, low), uid_key(mailbox, high));
-        let mut ranges = span.iter().copied();
-        let mut range = ranges.next().unwrap_or((1, 0));
-        for item in index.summaries.range(self.txn, &between(&low, &high)).indexed()? {
-            let (key, value) = item.indexed()?;
-            if value.len() > LINK_LEN {
-                ask_ahead(value);
-            }
-            // Both ends are this mailbox's, so whatever lies between is too.
-            let uid = key.last_chunk::<4>().map_or(0, |k| u32::from_be_bytes(*k));
-            while uid > range.1 {
-                match ranges.next() {
-                    Some(next) => range = next,
-                    None => return Ok(ControlFlow::Continue(())),
-                }
-            }
-            if uid < range.0 {
-                continue;
-            }
-            let good = self.proven.is_good(uid, || is_summary_good(seed, uid, value));
-            let (true, Some(found), Some(uid)) = (good, summary_parts(value), Uid::new(uid)) else {
-                return Err(damaged(format_args!("summary of UID {uid} in mailbox {mailbox}"))());
-            };
-            let summary = match found.kept {
-                Kept::Here(summary) => summary,
-                Kept::At(origin) => self.follow.summary(origin, found.body)?,
-            };
-            let stored = Stored { uid, body: found.body, saved: found.saved, summary };
-            if visit(stored).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
 }
 
 /// Where a body lies, or that there is none.

@@ -24,7 +24,7 @@ pub(crate) fn read_chunk(mailbox: MailboxId, low: u32, value: &[u8], rows: &mut 
 }
 
 /// The chunk in which `uid` lies if it exists.
-fn chunk_of<'t>(
+pub(crate) fn chunk_of<'t>(
     index: &Index,
     txn: &'t RoTxn,
     mailbox: MailboxId,

@@ -287,9 +287,14 @@ pub(crate) fn summary_parts(value: &[u8]) -> Option<SummaryRef<'_>> {
     if !is_link(saved) {
         return Some(SummaryRef { body, saved, kept: Kept::Here(summary) });
     }
-    let mut place = Octets(summary);
-    let origin = (MailboxId(place.id()?), place.u32()?);
+    let origin = origin_from(summary)?;
     Some(SummaryRef { body, saved: saved ^ LINK, kept: Kept::At(origin) })
+}
+
+/// What a link has instead of a summary.
+pub(crate) fn origin_from(place: &[u8]) -> Option<Origin> {
+    let mut place = Octets(place);
+    Some((MailboxId(place.id()?), place.u32()?))
 }
 
 /// Whether a record is a link to this message.

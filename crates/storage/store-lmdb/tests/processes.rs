@@ -166,7 +166,7 @@ async fn bodies_in(engine: &LmdbEngine, mailbox: MailboxId) -> Vec<BodyId> {
         bodies.push(s.body);
         std::ops::ControlFlow::Continue(())
     };
-    engine.summaries(mailbox, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap();
+    engine.summaries(mailbox, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap().refuse().unwrap();
     bodies
 }
 

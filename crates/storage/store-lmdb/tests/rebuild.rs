@@ -58,7 +58,8 @@ async fn messages(engine: &LmdbEngine, mailbox: MailboxId) -> BTreeMap<u32, Opti
         bodies.push((s.uid.value(), s.body));
         ControlFlow::Continue(())
     };
-    engine.summaries(mailbox, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap();
+    let unreadable = engine.summaries(mailbox, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap();
+    assert!(unreadable.0.is_empty());
     let mut found = BTreeMap::new();
     for (uid, body) in bodies {
         found.insert(uid, engine.read_body(body, 0..u64::MAX).await.ok());

@@ -14,7 +14,7 @@ use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet, Uid};
 use std::ops::{ControlFlow, Range};
 
 use crate::change::{CommitOutcome, MailboxCommit};
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::head::MailboxHead;
 use crate::list::{ListCommit, MailboxList};
 use crate::row::Row;
@@ -50,6 +50,24 @@ pub struct Stored<'a> {
     pub saved: i64,
     /// What delivery wrote.
     pub summary: &'a [u8],
+}
+
+/// Messages of a set that exist and whose summaries an engine cannot give: the record is missing or damaged, and the engine
+/// cannot make it again.
+///
+/// Whoever asked must say so to its own caller: a message that is left out in silence looks like one that never was.
+#[must_use = "a message left out in silence looks like one that never was"]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unreadable(
+    /// Their UIDs.
+    pub NumSet,
+);
+
+impl Unreadable {
+    /// An error that names the messages, if there are any: for whoever needs all or nothing.
+    pub fn refuse(self) -> Result<()> {
+        if self.0.is_empty() { Ok(()) } else { Err(StoreError::Unreadable(self.0)) }
+    }
 }
 
 /// Called once for each summary; `Break` ends the call early, as when a response buffer is full.
@@ -132,7 +150,13 @@ pub trait Engine: Send + Sync + 'static {
     async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome>;
 
     /// Visits the summaries of those UIDs that exist, in UID order.
-    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()>;
+    ///
+    /// Every UID of the set that has a row is visited, or is in the answer: the engine compares the summaries it finds with the
+    /// rows, logs what is wrong with each record, and goes on behind it. A summary that can be made again from the body is
+    /// visited like any other. After `Break` the answer covers the UIDs up to the last one visited. `Corrupt` is the answer only
+    /// when nothing can be said of single messages: the mailbox's head or rows are damaged.
+    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>)
+    -> Result<Unreadable>;
 
     /// A range of a body, cut at its end. Every byte handed out was checked against its checksum.
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes>;

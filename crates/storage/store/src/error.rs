@@ -1,6 +1,6 @@
 //! What can go wrong below the protocols, and whose fault it is.
 
-use posthaste_mail_model::{BodyId, KeywordError, MailboxId, NameError, Uid};
+use posthaste_mail_model::{BodyId, KeywordError, MailboxId, NameError, NumSet, Uid};
 
 /// Shorthand of this crate and the engines.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
@@ -50,6 +50,9 @@ pub enum StoreError {
     /// A record whose checksum or form is wrong. It is never served.
     #[error("damaged record: {0}")]
     Corrupt(String),
+    /// Messages that exist and whose summaries cannot be had.
+    #[error("the summaries of these messages are damaged: UID {}", named_ranges(.0))]
+    Unreadable(NumSet),
     /// The message's bytes are gone or unreadable.
     #[error("the body {body} of message {uid} cannot be read: {why}")]
     Body {
@@ -62,9 +65,34 @@ pub enum StoreError {
     },
 }
 
+/// Ranges of UIDs named in a sentence: 20, some 200 characters. A reply line with ten times as many helps no reader.
+const NAMED_RANGES_MAX: usize = 20;
+
+/// The first ranges of a set, for a sentence, and how many more there are.
+pub fn named_ranges(uids: &NumSet) -> String {
+    let named = NumSet::from_ranges(uids.ranges().iter().copied().take(NAMED_RANGES_MAX));
+    match uids.count() - named.count() {
+        0 => named.to_string(),
+        more => format!("{named} and {more} more"),
+    }
+}
+
 impl StoreError {
     /// Whether asking again later may succeed without anyone having mended anything.
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Busy | Self::Unavailable(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_names_a_bounded_number_of_messages() {
+        let few = StoreError::Unreadable(NumSet::from_ranges([(3, 3), (5, 7)]));
+        assert_eq!(few.to_string(), "the summaries of these messages are damaged: UID 3,5:7");
+        let many = StoreError::Unreadable((1..=100).step_by(2).collect());
+        assert!(many.to_string().ends_with("37,39 and 30 more"), "{many}");
     }
 }

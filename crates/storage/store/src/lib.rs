@@ -23,8 +23,10 @@ mod transfer;
 mod view;
 
 pub use change::{Appended, CommitOutcome, Content, FlagChange, MailboxCommit, NewMessage};
-pub use engine::{BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, Visit};
-pub use error::{Result, StoreError};
+pub use engine::{
+    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, Unreadable, Visit,
+};
+pub use error::{Result, StoreError, named_ranges};
 pub use head::{Counts, MailboxHead};
 pub use list::{ListCommit, MailboxEntry, MailboxList, SpecialUse};
 pub use mailbox::{Copied, Expunged, FlagsStored, IncomingMessage, Mailbox, Moved, Watch};

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use tokio::sync::watch;
 
-use crate::engine::{BodyRange, Epoch, Visit};
+use crate::engine::{BodyRange, Epoch, Unreadable, Visit};
 use crate::error::{Result, StoreError};
 use crate::head::MailboxHead;
 use crate::store::Context;
@@ -196,12 +196,13 @@ impl Mailbox {
         NumSet::range(first, next - 1)
     }
 
-    /// Visits the summaries of those UIDs that exist, in UID order, in one call of the engine.
-    pub async fn summaries(&self, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()> {
+    /// Visits the summaries of those UIDs that exist, in UID order, in one call of the engine. Answers with those that exist and
+    /// cannot be read.
+    pub async fn summaries(&self, uids: &NumSet, visit: &mut Visit<'_>) -> Result<Unreadable> {
         self.context.engine.summaries(self.id, uids, visit).await
     }
 
-    /// The body of a message; `None` if there is no such message.
+    /// The body of a message; `None` if there is no such message. `Unreadable` if there is one and its body is not known.
     pub async fn body_of(&self, uid: Uid) -> Result<Option<BodyId>> {
         let mut body = None;
         let uids = NumSet::range(uid.value(), uid.value());
@@ -209,7 +210,7 @@ impl Mailbox {
             body = Some(stored.body);
             ControlFlow::Break(())
         };
-        self.summaries(&uids, &mut visit).await?;
+        self.summaries(&uids, &mut visit).await?.refuse()?;
         Ok(body)
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::change::{CommitOutcome, Content, MailboxCommit};
 use crate::engine::{
-    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, Visit,
+    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, Unreadable, Visit,
 };
 use crate::error::{Result, StoreError};
 use crate::head::{Counts, MailboxHead};
@@ -44,6 +44,8 @@ struct Held {
     expunged: Vec<(ModSeq, NumSet)>,
     /// Expunges up to this mod-sequence are forgotten.
     forgotten: ModSeq,
+    /// Messages whose summaries were damaged on purpose.
+    unreadable: NumSet,
 }
 
 #[derive(Clone)]
@@ -78,6 +80,18 @@ impl MemoryEngine {
             held.expunged.clear();
             held.forgotten = held.head.modseq;
         }
+    }
+
+    /// Damages the summaries of messages, as a disk may: they exist, and cannot be read.
+    pub fn damage_summaries(&self, mailbox: MailboxId, uids: &NumSet) {
+        if let Some(held) = self.state.lock().mailboxes.get_mut(&mailbox) {
+            held.unreadable = held.unreadable.union(uids);
+        }
+    }
+
+    /// Loses bodies, as a disk may.
+    pub fn lose_body(&self, body: BodyId) {
+        self.state.lock().bodies.remove(&body);
     }
 
     /// Does something to the state that counts as a commit if it answers `Done`.
@@ -299,17 +313,27 @@ impl Engine for MemoryEngine {
         self.commit_with(|state| state.commit(commit))
     }
 
-    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()> {
+    async fn summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<Unreadable> {
         let state = self.state.lock();
         let held = state.held(mailbox)?;
+        let mut unreadable = NumSet::new();
         for (uid, message) in held.messages.iter().filter(|(uid, _)| uids.contains(uid.value())) {
+            if held.unreadable.contains(uid.value()) {
+                unreadable.push(uid.value());
+                continue;
+            }
             let Message { body, saved, summary, .. } = message;
             let stored = Stored { uid: *uid, body: *body, saved: *saved, summary };
             if visit(stored) == ControlFlow::Break(()) {
                 break;
             }
         }
-        Ok(())
+        Ok(Unreadable(unreadable))
     }
 
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {

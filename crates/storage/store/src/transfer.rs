@@ -386,7 +386,7 @@ fn batches(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
     })
 }
 
-/// Body, date saved and summary of messages, by UID.
+/// Body, date saved and summary of messages, by UID. One that cannot be read ends the transfer: what is copied is complete.
 type Summaries = BTreeMap<u32, (BodyId, i64, Bytes)>;
 
 async fn summaries(engine: &dyn Engine, id: MailboxId, rows: &[Row]) -> Result<Summaries> {
@@ -397,7 +397,7 @@ async fn summaries(engine: &dyn Engine, id: MailboxId, rows: &[Row]) -> Result<S
         found.insert(stored.uid.value(), (stored.body, stored.saved, summary));
         ControlFlow::Continue(())
     };
-    engine.summaries(id, &uids, &mut visit).await?;
+    engine.summaries(id, &uids, &mut visit).await?.refuse()?;
     Ok(found)
 }
 

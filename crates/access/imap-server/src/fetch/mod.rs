@@ -18,7 +18,7 @@ use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{Numbering, SequenceSet, print};
 use posthaste_mail_model::{BodyId, Flag, FlagSet, NumSet, SeqNum};
 use posthaste_mime_summary::SummaryRef;
-use posthaste_store::{FlagChange, Row, StoreError, View};
+use posthaste_store::{FlagChange, Row, StoreError, View, named_ranges};
 
 use self::line::{Kept, Subject};
 use self::plan::{Plan, Reads};
@@ -77,18 +77,32 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     let plan = Plan::compile(&items);
     let view = Arc::clone(&ctx.selected.announced);
     let job = Job { plan: &plan, view: &view, seqs: &seqs, with_recent: !ctx.enabled.rev2 };
-    let missing = match plan.reads {
+    let (expunged, unreadable) = match plan.reads {
         Reads::Rows => job.rows(ctx.wire, ctx.selected).await?,
         Reads::Summaries | Reads::Bodies => job.summaries(ctx.wire, ctx.selected).await?,
     };
     if items.contains(&FetchItem::ModSeq) && ctx.selected.held_since.is_some() {
         sync::tell_synchronised(ctx.wire, ctx.selected);
     }
-    if missing > 0 && numbering == Numbering::Seq {
+    if !unreadable.is_empty() {
+        return Ok(cannot_be_read(&unreadable));
+    }
+    if expunged > 0 && numbering == Numbering::Seq {
         // RFC 5530 §3, RFC 9051 §7.1. A UID nobody has is no error (§6.4.9), and its EXPUNGE is told next.
         return Ok(Reply::no(Code::ExpungeIssued, "Some of the messages are gone"));
     }
     Ok(Reply::ok(""))
+}
+
+/// The end of a FETCH that answered all messages but these. RFC 9051 §6.4.5: NO, "can't fetch that data"; the responses before it
+/// stand. RFC 5530 §3: CORRUPTION says that a person has to mend something and that trying again is of no use; UNAVAILABLE would
+/// have clients try again, and SERVERBUG would blame the program.
+fn cannot_be_read(unreadable: &NumSet) -> Reply {
+    let named = named_ranges(unreadable);
+    Reply::no(
+        Code::Corruption,
+        format!("Stored data of UID {named} is damaged; all other messages were sent"),
+    )
 }
 
 /// RFC 7162 §3.2.6.
@@ -106,6 +120,11 @@ async fn vanished(ctx: &mut Ctx<'_>, set: &SequenceSet, modifiers: &FetchModifie
         out.extend_from_slice(b"\r\n");
     }
     Ok(())
+}
+
+/// Whether an error says that one message's data is damaged, and nothing of any other.
+fn is_of_one_message(error: &StoreError) -> bool {
+    matches!(error, StoreError::Body { .. } | StoreError::Corrupt(_))
 }
 
 /// Reading a body sets `\Seen`. The flags come with the body, in one response: RFC 9051 §6.4.5 has it so, and curl takes the
@@ -165,7 +184,7 @@ impl Job<'_> {
         Subject { seq, row, recent: self.with_recent && selected.is_recent(row.uid()) }
     }
 
-    async fn rows(&self, wire: &mut Wire, selected: &Selected) -> Result<u32, Failure> {
+    async fn rows(&self, wire: &mut Wire, selected: &Selected) -> Result<(u32, NumSet), Failure> {
         let mut names = FlagNames::new(&self.view.head().keywords);
         for (first, rows) in self.view.runs(self.seqs) {
             let mut next = Some(first);
@@ -179,11 +198,11 @@ impl Job<'_> {
                 wire.relieve().await?;
             }
         }
-        Ok(0)
+        Ok((0, NumSet::new()))
     }
 
-    /// Answers with how many messages are gone.
-    async fn summaries(&self, wire: &mut Wire, selected: &Selected) -> Result<u32, Failure> {
+    /// Answers with how many messages were expunged meanwhile, and which cannot be read.
+    async fn summaries(&self, wire: &mut Wire, selected: &Selected) -> Result<(u32, NumSet), Failure> {
         let mut names = FlagNames::new(&self.view.head().keywords);
         let mut batches = Batches::new(self.view, self.seqs);
         let (mut aside, mut kept) = (Vec::new(), Vec::new());
@@ -191,13 +210,14 @@ impl Job<'_> {
         while batches.more() {
             aside.clear();
             kept.clear();
-            let (mut damaged, out) = (None, wire.out());
+            let (mut damaged, out) = (Vec::new(), wire.out());
             let mut each = |seq: SeqNum, row: &Row, stored: posthaste_store::Stored<'_>| {
                 let summary = match SummaryRef::new(stored.summary) {
                     Ok(summary) => summary,
                     Err(error) => {
-                        damaged = Some(format!("summary of message {}: {error}", stored.uid));
-                        return ControlFlow::Break(());
+                        tracing::error!(uid = %stored.uid, %error, "a summary has no known form");
+                        damaged.push(stored.uid);
+                        return ControlFlow::Continue(());
                     }
                 };
                 // In order: once one message waits for its body, those behind it wait for it.
@@ -217,22 +237,27 @@ impl Job<'_> {
                 }
             };
             batches.visit(&selected.mailbox, &mut each).await?;
-            if let Some(what) = damaged {
-                return Err(StoreError::Corrupt(what).into());
-            }
+            damaged.into_iter().for_each(|uid| batches.note_unreadable(uid));
             for waiting in &aside {
                 let bytes = kept.get(waiting.summary.clone()).unwrap_or_default();
                 let Ok(summary) = SummaryRef::new(bytes) else { continue };
                 let subject = self.subject(selected, waiting.seq, &waiting.row);
                 let kept = Kept { body: waiting.body, saved: waiting.saved, summary };
                 if line::needs_body(self.plan, &summary) {
-                    body::print(wire, &selected.mailbox, self.plan, &mut names, subject, kept).await?;
+                    match body::print(wire, &selected.mailbox, self.plan, &mut names, subject, kept).await {
+                        // Nothing of the response was sent: the messages behind this one can be.
+                        Err(Failure::Store(error)) if is_of_one_message(&error) => {
+                            tracing::error!(%error, "a message cannot be fetched");
+                            batches.note_unreadable(waiting.row.uid());
+                        }
+                        printed => printed?,
+                    }
                 } else {
                     line::of_summary(wire.out(), self.plan, &mut names, subject, kept);
                 }
             }
             wire.relieve().await?;
         }
-        Ok(batches.missing())
+        Ok((batches.expunged(), batches.unreadable()))
     }
 }

@@ -2,6 +2,12 @@
 //!
 //! Flags and sets narrow the view down first, whole chunks at a time; rows then decide what rows can; summaries are walked for
 //! the rest; bodies are opened only for messages about which nothing else could decide.
+//!
+//! An answer to SEARCH is a statement about every message: a client takes what is not named for what does not match, and COUNT,
+//! MIN and MAX (RFC 9051 §7.3.4) have no way to say "of those that could be read". So when a message whose summary or body is needed
+//! cannot be read, no result is sent: the command ends in NO (RFC 9051 §6.4.4) with CORRUPTION (RFC 5530 §3), and names the UIDs.
+//! A client that searches again with `NOT UID 7,9` gets all the rest: what a UID decides needs no summary. `$` is emptied
+//! (RFC 5182 §2.1).
 
 mod criteria;
 
@@ -9,11 +15,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use posthaste_imap_codec::command::{SearchArgs, SearchKey, SearchReturn};
-use posthaste_imap_codec::response::{Esearch, StatusKind, Untagged};
+use posthaste_imap_codec::response::{Code, Esearch, StatusKind, Untagged};
 use posthaste_imap_codec::{Numbering, Tag, print};
 use posthaste_mail_model::{BodyId, FlagSet, ModSeq, NumSet, SeqNum};
 use posthaste_mime_summary::SummaryRef;
-use posthaste_store::{Mailbox, Row, StoreError, Stored, View};
+use posthaste_store::{Mailbox, Row, StoreError, Stored, View, named_ranges};
 
 use self::criteria::{Answer, Criterion, Kept, Message};
 use crate::batches::Batches;
@@ -207,13 +213,14 @@ async fn by_summary(
     while batches.more() {
         aside.clear();
         copies.clear();
-        let (mut damaged, mut by_body) = (None, Vec::new());
+        let (mut damaged, mut by_body) = (Vec::new(), Vec::new());
         let mut each = |seq: SeqNum, row: &Row, stored: Stored<'_>| {
             let summary = match SummaryRef::new(stored.summary) {
                 Ok(summary) => summary,
                 Err(error) => {
-                    damaged = Some(format!("summary of message {}: {error}", stored.uid));
-                    return ControlFlow::Break(());
+                    tracing::error!(uid = %stored.uid, %error, "a summary has no known form");
+                    damaged.push(stored.uid);
+                    return ControlFlow::Continue(());
                 }
             };
             let kept = Some(Kept { body: stored.body, saved: stored.saved, summary });
@@ -232,16 +239,27 @@ async fn by_summary(
             if copies.len() >= ASIDE_BYTES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         batches.visit(&selected.mailbox, &mut each).await?;
-        if let Some(what) = damaged {
-            return Err(StoreError::Corrupt(what).into());
-        }
+        damaged.into_iter().for_each(|uid| batches.note_unreadable(uid));
         for message in &aside {
-            if opens(selected, criterion, &selected.mailbox, message, &copies).await? {
-                by_body.push(message.seq.value());
+            match opens(selected, criterion, &selected.mailbox, message, &copies).await {
+                Ok(true) => by_body.push(message.seq.value()),
+                Ok(false) => {}
+                Err(Failure::Store(error @ (StoreError::Body { .. } | StoreError::Corrupt(_)))) => {
+                    tracing::error!(%error, "a message cannot be searched");
+                    batches.note_unreadable(message.row.uid());
+                }
+                Err(error) => return Err(error),
             }
         }
         by_body.sort_unstable();
         by_body.into_iter().for_each(|seq| found.push(seq));
+    }
+    let unreadable = batches.unreadable();
+    if !unreadable.is_empty() {
+        let named = named_ranges(&unreadable);
+        let text =
+            format!("Stored data of UID {named} is damaged and cannot be searched; search without them");
+        return Err(Reply::no(Code::Corruption, text).into());
     }
     Ok(found)
 }

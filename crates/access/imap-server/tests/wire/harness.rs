@@ -8,7 +8,7 @@ use std::time::Duration;
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, NewAccount, Policy};
 use posthaste_imap_server::{ImapOptions, ImapService};
-use posthaste_mail_model::{MailboxName, Secret};
+use posthaste_mail_model::{MailboxId, MailboxName, Secret, Uid};
 use posthaste_net::{
     ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
 };
@@ -124,13 +124,36 @@ impl Server {
     /// Makes the engine forget which messages of a mailbox are gone; `false` if it cannot be made to.
     pub fn forget_expunged(&self, mailbox: &str) -> bool {
         let Some(memory) = &self.engine.memory else { return false };
-        let id = self.runtime.block_on(async {
-            let account = self.directory.account(USER).await.expect("directory").expect("account");
-            let list = self.store.list(account.id).await.expect("list");
-            list.find(&MailboxName::new(mailbox).expect("name")).expect("mailbox").id
-        });
-        memory.forget_expunged(id);
+        memory.forget_expunged(self.mailbox_id(mailbox));
         true
+    }
+
+    /// Makes the engine lose the summaries of messages of INBOX; `false` if it cannot be made to.
+    pub fn damage_summaries(&self, uids: &[u32]) -> bool {
+        let Some(memory) = &self.engine.memory else { return false };
+        memory.damage_summaries(self.mailbox_id("INBOX"), &uids.iter().copied().collect());
+        true
+    }
+
+    /// Makes the engine lose the body of a message of INBOX; `false` if it cannot be made to.
+    pub fn lose_body(&self, uid: u32) -> bool {
+        let Some(memory) = &self.engine.memory else { return false };
+        let body = self.runtime.block_on(async {
+            let mailbox = self.store.open(self.mailbox_id_of("INBOX").await).await.expect("mailbox");
+            mailbox.body_of(Uid::new(uid).expect("a UID")).await.expect("summary").expect("message")
+        });
+        memory.lose_body(body);
+        true
+    }
+
+    fn mailbox_id(&self, name: &str) -> MailboxId {
+        self.runtime.block_on(self.mailbox_id_of(name))
+    }
+
+    async fn mailbox_id_of(&self, name: &str) -> MailboxId {
+        let account = self.directory.account(USER).await.expect("directory").expect("account");
+        let list = self.store.list(account.id).await.expect("list");
+        list.find(&MailboxName::new(name).expect("name")).expect("mailbox").id
     }
 }
 

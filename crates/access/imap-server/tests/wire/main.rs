@@ -5,6 +5,7 @@ mod harness;
 mod bad_input;
 mod before_login;
 mod condstore;
+mod damaged;
 mod fetch_binary;
 mod fetch_changes;
 mod fetch_large;

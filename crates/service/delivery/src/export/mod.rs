@@ -9,7 +9,7 @@ mod mbox;
 
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Flag, MailboxName, NumSet, Uid};
-use posthaste_store::{Mailbox, StoreError, View};
+use posthaste_store::{Mailbox, StoreError, Unreadable, View};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -149,7 +149,12 @@ async fn export_mailbox(
     let all = view.all();
     let uids: Vec<Uid> = view.rows(&all).map(|(_, row)| row.uid()).collect();
     for uids in uids.chunks(ROWS) {
-        let mut rest = outgoing(mailbox, &view, uids).await?.into_iter().peekable();
+        let (waiting, unreadable) = outgoing(mailbox, &view, uids).await?;
+        for uid in unreadable.0.iter().filter_map(Uid::new) {
+            let error = StoreError::Unreadable(NumSet::range(uid.value(), uid.value()));
+            report.fault(&path, uid, &error);
+        }
+        let mut rest = waiting.into_iter().peekable();
         while rest.peek().is_some() {
             let mut messages = Vec::new();
             let mut gathered = 0;
@@ -180,11 +185,15 @@ struct Waiting {
     body: posthaste_mail_model::BodyId,
 }
 
-/// What is to be written of some messages, but for their bytes.
-async fn outgoing(mailbox: &Mailbox, view: &View, uids: &[Uid]) -> Result<Vec<Waiting>, DeliveryError> {
+/// What is to be written of some messages, but for their bytes; and the messages of which not even that is known.
+async fn outgoing(
+    mailbox: &Mailbox,
+    view: &View,
+    uids: &[Uid],
+) -> Result<(Vec<Waiting>, Unreadable), DeliveryError> {
     let set: NumSet = uids.iter().map(|uid| uid.value()).collect();
     let mut waiting = Vec::with_capacity(uids.len());
-    mailbox
+    let unreadable = mailbox
         .summaries(&set, &mut |stored| {
             if let Some((_, row)) = view.row_of_uid(stored.uid) {
                 let flags = view.head().keywords.flags_of(row.flags()).collect();
@@ -194,7 +203,7 @@ async fn outgoing(mailbox: &Mailbox, view: &View, uids: &[Uid]) -> Result<Vec<Wa
             ControlFlow::Continue(())
         })
         .await?;
-    Ok(waiting)
+    Ok((waiting, unreadable))
 }
 
 async fn read(mailbox: &Mailbox, message: &Waiting) -> Result<Bytes, StoreError> {

@@ -33,8 +33,16 @@ impl<'w> Follow<'w> {
         Self { index, txn, proven, along: None }
     }
 
-    /// The summary of an origin.
+    /// The summary of an origin. After an error the next one is looked up afresh.
     pub(crate) fn summary(&mut self, origin: Origin, body: BodyId) -> Result<&'w [u8]> {
+        let found = self.walk_to(origin, body);
+        if found.is_err() {
+            self.along = None;
+        }
+        found
+    }
+
+    fn walk_to(&mut self, origin: Origin, body: BodyId) -> Result<&'w [u8]> {
         let (mailbox, uid) = origin;
         let near = |at: Origin| at.0 == mailbox && at.1 < uid && uid - at.1 <= GAP;
         let along = match self.along.take() {
@@ -50,7 +58,8 @@ impl<'w> Follow<'w> {
         let value = next_of(&mut along.records, mailbox, uid)?;
         ask_ahead(value);
         let seed = along.seed;
-        let good = along.proven.is_good(uid, || is_summary_good(seed, uid, value));
+        let index = self.index;
+        let good = index.holds(value) && along.proven.is_good(uid, || is_summary_good(seed, uid, value));
         match summary_parts(value).filter(|found| good && found.body == body).map(|found| found.kept) {
             Some(Kept::Here(summary)) => Ok(summary),
             _ => Err(bad(mailbox, uid)()),

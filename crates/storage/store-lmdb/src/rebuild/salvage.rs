@@ -29,12 +29,13 @@ pub(crate) struct OldMailbox {
 }
 
 impl OldIndex {
-    /// Opens the index in `dir`; none if it is not there, or cannot be read.
+    /// Opens the index in `dir`; none if it is not there, or one of its pages is damaged.
     pub(crate) fn open(dir: &Path, options: &Options, faults: &mut Vec<String>) -> Option<Self> {
         if !dir.join("data.mdb").is_file() {
             return None;
         }
         let opened = Index::open(dir, options.map_bytes, options.readers);
+        let opened = opened.and_then(|index| index.prove_all_pages().map(|()| index));
         opened.map(|index| Self { index }).inspect_err(|e| faults.push(format!("the old index: {e}"))).ok()
     }
 

@@ -109,6 +109,13 @@ impl World {
         Id::new(self.ids, 7)
     }
 
+    /// Like those of real messages, ids of bodies have little in common: a flipped bit makes none of another.
+    fn body_id(&mut self) -> BodyId {
+        self.ids += 1;
+        let random = u128::from(self.ids).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        BodyId(Id::new(self.ids, random))
+    }
+
     fn list_commit(&self) -> ListCommit {
         ListCommit {
             account: self.list.account,
@@ -218,8 +225,27 @@ impl World {
         mailbox: MailboxId,
         bodies: &[Bytes],
     ) -> Result<CommitOutcome> {
-        let bodies: Vec<_> = bodies.iter().map(|b| (BodyId(self.id()), b.clone())).collect();
+        let bodies: Vec<_> = bodies.iter().map(|b| (self.body_id(), b.clone())).collect();
         let mut commit = self.appending(mailbox, &bodies);
+        self.after(&mut commit);
+        self.commit(engine, commit).await
+    }
+
+    /// Appends messages with other summaries than [`summarize`] makes.
+    pub async fn append_with(
+        &mut self,
+        engine: &LmdbEngine,
+        mailbox: MailboxId,
+        bodies: &[Bytes],
+        summaries: &[Vec<u8>],
+    ) -> Result<CommitOutcome> {
+        let bodies: Vec<_> = bodies.iter().map(|b| (self.body_id(), b.clone())).collect();
+        let mut commit = self.appending(mailbox, &bodies);
+        for (message, own) in commit.appended.iter_mut().zip(summaries) {
+            if let Content::New { summary, .. } = &mut message.content {
+                *summary = own.clone().into();
+            }
+        }
         self.after(&mut commit);
         self.commit(engine, commit).await
     }
@@ -312,7 +338,7 @@ impl World {
             seen.push((s.uid.value(), s.body, s.saved, s.summary.to_vec()));
             ControlFlow::Continue(())
         };
-        engine.summaries(id, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap();
+        engine.summaries(id, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap().refuse().unwrap();
         let expected: Vec<_> =
             held.messages.iter().map(|(uid, m)| (*uid, m.body, m.saved, summarize(&m.bytes))).collect();
         assert_eq!(seen, expected);

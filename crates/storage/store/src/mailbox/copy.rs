@@ -57,7 +57,7 @@ struct Originals {
 }
 
 impl Originals {
-    /// Looks up those that exist both in the view and in the engine.
+    /// Looks up those that exist both in the view and in the engine. A message whose body is not known is an error.
     async fn gather(source: &Arc<Mailbox>, uids: &NumSet, now: i64) -> Result<Self> {
         let view = source.view();
         let uids = view.existing(uids);
@@ -72,7 +72,8 @@ impl Originals {
             }
             ControlFlow::Continue(())
         };
-        source.summaries(&uids, &mut visit).await?;
+        // RFC 9051 §6.4.7: all or none.
+        source.summaries(&uids, &mut visit).await?.refuse()?;
         Ok(Self { mailbox: source.id(), keywords: Arc::clone(&view.head().keywords), messages, now })
     }
 

@@ -78,7 +78,12 @@ impl Engine for Gated {
             None => self.inner.commit(commit).await,
         }
     }
-    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()> {
+    async fn summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<crate::Unreadable> {
         self.inner.summaries(mailbox, uids, visit).await
     }
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{Seeded, new_body_id};
 use crate::change::{CommitOutcome, Content, MailboxCommit, NewMessage};
-use crate::engine::Engine;
+use crate::engine::{Engine, Unreadable};
 use crate::head::MailboxHead;
 use crate::row::Row;
 use crate::view::{View, ViewBuilder};
@@ -214,7 +214,8 @@ impl Folder {
             out.push((s.uid, s.body, s.saved, s.summary.to_vec()));
             ControlFlow::Continue(())
         };
-        self.engine.summaries(self.id, uids, &mut visit).await.unwrap();
+        let unreadable = self.engine.summaries(self.id, uids, &mut visit).await.unwrap();
+        assert_eq!(unreadable, Unreadable::default());
         out
     }
 

@@ -1,0 +1,131 @@
+//! The file of the index, and the snapshot of it that a reading transaction holds.
+//!
+//! Pages are read with `pread`, never through the map: a page that the disk cannot give is an error here, and a signal there.
+
+use heed::{RoTxn, WithoutTls};
+use posthaste_store::{Result, StoreError};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::REMEDY;
+use super::layout::{META_LEN, Meta, PAGE_HEADER};
+
+/// Times the two meta pages are read again because a commit changed them meanwhile. A commit takes a millisecond at most, reading some
+/// microseconds.
+const META_READS_MAX: usize = 100;
+
+/// The opened file of the index.
+pub(crate) struct PageFile {
+    file: File,
+}
+
+/// What a reading transaction sees.
+#[derive(Clone, Copy)]
+pub(crate) struct Snapshot {
+    pub(super) meta: Meta,
+    /// Pages in the file, which may be fewer than the meta page knows: free ones at the end need not have been written.
+    pub(super) pages: u64,
+}
+
+impl PageFile {
+    pub(crate) fn new(file: File) -> Self {
+        Self { file }
+    }
+
+    /// Proves the meta pages of a file that LMDB has not seen yet. A file that is not there, or empty, is LMDB's to make.
+    pub(crate) fn prove_metas(path: &Path) -> Result<()> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(StoreError::Unavailable(format!("{}: {error}", path.display()))),
+        };
+        let len = file.metadata().map_err(io)?.len();
+        if len == 0 {
+            return Ok(());
+        }
+        Self::new(file).metas().map(|_| ()).map_err(|error| match error {
+            StoreError::Corrupt(why) => StoreError::Corrupt(format!("{}: {why}: {REMEDY}", path.display())),
+            other => other,
+        })
+    }
+
+    /// The snapshot of a transaction, which keeps its pages from being written over.
+    pub(crate) fn snapshot(&self, txn: &RoTxn<'_, WithoutTls>) -> Result<Snapshot> {
+        let metas = self.metas()?;
+        let meta = metas.into_iter().find(|meta| meta.transaction == txn.id() as u64);
+        // Two commits since the transaction began took its meta page: the caller begins another.
+        let meta = meta.ok_or(StoreError::Busy)?;
+        let len = self.file.metadata().map_err(io)?.len();
+        Ok(Snapshot { meta, pages: (len / u64::from(meta.page_size)).min(meta.last_page + 1) })
+    }
+
+    /// Both meta pages. They are written in turn, one transaction apart.
+    fn metas(&self) -> Result<[Meta; 2]> {
+        let mut why = "";
+        for _ in 0..META_READS_MAX {
+            match self.read_metas()? {
+                Ok(metas) => return Ok(metas),
+                Err(fault) => why = fault,
+            }
+            std::thread::yield_now();
+        }
+        Err(StoreError::Corrupt(format!("a meta page: {why}")))
+    }
+
+    fn read_metas(&self) -> Result<Result<[Meta; 2], &'static str>> {
+        let mut bytes = [0; META_LEN];
+        let mut meta = |number: u64, at: u64| -> Result<Result<Meta, &'static str>> {
+            match self.file.read_exact_at(&mut bytes, at) {
+                Ok(()) => Ok(Meta::read(&bytes, number)),
+                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(Err("it is cut off")),
+                Err(error) => Err(io(error)),
+            }
+        };
+        let first = match meta(0, 0)? {
+            Ok(first) => first,
+            Err(why) => return Ok(Err(why)),
+        };
+        let second = match meta(1, u64::from(first.page_size))? {
+            Ok(second) => second,
+            Err(why) => return Ok(Err(why)),
+        };
+        if second.page_size != first.page_size || second.free.flags != first.free.flags {
+            return Ok(Err("the two are of different stores"));
+        }
+        // Transaction n writes meta page n modulo 2; a new file has two of transaction 0.
+        let in_turn = first.transaction.is_multiple_of(2)
+            && (second.transaction == 0 || !second.transaction.is_multiple_of(2))
+            && first.transaction.abs_diff(second.transaction) <= 1;
+        Ok(if in_turn { Ok([first, second]) } else { Err("the two are not of neighbouring transactions") })
+    }
+
+    /// So many bytes behind the header of an overflow page; `None` if they cannot be read.
+    pub(super) fn data(&self, snapshot: &Snapshot, number: u64, len: u32) -> Option<Vec<u8>> {
+        let at = number.checked_mul(u64::from(snapshot.meta.page_size))? + PAGE_HEADER as u64;
+        let end = snapshot.pages * u64::from(snapshot.meta.page_size);
+        if at.checked_add(u64::from(len))? > end {
+            return None;
+        }
+        let mut bytes = vec![0; len as usize];
+        self.file.read_exact_at(&mut bytes, at).ok().map(|()| bytes)
+    }
+
+    /// One page; `None` if it is not in the file.
+    pub(super) fn page(&self, snapshot: &Snapshot, number: u64, bytes: &mut Vec<u8>) -> Result<Option<()>> {
+        if number >= snapshot.pages {
+            return Ok(None);
+        }
+        let size = snapshot.meta.page_size;
+        bytes.resize(size as usize, 0);
+        match self.file.read_exact_at(bytes, number * u64::from(size)) {
+            Ok(()) => Ok(Some(())),
+            // The disk says which page it cannot give; the others can be judged.
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+fn io(error: std::io::Error) -> StoreError {
+    StoreError::Unavailable(format!("the index: {error}"))
+}

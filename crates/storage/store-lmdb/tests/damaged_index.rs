@@ -1,0 +1,173 @@
+//! Records of the index that are missing or cannot be believed: each message is served from its body or named, never left out.
+
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use heed::types::Bytes;
+use heed::{Database, EnvOpenOptions};
+use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_store::{Engine, Stored, Unreadable};
+use posthaste_store_lmdb::LmdbEngine;
+use std::ops::ControlFlow;
+use std::path::Path;
+use world::{World, body, small, summarize};
+
+/// A closed store with one mailbox of 300 messages, every seventh expunged.
+async fn store(dir: &Path) -> (World, MailboxId) {
+    let engine = LmdbEngine::open(dir, small()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    let bodies: Vec<_> = (0..300).map(|n| body(1_000 + n, 900)).collect();
+    world.append(&engine, inbox, &bodies).await.unwrap();
+    let seventh: Vec<u32> = (7..=300).step_by(7).collect();
+    world.expunge(&engine, inbox, &seventh).await.unwrap();
+    (world, inbox)
+}
+
+fn key(mailbox: MailboxId, uid: u32) -> Vec<u8> {
+    [&mailbox.0.to_bytes()[..], &uid.to_be_bytes()].concat()
+}
+
+/// Changes a record of the summaries of a closed store: what it answers takes the record's place, `None` removes it.
+fn edit(dir: &Path, mailbox: MailboxId, uids: &[u32], change: impl Fn(Vec<u8>) -> Option<Vec<u8>>) {
+    // SAFETY: no engine has the index open, so nothing changes its file but this environment.
+    let env = unsafe { EnvOpenOptions::new().map_size(1 << 28).max_dbs(16).open(dir.join("index")) }.unwrap();
+    let mut txn = env.write_txn().unwrap();
+    let summaries: Database<Bytes, Bytes> = env.open_database(&txn, Some("summaries")).unwrap().unwrap();
+    for uid in uids {
+        let key = key(mailbox, *uid);
+        let value = summaries.get(&txn, &key).unwrap().unwrap().to_vec();
+        match change(value) {
+            Some(value) => summaries.put(&mut txn, &key, &value).unwrap(),
+            None => assert!(summaries.delete(&mut txn, &key).unwrap()),
+        }
+    }
+    txn.commit().unwrap();
+    env.prepare_for_closing().wait();
+}
+
+type Seen = Vec<(u32, i64, Vec<u8>)>;
+
+async fn listed(engine: &LmdbEngine, mailbox: MailboxId, uids: &NumSet) -> (Seen, NumSet) {
+    let mut seen = Vec::new();
+    let mut visit = |stored: Stored<'_>| {
+        seen.push((stored.uid.value(), stored.saved, stored.summary.to_vec()));
+        ControlFlow::Continue(())
+    };
+    let Unreadable(unreadable) = engine.summaries(mailbox, uids, &mut visit).await.unwrap();
+    (seen, unreadable)
+}
+
+/// What a listing must give: the messages but for `unreadable`, those in `made` with their internal dates as dates saved.
+fn expected(world: &World, mailbox: MailboxId, unreadable: &[u32], made: &[u32]) -> Seen {
+    let held = world.boxes[&mailbox].messages.iter().filter(|(uid, _)| !unreadable.contains(uid));
+    held.map(|(uid, m)| {
+        let saved = if made.contains(uid) { i64::from(m.row.date()) } else { m.saved };
+        (*uid, saved, summarize(&m.bytes))
+    })
+    .collect()
+}
+
+#[tokio::test]
+async fn a_missing_record_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (world, inbox) = store(dir.path()).await;
+    let missing = [1, 10, 20, 22, 23, 150, 299, 300];
+    let missing: Vec<u32> =
+        missing.into_iter().filter(|uid| world.boxes[&inbox].messages.contains_key(uid)).collect();
+    edit(dir.path(), inbox, &missing, |_| None);
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let there: NumSet = world.boxes[&inbox].messages.keys().copied().collect();
+    let odd: NumSet = (1..=300).step_by(3).collect();
+    for set in [NumSet::range(1, u32::MAX), there, odd, NumSet::range(9, 23), NumSet::range(10, 10)] {
+        let (seen, unreadable) = listed(&engine, inbox, &set).await;
+        let lost: Vec<u32> = missing.iter().copied().filter(|uid| set.contains(*uid)).collect();
+        assert_eq!(unreadable.iter().collect::<Vec<_>>(), lost, "{set}");
+        let whole = expected(&world, inbox, &missing, &[]).into_iter().filter(|(uid, ..)| set.contains(*uid));
+        assert!(seen.into_iter().eq(whole), "{set}");
+    }
+    // Cut off: the answer speaks of what comes before the cut.
+    let mut last = 0;
+    let mut visit = |stored: Stored<'_>| {
+        last = stored.uid.value();
+        if last >= 12 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let unreadable = engine.summaries(inbox, &NumSet::range(1, 300), &mut visit).await.unwrap();
+    assert_eq!((last, unreadable.0), (12, NumSet::from_ranges([(1, 1), (10, 10)])));
+    let faults = engine.check(&mut |_| {}).await.unwrap().faults;
+    assert!(
+        missing.iter().all(|uid| faults.iter().any(|f| f.contains(&format!("UID {uid} has no summary"))))
+    );
+}
+
+#[tokio::test]
+async fn a_damaged_record_is_made_good_from_the_body_it_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let another: Vec<u8> = b"as long, and of other words ".iter().copied().cycle().take(900).collect();
+    world.append(&engine, inbox, &[another.into()]).await.unwrap();
+    engine.close();
+    edit(dir.path(), inbox, &[2, 3, 4, 100, 300], |mut value| {
+        *value.last_mut().unwrap() ^= 1;
+        Some(value)
+    });
+    edit(dir.path(), inbox, &[50], |mut value| {
+        value[0] ^= 0x80;
+        Some(value)
+    });
+    // The bit that makes a link of it.
+    edit(dir.path(), inbox, &[51], |mut value| {
+        value[27] ^= 0x40;
+        Some(value)
+    });
+    // Nothing can be known of these: a body id that no body has, no id, no record, no summary to compare, another message's id.
+    edit(dir.path(), inbox, &[71], |mut value| {
+        value[9] ^= 0x10;
+        Some(value)
+    });
+    edit(dir.path(), inbox, &[80], |value| Some(value[..27].to_vec()));
+    edit(dir.path(), inbox, &[90], |_| Some(Vec::new()));
+    edit(dir.path(), inbox, &[92], |value| Some(value[..28].to_vec()));
+    let other = world.boxes[&inbox].messages[&301].body.0.to_bytes();
+    edit(dir.path(), inbox, &[101], |mut value| {
+        value[4..20].copy_from_slice(&other);
+        Some(value)
+    });
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let (made, lost) = ([2, 3, 4, 100, 300, 50, 51], [71, 80, 90, 92, 101]);
+    for _ in 0..2 {
+        let (seen, unreadable) = listed(&engine, inbox, &NumSet::range(1, u32::MAX)).await;
+        assert_eq!(unreadable.iter().collect::<Vec<_>>(), lost);
+        assert_eq!(seen, expected(&world, inbox, &lost, &made));
+    }
+}
+
+#[tokio::test]
+async fn copies_outlive_the_summary_they_link_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let copies = world.create(&engine, "Copies").await.unwrap();
+    let uids: Vec<u32> = world.boxes[&inbox].messages.keys().copied().take(100).collect();
+    world.copy(&engine, inbox, &uids, copies).await.unwrap();
+    engine.close();
+    // Origins of copies 10 and 50 are lost, that of copy 20 is damaged; the record of copy 30 is damaged itself.
+    edit(dir.path(), inbox, &[uids[9], uids[49]], |_| None);
+    edit(dir.path(), inbox, &[uids[19]], |mut value| {
+        *value.last_mut().unwrap() ^= 1;
+        Some(value)
+    });
+    edit(dir.path(), copies, &[30], |mut value| {
+        value[0] ^= 1;
+        Some(value)
+    });
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let (seen, unreadable) = listed(&engine, copies, &NumSet::range(1, u32::MAX)).await;
+    assert!(unreadable.is_empty(), "{unreadable}");
+    assert_eq!(seen, expected(&world, copies, &[], &[30]));
+    let (seen, unreadable) = listed(&engine, inbox, &NumSet::range(1, u32::MAX)).await;
+    assert_eq!(unreadable.iter().collect::<Vec<_>>(), [uids[9], uids[49]]);
+    assert_eq!(seen, expected(&world, inbox, &[uids[9], uids[49]], &[uids[19]]));
+}

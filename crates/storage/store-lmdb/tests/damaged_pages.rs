@@ -1,0 +1,304 @@
+//! Damage to the pages of the index, anywhere: the store is refused with the remedy, or every message is right or an error of its own.
+//! Never a signal, never a wrong byte, never a message left out.
+
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_store::{Engine, StoreError, Stored, Unreadable};
+use posthaste_store_lmdb::{LmdbEngine, Options, report_fault_signals};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use world::{World, body, maintain, small, summarize};
+
+const PAGE: usize = 4096;
+/// Flips: some 15 ms each.
+const ROUNDS: usize = 700;
+const DIR: &str = "POSTHASTE_TEST_DAMAGED_DIR";
+
+fn index_file(dir: &Path) -> PathBuf {
+    dir.join("index/data.mdb")
+}
+
+/// A closed store with pages of every kind: branches, leaves, records on pages of their own, lists of free pages.
+async fn store(dir: &Path, options: Options) -> World {
+    let engine = LmdbEngine::open(dir, options).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    let other = world.create(&engine, "Other").await.unwrap();
+    for round in 0..8 {
+        let bodies: Vec<_> = (0..100).map(|n| body(1_000 * round + n, 700)).collect();
+        world.append(&engine, inbox, &bodies).await.unwrap();
+    }
+    let uids: Vec<u32> = world.boxes[&inbox].messages.keys().copied().collect();
+    world.copy(&engine, inbox, &uids[100..300], other).await.unwrap();
+    world.expunge(&engine, inbox, &uids[150..350]).await.unwrap();
+    maintain(&engine).await;
+    world.set_directory(&engine, "account/ana", Some(&b"x".repeat(20_000))).await.unwrap();
+    world.verify(&engine).await;
+    world
+}
+
+/// What the damaged store says of a mailbox: right, or an error, and nothing left out.
+async fn verify_mailbox(engine: &LmdbEngine, world: &World, id: MailboxId, what: &str) {
+    let held = &world.boxes[&id];
+    match engine.heads(&[id]).await {
+        Ok(heads) => assert_eq!(heads, [Some(held.head.clone())], "{what}"),
+        Err(error) => assert!(matches!(error, StoreError::Corrupt(_)), "{what}: {error}"),
+    }
+    let mut rows = Vec::new();
+    match engine.load(id, &mut |slice| rows.extend_from_slice(slice)).await {
+        Ok(head) => {
+            assert_eq!(head, held.head, "{what}");
+            assert!(rows.iter().eq(held.messages.values().map(|m| &m.row)), "{what}");
+        }
+        Err(error) => assert!(matches!(error, StoreError::Corrupt(_)), "{what}: {error}"),
+    }
+    let mut seen = BTreeSet::new();
+    let mut visit = |stored: Stored<'_>| {
+        let uid = stored.uid.value();
+        let message = &held.messages[&uid];
+        let is_date = stored.saved == message.saved || stored.saved == i64::from(message.row.date());
+        assert!(stored.body == message.body && is_date, "{what}: UID {uid}");
+        assert_eq!(stored.summary, summarize(&message.bytes), "{what}: UID {uid}");
+        assert!(seen.insert(uid), "{what}: UID {uid} twice");
+        ControlFlow::Continue(())
+    };
+    let all: NumSet = held.messages.keys().copied().collect();
+    match engine.summaries(id, &all, &mut visit).await {
+        Ok(Unreadable(unreadable)) => {
+            seen.extend(unreadable.iter());
+            assert!(seen.iter().eq(held.messages.keys()), "{what}: a message was left out");
+        }
+        Err(error) => assert!(matches!(error, StoreError::Corrupt(_)), "{what}: {error}"),
+    }
+    for message in held.messages.values().step_by(37) {
+        match engine.read_body(message.body, 0..u64::MAX).await {
+            Ok(bytes) => assert_eq!(bytes, message.bytes, "{what}"),
+            Err(error) => assert!(matches!(error, StoreError::Corrupt(_)), "{what}: {error}"),
+        }
+    }
+}
+
+/// Opens a store whose index has these bytes, and looks at everything. Whether the store was opened, and whether `check` found faults.
+async fn look(dir: &Path, world: &World, bytes: &[u8], what: &str) -> (bool, bool) {
+    std::fs::write(index_file(dir), bytes).unwrap();
+    let engine = match LmdbEngine::open(dir, small()) {
+        Ok(engine) => engine,
+        Err(StoreError::Corrupt(_)) => return (false, true),
+        Err(error) => panic!("{what}: {error}"),
+    };
+    for id in world.boxes.keys() {
+        verify_mailbox(&engine, world, *id, what).await;
+    }
+    let has_faults = engine.check(&mut |_| {}).await.map_or(true, |report| !report.faults.is_empty());
+    (true, has_faults)
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % n
+    }
+}
+
+#[tokio::test]
+async fn a_flip_anywhere_in_the_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = store(dir.path(), small()).await;
+    let whole = std::fs::read(index_file(dir.path())).unwrap();
+    let used = whole.rchunks(PAGE).position(|page| page.iter().any(|b| *b != 0)).unwrap();
+    let pages = whole.len() / PAGE - used;
+    assert!(pages > 60, "{pages} pages");
+    let mut random = Random(7);
+    let (mut refused, mut found) = (0, 0);
+    for round in 0..ROUNDS {
+        let page = random.below(pages);
+        // Half of them in heads of pages and tables of nodes.
+        let at = page * PAGE + random.below(if round % 2 == 0 { 64 } else { PAGE });
+        let bit = random.below(8);
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << bit;
+        let what = format!("bit {bit} of byte {} of page {page}", at % PAGE);
+        let (opened, has_faults) = look(dir.path(), &world, &bytes, &what).await;
+        refused += usize::from(!opened);
+        found += usize::from(has_faults);
+    }
+    assert!(refused > ROUNDS / 10 && found > refused, "{refused} refused, {found} found");
+}
+
+#[tokio::test]
+async fn a_page_lost_or_in_the_place_of_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = store(dir.path(), small()).await;
+    let whole = std::fs::read(index_file(dir.path())).unwrap();
+    let pages = whole.len() / PAGE;
+    let mut random = Random(11);
+    let mut refused = 0;
+    for page in 0..pages {
+        let at = page * PAGE;
+        for (kind, from) in [("zeroed", None), ("written over", Some(random.below(pages) * PAGE))] {
+            let mut bytes = whole.clone();
+            match from {
+                None => bytes[at..at + PAGE].fill(0),
+                Some(from) => bytes.copy_within(from..from + PAGE, at),
+            }
+            let what = format!("page {page} {kind} by {from:?}");
+            refused += usize::from(!look(dir.path(), &world, &bytes, &what).await.0);
+        }
+        let mut bytes = whole.clone();
+        bytes[at..at + 512].fill(0);
+        look(dir.path(), &world, &bytes, &format!("the first sector of page {page}")).await;
+    }
+    assert!(refused > 60, "{refused}");
+    for cut in [0, 1, 100, PAGE, 2 * PAGE, 5 * PAGE + 7, whole.len() / 2] {
+        if cut > 0 {
+            let (opened, _) = look(dir.path(), &world, &whole[..cut], &format!("cut at {cut}")).await;
+            assert!(!opened, "cut at {cut}");
+        }
+    }
+    assert_eq!(look(dir.path(), &world, &whole, "whole").await, (true, false));
+}
+
+/// Summaries on pages of their own, so that a few messages make a large index.
+fn large() -> Options {
+    fn long(bytes: &[u8]) -> Vec<u8> {
+        let mut summary = summarize(bytes);
+        summary.resize(70_000, b' ');
+        summary
+    }
+    Options { map_bytes: 1 << 30, ..Options { summarize: long, ..small() } }
+}
+
+/// A large store, of which an opening judges the top pages only, with damage in a leaf.
+async fn large_store(dir: &Path) {
+    let engine = LmdbEngine::open(dir, large()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    for round in 0..5 {
+        let bodies: Vec<_> = (0..100).map(|n| body(1_000 * round + n, 50)).collect();
+        let long: Vec<_> = bodies.iter().map(|b| (large().summarize)(b)).collect();
+        world.append_with(&engine, inbox, &bodies, &long).await.unwrap();
+    }
+    engine.close();
+    let mut bytes = std::fs::read(index_file(dir)).unwrap();
+    assert!(bytes.len() > 5_000 * PAGE);
+    // The leaves with nodes for such summaries, those that are free by now too: the flag of one of them.
+    let key = inbox.0.to_bytes();
+    let key_at =
+        |page: &[u8]| page.windows(16).position(|w| w == key).filter(|at| page[10] == 2 && page[at - 4] == 1);
+    let found: Vec<_> =
+        bytes.chunks(PAGE).enumerate().filter_map(|(n, page)| Some((n, key_at(page)?))).collect();
+    assert!(!found.is_empty());
+    for (page, at) in found {
+        bytes[page * PAGE + at - 4] ^= 8;
+    }
+    std::fs::write(index_file(dir), bytes).unwrap();
+}
+
+#[tokio::test]
+async fn after_a_fault_signal_every_page_is_examined() {
+    let dir = tempfile::tempdir().unwrap();
+    large_store(dir.path()).await;
+    let engine = LmdbEngine::open(dir.path(), large()).unwrap();
+    let faults = engine.check(&mut |_| {}).await.unwrap().faults;
+    let named = |what: &str| faults.iter().any(|fault| fault.contains(what));
+    assert!(named("of the tree summaries") && named("pages come first"), "{faults:?}");
+    assert_eq!(engine.check_in_slices(20, &mut |_| {}).await.unwrap().faults, faults);
+    engine.close();
+    let marker = dir.path().join("index/suspect");
+    std::fs::write(&marker, "SIGBUS").unwrap();
+    let error = LmdbEngine::open(dir.path(), large()).unwrap_err();
+    assert!(error.to_string().contains("`posthaste check --rebuild`"), "{error}");
+    assert!(marker.exists(), "the next start examines it too");
+
+    let dir = tempfile::tempdir().unwrap();
+    let world = store(dir.path(), small()).await;
+    let marker = dir.path().join("index/suspect");
+    std::fs::write(&marker, "SIGBUS").unwrap();
+    world.verify(&LmdbEngine::open(dir.path(), small()).unwrap()).await;
+    assert!(!marker.exists());
+}
+
+/// The process that is ended by reading a page that is not there; not a test when run by itself.
+#[tokio::test]
+async fn the_process_that_is_ended() {
+    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    report_fault_signals(&dir);
+    let engine = LmdbEngine::open(&dir, small()).unwrap();
+    let list = engine.load_list(World::new().list.account).await.unwrap();
+    std::fs::OpenOptions::new().write(true).open(index_file(&dir)).unwrap().set_len(2 * PAGE as u64).unwrap();
+    let _ = engine.load(list.entries[0].id, &mut |_| {}).await;
+    unreachable!("a page beyond the file was read");
+}
+
+#[tokio::test]
+async fn a_process_that_is_ended_by_a_page_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = store(dir.path(), small()).await;
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_process_that_is_ended", "--nocapture"])
+        .env(DIR, dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stderr).into_owned();
+    assert_eq!(child.status.signal(), Some(libc::SIGBUS), "{said}");
+    assert!(said.contains("posthaste: ended by SIGBUS while it read the index"), "{said}");
+    assert!(said.contains("`posthaste check --rebuild`"), "{said}");
+    assert_eq!(std::fs::read_to_string(dir.path().join("index/suspect")).unwrap(), "SIGBUS");
+    let error = LmdbEngine::open(dir.path(), small()).unwrap_err();
+    assert!(error.to_string().contains("`posthaste check --rebuild`"), "{error}");
+    drop(world);
+}
+
+#[tokio::test]
+async fn a_check_in_slices_finds_what_a_whole_one_finds() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = store(dir.path(), small()).await;
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    for slice in [1, 7, 100] {
+        let mut steps = 0;
+        let report = engine.check_in_slices(slice, &mut |_| steps += 1).await.unwrap();
+        assert_eq!(report.faults, [""; 0], "slices of {slice}");
+        assert!(steps > 3);
+    }
+    let inbox = *world.boxes.keys().next().unwrap();
+    world.append(&engine, inbox, &[body(1, 100)]).await.unwrap();
+    assert_eq!(engine.check_in_slices(1, &mut |_| {}).await.unwrap().faults, [""; 0]);
+    engine.close();
+    // A pack that is missing, and one that nobody knows.
+    let pack = |n: u32| dir.path().join(format!("packs/{n:08}.pack"));
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    std::fs::rename(pack(1), dir.path().join("elsewhere")).unwrap();
+    for slice in [1, u64::MAX] {
+        let faults = engine.check_in_slices(slice, &mut |_| {}).await.unwrap().faults;
+        assert!(faults.iter().any(|f| f.contains("pack 1 cannot be opened")), "{faults:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_lies_behind_a_damaged_record_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = store(dir.path(), small()).await;
+    let path = dir.path().join("packs/00000001.pack");
+    let mut pack = std::fs::read(&path).unwrap();
+    let at = |pack: &[u8], what: &[u8]| pack.windows(what.len()).position(|w| w == what).unwrap();
+    // The head of one record, and the content of another behind it.
+    let (head, content) = (at(&pack, b"Message 1010,") - 20, at(&pack, b"Message 1050,") + 5);
+    pack[head] ^= 1;
+    pack[content] ^= 1;
+    std::fs::write(&path, pack).unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let faults = engine.check(&mut |_| {}).await.unwrap().faults;
+    let named = |what: &str| faults.iter().filter(|f| f.contains(what)).count();
+    assert_eq!(named("were not read"), 1, "{faults:?}");
+    let second = format!("at byte {}", content as u64 / 8 * 8);
+    assert!(named("checksum does not match") >= 1, "{faults:?}, {second}");
+    drop(world);
+}
