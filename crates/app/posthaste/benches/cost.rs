@@ -46,8 +46,12 @@ impl Client {
     }
 
     fn login(address: SocketAddr) -> Self {
+        Self::login_as(address, USER)
+    }
+
+    fn login_as(address: SocketAddr, user: &str) -> Self {
         let mut client = Self::connect(address);
-        client.ask(&format!("LOGIN {USER} \"{PASSWORD}\""));
+        client.ask(&format!("LOGIN {user} \"{PASSWORD}\""));
         client
     }
 
@@ -199,13 +203,13 @@ fn measured_with(server: &Server, work: impl FnOnce(), follows: Duration) -> (u6
     (Cpu::of(server).since(&before), wall.as_nanos() as u64)
 }
 
-fn import(server: &Server, mailbox: &str, count: usize) {
+fn import(server: &Server, account: &str, mailbox: &str, count: usize) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("in.mbox");
     Mbox::write(&file, count).unwrap();
     let started = Instant::now();
     let output =
-        server.command(&["import", file.to_str().unwrap(), "--account", USER, "--mailbox", mailbox], "");
+        server.command(&["import", file.to_str().unwrap(), "--account", account, "--mailbox", mailbox], "");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     eprintln!("imported {count} messages in {:.1} s", started.elapsed().as_secs_f64());
 }
@@ -223,9 +227,14 @@ fn main() {
     if large {
         sizes.extend([500_000, 1_000_000]);
     }
-    import(&server, "F100", 100);
+    import(&server, USER, "F100", 100);
     for size in &sizes {
-        import(&server, &format!("F{size}"), *size);
+        import(&server, USER, &format!("F{size}"), *size);
+    }
+    let closed: Vec<usize> = [100, 100_000, 1_000_000].into_iter().filter(|n| large || *n <= 100_000).collect();
+    for size in &closed {
+        server.add_account(&whose_inbox(*size), PASSWORD);
+        import(&server, &whose_inbox(*size), "INBOX", *size);
     }
     let mut table = Table(Vec::new());
     opening(&server, &mut table, &sizes);
@@ -236,6 +245,9 @@ fn main() {
     }
     let told = pushes(&server, imap);
     server.stop();
+    for _ in 0..ROUNDS {
+        deliveries(&data, &mut table, &closed);
+    }
     restarted(&data, &mut table, &sizes, large);
     table.print();
     told.iter().for_each(Told::print);
@@ -405,22 +417,33 @@ fn pushes(server: &Server, imap: SocketAddr) -> [Told; 2] {
     [Told { of: "another session's APPEND", waits: sessions }, Told { of: "an import", waits: processes }]
 }
 
-/// 4 KiB, one at a time, each on disk before the next.
-fn append(server: &Server, client: &mut Client, table: &mut Table, target: &str) {
-    const TIMES: usize = 100;
+/// A message of 4 KiB.
+fn four_kibibytes() -> Vec<u8> {
     let mut text = message(1);
     while text.len() < 4096 {
         text.extend_from_slice(b"Another line of a message of four kibibytes in all, more or less.\r\n");
     }
+    text
+}
+
+/// One APPEND, until it is on disk.
+fn append_one(client: &mut Client, target: &str, text: &[u8]) {
+    client.tag += 1;
+    let tag = format!("t{} ", client.tag);
+    let mut command = format!("{tag}APPEND {target} {{{}+}}\r\n", text.len()).into_bytes();
+    command.extend_from_slice(text);
+    command.extend_from_slice(b"\r\n");
+    client.stream.write_all(&command).unwrap();
+    client.until(tag.as_bytes());
+}
+
+/// 4 KiB, one at a time, each on disk before the next.
+fn append(server: &Server, client: &mut Client, table: &mut Table, target: &str) {
+    const TIMES: usize = 100;
+    let text = four_kibibytes();
     let (cpu, wall) = measured_to_the_end(server, || {
         for _ in 0..TIMES {
-            client.tag += 1;
-            let tag = format!("t{} ", client.tag);
-            let mut command = format!("{tag}APPEND {target} {{{}+}}\r\n", text.len()).into_bytes();
-            command.extend_from_slice(&text);
-            command.extend_from_slice(b"\r\n");
-            client.stream.write_all(&command).unwrap();
-            client.until(tag.as_bytes());
+            append_one(client, target, &text);
         }
     });
     table.take(
@@ -431,6 +454,64 @@ fn append(server: &Server, client: &mut Client, table: &mut Table, target: &str)
         cpu,
         wall,
     );
+}
+
+/// Whose INBOX has this many messages.
+fn whose_inbox(size: usize) -> String {
+    format!("has{size}@example.org")
+}
+
+/// One message into an INBOX that nobody has opened since the server started: by APPEND, and on another start by LMTP. Twenty
+/// to a small mailbox come before, so that only what depends on the mailbox differs.
+fn deliveries(data: &Path, table: &mut Table, sizes: &[usize]) {
+    const WARM: usize = 20;
+    let text = four_kibibytes();
+    let server = builder(data).start();
+    let mut warm = Client::login(server.address("imap"));
+    (0..WARM).for_each(|_| append_one(&mut warm, "F100", &text));
+    for size in sizes {
+        let mut client = Client::login_as(server.address("imap"), &whose_inbox(*size));
+        let (cpu, wall) = measured_to_the_end(&server, || append_one(&mut client, "INBOX", &text));
+        let name = format!("APPEND of 4 KiB to {size} that nobody has open");
+        table.take(&name, "the same for each", "ms", MS, cpu, wall);
+    }
+    server.stop();
+    let server = builder(data).start();
+    let mut lmtp = Lmtp::connect(server.address("lmtp"));
+    (0..WARM).for_each(|_| lmtp.deliver(USER, &text));
+    for size in sizes {
+        let (cpu, wall) = measured_to_the_end(&server, || lmtp.deliver(&whose_inbox(*size), &text));
+        let name = format!("LMTP delivery of 4 KiB to {size} that nobody has open");
+        table.take(&name, "the same for each", "ms", MS, cpu, wall);
+    }
+    server.stop();
+}
+
+/// A connection that delivers: RFC 2033.
+struct Lmtp(Client);
+
+impl Lmtp {
+    fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let mut lmtp = Self(Client { stream, buffer: vec![0; 1 << 16], tag: 0 });
+        lmtp.0.until(b"220 ");
+        lmtp.say(b"LHLO bench.example\r\n", b"250 ");
+        lmtp
+    }
+
+    fn say(&mut self, text: &[u8], answer: &[u8]) {
+        self.0.stream.write_all(text).unwrap();
+        self.0.until(answer);
+    }
+
+    fn deliver(&mut self, to: &str, text: &[u8]) {
+        self.say(b"MAIL FROM:<sender@example.net>\r\n", b"250 ");
+        self.say(format!("RCPT TO:<{to}>\r\n").as_bytes(), b"250 ");
+        self.say(b"DATA\r\n", b"354 ");
+        // No line of it begins with a dot.
+        self.say(&[text, b".\r\n"].concat(), b"250 ");
+    }
 }
 
 /// Opens sessions that idle, and prints how many bytes of its own the server has grown by for each.

@@ -158,7 +158,7 @@ async fn a_large_message_is_summarised_elsewhere_and_taken_alike() {
         delivery.incoming(Bytes::from(large.clone()), vec![Flag::Seen], Some(7)).await.unwrap();
     delivery.mailboxes(ana.id).await.unwrap();
     let sent = open(&delivery, &ana, "Sent").await;
-    delivery.append(&ana, &sent, vec![incoming]).await.unwrap();
+    delivery.append(&ana, &sent.destination(), vec![incoming]).await.unwrap();
     let content = content(&delivery, &ana, "Sent").await;
     assert_eq!((content[0].0, content[0].1.as_str(), content[0].2.len()), (7, "\\Seen", 900_000));
 }
@@ -198,7 +198,7 @@ async fn fill(delivery: &Delivery, account: &Account, mailbox: &str) {
         let bytes = Bytes::from(text.to_owned());
         let date = 1_600_000_000 + n as u32;
         let incoming = delivery.incoming(bytes, flags, Some(date)).await.unwrap();
-        delivery.append(account, &mailbox, vec![incoming]).await.unwrap();
+        delivery.append(account, &mailbox.destination(), vec![incoming]).await.unwrap();
     }
 }
 

@@ -11,6 +11,7 @@
 // Tests say what is wrong by panicking.
 #![allow(clippy::unwrap_used)]
 
+mod closed;
 mod concurrent;
 mod contents;
 mod folder;
@@ -27,6 +28,10 @@ use crate::change::CommitOutcome;
 use crate::engine::Engine;
 use crate::list::{ListCommit, MailboxEntry};
 
+pub use closed::{
+    closed_and_open_agree, mail_into_a_closed_mailbox_reads_no_rows, opening_races_deliveries,
+    recent_survives_while_closed,
+};
 pub use concurrent::{appenders_never_share_a_uid, stores_share_an_engine};
 pub use contents::{
     bodies_are_read_by_range, copies_share_their_body, one_body_for_many_recipients,
@@ -77,6 +82,10 @@ pub async fn run_all(factory: &dyn Factory) {
     directory_entries_have_versions(factory).await;
     appenders_never_share_a_uid(factory).await;
     stores_share_an_engine(factory).await;
+    mail_into_a_closed_mailbox_reads_no_rows(factory).await;
+    recent_survives_while_closed(factory).await;
+    opening_races_deliveries(factory).await;
+    closed_and_open_agree(factory).await;
     as_the_oracle_does(factory).await;
     large_mailboxes(factory).await;
 }

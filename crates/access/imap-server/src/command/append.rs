@@ -26,8 +26,7 @@ pub(super) async fn run(
     let list = session.service.store.list(account).await?;
     let entry = list.find(&name).ok_or(StoreError::NoSuchName).map_err(Failure::from);
     let entry = entry.map_err(Failure::try_create)?;
-    let target = session.service.store.open(entry.id).await.map_err(Failure::from);
-    let target = target.map_err(Failure::try_create)?;
+    let target = session.service.store.destination(entry.id);
     let mut incoming = Vec::with_capacity(messages.len());
     for message in messages {
         incoming.push(prepare(session, message).await?);

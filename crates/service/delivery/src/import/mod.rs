@@ -21,7 +21,7 @@ mod tests;
 
 use posthaste_directory::Account;
 use posthaste_mail_model::{Flag, KeywordError, MailboxName};
-use posthaste_store::{IncomingMessage, Mailbox, StoreError};
+use posthaste_store::{Destination, IncomingMessage, StoreError};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -205,7 +205,7 @@ struct Target<'a> {
     account: &'a Account,
     options: &'a ImportOptions,
     /// The mailbox of the last batch, by its relative name.
-    open: Option<(String, MailboxName, Arc<Mailbox>)>,
+    open: Option<(String, MailboxName, Destination)>,
 }
 
 impl Target<'_> {
@@ -243,11 +243,11 @@ impl Target<'_> {
     }
 
     /// The mailbox of a relative name, made if it is missing.
-    async fn mailbox(&mut self, relative: &str) -> Result<(MailboxName, Arc<Mailbox>), DeliveryError> {
+    async fn mailbox(&mut self, relative: &str) -> Result<(MailboxName, Destination), DeliveryError> {
         if let Some((last, name, mailbox)) = &self.open
             && last == relative
         {
-            return Ok((name.clone(), Arc::clone(mailbox)));
+            return Ok((name.clone(), mailbox.clone()));
         }
         let name = mailbox_name(self.options.mailbox.as_ref(), relative);
         let store = self.delivery.store();
@@ -260,8 +260,8 @@ impl Target<'_> {
                 entry.id
             }
         };
-        let mailbox = store.open(id).await?;
-        self.open = Some((relative.to_owned(), name.clone(), Arc::clone(&mailbox)));
+        let mailbox = store.destination(id);
+        self.open = Some((relative.to_owned(), name.clone(), mailbox.clone()));
         Ok((name, mailbox))
     }
 }

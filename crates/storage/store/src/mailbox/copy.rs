@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::draft::{Arrival, Draft};
-use super::{Copied, Mailbox, Moved};
+use super::{Copied, Destination, Mailbox, Moved};
 use crate::change::Content;
 use crate::error::{Result, StoreError};
 use crate::row::Row;
@@ -13,22 +13,18 @@ use crate::row::Row;
 /// How often a copy is drafted anew because some of its messages vanished meanwhile.
 const DRAFTS_MAX: u32 = 4;
 
-impl Mailbox {
+impl Destination {
     /// Copies those of `uids` that exist in `source` (which may be this mailbox) into this mailbox, all or none, with
     /// their flags and internal dates (RFC 9051 §6.4.7).
-    pub async fn copy_from(self: &Arc<Self>, source: &Arc<Self>, uids: &NumSet) -> Result<Copied> {
+    pub async fn copy_from(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
         for _ in 0..DRAFTS_MAX {
-            let originals = Originals::gather(source, uids, self.context.unix_s()).await?;
-            if originals.messages.is_empty() {
-                let (none, modseq) = (NumSet::new(), self.view().modseq());
-                return Ok(Copied { source: none.clone(), uids: none, modseq });
-            }
+            let originals = Originals::gather(source, uids, self.state.context.unix_s()).await?;
             let there: NumSet = originals.messages.iter().map(|(row, _)| row.uid().value()).collect();
-            match self.submit(move |draft| originals.resolve(draft)).await {
-                Ok((copied, _)) => return Ok(copied),
+            match self.state.submit_arrivals(move |draft| originals.resolve(draft)).await {
+                Ok(copied) => return Ok(copied),
                 // Perhaps because originals went: then the rest is copied.
                 Err(StoreError::Busy) => {
-                    let now = source.newest().await?;
+                    let now = source.state.newest().await?;
                     if now.existing(&there) == there {
                         return Err(StoreError::Busy);
                     }
@@ -38,10 +34,17 @@ impl Mailbox {
         }
         Err(StoreError::Busy)
     }
+}
+
+impl Mailbox {
+    /// As [`Destination::copy_from`].
+    pub async fn copy_from(&self, source: &Self, uids: &NumSet) -> Result<Copied> {
+        self.destination().copy_from(source, uids).await
+    }
 
     /// Moves those of `uids` that exist from this mailbox to `target`: RFC 6851. The target is changed first, so that a
     /// crash may leave a message twice and never nowhere.
-    pub async fn move_to(self: &Arc<Self>, uids: &NumSet, target: &Arc<Self>) -> Result<Moved> {
+    pub async fn move_to(&self, uids: &NumSet, target: &Destination) -> Result<Moved> {
         let copied = target.copy_from(self, uids).await?;
         let expunged = self.remove(&copied.source).await?;
         Ok(Moved { copied, expunged })
@@ -58,7 +61,7 @@ struct Originals {
 
 impl Originals {
     /// Looks up those that exist both in the view and in the engine.
-    async fn gather(source: &Arc<Mailbox>, uids: &NumSet, now: i64) -> Result<Self> {
+    async fn gather(source: &Mailbox, uids: &NumSet, now: i64) -> Result<Self> {
         let view = source.view();
         let uids = view.existing(uids);
         let mut messages = Vec::with_capacity(usize::try_from(uids.count()).unwrap_or(0));
@@ -77,7 +80,11 @@ impl Originals {
     }
 
     fn resolve(&self, draft: &mut Draft) -> Result<Copied> {
-        let mut keywords = Arc::clone(&draft.view().head().keywords);
+        if self.messages.is_empty() {
+            let (none, modseq) = (NumSet::new(), draft.head().modseq);
+            return Ok(Copied { source: none.clone(), uids: none, modseq });
+        }
+        let mut keywords = Arc::clone(&draft.head().keywords);
         let mut map = FlagMap::new(&self.keywords);
         let mut source = NumSet::new();
         let mut arrivals = Vec::with_capacity(self.messages.len());

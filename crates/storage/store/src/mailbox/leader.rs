@@ -2,7 +2,7 @@
 //!
 //! A change puts itself in line. If no one leads, its own task takes the role for one batch, so that a lone change
 //! costs no switch of tasks; whatever came into line meanwhile is led by a task of its own, so that no client waits for
-//! the changes of others. If the leading task is dropped in mid-work (its client hung up), the work is moved to a task
+//! the changes of others. Reading the rows of a mailbox is led too, so nothing is committed while they are read. If the leading task is dropped in mid-work (its client hung up), the work is moved to a task
 //! of its own and runs to its end.
 //!
 //! The line needs no bound: a session has at most one change in it.
@@ -14,8 +14,10 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-use super::Mailbox;
+use super::MailboxState;
 use super::draft::Draft;
+use super::refresh::Needs;
+use super::state::Base;
 use crate::change::CommitOutcome;
 use crate::error::{Result, StoreError};
 use crate::store::Underway;
@@ -52,18 +54,18 @@ impl Queue {
 pub(super) trait Intent: Send {
     /// Drafts the change.
     fn resolve(&mut self, draft: &mut Draft);
-    /// Whether the mailbox must first be compared with the engine's.
-    fn wants_newest(&self) -> bool;
+    /// What must be known of the mailbox before.
+    fn needs(&self) -> Needs;
     /// Tells the one who waits. With `Ok`, the result of the last [`Intent::resolve`].
-    fn finish(self: Box<Self>, view: Result<&Arc<View>>);
+    fn finish(self: Box<Self>, base: Result<&Base>);
 }
 
 /// What comes back to the one who waits.
-type Answer<T> = Result<(T, Arc<View>)>;
+type Answer<T> = Result<(T, Base)>;
 
 struct Waiting<F, T> {
     resolve: F,
-    newest: bool,
+    needs: Needs,
     result: Option<Result<T>>,
     answer: oneshot::Sender<Answer<T>>,
 }
@@ -77,13 +79,13 @@ where
         self.result = Some((self.resolve)(draft));
     }
 
-    fn wants_newest(&self) -> bool {
-        self.newest
+    fn needs(&self) -> Needs {
+        self.needs
     }
 
-    fn finish(self: Box<Self>, view: Result<&Arc<View>>) {
-        let answer = match (view, self.result) {
-            (Ok(view), Some(Ok(value))) => Ok((value, Arc::clone(view))),
+    fn finish(self: Box<Self>, base: Result<&Base>) {
+        let answer = match (base, self.result) {
+            (Ok(base), Some(Ok(value))) => Ok((value, base.clone())),
             (_, Some(Err(error))) | (Err(error), _) => Err(error),
             (Ok(_), None) => Err(StoreError::Busy),
         };
@@ -92,31 +94,44 @@ where
     }
 }
 
-impl Mailbox {
-    /// Puts a change in line and waits for its result and a view that shows it.
-    pub(super) async fn submit<T, F>(self: &Arc<Self>, resolve: F) -> Result<(T, Arc<View>)>
+impl MailboxState {
+    /// Puts messages that come in in line and waits for the result.
+    pub(super) async fn submit_arrivals<T, F>(self: &Arc<Self>, resolve: F) -> Result<T>
     where
         F: FnMut(&mut Draft) -> Result<T> + Send + 'static,
         T: Send + 'static,
     {
-        self.enqueue(resolve, false).await
+        self.enqueue(resolve, Needs::Head).await.map(|(value, _)| value)
+    }
+
+    /// Puts a change of what is there in line and waits for its result and a view that shows it.
+    pub(super) async fn submit<T, F>(self: &Arc<Self>, mut resolve: F) -> Result<(T, Arc<View>)>
+    where
+        F: FnMut(&mut Draft, &View) -> Result<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let with_rows = move |draft: &mut Draft| {
+            let view = draft.view()?;
+            resolve(draft, &view)
+        };
+        self.enqueue(with_rows, Needs::Rows).await.and_then(with_view)
     }
 
     /// Waits until the view has been compared with the engine's.
     pub(super) async fn newest(self: &Arc<Self>) -> Result<Arc<View>> {
-        self.enqueue(|_| Ok(()), true).await.map(|((), view)| view)
+        self.enqueue(|_| Ok(()), Needs::NewestRows).await.and_then(with_view).map(|((), view)| view)
     }
 
-    async fn enqueue<T, F>(self: &Arc<Self>, resolve: F, newest: bool) -> Result<(T, Arc<View>)>
+    pub(super) async fn enqueue<T, F>(self: &Arc<Self>, resolve: F, needs: Needs) -> Answer<T>
     where
         F: FnMut(&mut Draft) -> Result<T> + Send + 'static,
         T: Send + 'static,
     {
         if self.is_gone() {
-            return Err(StoreError::NoMailbox(self.id()));
+            return Err(StoreError::NoMailbox(self.id));
         }
         let (answer, result) = oneshot::channel();
-        let waiting = Box::new(Waiting { resolve, newest, result: None, answer });
+        let waiting = Box::new(Waiting { resolve, needs, result: None, answer });
         let leads = {
             let mut queue = self.queue.lock();
             queue.waiting.push(waiting);
@@ -155,34 +170,33 @@ impl Mailbox {
         }
     }
 
-    async fn commit_batch(&self, batch: &mut [Box<dyn Intent>]) -> Result<Arc<View>, Failure> {
-        if batch.iter().any(|i| i.wants_newest()) || self.is_suspect() {
-            self.refresh().await?;
-        }
+    async fn commit_batch(&self, batch: &mut [Box<dyn Intent>]) -> Result<Base, Failure> {
+        let needs = batch.iter().map(|intent| intent.needs()).max().unwrap_or(Needs::Head);
+        let mut base = self.prepare(needs).await?;
         for attempt in 0..ATTEMPTS_MAX {
-            let base = self.view();
-            let mut draft =
-                Draft::new(self.id(), Arc::clone(&base), self.recent_watermark(base.head().first_recent));
+            let first_recent = self.recent_watermark(base.head().first_recent);
+            let mut draft = Draft::new(self.id, base.clone(), first_recent);
             for intent in batch.iter_mut() {
                 intent.resolve(&mut draft);
             }
-            let Some((commit, view)) = draft.finish() else { return Ok(base) };
+            let Some((commit, next)) = draft.finish() else { return Ok(base) };
             match self.context.engine.commit(commit).await {
-                Ok(CommitOutcome::Done) => return Ok(self.publish(view)),
+                Ok(CommitOutcome::Done) => return Ok(self.publish(next)),
                 Ok(CommitOutcome::Conflict) => {}
                 Err(error) => return Err(self.failed(error).into()),
             }
-            self.catch_up().await?;
-            if self.view().modseq() == base.modseq() {
+            let newest = self.catch_up().await?;
+            if newest.modseq() == base.modseq() {
                 // No one changed the mailbox: a message to be copied is gone. Trying again will not bring it back.
                 return Err(Failure::OriginalGone);
             }
+            base = newest;
             self.pause(attempt).await;
         }
         Err(StoreError::Busy.into())
     }
 
-    /// Notes what a failed commit means for the view.
+    /// Notes what a failed commit means for what is known.
     fn failed(&self, error: StoreError) -> StoreError {
         if matches!(error, StoreError::NoMailbox(_)) {
             self.mark_gone();
@@ -202,9 +216,18 @@ impl Mailbox {
     }
 }
 
-fn finish(batch: Vec<Box<dyn Intent>>, outcome: Result<Arc<View>, Failure>) {
+fn finish(batch: Vec<Box<dyn Intent>>, outcome: Result<Base, Failure>) {
     for intent in batch {
         intent.finish(outcome.as_ref().map_err(Failure::error));
+    }
+}
+
+/// The view that belongs to an answer to a change which needed rows.
+fn with_view<T>((value, base): (T, Base)) -> Result<(T, Arc<View>)> {
+    match base {
+        Base::View(view) => Ok((value, view)),
+        // Not reached: where rows are needed the base has them.
+        Base::Head(_) => Err(StoreError::Busy),
     }
 }
 
@@ -262,13 +285,13 @@ async fn lead_on(mut role: Role) {
 /// The role of the leader. Lost by a panic or the end of the runtime, it is free again, and those who wait learn that
 /// nothing came of it.
 struct Role {
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<MailboxState>,
     resigned: bool,
     _underway: Underway,
 }
 
 impl Role {
-    fn new(mailbox: Arc<Mailbox>) -> Self {
+    fn new(mailbox: Arc<MailboxState>) -> Self {
         let underway = mailbox.context.underway();
         Self { mailbox, resigned: false, _underway: underway }
     }

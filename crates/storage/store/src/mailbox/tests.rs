@@ -3,10 +3,12 @@
 use super::*;
 use crate::change::{CommitOutcome, FlagChange};
 use crate::suite::{Seeded, add_mailbox, new_body_id, new_id};
-use crate::{Engine, MailboxCommit, MemoryEngine, Store, StoreOptions};
+use crate::{Engine, Epoch, MailboxCommit, MailboxHead, MemoryEngine, Store, StoreOptions};
+use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, FlagSet, Keyword};
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::AtomicU32;
 use std::task::{Context as TaskContext, Waker};
 use tokio::sync::Semaphore;
 
@@ -255,13 +257,13 @@ async fn a_full_keyword_table_drops_what_does_not_fit() {
 async fn a_move_leaves_the_source() {
     let store = store();
     let (source, target) = (filled(&store, 5).await, filled(&store, 2).await);
-    let moved = source.move_to(&set(&[(2, 3), (5, 9)]), &target).await.unwrap();
+    let moved = source.move_to(&set(&[(2, 3), (5, 9)]), &target.destination()).await.unwrap();
     assert_eq!(moved.copied.source.to_string(), "2:3,5");
     assert_eq!(moved.copied.uids.to_string(), "3:5");
     assert_eq!(moved.expunged.uids.to_string(), "2:3,5");
     assert_eq!((source.view().exists(), target.view().exists()), (2, 5));
     // Within one mailbox a move gives new UIDs (RFC 6851 §3.3).
-    let moved = target.move_to(&set(&[(1, 2)]), &target).await.unwrap();
+    let moved = target.move_to(&set(&[(1, 2)]), &target.destination()).await.unwrap();
     assert_eq!(moved.copied.uids.to_string(), "6:7");
     assert_eq!(target.view().uids_of_seqs(&target.view().all()).to_string(), "3:7");
 }
@@ -306,7 +308,7 @@ async fn waiting_changes_share_a_commit() {
         tasks.spawn(async move { mailbox.append(vec![message(n, &[])]).await.unwrap() });
     }
     // All are in line (or the first of them in the engine) once each task has run up to its wait.
-    while mailbox.queue.lock().len() < 19 {
+    while mailbox.state.queue.lock().len() < 19 {
         tokio::task::yield_now().await;
     }
     engine.gate.add_permits(1000);
@@ -445,7 +447,7 @@ async fn mixed_changes_in_one_batch_add_up() {
     // The first leads and waits for the engine; all that come after wait in line.
     let first = Arc::clone(&mailbox);
     tasks.spawn(async move { drop(first.append(vec![message(1, &[])]).await.unwrap()) });
-    while !mailbox.queue.lock().is_led() {
+    while !mailbox.state.queue.lock().is_led() {
         tokio::task::yield_now().await;
     }
     for n in 0..40u32 {
@@ -462,14 +464,14 @@ async fn mixed_changes_in_one_batch_add_up() {
             }
         });
     }
-    while mailbox.queue.lock().len() < 40 {
+    while mailbox.state.queue.lock().len() < 40 {
         tokio::task::yield_now().await;
     }
     engine.gate.add_permits(1000);
     tasks.join_all().await;
     store.settle().await;
     let view = mailbox.view();
-    let loaded = load_view(&mailbox.context, mailbox.id()).await.unwrap();
+    let loaded = mailbox.state.load_view().await.unwrap();
     assert!(loaded.difference_from(&view).is_empty());
     assert_eq!(loaded.head(), view.head());
     assert_eq!(view.head().uid_next.value(), 62);
