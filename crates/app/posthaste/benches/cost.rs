@@ -231,7 +231,8 @@ fn main() {
     for size in &sizes {
         import(&server, USER, &format!("F{size}"), *size);
     }
-    let closed: Vec<usize> = [100, 100_000, 1_000_000].into_iter().filter(|n| large || *n <= 100_000).collect();
+    let closed: Vec<usize> =
+        [100, 100_000, 1_000_000].into_iter().filter(|n| large || *n <= 100_000).collect();
     for size in &closed {
         server.add_account(&whose_inbox(*size), PASSWORD);
         import(&server, &whose_inbox(*size), "INBOX", *size);

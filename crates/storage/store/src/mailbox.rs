@@ -14,6 +14,7 @@ mod copy;
 mod draft;
 mod leader;
 mod refresh;
+mod slots;
 mod state;
 #[cfg(test)]
 mod tests;

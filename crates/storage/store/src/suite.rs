@@ -15,6 +15,7 @@ mod closed;
 mod concurrent;
 mod contents;
 mod folder;
+mod keywords;
 mod lists;
 mod mailboxes;
 mod random;
@@ -38,6 +39,7 @@ pub use contents::{
     summaries_come_in_uid_order,
 };
 pub use folder::Folder;
+pub use keywords::keywords_stay_with_their_messages;
 pub use lists::{directory_entries_have_versions, lists_are_conditional, removed_mailboxes_are_gone};
 pub use mailboxes::{
     a_conflict_leaves_no_trace, a_new_mailbox_is_empty, changes_add_up, heads_come_in_the_order_asked,
@@ -86,6 +88,7 @@ pub async fn run_all(factory: &dyn Factory) {
     recent_survives_while_closed(factory).await;
     opening_races_deliveries(factory).await;
     closed_and_open_agree(factory).await;
+    keywords_stay_with_their_messages(factory).await;
     as_the_oracle_does(factory).await;
     large_mailboxes(factory).await;
 }

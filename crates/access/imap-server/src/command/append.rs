@@ -35,7 +35,11 @@ pub(super) async fn run(
     let appended = session.service.delivery.append(account, &target, incoming).await.map_err(Failure::from);
     let appended = appended.map_err(Failure::try_create)?;
     let uids = appended.uids.iter().map(|uid| uid.value()).collect();
-    Ok(DONE.with(Code::AppendUid(entry.uid_validity, UidRanges::from(&uids))))
+    let reply = match appended.left_out.len() {
+        0 => DONE,
+        _ => Reply::ok("Appended without some keywords: the mailbox has as many as it can hold"),
+    };
+    Ok(reply.with(Code::AppendUid(entry.uid_validity, UidRanges::from(&uids))))
 }
 
 /// A message as the store takes it.

@@ -20,8 +20,8 @@ mod status;
 mod tests;
 
 use posthaste_directory::Account;
-use posthaste_mail_model::{Flag, KeywordError, MailboxName};
-use posthaste_store::{Destination, IncomingMessage, StoreError};
+use posthaste_mail_model::{Flag, Keyword, MailboxName};
+use posthaste_store::{Destination, StoreError};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -217,18 +217,15 @@ impl Target<'_> {
             Err(error) => return Err(stopped(report.messages, error)),
         };
         let (count, bytes) = (batch.messages.len() as u64, batch.bytes as u64);
-        match self.delivery.append(self.account, &mailbox, batch.messages.clone()).await {
-            Ok(_) => {}
-            // More keywords than a mailbox can have: the messages matter more than their labels.
-            Err(DeliveryError::Store(StoreError::Keyword(KeywordError::TableFull))) => {
-                let plain = batch.messages.iter().cloned().map(without_keywords).collect();
-                let appended = self.delivery.append(self.account, &mailbox, plain).await;
-                appended.map_err(|error| stopped(report.messages, error))?;
-                let why =
-                    format!("keywords of {count} messages from here on were left out: {name} has too many");
-                report.fault(Fault { origin: batch.first.clone(), why });
-            }
-            Err(error) => return Err(stopped(report.messages, error)),
+        let appended = self.delivery.append(self.account, &mailbox, batch.messages.clone()).await;
+        let appended = appended.map_err(|error| stopped(report.messages, error))?;
+        if !appended.left_out.is_empty() {
+            let names: Vec<&str> = appended.left_out.iter().map(Keyword::as_str).collect();
+            let names = names.join(" ");
+            let why = format!(
+                "{name} has as many keywords as it can hold: in {count} messages from here on these were left out: {names}"
+            );
+            report.fault(Fault { origin: batch.first.clone(), why });
         }
         // Once a folder: where all its messages are is told with the first.
         if another && name_below(self.options.mailbox.as_ref(), &batch.mailbox).is_none() {
@@ -264,11 +261,6 @@ impl Target<'_> {
         self.open = Some((relative.to_owned(), name.clone(), mailbox.clone()));
         Ok((name, mailbox))
     }
-}
-
-fn without_keywords(mut message: IncomingMessage) -> IncomingMessage {
-    message.flags.retain(|flag| !matches!(flag, Flag::Keyword(_)));
-    message
 }
 
 /// The mailbox for a relative name. Where no mailbox can have it, the last resort is the top.

@@ -1,7 +1,6 @@
 //! The changes IMAP asks for, as intents: append, STORE, EXPUNGE.
 
-use posthaste_mail_model::{Flag, FlagSet, KeywordTable, ModSeq, NumSet, Uid};
-use std::sync::Arc;
+use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Uid};
 
 use super::draft::{Arrival, Draft, size_of};
 use super::{Destination, Expunged, FlagsStored, IncomingMessage, Mailbox};
@@ -68,34 +67,23 @@ impl Mailbox {
 
 fn append(draft: &mut Draft, messages: &[IncomingMessage], now: i64) -> Result<Appended> {
     if messages.is_empty() {
-        return Ok(Appended { uids: Vec::new(), modseq: draft.head().modseq });
+        return Ok(Appended { uids: Vec::new(), modseq: draft.head().modseq, left_out: Vec::new() });
     }
-    let mut keywords = Arc::clone(&draft.head().keywords);
+    let mut slots = draft.slots();
     let mut arrivals = Vec::with_capacity(messages.len());
     for message in messages {
         arrivals.push(Arrival {
             size: size_of(&message.bytes)?,
             date: message.date,
-            flags: set_of(&mut keywords, &message.flags)?,
+            flags: slots.set_of(&message.flags),
             body: message.body,
             saved: message.saved.unwrap_or(now),
             content: Content::New { bytes: message.bytes.clone(), summary: message.summary.clone() },
         });
     }
-    let (first, modseq) = draft.append(keywords, arrivals)?;
+    let (first, modseq, left_out) = draft.append(slots, arrivals)?;
     let uids = (first.value()..).take(messages.len()).filter_map(Uid::new).collect();
-    Ok(Appended { uids, modseq })
-}
-
-/// The set of flags; the table is copied only if one of them is new.
-fn set_of(keywords: &mut Arc<KeywordTable>, flags: &[Flag]) -> Result<FlagSet> {
-    let known = |table: &KeywordTable| {
-        flags.iter().try_fold(FlagSet::EMPTY, |set, flag| Some(set.union(table.set_of(flag)?)))
-    };
-    match known(keywords) {
-        Some(set) => Ok(set),
-        None => Ok(Arc::make_mut(keywords).set_or_insert(flags)?),
-    }
+    Ok(Appended { uids, modseq, left_out })
 }
 
 /// What a STORE asks.
@@ -109,16 +97,16 @@ struct StoreOrder {
 impl StoreOrder {
     /// UIDs left alone, UIDs changed, mod-sequence.
     fn resolve(&self, draft: &mut Draft, view: &View) -> Result<(NumSet, NumSet, ModSeq)> {
-        let mut keywords = Arc::clone(&view.head().keywords);
-        let set = match self.change {
-            // A keyword no message ever had need not be learnt to be removed.
-            FlagChange::Remove => self
-                .flags
-                .iter()
-                .filter_map(|flag| keywords.set_of(flag))
-                .fold(FlagSet::EMPTY, FlagSet::union),
-            FlagChange::Add | FlagChange::Replace => set_of(&mut keywords, &self.flags)?,
-        };
+        let mut slots = draft.slots();
+        let mut set = FlagSet::EMPTY;
+        for flag in &self.flags {
+            set = set.union(match self.change {
+                // A keyword no message has need not be learnt to be removed.
+                FlagChange::Remove => view.head().keywords.set_of(flag).unwrap_or_default(),
+                // RFC 5530: [LIMIT] where there is no room. A client that sets a keyword must not be told it is set.
+                FlagChange::Add | FlagChange::Replace => slots.bit_of(flag)?,
+            });
+        }
         let next = draft.next_modseq();
         let (mut modified, mut changed, mut rows) = (NumSet::new(), NumSet::new(), Vec::new());
         for (_, row) in view.rows_of_uids(&self.uids) {
@@ -135,7 +123,7 @@ impl StoreOrder {
         if rows.is_empty() {
             return Ok((modified, changed, view.modseq()));
         }
-        draft.change(keywords, rows);
+        draft.change(slots, rows);
         Ok((modified, changed, next))
     }
 

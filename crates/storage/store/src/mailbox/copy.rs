@@ -1,10 +1,11 @@
 //! COPY and MOVE: bodies are shared, summaries are the engine's to copy, flags are carried over by name.
 
-use posthaste_mail_model::{BodyId, FlagSet, KeywordTable, MailboxId, NumSet};
+use posthaste_mail_model::{BodyId, Flag, FlagSet, KeywordTable, MailboxId, NumSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::draft::{Arrival, Draft};
+use super::slots::Slots;
 use super::{Copied, Destination, Mailbox, Moved};
 use crate::change::Content;
 use crate::error::{Result, StoreError};
@@ -84,7 +85,7 @@ impl Originals {
             let (none, modseq) = (NumSet::new(), draft.head().modseq);
             return Ok(Copied { source: none.clone(), uids: none, modseq });
         }
-        let mut keywords = Arc::clone(&draft.head().keywords);
+        let mut slots = draft.slots();
         let mut map = FlagMap::new(&self.keywords);
         let mut source = NumSet::new();
         let mut arrivals = Vec::with_capacity(self.messages.len());
@@ -93,14 +94,15 @@ impl Originals {
             arrivals.push(Arrival {
                 size: row.size(),
                 date: row.date(),
-                flags: map.map(row.flags(), &mut keywords),
+                flags: map.map(row.flags(), &mut slots),
                 body: *body,
                 // SAVEDATE is when the message came into this mailbox: RFC 8514 §1.
                 saved: self.now,
                 content: Content::CopyOf { mailbox: self.mailbox, uid: row.uid() },
             });
         }
-        let (first, modseq) = draft.append(keywords, arrivals)?;
+        // RFC 9051 §6.4.7 asks to preserve flags; where there is no room for a keyword, the copy matters more.
+        let (first, modseq, _) = draft.append(slots, arrivals)?;
         let last = first.value() + (self.messages.len() as u32 - 1);
         Ok(Copied { source, uids: NumSet::range(first.value(), last), modseq })
     }
@@ -125,28 +127,11 @@ impl<'t> FlagMap<'t> {
         Self { from, last: (FlagSet::EMPTY, FlagSet::EMPTY) }
     }
 
-    fn map(&mut self, flags: FlagSet, keywords: &mut Arc<KeywordTable>) -> FlagSet {
+    fn map(&mut self, flags: FlagSet, slots: &mut Slots) -> FlagSet {
         if flags != self.last.0 {
-            self.last = (flags, self.map_anew(flags, keywords));
+            let own: Vec<Flag> = self.from.flags_of(flags.difference(SYSTEM)).collect();
+            self.last = (flags, flags.intersection(SYSTEM).union(slots.set_of(&own)));
         }
         self.last.1
-    }
-
-    fn map_anew(&self, flags: FlagSet, keywords: &mut Arc<KeywordTable>) -> FlagSet {
-        let mut out = flags.difference(flags.difference(SYSTEM));
-        if flags.difference(SYSTEM).is_empty() {
-            return out;
-        }
-        for (slot, keyword) in self.from.keywords().iter().enumerate() {
-            if !flags.contains(FlagSet::keyword(slot)) {
-                continue;
-            }
-            let known = keywords.slot(keyword);
-            // A full table drops the keyword: RFC 9051 §6.4.7 asks to preserve flags, and the copy matters more.
-            if let Some(slot) = known.or_else(|| Arc::make_mut(keywords).slot_or_insert(keyword).ok()) {
-                out = out.union(FlagSet::keyword(slot));
-            }
-        }
-        out
     }
 }

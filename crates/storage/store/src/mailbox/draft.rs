@@ -4,9 +4,10 @@
 //! fails leaves the draft as it was. A draft made against a head alone takes messages that come in, and nothing else.
 
 use bytes::Bytes;
-use posthaste_mail_model::{BodyId, FlagSet, KeywordTable, MailboxId, ModSeq, NumSet, Uid};
+use posthaste_mail_model::{BodyId, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
 use std::sync::Arc;
 
+use super::slots::Slots;
 use super::state::Base;
 use crate::change::{Content, MailboxCommit, NewMessage};
 use crate::error::{Result, StoreError};
@@ -36,6 +37,8 @@ pub(super) struct Draft {
     changed: Vec<Row>,
     expunged: Vec<(ModSeq, NumSet)>,
     first_recent: Uid,
+    /// An intent cannot be resolved without the rows.
+    wants_rows: bool,
 }
 
 impl Draft {
@@ -49,6 +52,7 @@ impl Draft {
             changed: Vec::new(),
             expunged: Vec::new(),
             first_recent,
+            wants_rows: false,
         }
     }
 
@@ -85,8 +89,25 @@ impl Draft {
         head
     }
 
-    /// Adds messages. Answers with the first UID and the mod-sequence.
-    pub fn append(&mut self, keywords: Arc<KeywordTable>, arrivals: Vec<Arrival>) -> Result<(Uid, ModSeq)> {
+    /// The keyword table as the intents so far leave it, for the next of them.
+    pub fn slots(&self) -> Slots {
+        Slots::new(&self.now)
+    }
+
+    /// Whether the intents must be resolved again, with the rows.
+    pub fn wants_rows(&self) -> bool {
+        self.wants_rows
+    }
+
+    /// Adds messages, whose flags were set with `slots`. Answers with the first UID, the mod-sequence and the keywords there was
+    /// no room for.
+    pub fn append(&mut self, slots: Slots, arrivals: Vec<Arrival>) -> Result<(Uid, ModSeq, Vec<Keyword>)> {
+        if slots.lacks_room() && matches!(self.now, Base::Head(_)) {
+            // The rows may show a slot that no message needs.
+            self.wants_rows = true;
+            return Err(StoreError::Busy);
+        }
+        let (keywords, left_out) = slots.into_parts();
         let mut head = self.next_head();
         let first = head.uid_next;
         let mut rows = Vec::with_capacity(arrivals.len());
@@ -104,13 +125,13 @@ impl Draft {
         let modseq = head.modseq;
         self.step(head, &[], &NumSet::new(), &rows);
         self.appended.append(&mut messages);
-        Ok((first, modseq))
+        Ok((first, modseq, left_out))
     }
 
-    /// Gives messages other flags: rows of [`Draft::view`], in UID order, with their flags and [`Draft::next_modseq`].
-    pub fn change(&mut self, keywords: Arc<KeywordTable>, rows: Vec<Row>) {
+    /// Gives messages other flags, set with `slots`: rows of [`Draft::view`], in UID order, with [`Draft::next_modseq`].
+    pub fn change(&mut self, slots: Slots, rows: Vec<Row>) {
         let mut head = self.next_head();
-        head.keywords = keywords;
+        (head.keywords, _) = slots.into_parts();
         self.step(head, &rows, &NumSet::new(), &[]);
         let old = rows.partition_point(|row| row.uid() < self.first_new);
         for row in rows.get(old..).unwrap_or_default() {

@@ -179,6 +179,10 @@ impl MailboxState {
             for intent in batch.iter_mut() {
                 intent.resolve(&mut draft);
             }
+            if draft.wants_rows() {
+                base = self.prepare(Needs::Rows).await?;
+                continue;
+            }
             let Some((commit, next)) = draft.finish() else { return Ok(base) };
             match self.context.engine.commit(commit).await {
                 Ok(CommitOutcome::Done) => return Ok(self.publish(next)),
