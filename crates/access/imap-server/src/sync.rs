@@ -201,7 +201,7 @@ struct Told<'v> {
     /// What the client did itself, and its flags by the new view's table.
     own: Option<(&'v Silently<'v>, FlagSet)>,
     with_modseq: bool,
-    /// Slots that mean another keyword in the new view than in the old.
+    /// Slots that mean another keyword in the new view than in the old. Flags without them are the same by both tables.
     renamed: FlagSet,
 }
 
@@ -263,7 +263,6 @@ impl Told<'_> {
         // Only a silent change makes it worth looking at what was there before.
         let expected = self.own.is_some_and(|(own, flags)| {
             own.uids.contains(row.uid().value())
-                && !row.flags().intersects(self.renamed)
                 && self.old.row_of_uid(row.uid()).is_some_and(|(_, old)| {
                     !old.flags().intersects(self.renamed) && own.expected(old.flags(), flags) == row.flags()
                 })

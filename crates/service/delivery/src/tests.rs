@@ -346,8 +346,16 @@ async fn more_keywords_than_fit_do_not_stop_an_import() {
     std::fs::write(&file, (0..80).map(one).collect::<String>()).unwrap();
     let report = import(&delivery, &ana, &file, None).await;
     assert_eq!((report.messages, report.failed), (80, 1));
-    assert!(report.faults[0].why.contains("keywords"));
-    assert!(content(&delivery, &ana, "INBOX").await.iter().all(|(_, flags, _)| flags == "\\Flagged"));
+    let why = &report.faults[0].why;
+    assert!(
+        why.contains("keywords")
+            && !why.contains("k50 ")
+            && why.contains(" k51 k52 ")
+            && why.ends_with(" k79")
+    );
+    let messages = content(&delivery, &ana, "INBOX").await;
+    assert!(messages.iter().all(|(_, flags, _)| flags.starts_with("\\Flagged")));
+    assert_eq!(messages.iter().filter(|(_, flags, _)| flags.contains(" k")).count(), 51);
 }
 
 #[tokio::test]

@@ -3,12 +3,13 @@
 //! Text, so that a person who finds the directory knows what it is:
 //!
 //! ```text
-//! posthaste-store 2
+//! posthaste-store 3
 //! id 0123456789abcdefghijklmnop
 //! ```
 //!
 //! Written under another name first; a directory that has packs or an index but no `format` is not touched. Version 1 had no links in its
-//! index and is otherwise the same: such a directory becomes one of version 2 when it is opened, and older programs refuse it from then on.
+//! index, version 2 no commits on two mailboxes in its packs; they are otherwise the same. Such a directory becomes one of version 3 when it
+//! is opened, and older programs refuse it from then on.
 
 use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};
@@ -17,9 +18,10 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The version of everything below the data directory.
-const VERSION: u32 = 2;
-/// The one before, which is all that it may be and less.
+const VERSION: u32 = 3;
+/// The ones before: each holds less than the next and is otherwise the same.
 const WITHOUT_LINKS: u32 = 1;
+const WITHOUT_PAIRS: u32 = 2;
 
 fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
     move |e| StoreError::Unavailable(format!("{}: {e}", path.display()))
@@ -47,7 +49,7 @@ fn parse(path: &Path, text: &str) -> Result<(u32, Id)> {
     let mut lines = text.lines();
     let version = lines.next().and_then(|l| l.strip_prefix("posthaste-store ")).and_then(|v| v.parse().ok());
     let version = match version {
-        Some(known @ (WITHOUT_LINKS | VERSION)) => known,
+        Some(known @ (WITHOUT_LINKS | WITHOUT_PAIRS | VERSION)) => known,
         Some::<u32>(other) => {
             return Err(StoreError::Corrupt(format!(
                 "{}: the store has format {other}, this program knows {VERSION}; use a newer program",
@@ -113,13 +115,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let id = open(dir.path()).unwrap();
         assert_eq!(open(dir.path()).unwrap(), id);
-        std::fs::write(dir.path().join("format"), format!("posthaste-store 1\nid {id}\n")).unwrap();
-        assert_eq!(open(dir.path()).unwrap(), id, "the version before is made this one");
-        assert!(
-            std::fs::read_to_string(dir.path().join("format")).unwrap().starts_with("posthaste-store 2\n")
-        );
-        std::fs::write(dir.path().join("format"), "posthaste-store 3\n").unwrap();
-        assert!(open(dir.path()).unwrap_err().to_string().contains("format 3"));
+        for before in [WITHOUT_LINKS, WITHOUT_PAIRS] {
+            let text = format!("posthaste-store {before}\nid {id}\n");
+            std::fs::write(dir.path().join("format"), text).unwrap();
+            assert_eq!(open(dir.path()).unwrap(), id, "a version before is made this one");
+            let text = std::fs::read_to_string(dir.path().join("format")).unwrap();
+            assert!(text.starts_with("posthaste-store 3\n"), "{text}");
+        }
+        std::fs::write(dir.path().join("format"), "posthaste-store 4\n").unwrap();
+        assert!(open(dir.path()).unwrap_err().to_string().contains("format 4"));
         std::fs::remove_file(dir.path().join("format")).unwrap();
         std::fs::create_dir(dir.path().join("packs")).unwrap();
         assert!(open(dir.path()).is_err());

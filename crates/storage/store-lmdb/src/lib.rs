@@ -28,6 +28,7 @@ mod lists;
 mod lock;
 mod logged;
 mod packs;
+mod pair;
 mod pending;
 mod proven;
 mod read;

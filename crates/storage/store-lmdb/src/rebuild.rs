@@ -23,6 +23,7 @@ use crate::packs::reader::PackReader;
 use crate::packs::record::{Header, Kind, body_record_len};
 use crate::packs::scan::{Found, Scan, has_pack_header};
 use crate::packs::{number_of, path_of};
+use crate::pair;
 use crate::rows::Scratch;
 use crate::shared::Summarize;
 use crate::sum::seed;
@@ -221,7 +222,7 @@ impl Rebuild {
                 if entry.header.kind == Kind::Mailbox && removed.contains(&MailboxId(entry.header.id)) {
                     continue;
                 }
-                if let Err(error) = self.replay_one(&mut txn, entry, &mut scratch) {
+                if let Err(error) = self.replay_one(&mut txn, entry, &removed, &mut scratch) {
                     self.report.faults.push(format!("not replayed: {error}"));
                 }
             }
@@ -231,11 +232,22 @@ impl Rebuild {
         Ok(())
     }
 
-    fn replay_one(&self, txn: &mut heed::RwTxn, entry: &Entry, scratch: &mut Scratch) -> Result<()> {
+    fn replay_one(
+        &self,
+        txn: &mut heed::RwTxn,
+        entry: &Entry,
+        removed: &HashSet<MailboxId>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         let content = self.content(entry)?;
         let id = entry.header.id;
         match entry.header.kind {
             Kind::Mailbox => self.replay_mailbox(txn, MailboxId(id), &content, scratch),
+            Kind::Pair => {
+                let parts = pair::parts(&content).ok_or_else(damaged("a commit on two mailboxes"))?;
+                let kept = parts.into_iter().filter(|(mailbox, _)| !removed.contains(mailbox));
+                kept.map(|(mailbox, part)| self.replay_mailbox(txn, mailbox, part, scratch)).collect()
+            }
             Kind::List => {
                 let commit =
                     logged::list_from(AccountId(id), &content).ok_or_else(damaged("a list commit"))?;

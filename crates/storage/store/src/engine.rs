@@ -14,7 +14,7 @@ use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet, Uid};
 use std::ops::{ControlFlow, Range};
 
 use crate::change::{CommitOutcome, MailboxCommit};
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::head::MailboxHead;
 use crate::list::{ListCommit, MailboxList};
 use crate::row::Row;
@@ -130,6 +130,17 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Applies one commit.
     async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome>;
+
+    /// Whether [`Engine::commit_pair`] works: one store holds all mailboxes.
+    fn commits_pairs(&self) -> bool {
+        false
+    }
+
+    /// Applies commits on two different mailboxes, both or neither, also over a crash. The second must not need what the first
+    /// brings. `Conflict` does not say which of them was in the way. An engine that does not keep all mailboxes together refuses.
+    async fn commit_pair(&self, _pair: [MailboxCommit; 2]) -> Result<CommitOutcome> {
+        Err(StoreError::Refused("this engine cannot change two mailboxes at once"))
+    }
 
     /// Visits the summaries of those UIDs that exist, in UID order.
     async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()>;

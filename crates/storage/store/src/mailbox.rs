@@ -13,6 +13,7 @@ mod changes;
 mod copy;
 mod draft;
 mod leader;
+mod moves;
 mod refresh;
 mod slots;
 mod state;

@@ -37,7 +37,7 @@ struct State {
     bodies: BTreeMap<BodyId, Bytes>,
 }
 
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct Held {
     head: MailboxHead,
     messages: BTreeMap<Uid, Message>,
@@ -304,6 +304,27 @@ impl Engine for MemoryEngine {
 
     async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
         self.commit_with(|state| state.commit(commit))
+    }
+
+    fn commits_pairs(&self) -> bool {
+        true
+    }
+
+    async fn commit_pair(&self, [first, second]: [MailboxCommit; 2]) -> Result<CommitOutcome> {
+        self.commit_with(|state| {
+            if first.mailbox == second.mailbox {
+                return Err(wrong("both commits of a pair are on one mailbox"));
+            }
+            let before = state.mailboxes.clone();
+            let mut outcome = state.commit(first);
+            if matches!(outcome, Ok(CommitOutcome::Done)) {
+                outcome = state.commit(second);
+            }
+            if !matches!(outcome, Ok(CommitOutcome::Done)) {
+                state.mailboxes = before;
+            }
+            outcome
+        })
     }
 
     async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()> {

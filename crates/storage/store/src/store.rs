@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
 use crate::engine::{BodyRange, Engine};
-use crate::error::{Result, StoreError};
+use crate::error::Result;
 use crate::head::MailboxHead;
 use crate::mailbox::{Destination, Mailbox, MailboxState};
 use cache::Cache;

@@ -18,6 +18,7 @@ mod folder;
 mod keywords;
 mod lists;
 mod mailboxes;
+mod moves;
 mod random;
 mod transfer;
 
@@ -44,6 +45,9 @@ pub use lists::{directory_entries_have_versions, lists_are_conditional, removed_
 pub use mailboxes::{
     a_conflict_leaves_no_trace, a_new_mailbox_is_empty, changes_add_up, heads_come_in_the_order_asked,
     large_mailboxes, what_was_done_survives,
+};
+pub use moves::{
+    a_move_within_a_mailbox_is_one_commit, a_pair_is_applied_whole, moves_that_cross_lose_nothing,
 };
 pub use random::as_the_oracle_does;
 pub use transfer::mail_moves;
@@ -89,6 +93,9 @@ pub async fn run_all(factory: &dyn Factory) {
     opening_races_deliveries(factory).await;
     closed_and_open_agree(factory).await;
     keywords_stay_with_their_messages(factory).await;
+    a_pair_is_applied_whole(factory).await;
+    a_move_within_a_mailbox_is_one_commit(factory).await;
+    moves_that_cross_lose_nothing(factory).await;
     as_the_oracle_does(factory).await;
     large_mailboxes(factory).await;
 }

@@ -25,7 +25,7 @@ fn common_keywords_are_never_refused() {
     server.put("INBOX ($Junk $MDNSent $NotJunk)", b"Subject: c\r\n\r\nc\r\n");
     server.put("INBOX ($Phishing $Important $SubmitPending $Submitted)", b"Subject: d\r\n\r\nd\r\n");
     let mut other = server.select("INBOX");
-    other.run("C: a FETCH 3 FLAGS\nS: * 3 FETCH (FLAGS ($MDNSent $Junk $NotJunk))\nS: a OK …");
+    other.run("C: a FETCH 3 FLAGS\nS: * 3 FETCH (FLAGS (\\Recent $Junk $MDNSent $NotJunk))\nS: a OK …");
     other.run("C: b SEARCH KEYWORD $submitpending\nS: * SEARCH 4\nS: b OK …");
     other.run("C: c STORE 1 +FLAGS (more)\nS: c NO [LIMIT] …");
 }
@@ -38,7 +38,7 @@ fn a_message_comes_in_without_the_keyword_there_is_no_room_for() {
     wire.send(b"abc\r\n");
     wire.expect("a OK [APPENDUID …] …without some keywords…");
     let mut wire = server.select("INBOX");
-    wire.run("C: b FETCH 3 FLAGS\nS: * 3 FETCH (FLAGS (\\Flagged \\Recent own3 $Junk))\nS: b OK …");
+    wire.run("C: b FETCH 3 FLAGS\nS: * 3 FETCH (FLAGS (\\Recent \\Flagged own3 $Junk))\nS: b OK …");
 }
 
 /// What no message has any more makes room, and no session takes the new keyword for the old one.
@@ -58,7 +58,7 @@ fn an_unused_keyword_makes_room_for_another() {
         C: a FETCH 3 (UID FLAGS)
         S~ a OK …
         C: b FETCH 3 (UID FLAGS)
-        S: * 3 FETCH (UID 3 FLAGS (\Deleted \Recent))
+        S: * 3 FETCH (UID 3 FLAGS (\Recent \Deleted))
         S: b OK …
         C: c SEARCH KEYWORD new
         S: * SEARCH 1 2

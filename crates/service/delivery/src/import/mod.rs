@@ -21,7 +21,7 @@ mod tests;
 
 use posthaste_directory::Account;
 use posthaste_mail_model::{Flag, Keyword, MailboxName};
-use posthaste_store::{Destination, StoreError};
+use posthaste_store::Destination;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -17,6 +17,7 @@ use crate::logged;
 use crate::packs::reader::ReadFault;
 use crate::packs::record::{Header, Kind, PACK_HEADER, RECORD_HEADER};
 use crate::packs::scan::{Found, Scan};
+use crate::pair;
 use crate::shared::Shared;
 
 /// Whether what lies beyond the end that the index has of a pack begins as a tail that counts does. `next`: the index's next
@@ -27,10 +28,14 @@ pub(crate) fn has_tail(file: &dyn DiskFile, end: u64, next: u64) -> std::io::Res
     Ok(Header::from_bytes(&bytes[..read]).is_some_and(|header| follows(&header, next)))
 }
 
-/// Whether a record is the next of all. A commit with copies has taken a number for its note of them.
+/// Whether a record is the next of all. Each commit with copies has taken a number for its note of them.
 fn follows(header: &Header, next: u64) -> bool {
-    let noted = header.kind == Kind::Mailbox && header.seq == next + 1;
-    header.kind != Kind::Abandon && (header.seq == next || noted)
+    let notes = match header.kind {
+        Kind::Mailbox => 1,
+        Kind::Pair => 2,
+        _ => 0,
+    };
+    header.kind != Kind::Abandon && (next..=next + notes).contains(&header.seq)
 }
 
 /// Applies the commits of a tail that are whole and follow what the index has, up to `limit`; answers where the last of them
@@ -92,6 +97,11 @@ impl Tail<'_> {
             Kind::Mailbox => {
                 let commit = self.mailbox_commit(apply, MailboxId(id), &content)?;
                 apply.mailbox(&commit)?
+            }
+            Kind::Pair => {
+                let parts = pair::parts(&content).ok_or_else(damaged("a commit on two mailboxes"))?;
+                let [first, second] = parts.map(|(mailbox, part)| self.mailbox_commit(apply, mailbox, part));
+                apply.pair(&[first?, second?])?
             }
             Kind::List => {
                 let commit = logged::list_from(AccountId(id), &content);

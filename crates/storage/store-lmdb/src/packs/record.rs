@@ -57,11 +57,13 @@ pub(crate) enum Kind {
     Directory = 4,
     /// Names a pack and the offset from which what it holds never happened.
     Abandon = 5,
+    /// Commits on two mailboxes. Its id is that of the first.
+    Pair = 6,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Body, Self::Mailbox, Self::List, Self::Directory, Self::Abandon]
+        [Self::Body, Self::Mailbox, Self::List, Self::Directory, Self::Abandon, Self::Pair]
             .into_iter()
             .find(|k| *k as u8 == byte)
     }

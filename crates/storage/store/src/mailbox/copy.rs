@@ -1,4 +1,4 @@
-//! COPY and MOVE: bodies are shared, summaries are the engine's to copy, flags are carried over by name.
+//! COPY, and what MOVE has in common with it: bodies are shared, summaries are the engine's to copy, flags are carried over by name.
 
 use posthaste_mail_model::{BodyId, Flag, FlagSet, KeywordTable, MailboxId, NumSet};
 use std::ops::ControlFlow;
@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use super::draft::{Arrival, Draft};
 use super::slots::Slots;
-use super::{Copied, Destination, Mailbox, Moved};
+use super::{Copied, Destination, Mailbox, MailboxState};
 use crate::change::Content;
 use crate::error::{Result, StoreError};
 use crate::row::Row;
+use crate::view::View;
 
 /// How often a copy is drafted anew because some of its messages vanished meanwhile.
 const DRAFTS_MAX: u32 = 4;
@@ -19,7 +20,7 @@ impl Destination {
     /// their flags and internal dates (RFC 9051 §6.4.7).
     pub async fn copy_from(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
         for _ in 0..DRAFTS_MAX {
-            let originals = Originals::gather(source, uids, self.state.context.unix_s()).await?;
+            let originals = Originals::gather(&source.state, &source.view(), uids).await?;
             let there: NumSet = originals.messages.iter().map(|(row, _)| row.uid().value()).collect();
             match self.state.submit_arrivals(move |draft| originals.resolve(draft)).await {
                 Ok(copied) => return Ok(copied),
@@ -42,18 +43,10 @@ impl Mailbox {
     pub async fn copy_from(&self, source: &Self, uids: &NumSet) -> Result<Copied> {
         self.destination().copy_from(source, uids).await
     }
-
-    /// Moves those of `uids` that exist from this mailbox to `target`: RFC 6851. The target is changed first, so that a
-    /// crash may leave a message twice and never nowhere.
-    pub async fn move_to(&self, uids: &NumSet, target: &Destination) -> Result<Moved> {
-        let copied = target.copy_from(self, uids).await?;
-        let expunged = self.remove(&copied.source).await?;
-        Ok(Moved { copied, expunged })
-    }
 }
 
 /// Messages to be copied, as they are in their mailbox.
-struct Originals {
+pub(super) struct Originals {
     mailbox: MailboxId,
     keywords: Arc<KeywordTable>,
     messages: Vec<(Row, BodyId)>,
@@ -62,8 +55,7 @@ struct Originals {
 
 impl Originals {
     /// Looks up those that exist both in the view and in the engine.
-    async fn gather(source: &Mailbox, uids: &NumSet, now: i64) -> Result<Self> {
-        let view = source.view();
+    pub async fn gather(source: &MailboxState, view: &View, uids: &NumSet) -> Result<Self> {
         let uids = view.existing(uids);
         let mut messages = Vec::with_capacity(usize::try_from(uids.count()).unwrap_or(0));
         let mut rows = view.rows_of_uids(&uids);
@@ -76,11 +68,16 @@ impl Originals {
             }
             ControlFlow::Continue(())
         };
-        source.summaries(&uids, &mut visit).await?;
+        source.context.engine.summaries(source.id(), &uids, &mut visit).await?;
+        let now = source.context.unix_s();
         Ok(Self { mailbox: source.id(), keywords: Arc::clone(&view.head().keywords), messages, now })
     }
 
-    fn resolve(&self, draft: &mut Draft) -> Result<Copied> {
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    pub fn resolve(&self, draft: &mut Draft) -> Result<Copied> {
         if self.messages.is_empty() {
             let (none, modseq) = (NumSet::new(), draft.head().modseq);
             return Ok(Copied { source: none.clone(), uids: none, modseq });

@@ -7,6 +7,7 @@
 //!
 //! The line needs no bound: a session has at most one change in it.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ const BATCH_MAX: usize = 256;
 
 /// How often a commit is tried anew after others changed the mailbox. Pauses add up to about half a second: by then
 /// a client is better told to try again.
-const ATTEMPTS_MAX: u32 = 12;
+pub(super) const ATTEMPTS_MAX: u32 = 12;
 
 /// Pauses are at most this: 2^6 ms.
 const PAUSE_MAX_LOG2: u32 = 6;
@@ -37,7 +38,19 @@ const PAUSE_MAX_LOG2: u32 = 6;
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: Vec<Box<dyn Intent>>,
+    /// Who wants to lead: moves, which change two mailboxes. They come before the changes that wait.
+    movers: VecDeque<oneshot::Sender<Role>>,
     leading: bool,
+}
+
+/// What whoever leads does next.
+enum Next {
+    /// Resolve these.
+    Batch(Vec<Box<dyn Intent>>),
+    /// Let someone else lead.
+    Mover(oneshot::Sender<Role>),
+    /// Nothing; the role is given up already.
+    Nothing,
 }
 
 #[cfg(test)]
@@ -139,21 +152,41 @@ impl MailboxState {
         };
         if leads {
             let role = Role::new(Arc::clone(self));
-            Unstoppable(Some(Box::pin(lead(role)))).await;
+            Unstoppable::new(lead(role)).await;
         }
         // The sender is dropped unused only if the leader died: a panic, or the end of the runtime.
         result.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the change was abandoned".into())))
     }
 
-    /// The next batch; gives up the role if there is none.
-    fn next_batch(&self) -> Option<Vec<Box<dyn Intent>>> {
+    /// What to do next; gives up the role if there is nothing.
+    fn next(&self) -> Next {
         let mut queue = self.queue.lock();
+        if let Some(mover) = queue.movers.pop_front() {
+            return Next::Mover(mover);
+        }
         if queue.waiting.is_empty() {
             queue.leading = false;
-            return None;
+            return Next::Nothing;
         }
         let size = queue.waiting.len().min(BATCH_MAX);
-        Some(queue.waiting.drain(..size).collect())
+        Next::Batch(queue.waiting.drain(..size).collect())
+    }
+
+    /// Takes the lead, when whoever has it is done with its batch.
+    pub(super) async fn take_lead(self: &Arc<Self>) -> Result<Role> {
+        if self.is_gone() {
+            return Err(StoreError::NoMailbox(self.id));
+        }
+        let (mover, turn) = oneshot::channel();
+        {
+            let mut queue = self.queue.lock();
+            if !std::mem::replace(&mut queue.leading, true) {
+                drop(queue);
+                return Ok(Role::new(Arc::clone(self)));
+            }
+            queue.movers.push_back(mover);
+        }
+        turn.await.map_err(|_| StoreError::Unavailable("the change was abandoned".into()))
     }
 
     /// Resolves and commits a batch, together if that can be and one by one if not.
@@ -174,8 +207,7 @@ impl MailboxState {
         let needs = batch.iter().map(|intent| intent.needs()).max().unwrap_or(Needs::Head);
         let mut base = self.prepare(needs).await?;
         for attempt in 0..ATTEMPTS_MAX {
-            let first_recent = self.recent_watermark(base.head().first_recent);
-            let mut draft = Draft::new(self.id, base.clone(), first_recent);
+            let mut draft = self.draft(&base);
             for intent in batch.iter_mut() {
                 intent.resolve(&mut draft);
             }
@@ -201,8 +233,8 @@ impl MailboxState {
     }
 
     /// Notes what a failed commit means for what is known.
-    fn failed(&self, error: StoreError) -> StoreError {
-        if matches!(error, StoreError::NoMailbox(_)) {
+    pub(super) fn failed(&self, error: StoreError) -> StoreError {
+        if matches!(error, StoreError::NoMailbox(id) if id == self.id) {
             self.mark_gone();
         } else {
             self.suspect.store(true, std::sync::atomic::Ordering::Release);
@@ -211,7 +243,7 @@ impl MailboxState {
     }
 
     /// Lets others go first for a random while: none after the first conflict, then up to 2, 4, 8 … ms.
-    async fn pause(&self, attempt: u32) {
+    pub(super) async fn pause(&self, attempt: u32) {
         if attempt > 0 {
             let most_us = 1000u64 << attempt.min(PAUSE_MAX_LOG2);
             let pause_us = (self.context.random() as u64) % most_us;
@@ -268,27 +300,54 @@ impl Failure {
 }
 
 /// Leads for one batch; hands the rest, if any, to a task of its own.
-async fn lead(role: Role) {
-    if let Some(batch) = role.mailbox.next_batch() {
-        role.mailbox.serve(batch).await;
+async fn lead(mut role: Role) {
+    match role.mailbox.next() {
+        Next::Batch(batch) => role.mailbox.serve(batch).await,
+        Next::Mover(mover) => return hand_over(role, mover).await,
+        Next::Nothing => {
+            role.resigned = true;
+            return;
+        }
     }
+    resign(role).await;
+}
+
+/// Gives up the role; what waits by now is led by a task of its own.
+pub(super) async fn resign(role: Role) {
     if role.mailbox.queue.lock().waiting.is_empty() || tokio::runtime::Handle::try_current().is_err() {
         return lead_on(role).await;
     }
     tokio::spawn(lead_on(role));
 }
 
-/// Leads until no one waits.
+/// Leads until no one waits, or until a move takes the lead.
 async fn lead_on(mut role: Role) {
-    while let Some(batch) = role.mailbox.next_batch() {
-        role.mailbox.serve(batch).await;
+    loop {
+        match role.mailbox.next() {
+            Next::Batch(batch) => role.mailbox.serve(batch).await,
+            Next::Mover(mover) => match mover.send(role) {
+                Ok(()) => return,
+                // It has hung up.
+                Err(back) => role = back,
+            },
+            Next::Nothing => {
+                role.resigned = true;
+                return;
+            }
+        }
     }
-    role.resigned = true;
+}
+
+/// Lets a move lead, or goes on if it has hung up.
+async fn hand_over(role: Role, mover: oneshot::Sender<Role>) {
+    if let Err(back) = mover.send(role) {
+        resign(back).await;
+    }
 }
 
 /// The role of the leader. Lost by a panic or the end of the runtime, it is free again, and those who wait learn that
 /// nothing came of it.
-struct Role {
+pub(super) struct Role {
     mailbox: Arc<MailboxState>,
     resigned: bool,
     _underway: Underway,
@@ -306,7 +365,7 @@ impl Drop for Role {
         if !self.resigned {
             let mut queue = self.mailbox.queue.lock();
             queue.leading = false;
-            let abandoned = std::mem::take(&mut queue.waiting);
+            let abandoned = (std::mem::take(&mut queue.waiting), std::mem::take(&mut queue.movers));
             drop(queue);
             self.mailbox.suspect.store(true, std::sync::atomic::Ordering::Release);
             drop(abandoned);
@@ -315,7 +374,13 @@ impl Drop for Role {
 }
 
 /// A future that, dropped unfinished, goes on in a task of its own.
-struct Unstoppable(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+pub(super) struct Unstoppable(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+
+impl Unstoppable {
+    pub fn new(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(Some(Box::pin(work)))
+    }
+}
 
 impl Future for Unstoppable {
     type Output = ();

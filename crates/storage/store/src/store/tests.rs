@@ -1,6 +1,7 @@
 //! Names, lists and the cache, on the oracle.
 
 use super::*;
+use crate::error::StoreError;
 use crate::list::SpecialUse;
 use crate::mailbox::IncomingMessage;
 use crate::suite::new_id;

@@ -81,6 +81,12 @@ impl Engine for Counted {
     async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
         self.inner.commit(commit).await
     }
+    fn commits_pairs(&self) -> bool {
+        self.inner.commits_pairs()
+    }
+    async fn commit_pair(&self, pair: [MailboxCommit; 2]) -> Result<CommitOutcome> {
+        self.inner.commit_pair(pair).await
+    }
     async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()> {
         self.inner.summaries(mailbox, uids, visit).await
     }

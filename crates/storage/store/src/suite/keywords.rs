@@ -104,8 +104,9 @@ pub async fn keywords_stay_with_their_messages(factory: &dyn Factory) {
                 0 | 1 => {
                     let gone = random.below(2) as usize;
                     let uid = *model.keys().nth(gone).unwrap();
-                    sessions[at].mailbox.remove(&NumSet::range(uid, uid)).await.unwrap();
-                    model.remove(&uid);
+                    // A store that has not heard of the message leaves it.
+                    let expunged = sessions[at].mailbox.remove(&NumSet::range(uid, uid)).await.unwrap();
+                    expunged.uids.iter().for_each(|uid| drop(model.remove(&uid)));
                 }
                 kind => {
                     let change =
@@ -113,7 +114,10 @@ pub async fn keywords_stay_with_their_messages(factory: &dyn Factory) {
                     let Some(uid) = model.keys().nth(random.below(5) as usize).copied() else { continue };
                     let set = NumSet::range(uid, uid);
                     match sessions[at].mailbox.store_flags(&set, change, &flags, None).await {
-                        Ok(_) => apply(model.get_mut(&uid).unwrap(), change, &flags),
+                        Ok(stored) if stored.changed == set => {
+                            apply(model.get_mut(&uid).unwrap(), change, &flags);
+                        }
+                        Ok(_) => {}
                         Err(StoreError::Keyword(_)) => refused += 1,
                         Err(error) => panic!("{error}"),
                     }
