@@ -4,6 +4,7 @@
 //! ```text
 //! cargo bench -p posthaste --bench cost                      the table of the README, folders of up to 100,000
 //! cargo bench -p posthaste --bench cost -- --large           and of 500,000 and 1,000,000 (some minutes and 3 GB)
+//! cargo bench -p posthaste --bench cost -- --deliveries      into mailboxes that nobody has open, and nothing else
 //! POSTHASTE_BINARY=./posthaste-before cargo bench …          the same of another build
 //! ```
 //!
@@ -217,41 +218,55 @@ fn import(server: &Server, account: &str, mailbox: &str, count: usize) {
 const MS: f64 = 1e6;
 
 fn main() {
-    let large = std::env::args().any(|a| a == "--large");
+    let asks = |flag: &str| std::env::args().any(|a| a == flag);
+    let (large, deliveries_only) = (asks("--large"), asks("--deliveries"));
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let server = builder(&data).start();
     server.add_account(USER, PASSWORD);
-    let imap = server.address("imap");
-    let mut sizes = vec![1_000, 10_000, 100_000];
-    if large {
-        sizes.extend([500_000, 1_000_000]);
-    }
     import(&server, USER, "F100", 100);
-    for size in &sizes {
-        import(&server, USER, &format!("F{size}"), *size);
+    let mut closed = vec![100, 100_000];
+    if large {
+        closed.push(1_000_000);
     }
-    let closed: Vec<usize> =
-        [100, 100_000, 1_000_000].into_iter().filter(|n| large || *n <= 100_000).collect();
     for size in &closed {
         server.add_account(&whose_inbox(*size), PASSWORD);
         import(&server, &whose_inbox(*size), "INBOX", *size);
     }
     let mut table = Table(Vec::new());
-    opening(&server, &mut table, &sizes);
-    for round in 0..ROUNDS {
-        listings(&server, imap, &mut table, &sizes);
-        sessions(&server, imap, &mut table);
-        changes(&server, imap, &mut table, round);
+    let mut told = None;
+    if deliveries_only {
+        server.stop();
+    } else {
+        told = Some(folders(server, &data, &mut table, large));
     }
-    let told = pushes(&server, imap);
-    server.stop();
     for _ in 0..ROUNDS {
         deliveries(&data, &mut table, &closed);
     }
-    restarted(&data, &mut table, &sizes, large);
     table.print();
-    told.iter().for_each(Told::print);
+    told.iter().flatten().for_each(Told::print);
+}
+
+/// What is measured in folders of one account.
+fn folders(server: Server, data: &Path, table: &mut Table, large: bool) -> [Told; 2] {
+    let mut sizes = vec![1_000, 10_000, 100_000];
+    if large {
+        sizes.extend([500_000, 1_000_000]);
+    }
+    for size in &sizes {
+        import(&server, USER, &format!("F{size}"), *size);
+    }
+    let imap = server.address("imap");
+    opening(&server, table, &sizes);
+    for round in 0..ROUNDS {
+        listings(&server, imap, table, &sizes);
+        sessions(&server, imap, table);
+        changes(&server, imap, table, round);
+    }
+    let told = pushes(&server, imap);
+    server.stop();
+    restarted(data, table, &sizes, large);
+    told
 }
 
 /// The server to be measured, on a data directory.

@@ -58,7 +58,7 @@ fn an_unused_keyword_makes_room_for_another() {
         C: a FETCH 3 (UID FLAGS)
         S~ a OK …
         C: b FETCH 3 (UID FLAGS)
-        S: * 3 FETCH (UID 3 FLAGS (\Recent \Deleted))
+        S: * 3 FETCH (UID 3 FLAGS (\Recent))
         S: b OK …
         C: c SEARCH KEYWORD new
         S: * SEARCH 1 2
