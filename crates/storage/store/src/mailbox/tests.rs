@@ -1,5 +1,8 @@
 //! Mailboxes on the oracle, which refuses every commit that does not add up.
 
+mod keywords;
+mod moves;
+
 use super::*;
 use crate::change::{CommitOutcome, FlagChange};
 use crate::suite::{Seeded, add_mailbox, new_body_id, new_id};
@@ -18,17 +21,29 @@ struct Gated {
     gate: Semaphore,
     commits: AtomicU32,
     fail: Mutex<Option<StoreError>>,
+    /// Whether it changes two mailboxes at once.
+    pairs: bool,
 }
 
 impl Gated {
     fn new(open: usize) -> Arc<Self> {
-        let inner = MemoryEngine::new();
-        Arc::new(Self {
-            inner,
-            gate: Semaphore::new(open),
-            commits: AtomicU32::new(0),
-            fail: Mutex::new(None),
-        })
+        Arc::new(Self::of(open, false))
+    }
+
+    fn with_pairs(open: usize) -> Arc<Self> {
+        Arc::new(Self::of(open, true))
+    }
+
+    fn of(open: usize, pairs: bool) -> Self {
+        let (inner, gate) = (MemoryEngine::new(), Semaphore::new(open));
+        Self { inner, gate, commits: AtomicU32::new(0), fail: Mutex::new(None), pairs }
+    }
+
+    /// Waits until a commit is let through. The error it is to end with although it is applied: worse than a failure.
+    async fn passed(&self) -> Option<StoreError> {
+        self.gate.acquire().await.unwrap().forget();
+        self.commits.fetch_add(1, Ordering::SeqCst);
+        self.fail.lock().take()
     }
 }
 
@@ -71,13 +86,18 @@ impl Engine for Gated {
         self.inner.changes_since(mailbox, since).await
     }
     async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
-        self.gate.acquire().await.unwrap().forget();
-        self.commits.fetch_add(1, Ordering::SeqCst);
-        let fail = self.fail.lock().take();
-        match fail {
-            // Worse than a failure: the commit is applied and no one is told.
+        match self.passed().await {
             Some(error) => self.inner.commit(commit).await.and(Err(error)),
             None => self.inner.commit(commit).await,
+        }
+    }
+    fn commits_pairs(&self) -> bool {
+        self.pairs
+    }
+    async fn commit_pair(&self, pair: [MailboxCommit; 2]) -> Result<CommitOutcome> {
+        match self.passed().await {
+            Some(error) => self.inner.commit_pair(pair).await.and(Err(error)),
+            None => self.inner.commit_pair(pair).await,
         }
     }
     async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()> {
@@ -233,105 +253,6 @@ async fn copies_carry_flags_by_name() {
     assert_eq!(own.uids.to_string(), "4:5");
 }
 
-fn own_keywords(count: usize) -> Vec<Flag> {
-    (0..count).map(|n| keyword(&format!("k{n}"))).collect()
-}
-
-/// The flags of a message by name.
-fn names(mailbox: &Mailbox, uid: u32) -> String {
-    let view = mailbox.view();
-    let (_, row) = view.row_of_uid(Uid::new(uid).unwrap()).unwrap();
-    let names: Vec<String> = view.head().keywords.flags_of(row.flags()).map(|f| f.to_string()).collect();
-    names.join(" ")
-}
-
-#[tokio::test]
-async fn a_full_keyword_table_drops_what_does_not_fit() {
-    let store = store();
-    let (source, target) = (mailbox(&store).await, mailbox(&store).await);
-    source.append(vec![message(1, &[keyword("new"), Flag::Seen])]).await.unwrap();
-    target.append(vec![message(1, &own_keywords(51))]).await.unwrap();
-    target.copy_from(&source, &set(&[(1, 1)])).await.unwrap();
-    assert_eq!(target.view().row_of_uid(Uid::new(2).unwrap()).unwrap().1.flags(), FlagSet::SEEN);
-    let flags = [keyword("other"), Flag::Draft, keyword("$Forwarded"), keyword("k7")];
-    let appended = target.append(vec![message(1, &flags), message(2, &flags)]).await.unwrap();
-    assert_eq!(appended.left_out, [Keyword::new("other").unwrap()]);
-    assert_eq!(names(&target, 3), "\\Draft k7 $Forwarded");
-    // A client that asks for one too many is told; a change in the same batch is not hurt.
-    let all = set(&[(1, 2)]);
-    let (flag, seen) = ([keyword("new")], [Flag::Answered]);
-    let (bad, good) = tokio::join!(
-        target.store_flags(&all, FlagChange::Add, &flag, None),
-        target.store_flags(&all, FlagChange::Add, &seen, None)
-    );
-    assert!(matches!(bad, Err(StoreError::Keyword(_))));
-    assert_eq!(good.unwrap().changed.to_string(), "1:2");
-}
-
-#[tokio::test]
-async fn a_keyword_that_no_message_has_makes_room() {
-    let store = store();
-    let mailbox = mailbox(&store).await;
-    let full = own_keywords(51);
-    mailbox.append(vec![message(1, &full), message(2, &[])]).await.unwrap();
-    let before = mailbox.view();
-    mailbox.store_flags(&set(&[(1, 1)]), FlagChange::Remove, &full[3..5], None).await.unwrap();
-    let (a, b, c) = (keyword("a"), keyword("b"), keyword("c"));
-    let stored = mailbox.store_flags(&set(&[(2, 2)]), FlagChange::Add, &[a.clone(), b], None).await.unwrap();
-    assert!(stored.view.difference_from(&before).new_keywords, "FLAGS is told again");
-    assert_eq!(names(&mailbox, 2), "a b");
-    assert!(!names(&mailbox, 1).split(' ').any(|name| ["a", "b", "k3", "k4"].contains(&name)));
-    let full_again = mailbox.store_flags(&set(&[(2, 2)]), FlagChange::Add, &[c.clone()], None).await;
-    assert!(matches!(full_again, Err(StoreError::Keyword(_))));
-    // A closed mailbox: the head does not say which keyword no message has, so the rows are asked.
-    mailbox.store_flags(&set(&[(2, 2)]), FlagChange::Remove, &[a], None).await.unwrap();
-    let elsewhere = Store::new(Arc::clone(store.engine()), StoreOptions::default());
-    let appended = elsewhere.destination(mailbox.id()).append(vec![message(3, &[c])]).await.unwrap();
-    assert!(appended.left_out.is_empty());
-    let opened = elsewhere.open(mailbox.id()).await.unwrap();
-    assert_eq!((names(&opened, 3), names(&opened, 2)), ("c".into(), "b".into()));
-}
-
-/// A session that has not been told of an EXPUNGE keeps the message, and must not see a keyword of later days in its slot.
-#[tokio::test]
-async fn a_held_message_keeps_its_own_keywords() {
-    let store = store();
-    let mailbox = mailbox(&store).await;
-    let full = own_keywords(51);
-    let kept = [full[9].clone(), Flag::Flagged];
-    mailbox.append(vec![message(1, &full), message(2, &kept), message(3, &[])]).await.unwrap();
-    let announced = mailbox.view();
-    mailbox.remove(&set(&[(1, 2)])).await.unwrap();
-    let many: Vec<Flag> = (0..51).map(|n| keyword(&format!("new{n}"))).collect();
-    mailbox.store_flags(&set(&[(3, 3)]), FlagChange::Add, &many, None).await.unwrap();
-    let newest = mailbox.view();
-    let held = announced.holding_expunged(&newest, &newest.difference_from(&announced));
-    assert_eq!(held.exists(), 3);
-    let flags = |uid: u32| {
-        let (_, row) = held.row_of_uid(Uid::new(uid).unwrap()).unwrap();
-        let names: Vec<String> = held.head().keywords.flags_of(row.flags()).map(|f| f.to_string()).collect();
-        names
-    };
-    assert!(flags(1).iter().chain(&flags(2)).all(|name| !name.starts_with("new")), "{:?}", flags(1));
-    assert_eq!(flags(2), ["\\Flagged"]);
-    assert_eq!(flags(3).len(), 51);
-}
-
-#[tokio::test]
-async fn a_move_leaves_the_source() {
-    let store = store();
-    let (source, target) = (filled(&store, 5).await, filled(&store, 2).await);
-    let moved = source.move_to(&set(&[(2, 3), (5, 9)]), &target.destination()).await.unwrap();
-    assert_eq!(moved.copied.source.to_string(), "2:3,5");
-    assert_eq!(moved.copied.uids.to_string(), "3:5");
-    assert_eq!(moved.expunged.uids.to_string(), "2:3,5");
-    assert_eq!((source.view().exists(), target.view().exists()), (2, 5));
-    // Within one mailbox a move gives new UIDs (RFC 6851 §3.3).
-    let moved = target.move_to(&set(&[(1, 2)]), &target.destination()).await.unwrap();
-    assert_eq!(moved.copied.uids.to_string(), "6:7");
-    assert_eq!(target.view().uids_of_seqs(&target.view().all()).to_string(), "3:7");
-}
-
 #[tokio::test]
 async fn copying_what_is_gone_copies_the_rest() {
     let engine = MemoryEngine::new();
@@ -421,6 +342,42 @@ async fn a_commit_of_unknown_outcome_is_looked_up_before_the_next() {
     assert_eq!(mailbox.view().exists(), 1);
     assert_eq!(mailbox.current().await.unwrap().exists(), 2);
     assert_eq!(mailbox.append(vec![message(1, &[])]).await.unwrap().uids[0].value(), 3);
+}
+
+/// Another process delivers too: heads known here are behind again and again, and nobody opens the mailbox.
+#[tokio::test]
+async fn two_processes_deliver_into_a_closed_mailbox() {
+    let engine = MemoryEngine::new();
+    let other = engine.another_process();
+    let id = add_mailbox(&engine, AccountId(new_id()), MailboxId(new_id())).await;
+    let stores = [engine, other].map(|engine| Store::new(Arc::new(engine), StoreOptions::default()));
+    for n in 0..30 {
+        let flags = [Flag::Seen, keyword(&format!("k{}", n % 7))];
+        let store = &stores[usize::from(n % 3 == 0)];
+        let appended = store.destination(id).append(vec![message(n as usize, &flags)]).await.unwrap();
+        assert_eq!((appended.uids[0].value(), appended.modseq.value()), (n + 1, u64::from(n + 1)));
+        let here = stores[0].status(&[id]).await.unwrap().remove(0).unwrap();
+        assert_eq!((here.counts.messages, here.counts.unseen, here.uid_next.value()), (n + 1, 0, n + 2));
+    }
+    let views = [stores[0].open(id).await.unwrap().view(), stores[1].open(id).await.unwrap().view()];
+    assert!(views[0].difference_from(&views[1]).is_empty());
+    assert_eq!((views[0].exists(), views[0].head()), (30, views[1].head()));
+}
+
+/// What a failed commit did is not known: the next delivery reads the head again.
+#[tokio::test]
+async fn a_delivery_of_unknown_outcome_is_looked_up_before_the_next() {
+    let engine = Gated::new(1000);
+    let store = Store::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
+    let id = add_mailbox(&*engine, AccountId(new_id()), MailboxId(new_id())).await;
+    let closed = store.destination(id);
+    closed.append(vec![message(1, &[])]).await.unwrap();
+    *engine.fail.lock() = Some(StoreError::Unavailable("the line broke".into()));
+    assert!(closed.append(vec![message(2, &[])]).await.is_err());
+    assert_eq!(closed.append(vec![message(3, &[])]).await.unwrap().uids[0].value(), 3);
+    let nowhere = store.destination(MailboxId(new_id()));
+    assert!(matches!(nowhere.append(vec![message(1, &[])]).await, Err(StoreError::NoMailbox(_))));
+    assert_eq!(store.open(id).await.unwrap().view().exists(), 3);
 }
 
 #[tokio::test]
