@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use posthaste_imap_codec::print;
 use posthaste_imap_codec::response::Code;
-use posthaste_mail_model::{FlagSet, ModSeq, NumSet, SeqNum, Uid};
+use posthaste_mail_model::{Flag, FlagSet, KeywordTable, ModSeq, NumSet, SeqNum};
 use posthaste_store::{Difference, FlagChange, Row, View};
 
 use crate::enabled::Enabled;
@@ -58,21 +58,29 @@ pub(crate) struct Silently<'c> {
     pub(crate) uids: &'c NumSet,
     /// How.
     pub(crate) change: FlagChange,
-    /// Which flags, in the newest view's bits.
-    pub(crate) flags: FlagSet,
+    /// Which flags.
+    pub(crate) flags: &'c [Flag],
     /// Whether mod-sequences are told all the same: RFC 7162 §3.1.3 wants them after `.SILENT`.
     pub(crate) with_modseq: bool,
 }
 
 impl Silently<'_> {
-    /// Whether the client expects these flags.
-    fn expects(&self, uid: Uid, old: FlagSet, new: FlagSet) -> bool {
-        let expected = match self.change {
-            FlagChange::Replace => self.flags,
-            FlagChange::Add => old.union(self.flags),
-            FlagChange::Remove => old.difference(self.flags),
-        };
-        expected == new && self.uids.contains(uid.value())
+    /// Its flags by a view's table. `None` if others have removed one of the keywords since, so that no message has it.
+    fn flags_by(&self, table: &KeywordTable) -> Option<FlagSet> {
+        self.flags.iter().try_fold(FlagSet::EMPTY, |set, flag| match table.set_of(flag) {
+            Some(bit) => Some(set.union(bit)),
+            None if self.change == FlagChange::Remove => Some(set),
+            None => None,
+        })
+    }
+
+    /// The flags the client expects of a message that had `old` when it asked for `own`.
+    fn expected(&self, old: FlagSet, own: FlagSet) -> FlagSet {
+        match self.change {
+            FlagChange::Replace => own,
+            FlagChange::Add => old.union(own),
+            FlagChange::Remove => old.difference(own),
+        }
     }
 }
 
@@ -107,7 +115,7 @@ pub(crate) async fn announce(
     if diff.new_keywords {
         tell_flags(wire, selected);
     }
-    let told = Told { old: &old, new: &new, enabled, silently };
+    let told = Told::new(&old, &new, enabled, silently);
     tell_changed(wire, selected, &diff.changed, &told).await?;
     // RFC 7162 §3.2: who is told a MODSEQ beyond that of an EXPUNGE held back must not take it for all there was, or
     // would never hear of the EXPUNGE if the connection broke now.
@@ -157,26 +165,28 @@ pub(crate) fn tell_arrived(wire: &mut Wire, selected: &mut Selected, enabled: En
     }
 }
 
-/// FLAGS and PERMANENTFLAGS: RFC 9051 §7.3.5, §7.1.
+/// FLAGS and PERMANENTFLAGS: RFC 9051 §7.3.5, §7.1. Where a client cannot add keywords of its own, the common ones, which it
+/// still can, are named one by one.
 pub(crate) fn tell_flags(wire: &mut Wire, selected: &Selected) {
-    use posthaste_mail_model::KeywordTable;
-    const SYSTEM: &[u8] = b"\\Answered \\Flagged \\Deleted \\Seen \\Draft";
-    let keywords = selected.announced.head().keywords.keywords();
+    let (view, mut all) = (&selected.announced, Vec::new());
+    let table = &view.head().keywords;
+    let has_room = table.has_room(view.totals().flags_any);
+    all.extend_from_slice(b"\\Answered \\Flagged \\Deleted \\Seen \\Draft");
+    let mut add = |keyword: &str| {
+        all.push(b' ');
+        all.extend_from_slice(keyword.as_bytes());
+    };
+    table.keywords().iter().for_each(|keyword| add(keyword.as_str()));
+    if !has_room {
+        table.absent_common().for_each(&mut add);
+    }
     let out = wire.out();
     out.extend_from_slice(b"* FLAGS (");
-    out.extend_from_slice(SYSTEM);
-    for keyword in keywords {
-        out.push(b' ');
-        out.extend_from_slice(keyword.as_str().as_bytes());
-    }
+    out.extend_from_slice(&all);
     out.extend_from_slice(b")\r\n* OK [PERMANENTFLAGS (");
     if !selected.read_only {
-        out.extend_from_slice(SYSTEM);
-        for keyword in keywords {
-            out.push(b' ');
-            out.extend_from_slice(keyword.as_str().as_bytes());
-        }
-        if keywords.len() < KeywordTable::SLOTS {
+        out.extend_from_slice(&all);
+        if has_room {
             out.extend_from_slice(b" \\*");
         }
     }
@@ -188,7 +198,25 @@ struct Told<'v> {
     old: &'v View,
     new: &'v View,
     enabled: Enabled,
-    silently: Option<&'v Silently<'v>>,
+    /// What the client did itself, and its flags by the new view's table.
+    own: Option<(&'v Silently<'v>, FlagSet)>,
+    with_modseq: bool,
+    /// Slots that mean another keyword in the new view than in the old. Flags without them are the same by both tables.
+    renamed: FlagSet,
+}
+
+impl<'v> Told<'v> {
+    fn new(old: &'v View, new: &'v View, enabled: Enabled, silently: Option<&'v Silently<'v>>) -> Self {
+        let table = &new.head().keywords;
+        Self {
+            old,
+            new,
+            enabled,
+            own: silently.and_then(|own| Some((own, own.flags_by(table)?))),
+            with_modseq: enabled.condstore && silently.is_some_and(|own| own.with_modseq),
+            renamed: table.renamed_since(&old.head().keywords),
+        }
+    }
 }
 
 /// FETCH for every message whose flags or mod-sequence are other than the client knows.
@@ -233,13 +261,13 @@ impl Told<'_> {
     /// What is to be told of a changed row.
     fn what(&self, row: &Row) -> What {
         // Only a silent change makes it worth looking at what was there before.
-        let expected = self.silently.is_some_and(|own| {
-            self.old
-                .row_of_uid(row.uid())
-                .is_some_and(|(_, old)| own.expects(row.uid(), old.flags(), row.flags()))
+        let expected = self.own.is_some_and(|(own, flags)| {
+            own.uids.contains(row.uid().value())
+                && self.old.row_of_uid(row.uid()).is_some_and(|(_, old)| {
+                    !old.flags().intersects(self.renamed) && own.expected(old.flags(), flags) == row.flags()
+                })
         });
-        let with_modseq = self.enabled.condstore && self.silently.is_some_and(|own| own.with_modseq);
-        match (expected, with_modseq) {
+        match (expected, self.with_modseq) {
             (true, true) => What::ModSeq,
             (true, false) => What::Nothing,
             (false, _) => What::Flags,
@@ -284,6 +312,6 @@ pub(crate) async fn tell_again(
 ) -> Result<(), Failure> {
     let view = Arc::clone(&selected.announced);
     // With itself as the old view every row is told.
-    let told = Told { old: &view, new: &view, enabled, silently };
+    let told = Told::new(&view, &view, enabled, silently);
     tell_changed(wire, selected, seqs, &told).await
 }

@@ -4,6 +4,7 @@
 //! ```text
 //! cargo bench -p posthaste --bench cost                      the table of the README, folders of up to 100,000
 //! cargo bench -p posthaste --bench cost -- --large           and of 500,000 and 1,000,000 (some minutes and 3 GB)
+//! cargo bench -p posthaste --bench cost -- --deliveries      into mailboxes that nobody has open, and nothing else
 //! POSTHASTE_BINARY=./posthaste-before cargo bench …          the same of another build
 //! ```
 //!
@@ -46,8 +47,12 @@ impl Client {
     }
 
     fn login(address: SocketAddr) -> Self {
+        Self::login_as(address, USER)
+    }
+
+    fn login_as(address: SocketAddr, user: &str) -> Self {
         let mut client = Self::connect(address);
-        client.ask(&format!("LOGIN {USER} \"{PASSWORD}\""));
+        client.ask(&format!("LOGIN {user} \"{PASSWORD}\""));
         client
     }
 
@@ -199,13 +204,13 @@ fn measured_with(server: &Server, work: impl FnOnce(), follows: Duration) -> (u6
     (Cpu::of(server).since(&before), wall.as_nanos() as u64)
 }
 
-fn import(server: &Server, mailbox: &str, count: usize) {
+fn import(server: &Server, account: &str, mailbox: &str, count: usize) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("in.mbox");
     Mbox::write(&file, count).unwrap();
     let started = Instant::now();
     let output =
-        server.command(&["import", file.to_str().unwrap(), "--account", USER, "--mailbox", mailbox], "");
+        server.command(&["import", file.to_str().unwrap(), "--account", account, "--mailbox", mailbox], "");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     eprintln!("imported {count} messages in {:.1} s", started.elapsed().as_secs_f64());
 }
@@ -213,32 +218,55 @@ fn import(server: &Server, mailbox: &str, count: usize) {
 const MS: f64 = 1e6;
 
 fn main() {
-    let large = std::env::args().any(|a| a == "--large");
+    let asks = |flag: &str| std::env::args().any(|a| a == flag);
+    let (large, deliveries_only) = (asks("--large"), asks("--deliveries"));
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let server = builder(&data).start();
     server.add_account(USER, PASSWORD);
-    let imap = server.address("imap");
+    import(&server, USER, "F100", 100);
+    let mut closed = vec![100, 100_000];
+    if large {
+        closed.push(1_000_000);
+    }
+    for size in &closed {
+        server.add_account(&whose_inbox(*size), PASSWORD);
+        import(&server, &whose_inbox(*size), "INBOX", *size);
+    }
+    let mut table = Table(Vec::new());
+    let mut told = None;
+    if deliveries_only {
+        server.stop();
+    } else {
+        told = Some(folders(server, &data, &mut table, large));
+    }
+    for _ in 0..ROUNDS {
+        deliveries(&data, &mut table, &closed);
+    }
+    table.print();
+    told.iter().flatten().for_each(Told::print);
+}
+
+/// What is measured in folders of one account.
+fn folders(server: Server, data: &Path, table: &mut Table, large: bool) -> [Told; 2] {
     let mut sizes = vec![1_000, 10_000, 100_000];
     if large {
         sizes.extend([500_000, 1_000_000]);
     }
-    import(&server, "F100", 100);
     for size in &sizes {
-        import(&server, &format!("F{size}"), *size);
+        import(&server, USER, &format!("F{size}"), *size);
     }
-    let mut table = Table(Vec::new());
-    opening(&server, &mut table, &sizes);
+    let imap = server.address("imap");
+    opening(&server, table, &sizes);
     for round in 0..ROUNDS {
-        listings(&server, imap, &mut table, &sizes);
-        sessions(&server, imap, &mut table);
-        changes(&server, imap, &mut table, round);
+        listings(&server, imap, table, &sizes);
+        sessions(&server, imap, table);
+        changes(&server, imap, table, round);
     }
     let told = pushes(&server, imap);
     server.stop();
-    restarted(&data, &mut table, &sizes, large);
-    table.print();
-    told.iter().for_each(Told::print);
+    restarted(data, table, &sizes, large);
+    told
 }
 
 /// The server to be measured, on a data directory.
@@ -405,22 +433,33 @@ fn pushes(server: &Server, imap: SocketAddr) -> [Told; 2] {
     [Told { of: "another session's APPEND", waits: sessions }, Told { of: "an import", waits: processes }]
 }
 
-/// 4 KiB, one at a time, each on disk before the next.
-fn append(server: &Server, client: &mut Client, table: &mut Table, target: &str) {
-    const TIMES: usize = 100;
+/// A message of 4 KiB.
+fn four_kibibytes() -> Vec<u8> {
     let mut text = message(1);
     while text.len() < 4096 {
         text.extend_from_slice(b"Another line of a message of four kibibytes in all, more or less.\r\n");
     }
+    text
+}
+
+/// One APPEND, until it is on disk.
+fn append_one(client: &mut Client, target: &str, text: &[u8]) {
+    client.tag += 1;
+    let tag = format!("t{} ", client.tag);
+    let mut command = format!("{tag}APPEND {target} {{{}+}}\r\n", text.len()).into_bytes();
+    command.extend_from_slice(text);
+    command.extend_from_slice(b"\r\n");
+    client.stream.write_all(&command).unwrap();
+    client.until(tag.as_bytes());
+}
+
+/// 4 KiB, one at a time, each on disk before the next.
+fn append(server: &Server, client: &mut Client, table: &mut Table, target: &str) {
+    const TIMES: usize = 100;
+    let text = four_kibibytes();
     let (cpu, wall) = measured_to_the_end(server, || {
         for _ in 0..TIMES {
-            client.tag += 1;
-            let tag = format!("t{} ", client.tag);
-            let mut command = format!("{tag}APPEND {target} {{{}+}}\r\n", text.len()).into_bytes();
-            command.extend_from_slice(&text);
-            command.extend_from_slice(b"\r\n");
-            client.stream.write_all(&command).unwrap();
-            client.until(tag.as_bytes());
+            append_one(client, target, &text);
         }
     });
     table.take(
@@ -431,6 +470,64 @@ fn append(server: &Server, client: &mut Client, table: &mut Table, target: &str)
         cpu,
         wall,
     );
+}
+
+/// Whose INBOX has this many messages.
+fn whose_inbox(size: usize) -> String {
+    format!("has{size}@example.org")
+}
+
+/// One message into an INBOX that nobody has opened since the server started: by APPEND, and on another start by LMTP. Twenty
+/// to a small mailbox come before, so that only what depends on the mailbox differs.
+fn deliveries(data: &Path, table: &mut Table, sizes: &[usize]) {
+    const WARM: usize = 20;
+    let text = four_kibibytes();
+    let server = builder(data).start();
+    let mut warm = Client::login(server.address("imap"));
+    (0..WARM).for_each(|_| append_one(&mut warm, "F100", &text));
+    for size in sizes {
+        let mut client = Client::login_as(server.address("imap"), &whose_inbox(*size));
+        let (cpu, wall) = measured_to_the_end(&server, || append_one(&mut client, "INBOX", &text));
+        let name = format!("APPEND of 4 KiB to {size} that nobody has open");
+        table.take(&name, "the same for each", "ms", MS, cpu, wall);
+    }
+    server.stop();
+    let server = builder(data).start();
+    let mut lmtp = Lmtp::connect(server.address("lmtp"));
+    (0..WARM).for_each(|_| lmtp.deliver(USER, &text));
+    for size in sizes {
+        let (cpu, wall) = measured_to_the_end(&server, || lmtp.deliver(&whose_inbox(*size), &text));
+        let name = format!("LMTP delivery of 4 KiB to {size} that nobody has open");
+        table.take(&name, "the same for each", "ms", MS, cpu, wall);
+    }
+    server.stop();
+}
+
+/// A connection that delivers: RFC 2033.
+struct Lmtp(Client);
+
+impl Lmtp {
+    fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let mut lmtp = Self(Client { stream, buffer: vec![0; 1 << 16], tag: 0 });
+        lmtp.0.until(b"220 ");
+        lmtp.say(b"LHLO bench.example\r\n", b"250 ");
+        lmtp
+    }
+
+    fn say(&mut self, text: &[u8], answer: &[u8]) {
+        self.0.stream.write_all(text).unwrap();
+        self.0.until(answer);
+    }
+
+    fn deliver(&mut self, to: &str, text: &[u8]) {
+        self.say(b"MAIL FROM:<sender@example.net>\r\n", b"250 ");
+        self.say(format!("RCPT TO:<{to}>\r\n").as_bytes(), b"250 ");
+        self.say(b"DATA\r\n", b"354 ");
+        // No line of it begins with a dot.
+        self.say(&[text, b".\r\n"].concat(), b"250 ");
+    }
 }
 
 /// Opens sessions that idle, and prints how many bytes of its own the server has grown by for each.

@@ -42,12 +42,17 @@ fn start(data: &Path) -> Server {
     ServerBuilder::new(BINARY).data(data).listen("imap=127.0.0.1:0").listen("lmtp=127.0.0.1:0").start()
 }
 
-/// Every stored message by its serial, without the trace fields that delivery put before it.
-fn stored(imap: SocketAddr) -> BTreeMap<usize, Vec<Vec<u8>>> {
+fn login(imap: SocketAddr) -> LineClient {
     let mut client = LineClient::connect(imap).unwrap();
     client.line().unwrap();
     assert!(client.imap(&format!("LOGIN {USER} \"{PASSWORD}\"")).unwrap().pop().unwrap().starts_with("t OK"));
-    client.imap("EXAMINE INBOX").unwrap();
+    client
+}
+
+/// Every stored message of a mailbox by its serial, without the trace fields that delivery put before it.
+fn stored(imap: SocketAddr, mailbox: &str) -> BTreeMap<usize, Vec<Vec<u8>>> {
+    let mut client = login(imap);
+    client.imap(&format!("EXAMINE {mailbox}")).unwrap();
     client.send(b"f FETCH 1:* (BODY.PEEK[])\r\n").unwrap();
     let mut found: BTreeMap<usize, Vec<Vec<u8>>> = BTreeMap::new();
     loop {
@@ -96,7 +101,7 @@ fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
         });
     }
     let server = start(&data);
-    let stored = stored(server.address("imap"));
+    let stored = stored(server.address("imap"), "INBOX");
     let acknowledged = acknowledged.into_inner().unwrap();
     assert!(acknowledged.len() >= 5 * KILLS);
     for serial in &acknowledged {
@@ -107,6 +112,78 @@ fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
         assert_eq!(copies.len(), 1, "message {serial} is there {} times", copies.len());
         assert_eq!(copies[0], message(*serial), "message {serial} came back altered");
     }
+    let check = server.command(&["check"], "");
+    assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
+}
+
+/// Messages that are moved to and fro while the server is killed.
+const MOVED: usize = 60;
+
+/// Moves everything from one mailbox to the other and back until the connection breaks; each answer is reported.
+fn move_to_and_fro(imap: SocketAddr, acknowledged: impl Fn()) -> std::io::Result<()> {
+    let mut client = LineClient::connect(imap)?;
+    client.line()?;
+    client.imap(&format!("LOGIN {USER} \"{PASSWORD}\""))?;
+    loop {
+        for (from, to) in [("INBOX", "Archive"), ("Archive", "INBOX")] {
+            client.imap(&format!("SELECT {from}"))?;
+            // In portions, so that a kill falls between two of them as well as into one.
+            for set in ["1:20", "1:*"] {
+                client.imap(&format!("MOVE {set} {to}"))?;
+                acknowledged();
+            }
+        }
+    }
+}
+
+/// Each of at least `known` messages is in one of both mailboxes, or in at most so many; answers with their number.
+fn messages_in_one(imap: SocketAddr, known: usize, most: usize) -> usize {
+    let mut times: BTreeMap<usize, usize> = BTreeMap::new();
+    for mailbox in ["INBOX", "Archive"] {
+        for (serial, copies) in stored(imap, mailbox) {
+            *times.entry(serial).or_default() += copies.len();
+        }
+    }
+    assert!(times.len() >= known, "of {known} messages {} are left", times.len());
+    let twice: Vec<_> = times.iter().filter(|(_, times)| **times > most).collect();
+    assert!(twice.is_empty(), "messages that are there more than {most} times: {twice:?}");
+    times.len()
+}
+
+#[test]
+fn each_message_is_in_one_mailbox_when_the_server_is_killed_during_moves() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = start(&data);
+    server.add_account(USER, PASSWORD);
+    let (next, moves) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let lmtp = server.address("lmtp");
+        scope.spawn(|| deliver(lmtp, || next.fetch_add(1, Ordering::Relaxed), |_| {}));
+        while next.load(Ordering::Relaxed) <= MOVED {
+            std::thread::yield_now();
+        }
+        server.kill();
+    });
+    // On a cluster a move is two commits, and may leave a message in both.
+    let most = if std::env::var_os("POSTHASTE_TEST_ENGINE").is_some() { 2 } else { 1 };
+    let mut known = MOVED;
+    for round in 0..KILLS {
+        let server = start(&data);
+        let imap = server.address("imap");
+        known = messages_in_one(imap, known, most);
+        let enough = moves.load(Ordering::Relaxed) + 1 + 3 * round;
+        std::thread::scope(|scope| {
+            // Ends with the connection: the server is about to be killed.
+            scope.spawn(|| move_to_and_fro(imap, || drop(moves.fetch_add(1, Ordering::Relaxed))));
+            while moves.load(Ordering::Relaxed) < enough {
+                std::thread::yield_now();
+            }
+            server.kill();
+        });
+    }
+    let server = start(&data);
+    messages_in_one(server.address("imap"), known, most);
     let check = server.command(&["check"], "");
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
 }

@@ -1,7 +1,8 @@
 //! Flags of a message as one 64-bit set: five system flags, then the mailbox's own keywords by slot.
 //!
-//! A set only has meaning beside the [`KeywordTable`] of its mailbox. The table only grows, so a set
-//! read yesterday still says the same today.
+//! A set only has meaning beside the [`KeywordTable`] it was made with. A slot whose keyword no message has may be given to
+//! another keyword, so a set from one state of a mailbox must not be read with the table of another:
+//! [`KeywordTable::renamed_since`] says which slots that concerns.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,8 +37,8 @@ pub enum KeywordError {
     /// Over [`Keyword::LEN_MAX`] bytes.
     #[error("a keyword may have at most 128 bytes")]
     TooLong,
-    /// The mailbox's table is full.
-    #[error("a mailbox may use at most 59 different keywords")]
+    /// The mailbox's messages have as many different keywords as it can hold.
+    #[error("the messages of a mailbox may have at most 51 different keywords beside the common ones")]
     TableFull,
 }
 
@@ -97,6 +98,8 @@ pub struct FlagSet(u64);
 impl FlagSet {
     /// No flag.
     pub const EMPTY: Self = Self(0);
+    /// Every flag there can be.
+    pub const ALL: Self = Self(u64::MAX);
     /// `\Answered`
     pub const ANSWERED: Self = Self(1);
     /// `\Flagged`
@@ -130,6 +133,15 @@ impl FlagSet {
     pub const fn difference(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
+    /// Flags of both.
+    #[must_use]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+    /// Whether any flag is set in both.
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
     /// Whether no flag is set.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -146,13 +158,34 @@ impl fmt::Debug for FlagSet {
     }
 }
 
-/// The keywords a mailbox has used, by slot. Slots are never reused.
+/// The keywords a mailbox has used, by slot. A slot is given to another keyword only when no message has its keyword.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KeywordTable(Vec<Keyword>);
 
 impl KeywordTable {
     /// 64 bits less the five system flags.
     pub const SLOTS: usize = 59;
+
+    /// Keywords that there is always room for: those of RFC 9051 §2.3.2, RFC 8457 (`$Important`) and RFC 5550 §5.9.
+    /// Clients set them by themselves. Each takes a slot from all others, so keywords that few clients set are not among them.
+    pub const COMMON: [&str; 8] = [
+        "$Forwarded",
+        "$MDNSent",
+        "$Junk",
+        "$NotJunk",
+        "$Phishing",
+        "$Important",
+        "$SubmitPending",
+        "$Submitted",
+    ];
+
+    /// Keywords beside the common ones that a mailbox has room for.
+    pub const OWN_MAX: usize = Self::SLOTS - Self::COMMON.len();
+
+    /// Whether there is always room for it.
+    pub fn is_common(keyword: &Keyword) -> bool {
+        Self::COMMON.iter().any(|common| keyword.as_str().eq_ignore_ascii_case(common))
+    }
 
     /// From the stored keywords, in slot order.
     pub fn from_keywords(keywords: Vec<Keyword>) -> Result<Self, KeywordError> {
@@ -169,16 +202,66 @@ impl KeywordTable {
         self.0.iter().position(|k| k == keyword)
     }
 
-    /// The slot of a keyword, given one now if it had none.
-    pub fn slot_or_insert(&mut self, keyword: &Keyword) -> Result<usize, KeywordError> {
+    /// The slot of a keyword, given one now if it had none. `in_use` are the flags that any message has: if there is no
+    /// room, the slot of a keyword that is not among them is given to the new one.
+    pub fn slot_or_insert(&mut self, keyword: &Keyword, in_use: FlagSet) -> Result<usize, KeywordError> {
         if let Some(slot) = self.slot(keyword) {
             return Ok(slot);
         }
-        if self.0.len() == Self::SLOTS {
-            return Err(KeywordError::TableFull);
+        let common = Self::is_common(keyword);
+        let full = self.0.len() >= Self::SLOTS || (!common && self.own() >= Self::OWN_MAX);
+        if !full {
+            self.0.push(keyword.clone());
+            return Ok(self.0.len() - 1);
         }
-        self.0.push(keyword.clone());
-        Ok(self.0.len() - 1)
+        let slot = self.unused(in_use, common).ok_or(KeywordError::TableFull)?;
+        if let Some(place) = self.0.get_mut(slot) {
+            *place = keyword.clone();
+        }
+        Ok(slot)
+    }
+
+    /// Keywords that are not among the common ones.
+    fn own(&self) -> usize {
+        self.0.iter().filter(|keyword| !Self::is_common(keyword)).count()
+    }
+
+    /// A slot whose keyword no message has. That of a common keyword is given to another common one only.
+    fn unused(&self, in_use: FlagSet, for_common: bool) -> Option<usize> {
+        let unused = |(slot, keyword): &(usize, &Keyword)| {
+            !in_use.contains(FlagSet::keyword(*slot)) && (for_common || !Self::is_common(keyword))
+        };
+        // A common one is the last choice: it is the likeliest to come back.
+        let slots = self.0.iter().enumerate().filter(unused);
+        slots.min_by_key(|(_, keyword)| Self::is_common(keyword)).map(|(slot, _)| slot)
+    }
+
+    /// Whether a keyword that is not among the common ones can be added: `\*` of PERMANENTFLAGS (RFC 9051 §7.1). `in_use` as
+    /// in [`KeywordTable::slot_or_insert`].
+    pub fn has_room(&self, in_use: FlagSet) -> bool {
+        let free = self.0.len() < Self::SLOTS && self.own() < Self::OWN_MAX;
+        free || self.unused(in_use, false).is_some()
+    }
+
+    /// The common keywords that are not in the table.
+    pub fn absent_common(&self) -> impl Iterator<Item = &'static str> + '_ {
+        let has = |common: &str| self.0.iter().any(|keyword| keyword.as_str().eq_ignore_ascii_case(common));
+        Self::COMMON.into_iter().filter(move |common| !has(common))
+    }
+
+    /// Slots that had another keyword in `older`, an earlier table of the same mailbox: what a set from then means by them, this
+    /// table does not say.
+    pub fn renamed_since(&self, older: &Self) -> FlagSet {
+        let pairs = older.0.iter().enumerate();
+        let renamed = pairs.filter(|(slot, keyword)| self.0.get(*slot) != Some(keyword));
+        renamed.fold(FlagSet::EMPTY, |set, (slot, _)| set.union(FlagSet::keyword(slot)))
+    }
+
+    /// A set made with `older`, an earlier table of the same mailbox, by this table. Keywords that it lacks are left out.
+    pub fn set_from(&self, older: &Self, set: FlagSet) -> FlagSet {
+        let renamed = set.intersection(self.renamed_since(older));
+        let named = older.flags_of(renamed).filter_map(|flag| self.set_of(&flag));
+        named.fold(set.difference(renamed), FlagSet::union)
     }
 
     /// The set of one flag; `None` for a keyword this mailbox has never used.
@@ -193,15 +276,16 @@ impl KeywordTable {
         })
     }
 
-    /// The set of several flags; keywords that are new get a slot.
+    /// The set of several flags; keywords that are new get a slot, as by [`KeywordTable::slot_or_insert`].
     pub fn set_or_insert<'a>(
         &mut self,
         flags: impl IntoIterator<Item = &'a Flag>,
+        in_use: FlagSet,
     ) -> Result<FlagSet, KeywordError> {
         let mut set = FlagSet::EMPTY;
         for flag in flags {
             if let Flag::Keyword(k) = flag {
-                self.slot_or_insert(k)?;
+                self.slot_or_insert(k, in_use.union(set))?;
             }
             set = set.union(self.set_of(flag).unwrap_or_default());
         }
@@ -225,21 +309,66 @@ mod tests {
     fn a_set_becomes_flags_and_flags_a_set() {
         let mut table = KeywordTable::default();
         let flags = [Flag::Seen, Flag::Keyword(Keyword::new("$Junk").unwrap()), Flag::Answered];
-        let set = table.set_or_insert(&flags).unwrap();
+        let set = table.set_or_insert(&flags, FlagSet::ALL).unwrap();
         let names: Vec<_> = table.flags_of(set).map(|f| f.to_string()).collect();
         assert_eq!(names, ["\\Answered", "\\Seen", "$Junk"]);
         assert_eq!(table.slot(&Keyword::new("$JUNK").unwrap()), Some(0));
     }
 
+    fn keyword(text: &str) -> Keyword {
+        Keyword::new(text).unwrap()
+    }
+
+    fn with_own(count: usize) -> KeywordTable {
+        KeywordTable::from_keywords((0..count).map(|n| keyword(&format!("k{n}"))).collect()).unwrap()
+    }
+
     #[test]
-    fn the_sixtieth_keyword_is_refused() {
+    fn there_is_always_room_for_the_common_ones() {
         let mut table = KeywordTable::default();
-        for n in 0..KeywordTable::SLOTS {
-            table.slot_or_insert(&Keyword::new(&format!("k{n}")).unwrap()).unwrap();
+        for n in 0..KeywordTable::OWN_MAX {
+            table.slot_or_insert(&keyword(&format!("k{n}")), FlagSet::ALL).unwrap();
         }
-        let one_more = Keyword::new("k59").unwrap();
-        assert_eq!(table.slot_or_insert(&one_more), Err(KeywordError::TableFull));
-        assert_eq!(table.slot_or_insert(&Keyword::new("K58").unwrap()), Ok(58));
+        assert_eq!(table.slot_or_insert(&keyword("more"), FlagSet::ALL), Err(KeywordError::TableFull));
+        assert_eq!(table.slot_or_insert(&keyword("K50"), FlagSet::ALL), Ok(50));
+        assert!(!table.has_room(FlagSet::ALL));
+        assert_eq!(table.absent_common().count(), KeywordTable::COMMON.len());
+        for (n, common) in KeywordTable::COMMON.into_iter().enumerate() {
+            assert_eq!(table.slot_or_insert(&keyword(common), FlagSet::ALL), Ok(KeywordTable::OWN_MAX + n));
+        }
+        assert_eq!(table.keywords().len(), KeywordTable::SLOTS);
+        assert_eq!(table.absent_common().count(), 0);
+    }
+
+    #[test]
+    fn a_slot_that_no_message_needs_is_given_again() {
+        let mut table = with_own(KeywordTable::OWN_MAX);
+        let older = table.clone();
+        let in_use = FlagSet::ALL.difference(FlagSet::keyword(7)).difference(FlagSet::keyword(9));
+        assert!(table.has_room(in_use));
+        let flags = [Flag::Keyword(keyword("a")), Flag::Keyword(keyword("b"))];
+        let set = table.set_or_insert(&flags, in_use).unwrap();
+        // Two keywords of one change never share a slot.
+        assert_eq!(set, FlagSet::keyword(7).union(FlagSet::keyword(9)));
+        assert_eq!(table.renamed_since(&older), set);
+        assert_eq!(table.slot(&keyword("k7")), None);
+        let was = FlagSet::SEEN.union(FlagSet::keyword(7)).union(FlagSet::keyword(8));
+        assert_eq!(table.set_from(&older, was), FlagSet::SEEN.union(FlagSet::keyword(8)));
+        assert_eq!(with_own(5).renamed_since(&with_own(3)), FlagSet::EMPTY);
+        let third = [&flags[0], &flags[1], &Flag::Keyword(keyword("c"))];
+        assert_eq!(table.set_or_insert(third, in_use), Err(KeywordError::TableFull));
+    }
+
+    #[test]
+    fn a_table_of_before_makes_room_for_common_ones_where_it_can() {
+        // As tables were filled when no room was kept.
+        let mut table = with_own(KeywordTable::SLOTS);
+        assert_eq!(table.slot_or_insert(&keyword("$Junk"), FlagSet::ALL), Err(KeywordError::TableFull));
+        let in_use = FlagSet::ALL.difference(FlagSet::keyword(30));
+        assert_eq!(table.slot_or_insert(&keyword("$junk"), in_use), Ok(30));
+        // The slot of a common keyword is not given to another that is not.
+        assert_eq!(table.slot_or_insert(&keyword("x"), in_use), Err(KeywordError::TableFull));
+        assert_eq!(table.slot_or_insert(&keyword("$Phishing"), in_use), Ok(30));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use posthaste_directory::{Account, Directory, Recipient, ResolveError};
 use posthaste_mail_model::{AccountId, BodyId, Flag, MailboxId, MailboxName, Uid};
-use posthaste_store::{Appended, IncomingMessage, Mailbox, MailboxList, SpecialUse, Store, StoreError};
+use posthaste_store::{Appended, Destination, IncomingMessage, MailboxList, SpecialUse, Store, StoreError};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
@@ -16,8 +16,8 @@ pub type Summarize = fn(&[u8]) -> Vec<u8>;
 /// A message over this is summarised on a blocking thread, so that no session on the same runtime thread waits for it:
 /// a summary takes about 1 ms per 256 KiB in the worst case, and handing it over 10 µs.
 const INLINE_LEN_MAX: usize = 256 * 1024;
-/// Recipients whose mailboxes are appended to at a time. Enough for the engine to commit them as one group; more would
-/// only hold more views in memory.
+/// Recipients whose mailboxes are appended to at a time. Enough for the engine to commit them as one group, which takes at
+/// most some hundreds of commits; twice as many would share no sync more.
 const PARALLEL: usize = 64;
 
 /// What is made for an account that never had a mailbox, beside INBOX: RFC 6154 §2.
@@ -201,9 +201,8 @@ impl Delivery {
     ) -> Result<Delivered, DeliveryError> {
         let list = self.mailboxes(account.id).await?;
         let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id;
-        let mailbox = self.store.open(inbox).await?;
         let body = message.body;
-        let appended = self.append(account, &mailbox, vec![message]).await?;
+        let appended = self.append(account, &self.store.destination(inbox), vec![message]).await?;
         let uid = appended.uids.first().copied();
         let uid = uid.ok_or_else(|| DeliveryError::Interrupted("the store gave no UID".into()))?;
         Ok(Delivered { account: account.id, mailbox: inbox, uid, body })
@@ -216,7 +215,7 @@ impl Delivery {
     pub async fn append(
         &self,
         account: &Account,
-        mailbox: &Arc<Mailbox>,
+        mailbox: &Destination,
         messages: Vec<IncomingMessage>,
     ) -> Result<Appended, DeliveryError> {
         let more = messages.iter().map(|m| m.bytes.len() as u64).sum();

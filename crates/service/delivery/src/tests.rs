@@ -159,7 +159,7 @@ async fn a_large_message_is_summarised_elsewhere_and_taken_alike() {
         delivery.incoming(Bytes::from(large.clone()), vec![Flag::Seen], Some(7)).await.unwrap();
     delivery.mailboxes(ana.id).await.unwrap();
     let sent = open(&delivery, &ana, "Sent").await;
-    delivery.append(&ana, &sent, vec![incoming]).await.unwrap();
+    delivery.append(&ana, &sent.destination(), vec![incoming]).await.unwrap();
     let content = content(&delivery, &ana, "Sent").await;
     assert_eq!((content[0].0, content[0].1.as_str(), content[0].2.len()), (7, "\\Seen", 900_000));
 }
@@ -199,7 +199,7 @@ async fn fill(delivery: &Delivery, account: &Account, mailbox: &str) {
         let bytes = Bytes::from(text.to_owned());
         let date = 1_600_000_000 + n as u32;
         let incoming = delivery.incoming(bytes, flags, Some(date)).await.unwrap();
-        delivery.append(account, &mailbox, vec![incoming]).await.unwrap();
+        delivery.append(account, &mailbox.destination(), vec![incoming]).await.unwrap();
     }
 }
 
@@ -347,8 +347,16 @@ async fn more_keywords_than_fit_do_not_stop_an_import() {
     std::fs::write(&file, (0..80).map(one).collect::<String>()).unwrap();
     let report = import(&delivery, &ana, &file, None).await;
     assert_eq!((report.messages, report.failed), (80, 1));
-    assert!(report.faults[0].why.contains("keywords"));
-    assert!(content(&delivery, &ana, "INBOX").await.iter().all(|(_, flags, _)| flags == "\\Flagged"));
+    let why = &report.faults[0].why;
+    assert!(
+        why.contains("keywords")
+            && !why.contains("k50 ")
+            && why.contains(" k51 k52 ")
+            && why.ends_with(" k79")
+    );
+    let messages = content(&delivery, &ana, "INBOX").await;
+    assert!(messages.iter().all(|(_, flags, _)| flags.starts_with("\\Flagged")));
+    assert_eq!(messages.iter().filter(|(_, flags, _)| flags.contains(" k")).count(), 51);
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use crate::links;
 use crate::lists;
 use crate::logged;
 use crate::packs::record::{Batch, Kind};
+use crate::pair;
 use crate::rows::{self, RowWalk, Scratch};
 use crate::sum::seed;
 use crate::values::{
@@ -105,26 +106,58 @@ impl Apply<'_, '_> {
 
     /// A commit on a mailbox.
     pub(crate) fn mailbox(&mut self, commit: &MailboxCommit) -> Result<Applied> {
+        let stored = match self.proven(commit)? {
+            Ok(stored) => stored,
+            Err(why_not) => return Ok(why_not),
+        };
+        self.enter(commit, stored)?;
+        self.log(Kind::Mailbox, commit.mailbox.0, logged::mailbox_content(commit));
+        Ok(Applied::Done)
+    }
+
+    /// Commits on two mailboxes, both or neither: one record of the log holds both.
+    pub(crate) fn pair(&mut self, pair: &[MailboxCommit; 2]) -> Result<Applied> {
+        let [first, second] = pair;
+        if first.mailbox == second.mailbox {
+            return Ok(Applied::Refused(StoreError::Refused("both commits of a pair are on one mailbox")));
+        }
+        let heads = match (self.proven(first)?, self.proven(second)?) {
+            (Ok(first), Ok(second)) => [first, second],
+            (Err(why_not), _) | (_, Err(why_not)) => return Ok(why_not),
+        };
+        for (commit, stored) in pair.iter().zip(heads) {
+            self.enter(commit, stored)?;
+        }
+        self.log(Kind::Pair, first.mailbox.0, pair::content(pair));
+        Ok(Applied::Done)
+    }
+
+    /// The head of a mailbox to which a commit can be applied, or why it cannot be.
+    fn proven(&self, commit: &MailboxCommit) -> Result<std::result::Result<StoredHead, Applied>> {
         let Some(stored) = self.index.head(&self.txn, commit.mailbox)? else {
-            return Ok(Applied::Refused(StoreError::NoMailbox(commit.mailbox)));
+            return Ok(Err(Applied::Refused(StoreError::NoMailbox(commit.mailbox))));
         };
         if stored.head.modseq != commit.expected {
-            return Ok(Applied::Conflict);
+            return Ok(Err(Applied::Conflict));
         }
         if commit.head.modseq <= commit.expected {
-            return Ok(Applied::Refused(StoreError::Refused("a commit must raise the mod-sequence")));
+            let why = StoreError::Refused("a commit must raise the mod-sequence");
+            return Ok(Err(Applied::Refused(why)));
         }
         if !self.sources_exist(&commit.appended)? {
-            return Ok(Applied::Conflict);
+            return Ok(Err(Applied::Conflict));
         }
+        Ok(Ok(stored))
+    }
+
+    /// Writes a commit that was proven.
+    fn enter(&mut self, commit: &MailboxCommit, stored: StoredHead) -> Result<()> {
         self.messages(commit)?;
         self.expunged(commit)?;
         let MailboxCommit { mailbox, ref head, ref appended, ref changed, ref expunged, .. } = *commit;
         let change = MailboxChange { mailbox, before: stored, head, changed, expunged };
         let new = appended.iter().map(|m| m.row);
-        put_mailbox(self.index, &mut self.txn, change, new, self.scratch)?;
-        self.log(Kind::Mailbox, commit.mailbox.0, logged::mailbox_content(commit));
-        Ok(Applied::Done)
+        put_mailbox(self.index, &mut self.txn, change, new, self.scratch)
     }
 
     /// Takes an emptied pack out of the index and logs that it is to be removed.

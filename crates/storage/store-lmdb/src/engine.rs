@@ -306,6 +306,14 @@ impl Engine for LmdbEngine {
         self.change(Change::Mailbox(commit)).await
     }
 
+    fn commits_pairs(&self) -> bool {
+        true
+    }
+
+    async fn commit_pair(&self, pair: [MailboxCommit; 2]) -> Result<CommitOutcome> {
+        self.change(Change::Pair(Box::new(pair))).await
+    }
+
     async fn summaries(
         &self,
         mailbox: MailboxId,

@@ -12,8 +12,8 @@
 //!
 //! Every process that has the store open holds a shared lock on this file. A rebuild holds it alone.
 //!
-//! Version 1 had no links in its index. Version 2 had log records that were not bound to their place, and did not log
-//! which packs were retired. A store of either becomes one of version 3 when it is opened; older programs refuse it then.
+//! Version 1 had no links in its index. Version 2 had log records that were not bound to their place, no
+//! commits on two mailboxes, and did not log which packs were retired. A store of either becomes one of version 3 when it is opened; older programs refuse it then.
 
 use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};

@@ -29,6 +29,7 @@ mod lock;
 mod logged;
 mod packs;
 mod pages;
+mod pair;
 mod pending;
 mod proven;
 mod read;

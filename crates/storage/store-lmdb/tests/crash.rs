@@ -247,6 +247,12 @@ async fn live(engine: &LmdbEngine, world: &mut World, errors: &mut Vec<StoreErro
         let there: Vec<u32> = world.boxes[&inbox].messages.keys().copied().collect();
         note(world.flag(engine, inbox, &there, FlagSet::SEEN).await.err());
         note(world.copy(engine, inbox, &there[..there.len() / 4], other).await.err());
+        // In the next round too: what is moved now is copied and moved on from there.
+        let tail = &there[there.len() - there.len() / 3..];
+        note(world.move_messages(engine, inbox, tail, other).await.err());
+        let back: Vec<u32> = world.boxes[&other].messages.keys().copied().take(1).collect();
+        note(world.move_messages(engine, other, &back, inbox).await.err());
+        let there: Vec<u32> = world.boxes[&inbox].messages.keys().copied().collect();
         if n % 2 == 1 {
             note(world.expunge(engine, inbox, &there[..there.len() * 3 / 4]).await.err());
             let there: Vec<u32> = world.boxes[&other].messages.keys().copied().collect();

@@ -1,7 +1,7 @@
 //! A change of one mailbox, resolved to what exactly becomes of it: what a store hands to an engine.
 
 use bytes::Bytes;
-use posthaste_mail_model::{BodyId, KeywordTable, MailboxId, ModSeq, NumSet, Uid};
+use posthaste_mail_model::{BodyId, Keyword, KeywordTable, MailboxId, ModSeq, NumSet, Uid};
 use std::sync::Arc;
 
 use crate::head::{Counts, MailboxHead};
@@ -16,7 +16,8 @@ pub struct MailboxCommit {
     pub mailbox: MailboxId,
     /// The mod-sequence this commit was made against; [`ModSeq::ZERO`] for a mailbox never changed.
     pub expected: ModSeq,
-    /// The head after the commit: mod-sequence (higher than `expected`), UIDNEXT, keywords, counts.
+    /// The head after the commit: mod-sequence (higher than `expected`), UIDNEXT, keywords, counts. A slot has another keyword
+    /// than before only if every message that has it is among `appended` and `changed`.
     pub head: MailboxHead,
     /// New messages, UIDs rising, all at or above the old UIDNEXT. Rows here and in `changed` have mod-sequences above
     /// `expected`; only a transfer, whose mailboxes nobody has open, brings those they had elsewhere, below the head's.
@@ -98,4 +99,7 @@ pub struct Appended {
     pub uids: Vec<Uid>,
     /// The mailbox's mod-sequence after it.
     pub modseq: ModSeq,
+    /// Keywords the mailbox has no room for: the messages came in without them. RFC 9051 §6.3.12 asks that flags be set, and
+    /// does not demand it; the messages matter more.
+    pub left_out: Vec<Keyword>,
 }

@@ -149,6 +149,17 @@ pub trait Engine: Send + Sync + 'static {
     /// Applies one commit.
     async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome>;
 
+    /// Whether [`Engine::commit_pair`] works: one store holds all mailboxes.
+    fn commits_pairs(&self) -> bool {
+        false
+    }
+
+    /// Applies commits on two different mailboxes, both or neither, also over a crash. The second must not need what the first
+    /// brings. `Conflict` does not say which of them was in the way. An engine that does not keep all mailboxes together refuses.
+    async fn commit_pair(&self, _pair: [MailboxCommit; 2]) -> Result<CommitOutcome> {
+        Err(StoreError::Refused("this engine cannot change two mailboxes at once"))
+    }
+
     /// Visits the summaries of those UIDs that exist, in UID order.
     ///
     /// Every UID of the set that has a row is visited, or is in the answer: the engine compares the summaries it finds with the

@@ -1,7 +1,9 @@
 //! The state of a mailbox less its rows.
 
-use posthaste_mail_model::{KeywordTable, ModSeq, Uid};
+use posthaste_mail_model::{FlagSet, KeywordTable, ModSeq, Uid};
 use std::sync::Arc;
+
+use crate::row::Row;
 
 /// What STATUS can ask of a mailbox without loading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -14,6 +16,26 @@ pub struct Counts {
     pub deleted: u32,
     /// Octets of all messages (RFC 8438).
     pub bytes: u64,
+}
+
+impl Counts {
+    /// Counts one message more.
+    pub fn add(&mut self, row: &Row) {
+        self.count(row, 1);
+    }
+
+    /// Counts one message less.
+    pub fn remove(&mut self, row: &Row) {
+        self.count(row, -1);
+    }
+
+    fn count(&mut self, row: &Row, by: i32) {
+        let add = |n: &mut u32, counts_it: bool| *n = n.saturating_add_signed(if counts_it { by } else { 0 });
+        add(&mut self.messages, true);
+        add(&mut self.unseen, !row.flags().contains(FlagSet::SEEN));
+        add(&mut self.deleted, row.flags().contains(FlagSet::DELETED));
+        self.bytes = self.bytes.saturating_add_signed(i64::from(by) * i64::from(row.size()));
+    }
 }
 
 /// The state of a mailbox less its rows.

@@ -29,7 +29,7 @@ pub use engine::{
 pub use error::{Result, StoreError, named_ranges};
 pub use head::{Counts, MailboxHead};
 pub use list::{ListCommit, MailboxEntry, MailboxList, SpecialUse};
-pub use mailbox::{Copied, Expunged, FlagsStored, IncomingMessage, Mailbox, Moved, Watch};
+pub use mailbox::{Copied, Destination, Expunged, FlagsStored, IncomingMessage, Mailbox, Moved, Watch};
 pub use oracle::MemoryEngine;
 pub use row::Row;
 pub use store::{ListDraft, Store, StoreOptions};

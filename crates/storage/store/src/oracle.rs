@@ -37,7 +37,7 @@ struct State {
     bodies: BTreeMap<BodyId, Bytes>,
 }
 
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct Held {
     head: MailboxHead,
     messages: BTreeMap<Uid, Message>,
@@ -173,6 +173,9 @@ fn verify(old: &MailboxHead, commit: &MailboxCommit, after: &BTreeMap<Uid, Messa
     let new: Vec<Uid> = commit.appended.iter().map(|m| m.row.uid()).collect();
     let changed: Vec<Uid> = commit.changed.iter().map(Row::uid).collect();
     let touched = commit.appended.iter().map(|m| &m.row).chain(&commit.changed);
+    let renamed = head.keywords.renamed_since(&old.keywords);
+    let is_touched = |uid: &Uid| new.binary_search(uid).is_ok() || changed.binary_search(uid).is_ok();
+    let mut untouched = after.iter().filter(|(uid, _)| !is_touched(uid)).map(|(_, message)| message);
     let rules = [
         (head.modseq > commit.expected, "the mod-sequence does not rise"),
         (rising(new.windows(2)) && rising(changed.windows(2)), "UIDs do not rise"),
@@ -185,7 +188,11 @@ fn verify(old: &MailboxHead, commit: &MailboxCommit, after: &BTreeMap<Uid, Messa
                 || touched.clone().all(|r| r.modseq() < head.modseq),
             "a row's mod-sequence is out of bounds",
         ),
-        (head.keywords.keywords().starts_with(old.keywords.keywords()), "a keyword lost its slot"),
+        (
+            head.keywords.keywords().len() >= old.keywords.keywords().len()
+                && untouched.all(|m| !m.row.flags().intersects(renamed)),
+            "a keyword that a message has lost its slot",
+        ),
         (counts(after) == head.counts, "the counts do not add up"),
     ];
     match rules.iter().find(|(holds, _)| !holds) {
@@ -311,6 +318,27 @@ impl Engine for MemoryEngine {
 
     async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
         self.commit_with(|state| state.commit(commit))
+    }
+
+    fn commits_pairs(&self) -> bool {
+        true
+    }
+
+    async fn commit_pair(&self, [first, second]: [MailboxCommit; 2]) -> Result<CommitOutcome> {
+        self.commit_with(|state| {
+            if first.mailbox == second.mailbox {
+                return Err(wrong("both commits of a pair are on one mailbox"));
+            }
+            let before = state.mailboxes.clone();
+            let mut outcome = state.commit(first);
+            if matches!(outcome, Ok(CommitOutcome::Done)) {
+                outcome = state.commit(second);
+            }
+            if !matches!(outcome, Ok(CommitOutcome::Done)) {
+                state.mailboxes = before;
+            }
+            outcome
+        })
     }
 
     async fn summaries(

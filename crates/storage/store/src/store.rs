@@ -15,12 +15,12 @@ use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::watch;
 
 use crate::engine::{BodyRange, Engine};
-use crate::error::{Result, StoreError};
+use crate::error::Result;
 use crate::head::MailboxHead;
-use crate::mailbox::Mailbox;
+use crate::mailbox::{Destination, Mailbox, MailboxState};
 use cache::Cache;
 use lists::KnownList;
 pub use lists::ListDraft;
@@ -108,19 +108,8 @@ pub struct Store {
 
 struct Shared {
     context: Arc<Context>,
-    mailboxes: Mutex<Cache<MailboxId, Arc<Slot>>>,
+    mailboxes: Mutex<Cache<MailboxId, Arc<MailboxState>>>,
     lists: Mutex<Cache<AccountId, KnownList>>,
-}
-
-/// A mailbox that is open or being opened: whoever comes second waits for the first.
-#[derive(Default)]
-struct Slot(OnceCell<Arc<Mailbox>>);
-
-impl Slot {
-    /// Whether any session holds the mailbox. Only meaningful under the lock of the cache, where no one else can get it.
-    fn is_held(self: &Arc<Self>) -> bool {
-        Arc::strong_count(self) > 1 || self.0.get().is_some_and(|mailbox| Arc::strong_count(mailbox) > 1)
-    }
 }
 
 /// One part in this many of the memory is for mailbox lists.
@@ -174,45 +163,47 @@ impl Store {
         MailboxId(self.new_id())
     }
 
-    /// Opens a mailbox with its newest view; all who open it get the same handle.
+    /// Opens a mailbox with its newest view; all who open it share its state.
     pub async fn open(&self, id: MailboxId) -> Result<Arc<Mailbox>> {
-        let slot = self.shared.mailboxes.lock().get_or_insert_with(id, Arc::<Slot>::default);
-        let load = || Mailbox::load(Arc::clone(&self.shared.context), id);
-        let outcome = match slot.0.get() {
-            Some(mailbox) => mailbox.current().await.map(|_| Arc::clone(mailbox)),
-            None => slot.0.get_or_try_init(load).await.map(Arc::clone),
-        };
-        match &outcome {
-            Ok(mailbox) => self.account_for(mailbox),
-            Err(error) => self.drop_slot(id, &slot, matches!(error, StoreError::NoMailbox(_))),
-        }
+        let state = self.state(id);
+        let outcome = Mailbox::open(Arc::clone(&state)).await;
+        self.account_for(&state);
         outcome
     }
 
-    /// Drops a mailbox that is gone, or that could not be read and that no one else is just reading.
-    fn drop_slot(&self, id: MailboxId, slot: &Arc<Slot>, is_gone: bool) {
-        // One count is the cache's and one the caller's.
-        let is_ours = || Arc::strong_count(slot) <= 2 && slot.0.get().is_none();
-        let was_read = slot.0.get().is_some();
-        let drops = |held: &Arc<Slot>| Arc::ptr_eq(held, slot) && ((is_gone && was_read) || is_ours());
-        self.shared.mailboxes.lock().remove_if(&id, drops);
+    /// A mailbox that messages go to. Reads nothing: whether it exists, the first message shows.
+    pub fn destination(&self, id: MailboxId) -> Destination {
+        let state = self.state(id);
+        self.account_for(&state);
+        Destination::of(state)
     }
 
-    /// Notes what a mailbox takes by now, and makes room.
-    fn account_for(&self, mailbox: &Mailbox) {
-        let bytes = mailbox.view().memory_bytes();
+    /// The one state of a mailbox.
+    fn state(&self, id: MailboxId) -> Arc<MailboxState> {
+        let new = || Arc::new(MailboxState::new(Arc::clone(&self.shared.context), id));
+        let mut mailboxes = self.shared.mailboxes.lock();
+        // An id is never given twice, but a node may have asked for a mailbox before its database showed it.
+        mailboxes.remove_if(&id, |state| state.is_gone());
+        mailboxes.get_or_insert_with(id, new)
+    }
+
+    /// Notes what a mailbox takes by now, and makes room. One that is gone takes nothing any more.
+    fn account_for(&self, state: &Arc<MailboxState>) {
+        let bytes = state.memory_bytes();
         let evicted = {
             let mut mailboxes = self.shared.mailboxes.lock();
-            mailboxes.set_bytes(&mailbox.id(), bytes);
-            mailboxes.evict(Slot::is_held)
+            mailboxes.remove_if(&state.id(), |known| Arc::ptr_eq(known, state) && state.is_gone());
+            mailboxes.set_bytes(&state.id(), bytes);
+            // Whoever has it open, writes to it or leads its changes holds the state.
+            mailboxes.evict(|state| Arc::strong_count(state) > 1)
         };
         // A large view takes a while to free: not under the lock.
         drop(evicted);
     }
 
-    /// The mailbox if it is open or cached; reads nothing.
-    fn opened(&self, id: MailboxId) -> Option<Arc<Mailbox>> {
-        self.shared.mailboxes.lock().peek(&id).and_then(|slot| slot.0.get().cloned())
+    /// The mailbox's state if it is cached; reads nothing.
+    fn cached(&self, id: MailboxId) -> Option<Arc<MailboxState>> {
+        self.shared.mailboxes.lock().peek(&id).cloned()
     }
 
     /// The heads of mailboxes, in the order asked, without loading any; `None` for one that was removed.
@@ -220,7 +211,7 @@ impl Store {
         let epoch = self.engine().epoch();
         let mut heads: Vec<Option<MailboxHead>> = mailboxes
             .iter()
-            .map(|id| self.opened(*id).filter(|m| m.is_checked(epoch) && !m.is_gone()).map(|m| m.head()))
+            .map(|id| self.cached(*id).filter(|m| m.is_checked(epoch) && !m.is_gone())?.head())
             .collect();
         let unknown: Vec<MailboxId> =
             mailboxes.iter().zip(&heads).filter(|(_, head)| head.is_none()).map(|(id, _)| *id).collect();

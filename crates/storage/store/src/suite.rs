@@ -11,11 +11,14 @@
 // Tests say what is wrong by panicking.
 #![allow(clippy::unwrap_used)]
 
+mod closed;
 mod concurrent;
 mod contents;
 mod folder;
+mod keywords;
 mod lists;
 mod mailboxes;
+mod moves;
 mod random;
 mod transfer;
 
@@ -27,16 +30,24 @@ use crate::change::CommitOutcome;
 use crate::engine::Engine;
 use crate::list::{ListCommit, MailboxEntry};
 
+pub use closed::{
+    closed_and_open_agree, mail_into_a_closed_mailbox_reads_no_rows, opening_races_deliveries,
+    recent_survives_while_closed,
+};
 pub use concurrent::{appenders_never_share_a_uid, stores_share_an_engine};
 pub use contents::{
     bodies_are_read_by_range, copies_share_their_body, one_body_for_many_recipients,
     summaries_come_in_uid_order,
 };
 pub use folder::Folder;
+pub use keywords::keywords_stay_with_their_messages;
 pub use lists::{directory_entries_have_versions, lists_are_conditional, removed_mailboxes_are_gone};
 pub use mailboxes::{
     a_conflict_leaves_no_trace, a_new_mailbox_is_empty, changes_add_up, heads_come_in_the_order_asked,
     large_mailboxes, what_was_done_survives,
+};
+pub use moves::{
+    a_move_within_a_mailbox_is_one_commit, a_pair_is_applied_whole, moves_that_cross_lose_nothing,
 };
 pub use random::as_the_oracle_does;
 pub use transfer::mail_moves;
@@ -77,6 +88,14 @@ pub async fn run_all(factory: &dyn Factory) {
     directory_entries_have_versions(factory).await;
     appenders_never_share_a_uid(factory).await;
     stores_share_an_engine(factory).await;
+    mail_into_a_closed_mailbox_reads_no_rows(factory).await;
+    recent_survives_while_closed(factory).await;
+    opening_races_deliveries(factory).await;
+    closed_and_open_agree(factory).await;
+    keywords_stay_with_their_messages(factory).await;
+    a_pair_is_applied_whole(factory).await;
+    a_move_within_a_mailbox_is_one_commit(factory).await;
+    moves_that_cross_lose_nothing(factory).await;
     as_the_oracle_does(factory).await;
     large_mailboxes(factory).await;
 }

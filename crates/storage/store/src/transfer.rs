@@ -10,7 +10,7 @@
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, NumSet, Uid};
+use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -233,12 +233,12 @@ impl Writer<'_> {
         let old: BTreeMap<Uid, &Row> = rows_there.iter().map(|row| (row.uid(), row)).collect();
         for row in &lacking.changed {
             if let Some(old) = old.get(&row.uid()) {
-                count(&mut self.counts, old, -1);
-                count(&mut self.counts, row, 1);
+                self.counts.remove(old);
+                self.counts.add(row);
             }
         }
         for row in lacking.gone.iter().filter_map(|uid| old.get(&Uid::new(uid)?)) {
-            count(&mut self.counts, row, -1);
+            self.counts.remove(row);
         }
         let mut gone = Some(&lacking.gone).filter(|gone| !gone.is_empty());
         let mut chunks = lacking.changed.chunks(BATCH_CHANGED);
@@ -266,7 +266,7 @@ impl Writer<'_> {
                     row.uid(),
                     self.id
                 )))?;
-            count(&mut self.counts, row, 1);
+            self.counts.add(row);
             appended.push(NewMessage { row: *row, body, saved, content: Content::New { bytes, summary } });
         }
         let uid_next = last.uid().next().ok_or(StoreError::UidsExhausted)?;
@@ -412,15 +412,6 @@ async fn contents(engine: &dyn Engine, id: MailboxId, rows: &[Row]) -> Result<BT
 
 fn counted(rows: &[Row]) -> Counts {
     let mut counts = Counts::default();
-    rows.iter().for_each(|row| count(&mut counts, row, 1));
+    rows.iter().for_each(|row| counts.add(row));
     counts
-}
-
-/// Adds a row to the counts, or takes it away.
-fn count(counts: &mut Counts, row: &Row, by: i32) {
-    let add = |n: &mut u32, counts_it: bool| *n = n.saturating_add_signed(if counts_it { by } else { 0 });
-    add(&mut counts.messages, true);
-    add(&mut counts.unseen, !row.flags().contains(FlagSet::SEEN));
-    add(&mut counts.deleted, row.flags().contains(FlagSet::DELETED));
-    counts.bytes = counts.bytes.saturating_add_signed(i64::from(by) * i64::from(row.size()));
 }

@@ -26,8 +26,7 @@ pub(super) async fn run(
     let list = session.service.store.list(account).await?;
     let entry = list.find(&name).ok_or(StoreError::NoSuchName).map_err(Failure::from);
     let entry = entry.map_err(Failure::try_create)?;
-    let target = session.service.store.open(entry.id).await.map_err(Failure::from);
-    let target = target.map_err(Failure::try_create)?;
+    let target = session.service.store.destination(entry.id);
     let mut incoming = Vec::with_capacity(messages.len());
     for message in messages {
         incoming.push(prepare(session, message).await?);
@@ -36,7 +35,11 @@ pub(super) async fn run(
     let appended = session.service.delivery.append(account, &target, incoming).await.map_err(Failure::from);
     let appended = appended.map_err(Failure::try_create)?;
     let uids = appended.uids.iter().map(|uid| uid.value()).collect();
-    Ok(DONE.with(Code::AppendUid(entry.uid_validity, UidRanges::from(&uids))))
+    let reply = match appended.left_out.len() {
+        0 => DONE,
+        _ => Reply::ok("Appended without some keywords: the mailbox has as many as it can hold"),
+    };
+    Ok(reply.with(Code::AppendUid(entry.uid_validity, UidRanges::from(&uids))))
 }
 
 /// A message as the store takes it.

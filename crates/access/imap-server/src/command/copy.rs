@@ -1,11 +1,9 @@
 //! COPY and MOVE, by sequence number or UID: RFC 9051 §6.4.7, §6.4.8.
 
-use std::sync::Arc;
-
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, Numbering, SequenceSet, UidRanges};
 use posthaste_mail_model::{NumSet, UidValidity};
-use posthaste_store::{Copied, Mailbox, StoreError};
+use posthaste_store::{Copied, Destination, StoreError};
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
@@ -19,7 +17,7 @@ pub(super) async fn copy(
     target: &MailboxArg,
 ) -> Result<Reply, Failure> {
     let uids = ctx.selected.uids(set, numbering)?;
-    let (target, validity) = open_target(ctx, target).await.map_err(Failure::try_create)?;
+    let (target, validity) = target_of(ctx, target).await.map_err(Failure::try_create)?;
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to copy"));
     }
@@ -27,7 +25,8 @@ pub(super) async fn copy(
     // Copies count against the quota as any other mail; a MOVE leaves the account as full as it was.
     let bytes = ctx.selected.announced.rows_of_uids(&uids).map(|(_, row)| u64::from(row.size())).sum();
     ctx.service.delivery.check_quota(ctx.login, bytes).await?;
-    let copied = target.copy_from(&ctx.selected.mailbox, &uids).await?;
+    let copied = target.copy_from(&ctx.selected.mailbox, &uids).await;
+    let copied = copied.map_err(|error| not_copied(&target, error))?;
     match copy_uid(validity, &copied) {
         Some(code) => Ok(DONE.with(code)),
         None => all_gone(numbering),
@@ -42,12 +41,13 @@ pub(super) async fn move_(
 ) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
     let uids = ctx.selected.uids(set, numbering)?;
-    let (target, validity) = open_target(ctx, target).await.map_err(Failure::try_create)?;
+    let (target, validity) = target_of(ctx, target).await.map_err(Failure::try_create)?;
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to move"));
     }
     all_there(ctx, &uids, numbering)?;
-    let moved = ctx.selected.mailbox.move_to(&uids, &target).await?;
+    let moved = ctx.selected.mailbox.move_to(&uids, &target).await;
+    let moved = moved.map_err(|error| not_copied(&target, error))?;
     // RFC 9051 §6.4.8: COPYUID comes before the EXPUNGEs, lest the client have forgotten what the numbers meant.
     let Some(code) = copy_uid(validity, &moved.copied) else { return all_gone(numbering) };
     ctx.wire.say_code(code, "Moved");
@@ -59,11 +59,18 @@ pub(super) async fn move_(
 }
 
 /// The mailbox messages are to go to.
-async fn open_target(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<(Arc<Mailbox>, UidValidity), Failure> {
+async fn target_of(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<(Destination, UidValidity), Failure> {
     let name = target.name()?;
     let list = ctx.service.store.list(ctx.login.id).await?;
     let entry = list.find(&name).ok_or(StoreError::NoSuchName)?;
-    Ok((ctx.service.store.open(entry.id).await?, entry.uid_validity))
+    Ok((ctx.service.store.destination(entry.id), entry.uid_validity))
+}
+
+/// Where the target was deleted since the list was read, the client may create it (RFC 9051 §6.4.7).
+fn not_copied(target: &Destination, error: StoreError) -> Failure {
+    let target_is_gone = matches!(error, StoreError::NoMailbox(id) if id == target.id());
+    let failure = Failure::from(error);
+    if target_is_gone { failure.try_create() } else { failure }
 }
 
 /// RFC 4315 §3; `None` if nothing was copied, which the code cannot say.

@@ -6,7 +6,7 @@
 use posthaste_imap_codec::command::{StoreAction, StoreAnswer};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{Numbering, SequenceSet};
-use posthaste_mail_model::{Flag, FlagSet, KeywordTable, ModSeq, NumSet};
+use posthaste_mail_model::{Flag, ModSeq, NumSet};
 use posthaste_store::FlagChange;
 
 use super::DONE;
@@ -52,15 +52,13 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
     let same = uids.difference(&stored.changed).difference(&stored.modified).difference(&gone);
     match command.answer {
         StoreAnswer::Silent => {
-            let flags = bits(&stored.view.head().keywords, &command.flags);
-            let own = Silently { uids: &stored.changed, change, flags, with_modseq: true };
+            let own = Silently { uids: &stored.changed, change, flags: &command.flags, with_modseq: true };
             ctx.announce(numbers, Some(&own)).await?;
             if command.unchanged_since.is_some() {
                 // RFC 7162 §3.1.3: each message that passes the test is answered for, also with `.SILENT`.
                 let seqs = ctx.selected.announced.seqs_of_uids(&same);
                 // To add no flags changes nothing: every row is as the client expects it.
-                let (change, flags) = (FlagChange::Add, FlagSet::EMPTY);
-                let own = Silently { uids: &same, change, flags, with_modseq: true };
+                let own = Silently { uids: &same, change: FlagChange::Add, flags: &[], with_modseq: true };
                 sync::tell_again(ctx.wire, ctx.selected, *ctx.enabled, &seqs, Some(&own)).await?;
             }
         }
@@ -89,9 +87,4 @@ async fn tell_unchanged(ctx: &mut Ctx<'_>, uids: &NumSet) -> Result<(), Failure>
         return Ok(());
     }
     sync::tell_again(ctx.wire, ctx.selected, *ctx.enabled, &seqs, None).await
-}
-
-/// Flags as bits of a table that has them all.
-fn bits(table: &KeywordTable, flags: &[Flag]) -> FlagSet {
-    flags.iter().filter_map(|flag| table.set_of(flag)).fold(FlagSet::EMPTY, FlagSet::union)
 }

@@ -139,7 +139,7 @@ async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet, items: &mut Vec<FetchItem>)
     match ctx.selected.mailbox.store_flags(&uids, FlagChange::Add, &[Flag::Seen], None).await {
         Ok(_) => {
             let change = FlagChange::Add;
-            let seen = Silently { uids: &uids, change, flags: FlagSet::SEEN, with_modseq: false };
+            let seen = Silently { uids: &uids, change, flags: &[Flag::Seen], with_modseq: false };
             ctx.announce(Numbers::Held, Some(&seen)).await?;
             // RFC 7162 §3.2.4: MODSEQ and UID with any change, once CONDSTORE is asked for.
             let wanted = [

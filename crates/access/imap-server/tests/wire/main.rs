@@ -12,6 +12,7 @@ mod fetch_large;
 mod fetch_sections;
 mod fetch_structure;
 mod idle;
+mod keywords;
 mod mailboxes;
 mod messages;
 mod rev2;

@@ -20,8 +20,8 @@ mod status;
 mod tests;
 
 use posthaste_directory::Account;
-use posthaste_mail_model::{Flag, KeywordError, MailboxName};
-use posthaste_store::{IncomingMessage, Mailbox, StoreError};
+use posthaste_mail_model::{Flag, Keyword, MailboxName};
+use posthaste_store::Destination;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -205,7 +205,7 @@ struct Target<'a> {
     account: &'a Account,
     options: &'a ImportOptions,
     /// The mailbox of the last batch, by its relative name.
-    open: Option<(String, MailboxName, Arc<Mailbox>)>,
+    open: Option<(String, MailboxName, Destination)>,
 }
 
 impl Target<'_> {
@@ -217,18 +217,15 @@ impl Target<'_> {
             Err(error) => return Err(stopped(report.messages, error)),
         };
         let (count, bytes) = (batch.messages.len() as u64, batch.bytes as u64);
-        match self.delivery.append(self.account, &mailbox, batch.messages.clone()).await {
-            Ok(_) => {}
-            // More keywords than a mailbox can have: the messages matter more than their labels.
-            Err(DeliveryError::Store(StoreError::Keyword(KeywordError::TableFull))) => {
-                let plain = batch.messages.iter().cloned().map(without_keywords).collect();
-                let appended = self.delivery.append(self.account, &mailbox, plain).await;
-                appended.map_err(|error| stopped(report.messages, error))?;
-                let why =
-                    format!("keywords of {count} messages from here on were left out: {name} has too many");
-                report.fault(Fault { origin: batch.first.clone(), why });
-            }
-            Err(error) => return Err(stopped(report.messages, error)),
+        let appended = self.delivery.append(self.account, &mailbox, batch.messages.clone()).await;
+        let appended = appended.map_err(|error| stopped(report.messages, error))?;
+        if !appended.left_out.is_empty() {
+            let names: Vec<&str> = appended.left_out.iter().map(Keyword::as_str).collect();
+            let names = names.join(" ");
+            let why = format!(
+                "{name} has as many keywords as it can hold: in {count} messages from here on these were left out: {names}"
+            );
+            report.fault(Fault { origin: batch.first.clone(), why });
         }
         // Once a folder: where all its messages are is told with the first.
         if another && name_below(self.options.mailbox.as_ref(), &batch.mailbox).is_none() {
@@ -243,11 +240,11 @@ impl Target<'_> {
     }
 
     /// The mailbox of a relative name, made if it is missing.
-    async fn mailbox(&mut self, relative: &str) -> Result<(MailboxName, Arc<Mailbox>), DeliveryError> {
+    async fn mailbox(&mut self, relative: &str) -> Result<(MailboxName, Destination), DeliveryError> {
         if let Some((last, name, mailbox)) = &self.open
             && last == relative
         {
-            return Ok((name.clone(), Arc::clone(mailbox)));
+            return Ok((name.clone(), mailbox.clone()));
         }
         let name = mailbox_name(self.options.mailbox.as_ref(), relative);
         let store = self.delivery.store();
@@ -260,15 +257,10 @@ impl Target<'_> {
                 entry.id
             }
         };
-        let mailbox = store.open(id).await?;
-        self.open = Some((relative.to_owned(), name.clone(), Arc::clone(&mailbox)));
+        let mailbox = store.destination(id);
+        self.open = Some((relative.to_owned(), name.clone(), mailbox.clone()));
         Ok((name, mailbox))
     }
-}
-
-fn without_keywords(mut message: IncomingMessage) -> IncomingMessage {
-    message.flags.retain(|flag| !matches!(flag, Flag::Keyword(_)));
-    message
 }
 
 /// The mailbox for a relative name. Where no mailbox can have it, the last resort is the top.

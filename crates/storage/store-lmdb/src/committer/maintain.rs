@@ -30,6 +30,7 @@ use crate::packs::path_of;
 use crate::packs::reader::ReadFault;
 use crate::packs::record::{Kind, RECORD_HEADER, body_record_len};
 use crate::packs::scan::{Found, Scan, pack_form};
+use crate::pair;
 use crate::sum::seed;
 use crate::values::{BodyPlace, Origin, PackState, StoredHead, head_value, summary_from};
 
@@ -394,6 +395,16 @@ fn move_log(apply: &mut Apply<'_, '_>, scan: &Scan<'_>, found: &Found) -> Result
     let superseded = match found.header.kind {
         Kind::Mailbox => {
             apply.index.removed.get(&apply.txn, &found.header.id.to_bytes()).indexed()?.is_some()
+        }
+        Kind::Pair => {
+            let content = &record[RECORD_HEADER..RECORD_HEADER + found.header.len as usize];
+            let parts = pair::parts(content).ok_or(ReadFault::Damaged("a commit on two mailboxes"))?;
+            let mut all_removed = true;
+            for (mailbox, _) in parts {
+                let removed = apply.index.removed.get(&apply.txn, &mailbox.0.to_bytes()).indexed()?;
+                all_removed &= removed.is_some();
+            }
+            all_removed
         }
         Kind::Directory => {
             let content = &record[RECORD_HEADER..RECORD_HEADER + found.header.len as usize];

@@ -65,10 +65,12 @@ pub(crate) enum Job {
     Settle(Reply<()>),
 }
 
-/// One of the three kinds of commit.
+/// One of the kinds of commit.
 pub(crate) enum Change {
     /// On a mailbox.
     Mailbox(MailboxCommit),
+    /// On two mailboxes, both or neither.
+    Pair(Box<[MailboxCommit; 2]>),
     /// On a mailbox list.
     List(ListCommit),
     /// On the directory.
@@ -78,25 +80,31 @@ pub(crate) enum Change {
 impl Change {
     /// Bytes of new messages.
     fn weight(&self) -> usize {
-        let Self::Mailbox(commit) = self else { return 0 };
         let bytes = |c: &Content| if let Content::New { bytes, .. } = c { bytes.len() } else { 0 };
-        commit.appended.iter().map(|m| bytes(&m.content)).sum()
+        self.on_mailboxes().iter().flat_map(|commit| &commit.appended).map(|m| bytes(&m.content)).sum()
     }
 
-    /// The commit if it is one that may be acknowledged before the index has it. Lists and the directory are what other processes
-    /// read and change beside a server, and are changed seldom.
-    fn to_a_mailbox(&self) -> Option<&MailboxCommit> {
-        if let Self::Mailbox(commit) = self { Some(commit) } else { None }
+    /// Its commits on mailboxes: they may be acknowledged before the index has them. Lists and the directory are what other
+    /// processes read and change beside a server, and are changed seldom.
+    fn on_mailboxes(&self) -> &[MailboxCommit] {
+        match self {
+            Self::Mailbox(commit) => std::slice::from_ref(commit),
+            Self::Pair(pair) => &pair[..],
+            Self::List(_) | Self::Directory(_) => &[],
+        }
     }
 
     /// What it may ask of the index.
     fn demand(&self) -> Demand {
-        let (new, changed) = self.to_a_mailbox().map_or((0, 0), |c| (c.appended.len(), c.changed.len()));
+        self.on_mailboxes().iter().map(Self::demand_of).fold(Demand::default(), Add::add)
+    }
+
+    fn demand_of(commit: &MailboxCommit) -> Demand {
+        let (new, changed) = (commit.appended.len(), commit.changed.len());
         // Summaries and their share of pages, or, of many copies, links; chunks of rows, where one in sixteen is changed. `reserve`
         // doubles it.
         let is_copy = |m: &NewMessage| matches!(m.content, Content::CopyOf { .. });
-        let are_links =
-            new >= HELD_MESSAGES && self.to_a_mailbox().is_some_and(|c| c.appended.iter().all(is_copy));
+        let are_links = new >= HELD_MESSAGES && commit.appended.iter().all(is_copy);
         let each = if are_links { 256 } else { 1024 };
         Demand { messages: new + changed, bytes: (new * each + changed * 256) as u64 }
     }
@@ -230,6 +238,7 @@ impl Committer {
             for change in changes {
                 let applied = match change {
                     Change::Mailbox(commit) => apply.mailbox(commit)?,
+                    Change::Pair(pair) => apply.pair(pair)?,
                     Change::List(commit) => apply.list(commit)?,
                     Change::Directory(change) => apply.directory(change)?,
                 };
@@ -241,7 +250,7 @@ impl Committer {
             }
             let wrote = match done(changes, &outcomes).count() {
                 0 => Wrote::Nothing,
-                _ if done(changes, &outcomes).all(|c| c.to_a_mailbox().is_some()) => Wrote::Later(
+                _ if done(changes, &outcomes).all(|c| !c.on_mailboxes().is_empty()) => Wrote::Later(
                     done(changes, &outcomes).map(Change::demand).fold(Demand::default(), Add::add),
                 ),
                 _ => Wrote::Now,
@@ -249,7 +258,7 @@ impl Committer {
             Ok((outcomes, wrote))
         })?;
         if held.is_some() {
-            let commits = done(changes, &outcomes).filter_map(Change::to_a_mailbox);
+            let commits = done(changes, &outcomes).flat_map(Change::on_mailboxes);
             commits.for_each(|commit| shared.pending.note(commit));
         }
         Ok(outcomes)

@@ -17,6 +17,7 @@ use crate::disk::DiskFile;
 use crate::logged;
 use crate::packs::record::{Form, Kind};
 use crate::packs::scan::{Scan, pack_form};
+use crate::pair;
 use crate::shared::Shared;
 use crate::values::PackState;
 
@@ -61,16 +62,16 @@ impl Committer {
         let (file, Some(form)) = open(shared, pack)? else { return Ok(()) };
         let mut scan = Scan::new(&*file, form, end, limit);
         while let Ok(Some(found)) = scan.advance() {
-            match found.header.kind {
-                Kind::Body => shared.pending.note_body(BodyId(found.header.id)),
-                Kind::Mailbox => shared.pending.note_mailbox(MailboxId(found.header.id)),
+            let (kind, id) = (found.header.kind, found.header.id);
+            let Ok(content) = scan.content(&found) else { continue };
+            match kind {
+                Kind::Body => shared.pending.note_body(BodyId(id)),
+                Kind::Mailbox => note_commit(shared, MailboxId(id), &content),
+                Kind::Pair => {
+                    let parts = pair::parts(&content).into_iter().flatten();
+                    parts.for_each(|(mailbox, part)| note_commit(shared, mailbox, part));
+                }
                 _ => {}
-            }
-            if let Ok(content) = scan.content(&found)
-                && found.header.kind == Kind::Mailbox
-                && let Some(logged) = logged::mailbox_from(&content)
-            {
-                logged.appended.iter().for_each(|(_, body, _)| shared.pending.note_body(*body));
             }
         }
         Ok(())
@@ -193,6 +194,14 @@ impl Committer {
             }
         }
         Ok(others)
+    }
+}
+
+/// Notes a commit that the index lacks: its mailbox and the bodies of its new messages.
+fn note_commit(shared: &Shared, mailbox: MailboxId, content: &[u8]) {
+    shared.pending.note_mailbox(mailbox);
+    if let Some(logged) = logged::mailbox_from(content) {
+        logged.appended.iter().for_each(|(_, body, _)| shared.pending.note_body(*body));
     }
 }
 

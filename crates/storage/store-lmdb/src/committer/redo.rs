@@ -24,6 +24,7 @@ use crate::logged::{self, LoggedMailbox};
 use crate::packs::reader::{PackReader, ReadFault};
 use crate::packs::record::{Form, Header, Kind, PACK_HEADER, RECORD_HEADER};
 use crate::packs::scan::{Found, Scan};
+use crate::pair;
 use crate::rows::Scratch;
 use crate::shared::Summarize;
 use crate::sum::seed;
@@ -69,6 +70,12 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
 
     /// A commit on a mailbox.
     pub(crate) fn mailbox(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<Redone> {
+        let redone = self.apply(mailbox, logged)?;
+        self.new_bodies.clear();
+        Ok(redone)
+    }
+
+    fn apply(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<Redone> {
         let Some(stored) = self.index.head(self.txn, mailbox)? else { return Ok(Redone::OtherState) };
         if stored.head.modseq != logged.expected {
             return Ok(Redone::OtherState);
@@ -79,6 +86,24 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         let LoggedMailbox { head, appended, expunged, .. } = logged;
         let change = MailboxChange { mailbox, before: stored, head, changed: &changed, expunged };
         put_mailbox(self.index, self.txn, change, appended.iter().map(|(row, ..)| *row), self.scratch)?;
+        Ok(Redone::Done)
+    }
+
+    /// Commits on two mailboxes, both or neither.
+    fn pair(&mut self, parts: [(MailboxId, &[u8]); 2]) -> Result<Redone> {
+        let mut pair = Vec::with_capacity(2);
+        for (mailbox, content) in parts {
+            let logged = logged::mailbox_from(content).ok_or_else(damaged("a commit on two mailboxes"))?;
+            let head = self.index.head(self.txn, mailbox)?.map(|stored| stored.head.modseq);
+            if head != Some(logged.expected) {
+                return Ok(Redone::OtherState);
+            }
+            pair.push((mailbox, logged));
+        }
+        for (mailbox, logged) in &pair {
+            self.apply(*mailbox, logged)?;
+        }
+        self.new_bodies.clear();
         Ok(Redone::Done)
     }
 
@@ -93,7 +118,6 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
             put_summary(&mut self.scratch.bytes, seed(mailbox.0), uid, *body, *saved, &summary);
             self.index.summaries.put(self.txn, &uid_key(mailbox, uid), &self.scratch.bytes).indexed()?;
         }
-        self.new_bodies.clear();
         Ok(())
     }
 
@@ -174,9 +198,14 @@ pub(crate) fn first_of_tail(
     Ok(header.filter(|header| follows(header, next) || is_moved(header, next)).map(|header| header.kind))
 }
 
-/// Whether a record is the next of all. A commit with copies has taken a number for its note of them.
+/// Whether a record is the next of all. Each commit with copies has taken a number for its note of them.
 fn follows(header: &Header, next: u64) -> bool {
-    header.seq == next || header.kind == Kind::Mailbox && header.seq == next + 1
+    let notes = match header.kind {
+        Kind::Mailbox => 1,
+        Kind::Pair => 2,
+        _ => 0,
+    };
+    (next..=next + notes).contains(&header.seq)
 }
 
 /// Whether maintenance copied a record here, under the number it had.
@@ -240,6 +269,9 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
             Kind::Mailbox => {
                 let logged = logged::mailbox_from(content).ok_or_else(damaged("a mailbox commit"))?;
                 self.redo.mailbox(MailboxId(id), &logged)?
+            }
+            Kind::Pair => {
+                self.redo.pair(pair::parts(content).ok_or_else(damaged("a commit on two mailboxes"))?)?
             }
             Kind::List => {
                 let commit = logged::list_from(AccountId(id), content);

@@ -60,6 +60,8 @@ pub(crate) enum Kind {
     Abandon = 5,
     /// Names a pack whose live records were all copied elsewhere: its file is removed.
     Retire = 6,
+    /// Commits on two mailboxes. Its id is that of the first.
+    Pair = 7,
 }
 
 /// How the heads of a pack's records are checksummed.
@@ -98,9 +100,8 @@ impl Form {
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Body, Self::Mailbox, Self::List, Self::Directory, Self::Abandon, Self::Retire]
-            .into_iter()
-            .find(|k| *k as u8 == byte)
+        use Kind::{Abandon, Body, Directory, List, Mailbox, Pair, Retire};
+        [Body, Mailbox, List, Directory, Abandon, Retire, Pair].into_iter().find(|k| *k as u8 == byte)
     }
 }
 

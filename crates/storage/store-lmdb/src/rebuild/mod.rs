@@ -124,6 +124,7 @@ fn build(
     let mut txn = index.env.write_txn().indexed()?;
     replay.recount(&mut txn)?;
     let (gaps, next_seq) = (std::mem::take(&mut replay.gaps), replay.next_seq);
+    let is_log_complete = is_log_complete && replay.is_complete;
     for account in lists::accounts(&index, &txn)? {
         let is_renewed = |mailbox| !is_log_complete || gaps.contains(&mailbox);
         for name in lists::renew_uid_validity(&index, &mut txn, account, now_unix_s(), is_renewed)? {

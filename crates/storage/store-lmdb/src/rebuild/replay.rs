@@ -18,6 +18,7 @@ use crate::index::{Index, Indexed, damaged, numbered_key};
 use crate::lists::{self, ALL_OF_MAILBOX};
 use crate::logged::{self, LoggedMailbox};
 use crate::packs::record::Kind;
+use crate::pair;
 use crate::rows::{RowWalk, Scratch};
 use crate::values::{PackState, StoredHead, head_value};
 
@@ -35,6 +36,8 @@ pub(crate) struct Replay<'a> {
     pub(crate) faults: &'a mut Vec<String>,
     /// Mailboxes that miss a commit.
     pub(crate) gaps: BTreeSet<MailboxId>,
+    /// Every damaged record is in the old index, or names the mailbox that it was about.
+    pub(crate) is_complete: bool,
     /// The next sequence number.
     pub(crate) next_seq: u64,
     /// Mailboxes that are removed somewhere in the log.
@@ -64,6 +67,7 @@ impl<'a> Replay<'a> {
             old_packs,
             faults,
             gaps,
+            is_complete: true,
             next_seq: 1,
             removed,
             removed_entries,
@@ -187,6 +191,12 @@ impl<'a> Replay<'a> {
                 self.doubtful.insert(MailboxId(header.id));
                 format!("a commit on mailbox {}", header.id)
             }
+            Kind::Pair => {
+                // Its head names one of the two mailboxes.
+                self.is_complete &= OldIndex::covers(self.old_packs, entry.pack, entry.found.end());
+                self.doubtful.insert(MailboxId(header.id));
+                format!("a commit on mailbox {} and another", header.id)
+            }
             Kind::List => format!("a commit on the mailbox list of account {}", header.id),
             kind => format!("a {kind:?} record"),
         };
@@ -199,6 +209,17 @@ impl<'a> Replay<'a> {
             Kind::Mailbox => {
                 let logged = logged::mailbox_from(content).ok_or_else(damaged("a mailbox commit"))?;
                 self.mailbox(txn, MailboxId(id), logged, scratch)
+            }
+            Kind::Pair => {
+                let parts = pair::parts(content).ok_or_else(damaged("a commit on two mailboxes"))?;
+                for (mailbox, part) in parts {
+                    let logged =
+                        logged::mailbox_from(part).ok_or_else(damaged("a commit on two mailboxes"))?;
+                    if !self.removed.contains(&mailbox) {
+                        self.mailbox(txn, mailbox, logged, scratch)?;
+                    }
+                }
+                Ok(())
             }
             Kind::List => self.list(txn, AccountId(id), content, scratch),
             Kind::Directory => self.directory(txn, content, scratch),

@@ -282,6 +282,29 @@ impl World {
         uids: &[u32],
         to: MailboxId,
     ) -> Result<CommitOutcome> {
+        let commit = self.copying(from, uids, to);
+        self.commit(engine, commit).await
+    }
+
+    /// Moves messages in one commit on both mailboxes.
+    pub async fn move_messages(
+        &mut self,
+        engine: &LmdbEngine,
+        from: MailboxId,
+        uids: &[u32],
+        to: MailboxId,
+    ) -> Result<CommitOutcome> {
+        let (mut enters, mut leaves) = (self.copying(from, uids, to), self.commit_on(from));
+        leaves.expunged.push((leaves.head.modseq, set(uids)));
+        let mut after = self.clone();
+        after.boxes.insert(to, self.after(&mut enters));
+        after.boxes.insert(from, self.after(&mut leaves));
+        let outcome = engine.commit_pair([enters, leaves]).await;
+        self.outcome(after, outcome)
+    }
+
+    /// A commit that copies messages to another mailbox.
+    fn copying(&self, from: MailboxId, uids: &[u32], to: MailboxId) -> MailboxCommit {
         let mut commit = self.commit_on(to);
         for message in uids.iter().filter_map(|uid| self.boxes[&from].messages.get(uid)) {
             let uid = commit.head.uid_next;
@@ -291,7 +314,7 @@ impl World {
             let content = Content::CopyOf { mailbox: from, uid: old.uid() };
             commit.appended.push(NewMessage { row, body: message.body, saved: 1_700_000_002, content });
         }
-        self.commit(engine, commit).await
+        commit
     }
 
     pub async fn set_directory(

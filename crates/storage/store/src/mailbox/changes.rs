@@ -1,96 +1,89 @@
 //! The changes IMAP asks for, as intents: append, STORE, EXPUNGE.
 
-use posthaste_mail_model::{Flag, FlagSet, KeywordTable, ModSeq, NumSet, Uid};
-use std::sync::Arc;
+use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Uid};
 
 use super::draft::{Arrival, Draft, size_of};
-use super::{Expunged, FlagsStored, IncomingMessage, Mailbox};
+use super::{Destination, Expunged, FlagsStored, IncomingMessage, Mailbox};
 use crate::change::{Appended, Content, FlagChange};
 use crate::error::Result;
 use crate::row::Row;
+use crate::view::View;
+
+impl Destination {
+    /// Adds messages, all or none; their UIDs follow each other. No messages change nothing.
+    pub async fn append(&self, messages: Vec<IncomingMessage>) -> Result<Appended> {
+        let now = self.state.context.unix_s();
+        self.state.submit_arrivals(move |draft| append(draft, &messages, now)).await
+    }
+}
 
 impl Mailbox {
-    /// Adds messages, all or none; their UIDs follow each other.
-    pub async fn append(self: &Arc<Self>, messages: Vec<IncomingMessage>) -> Result<Appended> {
-        if messages.is_empty() {
-            return Ok(Appended { uids: Vec::new(), modseq: self.view().modseq() });
-        }
-        let now = self.context.unix_s();
-        self.submit(move |draft| append(draft, &messages, now)).await.map(|(appended, _)| appended)
+    /// As [`Destination::append`].
+    pub async fn append(&self, messages: Vec<IncomingMessage>) -> Result<Appended> {
+        self.destination().append(messages).await
     }
 
     /// Changes flags of those of `uids` that exist. A message whose flags are as asked already keeps its mod-sequence.
     /// With `unchanged_since`, messages changed after it are left alone and reported (RFC 7162 §3.1.3).
     pub async fn store_flags(
-        self: &Arc<Self>,
+        &self,
         uids: &NumSet,
         change: FlagChange,
         flags: &[Flag],
         unchanged_since: Option<ModSeq>,
     ) -> Result<FlagsStored> {
         let order = StoreOrder { uids: uids.clone(), change, flags: flags.to_vec(), unchanged_since };
-        let ((modified, changed, modseq), view) = self.submit(move |draft| order.resolve(draft)).await?;
+        let ((modified, changed, modseq), view) =
+            self.state.submit(move |draft, view| order.resolve(draft, view)).await?;
         Ok(FlagsStored { modified, changed, modseq, view })
     }
 
     /// Removes messages that have `\Deleted`: all of them (RFC 9051 §6.4.3), or those among `uids` (§6.4.9).
-    pub async fn expunge(self: &Arc<Self>, uids: Option<&NumSet>) -> Result<Expunged> {
+    pub async fn expunge(&self, uids: Option<&NumSet>) -> Result<Expunged> {
         let filter = uids.cloned();
-        self.remove_where(move |draft| {
-            let deleted = draft.view().with_flags(FlagSet::DELETED, FlagSet::EMPTY);
-            let deleted = draft.view().uids_of_seqs(&deleted);
+        self.remove_where(move |view| {
+            let deleted = view.uids_of_seqs(&view.with_flags(FlagSet::DELETED, FlagSet::EMPTY));
             filter.as_ref().map_or_else(|| deleted.clone(), |filter| deleted.intersection(filter))
         })
         .await
     }
 
     /// Removes messages whatever their flags: retention and MOVE.
-    pub async fn remove(self: &Arc<Self>, uids: &NumSet) -> Result<Expunged> {
+    pub async fn remove(&self, uids: &NumSet) -> Result<Expunged> {
         let uids = uids.clone();
-        self.remove_where(move |draft| draft.view().existing(&uids)).await
+        self.remove_where(move |view| view.existing(&uids)).await
     }
 
-    async fn remove_where(
-        self: &Arc<Self>,
-        choose: impl Fn(&Draft) -> NumSet + Send + 'static,
-    ) -> Result<Expunged> {
-        let resolve = move |draft: &mut Draft| {
-            let uids = choose(draft);
-            let modseq = if uids.is_empty() { draft.view().modseq() } else { draft.expunge(&uids) };
+    async fn remove_where(&self, choose: impl Fn(&View) -> NumSet + Send + 'static) -> Result<Expunged> {
+        let resolve = move |draft: &mut Draft, view: &View| {
+            let uids = choose(view);
+            let modseq = if uids.is_empty() { view.modseq() } else { draft.expunge(&uids) };
             Ok((uids, modseq))
         };
-        let ((uids, modseq), view) = self.submit(resolve).await?;
+        let ((uids, modseq), view) = self.state.submit(resolve).await?;
         Ok(Expunged { uids, modseq, view })
     }
 }
 
 fn append(draft: &mut Draft, messages: &[IncomingMessage], now: i64) -> Result<Appended> {
-    let mut keywords = Arc::clone(&draft.view().head().keywords);
+    if messages.is_empty() {
+        return Ok(Appended { uids: Vec::new(), modseq: draft.head().modseq, left_out: Vec::new() });
+    }
+    let mut slots = draft.slots();
     let mut arrivals = Vec::with_capacity(messages.len());
     for message in messages {
         arrivals.push(Arrival {
             size: size_of(&message.bytes)?,
             date: message.date,
-            flags: set_of(&mut keywords, &message.flags)?,
+            flags: slots.set_of(&message.flags),
             body: message.body,
             saved: message.saved.unwrap_or(now),
             content: Content::New { bytes: message.bytes.clone(), summary: message.summary.clone() },
         });
     }
-    let (first, modseq) = draft.append(keywords, arrivals)?;
+    let (first, modseq, left_out) = draft.append(slots, arrivals)?;
     let uids = (first.value()..).take(messages.len()).filter_map(Uid::new).collect();
-    Ok(Appended { uids, modseq })
-}
-
-/// The set of flags; the table is copied only if one of them is new.
-fn set_of(keywords: &mut Arc<KeywordTable>, flags: &[Flag]) -> Result<FlagSet> {
-    let known = |table: &KeywordTable| {
-        flags.iter().try_fold(FlagSet::EMPTY, |set, flag| Some(set.union(table.set_of(flag)?)))
-    };
-    match known(keywords) {
-        Some(set) => Ok(set),
-        None => Ok(Arc::make_mut(keywords).set_or_insert(flags)?),
-    }
+    Ok(Appended { uids, modseq, left_out })
 }
 
 /// What a STORE asks.
@@ -103,18 +96,17 @@ struct StoreOrder {
 
 impl StoreOrder {
     /// UIDs left alone, UIDs changed, mod-sequence.
-    fn resolve(&self, draft: &mut Draft) -> Result<(NumSet, NumSet, ModSeq)> {
-        let view = draft.view();
-        let mut keywords = Arc::clone(&view.head().keywords);
-        let set = match self.change {
-            // A keyword no message ever had need not be learnt to be removed.
-            FlagChange::Remove => self
-                .flags
-                .iter()
-                .filter_map(|flag| keywords.set_of(flag))
-                .fold(FlagSet::EMPTY, FlagSet::union),
-            FlagChange::Add | FlagChange::Replace => set_of(&mut keywords, &self.flags)?,
-        };
+    fn resolve(&self, draft: &mut Draft, view: &View) -> Result<(NumSet, NumSet, ModSeq)> {
+        let mut slots = draft.slots();
+        let mut set = FlagSet::EMPTY;
+        for flag in &self.flags {
+            set = set.union(match self.change {
+                // A keyword no message has need not be learnt to be removed.
+                FlagChange::Remove => view.head().keywords.set_of(flag).unwrap_or_default(),
+                // RFC 5530: [LIMIT] where there is no room. A client that sets a keyword must not be told it is set.
+                FlagChange::Add | FlagChange::Replace => slots.bit_of(flag)?,
+            });
+        }
         let next = draft.next_modseq();
         let (mut modified, mut changed, mut rows) = (NumSet::new(), NumSet::new(), Vec::new());
         for (_, row) in view.rows_of_uids(&self.uids) {
@@ -131,7 +123,7 @@ impl StoreOrder {
         if rows.is_empty() {
             return Ok((modified, changed, view.modseq()));
         }
-        draft.change(keywords, rows);
+        draft.change(slots, rows);
         Ok((modified, changed, next))
     }
 

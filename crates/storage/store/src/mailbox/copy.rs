@@ -1,34 +1,32 @@
-//! COPY and MOVE: bodies are shared, summaries are the engine's to copy, flags are carried over by name.
+//! COPY, and what MOVE has in common with it: bodies are shared, summaries are the engine's to copy, flags are carried over by name.
 
-use posthaste_mail_model::{BodyId, FlagSet, KeywordTable, MailboxId, NumSet};
+use posthaste_mail_model::{BodyId, Flag, FlagSet, KeywordTable, MailboxId, NumSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::draft::{Arrival, Draft};
-use super::{Copied, Mailbox, Moved};
+use super::slots::Slots;
+use super::{Copied, Destination, Mailbox, MailboxState};
 use crate::change::Content;
 use crate::error::{Result, StoreError};
 use crate::row::Row;
+use crate::view::View;
 
 /// How often a copy is drafted anew because some of its messages vanished meanwhile.
 const DRAFTS_MAX: u32 = 4;
 
-impl Mailbox {
+impl Destination {
     /// Copies those of `uids` that exist in `source` (which may be this mailbox) into this mailbox, all or none, with
     /// their flags and internal dates (RFC 9051 §6.4.7).
-    pub async fn copy_from(self: &Arc<Self>, source: &Arc<Self>, uids: &NumSet) -> Result<Copied> {
+    pub async fn copy_from(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
         for _ in 0..DRAFTS_MAX {
-            let originals = Originals::gather(source, uids, self.context.unix_s()).await?;
-            if originals.messages.is_empty() {
-                let (none, modseq) = (NumSet::new(), self.view().modseq());
-                return Ok(Copied { source: none.clone(), uids: none, modseq });
-            }
+            let originals = Originals::gather(&source.state, &source.view(), uids).await?;
             let there: NumSet = originals.messages.iter().map(|(row, _)| row.uid().value()).collect();
-            match self.submit(move |draft| originals.resolve(draft)).await {
-                Ok((copied, _)) => return Ok(copied),
+            match self.state.submit_arrivals(move |draft| originals.resolve(draft)).await {
+                Ok(copied) => return Ok(copied),
                 // Perhaps because originals went: then the rest is copied.
                 Err(StoreError::Busy) => {
-                    let now = source.newest().await?;
+                    let now = source.state.newest().await?;
                     if now.existing(&there) == there {
                         return Err(StoreError::Busy);
                     }
@@ -38,18 +36,17 @@ impl Mailbox {
         }
         Err(StoreError::Busy)
     }
+}
 
-    /// Moves those of `uids` that exist from this mailbox to `target`: RFC 6851. The target is changed first, so that a
-    /// crash may leave a message twice and never nowhere.
-    pub async fn move_to(self: &Arc<Self>, uids: &NumSet, target: &Arc<Self>) -> Result<Moved> {
-        let copied = target.copy_from(self, uids).await?;
-        let expunged = self.remove(&copied.source).await?;
-        Ok(Moved { copied, expunged })
+impl Mailbox {
+    /// As [`Destination::copy_from`].
+    pub async fn copy_from(&self, source: &Self, uids: &NumSet) -> Result<Copied> {
+        self.destination().copy_from(source, uids).await
     }
 }
 
 /// Messages to be copied, as they are in their mailbox.
-struct Originals {
+pub(super) struct Originals {
     mailbox: MailboxId,
     keywords: Arc<KeywordTable>,
     messages: Vec<(Row, BodyId)>,
@@ -58,8 +55,7 @@ struct Originals {
 
 impl Originals {
     /// Looks up those that exist both in the view and in the engine. A message whose body is not known is an error.
-    async fn gather(source: &Arc<Mailbox>, uids: &NumSet, now: i64) -> Result<Self> {
-        let view = source.view();
+    pub async fn gather(source: &MailboxState, view: &View, uids: &NumSet) -> Result<Self> {
         let uids = view.existing(uids);
         let mut messages = Vec::with_capacity(usize::try_from(uids.count()).unwrap_or(0));
         let mut rows = view.rows_of_uids(&uids);
@@ -73,12 +69,21 @@ impl Originals {
             ControlFlow::Continue(())
         };
         // RFC 9051 §6.4.7: all or none.
-        source.summaries(&uids, &mut visit).await?.refuse()?;
+        source.context.engine.summaries(source.id(), &uids, &mut visit).await?.refuse()?;
+        let now = source.context.unix_s();
         Ok(Self { mailbox: source.id(), keywords: Arc::clone(&view.head().keywords), messages, now })
     }
 
-    fn resolve(&self, draft: &mut Draft) -> Result<Copied> {
-        let mut keywords = Arc::clone(&draft.view().head().keywords);
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    pub fn resolve(&self, draft: &mut Draft) -> Result<Copied> {
+        if self.messages.is_empty() {
+            let (none, modseq) = (NumSet::new(), draft.head().modseq);
+            return Ok(Copied { source: none.clone(), uids: none, modseq });
+        }
+        let mut slots = draft.slots();
         let mut map = FlagMap::new(&self.keywords);
         let mut source = NumSet::new();
         let mut arrivals = Vec::with_capacity(self.messages.len());
@@ -87,14 +92,15 @@ impl Originals {
             arrivals.push(Arrival {
                 size: row.size(),
                 date: row.date(),
-                flags: map.map(row.flags(), &mut keywords),
+                flags: map.map(row.flags(), &mut slots),
                 body: *body,
                 // SAVEDATE is when the message came into this mailbox: RFC 8514 §1.
                 saved: self.now,
                 content: Content::CopyOf { mailbox: self.mailbox, uid: row.uid() },
             });
         }
-        let (first, modseq) = draft.append(keywords, arrivals)?;
+        // RFC 9051 §6.4.7 asks to preserve flags; where there is no room for a keyword, the copy matters more.
+        let (first, modseq, _) = draft.append(slots, arrivals)?;
         let last = first.value() + (self.messages.len() as u32 - 1);
         Ok(Copied { source, uids: NumSet::range(first.value(), last), modseq })
     }
@@ -119,28 +125,11 @@ impl<'t> FlagMap<'t> {
         Self { from, last: (FlagSet::EMPTY, FlagSet::EMPTY) }
     }
 
-    fn map(&mut self, flags: FlagSet, keywords: &mut Arc<KeywordTable>) -> FlagSet {
+    fn map(&mut self, flags: FlagSet, slots: &mut Slots) -> FlagSet {
         if flags != self.last.0 {
-            self.last = (flags, self.map_anew(flags, keywords));
+            let own: Vec<Flag> = self.from.flags_of(flags.difference(SYSTEM)).collect();
+            self.last = (flags, flags.intersection(SYSTEM).union(slots.set_of(&own)));
         }
         self.last.1
-    }
-
-    fn map_anew(&self, flags: FlagSet, keywords: &mut Arc<KeywordTable>) -> FlagSet {
-        let mut out = flags.difference(flags.difference(SYSTEM));
-        if flags.difference(SYSTEM).is_empty() {
-            return out;
-        }
-        for (slot, keyword) in self.from.keywords().iter().enumerate() {
-            if !flags.contains(FlagSet::keyword(slot)) {
-                continue;
-            }
-            let known = keywords.slot(keyword);
-            // A full table drops the keyword: RFC 9051 §6.4.7 asks to preserve flags, and the copy matters more.
-            if let Some(slot) = known.or_else(|| Arc::make_mut(keywords).slot_or_insert(keyword).ok()) {
-                out = out.union(FlagSet::keyword(slot));
-            }
-        }
-        out
     }
 }

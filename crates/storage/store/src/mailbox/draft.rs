@@ -1,12 +1,14 @@
-//! Changes of one mailbox while they are being resolved: what the next commit will say, and the view after it.
+//! Changes of one mailbox while they are being resolved: what the next commit will say, and what is known after it.
 //!
-//! Each intent is resolved against the view that the intents before it lead to, and gets a mod-sequence of its own.
-//! An intent that fails leaves the draft as it was.
+//! Each intent is resolved against what the intents before it lead to, and gets a mod-sequence of its own. An intent that
+//! fails leaves the draft as it was. A draft made against a head alone takes messages that come in, and nothing else.
 
 use bytes::Bytes;
-use posthaste_mail_model::{BodyId, FlagSet, KeywordTable, MailboxId, ModSeq, NumSet, Uid};
+use posthaste_mail_model::{BodyId, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
 use std::sync::Arc;
 
+use super::slots::Slots;
+use super::state::Base;
 use crate::change::{Content, MailboxCommit, NewMessage};
 use crate::error::{Result, StoreError};
 use crate::head::MailboxHead;
@@ -29,41 +31,83 @@ pub(super) struct Draft {
     expected: ModSeq,
     /// UIDs from here on are of messages added by this draft.
     first_new: Uid,
-    view: Arc<View>,
+    /// The mailbox as the intents so far leave it.
+    now: Base,
     appended: Vec<NewMessage>,
     changed: Vec<Row>,
     expunged: Vec<(ModSeq, NumSet)>,
     first_recent: Uid,
+    /// An intent cannot be resolved without the rows.
+    wants_rows: bool,
 }
 
 impl Draft {
-    pub fn new(mailbox: MailboxId, base: Arc<View>, first_recent: Uid) -> Self {
+    pub fn new(mailbox: MailboxId, base: Base, first_recent: Uid) -> Self {
         Self {
             mailbox,
             expected: base.modseq(),
             first_new: base.head().uid_next,
-            view: base,
+            now: base,
             appended: Vec::new(),
             changed: Vec::new(),
             expunged: Vec::new(),
             first_recent,
+            wants_rows: false,
         }
     }
 
-    /// The mailbox as the intents so far leave it.
-    pub fn view(&self) -> &View {
-        &self.view
+    /// The head as the intents so far leave it.
+    pub fn head(&self) -> &MailboxHead {
+        self.now.head()
+    }
+
+    /// The rows as the intents so far leave them. `Busy` if they are not known, which [`Needs::Rows`] rules out.
+    ///
+    /// [`Needs::Rows`]: super::refresh::Needs::Rows
+    pub fn view(&self) -> Result<Arc<View>> {
+        match &self.now {
+            Base::View(view) => Ok(Arc::clone(view)),
+            Base::Head(_) => Err(StoreError::Busy),
+        }
+    }
+
+    /// Goes on to the next head with these rows changed, gone and new. Without rows only new ones count.
+    fn step(&mut self, mut head: MailboxHead, changed: &[Row], gone: &NumSet, new: &[Row]) {
+        self.now = match &self.now {
+            Base::View(view) => Base::View(Arc::new(view.edited(head, changed, gone, new))),
+            Base::Head(_) => {
+                new.iter().for_each(|row| head.counts.add(row));
+                Base::Head(head)
+            }
+        };
     }
 
     /// The head of the next step: a mod-sequence higher, all else the same.
     fn next_head(&self) -> MailboxHead {
-        let mut head = self.view.head().clone();
+        let mut head = self.head().clone();
         head.modseq = head.modseq.next();
         head
     }
 
-    /// Adds messages. Answers with the first UID and the mod-sequence.
-    pub fn append(&mut self, keywords: Arc<KeywordTable>, arrivals: Vec<Arrival>) -> Result<(Uid, ModSeq)> {
+    /// The keyword table as the intents so far leave it, for the next of them.
+    pub fn slots(&self) -> Slots {
+        Slots::new(&self.now)
+    }
+
+    /// Whether the intents must be resolved again, with the rows.
+    pub fn wants_rows(&self) -> bool {
+        self.wants_rows
+    }
+
+    /// Adds messages, whose flags were set with `slots`. Answers with the first UID, the mod-sequence and the keywords there was
+    /// no room for.
+    pub fn append(&mut self, slots: Slots, arrivals: Vec<Arrival>) -> Result<(Uid, ModSeq, Vec<Keyword>)> {
+        if slots.lacks_room() && matches!(self.now, Base::Head(_)) {
+            // The rows may show a slot that no message needs.
+            self.wants_rows = true;
+            return Err(StoreError::Busy);
+        }
+        let (keywords, left_out) = slots.into_parts();
         let mut head = self.next_head();
         let first = head.uid_next;
         let mut rows = Vec::with_capacity(arrivals.len());
@@ -79,16 +123,16 @@ impl Draft {
         }
         head.keywords = keywords;
         let modseq = head.modseq;
-        self.view = Arc::new(self.view.edited(head, &[], &NumSet::new(), &rows));
+        self.step(head, &[], &NumSet::new(), &rows);
         self.appended.append(&mut messages);
-        Ok((first, modseq))
+        Ok((first, modseq, left_out))
     }
 
-    /// Gives messages other flags: rows of this view, in UID order, with their flags and [`Draft::next_modseq`].
-    pub fn change(&mut self, keywords: Arc<KeywordTable>, rows: Vec<Row>) {
+    /// Gives messages other flags, set with `slots`: rows of [`Draft::view`], in UID order, with [`Draft::next_modseq`].
+    pub fn change(&mut self, slots: Slots, rows: Vec<Row>) {
         let mut head = self.next_head();
-        head.keywords = keywords;
-        self.view = Arc::new(self.view.edited(head, &rows, &NumSet::new(), &[]));
+        (head.keywords, _) = slots.into_parts();
+        self.step(head, &rows, &NumSet::new(), &[]);
         let old = rows.partition_point(|row| row.uid() < self.first_new);
         for row in rows.get(old..).unwrap_or_default() {
             if let Ok(at) = self.appended.binary_search_by_key(&row.uid(), |m| m.row.uid())
@@ -104,11 +148,11 @@ impl Draft {
         }
     }
 
-    /// Removes messages of this view.
+    /// Removes messages of [`Draft::view`].
     pub fn expunge(&mut self, uids: &NumSet) -> ModSeq {
         let head = self.next_head();
         let modseq = head.modseq;
-        self.view = Arc::new(self.view.edited(head, &[], uids, &[]));
+        self.step(head, &[], uids, &[]);
         self.appended.retain(|m| !uids.contains(m.row.uid().value()));
         self.changed.retain(|row| !uids.contains(row.uid().value()));
         // What came and went within this draft was never on disk.
@@ -121,18 +165,24 @@ impl Draft {
 
     /// The mod-sequence the next intent will have.
     pub fn next_modseq(&self) -> ModSeq {
-        self.view.modseq().next()
+        self.now.modseq().next()
     }
 
-    /// The commit and the view after it; `None` if nothing is to be done.
-    pub fn finish(self) -> Option<(MailboxCommit, View)> {
-        if self.view.modseq() == self.expected {
+    /// The commit and what is known after it; `None` if nothing is to be done.
+    pub fn finish(self) -> Option<(MailboxCommit, Base)> {
+        if self.now.modseq() == self.expected {
             return None;
         }
-        let mut view = Arc::unwrap_or_clone(self.view);
-        let mut head = view.head().clone();
+        let mut head = self.head().clone();
         head.first_recent = head.first_recent.max(self.first_recent).min(head.uid_next);
-        view.set_head(head.clone());
+        let next = match self.now {
+            Base::View(view) => {
+                let mut view = Arc::unwrap_or_clone(view);
+                view.set_head(head.clone());
+                Base::View(Arc::new(view))
+            }
+            Base::Head(_) => Base::Head(head.clone()),
+        };
         let commit = MailboxCommit {
             mailbox: self.mailbox,
             expected: self.expected,
@@ -141,7 +191,7 @@ impl Draft {
             changed: self.changed,
             expunged: self.expunged,
         };
-        Some((commit, view))
+        Some((commit, next))
     }
 }
 

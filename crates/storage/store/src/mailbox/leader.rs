@@ -2,11 +2,12 @@
 //!
 //! A change puts itself in line. If no one leads, its own task takes the role for one batch, so that a lone change
 //! costs no switch of tasks; whatever came into line meanwhile is led by a task of its own, so that no client waits for
-//! the changes of others. If the leading task is dropped in mid-work (its client hung up), the work is moved to a task
+//! the changes of others. Reading the rows of a mailbox is led too, so nothing is committed while they are read. If the leading task is dropped in mid-work (its client hung up), the work is moved to a task
 //! of its own and runs to its end.
 //!
 //! The line needs no bound: a session has at most one change in it.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,8 +15,10 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-use super::Mailbox;
+use super::MailboxState;
 use super::draft::Draft;
+use super::refresh::Needs;
+use super::state::Base;
 use crate::change::CommitOutcome;
 use crate::error::{Result, StoreError};
 use crate::store::Underway;
@@ -26,7 +29,7 @@ const BATCH_MAX: usize = 256;
 
 /// How often a commit is tried anew after others changed the mailbox. Pauses add up to about half a second: by then
 /// a client is better told to try again.
-const ATTEMPTS_MAX: u32 = 12;
+pub(super) const ATTEMPTS_MAX: u32 = 12;
 
 /// Pauses are at most this: 2^6 ms.
 const PAUSE_MAX_LOG2: u32 = 6;
@@ -35,7 +38,19 @@ const PAUSE_MAX_LOG2: u32 = 6;
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: Vec<Box<dyn Intent>>,
+    /// Who wants to lead: moves, which change two mailboxes. They come before the changes that wait.
+    movers: VecDeque<oneshot::Sender<Role>>,
     leading: bool,
+}
+
+/// What whoever leads does next.
+enum Next {
+    /// Resolve these.
+    Batch(Vec<Box<dyn Intent>>),
+    /// Let someone else lead.
+    Mover(oneshot::Sender<Role>),
+    /// Nothing; the role is given up already.
+    Nothing,
 }
 
 #[cfg(test)]
@@ -52,18 +67,18 @@ impl Queue {
 pub(super) trait Intent: Send {
     /// Drafts the change.
     fn resolve(&mut self, draft: &mut Draft);
-    /// Whether the mailbox must first be compared with the engine's.
-    fn wants_newest(&self) -> bool;
+    /// What must be known of the mailbox before.
+    fn needs(&self) -> Needs;
     /// Tells the one who waits. With `Ok`, the result of the last [`Intent::resolve`].
-    fn finish(self: Box<Self>, view: Result<&Arc<View>>);
+    fn finish(self: Box<Self>, base: Result<&Base>);
 }
 
 /// What comes back to the one who waits.
-type Answer<T> = Result<(T, Arc<View>)>;
+type Answer<T> = Result<(T, Base)>;
 
 struct Waiting<F, T> {
     resolve: F,
-    newest: bool,
+    needs: Needs,
     result: Option<Result<T>>,
     answer: oneshot::Sender<Answer<T>>,
 }
@@ -77,13 +92,13 @@ where
         self.result = Some((self.resolve)(draft));
     }
 
-    fn wants_newest(&self) -> bool {
-        self.newest
+    fn needs(&self) -> Needs {
+        self.needs
     }
 
-    fn finish(self: Box<Self>, view: Result<&Arc<View>>) {
-        let answer = match (view, self.result) {
-            (Ok(view), Some(Ok(value))) => Ok((value, Arc::clone(view))),
+    fn finish(self: Box<Self>, base: Result<&Base>) {
+        let answer = match (base, self.result) {
+            (Ok(base), Some(Ok(value))) => Ok((value, base.clone())),
             (_, Some(Err(error))) | (Err(error), _) => Err(error),
             (Ok(_), None) => Err(StoreError::Busy),
         };
@@ -92,31 +107,44 @@ where
     }
 }
 
-impl Mailbox {
-    /// Puts a change in line and waits for its result and a view that shows it.
-    pub(super) async fn submit<T, F>(self: &Arc<Self>, resolve: F) -> Result<(T, Arc<View>)>
+impl MailboxState {
+    /// Puts messages that come in in line and waits for the result.
+    pub(super) async fn submit_arrivals<T, F>(self: &Arc<Self>, resolve: F) -> Result<T>
     where
         F: FnMut(&mut Draft) -> Result<T> + Send + 'static,
         T: Send + 'static,
     {
-        self.enqueue(resolve, false).await
+        self.enqueue(resolve, Needs::Head).await.map(|(value, _)| value)
+    }
+
+    /// Puts a change of what is there in line and waits for its result and a view that shows it.
+    pub(super) async fn submit<T, F>(self: &Arc<Self>, mut resolve: F) -> Result<(T, Arc<View>)>
+    where
+        F: FnMut(&mut Draft, &View) -> Result<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let with_rows = move |draft: &mut Draft| {
+            let view = draft.view()?;
+            resolve(draft, &view)
+        };
+        self.enqueue(with_rows, Needs::Rows).await.and_then(with_view)
     }
 
     /// Waits until the view has been compared with the engine's.
     pub(super) async fn newest(self: &Arc<Self>) -> Result<Arc<View>> {
-        self.enqueue(|_| Ok(()), true).await.map(|((), view)| view)
+        self.enqueue(|_| Ok(()), Needs::NewestRows).await.and_then(with_view).map(|((), view)| view)
     }
 
-    async fn enqueue<T, F>(self: &Arc<Self>, resolve: F, newest: bool) -> Result<(T, Arc<View>)>
+    pub(super) async fn enqueue<T, F>(self: &Arc<Self>, resolve: F, needs: Needs) -> Answer<T>
     where
         F: FnMut(&mut Draft) -> Result<T> + Send + 'static,
         T: Send + 'static,
     {
         if self.is_gone() {
-            return Err(StoreError::NoMailbox(self.id()));
+            return Err(StoreError::NoMailbox(self.id));
         }
         let (answer, result) = oneshot::channel();
-        let waiting = Box::new(Waiting { resolve, newest, result: None, answer });
+        let waiting = Box::new(Waiting { resolve, needs, result: None, answer });
         let leads = {
             let mut queue = self.queue.lock();
             queue.waiting.push(waiting);
@@ -124,21 +152,41 @@ impl Mailbox {
         };
         if leads {
             let role = Role::new(Arc::clone(self));
-            Unstoppable(Some(Box::pin(lead(role)))).await;
+            Unstoppable::new(lead(role)).await;
         }
         // The sender is dropped unused only if the leader died: a panic, or the end of the runtime.
         result.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the change was abandoned".into())))
     }
 
-    /// The next batch; gives up the role if there is none.
-    fn next_batch(&self) -> Option<Vec<Box<dyn Intent>>> {
+    /// What to do next; gives up the role if there is nothing.
+    fn next(&self) -> Next {
         let mut queue = self.queue.lock();
+        if let Some(mover) = queue.movers.pop_front() {
+            return Next::Mover(mover);
+        }
         if queue.waiting.is_empty() {
             queue.leading = false;
-            return None;
+            return Next::Nothing;
         }
         let size = queue.waiting.len().min(BATCH_MAX);
-        Some(queue.waiting.drain(..size).collect())
+        Next::Batch(queue.waiting.drain(..size).collect())
+    }
+
+    /// Takes the lead, when whoever has it is done with its batch.
+    pub(super) async fn take_lead(self: &Arc<Self>) -> Result<Role> {
+        if self.is_gone() {
+            return Err(StoreError::NoMailbox(self.id));
+        }
+        let (mover, turn) = oneshot::channel();
+        {
+            let mut queue = self.queue.lock();
+            if !std::mem::replace(&mut queue.leading, true) {
+                drop(queue);
+                return Ok(Role::new(Arc::clone(self)));
+            }
+            queue.movers.push_back(mover);
+        }
+        turn.await.map_err(|_| StoreError::Unavailable("the change was abandoned".into()))
     }
 
     /// Resolves and commits a batch, together if that can be and one by one if not.
@@ -155,36 +203,38 @@ impl Mailbox {
         }
     }
 
-    async fn commit_batch(&self, batch: &mut [Box<dyn Intent>]) -> Result<Arc<View>, Failure> {
-        if batch.iter().any(|i| i.wants_newest()) || self.is_suspect() {
-            self.refresh().await?;
-        }
+    async fn commit_batch(&self, batch: &mut [Box<dyn Intent>]) -> Result<Base, Failure> {
+        let needs = batch.iter().map(|intent| intent.needs()).max().unwrap_or(Needs::Head);
+        let mut base = self.prepare(needs).await?;
         for attempt in 0..ATTEMPTS_MAX {
-            let base = self.view();
-            let mut draft =
-                Draft::new(self.id(), Arc::clone(&base), self.recent_watermark(base.head().first_recent));
+            let mut draft = self.draft(&base);
             for intent in batch.iter_mut() {
                 intent.resolve(&mut draft);
             }
-            let Some((commit, view)) = draft.finish() else { return Ok(base) };
+            if draft.wants_rows() {
+                base = self.prepare(Needs::Rows).await?;
+                continue;
+            }
+            let Some((commit, next)) = draft.finish() else { return Ok(base) };
             match self.context.engine.commit(commit).await {
-                Ok(CommitOutcome::Done) => return Ok(self.publish(view)),
+                Ok(CommitOutcome::Done) => return Ok(self.publish(next)),
                 Ok(CommitOutcome::Conflict) => {}
                 Err(error) => return Err(self.failed(error).into()),
             }
-            self.catch_up().await?;
-            if self.view().modseq() == base.modseq() {
+            let newest = self.catch_up().await?;
+            if newest.modseq() == base.modseq() {
                 // No one changed the mailbox: a message to be copied is gone. Trying again will not bring it back.
                 return Err(Failure::OriginalGone);
             }
+            base = newest;
             self.pause(attempt).await;
         }
         Err(StoreError::Busy.into())
     }
 
-    /// Notes what a failed commit means for the view.
-    fn failed(&self, error: StoreError) -> StoreError {
-        if matches!(error, StoreError::NoMailbox(_)) {
+    /// Notes what a failed commit means for what is known.
+    pub(super) fn failed(&self, error: StoreError) -> StoreError {
+        if matches!(error, StoreError::NoMailbox(id) if id == self.id) {
             self.mark_gone();
         } else {
             self.suspect.store(true, std::sync::atomic::Ordering::Release);
@@ -193,7 +243,7 @@ impl Mailbox {
     }
 
     /// Lets others go first for a random while: none after the first conflict, then up to 2, 4, 8 … ms.
-    async fn pause(&self, attempt: u32) {
+    pub(super) async fn pause(&self, attempt: u32) {
         if attempt > 0 {
             let most_us = 1000u64 << attempt.min(PAUSE_MAX_LOG2);
             let pause_us = (self.context.random() as u64) % most_us;
@@ -202,9 +252,18 @@ impl Mailbox {
     }
 }
 
-fn finish(batch: Vec<Box<dyn Intent>>, outcome: Result<Arc<View>, Failure>) {
+fn finish(batch: Vec<Box<dyn Intent>>, outcome: Result<Base, Failure>) {
     for intent in batch {
         intent.finish(outcome.as_ref().map_err(Failure::error));
+    }
+}
+
+/// The view that belongs to an answer to a change which needed rows.
+fn with_view<T>((value, base): (T, Base)) -> Result<(T, Arc<View>)> {
+    match base {
+        Base::View(view) => Ok((value, view)),
+        // Not reached: where rows are needed the base has them.
+        Base::Head(_) => Err(StoreError::Busy),
     }
 }
 
@@ -241,34 +300,61 @@ impl Failure {
 }
 
 /// Leads for one batch; hands the rest, if any, to a task of its own.
-async fn lead(role: Role) {
-    if let Some(batch) = role.mailbox.next_batch() {
-        role.mailbox.serve(batch).await;
+async fn lead(mut role: Role) {
+    match role.mailbox.next() {
+        Next::Batch(batch) => role.mailbox.serve(batch).await,
+        Next::Mover(mover) => return hand_over(role, mover).await,
+        Next::Nothing => {
+            role.resigned = true;
+            return;
+        }
     }
+    resign(role).await;
+}
+
+/// Gives up the role; what waits by now is led by a task of its own.
+pub(super) async fn resign(role: Role) {
     if role.mailbox.queue.lock().waiting.is_empty() || tokio::runtime::Handle::try_current().is_err() {
         return lead_on(role).await;
     }
     tokio::spawn(lead_on(role));
 }
 
-/// Leads until no one waits.
+/// Leads until no one waits, or until a move takes the lead.
 async fn lead_on(mut role: Role) {
-    while let Some(batch) = role.mailbox.next_batch() {
-        role.mailbox.serve(batch).await;
+    loop {
+        match role.mailbox.next() {
+            Next::Batch(batch) => role.mailbox.serve(batch).await,
+            Next::Mover(mover) => match mover.send(role) {
+                Ok(()) => return,
+                // It has hung up.
+                Err(back) => role = back,
+            },
+            Next::Nothing => {
+                role.resigned = true;
+                return;
+            }
+        }
     }
-    role.resigned = true;
+}
+
+/// Lets a move lead, or goes on if it has hung up.
+async fn hand_over(role: Role, mover: oneshot::Sender<Role>) {
+    if let Err(back) = mover.send(role) {
+        resign(back).await;
+    }
 }
 
 /// The role of the leader. Lost by a panic or the end of the runtime, it is free again, and those who wait learn that
 /// nothing came of it.
-struct Role {
-    mailbox: Arc<Mailbox>,
+pub(super) struct Role {
+    mailbox: Arc<MailboxState>,
     resigned: bool,
     _underway: Underway,
 }
 
 impl Role {
-    fn new(mailbox: Arc<Mailbox>) -> Self {
+    fn new(mailbox: Arc<MailboxState>) -> Self {
         let underway = mailbox.context.underway();
         Self { mailbox, resigned: false, _underway: underway }
     }
@@ -279,7 +365,7 @@ impl Drop for Role {
         if !self.resigned {
             let mut queue = self.mailbox.queue.lock();
             queue.leading = false;
-            let abandoned = std::mem::take(&mut queue.waiting);
+            let abandoned = (std::mem::take(&mut queue.waiting), std::mem::take(&mut queue.movers));
             drop(queue);
             self.mailbox.suspect.store(true, std::sync::atomic::Ordering::Release);
             drop(abandoned);
@@ -288,7 +374,13 @@ impl Drop for Role {
 }
 
 /// A future that, dropped unfinished, goes on in a task of its own.
-struct Unstoppable(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+pub(super) struct Unstoppable(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+
+impl Unstoppable {
+    pub fn new(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(Some(Box::pin(work)))
+    }
+}
 
 impl Future for Unstoppable {
     type Output = ();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Store;
 use crate::engine::Epoch;
 use crate::error::Result;
-use crate::mailbox::Mailbox;
+use crate::mailbox::MailboxState;
 
 /// Heads asked for in one call. A thousand heads are a few hundred KiB.
 const HEADS_MAX: usize = 1000;
@@ -36,9 +36,9 @@ impl Store {
     /// One look at all watched mailboxes. One that cannot be read does not keep the others from being told; the first failure
     /// is answered with at the end.
     pub async fn look_abroad(&self) -> Result<()> {
-        let watched: Vec<Arc<Mailbox>> = {
+        let watched: Vec<Arc<MailboxState>> = {
             let mailboxes = self.shared.mailboxes.lock();
-            mailboxes.values().filter_map(|slot| slot.0.get()).filter(|m| m.is_watched()).cloned().collect()
+            mailboxes.values().filter(|m| m.is_watched()).cloned().collect()
         };
         let mut outcome = Ok(());
         for batch in watched.chunks(HEADS_MAX) {

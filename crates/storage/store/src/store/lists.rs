@@ -172,9 +172,9 @@ impl Store {
     /// Tells sessions that have these mailboxes selected that they are gone.
     fn forget(&self, removed: &[MailboxId]) {
         for id in removed {
-            let slot = self.shared.mailboxes.lock().remove_if(id, |_| true);
-            if let Some(mailbox) = slot.as_ref().and_then(|slot| slot.0.get()) {
-                mailbox.mark_gone();
+            let state = self.shared.mailboxes.lock().remove_if(id, |_| true);
+            if let Some(state) = state {
+                state.mark_gone();
             }
         }
     }

@@ -92,7 +92,7 @@ impl Store {
                 Ok((inbox, self.draft_new(draft, to, None).id))
             })
             .await?;
-        let (inbox, target) = (self.open(inbox).await?, self.open(target).await?);
+        let (inbox, target) = (self.open(inbox).await?, self.destination(target));
         let view = inbox.view();
         inbox.move_to(&view.uids_of_seqs(&view.all()), &target).await?;
         Ok(())

@@ -1,6 +1,7 @@
 //! Names, lists and the cache, on the oracle.
 
 use super::*;
+use crate::error::StoreError;
 use crate::list::SpecialUse;
 use crate::mailbox::IncomingMessage;
 use crate::suite::new_id;
@@ -224,18 +225,18 @@ async fn what_no_one_holds_is_evicted_and_what_is_held_stays() {
         store.open(*id).await.unwrap();
     }
     assert!(store.shared.mailboxes.lock().values().count() <= 3);
-    assert!(Arc::ptr_eq(&held, &store.open(ids[0]).await.unwrap()));
+    assert!(store.open(ids[0]).await.unwrap().shares_state_with(&held));
     assert_eq!(held.view().exists(), 1000);
     let heads = store.status(&ids).await.unwrap();
     assert!(heads.iter().all(|head| head.as_ref().unwrap().counts.messages == 1000));
 }
 
 #[tokio::test]
-async fn one_handle_for_all_who_open() {
+async fn one_state_for_all_who_open() {
     let (store, account) = store();
     let entry = store.create(account, &name("a"), None).await.unwrap();
     let (a, b) = tokio::join!(store.open(entry.id), store.open(entry.id));
-    assert!(Arc::ptr_eq(&a.unwrap(), &b.unwrap()));
+    assert!(a.unwrap().shares_state_with(&b.unwrap()));
     let nowhere = MailboxId(new_id());
     assert!(matches!(store.open(nowhere).await, Err(StoreError::NoMailbox(id)) if id == nowhere));
     assert_eq!(store.shared.mailboxes.lock().values().count(), 1);

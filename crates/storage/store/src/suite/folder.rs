@@ -125,7 +125,8 @@ impl Folder {
         let mut set = flags;
         if let Some(n) = keyword {
             let flag = Flag::Keyword(Keyword::new(&format!("$keyword{n}")).unwrap());
-            set = set.union(Arc::make_mut(&mut head.keywords).set_or_insert([&flag]).unwrap());
+            let in_use = self.view.totals().flags_any.union(set);
+            set = set.union(Arc::make_mut(&mut head.keywords).set_or_insert([&flag], in_use).unwrap());
         }
         let changed = self.view.rows_of_uids(uids).map(|(_, row)| row.with_flags(set, head.modseq)).collect();
         self.commit_of(head, Vec::new(), changed, NumSet::new())

@@ -23,7 +23,7 @@ pub struct Difference {
     pub arrived: NumSet,
     /// Messages in the new view.
     pub exists: u32,
-    /// Whether the mailbox has keywords it had not: FLAGS is to be sent again (RFC 9051 §7.3.5).
+    /// Whether the mailbox has other keywords than it had: FLAGS is to be sent again (RFC 9051 §7.3.5).
     pub new_keywords: bool,
 }
 
@@ -32,7 +32,7 @@ impl Difference {
     pub fn between(old: &View, new: &View) -> Self {
         let mut diff = Self {
             exists: new.exists(),
-            new_keywords: old.head.keywords.keywords().len() != new.head.keywords.keywords().len(),
+            new_keywords: old.head.keywords != new.head.keywords,
             ..Self::default()
         };
         let (mut a, mut b) = (Cursor::new(old), Cursor::new(new));

@@ -57,7 +57,17 @@ impl View {
         if difference.expunged.is_empty() {
             return Arc::clone(newer);
         }
-        let changed: Vec<Row> = newer.rows(&difference.changed).map(|(_, row)| *row).collect();
+        let mut changed: Vec<Row> = newer.rows(&difference.changed).map(|(_, row)| *row).collect();
+        let (older_names, names) = (&self.head.keywords, &newer.head.keywords);
+        let renamed = names.renamed_since(older_names);
+        if !renamed.is_empty() {
+            // Of what is still there no row has a slot that was renamed; what has gone may.
+            let gone = self.rows(&difference.expunged).filter(|(_, row)| row.flags().intersects(renamed));
+            changed.extend(
+                gone.map(|(_, row)| row.with_flags(names.set_from(older_names, row.flags()), row.modseq())),
+            );
+            changed.sort_unstable_by_key(Row::uid);
+        }
         let appended: Vec<Row> = newer.rows(&difference.arrived).map(|(_, row)| *row).collect();
         Arc::new(self.edited(newer.head.clone(), &changed, &NumSet::new(), &appended))
     }

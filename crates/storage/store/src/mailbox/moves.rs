@@ -1,0 +1,159 @@
+//! MOVE: RFC 6851. The messages leave one mailbox and enter another, in one commit where one engine holds both.
+//!
+//! Whoever moves leads both mailboxes, so no other change of this process comes in between. Leads are taken in the order of
+//! the mailboxes' ids and no leader waits for another lead: two moves that cross cannot wait for each other.
+//!
+//! What always holds: over a crash a message is in exactly one of both mailboxes. An engine that spreads mailboxes over a cluster
+//! cannot promise that: there the target is changed first, so a crash may leave a message twice and never nowhere.
+
+use posthaste_mail_model::NumSet;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+use super::copy::Originals;
+use super::draft::Draft;
+use super::leader::{ATTEMPTS_MAX, Unstoppable, resign};
+use super::refresh::Needs;
+use super::state::Base;
+use super::{Copied, Destination, Expunged, Mailbox, MailboxState, Moved};
+use crate::change::CommitOutcome;
+use crate::error::{Result, StoreError};
+use crate::view::View;
+
+impl Mailbox {
+    /// Moves those of `uids` that exist from this mailbox to `target`, which may be this one: they get new UIDs then.
+    pub async fn move_to(&self, uids: &NumSet, target: &Destination) -> Result<Moved> {
+        if target.id() != self.id() && !self.state.context.engine.commits_pairs() {
+            let copied = target.copy_from(self, uids).await?;
+            let expunged = self.remove(&copied.source).await?;
+            return Ok(Moved { copied, expunged });
+        }
+        let ends = Ends { source: Arc::clone(&self.state), target: Arc::clone(&target.state) };
+        let (uids, (answer, result)) = (uids.clone(), oneshot::channel());
+        // Whoever hangs up stops neither the move nor those who wait for one of the leads.
+        Unstoppable::new(async move {
+            let _ = answer.send(ends.lead(&uids).await);
+        })
+        .await;
+        result.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the move was abandoned".into())))
+    }
+}
+
+/// Where messages leave and where they enter; both may be one.
+struct Ends {
+    source: Arc<MailboxState>,
+    target: Arc<MailboxState>,
+}
+
+impl Ends {
+    fn are_one(&self) -> bool {
+        self.source.id() == self.target.id()
+    }
+
+    /// Takes the leads, moves, and gives them up.
+    async fn lead(&self, uids: &NumSet) -> Result<Moved> {
+        let mut in_order = [&self.source, &self.target];
+        in_order.sort_unstable_by_key(|state| state.id());
+        let first = in_order[0].take_lead().await?;
+        let outcome = if self.are_one() {
+            self.run(uids).await
+        } else {
+            match in_order[1].take_lead().await {
+                Ok(second) => {
+                    let outcome = self.run(uids).await;
+                    resign(second).await;
+                    outcome
+                }
+                Err(error) => Err(error),
+            }
+        };
+        resign(first).await;
+        outcome
+    }
+
+    /// Tries until no one else changes either mailbox. Only whoever leads both may call this.
+    async fn run(&self, uids: &NumSet) -> Result<Moved> {
+        for attempt in 0..ATTEMPTS_MAX {
+            let source = self.source.prepare(Needs::Rows).await?;
+            let Base::View(view) = &source else { return Err(StoreError::Busy) };
+            let originals = Originals::gather(&self.source, view, uids).await?;
+            if originals.is_empty() {
+                return Ok(nothing(view));
+            }
+            let moved = if self.are_one() {
+                self.within(&source, &originals).await?
+            } else {
+                self.across(&source, &originals).await?
+            };
+            if let Some(moved) = moved {
+                return Ok(moved);
+            }
+            self.source.catch_up().await?;
+            self.target.catch_up().await?;
+            self.source.pause(attempt).await;
+        }
+        Err(StoreError::Busy)
+    }
+
+    /// From one mailbox to another, in one commit on both; `None` if others were quicker.
+    async fn across(&self, source: &Base, originals: &Originals) -> Result<Option<Moved>> {
+        let mut target = self.target.prepare(Needs::Head).await?;
+        let mut enters = self.target.draft(&target);
+        let mut copied = originals.resolve(&mut enters);
+        if enters.wants_rows() {
+            target = self.target.prepare(Needs::Rows).await?;
+            enters = self.target.draft(&target);
+            copied = originals.resolve(&mut enters);
+        }
+        let copied = copied?;
+        let mut leaves = self.source.draft(source);
+        leaves.expunge(&copied.source);
+        let (Some((enters, target)), Some((leaves, source))) = (enters.finish(), leaves.finish()) else {
+            return Ok(None);
+        };
+        match self.source.context.engine.commit_pair([enters, leaves]).await {
+            Ok(CommitOutcome::Done) => {}
+            Ok(CommitOutcome::Conflict) => return Ok(None),
+            Err(error) => return Err(self.source.failed(self.target.failed(error))),
+        }
+        self.target.publish(target);
+        Ok(self.moved(copied, source))
+    }
+
+    /// From a mailbox to its end, in one commit; `None` if others were quicker.
+    async fn within(&self, source: &Base, originals: &Originals) -> Result<Option<Moved>> {
+        let mut draft = self.source.draft(source);
+        let copied = originals.resolve(&mut draft)?;
+        draft.expunge(&copied.source);
+        let Some((commit, next)) = draft.finish() else { return Ok(None) };
+        match self.source.context.engine.commit(commit).await {
+            Ok(CommitOutcome::Done) => Ok(self.moved(copied, next)),
+            Ok(CommitOutcome::Conflict) => Ok(None),
+            Err(error) => Err(self.source.failed(error)),
+        }
+    }
+
+    /// What to answer after the commit that leads to `source`, which becomes the newest.
+    fn moved(&self, copied: Copied, source: Base) -> Option<Moved> {
+        let modseq = source.modseq();
+        let Base::View(view) = self.source.publish(source) else { return None };
+        let expunged = Expunged { uids: copied.source.clone(), modseq, view };
+        Some(Moved { copied, expunged })
+    }
+}
+
+/// None of the messages is there.
+fn nothing(view: &Arc<View>) -> Moved {
+    let (none, modseq) = (NumSet::new(), view.modseq());
+    Moved {
+        copied: Copied { source: none.clone(), uids: none.clone(), modseq },
+        expunged: Expunged { uids: none, modseq, view: Arc::clone(view) },
+    }
+}
+
+impl MailboxState {
+    /// A draft against what is known.
+    pub(super) fn draft(&self, base: &Base) -> Draft {
+        Draft::new(self.id, base.clone(), self.recent_watermark(base.head().first_recent))
+    }
+}

@@ -1,0 +1,74 @@
+//! Keywords of a change on their way to slots of the mailbox's table.
+//!
+//! A table that is full gives a new keyword the slot of one that no message has. Which those are only the rows say: a change
+//! that is resolved against a head alone is then resolved again with the rows.
+//!
+//! What always holds: a slot that a message has, or that this change gives one, keeps its keyword.
+
+use posthaste_mail_model::{Flag, FlagSet, Keyword, KeywordError, KeywordTable};
+use std::sync::Arc;
+
+use super::state::Base;
+
+/// A keyword table while a change is resolved.
+pub(super) struct Slots {
+    table: Arc<KeywordTable>,
+    /// Flags that any message has or is given; all there can be where no rows are known.
+    in_use: FlagSet,
+    /// Keywords there was no room for.
+    left_out: Vec<Keyword>,
+}
+
+impl Slots {
+    pub fn new(base: &Base) -> Self {
+        let in_use = match base {
+            Base::View(view) => view.totals().flags_any,
+            Base::Head(_) => FlagSet::ALL,
+        };
+        Self { table: Arc::clone(&base.head().keywords), in_use, left_out: Vec::new() }
+    }
+
+    /// The set of flags for a message. Keywords there is no room for are noted and left out.
+    pub fn set_of(&mut self, flags: &[Flag]) -> FlagSet {
+        let mut set = FlagSet::EMPTY;
+        for flag in flags {
+            match self.bit_of(flag) {
+                Ok(bit) => set = set.union(bit),
+                Err(_) => self.leave_out(flag),
+            }
+        }
+        set
+    }
+
+    /// The set of one flag, whose keyword gets a slot if it has none.
+    pub fn bit_of(&mut self, flag: &Flag) -> Result<FlagSet, KeywordError> {
+        let bit = match (self.table.set_of(flag), flag) {
+            (Some(bit), _) => bit,
+            // The table is copied only for a keyword that is new.
+            (None, Flag::Keyword(keyword)) => {
+                FlagSet::keyword(Arc::make_mut(&mut self.table).slot_or_insert(keyword, self.in_use)?)
+            }
+            (None, _) => FlagSet::EMPTY,
+        };
+        self.in_use = self.in_use.union(bit);
+        Ok(bit)
+    }
+
+    fn leave_out(&mut self, flag: &Flag) {
+        if let Flag::Keyword(keyword) = flag
+            && !self.left_out.contains(keyword)
+        {
+            self.left_out.push(keyword.clone());
+        }
+    }
+
+    /// Whether there was no room for a keyword.
+    pub fn lacks_room(&self) -> bool {
+        !self.left_out.is_empty()
+    }
+
+    /// The table after the change, and the keywords there was no room for.
+    pub fn into_parts(self) -> (Arc<KeywordTable>, Vec<Keyword>) {
+        (self.table, self.left_out)
+    }
+}

@@ -1,0 +1,74 @@
+//! Moves on the oracle, in one commit and in two.
+
+use super::*;
+
+#[tokio::test]
+async fn a_move_leaves_the_source() {
+    let store = store();
+    let (source, target) = (filled(&store, 5).await, filled(&store, 2).await);
+    let moved = source.move_to(&set(&[(2, 3), (5, 9)]), &target.destination()).await.unwrap();
+    assert_eq!(moved.copied.source.to_string(), "2:3,5");
+    assert_eq!(moved.copied.uids.to_string(), "3:5");
+    assert_eq!(moved.expunged.uids.to_string(), "2:3,5");
+    assert_eq!((source.view().exists(), target.view().exists()), (2, 5));
+    // Within one mailbox a move gives new UIDs (RFC 6851 §3.3).
+    let moved = target.move_to(&set(&[(1, 2)]), &target.destination()).await.unwrap();
+    assert_eq!(moved.copied.uids.to_string(), "6:7");
+    assert_eq!(target.view().uids_of_seqs(&target.view().all()).to_string(), "3:7");
+}
+
+/// Without a commit on both mailboxes, as on a cluster, the target is changed first.
+#[tokio::test]
+async fn a_move_in_two_commits_loses_nothing() {
+    let engine = Gated::new(1000);
+    let store = Store::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
+    let (source, target) = (filled(&store, 3).await, filled(&store, 1).await);
+    let moved = source.move_to(&set(&[(2, 3)]), &target.destination()).await.unwrap();
+    assert_eq!((moved.copied.uids, moved.expunged.uids), (set(&[(2, 3)]), set(&[(2, 3)])));
+    *engine.fail.lock() = Some(StoreError::Unavailable("the line broke".into()));
+    assert!(source.move_to(&set(&[(1, 1)]), &target.destination()).await.is_err());
+    let exists = [source.current().await.unwrap().exists(), target.current().await.unwrap().exists()];
+    assert_eq!(exists, [1, 4], "it is in both, and not in neither");
+}
+
+/// A move of unknown outcome was done on both mailboxes or on neither: here on both.
+#[tokio::test]
+async fn a_move_of_unknown_outcome_is_looked_up() {
+    let engine = Gated::with_pairs(1000);
+    let store = Store::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
+    let (source, target) = (filled(&store, 3).await, filled(&store, 1).await);
+    *engine.fail.lock() = Some(StoreError::Unavailable("the line broke".into()));
+    assert!(source.move_to(&set(&[(1, 2)]), &target.destination()).await.is_err());
+    assert_eq!((source.view().exists(), target.view().exists()), (3, 1));
+    let moved = source.move_to(&set(&[(1, 3)]), &target.destination()).await.unwrap();
+    assert_eq!((moved.copied.source, moved.copied.uids), (set(&[(3, 3)]), set(&[(4, 4)])));
+    assert_eq!((source.view().exists(), target.view().exists()), (0, 4));
+    // Others go on afterwards: both leads were given up.
+    assert_eq!(source.append(vec![message(1, &[])]).await.unwrap().uids[0].value(), 4);
+    assert_eq!(target.append(vec![message(1, &[])]).await.unwrap().uids[0].value(), 5);
+    store.settle().await;
+}
+
+/// A client that hangs up in the middle of a move holds up no one, and the move is done whole.
+#[tokio::test]
+async fn a_dropped_move_is_done_whole() {
+    let engine = Gated::with_pairs(2);
+    let store = Store::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
+    let (source, target) = (filled(&store, 3).await, filled(&store, 1).await);
+    {
+        let destination = target.destination();
+        let uids = set(&[(1, 2)]);
+        let mut moving = pin!(source.move_to(&uids, &destination));
+        let cx = &mut TaskContext::from_waker(Waker::noop());
+        assert!(moving.as_mut().poll(cx).is_pending(), "leads both, and waits for the engine");
+    }
+    let after = tokio::spawn({
+        let target = Arc::clone(&target);
+        async move { target.append(vec![message(9, &[])]).await }
+    });
+    tokio::task::yield_now().await;
+    engine.gate.add_permits(1000);
+    assert_eq!(after.await.unwrap().unwrap().uids[0].value(), 4);
+    store.settle().await;
+    assert_eq!((source.view().exists(), target.view().exists()), (1, 4));
+}
