@@ -189,6 +189,13 @@ async fn wait_for_input(session: &mut Session, login_deadline: Instant) -> Resul
     let within = patience(session, mid_command, login_deadline);
     let room = room(session);
     let Session { wire, shutdown, .. } = session;
+    let filled = async {
+        match mid_command {
+            // The client may hold its rest back until what came of it is acknowledged.
+            true => wire.connection.fill_rest(room, within).await,
+            false => wire.connection.fill(room, within).await,
+        }
+    };
     // A command that has begun to arrive is not worth waiting for once the server stops.
     tokio::select! {
         biased;
@@ -196,7 +203,7 @@ async fn wait_for_input(session: &mut Session, login_deadline: Instant) -> Resul
             session.wire.say_bye("The server is shutting down");
             Ok(Next::Close)
         }
-        filled = wire.connection.fill(room, within) => match filled {
+        filled = filled => match filled {
             Ok(_) => Ok(Next::Command),
             Err(NetError::TimedOut(_)) => {
                 session.wire.say_bye(if mid_command { "Your command took too long" } else { "Idle for too long" });

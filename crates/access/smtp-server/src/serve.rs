@@ -391,8 +391,9 @@ impl Driver {
         }
     }
 
+    /// Waits for more of a message.
     async fn fill_data(&mut self) -> Result<(), NetError> {
-        self.connection.fill(READ_AHEAD, self.service.options.data_within).await.map(|_| ())
+        self.connection.fill_rest(READ_AHEAD, self.service.options.data_within).await.map(|_| ())
     }
 
     fn say(&mut self, reply: &Reply) {
@@ -434,3 +435,6 @@ impl fmt::Debug for SmtpService {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod ack_tests;

@@ -29,7 +29,7 @@ const ROUNDS: usize = 7;
 /// Samples of each listing in a round.
 const SAMPLES: usize = 3;
 
-/// An IMAP connection that reads answers without looking at them.
+/// An IMAP or LMTP connection that reads answers without looking at them.
 struct Client {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -37,16 +37,16 @@ struct Client {
 }
 
 impl Client {
-    fn connect(address: SocketAddr) -> Self {
+    fn connect(address: SocketAddr, greeting: &str) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
         let mut client = Self { stream, buffer: vec![0; 1 << 20], tag: 0 };
-        client.until(b"* OK");
+        client.until(greeting.as_bytes());
         client
     }
 
     fn login(address: SocketAddr) -> Self {
-        let mut client = Self::connect(address);
+        let mut client = Self::connect(address, "* OK");
         client.ask(&format!("LOGIN {USER} \"{PASSWORD}\""));
         client
     }
@@ -85,6 +85,12 @@ impl Client {
             assert!(n > 0, "the server hung up");
             said.extend_from_slice(&self.buffer[..n]);
         }
+    }
+
+    /// Sends bytes and reads up to a line that begins with `answer`.
+    fn say(&mut self, bytes: &[u8], answer: &str) {
+        self.stream.write_all(bytes).unwrap();
+        self.until(answer.as_bytes());
     }
 
     fn ask(&mut self, command: &str) -> usize {
@@ -233,6 +239,7 @@ fn main() {
         listings(&server, imap, &mut table, &sizes);
         sessions(&server, imap, &mut table);
         changes(&server, imap, &mut table, round);
+        deliveries(&server, &mut table);
     }
     let told = pushes(&server, imap);
     server.stop();
@@ -405,13 +412,47 @@ fn pushes(server: &Server, imap: SocketAddr) -> [Told; 2] {
     [Told { of: "another session's APPEND", waits: sessions }, Told { of: "an import", waits: processes }]
 }
 
-/// 4 KiB, one at a time, each on disk before the next.
-fn append(server: &Server, client: &mut Client, table: &mut Table, target: &str) {
-    const TIMES: usize = 100;
+/// A message of 4 KiB.
+fn four_kib() -> Vec<u8> {
     let mut text = message(1);
     while text.len() < 4096 {
         text.extend_from_slice(b"Another line of a message of four kibibytes in all, more or less.\r\n");
     }
+    text
+}
+
+/// 4 KiB to one recipient, one at a time, each on disk before the next: as an MTA that knows PIPELINING sends it, and
+/// with an answer awaited behind each command.
+fn deliveries(server: &Server, table: &mut Table) {
+    const TIMES: usize = 100;
+    let mut text = four_kib();
+    text.extend_from_slice(b".\r\n");
+    let mut client = Client::connect(server.address("lmtp"), "220 ");
+    client.say(b"LHLO client.example\r\n", "250 ");
+    let (mail, rcpt) = ("MAIL FROM:<ben@example.org>\r\n", format!("RCPT TO:<{USER}>\r\n"));
+    let together = format!("{mail}{rcpt}DATA\r\n");
+    let (cpu, wall) = measured_to_the_end(server, || {
+        for _ in 0..TIMES {
+            client.say(together.as_bytes(), "354 ");
+            client.say(&text, "250 ");
+        }
+    });
+    table.take("LMTP delivery of 4 KiB, durable", "", "ms", MS * TIMES as f64, cpu, wall);
+    let (cpu, wall) = measured_to_the_end(server, || {
+        for _ in 0..TIMES {
+            client.say(mail.as_bytes(), "250 ");
+            client.say(rcpt.as_bytes(), "250 ");
+            client.say(b"DATA\r\n", "354 ");
+            client.say(&text, "250 ");
+        }
+    });
+    table.take("LMTP delivery of 4 KiB, an answer to each command", "", "ms", MS * TIMES as f64, cpu, wall);
+}
+
+/// 4 KiB, one at a time, each on disk before the next.
+fn append(server: &Server, client: &mut Client, table: &mut Table, target: &str) {
+    const TIMES: usize = 100;
+    let text = four_kib();
     let (cpu, wall) = measured_to_the_end(server, || {
         for _ in 0..TIMES {
             client.tag += 1;
