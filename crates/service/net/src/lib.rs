@@ -30,7 +30,7 @@ mod shutdown;
 mod socket;
 mod stream;
 
-pub use budget::{ByteBudget, BytePermit};
+pub use budget::{ByteBudget, BytePermit, Holder, MESSAGE_WITHIN};
 pub use certificates::Certificates;
 pub use channel_binding::ChannelBinding;
 pub use connection::Connection;

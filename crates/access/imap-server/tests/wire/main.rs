@@ -12,6 +12,7 @@ mod fetch_sections;
 mod fetch_structure;
 mod idle;
 mod mailboxes;
+mod memory;
 mod messages;
 mod rev2;
 mod search_keys;
