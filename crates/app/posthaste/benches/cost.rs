@@ -421,14 +421,18 @@ fn four_kib() -> Vec<u8> {
     text
 }
 
-/// 4 KiB to one recipient, one at a time, each on disk before the next: as an MTA that knows PIPELINING sends it, and
-/// with an answer awaited behind each command.
+/// 4 KiB to one recipient, one at a time, each on disk before the next: as an MTA that knows PIPELINING sends it, with
+/// an answer awaited behind each command, and on a connection of its own.
 fn deliveries(server: &Server, table: &mut Table) {
     const TIMES: usize = 100;
     let mut text = four_kib();
     text.extend_from_slice(b".\r\n");
-    let mut client = Client::connect(server.address("lmtp"), "220 ");
-    client.say(b"LHLO client.example\r\n", "250 ");
+    let connected = || {
+        let mut client = Client::connect(server.address("lmtp"), "220 ");
+        client.say(b"LHLO client.example\r\n", "250 ");
+        client
+    };
+    let mut client = connected();
     let (mail, rcpt) = ("MAIL FROM:<ben@example.org>\r\n", format!("RCPT TO:<{USER}>\r\n"));
     let together = format!("{mail}{rcpt}DATA\r\n");
     let (cpu, wall) = measured_to_the_end(server, || {
@@ -437,7 +441,8 @@ fn deliveries(server: &Server, table: &mut Table) {
             client.say(&text, "250 ");
         }
     });
-    table.take("LMTP delivery of 4 KiB, durable", "", "ms", MS * TIMES as f64, cpu, wall);
+    let name = "LMTP delivery of 4 KiB, durable";
+    table.take(name, "≤ 0.22 ms CPU, as APPEND", "ms", MS * TIMES as f64, cpu, wall);
     let (cpu, wall) = measured_to_the_end(server, || {
         for _ in 0..TIMES {
             client.say(mail.as_bytes(), "250 ");
@@ -447,6 +452,16 @@ fn deliveries(server: &Server, table: &mut Table) {
         }
     });
     table.take("LMTP delivery of 4 KiB, an answer to each command", "", "ms", MS * TIMES as f64, cpu, wall);
+    let (cpu, wall) = measured_to_the_end(server, || {
+        for _ in 0..TIMES {
+            let mut client = connected();
+            client.say(together.as_bytes(), "354 ");
+            client.say(&text, "250 ");
+            client.say(b"QUIT\r\n", "221 ");
+        }
+    });
+    let name = "connect, LHLO, LMTP delivery of 4 KiB, QUIT";
+    table.take(name, "", "ms", MS * TIMES as f64, cpu, wall);
 }
 
 /// 4 KiB, one at a time, each on disk before the next.
