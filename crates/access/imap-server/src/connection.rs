@@ -13,7 +13,7 @@ use posthaste_imap_codec::framing::{CommandFrame, LiteralSync, LiteralWanted};
 use posthaste_imap_codec::limits::{LINE_BYTES_MAX, TEXT_LITERAL_BYTES_MAX};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{ParseError, ParseErrorKind, Tag, parse_command};
-use posthaste_net::{Connection, NetError, Shutdown};
+use posthaste_net::{BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, Shutdown};
 
 use crate::capability;
 use crate::command;
@@ -27,6 +27,10 @@ const LITERAL_BEFORE_LOGIN_MAX: u64 = 16 * 1024;
 
 /// Bytes of a command and its text literals together, messages aside.
 const COMMAND_BYTES_MAX: u64 = 4 * LINE_BYTES_MAX as u64;
+
+/// How long an APPEND waits for others to finish before it is refused: longer than a sender may pause before it gives
+/// way to others. The client sees a slow line meanwhile.
+const ROOM_WITHIN: Duration = Duration::from_secs(15);
 
 /// How many times the silence allowed before login all of the login may take.
 const LOGIN_SILENCES: u32 = 3;
@@ -57,6 +61,9 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
     loop {
         match session.wire.framer.next_frame(session.wire.connection.input_mut()) {
             Some(CommandFrame::Command(bytes)) => {
+                if let Some(permit) = &session.permit {
+                    permit.complete();
+                }
                 // Boxed: what a command needs while it runs is not held while the session waits.
                 let next = Box::pin(one_command(session, bytes)).await?;
                 session.permit = None;
@@ -67,6 +74,7 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
             }
             Some(CommandFrame::LiteralWanted(wanted)) => answer_literal(session, &wanted).await?,
             Some(CommandFrame::LineTooLong { tag }) => {
+                session.permit = None;
                 bad(session, tag, Reply::bad(format!("Lines may have at most {LINE_BYTES_MAX} bytes")));
             }
             None => match wait_for_input(session, login_deadline).await? {
@@ -168,17 +176,49 @@ fn judge_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), Re
         let text = format!("One APPEND may bring at most {} bytes", options.append_total_bytes_max);
         return Err(Reply::no(Code::TooBig, text));
     }
-    let bytes = usize::try_from(together).unwrap_or(usize::MAX);
-    let reserved = match &mut session.permit {
-        Some(permit) => permit.grow_to(bytes),
-        empty => session.service.budget.try_reserve(bytes).map(|permit| *empty = Some(permit)),
-    };
-    reserved.map_err(|_| Reply::no(Code::Unavailable, "Too many messages are coming in, try again later"))
+    let Some(account) = &session.login else { return Err(Reply::bad("Log in first")) };
+    // The announcement costs nothing: its bytes are paid for as they come.
+    if usize::try_from(together).is_ok_and(|bytes| bytes <= session.service.budget.attainable()) {
+        let budget = &session.service.budget;
+        session.permit.get_or_insert_with(|| budget.begin(Holder::Account(account.id.0.to_bytes())));
+        return Ok(());
+    }
+    Err(no_room())
+}
+
+/// What the client is told whose message finds no memory.
+fn no_room() -> Reply {
+    Reply::no(Code::Unavailable, "Too many messages are coming in, try again later")
+}
+
+/// Pays for what has come of a message, before more of it is read. Whether it may stay.
+async fn pay_for_input(session: &mut Session) -> bool {
+    let Some(permit) = &session.permit else { return true };
+    let input = session.wire.connection.input_mut();
+    let (held, missing) = (input.len(), session.wire.framer.missing(input));
+    if permit.bytes() >= held {
+        return true;
+    }
+    // Twice as much each time, as the buffer grows, and never more than was announced.
+    let wanted = (permit.bytes() * 2).clamp(held, held + missing);
+    permit.grow_to_within(wanted, ROOM_WITHIN).await.is_ok()
+}
+
+/// Gives up the APPEND that is coming in; its rest is read and thrown away.
+fn abandon(session: &mut Session) {
+    let tag = session.wire.framer.abandon_literal(session.wire.connection.input_mut());
+    session.permit = None;
+    session.wire.say_status(no_room().status(tag));
 }
 
 /// Sends what there is to say and waits for the client. `Close` if it is the server that ends.
 async fn wait_for_input(session: &mut Session, login_deadline: Instant) -> Result<Next, NetError> {
     session.wire.flush().await?;
+    // Boxed: nearly every wait does without.
+    if session.permit.is_some() && !Box::pin(pay_for_input(session)).await {
+        abandon(session);
+        return Ok(Next::Command);
+    }
     let mid_command = {
         let input = session.wire.connection.input_mut();
         session.wire.framer.mid_command(input)
@@ -188,7 +228,20 @@ async fn wait_for_input(session: &mut Session, login_deadline: Instant) -> Resul
     }
     let within = patience(session, mid_command, login_deadline);
     let room = room(session);
-    let Session { wire, shutdown, .. } = session;
+    let Session { wire, shutdown, permit, .. } = session;
+    let displaced = async {
+        match permit {
+            Some(permit) => permit.revoked().await,
+            None => std::future::pending().await,
+        }
+    };
+    let filled = async {
+        match mid_command {
+            // The client may hold its rest back until what came of it is acknowledged.
+            true => wire.connection.fill_rest(room, within).await,
+            false => wire.connection.fill(room, within).await,
+        }
+    };
     // A command that has begun to arrive is not worth waiting for once the server stops.
     tokio::select! {
         biased;
@@ -196,14 +249,23 @@ async fn wait_for_input(session: &mut Session, login_deadline: Instant) -> Resul
             session.wire.say_bye("The server is shutting down");
             Ok(Next::Close)
         }
-        filled = wire.connection.fill(room, within) => match filled {
-            Ok(_) => Ok(Next::Command),
+        filled = filled => match filled {
+            Ok(bytes) => {
+                if let Some(permit) = permit {
+                    permit.came(bytes);
+                }
+                Ok(Next::Command)
+            }
             Err(NetError::TimedOut(_)) => {
                 session.wire.say_bye(if mid_command { "Your command took too long" } else { "Idle for too long" });
                 Ok(Next::Close)
             }
             Err(error) => Err(error),
         },
+        () = displaced => {
+            abandon(session);
+            Ok(Next::Command)
+        }
     }
 }
 
@@ -214,7 +276,8 @@ fn patience(session: &Session, mid_command: bool, login_deadline: Instant) -> Du
         let left = login_deadline.saturating_duration_since(Instant::now());
         return options.pre_login_within.min(left);
     }
-    if mid_command { options.command_within } else { options.silence_within }
+    let whole = session.permit.as_ref().map_or(MESSAGE_WITHIN, BytePermit::time_left);
+    if mid_command { options.command_within.min(whole) } else { options.silence_within }
 }
 
 /// How many bytes may lie unread: what was accepted, and a line.

@@ -10,6 +10,8 @@
 //! difference of that view and the newest. What always holds: no lock is held while a response is written; no
 //! memory of a session grows with its folder; nothing a client sends makes a session panic.
 
+#[cfg(all(test, target_os = "linux"))]
+mod ack_tests;
 mod batches;
 mod capability;
 mod command;

@@ -28,6 +28,9 @@ impl ImapService {
         certificates: Option<Certificates>,
         budget: ByteBudget,
     ) -> Self {
+        // One account's share must hold the largest APPEND that is allowed.
+        let largest = usize::try_from(options.append_total_bytes_max).unwrap_or(usize::MAX);
+        let budget = budget.with_share_of_at_least(largest);
         let (store, directory) = (delivery.store().clone(), Arc::clone(delivery.directory()));
         Self { options, store, directory, delivery, certificates, budget }
     }

@@ -14,16 +14,20 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::session::Session;
 use crate::{ImapOptions, ImapService, connection};
 
-async fn connected() -> (Arc<ImapService>, Connection, TcpStream) {
+/// A service on an engine in memory.
+pub(crate) fn service() -> ImapService {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let store = Store::new(Arc::clone(&engine), StoreOptions::default());
     let directory = Directory::with_policy(engine, Policy::cheap_for_tests()).unwrap();
     let delivery = Delivery::new(store, Arc::new(directory), DeliveryOptions::default());
-    let service = ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(1 << 20));
+    ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(1 << 20))
+}
+
+async fn connected() -> (Arc<ImapService>, Connection, TcpStream) {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (server, _) = listener.accept().await.unwrap();
-    (Arc::new(service), Connection::new(Stream::plain(server).unwrap()), client)
+    (Arc::new(service()), Connection::new(Stream::plain(server).unwrap()), client)
 }
 
 #[tokio::test]

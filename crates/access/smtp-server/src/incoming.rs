@@ -1,9 +1,12 @@
 //! A message while it arrives: its bytes, the share of the server's memory they take, and what went wrong.
 //!
-//! A message that is refused is still read to its end, and thrown away: the client is not listening before.
+//! A message that is refused is still read to its end, and thrown away: the client is not listening before. Memory is
+//! paid for before it is taken, as the bytes come; a message that does not move may lose what it holds to others.
+
+use std::{future::pending, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use posthaste_net::{ByteBudget, BytePermit};
+use posthaste_net::{ByteBudget, BytePermit, Holder};
 
 use crate::{
     options::DRAIN_MAX,
@@ -13,11 +16,15 @@ use crate::{
 /// First size of a message's buffer: most mail fits.
 const FIRST_BYTES: usize = 64 * 1024;
 
+/// How long a message waits for others to finish before it is refused: longer than a sender may pause before it gives
+/// way. The client sees a slow line meanwhile, and RFC 5321 §4.5.3.2.5 has it wait three minutes.
+const ROOM_WITHIN: Duration = Duration::from_secs(15);
+
 /// A message that is being received.
 pub(crate) struct Incoming {
     bytes: BytesMut,
+    /// None once the message is refused.
     permit: Option<BytePermit>,
-    budget: ByteBudget,
     /// Octets of trace headers in front, which do not count towards the limit.
     header: usize,
     size_max: usize,
@@ -32,32 +39,42 @@ enum Refused {
 }
 
 impl Incoming {
-    /// Begins with the trace headers.
-    pub fn new(header: &[u8], size_max: usize, budget: ByteBudget) -> Self {
-        let mut incoming = Self {
-            bytes: BytesMut::new(),
-            permit: None,
-            budget,
+    /// Begins with the trace headers, which are a few lines and paid for with the first bytes.
+    pub fn new(header: &[u8], size_max: usize, budget: &ByteBudget, holder: Holder) -> Self {
+        Self {
+            bytes: BytesMut::from(header),
+            permit: Some(budget.begin(holder)),
             header: header.len(),
             size_max,
             refused: None,
             discarded: 0,
-        };
-        incoming.append(header);
-        incoming
+        }
     }
 
-    /// Adds bytes.
+    /// Pays for room for `more` bytes, and waits for it if there is none. Without it the message is refused.
+    pub async fn make_room(&mut self, more: usize) {
+        let Some(permit) = &self.permit else { return };
+        permit.came(more);
+        let length = self.bytes.len() + more;
+        if length <= self.bytes.capacity() && length <= permit.bytes() {
+            return;
+        }
+        // Twice the room each time keeps the copies linear.
+        let ceiling = self.header + self.size_max;
+        let wanted = (self.bytes.capacity() * 2).max(FIRST_BYTES).min(ceiling).max(length);
+        match permit.grow_to_within(wanted, ROOM_WITHIN).await {
+            Ok(()) => self.bytes.reserve(wanted - self.bytes.len()),
+            Err(_) => self.refuse(Refused::NoRoom),
+        }
+    }
+
+    /// Adds bytes, for which there is room.
     pub fn append(&mut self, more: &[u8]) {
         self.take(more.len(), |bytes| bytes.extend_from_slice(more));
     }
 
-    /// Has `read` append up to `more` bytes. Those of a refused message go nowhere.
+    /// Has `read` append up to `more` bytes, for which there is room. Those of a refused message go nowhere.
     pub fn take<R>(&mut self, more: usize, read: impl FnOnce(&mut BytesMut) -> R) -> R {
-        let length = self.bytes.len() + more;
-        if self.refused.is_none() && length > self.bytes.capacity() && !self.grow(length) {
-            self.refuse(Refused::NoRoom);
-        }
         if self.refused.is_some() {
             self.discarded += more as u64;
             return read(&mut BytesMut::new());
@@ -69,24 +86,18 @@ impl Incoming {
         outcome
     }
 
-    /// Twice the room, paid for out of the budget before it is taken.
-    fn grow(&mut self, length: usize) -> bool {
-        let ceiling = self.header + self.size_max;
-        let wanted = (self.bytes.capacity() * 2).max(FIRST_BYTES).min(ceiling).max(length);
-        let paid = match &mut self.permit {
-            Some(permit) => permit.grow_to(wanted).is_ok(),
-            None => match self.budget.try_reserve(wanted) {
-                Ok(permit) => {
-                    self.permit = Some(permit);
-                    true
-                }
-                Err(_) => false,
-            },
-        };
-        if paid {
-            self.bytes.reserve(wanted - self.bytes.len());
+    /// Waits until the message has to give way to others, and refuses it then.
+    pub async fn displaced(&mut self) {
+        match &self.permit {
+            Some(permit) => permit.revoked().await,
+            None => pending().await,
         }
-        paid
+        self.refuse(Refused::NoRoom);
+    }
+
+    /// How long the rest may take in all.
+    pub fn time_left(&self) -> Duration {
+        self.permit.as_ref().map_or(Duration::MAX, BytePermit::time_left)
     }
 
     fn refuse(&mut self, reason: Refused) {
@@ -111,8 +122,11 @@ impl Incoming {
         })
     }
 
-    /// The message, and what keeps its memory reserved.
+    /// The message, and what keeps its memory reserved. From now on it gives way to nobody.
     pub fn finish(self) -> (Bytes, Option<BytePermit>) {
+        if let Some(permit) = &self.permit {
+            permit.complete();
+        }
         (self.bytes.freeze(), self.permit)
     }
 }
@@ -121,33 +135,60 @@ impl Incoming {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_limit_is_for_the_message_alone() {
-        let mut incoming = Incoming::new(b"head", 10, ByteBudget::new(1 << 20));
-        incoming.append(b"0123456789");
+    const HOLDER: Holder = Holder::Account([1; 16]);
+
+    fn incoming(header: &[u8], size_max: usize, budget: &ByteBudget) -> Incoming {
+        Incoming::new(header, size_max, budget, HOLDER)
+    }
+
+    async fn append(incoming: &mut Incoming, more: &[u8]) {
+        incoming.make_room(more.len()).await;
+        incoming.append(more);
+    }
+
+    #[tokio::test]
+    async fn the_limit_is_for_the_message_alone() {
+        let budget = ByteBudget::new(1 << 20);
+        let mut incoming = incoming(b"head", 10, &budget);
+        append(&mut incoming, b"0123456789").await;
         assert!(incoming.refusal().is_none());
         assert_eq!(&incoming.finish().0[..], b"head0123456789");
     }
 
-    #[test]
-    fn what_is_too_large_is_forgotten_and_paid_back() {
+    #[tokio::test]
+    async fn what_is_too_large_is_forgotten_and_paid_back() {
         let budget = ByteBudget::new(1 << 20);
-        let mut incoming = Incoming::new(b"head", 10, budget.clone());
+        let mut incoming = incoming(b"head", 10, &budget);
+        assert_eq!(budget.available(), 1 << 20, "nothing came yet");
+        append(&mut incoming, b"0123").await;
         assert!(budget.available() < 1 << 20);
-        incoming.append(b"0123456789a");
-        incoming.append(b"b");
+        append(&mut incoming, b"0123456789a").await;
+        append(&mut incoming, b"b").await;
         assert_eq!(incoming.refusal().unwrap().code(), 552);
         assert_eq!((budget.available(), incoming.discarded), (1 << 20, 1));
     }
 
-    #[test]
-    fn without_budget_there_is_no_room() {
-        let budget = ByteBudget::new(100 * 1024);
-        let mut incoming = Incoming::new(b"", 1 << 20, budget.clone());
-        incoming.append(&[0; 60_000]);
+    #[tokio::test]
+    async fn without_budget_there_is_no_room() {
+        let budget = ByteBudget::new(100 * 1024).with_share_of_at_least(100 * 1024);
+        let mut incoming = incoming(b"", 1 << 20, &budget);
+        append(&mut incoming, &[0; 60_000]).await;
         assert!(incoming.refusal().is_none());
-        incoming.append(&[0; 60_000]);
+        append(&mut incoming, &[0; 60_000]).await;
         assert_eq!(incoming.refusal().unwrap().code(), 452);
         assert_eq!(budget.available(), 100 * 1024);
+    }
+
+    #[tokio::test]
+    async fn a_message_that_does_not_move_gives_way() {
+        let budget = ByteBudget::new(200_000).with_share_of_at_least(200_000).with_pause_max(Duration::ZERO);
+        let mut still = incoming(b"", 1 << 20, &budget);
+        append(&mut still, &[0; 150_000]).await;
+        let mut new = incoming(b"", 1 << 20, &budget);
+        append(&mut new, &[0; 150_000]).await;
+        assert!(new.refusal().is_none());
+        still.displaced().await;
+        assert_eq!(still.refusal().unwrap().code(), 452);
+        assert!(still.bytes.capacity() == 0);
     }
 }

@@ -16,7 +16,7 @@ use std::{
 use bytes::BytesMut;
 use posthaste_delivery::{DeliveryError, Recipient, ResolveError};
 use posthaste_directory::{Directory, sasl};
-use posthaste_net::{ByteBudget, Certificates, Connection, NetError, Shutdown};
+use posthaste_net::{ByteBudget, Certificates, Connection, Holder, NetError, Shutdown};
 use time::OffsetDateTime;
 
 use crate::{
@@ -57,8 +57,9 @@ impl SmtpService {
         // What we announce must fit the sink with our own headers on top.
         let room = sink.message_len_max().saturating_sub(TRACE_LEN_MAX);
         options.message_size_max = options.message_size_max.min(usize::try_from(room).unwrap_or(usize::MAX));
-        let (options, budget) = (Arc::new(options), ByteBudget::new(BUDGET_DEFAULT_BYTES));
-        Self { role, options, directory, sink, certificates: None, budget }
+        let options = Arc::new(options);
+        let service = Self { role, options, directory, sink, certificates: None, budget: ByteBudget::new(1) };
+        service.with_budget(ByteBudget::new(BUDGET_DEFAULT_BYTES))
     }
 
     /// Offers STARTTLS.
@@ -71,7 +72,9 @@ impl SmtpService {
     /// Shares a budget of message bytes with other services.
     #[must_use]
     pub fn with_budget(mut self, budget: ByteBudget) -> Self {
-        self.budget = budget;
+        // One holder's share must take the largest message, and the headers in front of it.
+        let largest = self.options.message_size_max.saturating_add(TRACE_LEN_MAX as usize);
+        self.budget = budget.with_share_of_at_least(largest);
         self
     }
 }
@@ -147,7 +150,7 @@ impl Driver {
         loop {
             self.relieve().await?;
             let action = match self.line(self.service.options.command_within).await? {
-                Line::Good(line) => self.session.line(&line, self.service.budget.available()),
+                Line::Good(line) => self.session.line(&line, self.service.budget.attainable()),
                 Line::Bad(error) => self.session.bad_line(&error),
                 Line::Shutdown => Action::Close(closing((4, 3, 2), "The server stops; try again later")),
                 Line::Silent => Action::Close(closing((4, 4, 2), "Nothing came from you for too long")),
@@ -175,7 +178,7 @@ impl Driver {
                 self.say(&reply);
             }
             Action::Resolve(mailbox) => {
-                let found = self.resolve(mailbox.as_str()).await;
+                let found = self.resolve_recipient(mailbox.as_str()).await;
                 let action = self.session.recipient_resolved(mailbox, found);
                 return self.say_or_close(action);
             }
@@ -213,6 +216,24 @@ impl Driver {
         found
     }
 
+    /// The same for a recipient, who may be `postmaster` without a domain (RFC 5321 §4.5.1): the one of our own name, of
+    /// a domain above it, or of the first start.
+    async fn resolve_recipient(&self, address: &str) -> Result<Recipient, ResolveError> {
+        let found = self.resolve(address).await;
+        if found.is_ok() || !address.eq_ignore_ascii_case("postmaster") {
+            return found;
+        }
+        let host = self.service.options.host.as_str();
+        let above = host.split_once('.').map(|(_, domain)| domain);
+        for domain in [Some(host), above, Some("localhost")].into_iter().flatten() {
+            match self.resolve(&format!("postmaster@{domain}")).await {
+                Err(ResolveError::Invalid(_) | ResolveError::NotLocal | ResolveError::NoSuchUser) => {}
+                found => return found,
+            }
+        }
+        found
+    }
+
     async fn start_tls(&mut self, reply: &Reply) -> Result<Next, NetError> {
         let Some(certificates) = self.service.certificates.clone() else { return Ok(Next::End) };
         if self.connection.has_input() {
@@ -236,10 +257,11 @@ impl Driver {
         let mut dots = DotReader::new();
         loop {
             if !self.connection.has_input() {
-                self.fill_data().await?;
+                self.fill_message(&mut incoming).await?;
             }
-            let input = self.connection.input();
             // One byte more than comes in may come out: a CR that was held back.
+            incoming.make_room(self.connection.input().len() + 1).await;
+            let input = self.connection.input();
             let progress = incoming.take(input.len() + 1, |message| dots.read(input, message));
             self.connection.consume(progress.used);
             if progress.ended {
@@ -261,12 +283,11 @@ impl Driver {
         while left > 0 {
             if !self.connection.has_input() {
                 self.flush().await?;
-                self.fill_data().await?;
+                self.fill_message(&mut incoming).await?;
             }
-            let input = self.connection.input();
-            let part = &input[..input.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
-            incoming.append(part);
-            let used = part.len();
+            let used = self.connection.input().len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            incoming.make_room(used).await;
+            incoming.append(&self.connection.input()[..used]);
             left -= used as u64;
             self.connection.consume(used);
             if incoming.is_hopeless() {
@@ -307,7 +328,15 @@ impl Driver {
         let id = message_id();
         let header = self.session.trace(&id, OffsetDateTime::now_utc());
         let limit = self.service.options.message_size_max;
-        (id, Incoming::new(header.as_bytes(), limit, self.service.budget.clone()))
+        (id, Incoming::new(header.as_bytes(), limit, &self.service.budget, self.holder()))
+    }
+
+    /// Who pays for the bytes of a message.
+    fn holder(&self) -> Holder {
+        match self.session.account() {
+            Some(account) => Holder::Account(account.id.0.to_bytes()),
+            None => Holder::Address(self.connection.peer().ip().to_canonical()),
+        }
     }
 
     async fn finish_message(&mut self, id: String, incoming: Incoming) -> Result<Next, NetError> {
@@ -391,8 +420,20 @@ impl Driver {
         }
     }
 
+    /// Waits for more of a message, which gives way meanwhile if it must.
+    async fn fill_message(&mut self, incoming: &mut Incoming) -> Result<(), NetError> {
+        let within = self.service.options.data_within.min(incoming.time_left());
+        tokio::select! {
+            biased;
+            filled = self.connection.fill_rest(READ_AHEAD, within) => filled.map(|_| ()),
+            // The rest is read and thrown away.
+            () = incoming.displaced() => Ok(()),
+        }
+    }
+
+    /// Waits for more of what is thrown away.
     async fn fill_data(&mut self) -> Result<(), NetError> {
-        self.connection.fill(READ_AHEAD, self.service.options.data_within).await.map(|_| ())
+        self.connection.fill_rest(READ_AHEAD, self.service.options.data_within).await.map(|_| ())
     }
 
     fn say(&mut self, reply: &Reply) {
@@ -434,3 +475,6 @@ impl fmt::Debug for SmtpService {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod ack_tests;

@@ -152,6 +152,10 @@ impl Session {
 
     /// Takes a line, without its CRLF. `room` is how many octets of messages could be taken just now.
     pub fn line(&mut self, line: &[u8], room: usize) -> Action {
+        if is_http(line) {
+            // A web page can make a browser post to any port, with our commands in the body. Nothing is read of it.
+            return Action::Close(replies::no_web_server());
+        }
         let action = match Command::parse(line) {
             Ok(command) => self.command(command, room),
             Err(error) => {
@@ -475,6 +479,13 @@ impl Session {
             action => action,
         }
     }
+}
+
+/// Whether a line begins an HTTP request (RFC 9112 §3): a method, a target, `HTTP/` and a version.
+fn is_http(line: &[u8]) -> bool {
+    let mut words = line.rsplitn(2, |&byte| byte == b' ');
+    let version = words.next().unwrap_or_default();
+    version.starts_with(b"HTTP/") && words.next().is_some_and(|before| before.contains(&b' '))
 }
 
 /// Whether the directory's failure is one of the store's, for logs.

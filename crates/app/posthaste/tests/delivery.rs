@@ -169,3 +169,32 @@ fn an_alias_added_while_the_server_runs_delivers_at_once() {
     assert!(rcpt("info@example.org").starts_with("250"));
     assert!(rcpt("INFO@Example.ORG").starts_with("250"));
 }
+
+/// The announcements alone would take all of the memory for incoming mail.
+#[test]
+fn announced_literals_do_not_stop_lmtp() {
+    let server = server();
+    let mut waiting = Vec::new();
+    for _ in 0..16 {
+        let mut client = LineClient::connect(server.address("imap")).unwrap();
+        client.line().unwrap();
+        client.imap(&format!("LOGIN ana@example.org \"{PASSWORD}\"")).unwrap();
+        client.send(b"a APPEND INBOX {67108864}\r\n").unwrap();
+        assert!(client.line().unwrap().starts_with("+ "));
+        waiting.push(client);
+    }
+    let mut client = LineClient::connect(server.address("lmtp")).unwrap();
+    client.reply().unwrap();
+    for (command, code) in [
+        ("LHLO test", "250"),
+        ("MAIL FROM:<x@example.net> SIZE=60000000", "250"),
+        ("RCPT TO:<bob@example.org>", "250"),
+        ("DATA", "354"),
+    ] {
+        let reply = client.ask(command).unwrap();
+        assert!(reply.starts_with(code), "{command}: {reply}");
+    }
+    client.send(&dot_stuffed(&message(1))).unwrap();
+    let reply = client.reply().unwrap();
+    assert!(reply.starts_with("250 2."), "{reply}");
+}

@@ -10,6 +10,8 @@ mod mbsync;
 mod messages;
 mod python;
 mod server;
+#[cfg(feature = "engine")]
+mod turns;
 mod wire;
 
 pub use cluster::{engine_of, skips_cluster};
@@ -20,4 +22,6 @@ pub use mbsync::Mbsync;
 pub use messages::{Mbox, message};
 pub use python::{client_tests_wanted, run_client, run_python};
 pub use server::{Server, ServerBuilder, Stopped, command};
+#[cfg(feature = "engine")]
+pub use turns::Turns;
 pub use wire::{READ_WITHIN, Wire};

@@ -1,121 +1,318 @@
-//! A bound on the message bytes that all sessions together hold in memory.
+//! A bound on the message bytes that all sessions together hold in memory, and who gives way when it is reached.
 //!
-//! A session reserves before it reads: strangers who each send half of a large message then meet a refusal
-//! (`452 4.3.1`) and not a server out of memory. Counted in KiB, because a semaphore counts in `u32`.
+//! A message pays for its bytes as they come, not for what was announced: an announcement costs its sender nothing.
+//! When bytes are short, a message that moves has precedence over one that does not: the permit of a slow message
+//! is revoked, and its session forgets what came of it.
+//!
+//! What always holds:
+//! * all permits together are within the budget, those of one holder within its share;
+//! * a message that is complete keeps its bytes until its permit is dropped, however long its delivery takes;
+//! * nothing waits without a deadline, and no lock is held across a wait.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 
 use crate::NetError;
 
-/// Bytes a permit of the semaphore stands for.
-const UNIT_BYTES: usize = 1024;
+/// The least pace of a sender that nobody can displace, in bytes a second: an uplink of 128 kbit/s. Twice as much would
+/// displace people on bad lines.
+const LEAST_PACE: u64 = 16 * 1024;
+
+/// How long a sender may pause before it counts as slow. Longer than the pauses of a line that loses packets; twice as
+/// long lets a stranger keep others waiting for twice as long.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// Time from the first byte of a message to its last, whatever its pace: 64 MiB at [`LEAST_PACE`] take 68 minutes.
+pub const MESSAGE_WITHIN: Duration = Duration::from_secs(75 * 60);
+
+/// How often one who waits looks whether somebody has become slow.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// One holder's share is the budget divided by this: four hostile accounts are needed to use it up. A share of an
+/// eighth would be two of the largest messages with the default budget.
+const SHARE_DIVISOR: usize = 4;
+
+/// Who pays for bytes: all that one holder has is bounded together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Holder {
+    /// An account, once somebody has logged in: its identifier.
+    Account([u8; 16]),
+    /// The address of a peer that has not.
+    Address(IpAddr),
+}
 
 /// The bytes all sessions share; clones count against the same bound.
 #[derive(Clone, Debug)]
 pub struct ByteBudget {
-    free: Arc<Semaphore>,
-    total_units: u32,
+    shared: Arc<Shared>,
+    share: usize,
+    pause_max: Duration,
 }
 
-/// Bytes reserved from a [`ByteBudget`]; given back when dropped.
+#[derive(Debug)]
+struct Shared {
+    total: usize,
+    state: Mutex<State>,
+    /// Somebody gave bytes back.
+    freed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    held: usize,
+    /// Of these, bytes of messages that are complete.
+    complete: usize,
+    holders: HashMap<Holder, Held>,
+    messages: HashMap<u64, Message>,
+    next: u64,
+    /// Nobody becomes slow before this, as far as the last look found.
+    all_move_until: Option<Instant>,
+}
+
+/// What one holder has.
+#[derive(Debug, Default)]
+struct Held {
+    bytes: usize,
+    messages: usize,
+}
+
+/// A message whose bytes count.
+#[derive(Debug)]
+struct Message {
+    holder: Holder,
+    bytes: usize,
+    /// When it counts as slow: each byte puts this off by what it takes at the least pace, up to the longest pause.
+    moves_until: Instant,
+    complete: bool,
+    revoked: Arc<Notify>,
+}
+
+/// Bytes of one message, reserved from a [`ByteBudget`]; given back when dropped.
 #[derive(Debug)]
 pub struct BytePermit {
-    held: OwnedSemaphorePermit,
     budget: ByteBudget,
+    key: u64,
+    began: Instant,
+    revoked: Arc<Notify>,
 }
 
 impl ByteBudget {
-    /// A budget of so many bytes, rounded up to KiB (and at least one).
+    /// A budget of so many bytes, of which one holder may have a quarter.
     pub fn new(bytes: usize) -> Self {
-        let largest = Semaphore::MAX_PERMITS.min(u32::MAX as usize);
-        let total = bytes.div_ceil(UNIT_BYTES).clamp(1, largest);
-        Self { free: Arc::new(Semaphore::new(total)), total_units: total as u32 }
+        let total = bytes.max(1);
+        let shared = Shared { total, state: Mutex::default(), freed: Notify::new() };
+        Self { shared: Arc::new(shared), share: total.div_ceil(SHARE_DIVISOR), pause_max: PAUSE_MAX }
     }
 
-    /// Bytes not reserved at the moment.
+    /// Lets one holder have at least so many bytes, if there are as many: the largest message must fit its share.
+    #[must_use]
+    pub fn with_share_of_at_least(mut self, bytes: usize) -> Self {
+        self.share = self.share.max(bytes).min(self.shared.total);
+        self
+    }
+
+    /// Another longest pause, after which a sender counts as slow.
+    #[must_use]
+    pub fn with_pause_max(mut self, pause: Duration) -> Self {
+        self.pause_max = pause;
+        self
+    }
+
+    /// Bytes that nobody holds at the moment.
     pub fn available(&self) -> usize {
-        self.free.available_permits().saturating_mul(UNIT_BYTES)
+        self.shared.total - self.lock().held
     }
 
-    /// Reserves at once or refuses.
-    pub fn try_reserve(&self, bytes: usize) -> Result<BytePermit, NetError> {
-        let held = Arc::clone(&self.free)
-            .try_acquire_many_owned(self.units(bytes)?)
-            .map_err(|_| NetError::BudgetExhausted)?;
-        Ok(BytePermit { held, budget: self.clone() })
+    /// Bytes that one message may hope for: all but those of complete messages, within one share.
+    pub fn attainable(&self) -> usize {
+        (self.shared.total - self.lock().complete).min(self.share)
     }
 
-    /// Reserves, waiting for others to finish. Wait only while holding nothing: two that hold half each and
-    /// wait for the other would wait until the deadline.
-    pub async fn reserve(&self, bytes: usize, within: Duration) -> Result<BytePermit, NetError> {
-        let wanted = Arc::clone(&self.free).acquire_many_owned(self.units(bytes)?);
-        match tokio::time::timeout(within, wanted).await {
-            Ok(Ok(held)) => Ok(BytePermit { held, budget: self.clone() }),
-            Ok(Err(_)) | Err(_) => Err(NetError::BudgetExhausted),
-        }
+    /// Begins a message. Nothing is reserved yet.
+    pub fn begin(&self, holder: Holder) -> BytePermit {
+        let (began, revoked) = (Instant::now(), Arc::new(Notify::new()));
+        let mut state = self.lock();
+        let key = state.next;
+        state.next += 1;
+        let moves_until = began + self.pause_max;
+        let message =
+            Message { holder, bytes: 0, moves_until, complete: false, revoked: Arc::clone(&revoked) };
+        state.messages.insert(key, message);
+        state.holders.entry(holder).or_default().messages += 1;
+        drop(state);
+        BytePermit { budget: self.clone(), key, began, revoked }
     }
 
-    fn units(&self, bytes: usize) -> Result<u32, NetError> {
-        match u32::try_from(bytes.div_ceil(UNIT_BYTES)) {
-            Ok(units) if units <= self.total_units => Ok(units),
-            _ => Err(NetError::BudgetExhausted),
-        }
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl BytePermit {
-    /// Bytes reserved, in whole KiB.
-    pub fn bytes(&self) -> usize {
-        self.held.num_permits() * UNIT_BYTES
+impl State {
+    /// Takes a message out and its bytes back. Nothing if that was done before.
+    fn end(&mut self, key: u64) -> Option<Message> {
+        let message = self.messages.remove(&key)?;
+        self.held -= message.bytes;
+        if message.complete {
+            self.complete -= message.bytes;
+        }
+        if let Some(held) = self.holders.get_mut(&message.holder) {
+            held.bytes -= message.bytes;
+            held.messages -= 1;
+            if held.messages == 0 {
+                self.holders.remove(&message.holder);
+            }
+        }
+        Some(message)
     }
 
-    /// Makes sure that at least so many bytes are reserved, at once or not at all.
-    pub fn grow_to(&mut self, bytes: usize) -> Result<(), NetError> {
-        if bytes > self.bytes() {
-            let more = self.budget.try_reserve(bytes - self.bytes())?;
-            self.held.merge(more.held);
+    /// Revokes permits of slow messages, the largest first, until so many bytes are free; those of one holder, or of
+    /// all. Revokes none if that would not do.
+    fn displace(&mut self, bytes: usize, of: Option<Holder>, spared: u64) -> Result<(), NetError> {
+        let now = Instant::now();
+        if self.all_move_until.is_some_and(|until| now < until) {
+            return Err(NetError::BudgetExhausted);
+        }
+        let mut slow: Vec<(usize, u64)> = Vec::new();
+        let mut earliest: Option<Instant> = None;
+        for (&key, message) in self.messages.iter().filter(|(_, message)| !message.complete) {
+            if message.moves_until > now {
+                earliest = Some(earliest.map_or(message.moves_until, |at| at.min(message.moves_until)));
+            } else if key != spared && of.is_none_or(|holder| holder == message.holder) {
+                slow.push((message.bytes, key));
+            }
+        }
+        if slow.iter().map(|(held, _)| held).sum::<usize>() < bytes {
+            // Only a look that found nobody says when the next one is worth its while.
+            self.all_move_until = if slow.is_empty() && of.is_none() { earliest } else { None };
+            return Err(NetError::BudgetExhausted);
+        }
+        slow.sort_unstable_by(|one, other| other.cmp(one));
+        let mut freed = 0;
+        for (held, key) in slow {
+            if freed >= bytes {
+                break;
+            }
+            freed += held;
+            if let Some(message) = self.end(key) {
+                message.revoked.notify_one();
+            }
         }
         Ok(())
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn reserves_grows_and_gives_back() {
-        let budget = ByteBudget::new(10 * 1024);
-        let mut one = budget.try_reserve(1).unwrap();
-        assert_eq!((one.bytes(), budget.available()), (1024, 9 * 1024));
-        one.grow_to(4096).unwrap();
-        one.grow_to(100).unwrap();
-        assert_eq!((one.bytes(), budget.available()), (4096, 6 * 1024));
-        assert!(matches!(one.grow_to(11 * 1024), Err(NetError::BudgetExhausted)));
-        assert!(budget.try_reserve(7 * 1024).is_err());
-        drop(one);
-        assert_eq!(budget.available(), 10 * 1024);
-        assert!(budget.reserve(10 * 1024, Duration::ZERO).await.is_ok());
+impl BytePermit {
+    /// Bytes reserved; 0 after the permit was revoked.
+    pub fn bytes(&self) -> usize {
+        self.budget.lock().messages.get(&self.key).map_or(0, |message| message.bytes)
     }
 
-    #[tokio::test]
-    async fn waits_for_others() {
-        let budget = ByteBudget::new(1024);
-        let held = budget.try_reserve(1024).unwrap();
-        let waiting = tokio::spawn({
-            let budget = budget.clone();
-            async move { budget.reserve(1024, Duration::from_secs(30)).await.map(|permit| permit.bytes()) }
-        });
-        tokio::task::yield_now().await;
-        drop(held);
-        assert_eq!(waiting.await.unwrap().unwrap(), 1024);
+    /// Time left for the message to become complete.
+    pub fn time_left(&self) -> Duration {
+        MESSAGE_WITHIN.saturating_sub(self.began.elapsed())
     }
 
-    #[test]
-    fn more_than_there_is_never_waits() {
-        assert!(ByteBudget::new(1024).try_reserve(usize::MAX).is_err());
-        assert!(ByteBudget::new(usize::MAX).try_reserve(1 << 30).is_ok());
+    /// Notes that so many bytes came: the sender moves.
+    pub fn came(&self, bytes: usize) {
+        let now = Instant::now();
+        if let Some(message) = self.budget.lock().messages.get_mut(&self.key) {
+            let earned = Duration::from_micros((bytes as u64).saturating_mul(1_000_000) / LEAST_PACE);
+            let latest = now + self.budget.pause_max;
+            let since = message.moves_until.max(now);
+            message.moves_until = since.checked_add(earned).map_or(latest, |until| until.min(latest));
+        }
+    }
+
+    /// Has at least so many bytes reserved, at once or not at all. Slow messages may lose theirs for it.
+    pub fn grow_to(&self, bytes: usize) -> Result<(), NetError> {
+        let (total, share) = (self.budget.shared.total, self.budget.share);
+        let mut state = self.budget.lock();
+        let Some(message) = state.messages.get(&self.key) else { return Err(NetError::BudgetExhausted) };
+        let (holder, more) = (message.holder, bytes.saturating_sub(message.bytes));
+        if more == 0 {
+            return Ok(());
+        }
+        if bytes > share {
+            return Err(NetError::BudgetExhausted);
+        }
+        let of_holder = state.holders.get(&holder).map_or(0, |held| held.bytes);
+        if of_holder + more > share {
+            state.displace(of_holder + more - share, Some(holder), self.key)?;
+        }
+        if state.held + more > total {
+            let short = state.held + more - total;
+            state.displace(short, None, self.key)?;
+        }
+        state.held += more;
+        if let Some(held) = state.holders.get_mut(&holder) {
+            held.bytes += more;
+        }
+        if let Some(message) = state.messages.get_mut(&self.key) {
+            message.bytes += more;
+        }
+        Ok(())
+    }
+
+    /// The same; waits for others to finish or to become slow. One who waits counts as moving.
+    pub async fn grow_to_within(&self, bytes: usize, within: Duration) -> Result<(), NetError> {
+        let deadline = Instant::now() + within.min(MESSAGE_WITHIN);
+        loop {
+            let mut freed = std::pin::pin!(self.budget.shared.freed.notified());
+            // From here on nothing that is given back is missed.
+            freed.as_mut().enable();
+            match self.grow_to(bytes) {
+                Ok(()) => return Ok(()),
+                Err(error) if bytes > self.budget.share || self.is_revoked() => return Err(error),
+                Err(error) if Instant::now() >= deadline => return Err(error),
+                Err(_) => {}
+            }
+            self.came(usize::MAX);
+            let left = deadline.saturating_duration_since(Instant::now());
+            // Whether bytes came free or time passed: look.
+            let _ = tokio::time::timeout(left.min(LOOK_AGAIN), freed).await;
+        }
+    }
+
+    /// The message is complete: from now on nobody can displace it.
+    pub fn complete(&self) {
+        let mut state = self.budget.lock();
+        if let Some(message) = state.messages.get_mut(&self.key)
+            && !message.complete
+        {
+            message.complete = true;
+            let bytes = message.bytes;
+            state.complete += bytes;
+        }
+    }
+
+    /// Whether the bytes were taken away.
+    pub fn is_revoked(&self) -> bool {
+        !self.budget.lock().messages.contains_key(&self.key)
+    }
+
+    /// Waits until the bytes are taken away: then forget what they stand for.
+    pub async fn revoked(&self) {
+        while !self.is_revoked() {
+            self.revoked.notified().await;
+        }
     }
 }
+
+impl Drop for BytePermit {
+    fn drop(&mut self) {
+        let ended = self.budget.lock().end(self.key);
+        if ended.is_some_and(|message| message.bytes > 0) {
+            self.budget.shared.freed.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

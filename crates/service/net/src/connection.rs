@@ -18,7 +18,7 @@ use std::{
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
-use crate::{Certificates, ChannelBinding, NetError, Stream, TlsFacts, Traffic};
+use crate::{Certificates, ChannelBinding, NetError, Stream, TlsFacts, Traffic, socket::Awaits};
 
 /// Bytes one read can bring: four TLS records. Once per thread, so its size matters to nobody's budget.
 const SCRATCH: usize = 64 * 1024;
@@ -62,7 +62,7 @@ impl Connection {
         self.stream.local()
     }
 
-    /// Bytes on the wire so far.
+    /// What was counted so far.
     pub fn traffic(&self) -> Traffic {
         self.stream.traffic()
     }
@@ -104,10 +104,30 @@ impl Connection {
 
     /// Waits for bytes and appends them to the input, which may then hold up to `input_max`; returns how many
     /// came. The end of the stream is [`NetError::Closed`].
+    ///
+    /// What the input holds is the beginning of something: before it waits for the rest, it has the kernel
+    /// acknowledge what came.
     pub async fn fill(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
+        let awaits = if self.input.is_empty() { Awaits::Anything } else { Awaits::Rest };
+        self.fill_awaiting(awaits, input_max, within).await
+    }
+
+    /// Like [`fill`](Self::fill), for the rest of something whose beginning the caller has taken out of the
+    /// input: a literal, a chunk, DATA. A peer may send that rest only once we have acknowledged the beginning.
+    pub async fn fill_rest(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
+        self.fill_awaiting(Awaits::Rest, input_max, within).await
+    }
+
+    async fn fill_awaiting(
+        &mut self,
+        awaits: Awaits,
+        input_max: usize,
+        within: Duration,
+    ) -> Result<usize, NetError> {
         if self.input.len() >= input_max {
             return Err(NetError::InputFull { max: input_max });
         }
+        self.stream.set_awaits(awaits);
         let mut left = within;
         if self.is_compressed() && within > REST_AFTER {
             match timely(REST_AFTER, poll_fn(|cx| self.poll_fill(cx, input_max))).await {
@@ -153,6 +173,7 @@ impl Connection {
         if self.input.len() >= length {
             return Ok(self.input.split_to(length).freeze());
         }
+        self.stream.set_awaits(Awaits::Rest);
         let mut body = BytesMut::with_capacity(length.min(self.input.len() + BODY_STEP));
         body.extend_from_slice(&self.input);
         self.input = BytesMut::new();
@@ -231,6 +252,7 @@ impl Connection {
     pub async fn close(mut self, within: Duration) -> Result<(), NetError> {
         timely(within, self.stream.shutdown()).await?;
         self.input = BytesMut::new();
+        self.stream.set_awaits(Awaits::Anything);
         let linger = async {
             for _ in 0..LINGER_READS {
                 let read = poll_fn(|cx| {

@@ -12,6 +12,7 @@
 //! What always holds:
 //! * an idle connection owns no read or write buffer of ours; reads go through one scratch buffer per thread;
 //! * no read, write or handshake waits without a deadline;
+//! * no peer that sends the rest of something apart waits for a delayed acknowledgement;
 //! * plaintext that arrived before a TLS handshake is never taken for something sent inside it;
 //! * what strangers can make us hold is bounded: connections ([`ConnectionLimits`]), bytes read ahead
 //!   (`input_max` of [`Connection::fill`]), message bytes in flight ([`ByteBudget`]).
@@ -30,7 +31,7 @@ mod shutdown;
 mod socket;
 mod stream;
 
-pub use budget::{ByteBudget, BytePermit};
+pub use budget::{ByteBudget, BytePermit, Holder, MESSAGE_WITHIN};
 pub use certificates::Certificates;
 pub use channel_binding::ChannelBinding;
 pub use connection::Connection;

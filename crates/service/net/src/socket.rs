@@ -1,4 +1,12 @@
-//! A TCP socket that counts its bytes, as they are on the wire.
+//! A TCP socket that counts its bytes, and acknowledges at once what is the beginning of something.
+//!
+//! The kernel delays an acknowledgement (40 ms on Linux) in the hope that an answer will carry it. A peer that
+//! sends the rest in a small write of its own waits for that acknowledgement (Nagle, RFC 896), while we wait for
+//! the rest. So whoever reads says what it awaits ([`Awaits`]); where that is a rest, the socket has the kernel
+//! acknowledge before it waits.
+//!
+//! What always holds: at most one such system call for each wait that follows a read, and none while the peer
+//! owes us nothing.
 
 use std::{
     io,
@@ -11,25 +19,67 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Bytes on the wire since the connection was accepted: after compression and encryption.
+/// What was counted on a connection since it was accepted. Bytes are as on the wire: after compression and
+/// encryption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// From the peer.
+    /// Bytes from the peer.
     pub bytes_in: u64,
-    /// To the peer.
+    /// Bytes to the peer.
     pub bytes_out: u64,
+    /// How often the kernel was asked to acknowledge at once. Always 0 where the system has no such call.
+    pub prompt_acks: u64,
+}
+
+/// What a reader waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    /// Whatever comes next. The kernel acknowledges when it likes.
+    #[default]
+    Anything,
+    /// The rest of what has begun to arrive. The peer may hold it back until we acknowledge the beginning.
+    Rest,
 }
 
 #[derive(Debug)]
 pub(crate) struct Socket {
     tcp: TcpStream,
     pub(crate) traffic: Traffic,
+    pub(crate) awaits: Awaits,
+    /// Bytes came since we last sent any or asked for an acknowledgement: the kernel may still owe one.
+    unacknowledged: bool,
 }
 
 impl Socket {
     pub(crate) fn new(tcp: TcpStream) -> Self {
-        Self { tcp, traffic: Traffic::default() }
+        Self { tcp, traffic: Traffic::default(), awaits: Awaits::default(), unacknowledged: false }
     }
+
+    /// Has the kernel acknowledge at once, if it may owe an acknowledgement.
+    pub(crate) fn acknowledge(&mut self) {
+        if std::mem::take(&mut self.unacknowledged) && ask_for_ack(&self.tcp) {
+            self.traffic.prompt_acks += 1;
+        }
+    }
+
+    /// Counts bytes sent: what they travel in acknowledges all that came before.
+    fn sent(&mut self, bytes: usize) {
+        self.traffic.bytes_out += bytes as u64;
+        self.unacknowledged = false;
+    }
+}
+
+/// Asks the kernel to acknowledge now (`TCP_QUICKACK`, tcp(7)); whether it was asked. Linux forgets the wish
+/// again, so it is repeated for each wait. A socket that refuses is one that fails at the next read.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn ask_for_ack(tcp: &TcpStream) -> bool {
+    socket2::SockRef::from(tcp).set_tcp_quickack(true).is_ok()
+}
+
+/// Elsewhere there is no such call.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn ask_for_ack(_: &TcpStream) -> bool {
+    false
 }
 
 impl AsyncRead for Socket {
@@ -39,16 +89,28 @@ impl AsyncRead for Socket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        ready!(Pin::new(&mut self.tcp).poll_read(cx, buf))?;
-        self.traffic.bytes_in += (buf.filled().len() - before) as u64;
-        Poll::Ready(Ok(()))
+        match Pin::new(&mut self.tcp).poll_read(cx, buf) {
+            Poll::Pending => {
+                if self.awaits == Awaits::Rest {
+                    self.acknowledge();
+                }
+                Poll::Pending
+            }
+            Poll::Ready(outcome) => {
+                outcome?;
+                let count = buf.filled().len() - before;
+                self.traffic.bytes_in += count as u64;
+                self.unacknowledged |= count > 0;
+                Poll::Ready(Ok(()))
+            }
+        }
     }
 }
 
 impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.tcp).poll_write(cx, buf))?;
-        self.traffic.bytes_out += written as u64;
+        self.sent(written);
         Poll::Ready(Ok(written))
     }
 
@@ -58,7 +120,7 @@ impl AsyncWrite for Socket {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.tcp).poll_write_vectored(cx, bufs))?;
-        self.traffic.bytes_out += written as u64;
+        self.sent(written);
         Poll::Ready(Ok(written))
     }
 

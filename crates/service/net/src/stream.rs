@@ -19,8 +19,11 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
-    Certificates, ChannelBinding, NetError, Traffic, certificates::Active, channel_binding, deflate::Deflate,
-    socket::Socket,
+    Certificates, ChannelBinding, NetError, Traffic,
+    certificates::Active,
+    channel_binding,
+    deflate::Deflate,
+    socket::{Awaits, Socket},
 };
 
 /// TLS bytes that may wait for the socket before a write has to wait with them: four records. rustls would
@@ -76,12 +79,21 @@ impl Stream {
         self.local
     }
 
-    /// Bytes on the wire so far.
+    /// What was counted so far.
     pub fn traffic(&self) -> Traffic {
         match &self.transport {
             Transport::Plain(socket) => socket.traffic,
             Transport::Tls(tls) => tls.stream.get_ref().0.traffic,
             Transport::Gone => Traffic::default(),
+        }
+    }
+
+    /// Says what the next reads wait for. It reaches the socket below every layer.
+    pub(crate) fn set_awaits(&mut self, awaits: Awaits) {
+        match &mut self.transport {
+            Transport::Plain(socket) => socket.awaits = awaits,
+            Transport::Tls(tls) => tls.stream.get_mut().0.awaits = awaits,
+            Transport::Gone => {}
         }
     }
 
@@ -129,18 +141,23 @@ impl Stream {
         if self.deflate.is_some() || !matches!(self.transport, Transport::Plain(_)) {
             return Err(NetError::TlsActive);
         }
-        let Transport::Plain(socket) = mem::replace(&mut self.transport, Transport::Gone) else {
+        let Transport::Plain(mut socket) = mem::replace(&mut self.transport, Transport::Gone) else {
             return Err(NetError::Closed);
         };
+        socket.awaits = Awaits::Rest;
         let shown = certificates.active();
         let acceptor = TlsAcceptor::from(Arc::clone(&shown.config));
         // Boxed: the handshake's state is large and would otherwise be part of the session's task for good.
         let handshake =
             Box::pin(acceptor.accept_with(socket, |session| session.set_buffer_limit(Some(TLS_OUTPUT_MAX))));
-        let stream = tokio::time::timeout(within, handshake)
+        let mut stream = tokio::time::timeout(within, handshake)
             .await
             .map_err(|_| NetError::TimedOut(within))?
             .map_err(NetError::Handshake)?;
+        // The client's part may have been the last one, and its first command waits behind it.
+        let socket = stream.get_mut().0;
+        socket.acknowledge();
+        socket.awaits = Awaits::Anything;
         self.transport = Transport::Tls(Box::new(Tls { stream, shown }));
         Ok(())
     }

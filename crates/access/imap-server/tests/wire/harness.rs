@@ -43,6 +43,15 @@ impl Server {
 
     /// With a certificate.
     pub fn start_tls(options: ImapOptions, certificates: Option<Certificates>) -> Self {
+        Self::start_within(options, certificates, ByteBudget::new(256 << 20))
+    }
+
+    /// With this much memory for messages that come in.
+    pub fn start_within(
+        options: ImapOptions,
+        certificates: Option<Certificates>,
+        budget: ByteBudget,
+    ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -57,7 +66,6 @@ impl Server {
             .block_on(directory.add(USER, &Secret::new(PASSWORD.to_owned()), NewAccount::default()))
             .expect("an account");
         let delivery = Delivery::new(store.clone(), Arc::clone(&directory), DeliveryOptions::default());
-        let budget = ByteBudget::new(256 << 20);
         let service = Arc::new(ImapService::new(options, delivery, certificates.clone(), budget));
         let (trigger, shutdown) = Shutdown::new();
         let address = runtime.block_on(listen(service, shutdown));

@@ -14,6 +14,7 @@ mod fetch_structure;
 mod idle;
 mod keywords;
 mod mailboxes;
+mod memory;
 mod messages;
 mod rev2;
 mod search_keys;

@@ -43,6 +43,11 @@ pub(super) fn delivered(id: &str) -> Reply {
     reply(250, (2, 0, 0), format!("Delivered, id {id}"))
 }
 
+/// An HTTP client came by: RFC 5321 §3.8 lets us hang up.
+pub(super) fn no_web_server() -> Reply {
+    reply(421, (4, 7, 0), "This is a mail server")
+}
+
 pub(super) fn wrong_greeting(right: &'static str) -> Reply {
     reply(500, (5, 5, 1), format!("Use {right} here"))
 }

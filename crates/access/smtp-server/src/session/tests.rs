@@ -274,3 +274,14 @@ fn one_reply_for_each_recipient_in_lmtp_and_one_for_all_in_smtp() {
     assert_eq!(session(Role::Lmtp).refused(3, refusal()).len(), 3);
     assert_eq!(session(Role::Smtp).refused(3, refusal()).len(), 1);
 }
+
+#[test]
+fn a_browser_is_hung_up_on() {
+    for role in [Role::Lmtp, Role::Submission, Role::Smtp] {
+        for line in ["POST / HTTP/1.1", "GET /a?b HTTP/1.0", "OPTIONS * HTTP/1.1"] {
+            assert_eq!(session(role).say(line), "close 421 4.7.0", "{line}");
+        }
+    }
+    let mut session = session(Role::Lmtp);
+    session.expect(&[("NOOP HTTP/1.1", "250 2.0.0"), ("HTTP/1.1", "500 5.5.1"), ("GET /", "500 5.5.1")]);
+}

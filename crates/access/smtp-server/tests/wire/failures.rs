@@ -1,14 +1,19 @@
 //! Bad input, full stores, limits and the end of the server.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
+use posthaste_net::ByteBudget;
 use posthaste_smtp_server::{MailSink, Role};
 use posthaste_store::StoreError;
+use tokio::net::TcpStream;
 
-use crate::talk::Setup;
+use crate::talk::{LONG, Server, Setup, Talk};
 
 /// A store whose disk is full, and whose directory is not.
 struct FullDisk(Delivery);
@@ -122,7 +127,7 @@ async fn sizes_are_bounded() {
 
 #[tokio::test]
 async fn memory_is_bounded() {
-    let setup = Setup { budget_bytes: Some(100 * 1024), ..Setup::new(Role::Smtp) };
+    let setup = Setup { budget: Some(ByteBudget::new(100 * 1024)), ..Setup::new(Role::Smtp) };
     let server = setup.start().await;
     let mut client = server.connect().await;
     client
@@ -148,6 +153,53 @@ async fn memory_is_bounded() {
              S: 250 2.0.0 Nothing done",
         )
         .await;
+}
+
+/// Twenty messages that nobody goes on with hold nearly all the memory there is.
+#[tokio::test]
+async fn unfinished_messages_do_not_shut_others_out() {
+    let budget = ByteBudget::new(22 << 20).with_pause_max(Duration::ZERO);
+    let setup = Setup { budget: Some(budget.clone()), ..Setup::new(Role::Lmtp) };
+    let server = setup.start().await;
+    let mut unfinished = Vec::new();
+    for _ in 0..20 {
+        let before = budget.available();
+        let mut client = at_data(&server).await;
+        client.send(&b"x".repeat(700_000)).await;
+        let deadline = Instant::now() + LONG;
+        while before - budget.available() < 700_000 {
+            assert!(Instant::now() < deadline, "{} bytes are free", budget.available());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        unfinished.push(client);
+    }
+    let mut client = at_data(&server).await;
+    client.send(&[b"x".repeat(3_000_000), b"\r\n.\r\n".to_vec()].concat()).await;
+    client.play("S: 250 2.0.0 Delivered, id …").await;
+    // Whoever lost its memory learns of it at the end of its message, and may go on.
+    let mut refused = 0;
+    for mut client in unfinished {
+        client.send(b"\r\n.\r\nNOOP\r\n").await;
+        refused += usize::from(client.line().await.starts_with("452 4.3.1 "));
+        client.play("S: 250 2.0.0 Nothing done").await;
+    }
+    assert!(refused >= 1);
+}
+
+/// A client that has said DATA and may go on.
+async fn at_data(server: &Server) -> Talk<TcpStream> {
+    let mut client = server.connect().await;
+    client
+        .play(
+            "C: LHLO a.example
+             C: MAIL FROM:<> SIZE=700000
+             C: RCPT TO:<ana@example.org>
+             C: DATA
+             S: 220 …",
+        )
+        .await;
+    while !client.line().await.starts_with("354 ") {}
+    client
 }
 
 #[tokio::test]

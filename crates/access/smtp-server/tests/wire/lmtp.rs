@@ -1,5 +1,7 @@
 //! LMTP (RFC 2033), and what all roles share: DATA, BDAT, pipelining, sizes.
 
+use posthaste_directory::NewAccount;
+use posthaste_mail_model::Secret;
 use posthaste_smtp_server::Role;
 
 use crate::talk::{Server, Setup, Talk};
@@ -237,4 +239,34 @@ async fn large_messages_arrive_whole_from_two_at_once() {
     tokio::join!(send("one"), send("two"));
     let found = server.inbox("ana@example.org").await;
     assert!(found.len() == 2 && found.iter().all(|message| message.ends_with(&body)));
+}
+
+/// RFC 5321 §4.5.1.
+#[tokio::test]
+async fn postmaster_needs_no_domain() {
+    let server = Setup::new(Role::Lmtp).start().await;
+    let mut client = greeted(&server).await;
+    client
+        .play(
+            "C: MAIL FROM:<>
+             C: RCPT TO:<postmaster>
+             S: 250 2.1.0 …
+             S: 550 5.1.1 …",
+        )
+        .await;
+    let password = Secret::new("correct horse".to_owned());
+    let directory = server.delivery.directory();
+    directory.add("postmaster@example.org", &password, NewAccount::default()).await.unwrap();
+    client
+        .play(
+            "C: RCPT TO:<Postmaster>
+             S: 250 2.1.5 …
+             C: DATA
+             S: 354 …
+             C: Help!
+             C: .
+             S: 250 2.0.0 …",
+        )
+        .await;
+    assert_eq!(server.only_message("postmaster@example.org").await.1, "Help!\r\n");
 }

@@ -5,7 +5,9 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret, Uid};
-use posthaste_net::{Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger};
+use posthaste_net::{
+    ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
+};
 use posthaste_smtp_server::{MailSink, Role, SmtpOptions, SmtpService};
 use posthaste_store::{Store, StoreOptions};
 use posthaste_testkit::TestEngine;
@@ -35,7 +37,7 @@ pub struct Setup {
     pub role: Role,
     pub mode: Mode,
     pub options: SmtpOptions,
-    pub budget_bytes: Option<usize>,
+    pub budget: Option<ByteBudget>,
     /// Stands between the session and delivery.
     pub sink: Option<fn(Delivery) -> Arc<dyn MailSink>>,
 }
@@ -43,7 +45,7 @@ pub struct Setup {
 impl Setup {
     pub fn new(role: Role) -> Self {
         let options = SmtpOptions::new("mail.example.org");
-        Self { role, mode: Mode::Plain, options, budget_bytes: None, sink: None }
+        Self { role, mode: Mode::Plain, options, budget: None, sink: None }
     }
 
     pub async fn start(self) -> Server {
@@ -65,8 +67,8 @@ impl Setup {
         };
         let mut service = SmtpService::new(self.role, self.options, directory, sink)
             .with_certificates(certificates.clone());
-        if let Some(bytes) = self.budget_bytes {
-            service = service.with_budget(posthaste_net::ByteBudget::new(bytes));
+        if let Some(budget) = self.budget {
+            service = service.with_budget(budget);
         }
         let service = Arc::new(service);
         let endpoint = Endpoint { address: "127.0.0.1:0".parse().unwrap(), mode: self.mode };

@@ -128,6 +128,17 @@ impl CommandFramer {
         }
     }
 
+    /// Gives up a literal that was accepted, and with it the command, which the caller answers NO with the tag this
+    /// returns. What has come is forgotten, and what is still to come of the command is dropped without being kept.
+    pub fn abandon_literal(&mut self, buffer: &mut BytesMut) -> Option<Tag> {
+        let (tag, _) = head(buffer);
+        let missing = self.missing(buffer) as u64;
+        buffer.advance(self.line_start.min(buffer.len()));
+        self.start_over();
+        self.state = State::Dropping { literal: missing, tail: Tail::default() };
+        tag
+    }
+
     /// Bytes of an accepted literal that have yet to come: what a reader may ask the socket for at once.
     pub fn missing(&self, buffer: &BytesMut) -> usize {
         self.line_start.saturating_sub(buffer.len())
@@ -232,6 +243,23 @@ fn head(buffer: &[u8]) -> (Option<Tag>, bool) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_literal_that_is_given_up_is_dropped_to_the_end_of_its_command() {
+        for (announced, rest) in [("{10+}", ""), ("{10}", " {3+}\r\nabc")] {
+            let (mut framer, mut buffer) = (CommandFramer::default(), BytesMut::new());
+            buffer.extend_from_slice(format!("a APPEND x {announced}\r\n").as_bytes());
+            let frame = wanted(framer.next_frame(&mut buffer));
+            framer.accept_literal(&frame);
+            buffer.extend_from_slice(b"0123");
+            assert_eq!(framer.next_frame(&mut buffer), None);
+            assert_eq!(framer.abandon_literal(&mut buffer), Tag::new(b"a"));
+            assert!(buffer.is_empty() && framer.mid_command(&buffer));
+            buffer.extend_from_slice(format!("456789{rest}\r\nb NOOP\r\n").as_bytes());
+            assert_eq!(framer.next_frame(&mut buffer), Some(command("b NOOP\r\n")));
+            assert!(!framer.mid_command(&buffer));
+        }
+    }
 
     fn command(text: &str) -> CommandFrame {
         CommandFrame::Command(bytes::Bytes::copy_from_slice(text.as_bytes()))

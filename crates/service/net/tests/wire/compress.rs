@@ -7,19 +7,19 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::peer::{LONG, Server, expect, handshake, noise, within};
 
 /// A client's two halves of a raw deflate stream.
-struct Client<T> {
+pub struct Client<T> {
     stream: T,
     compress: Compress,
     decompress: Decompress,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Client<T> {
-    fn new(stream: T) -> Self {
+    pub fn new(stream: T) -> Self {
         let compress = Compress::new(Compression::default(), false);
         Self { stream, compress, decompress: Decompress::new(false) }
     }
 
-    async fn send(&mut self, data: &[u8]) {
+    pub async fn send(&mut self, data: &[u8]) {
         let mut packed = Vec::with_capacity(data.len() + data.len() / 100 + 1000);
         self.compress.compress_vec(data, &mut packed, FlushCompress::Sync).unwrap();
         within(self.stream.write_all(&packed)).await.unwrap();
@@ -27,7 +27,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Client<T> {
     }
 
     /// Reads until so many bytes were decompressed; returns them and the number of bytes they came in.
-    async fn receive(&mut self, length: usize) -> (Vec<u8>, usize) {
+    pub async fn receive(&mut self, length: usize) -> (Vec<u8>, usize) {
         let mut found = Vec::with_capacity(length);
         let mut packed = 0;
         while found.len() < length {

@@ -5,6 +5,8 @@
 // `allow-unwrap-in-tests` knows test functions only, and not what they call.
 #![allow(clippy::unwrap_used)]
 
+#[cfg(target_os = "linux")]
+mod acks;
 mod compress;
 mod peer;
 mod serving;

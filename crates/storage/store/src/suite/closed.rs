@@ -87,7 +87,12 @@ impl Engine for Counted {
     async fn commit_pair(&self, pair: [MailboxCommit; 2]) -> Result<CommitOutcome> {
         self.inner.commit_pair(pair).await
     }
-    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<crate::Unreadable> {
+    async fn summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<crate::Unreadable> {
         self.inner.summaries(mailbox, uids, visit).await
     }
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {

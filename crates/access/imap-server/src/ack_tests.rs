@@ -1,0 +1,86 @@
+//! When a session has the kernel acknowledge at once: while the rest of a command is awaited, and never while idle.
+//!
+//! A client that sends the end of a literal in a write of its own waits for that acknowledgement.
+
+use std::sync::Arc;
+
+use posthaste_directory::NewAccount;
+use posthaste_mail_model::Secret;
+use posthaste_net::{Connection, Shutdown, Stream};
+use posthaste_testkit::Turns;
+use tokio::net::TcpStream;
+
+use crate::connection;
+use crate::session::Session;
+use crate::size_tests::service;
+
+/// How often it was asked for while a logged-in client said this, piece by piece, each with what it waits for.
+async fn acks(pieces: &[(&str, &str)]) -> u64 {
+    let service = Arc::new(service());
+    let password = Secret::new("correct horse".to_owned());
+    let ana = service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
+    service.delivery.mailboxes(ana.id).await.unwrap();
+    let (socket, mut client) = Turns::connect().unwrap();
+    let stream = Stream::plain(TcpStream::from_std(socket).unwrap()).unwrap();
+    let (_trigger, shutdown) = Shutdown::new();
+    let mut session = Session::new(service, Connection::new(stream), shutdown);
+    session.login = Some(ana);
+    {
+        let mut running = Box::pin(connection::run(&mut session));
+        client.say(&mut running, "", "* OK").await;
+        for (text, answer) in pieces {
+            client.say(&mut running, text, answer).await;
+        }
+    }
+    session.wire.connection.traffic().prompt_acks
+}
+
+#[tokio::test]
+async fn none_for_whole_commands() {
+    assert_eq!(
+        acks(&[("a NOOP\r\n", "a OK"), ("b SELECT INBOX\r\n", "b OK"), ("c NOOP\r\n", "c OK")]).await,
+        0
+    );
+}
+
+#[tokio::test]
+async fn one_for_each_wait_for_the_rest_of_a_line() {
+    assert_eq!(acks(&[("a", ""), (" NO", ""), ("OP\r", ""), ("\n", "a OK")]).await, 3);
+}
+
+#[tokio::test]
+async fn the_end_of_a_literal_apart() {
+    let whole = [("a APPEND INBOX {6}\r\n", "+ "), ("A: b\r\n\r\n", "a OK")];
+    assert_eq!(acks(&whole).await, 0);
+    // As Python's imaplib does.
+    let apart =
+        [("a APPEND INBOX {6}\r\n", "+ "), ("A: b\r\n", ""), ("\r\n", "a OK"), ("b NOOP\r\n", "b OK")];
+    assert_eq!(acks(&apart).await, 1);
+}
+
+#[tokio::test]
+async fn a_literal_that_does_not_wait() {
+    let apart = [
+        ("a APPEND INBOX {6+}\r\n", ""),
+        ("A: ", ""),
+        ("b\r\n", ""),
+        ("\r\n", "a OK"),
+        ("b NOOP\r\n", "b OK"),
+    ];
+    assert_eq!(acks(&apart).await, 3);
+}
+
+#[tokio::test]
+async fn a_literal_that_was_refused() {
+    // The refusal acknowledges the line; what comes of the literal all the same is awaited to its end.
+    let refused = [("a APPEND INBOX {999999999+}\r\n", "a NO"), ("abc", ""), ("def", "")];
+    assert_eq!(acks(&refused).await, 2);
+}
+
+#[tokio::test]
+async fn the_end_of_idle_apart() {
+    assert_eq!(
+        acks(&[("a IDLE\r\n", "+ "), ("DO", ""), ("NE\r\n", "a OK"), ("b NOOP\r\n", "b OK")]).await,
+        1
+    );
+}

@@ -1,0 +1,75 @@
+//! When a session has the kernel acknowledge at once: while the rest of a line or a message is awaited, and never
+//! between commands.
+//!
+//! A client that sends a message in several small writes waits for that acknowledgement.
+
+use posthaste_delivery::{Delivery, DeliveryOptions};
+use posthaste_directory::{NewAccount, Policy};
+use posthaste_mail_model::Secret;
+use posthaste_net::Stream;
+use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
+use posthaste_testkit::Turns;
+use tokio::net::TcpStream;
+
+use super::*;
+
+/// How often it was asked for while an LMTP client said this behind RCPT, piece by piece, each with what it waits for.
+async fn acks(pieces: &[(&str, &str)]) -> u64 {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let store = Store::new(Arc::clone(&engine), StoreOptions::default());
+    let directory = Arc::new(Directory::with_policy(engine, Policy::cheap_for_tests()).unwrap());
+    let password = Secret::new("correct horse".to_owned());
+    directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
+    let delivery = Delivery::new(store, Arc::clone(&directory), DeliveryOptions::default());
+    let options = SmtpOptions::new("mail.example.org");
+    let service = Arc::new(SmtpService::new(Role::Lmtp, options, directory, Arc::new(delivery)));
+
+    let (socket, mut client) = Turns::connect().unwrap();
+    let stream = Stream::plain(TcpStream::from_std(socket).unwrap()).unwrap();
+    let (_trigger, shutdown) = Shutdown::new();
+    let mut driver = Driver::new(service, Connection::new(stream), shutdown);
+    {
+        let mut running = Box::pin(driver.run());
+        let greeting = [
+            ("", "220 "),
+            ("LHLO client.example\r\n", "250 HELP"),
+            ("MAIL FROM:<>\r\n", "250 2.1.0"),
+            ("RCPT TO:<ana@example.org>\r\n", "250 2.1.5"),
+        ];
+        for (text, answer) in greeting.iter().chain(pieces) {
+            client.say(&mut running, text, answer).await;
+        }
+    }
+    driver.connection.traffic().prompt_acks
+}
+
+#[tokio::test]
+async fn none_for_whole_commands_and_a_message_in_one_piece() {
+    let whole = [("DATA\r\n", "354 "), ("A: b\r\n\r\n.\r\n", "250 2.0.0"), ("NOOP\r\n", "250 2.0.0")];
+    assert_eq!(acks(&whole).await, 0);
+}
+
+#[tokio::test]
+async fn one_for_each_wait_for_the_rest_of_data() {
+    let apart = [
+        ("DA", ""),
+        ("TA\r\n", "354 "),
+        ("A: b\r\n", ""),
+        ("\r\nText\r\n", ""),
+        (".\r\n", "250 2.0.0"),
+        ("NOOP\r\n", "250 2.0.0"),
+    ];
+    assert_eq!(acks(&apart).await, 3);
+}
+
+#[tokio::test]
+async fn one_for_each_wait_for_the_rest_of_a_chunk() {
+    let apart = [("BDAT 6 LAST\r\n", ""), ("A: b", ""), ("\r\n", "250 2.0.0"), ("NOOP\r\n", "250 2.0.0")];
+    assert_eq!(acks(&apart).await, 2);
+}
+
+#[tokio::test]
+async fn a_chunk_that_is_not_wanted_is_awaited_too() {
+    let apart = [("RSET\r\n", "250 2.0.0"), ("BDAT 6 LAST\r\n", ""), ("A: b", ""), ("\r\n", "503 5.5.1")];
+    assert_eq!(acks(&apart).await, 2);
+}

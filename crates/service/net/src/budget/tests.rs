@@ -1,0 +1,143 @@
+//! Who may hold how much, and who gives way.
+
+use super::*;
+
+const KIB: usize = 1024;
+const ANA: Holder = Holder::Account([1; 16]);
+const BEN: Holder = Holder::Account([2; 16]);
+
+/// A budget in which whoever does not move at this very moment is slow.
+fn impatient(bytes: usize) -> ByteBudget {
+    ByteBudget::new(bytes).with_pause_max(Duration::ZERO)
+}
+
+#[test]
+fn an_announcement_costs_nothing() {
+    let budget = ByteBudget::new(64 * KIB);
+    let _waiting: Vec<_> = (0..100).map(|_| budget.begin(ANA)).collect();
+    assert_eq!(budget.available(), 64 * KIB);
+}
+
+#[test]
+fn reserves_grows_and_gives_back() {
+    let budget = ByteBudget::new(40 * KIB);
+    let one = budget.begin(ANA);
+    one.grow_to(KIB).unwrap();
+    one.grow_to(4 * KIB).unwrap();
+    one.grow_to(100).unwrap();
+    assert_eq!((one.bytes(), budget.available()), (4 * KIB, 36 * KIB));
+    drop(one);
+    assert_eq!(budget.available(), 40 * KIB);
+    assert!(budget.lock().holders.is_empty() && budget.lock().messages.is_empty());
+}
+
+#[test]
+fn a_holder_has_its_share() {
+    let budget = ByteBudget::new(40 * KIB);
+    let (one, two, bens) = (budget.begin(ANA), budget.begin(ANA), budget.begin(BEN));
+    assert!(matches!(one.grow_to(11 * KIB), Err(NetError::BudgetExhausted)));
+    one.grow_to(6 * KIB).unwrap();
+    assert!(two.grow_to(5 * KIB).is_err(), "ana has ten in all");
+    two.grow_to(4 * KIB).unwrap();
+    bens.grow_to(10 * KIB).unwrap();
+    let wide = ByteBudget::new(40 * KIB).with_share_of_at_least(30 * KIB);
+    wide.begin(ANA).grow_to(30 * KIB).unwrap();
+}
+
+#[test]
+fn a_slow_message_gives_way() {
+    let budget = impatient(40 * KIB).with_share_of_at_least(40 * KIB);
+    let (small, large, new) = (budget.begin(ANA), budget.begin(ANA), budget.begin(BEN));
+    small.grow_to(10 * KIB).unwrap();
+    large.grow_to(30 * KIB).unwrap();
+    new.grow_to(20 * KIB).unwrap();
+    assert!(large.is_revoked() && !small.is_revoked(), "the largest goes first");
+    assert!(large.grow_to(1).is_err() && large.bytes() == 0);
+    assert_eq!(budget.available(), 10 * KIB);
+    drop(large);
+    assert_eq!(budget.available(), 10 * KIB, "given back once");
+}
+
+#[test]
+fn within_a_share_only_its_holder_gives_way() {
+    let budget = impatient(40 * KIB);
+    let (bens, old, new) = (budget.begin(BEN), budget.begin(ANA), budget.begin(ANA));
+    bens.grow_to(10 * KIB).unwrap();
+    old.grow_to(8 * KIB).unwrap();
+    new.grow_to(9 * KIB).unwrap();
+    assert!(old.is_revoked() && !bens.is_revoked());
+}
+
+#[test]
+fn what_is_complete_or_moves_stays() {
+    let budget = impatient(40 * KIB).with_share_of_at_least(40 * KIB);
+    let (complete, new) = (budget.begin(ANA), budget.begin(BEN));
+    complete.grow_to(30 * KIB).unwrap();
+    complete.complete();
+    assert_eq!(budget.attainable(), 10 * KIB);
+    assert!(new.grow_to(20 * KIB).is_err());
+    assert!(!complete.is_revoked());
+
+    let patient = ByteBudget::new(40 * KIB).with_share_of_at_least(40 * KIB);
+    let (moving, new) = (patient.begin(ANA), patient.begin(BEN));
+    moving.grow_to(30 * KIB).unwrap();
+    assert!(new.grow_to(20 * KIB).is_err() && !moving.is_revoked());
+    assert_eq!(patient.attainable(), 40 * KIB);
+}
+
+#[test]
+fn nobody_loses_bytes_in_vain() {
+    let budget = impatient(40 * KIB).with_share_of_at_least(40 * KIB);
+    let (complete, slow, new) = (budget.begin(ANA), budget.begin(ANA), budget.begin(BEN));
+    complete.grow_to(30 * KIB).unwrap();
+    complete.complete();
+    slow.grow_to(5 * KIB).unwrap();
+    assert!(new.grow_to(20 * KIB).is_err());
+    assert!(!slow.is_revoked());
+}
+
+#[test]
+fn bytes_that_come_put_slowness_off_up_to_the_longest_pause() {
+    let budget = ByteBudget::new(40 * KIB);
+    let permit = budget.begin(ANA);
+    let moves_until = || budget.lock().messages[&permit.key].moves_until;
+    let began = Instant::now();
+    permit.came(usize::MAX);
+    assert!(moves_until() <= Instant::now() + PAUSE_MAX && moves_until() >= began + PAUSE_MAX);
+    // One byte earns 61 µs: not ten seconds more.
+    let before = moves_until();
+    permit.came(1);
+    assert!(moves_until() <= before.max(Instant::now() + PAUSE_MAX));
+}
+
+#[tokio::test]
+async fn waits_for_others() {
+    let budget = ByteBudget::new(KIB).with_share_of_at_least(KIB);
+    let held = budget.begin(ANA);
+    held.grow_to(KIB).unwrap();
+    let waiting = tokio::spawn({
+        let permit = budget.begin(BEN);
+        async move { permit.grow_to_within(KIB, Duration::from_secs(30)).await.map(|()| permit.bytes()) }
+    });
+    tokio::task::yield_now().await;
+    drop(held);
+    assert_eq!(waiting.await.unwrap().unwrap(), KIB);
+}
+
+#[tokio::test]
+async fn waits_no_longer_than_it_may_and_never_for_the_impossible() {
+    let budget = ByteBudget::new(KIB).with_share_of_at_least(KIB);
+    let (held, new) = (budget.begin(ANA), budget.begin(BEN));
+    held.grow_to(KIB).unwrap();
+    assert!(new.grow_to_within(KIB, Duration::ZERO).await.is_err());
+    assert!(new.grow_to_within(2 * KIB, Duration::MAX).await.is_err());
+}
+
+#[tokio::test]
+async fn one_who_loses_bytes_learns_of_it() {
+    let budget = impatient(KIB).with_share_of_at_least(KIB);
+    let (slow, new) = (budget.begin(ANA), budget.begin(BEN));
+    slow.grow_to(KIB).unwrap();
+    new.grow_to(KIB).unwrap();
+    slow.revoked().await;
+}
