@@ -50,7 +50,8 @@ async fn a_keyword_that_no_message_has_makes_room() {
     assert!(stored.view.difference_from(&before).new_keywords, "FLAGS is told again");
     assert_eq!(names(&mailbox, 2), "a b");
     assert!(!names(&mailbox, 1).split(' ').any(|name| ["a", "b", "k3", "k4"].contains(&name)));
-    let full_again = mailbox.store_flags(&set(&[(2, 2)]), FlagChange::Add, &[c.clone()], None).await;
+    let full_again =
+        mailbox.store_flags(&set(&[(2, 2)]), FlagChange::Add, std::slice::from_ref(&c), None).await;
     assert!(matches!(full_again, Err(StoreError::Keyword(_))));
     // A closed mailbox: the head does not say which keyword no message has, so the rows are asked.
     mailbox.store_flags(&set(&[(2, 2)]), FlagChange::Remove, &[a], None).await.unwrap();
