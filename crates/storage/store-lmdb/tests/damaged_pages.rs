@@ -6,7 +6,7 @@
 mod world;
 
 use posthaste_mail_model::{MailboxId, NumSet};
-use posthaste_store::{Engine, StoreError, Stored, Unreadable};
+use posthaste_store::{Engine, Row, StoreError, Stored, Unreadable};
 use posthaste_store_lmdb::{LmdbEngine, Options, report_fault_signals};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -319,9 +319,8 @@ async fn the_process_that_reads() {
     std::io::stdin().read_line(&mut String::new()).unwrap();
     for entry in entries {
         let mut rows = NumSet::new();
-        let loaded =
-            engine.load(entry.id, &mut |slice| slice.iter().for_each(|row| rows.push(row.uid().value())));
-        if loaded.await.is_err() {
+        let mut take = |slice: &[Row]| slice.iter().for_each(|row| rows.push(row.uid().value()));
+        if engine.load(entry.id, &mut take).await.is_err() {
             continue;
         }
         let mut seen = 0;
