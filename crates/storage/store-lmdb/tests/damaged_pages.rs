@@ -6,13 +6,15 @@
 mod world;
 
 use posthaste_mail_model::{MailboxId, NumSet};
-use posthaste_store::{Engine, StoreError, Stored, Unreadable};
+use posthaste_store::{Engine, Row, StoreError, Stored, Unreadable};
 use posthaste_store_lmdb::{LmdbEngine, Options, report_fault_signals};
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use world::{World, body, maintain, small, summarize};
 
 const PAGE: usize = 4096;
@@ -301,4 +303,83 @@ async fn what_lies_behind_a_damaged_record_is_read() {
     let second = format!("at byte {}", content as u64 / 8 * 8);
     assert!(named("checksum does not match") >= 1, "{faults:?}, {second}");
     drop(world);
+}
+
+/// Set for a process that reads a store while another damages it.
+const READ_DIR: &str = "POSTHASTE_TEST_READ_DIR";
+
+/// The process that reads: it opens the store, says so, waits for a line and reads everything; not a test when run by itself.
+#[tokio::test]
+async fn the_process_that_reads() {
+    let Some(dir) = std::env::var_os(READ_DIR).map(PathBuf::from) else { return };
+    report_fault_signals(&dir);
+    let engine = LmdbEngine::open(&dir, small()).unwrap();
+    let entries = engine.load_list(World::new().list.account).await.unwrap().entries;
+    println!("open");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    for entry in entries {
+        let mut rows = NumSet::new();
+        let mut take = |slice: &[Row]| slice.iter().for_each(|row| rows.push(row.uid().value()));
+        if engine.load(entry.id, &mut take).await.is_err() {
+            continue;
+        }
+        let mut seen = 0;
+        let mut visit = |_: Stored<'_>| {
+            seen += 1;
+            ControlFlow::Continue(())
+        };
+        if let Ok(Unreadable(unreadable)) = engine.summaries(entry.id, &rows, &mut visit).await {
+            assert_eq!(seen + unreadable.count(), rows.count(), "a message was left out");
+        }
+    }
+}
+
+/// Starts that process, damages the index with `flip` once it has it open, and answers how it ended and what it said.
+fn read_beside(dir: &Path, flip: impl FnOnce(&std::fs::File)) -> (std::process::ExitStatus, String) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_process_that_reads", "--nocapture"])
+        .env(READ_DIR, dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("open") && lines.read_line(&mut line).unwrap() > 0 {}
+    flip(&std::fs::OpenOptions::new().read(true).write(true).open(index_file(dir)).unwrap());
+    // It may have ended already.
+    let _ = child.stdin.take().unwrap().write_all(b"\n");
+    let _ = lines.read_to_end(&mut Vec::new());
+    let output = child.wait_with_output().unwrap();
+    (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[tokio::test]
+async fn a_page_that_is_damaged_while_it_is_in_use_ends_a_process_once_at_most() {
+    let dir = tempfile::tempdir().unwrap();
+    store(dir.path(), small()).await;
+    let whole = std::fs::read(index_file(dir.path())).unwrap();
+    let unused = whole.rchunks(PAGE).position(|page| page.iter().any(|b| *b != 0)).unwrap();
+    let pages = whole.len() / PAGE - unused;
+    let mut random = Random(23);
+    let mut ended = 0;
+    for _ in 0..40 {
+        std::fs::write(index_file(dir.path()), &whole).unwrap();
+        let at = (2 + random.below(pages - 2)) * PAGE + 8 + random.below(64);
+        let flipped = [whole[at] ^ 1 << random.below(8)];
+        let flip = |file: &std::fs::File| file.write_all_at(&flipped, at as u64).unwrap();
+        let (status, said) = read_beside(dir.path(), flip);
+        if status.success() {
+            continue;
+        }
+        ended += 1;
+        let signal = status.signal().unwrap_or_else(|| panic!("{said}"));
+        assert!([libc::SIGBUS, libc::SIGSEGV, libc::SIGABRT].contains(&signal), "signal {signal}: {said}");
+        assert!(said.contains("posthaste: ended by"), "byte {at}: {said}");
+        let error = LmdbEngine::open(dir.path(), small()).unwrap_err();
+        assert!(error.to_string().contains("`posthaste check --rebuild`"), "{error}");
+        std::fs::remove_file(dir.path().join("index/suspect")).unwrap();
+    }
+    println!("{ended} of 40 were ended by a signal");
 }

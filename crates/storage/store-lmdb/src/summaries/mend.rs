@@ -4,12 +4,13 @@
 //! | --- | --- | --- |
 //! | good, and so is its origin if it is a link | all of it | the summary as it is stored |
 //! | good link, origin damaged or missing | its body and its date saved | made from the body |
-//! | damaged | its body's id, if the index has that body with the length of the message's row, and what is made from it differs from what the record holds in a few bytes | made from the body; the internal date stands for the date saved |
-//! | damaged link | the same id, if its origin is good and names the same body | the origin's summary |
+//! | damaged, and its checksum fits once the summary is made again from the body that it names | all but its summary | made from the body |
+//! | damaged, and its summary is what is made from the body that it names | that body; not the date saved, for which the internal date stands | made from the body |
+//! | damaged link, whose origin is good and names the same body | the same | made from the body |
 //! | anything else, or none | nothing | the message is named as unreadable |
 //!
-//! A record's checksum cannot say which of its bytes are wrong. Believing an id because some body has it could serve one message as
-//! another; hence the second proof.
+//! A body is considered only if it is as long as the message's row says. To believe a damaged record's body id because some body has
+//! it could serve one message as another; hence the proofs.
 
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet, Uid};
@@ -22,15 +23,11 @@ use crate::rows::RowWalk;
 use crate::shared::Shared;
 use crate::sum::seed;
 use crate::values::{
-    Kept, Origin, SUMMARY_HEADER, is_summary_good, origin_from, summary_from, summary_parts,
+    Kept, Origin, SUMMARY_HEADER, is_summary_good, origin_from, put_summary, summary_from, summary_parts,
 };
 
 /// Damaged messages of one call that are logged one by one: twenty tell what happened, and a ruined mailbox does not fill the log.
 const LOGGED_MAX: usize = 20;
-
-/// Bytes in which the summary that is made from a body may differ from a damaged record of it: two words of memory. Two messages of
-/// one length differ in more, if only in date and Message-ID.
-const DIFFERING_MAX: usize = 16;
 
 /// Mends the summaries of one mailbox, for the length of one call.
 pub(super) struct Mend<'m> {
@@ -137,22 +134,30 @@ impl<'m> Mend<'m> {
         let Some((header, rest)) = record.split_first_chunk::<SUMMARY_HEADER>() else {
             return Ok(lost("too short"));
         };
-        let Some(id) = header[4..].first_chunk() else { return Ok(lost("too short")) };
-        let body = BodyId(Id::from_bytes(*id));
+        let (Some(id), Some(saved)) = (header[4..].first_chunk(), header[20..].first_chunk()) else {
+            return Ok(lost("too short"));
+        };
+        let (body, saved) = (BodyId(Id::from_bytes(*id)), i64::from_le_bytes(*saved));
         let summary = match self.made(txn, body, row) {
             Ok(summary) => summary,
             Err(why) => return Ok(lost(&why)),
         };
+        let mut whole = Vec::with_capacity(record.len());
+        put_summary(&mut whole, seed(self.mailbox.0), row.uid().value(), body, saved, &summary);
+        if whole.get(..4) == header.get(..4) {
+            return Ok(Outcome::Found(Mended { body, saved, summary, is_made: true }));
+        }
+        // The checksum itself is damaged, or the date.
         let saved = i64::from(row.date());
-        if differing(rest, &summary) <= DIFFERING_MAX {
+        let is_whole = rest == summary;
+        let is_link = || -> Result<bool> {
+            let Some(origin) = origin_from(rest) else { return Ok(false) };
+            Ok(self.summary_at(txn, origin, body)?.is_some())
+        };
+        if is_whole || is_link()? {
             return Ok(Outcome::Found(Mended { body, saved, summary, is_made: true }));
         }
-        if let Some(origin) = origin_from(rest)
-            && self.summary_at(txn, origin, body)?.is_some()
-        {
-            return Ok(Outcome::Found(Mended { body, saved, summary, is_made: true }));
-        }
-        Ok(lost("what is left of it does not fit the body that it names"))
+        Ok(lost("no summary of the body that it names fits what is left of it"))
     }
 
     /// The summary of an origin, if that is good and of this body.
@@ -179,22 +184,5 @@ impl<'m> Mend<'m> {
         }
         let bytes = self.shared.read_body(body, 0..u64::MAX).map_err(|error| error.to_string())?;
         Ok((self.shared.summarize)(&bytes))
-    }
-}
-
-/// In how many bytes two summaries differ; bytes that only one of them has differ.
-fn differing(a: &[u8], b: &[u8]) -> usize {
-    a.len().abs_diff(b.len()) + a.iter().zip(b).filter(|(a, b)| a != b).count()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn missing_bytes_differ() {
-        assert_eq!(differing(b"abc", b"abc"), 0);
-        assert_eq!(differing(b"abc", b"axcde"), 3);
-        assert_eq!(differing(b"", b"abc"), 3);
     }
 }
