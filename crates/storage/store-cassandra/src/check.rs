@@ -69,7 +69,11 @@ impl CassandraEngine {
                 Ok(_) => Ok(Some(format!(
                     "mailbox {mailbox}, UID {uid}: body {body} is not as long as its row says"
                 ))),
-                Err(StoreError::Corrupt(why)) => Ok(Some(format!("mailbox {mailbox}, UID {uid}: {why}"))),
+                // An expunge and a sweep since the rows were read take the body rightly.
+                Err(StoreError::Corrupt(why)) => Ok(self
+                    .has_uid(mailbox, uid)
+                    .await?
+                    .then(|| format!("mailbox {mailbox}, UID {uid}: {why}"))),
                 Err(error) => Err(error),
             }
         });

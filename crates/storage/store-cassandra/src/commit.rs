@@ -1,7 +1,8 @@
 //! Commits: contents first, then one conditional batch on the mailbox's partition.
 //!
-//! The batch moves the mod-sequence on `IF` it is still the expected one, rewrites the chunks the commit touches and
-//! adds a log entry that carries the commit's id. A batch whose answer is lost is sent again as it is: if the first one was
+//! The batch moves the mod-sequence on `IF` it is still the expected one and the fence is still the one that was read before
+//! the contents were written ([`crate::lifetime`]); it rewrites the chunks the commit touches and adds a log entry that
+//! carries the commit's id. A batch whose answer is lost is sent again as it is: if the first one was
 //! applied, the second is refused, and the log entry at the new mod-sequence tells whose it was. Only when no answer can be had for long
 //! does the call fail; it never answers `Done` for what is not there, and never applies twice.
 
@@ -11,10 +12,12 @@ use posthaste_store::{CommitOutcome, MailboxCommit, Result, StoreError};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlValue;
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use crate::chunk::{Chunks, ROWS_MAX, number};
 use crate::engine::CassandraEngine;
-use crate::read::AT_ONCE;
+use crate::lifetime::Fence;
+use crate::read::{AT_ONCE, RESTARTS_MAX};
 use crate::session::{ATTEMPTS_MAX, Attempt, Values, blob};
 use crate::values::{LogEntry, StoredHead};
 
@@ -28,9 +31,33 @@ const RANGES_MAX: usize = 64;
 /// A mailbox as a commit finds it: the chunks it touches and the last one.
 pub(crate) struct Base {
     pub(crate) chunks: Chunks,
-    /// Key of the last chunk, which is never deleted.
+    /// Key of the last chunk.
     pub(crate) tail: u32,
     pub(crate) head: StoredHead,
+    pub(crate) fence: Fence,
+}
+
+/// The id of a commit, and when it was made by the clock that only goes forward.
+#[derive(Clone, Copy)]
+pub(crate) struct CommitId {
+    pub(crate) id: Id,
+    pub(crate) made: Instant,
+}
+
+/// A commit whose contents are written.
+pub(crate) struct Ready<'s> {
+    id: Id,
+    batch: Batch<'s>,
+}
+
+/// What became of a commit's batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Applied,
+    /// Another commit came first.
+    Overtaken,
+    /// A sweep replaced the fence, and nothing else changed: this batch will never apply.
+    Fenced,
 }
 
 pub(crate) type Batch<'s> = Vec<(&'s PreparedStatement, Values)>;
@@ -38,14 +65,30 @@ pub(crate) type Batch<'s> = Vec<(&'s PreparedStatement, Values)>;
 impl CassandraEngine {
     pub(crate) async fn commit_mailbox(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
         let _lane = self.lane(commit.mailbox).await;
-        let Some(mut base) = self.base(&commit).await? else { return Ok(CommitOutcome::Conflict) };
-        let id = self.database.new_id();
-        let dirty = edit(&mut base, &commit, id)?;
-        let batch = self.batch(&base, &commit, id, &dirty)?;
-        if !self.write_contents(id, &commit).await? {
-            return Ok(CommitOutcome::Conflict);
+        for attempt in 0..RESTARTS_MAX {
+            let Some(ready) = self.prepare(&commit).await? else { return Ok(CommitOutcome::Conflict) };
+            match self.apply(&commit, &ready).await? {
+                Fate::Applied => return Ok(CommitOutcome::Done),
+                Fate::Overtaken => return Ok(CommitOutcome::Conflict),
+                // The contents may have been swept. They are written once more, under a new id.
+                Fate::Fenced => {
+                    tracing::debug!(mailbox = %commit.mailbox, attempt, "a sweep fenced a commit; writing it again");
+                }
+            }
+            self.database.pause(attempt).await;
         }
-        self.settle(&commit, id, &batch).await
+        Err(StoreError::Busy)
+    }
+
+    /// Writes what the commit will refer to, and makes its batch. `None`: the mailbox is at another mod-sequence, or a
+    /// message to be copied is not there.
+    pub(crate) async fn prepare(&self, commit: &MailboxCommit) -> Result<Option<Ready<'_>>> {
+        // The fence comes first. What is written from here on is judged by a sweep only after it replaced this fence.
+        let Some(mut base) = self.base(commit).await? else { return Ok(None) };
+        let id = CommitId { id: self.database.new_id(), made: Instant::now() };
+        let dirty = edit(&mut base, commit, id.id)?;
+        let batch = self.batch(&base, commit, id.id, &dirty)?;
+        Ok(self.write_contents(id, commit).await?.then_some(Ready { id: id.id, batch }))
     }
 
     /// What the commit touches, or `None` if the mailbox has moved on.
@@ -70,7 +113,7 @@ impl CassandraEngine {
         }
         let mut chunks: Chunks = parts.into_iter().flat_map(|(chunks, _)| chunks).collect();
         chunks.insert(tail.low, tail.chunk);
-        Ok(Some(Base { chunks, tail: tail.low, head: tail.head }))
+        Ok(Some(Base { chunks, tail: tail.low, head: tail.head, fence: tail.fence }))
     }
 
     /// The conditional batch.
@@ -91,15 +134,16 @@ impl CassandraEngine {
         let mut bytes = head.len();
         let mut batch: Batch<'_> = vec![(
             &statements.advance,
-            vec![number(modseq.value()), Some(CqlValue::Blob(head)), key(), number(commit.expected.value())],
+            vec![
+                number(modseq.value()),
+                Some(CqlValue::Blob(head)),
+                key(),
+                number(commit.expected.value()),
+                base.fence.clone().map(CqlValue::Blob),
+            ],
         )];
-        let last = base.chunks.keys().next_back().copied().unwrap_or(base.tail);
         for low in dirty {
             let Some(chunk) = base.chunks.get(low) else { continue };
-            if chunk.rows.is_empty() && *low != last && *low != base.tail {
-                batch.push((&statements.delete_chunk, vec![key(), number(u64::from(*low))]));
-                continue;
-            }
             let value = chunk.encode(mailbox, *low);
             bytes += value.len();
             batch.push((&statements.put, self.put_values(mailbox, 0, u64::from(*low), value)));
@@ -129,13 +173,13 @@ impl CassandraEngine {
     }
 
     /// Sends the batch until it is known what became of it.
-    async fn settle(&self, commit: &MailboxCommit, id: Id, batch: &Batch<'_>) -> Result<CommitOutcome> {
+    pub(crate) async fn apply(&self, commit: &MailboxCommit, ready: &Ready<'_>) -> Result<Fate> {
         let mut failure = StoreError::Busy;
         for attempt in 0..ATTEMPTS_MAX {
-            match self.database.attempt(batch).await? {
-                Attempt::Applied => return Ok(CommitOutcome::Done),
-                Attempt::Refused => match self.was_applied(commit, id).await {
-                    Ok(outcome) => return Ok(outcome),
+            match self.database.attempt(&ready.batch).await? {
+                Attempt::Applied => return Ok(Fate::Applied),
+                Attempt::Refused => match self.fate(commit, ready.id).await {
+                    Ok(fate) => return Ok(fate),
                     Err(error @ StoreError::Unavailable(_)) => failure = error,
                     Err(error) => return Err(error),
                 },
@@ -146,28 +190,31 @@ impl CassandraEngine {
             }
             self.database.pause(attempt).await;
         }
-        match self.was_applied(commit, id).await {
-            Ok(CommitOutcome::Done) => Ok(CommitOutcome::Done),
+        match self.fate(commit, ready.id).await {
+            Ok(Fate::Applied) => Ok(Fate::Applied),
             // Refused all along or never seen: it may still be under way, so neither "done" nor "conflict" can be said.
             _ => Err(failure),
         }
     }
 
-    /// Whether the log has the commit. The read is of the kind that first finishes what other conditional writes began.
-    async fn was_applied(&self, commit: &MailboxCommit, id: Id) -> Result<CommitOutcome> {
+    /// What became of a commit. The reads are of the kind that first finishes what other conditional writes began.
+    async fn fate(&self, commit: &MailboxCommit, id: Id) -> Result<Fate> {
         let mailbox = commit.mailbox;
-        let head = self.head(&self.statements.head_settled, mailbox).await?;
-        let stored = head.ok_or(StoreError::NoMailbox(mailbox))?;
-        if stored.head.modseq < commit.head.modseq {
-            return Ok(CommitOutcome::Conflict);
+        type Found = (Option<i64>, Option<Vec<u8>>, Option<Vec<u8>>);
+        let values = (&mailbox.0.to_bytes()[..],);
+        let found = self.database.read::<Found>(&self.statements.head_settled, values).await?;
+        let now = found.into_iter().next().and_then(|(modseq, ..)| u64::try_from(modseq?).ok());
+        let now = now.ok_or(StoreError::NoMailbox(mailbox))?;
+        if now == commit.expected.value() {
+            return Ok(Fate::Fenced);
         }
         let modseq = commit.head.modseq.value();
         let values = (&mailbox.0.to_bytes()[..], modseq.cast_signed());
         let found = self.database.read::<(Option<Vec<u8>>,)>(&self.statements.log_at, values).await?;
         let entry = found.into_iter().next().and_then(|(value,)| LogEntry::decode(mailbox, modseq, &value?));
         Ok(match entry {
-            Some(entry) if entry.commit == id => CommitOutcome::Done,
-            _ => CommitOutcome::Conflict,
+            Some(entry) if entry.commit == id => Fate::Applied,
+            _ => Fate::Overtaken,
         })
     }
 }

@@ -6,19 +6,20 @@
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet};
-use posthaste_store::{Content, MailboxCommit, NewMessage, Result, StoreError, Stored, Unreadable, Visit};
+use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet, Uid};
+use posthaste_store::{Content, MailboxCommit, NewMessage, Result, StoreError, Stored, Visit};
 use scylla::value::CqlValue;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::chunk::number;
+use crate::commit::CommitId;
 use crate::engine::CassandraEngine;
 use crate::read::{AT_ONCE, ChunkRow, chunk_from};
 use crate::schema::SUMMARY_BUCKET;
-use crate::session::{Values, blob};
+use crate::session::{Values, age_ms, blob};
 use crate::values::{summary_from, summary_value};
 
 /// Summaries in one write: bytes and number. ScyllaDB warns of batches above 128 KiB.
@@ -29,10 +30,12 @@ const SUMMARY_BATCH_MAX: usize = 128;
 const RECENT_MAX: usize = 4096;
 
 /// Ids of bodies that this engine wrote a moment ago: a message for a hundred recipients is written once.
+///
+/// A body is remembered by the commit that brought it, for a quarter of the sweep's patience after that commit got its id. The
+/// sweep looks at the reference of that commit, and takes no body while that reference is young.
 pub(crate) struct RecentBodies {
-    /// A quarter of the time after which a sweep may take what nothing refers to; the references of this engine are younger.
     fresh: Duration,
-    written: Mutex<HashMap<BodyId, Instant>>,
+    written: Mutex<HashMap<BodyId, CommitId>>,
 }
 
 impl RecentBodies {
@@ -42,15 +45,17 @@ impl RecentBodies {
 
     fn has(&self, body: BodyId) -> bool {
         let written = self.written.lock().unwrap_or_else(|e| e.into_inner());
-        written.get(&body).is_some_and(|at| at.elapsed() < self.fresh)
+        // By both clocks: one stands still while the machine is suspended, the other may be set back.
+        let passed = |by: &CommitId| by.made.elapsed().max(Duration::from_millis(age_ms(&by.id.to_bytes())));
+        written.get(&body).is_some_and(|by| passed(by) < self.fresh)
     }
 
-    fn note(&self, body: BodyId) {
+    fn note(&self, body: BodyId, by: CommitId) {
         let mut written = self.written.lock().unwrap_or_else(|e| e.into_inner());
         if written.len() >= RECENT_MAX {
             written.clear();
         }
-        written.insert(body, Instant::now());
+        written.insert(body, by);
     }
 }
 
@@ -66,7 +71,7 @@ pub(crate) fn bucket(uid: u32) -> i32 {
 
 impl CassandraEngine {
     /// Writes what a commit will refer to; `false` if a message to be copied is gone.
-    pub(crate) async fn write_contents(&self, id: Id, commit: &MailboxCommit) -> Result<bool> {
+    pub(crate) async fn write_contents(&self, id: CommitId, commit: &MailboxCommit) -> Result<bool> {
         let Some(originals) = self.originals(commit).await? else { return Ok(false) };
         let mut summaries: Vec<(u32, Vec<u8>)> = Vec::with_capacity(commit.appended.len());
         for message in &commit.appended {
@@ -87,7 +92,7 @@ impl CassandraEngine {
         for message in &commit.appended {
             writes.push(self.write_body(id, commit.mailbox, message).boxed());
         }
-        for batch in self.summary_batches(id, commit.mailbox, summaries) {
+        for batch in self.summary_batches(id.id, commit.mailbox, summaries) {
             let write = async move {
                 let put = &self.statements.summary_put;
                 let statements: Vec<_> = batch.into_iter().map(|values| (put, values)).collect();
@@ -147,16 +152,16 @@ impl CassandraEngine {
         batches
     }
 
-    async fn write_body(&self, id: Id, mailbox: MailboxId, message: &NewMessage) -> Result<()> {
-        let (body, commit) = (message.body.0.to_bytes(), id.to_bytes());
+    async fn write_body(&self, id: CommitId, mailbox: MailboxId, message: &NewMessage) -> Result<()> {
+        let (body, commit) = (message.body.0.to_bytes(), id.id.to_bytes());
         let reference = (&body[..], &mailbox.0.to_bytes()[..], i64::from(number(&message.row)), &commit[..]);
         self.database.write(&self.statements.ref_put, reference).await?;
         let Content::New { bytes, .. } = &message.content else { return Ok(()) };
         if self.recent.has(message.body) {
             return Ok(());
         }
-        self.put_body(id, message.body, bytes).await?;
-        self.recent.note(message.body);
+        self.put_body(id.id, message.body, bytes).await?;
+        self.recent.note(message.body, id);
         Ok(())
     }
 
@@ -187,8 +192,8 @@ impl CassandraEngine {
     ) -> Result<Unreadable> {
         let mut unreadable = Unreadable::default();
         let (Some(first), Some(last)) = (uids.first(), uids.last()) else {
-            return match self.head(&self.statements.head, mailbox).await? {
-                Some(_) => Ok(unreadable),
+            return match self.head(mailbox).await? {
+                Some(_) => Ok(()),
                 None => Err(StoreError::NoMailbox(mailbox)),
             };
         };
@@ -196,7 +201,7 @@ impl CassandraEngine {
         let low = match self.floor(mailbox, first).await? {
             Some(floor) if floor.modseq < 0 => return Err(StoreError::NoMailbox(mailbox)),
             Some(floor) => floor.low,
-            None if self.head(&self.statements.head, mailbox).await?.is_none() => {
+            None if self.head(mailbox).await?.is_none() => {
                 return Err(StoreError::NoMailbox(mailbox));
             }
             None => first,
@@ -220,8 +225,8 @@ impl CassandraEngine {
         Ok(unreadable)
     }
 
-    /// Visits the summaries of these UIDs, rising, each of its commit. UIDs without a good one are added to `unreadable`.
-    async fn visit_wanted(
+    /// Visits the summaries of these UIDs, rising, each of its commit.
+    pub(crate) async fn visit_wanted(
         &self,
         mailbox: MailboxId,
         wanted: &[(u32, Id)],
@@ -232,12 +237,13 @@ impl CassandraEngine {
         for group in wanted.chunk_by(|a, b| bucket(a.0) == bucket(b.0)) {
             let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
             let values = (&key[..], bucket(first.0), i64::from(first.0), i64::from(last.0));
-            let mut left = group.iter().peekable();
+            let mut left = group.iter().copied().peekable();
             let mut flow = ControlFlow::Continue(());
+            let mut missing: Vec<(u32, Id)> = Vec::new();
             let take = |page: Vec<(i64, Vec<u8>, Option<Vec<u8>>)>| {
                 for (uid, commit, value) in page {
-                    while let Some((missing, _)) = left.next_if(|(next, _)| i64::from(*next) < uid) {
-                        has_none(mailbox, *missing, unreadable);
+                    while let Some(passed) = left.next_if(|(next, _)| i64::from(*next) < uid) {
+                        missing.push(passed);
                     }
                     let Some((next, origin)) = left.peek() else { break };
                     if i64::from(*next) != uid || commit != origin.to_bytes() {
@@ -258,14 +264,38 @@ impl CassandraEngine {
                 Ok(ControlFlow::Continue(()))
             };
             self.database.pages(&self.statements.summaries, values, take).await?;
+            if flow.is_continue() {
+                missing.extend(left);
+            }
+            self.verify_expunged(mailbox, &missing).await?;
             if flow.is_break() {
                 return Ok(flow);
             }
-            for (missing, _) in left {
-                has_none(mailbox, *missing, unreadable);
-            }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Messages whose summaries are missing must have been expunged, and swept, since their rows were read. One whose row is
+    /// still there is damaged.
+    async fn verify_expunged(&self, mailbox: MailboxId, missing: &[(u32, Id)]) -> Result<()> {
+        for (uid, origin) in missing {
+            if self.has_message(mailbox, *uid, *origin).await? {
+                return Err(StoreError::Corrupt(format!("mailbox {mailbox} has no summary of UID {uid}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a mailbox has a message of this UID now.
+    pub(crate) async fn has_uid(&self, mailbox: MailboxId, uid: Uid) -> Result<bool> {
+        let floor = self.floor(mailbox, uid.value()).await?.filter(|floor| floor.modseq >= 0);
+        Ok(floor.is_some_and(|floor| floor.chunk.origin(uid.value()).is_some()))
+    }
+
+    /// Whether a mailbox has this message of this commit now.
+    pub(crate) async fn has_message(&self, mailbox: MailboxId, uid: u32, origin: Id) -> Result<bool> {
+        let floor = self.floor(mailbox, uid).await?.filter(|floor| floor.modseq >= 0);
+        Ok(floor.is_some_and(|floor| floor.chunk.origin(uid) == Some(origin)))
     }
 }
 

@@ -42,25 +42,29 @@ macro_rules! statements {
 
 statements! {
     head: "SELECT DISTINCT modseq, head FROM {k}.mailbox WHERE mailbox = ?", 10;
-    head_settled: "SELECT DISTINCT modseq, head FROM {k}.mailbox WHERE mailbox = ?", 10;
+    head_settled: "SELECT DISTINCT modseq, head, fence FROM {k}.mailbox WHERE mailbox = ?", 10;
     mailboxes: "SELECT DISTINCT mailbox, account, modseq FROM {k}.mailbox", 100;
     // 128 chunks are at most 800 KiB.
     chunks: "SELECT modseq, low, value FROM {k}.mailbox WHERE mailbox = ? AND kind = 0 AND low >= ? AND low <= ?", 128;
-    floor: "SELECT modseq, head, low, value FROM {k}.mailbox WHERE mailbox = ? AND kind = 0 AND low <= ? \
+    floor: "SELECT modseq, head, fence, low, value FROM {k}.mailbox WHERE mailbox = ? AND kind = 0 AND low <= ? \
             ORDER BY kind DESC, low DESC LIMIT 1", 10;
     log: "SELECT modseq, head, low, value FROM {k}.mailbox WHERE mailbox = ? AND kind = 1 AND low > ?", 2000;
     log_at: "SELECT value FROM {k}.mailbox WHERE mailbox = ? AND kind = 1 AND low = ?", 10;
-    create: "UPDATE {k}.mailbox SET modseq = 0, head = ?, account = ? WHERE mailbox = ? IF modseq = null", 10;
-    advance: "UPDATE {k}.mailbox SET modseq = ?, head = ? WHERE mailbox = ? IF modseq = ?", 10;
-    remove: "UPDATE {k}.mailbox SET modseq = -1 WHERE mailbox = ? IF modseq >= 0", 10;
+    create: "UPDATE {k}.mailbox SET modseq = 0, head = ?, account = ?, fence = ? WHERE mailbox = ? \
+             IF modseq = null", 10;
+    advance: "UPDATE {k}.mailbox SET modseq = ?, head = ? WHERE mailbox = ? IF modseq = ? AND fence = ?", 10;
+    fence: "UPDATE {k}.mailbox SET fence = ? WHERE mailbox = ? IF modseq >= 0 AND fence = ?", 10;
+    remove: "UPDATE {k}.mailbox SET modseq = -1 WHERE mailbox = ? IF modseq >= 0 AND fence = ?", 10;
     put: "UPDATE {k}.mailbox SET value = ? WHERE mailbox = ? AND kind = ? AND low = ?", 10;
-    delete_chunk: "DELETE FROM {k}.mailbox WHERE mailbox = ? AND kind = 0 AND low = ?", 10;
     trim: "DELETE FROM {k}.mailbox WHERE mailbox = ? AND kind = 1 AND low <= ?", 10;
-    erase: "DELETE FROM {k}.mailbox WHERE mailbox = ?", 10;
+    erase: "UPDATE {k}.mailbox SET modseq = null, head = null, account = null, fence = null WHERE mailbox = ? \
+            IF modseq = -1", 10;
+    erase_rows: "DELETE FROM {k}.mailbox WHERE mailbox = ? AND kind = ?", 10;
 
-    list: "SELECT version, value FROM {k}.list WHERE account = ?", 10;
-    list_settled: "SELECT version, value FROM {k}.list WHERE account = ?", 10;
-    list_put: "UPDATE {k}.list SET version = ?, value = ? WHERE account = ? IF version = ?", 10;
+    list: "SELECT version, value, fence FROM {k}.list WHERE account = ?", 10;
+    list_settled: "SELECT version, value, fence FROM {k}.list WHERE account = ?", 10;
+    list_put: "UPDATE {k}.list SET version = ?, value = ? WHERE account = ? IF version = ? AND fence = ?", 10;
+    list_fence: "UPDATE {k}.list SET fence = ? WHERE account = ? IF version = ? AND fence = ?", 10;
 
     entry: "SELECT version, commit, value FROM {k}.directory WHERE bucket = ? AND name = ?", 10;
     entry_settled: "SELECT version, commit, value FROM {k}.directory WHERE bucket = ? AND name = ?", 10;
@@ -74,7 +78,6 @@ statements! {
     summary_keys: "SELECT uid, commit FROM {k}.summary WHERE mailbox = ? AND bucket = ?", 1000;
     summary_put: "UPDATE {k}.summary SET value = ? WHERE mailbox = ? AND bucket = ? AND uid = ? AND commit = ?", 10;
     summary_delete: "DELETE FROM {k}.summary WHERE mailbox = ? AND bucket = ? AND uid = ? AND commit = ?", 10;
-    summary_bucket_delete: "DELETE FROM {k}.summary WHERE mailbox = ? AND bucket = ?", 10;
 
     // 16 chunks are 4 MiB.
     body: "SELECT n, len, value FROM {k}.body WHERE body = ? AND n >= ? AND n <= ?", 16;

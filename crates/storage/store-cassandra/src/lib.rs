@@ -7,6 +7,7 @@
 //! What always holds: a commit is applied whole or not at all; it is acknowledged only when a quorum has it; a lost answer
 //! is settled by asking again, never guessed. The tables and the reasons are in `docs/cassandra.md`.
 
+mod advice;
 mod bodies;
 mod check;
 mod chunk;
@@ -14,6 +15,7 @@ mod commit;
 mod contents;
 mod engine;
 mod lease;
+mod lifetime;
 mod lists;
 mod options;
 mod read;
@@ -26,6 +28,10 @@ mod tls;
 mod url;
 mod values;
 
+#[cfg(test)]
+mod tests;
+
+pub use advice::advice;
 pub use bodies::{BodyPlace, S3};
 pub use engine::{CassandraEngine, init, upgrade};
 pub use options::{Options, Tls};

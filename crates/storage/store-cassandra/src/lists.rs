@@ -2,26 +2,29 @@
 //!
 //! A list is one value: even a thousand mailboxes are 60 KB, and lists change seldom. A new mailbox's partition is made before the list
 //! that names it, a removed one's is closed after; what a crash leaves between is found by the sweep.
+//!
+//! A list carries a fence, as a mailbox does ([`crate::lifetime`]): the sweep replaces it before it closes a mailbox that the list
+//! does not name, so that no change under way can still name it.
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::ModSeq;
 use posthaste_mail_model::{AccountId, Id, MailboxId};
 use posthaste_store::{
-    CommitOutcome, DirectoryChange, DirectoryEntry, ListCommit, MailboxHead, MailboxList, Result, StoreError,
+    CommitOutcome, DirectoryChange, DirectoryEntry, ListCommit, MailboxList, Result, StoreError,
 };
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlValue;
 use std::collections::BTreeSet;
 
-use crate::chunk::Chunk;
 use crate::commit::Batch;
 use crate::engine::CassandraEngine;
-use crate::read::AT_ONCE;
+use crate::lifetime::{Fence, Partition};
+use crate::read::{AT_ONCE, RESTARTS_MAX};
 use crate::schema::DIRECTORY_BUCKETS;
 use crate::seal::{place, seal, unseal};
 use crate::session::{ATTEMPTS_MAX, Attempt, blob};
-use crate::values::{LIST_COMMITS_MAX, LogEntry, StoredHead, StoredList};
+use crate::values::{LIST_COMMITS_MAX, StoredList};
 
 /// Bytes of a list at most: what Cassandra takes as one mutation with room to spare; some 100,000 mailboxes.
 const LIST_BYTES_MAX: usize = 8 << 20;
@@ -44,33 +47,89 @@ struct StoredEntry {
     commit: Vec<u8>,
 }
 
+/// A mailbox list, and the fence it was read with.
+pub(crate) struct FencedList {
+    pub(crate) list: MailboxList,
+    /// The last commits, oldest first.
+    commits: Vec<Id>,
+    pub(crate) fence: Fence,
+}
+
+impl FencedList {
+    /// The version as its column has it: nothing for an account without a list.
+    pub(crate) fn version_value(&self) -> Option<CqlValue> {
+        let version = self.list.version;
+        (version != ModSeq::ZERO).then(|| CqlValue::BigInt(version.value().cast_signed()))
+    }
+}
+
+/// A change of a list whose mailboxes have been made.
+pub(crate) struct ReadyList {
+    stored: FencedList,
+    /// Partitions of the mailboxes that the change removes, as they were before it.
+    removed: Vec<(MailboxId, Partition)>,
+}
+
 impl CassandraEngine {
-    pub(crate) async fn stored_list(&self, account: AccountId) -> Result<StoredList> {
+    pub(crate) async fn stored_list(&self, account: AccountId) -> Result<FencedList> {
         self.list_by(&self.statements.list, account).await
     }
 
-    async fn list_by(&self, statement: &PreparedStatement, account: AccountId) -> Result<StoredList> {
+    pub(crate) async fn list_by(
+        &self,
+        statement: &PreparedStatement,
+        account: AccountId,
+    ) -> Result<FencedList> {
         let key = account.0.to_bytes();
-        let rows = self.database.read::<(Option<i64>, Option<Vec<u8>>)>(statement, (&key[..],)).await?;
-        match rows.into_iter().next() {
-            Some((Some(_), value)) => StoredList::decode(account, &value.unwrap_or_default())
-                .ok_or_else(|| StoreError::Corrupt(format!("the mailbox list of account {account}"))),
-            _ => Ok(StoredList { list: MailboxList::empty(account), commits: Vec::new() }),
+        type Found = (Option<i64>, Option<Vec<u8>>, Fence);
+        let rows = self.database.read::<Found>(statement, (&key[..],)).await?;
+        let (version, value, fence) = rows.into_iter().next().unwrap_or_default();
+        if version.is_none() {
+            return Ok(FencedList { list: MailboxList::empty(account), commits: Vec::new(), fence });
         }
+        let StoredList { list, commits } = StoredList::decode(account, &value.unwrap_or_default())
+            .ok_or_else(|| StoreError::Corrupt(format!("the mailbox list of account {account}")))?;
+        Ok(FencedList { list, commits, fence })
     }
 
     pub(crate) async fn change_list(&self, commit: ListCommit) -> Result<CommitOutcome> {
+        for attempt in 0..RESTARTS_MAX {
+            let Some(ready) = self.prepare_list(&commit).await? else { return Ok(CommitOutcome::Conflict) };
+            if self.put_list(&commit, ready).await? == CommitOutcome::Done {
+                return Ok(CommitOutcome::Done);
+            }
+            // A sweep may have fenced the list: then nothing else changed, and the mailboxes are looked after once more.
+            let now = self.list_by(&self.statements.list_settled, commit.account).await?;
+            if now.list.version != commit.expected {
+                return Ok(CommitOutcome::Conflict);
+            }
+            self.database.pause(attempt).await;
+        }
+        Err(StoreError::Busy)
+    }
+
+    /// Makes the mailboxes that a change names; `None` if the list is at another version.
+    pub(crate) async fn prepare_list(&self, commit: &ListCommit) -> Result<Option<ReadyList>> {
         let stored = self.stored_list(commit.account).await?;
         if stored.list.version != commit.expected {
-            return Ok(CommitOutcome::Conflict);
+            return Ok(None);
         }
         let known: BTreeSet<MailboxId> = stored.list.entries.iter().map(|entry| entry.id).collect();
         let new = commit.upsert.iter().map(|entry| entry.id).filter(|id| !known.contains(id));
         for id in new {
             self.create_mailbox(commit.account, id).await?;
         }
+        let removed = stream::iter(commit.remove.clone())
+            .map(|id| async move { Ok::<_, StoreError>((id, self.partition(id).await?)) })
+            .buffer_unordered(AT_ONCE);
+        Ok(Some(ReadyList { stored, removed: removed.try_collect().await? }))
+    }
+
+    /// Writes a list that [`Self::prepare_list`] prepared, then closes the mailboxes it no longer names.
+    pub(crate) async fn put_list(&self, commit: &ListCommit, ready: ReadyList) -> Result<CommitOutcome> {
+        let ReadyList { stored, removed } = ready;
         let id = self.database.new_id();
-        let list = stored.list.apply(&commit);
+        let list = stored.list.apply(commit);
         let forget = (stored.commits.len() + 1).saturating_sub(LIST_COMMITS_MAX);
         let commits = stored.commits.iter().skip(forget).copied().chain([id]).collect();
         let value = StoredList { list, commits }.encode();
@@ -80,23 +139,23 @@ impl CassandraEngine {
                 limit: LIST_BYTES_MAX as u64,
             });
         }
-        let number = |n: u64| CqlValue::BigInt(n.cast_signed());
-        let expected = (commit.expected != ModSeq::ZERO).then(|| number(commit.expected.value()));
-        let values = vec![
-            Some(number(commit.version.value())),
-            Some(CqlValue::Blob(value)),
-            Some(blob(commit.account.0)),
-            expected,
-        ];
         let account = commit.account;
+        let values = vec![
+            Some(CqlValue::BigInt(commit.version.value().cast_signed())),
+            Some(CqlValue::Blob(value)),
+            Some(blob(account.0)),
+            stored.version_value(),
+            stored.fence.map(CqlValue::Blob),
+        ];
         let applied = || async move {
             let now = self.list_by(&self.statements.list_settled, account).await?;
             Ok(now.commits.contains(&id))
         };
         let outcome = self.conditionally(vec![(&self.statements.list_put, values)], applied).await?;
         if outcome == CommitOutcome::Done {
-            let removed = stream::iter(commit.remove.clone()).map(Ok);
-            removed.try_for_each_concurrent(AT_ONCE, |mailbox| self.close_mailbox(mailbox)).await.unwrap_or_else(
+            let close = |(mailbox, partition)| self.close_removed(account, mailbox, partition);
+            let removed = stream::iter(removed).map(Ok);
+            removed.try_for_each_concurrent(AT_ONCE, close).await.unwrap_or_else(
                 // The list is what counts; the sweep closes what it does not name.
                 |error| tracing::warn!(%account, %error, "a removed mailbox is left for the sweep to close"),
             );
@@ -104,8 +163,27 @@ impl CassandraEngine {
         Ok(outcome)
     }
 
+    /// Closes a mailbox that a change of the list removed; `partition` was read before that change.
+    async fn close_removed(
+        &self,
+        account: AccountId,
+        mailbox: MailboxId,
+        partition: Partition,
+    ) -> Result<()> {
+        let Partition::Open(fence) = partition else { return Ok(()) };
+        // The change of the list came after the fence was read, and refuses whoever is about to name the mailbox again.
+        if !self.close_mailbox(mailbox, &fence).await? {
+            self.close_unlisted(account, mailbox).await?;
+        }
+        Ok(())
+    }
+
     /// Sends a conditional write until it is known what became of it. `applied` tells ours from another's.
-    async fn conditionally<F>(&self, batch: Batch<'_>, applied: impl Fn() -> F) -> Result<CommitOutcome>
+    pub(crate) async fn conditionally<F>(
+        &self,
+        batch: Batch<'_>,
+        applied: impl Fn() -> F,
+    ) -> Result<CommitOutcome>
     where
         F: Future<Output = Result<bool>>,
     {
@@ -127,33 +205,6 @@ impl CassandraEngine {
             Ok(true) => Ok(CommitOutcome::Done),
             _ => Err(failure),
         }
-    }
-
-    /// Makes a mailbox's partition: a head, an empty last chunk, an empty log.
-    async fn create_mailbox(&self, account: AccountId, mailbox: MailboxId) -> Result<()> {
-        let head = StoredHead { head: MailboxHead::default(), forgotten: ModSeq::ZERO }.encode(mailbox);
-        let entry = LogEntry { commit: mailbox.0, rows: Some(Vec::new()), expunged: Vec::new() };
-        let batch = vec![
-            (
-                &self.statements.create,
-                vec![Some(CqlValue::Blob(head)), Some(blob(account.0)), Some(blob(mailbox.0))],
-            ),
-            (&self.statements.put, self.put_values(mailbox, 0, 0, Chunk::default().encode(mailbox, 0))),
-            (&self.statements.put, self.put_values(mailbox, 1, 0, entry.encode(mailbox, ModSeq::ZERO))),
-        ];
-        // Whoever made it, it is there: ids are made once.
-        let there = || async move { Ok(self.head(&self.statements.head_settled, mailbox).await?.is_some()) };
-        match self.conditionally(batch, there).await? {
-            CommitOutcome::Done => Ok(()),
-            CommitOutcome::Conflict => Err(StoreError::NoMailbox(mailbox)),
-        }
-    }
-
-    /// Lets a mailbox answer `NoMailbox` for good.
-    pub(crate) async fn close_mailbox(&self, mailbox: MailboxId) -> Result<()> {
-        let batch = vec![(&self.statements.remove, vec![Some(blob(mailbox.0))])];
-        let closed = || async move { Ok(self.head(&self.statements.head_settled, mailbox).await?.is_none()) };
-        self.conditionally(batch, closed).await.map(drop)
     }
 
     pub(crate) async fn entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {

@@ -6,16 +6,16 @@
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use posthaste_store::{Changes, MailboxHead, Result, Row, StoreError};
-use scylla::statement::prepared::PreparedStatement;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::chunk::{Chunk, Chunks, number};
 use crate::engine::CassandraEngine;
+use crate::lifetime::Fence;
 use crate::values::{LogEntry, StoredHead};
 
 /// How often a read starts anew because the mailbox was changed under it.
-const RESTARTS_MAX: u32 = 8;
+pub(crate) const RESTARTS_MAX: u32 = 8;
 
 /// Questions of one call that are asked at the same time.
 pub(crate) const AT_ONCE: usize = 32;
@@ -29,6 +29,7 @@ pub(crate) type ChunkRow = (Option<i64>, Option<i64>, Option<Vec<u8>>);
 pub(crate) struct Floor {
     pub(crate) modseq: i64,
     pub(crate) head: StoredHead,
+    pub(crate) fence: Fence,
     pub(crate) low: u32,
     pub(crate) chunk: Chunk,
 }
@@ -61,15 +62,10 @@ struct Logged {
 
 impl CassandraEngine {
     /// A mailbox's head; `None` if it was removed or never was.
-    pub(crate) async fn head(
-        &self,
-        statement: &PreparedStatement,
-        mailbox: MailboxId,
-    ) -> Result<Option<StoredHead>> {
-        let rows = self
-            .database
-            .read::<(Option<i64>, Option<Vec<u8>>)>(statement, (&mailbox.0.to_bytes()[..],))
-            .await?;
+    pub(crate) async fn head(&self, mailbox: MailboxId) -> Result<Option<StoredHead>> {
+        type Found = (Option<i64>, Option<Vec<u8>>);
+        let values = (&mailbox.0.to_bytes()[..],);
+        let rows = self.database.read::<Found>(&self.statements.head, values).await?;
         match rows.into_iter().next() {
             Some((Some(modseq), head)) if modseq >= 0 => head_from(mailbox, head).map(Some),
             _ => Ok(None),
@@ -77,23 +73,23 @@ impl CassandraEngine {
     }
 
     async fn existing_head(&self, mailbox: MailboxId) -> Result<StoredHead> {
-        self.head(&self.statements.head, mailbox).await?.ok_or(StoreError::NoMailbox(mailbox))
+        self.head(mailbox).await?.ok_or(StoreError::NoMailbox(mailbox))
     }
 
     pub(crate) async fn heads_of(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
-        let heads = stream::iter(mailboxes.to_vec()).map(|mailbox| async move {
-            Ok(self.head(&self.statements.head, mailbox).await?.map(|stored| stored.head))
-        });
+        let heads = stream::iter(mailboxes.to_vec())
+            .map(|mailbox| async move { Ok(self.head(mailbox).await?.map(|stored| stored.head)) });
         heads.buffered(AT_ONCE).try_collect().await
     }
 
     /// The chunk in which a UID lies if it exists.
     pub(crate) async fn floor(&self, mailbox: MailboxId, uid: u32) -> Result<Option<Floor>> {
         let values = (&mailbox.0.to_bytes()[..], i64::from(uid));
-        let rows = self.database.read::<HeadedRow>(&self.statements.floor, values).await?;
-        let Some((Some(modseq), head, low, value)) = rows.into_iter().next() else { return Ok(None) };
+        type Found = (Option<i64>, Option<Vec<u8>>, Fence, Option<i64>, Option<Vec<u8>>);
+        let rows = self.database.read::<Found>(&self.statements.floor, values).await?;
+        let Some((Some(modseq), head, fence, low, value)) = rows.into_iter().next() else { return Ok(None) };
         let (low, chunk) = chunk_from(mailbox, low, value)?;
-        Ok(Some(Floor { modseq, head: head_from(mailbox, head)?, low, chunk }))
+        Ok(Some(Floor { modseq, head: head_from(mailbox, head)?, fence, low, chunk }))
     }
 
     /// All rows, UIDs rising, and the head they belong to.

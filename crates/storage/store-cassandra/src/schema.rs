@@ -37,6 +37,12 @@ const STEPS: &[Step] = &[
     &[
         "CREATE TABLE IF NOT EXISTS {k}.lease (name text PRIMARY KEY, holder blob, ended bigint) WITH gc_grace_seconds = 86400",
     ],
+    // The sweep fences what it judges. Servers of version 3 neither raise fences nor heed them.
+    &[
+        "ALTER TABLE {k}.mailbox ADD IF NOT EXISTS fence blob static",
+        "ALTER TABLE {k}.list ADD IF NOT EXISTS fence blob",
+        "ALTER TABLE {k}.directory WITH gc_grace_seconds = 864000",
+    ],
 ];
 
 /// The version that this program makes and works with: counts changes of tables and values.
@@ -55,8 +61,8 @@ const TABLES: [&str; 9] = [
     "setting (name text PRIMARY KEY, value text)",
     "lease (name text PRIMARY KEY, holder blob, ended bigint)",
     "mailbox (mailbox blob, kind tinyint, low bigint, modseq bigint static, head blob static, account blob static, \
-     value blob, PRIMARY KEY (mailbox, kind, low))",
-    "list (account blob PRIMARY KEY, version bigint, value blob)",
+     fence blob static, value blob, PRIMARY KEY (mailbox, kind, low))",
+    "list (account blob PRIMARY KEY, version bigint, value blob, fence blob)",
     "directory (bucket int, name text, version bigint, commit blob, value blob, PRIMARY KEY (bucket, name))",
     "summary (mailbox blob, bucket int, uid bigint, commit blob, value blob, PRIMARY KEY ((mailbox, bucket), uid, commit))",
     "body (body blob, n int, len bigint static, value blob, PRIMARY KEY (body, n))",

@@ -16,15 +16,17 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::deserialize::row::DeserializeRow;
 use scylla::deserialize::value::DeserializeValue;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
-use scylla::policies::load_balancing::DefaultPolicy;
+use scylla::policies::load_balancing::{DefaultPolicy, NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::policies::retry::DefaultRetryPolicy;
 use scylla::response::query_result::QueryResult;
 use scylla::response::{PagingState, PagingStateResponse};
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::unprepared::Statement;
 use scylla::statement::{Consistency, SerialConsistency};
 use scylla::value::{CqlValue, Row as CqlRow};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,6 +73,12 @@ pub(crate) fn now_us() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| i64::try_from(d.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// Milliseconds since an id was made, by the clocks of the two machines.
+pub(crate) fn age_ms(id: &[u8]) -> u64 {
+    let made_ms = id.iter().take(6).fold(0, |ms, byte| ms << 8 | u64::from(*byte));
+    u64::try_from(now_us() / 1000).unwrap_or(0).saturating_sub(made_ms)
 }
 
 impl Database {
@@ -120,6 +128,35 @@ impl Database {
     {
         let result = self.session.query_unpaged(statement, ()).await.map_err(unavailable)?;
         Ok(rows::<(Option<T>,)>(result)?.into_iter().next().and_then(|(value,)| value))
+    }
+
+    /// A keyspace's replication and whether its writes go through the commit log; `None` if there is no such keyspace.
+    pub(crate) async fn replication(
+        &self,
+        keyspace: &str,
+    ) -> Result<Option<(BTreeMap<String, String>, bool)>> {
+        let question =
+            "SELECT replication, durable_writes FROM system_schema.keyspaces WHERE keyspace_name = ?";
+        let result = self.session.query_unpaged(question, (keyspace,)).await.map_err(unavailable)?;
+        Ok(rows::<(BTreeMap<String, String>, bool)>(result)?.into_iter().next())
+    }
+
+    /// A setting of each node, by the node's address.
+    pub(crate) async fn settings(&self, name: &str) -> Vec<(String, Result<Option<String>>)> {
+        let mut settings = Vec::new();
+        for node in self.session.get_cluster_state().get_nodes_info() {
+            // The table is a node's own view of itself.
+            let mut question = Statement::new("SELECT value FROM system_views.settings WHERE name = ?");
+            question.set_consistency(Consistency::One);
+            let this = NodeIdentifier::Node(Arc::clone(node));
+            question.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(this, None)));
+            let answer = self.session.query_unpaged(question, (name,)).await.map_err(unavailable);
+            let value = answer.and_then(|answer| {
+                Ok(rows::<(Option<String>,)>(answer)?.into_iter().next().and_then(|(value,)| value))
+            });
+            settings.push((node.address.to_string(), value));
+        }
+        settings
     }
 
     /// Prepares a statement that may be repeated.
