@@ -72,7 +72,7 @@ impl CassandraEngine {
                 Fate::Overtaken => return Ok(CommitOutcome::Conflict),
                 // The contents may have been swept. They are written once more, under a new id.
                 Fate::Fenced => {
-                    tracing::debug!(mailbox = %commit.mailbox, attempt, "a sweep fenced a commit; writing it again");
+                    tracing::info!(mailbox = %commit.mailbox, attempt, "a sweep fenced a commit; writing it again");
                 }
             }
             self.database.pause(attempt).await;
