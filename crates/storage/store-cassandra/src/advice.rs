@@ -1,34 +1,37 @@
 //! What a cluster should be like and is not: copies of each row, and the sync of its commit logs.
 //!
-//! Nothing here refuses a cluster. `posthaste engine init` prints the advice, and `posthaste serve` logs it as warnings.
+//! Nothing here refuses a cluster. `posthaste engine init` prints the advice, and `posthaste serve`
+//! logs it as warnings.
 
 use posthaste_store::Result;
 use std::collections::BTreeMap;
 
+use crate::connection::Connection;
 use crate::options::Options;
-use crate::session::Database;
 
-/// Copies of each row: with three, a quorum of two outlives any one node. With two it takes both; with one it is that one.
+/// Copies of each row: with three, a quorum of two outlives any one node. With two it takes both;
+/// with one it is that one.
 const COPIES_MIN: u32 = 3;
 
-/// Where the settings of the cluster that the options name make acknowledged mail less safe than it can be: one sentence for
-/// each. Empty is good.
+/// Where the settings of the cluster that the options name make acknowledged mail less safe than it
+/// can be: one sentence for each. Empty is good.
 pub async fn advice(options: &Options) -> Result<Vec<String>> {
-    let database = Database::connect(options).await?;
+    let connection = Connection::open(options).await?;
     let keyspace = &options.keyspace;
-    let mut advice = match database.replication(keyspace).await? {
+    let mut advice = match connection.replication(keyspace).await? {
         Some((replication, durable_writes)) => {
             on_replication(keyspace, &replication, durable_writes, options.datacenter.as_deref())
         }
         None => Vec::new(),
     };
-    for (node, setting) in database.settings("commitlog_sync").await {
+    for (node, setting) in connection.settings("commitlog_sync").await {
         advice.extend(on_commit_log(&node, setting));
     }
     Ok(advice)
 }
 
-/// `replication` is a keyspace's map in `system_schema.keyspaces`: the strategy's class, and copies by data centre or in all.
+/// `replication` is a keyspace's map in `system_schema.keyspaces`: the strategy's class, and copies
+/// by data centre or in all.
 fn on_replication(
     keyspace: &str,
     replication: &BTreeMap<String, String>,

@@ -1,7 +1,8 @@
-//! Sweeps that cross with commits and changes of lists, step by step, against a real Cassandra (`scripts/cassandra env`).
+//! Sweeps that cross with commits and changes of lists, step by step, against a real Cassandra
+//! (`scripts/cassandra env`).
 //!
-//! Each test lets one engine stop at a certain step, as a paused machine does for longer than the sweep's patience, lets another
-//! sweep, and goes on. No clock takes part.
+//! Each test lets one engine stop at a certain step, as a paused machine does for longer than the
+//! sweep's patience, lets another sweep, and goes on. No clock takes part.
 #![allow(clippy::unwrap_used)]
 
 use posthaste_mail_model::{Id, MailboxId, MailboxName, NumSet, UidValidity};
@@ -15,8 +16,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::commit::Fate;
-use crate::lifetime::Partition;
-use crate::session::blob;
+use crate::connection::blob;
+use crate::mailboxes::lifetime::Partition;
 use crate::{CassandraEngine, Options, advice, init};
 
 struct Keyspace(Options);
@@ -65,9 +66,9 @@ async fn a_batch_that_comes_after_a_sweep_is_refused() {
     let mut folder = world.folder().await;
     folder.commit(folder.appending(&[10])).await;
     let commit = folder.appending(&[100, 300_000]);
-    let ready = late.prepare(&commit).await.unwrap().unwrap();
+    let ready = late.commits.prepare(&commit).await.unwrap().unwrap();
     suite::maintain(&sweeper).await;
-    assert_eq!(late.apply(&commit, &ready).await.unwrap(), Fate::Fenced);
+    assert_eq!(late.commits.apply(&commit, &ready).await.unwrap(), Fate::Fenced);
     folder.verify().await;
     // As the engine does by itself: written once more, it is applied and whole.
     assert_eq!(late.commit(commit.clone()).await.unwrap(), CommitOutcome::Done);
@@ -85,10 +86,10 @@ async fn a_late_copy_of_what_was_swept_is_refused() {
     let (mut folder, other) = (world.folder().await, world.folder().await);
     folder.commit(folder.appending(&[100, 200])).await;
     let copies = other.copying(&folder, &folder.uids());
-    let ready = late.prepare(&copies).await.unwrap().unwrap();
+    let ready = late.commits.prepare(&copies).await.unwrap().unwrap();
     folder.commit(folder.expunging(&folder.uids())).await;
     suite::maintain(&sweeper).await;
-    assert_eq!(late.apply(&copies, &ready).await.unwrap(), Fate::Fenced);
+    assert_eq!(late.commits.apply(&copies, &ready).await.unwrap(), Fate::Fenced);
     assert_eq!(late.commit(copies).await.unwrap(), CommitOutcome::Conflict);
     other.verify().await;
     world.check().await;
@@ -120,11 +121,12 @@ async fn a_mailbox_under_transfer_is_not_closed_for_good() {
     keyspace.0.sweep_after = Duration::from_secs(3600);
     let (late, sweeper) = (keyspace.engine().await, keyspace.engine().await);
     let world = World::new(&keyspace).await;
-    let (id, commit) = adding(&world, u128::from(late.database.random()));
-    // The mailbox is made, and swept before the list names it: this change is refused, and made again it is whole.
-    let ready = late.prepare_list(&commit).await.unwrap().unwrap();
+    let (id, commit) = adding(&world, u128::from(late.mailboxes.cluster.random()));
+    // The mailbox is made, and swept before the list names it: this change is refused, and made
+    // again it is whole.
+    let ready = late.lists.prepare(&commit).await.unwrap().unwrap();
     suite::maintain(&sweeper).await;
-    assert_eq!(late.put_list(&commit, ready).await.unwrap(), CommitOutcome::Conflict);
+    assert_eq!(late.lists.put(&commit, ready).await.unwrap(), CommitOutcome::Conflict);
     assert_eq!(late.heads(&[id]).await.unwrap(), [None]);
     assert_eq!(late.commit_list(commit).await.unwrap(), CommitOutcome::Done);
     let mut folder = Folder::new(Arc::clone(&world.engine), id);
@@ -139,27 +141,29 @@ async fn a_sweep_that_is_late_does_not_close_what_a_list_came_to_name() {
     let Some(keyspace) = Keyspace::new("closing").await else { return };
     let (late, sweeper) = (keyspace.engine().await, keyspace.engine().await);
     let world = World::new(&keyspace).await;
-    let (id, commit) = adding(&world, u128::from(late.database.random()));
+    let (id, commit) = adding(&world, u128::from(late.mailboxes.cluster.random()));
     // Left by an earlier run that was cut off.
-    late.create_mailbox(world.account, id).await.unwrap();
-    // The sweep reads the mailbox's fence and finds the list without it; then the list comes to name it.
-    let Partition::Open(fence) = sweeper.partition(id).await.unwrap() else { panic!("it is open") };
+    late.mailboxes.create_mailbox(world.account, id).await.unwrap();
+    // The sweep reads the mailbox's fence and finds the list without it; then the list comes to
+    // name it.
+    let Partition::Open(fence) = sweeper.mailboxes.partition(id).await.unwrap() else { panic!("it is open") };
     assert_eq!(late.commit_list(commit).await.unwrap(), CommitOutcome::Done);
-    assert!(!sweeper.close_mailbox(id, &fence).await.unwrap());
-    assert!(!sweeper.close_unlisted(world.account, id).await.unwrap());
+    assert!(!sweeper.mailboxes.close_mailbox(id, &fence).await.unwrap());
+    assert!(!sweeper.lists.close_unlisted(world.account, id).await.unwrap());
     let mut folder = Folder::new(Arc::clone(&world.engine), id);
     folder.commit(folder.appending(&[100])).await;
-    // What was meant for a mailbox's earlier life does not touch the next, though numbers come back.
+    // What was meant for a mailbox's earlier life does not touch the next, though numbers come
+    // back.
     let stale = folder.appending(&[5]);
-    let ready = late.prepare(&stale).await.unwrap().unwrap();
-    let Partition::Open(fence) = sweeper.partition(id).await.unwrap() else { panic!("it is open") };
-    assert!(sweeper.close_mailbox(id, &fence).await.unwrap());
-    sweeper.erase_mailbox(id).await.unwrap();
-    late.create_mailbox(world.account, id).await.unwrap();
+    let ready = late.commits.prepare(&stale).await.unwrap().unwrap();
+    let Partition::Open(fence) = sweeper.mailboxes.partition(id).await.unwrap() else { panic!("it is open") };
+    assert!(sweeper.mailboxes.close_mailbox(id, &fence).await.unwrap());
+    sweeper.mailboxes.erase_mailbox(id).await.unwrap();
+    late.mailboxes.create_mailbox(world.account, id).await.unwrap();
     let mut folder = Folder::new(Arc::clone(&world.engine), id);
     folder.commit(folder.appending(&[50, 60])).await;
-    assert_eq!(late.apply(&stale, &ready).await.unwrap(), Fate::Fenced);
-    assert!(!sweeper.close_mailbox(id, &fence).await.unwrap());
+    assert_eq!(late.commits.apply(&stale, &ready).await.unwrap(), Fate::Fenced);
+    assert!(!sweeper.mailboxes.close_mailbox(id, &fence).await.unwrap());
     folder.verify().await;
 }
 
@@ -170,7 +174,7 @@ async fn a_listing_that_crosses_with_expunge_and_sweep_reports_no_damage() {
     let world = World::new(&keyspace).await;
     let mut folder = world.folder().await;
     folder.commit(folder.appending(&[10; 4])).await;
-    let chunks = reader.all_chunks(folder.id).await.unwrap().unwrap();
+    let chunks = reader.mailboxes.all_chunks(folder.id).await.unwrap().unwrap();
     let wanted: Vec<(u32, Id)> = (1..=4).map(|uid| (uid, chunks[&0].origin(uid).unwrap())).collect();
     folder.commit(folder.expunging(&NumSet::from_ranges([(1, 1), (3, 4)]))).await;
     suite::maintain(&sweeper).await;
@@ -179,13 +183,13 @@ async fn a_listing_that_crosses_with_expunge_and_sweep_reports_no_damage() {
         seen.push(stored.uid.value());
         ControlFlow::Continue(())
     };
-    reader.visit_wanted(folder.id, &wanted, &mut visit).await.unwrap().continue_value().unwrap();
+    reader.mailboxes.visit_wanted(folder.id, &wanted, &mut visit).await.unwrap().continue_value().unwrap();
     assert_eq!(seen, [2]);
     // A summary that is missing while its row is there is damage still.
     let session = keyspace.session().await;
     let delete = format!("DELETE FROM {}.summary WHERE mailbox = ? AND bucket = 0", keyspace.0.keyspace);
     session.query_unpaged(delete, (blob(folder.id.0),)).await.unwrap();
-    let outcome = reader.visit_wanted(folder.id, &wanted, &mut |_| ControlFlow::Continue(())).await;
+    let outcome = reader.mailboxes.visit_wanted(folder.id, &wanted, &mut |_| ControlFlow::Continue(())).await;
     assert!(matches!(outcome, Err(StoreError::Corrupt(_))), "{outcome:?}");
 }
 
@@ -196,10 +200,11 @@ async fn an_emptied_chunk_leaves_no_tombstone() {
     let world = World::new(&keyspace).await;
     let mut folder = world.folder().await;
     folder.commit(folder.appending(&[10; 300])).await;
-    let before: Vec<u32> = engine.all_chunks(folder.id).await.unwrap().unwrap().into_keys().collect();
+    let before: Vec<u32> =
+        engine.mailboxes.all_chunks(folder.id).await.unwrap().unwrap().into_keys().collect();
     assert_eq!(before.len(), 3);
     folder.commit(folder.expunging(&NumSet::range(1, 299))).await;
-    let after = engine.all_chunks(folder.id).await.unwrap().unwrap();
+    let after = engine.mailboxes.all_chunks(folder.id).await.unwrap().unwrap();
     assert_eq!(after.keys().copied().collect::<Vec<_>>(), before);
     assert_eq!(after.values().map(|chunk| chunk.rows.len()).collect::<Vec<_>>(), [0, 0, 1]);
     folder.commit(folder.appending(&[10; 200])).await;
@@ -208,8 +213,8 @@ async fn an_emptied_chunk_leaves_no_tombstone() {
     world.check().await;
 }
 
-/// Takes a commit that was applied back to where Paxos accepted it and no replica has carried it out: a coordinator that died
-/// between propose and commit.
+/// Takes a commit that was applied back to where Paxos accepted it and no replica has carried it
+/// out: a coordinator that died between propose and commit.
 async fn back_to_accepted(
     session: &Session,
     keyspace: &str,
@@ -265,7 +270,7 @@ async fn a_proposal_in_flight_is_completed_before_a_sweep_judges() {
     folder.commit(folder.appending(&[30, 40])).await;
     back_to_accepted(&session, name, folder.id, &before).await;
     // A plain read does not see it, and what it brought looks abandoned.
-    let head = sweeper.head(folder.id).await.unwrap().unwrap();
+    let head = sweeper.mailboxes.head(folder.id).await.unwrap().unwrap();
     assert_eq!(head.head.counts.messages, 2, "the proposal is not in flight: the test tries nothing");
     suite::maintain(&sweeper).await;
     // The sweep's fence carried it out, and its contents are there.

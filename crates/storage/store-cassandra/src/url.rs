@@ -1,7 +1,10 @@
-//! The cluster as an address: `cassandra://[USER[:PASSWORD]@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTION=VALUE&…]`.
+//! The cluster as an address:
+//! `cassandra://[USER[:PASSWORD]@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTION=VALUE&…]`.
 //!
-//! Options: `tls=yes`, `ca=FILE`, `cert=FILE` with `key=FILE`, `password-file=FILE`, `dc=NAME`, and in whole seconds
-//! `sweep-after`, `sweep-every` and `sweep-lease`. What stands before `@` and the values of options are percent-encoded (RFC 3986 §2.1). An error is one sentence that never repeats the password.
+//! Options: `tls=yes`, `ca=FILE`, `cert=FILE` with `key=FILE`, `password-file=FILE`, `dc=NAME`, and
+//! in whole seconds `sweep-after`, `sweep-every` and `sweep-lease`. What stands before `@` and the
+//! values of options are percent-encoded (RFC 3986 §2.1). An error is one sentence that never
+//! repeats the password.
 
 use std::fs;
 use std::path::PathBuf;
