@@ -260,15 +260,14 @@ impl Sweep {
             }
         }
         drop(known);
-        let judged = stream::iter(candidates).map(|(mailbox, candidates)| async move {
-            let chunks = match self.fence_for_sweep(mailbox).await? {
-                true => self.mailboxes.all_chunks(mailbox).await?,
-                false => None,
-            };
-            let dead = |reference: &Reference| {
-                !chunks.as_ref().is_some_and(|chunks| refers(chunks, reference.2, &reference.3))
-            };
-            Ok::<_, StoreError>(candidates.into_iter().filter(dead).collect::<Vec<_>>())
+        let judged = stream::iter(candidates).map(|(mailbox, mut candidates)| async move {
+            if self.fence_for_sweep(mailbox).await? {
+                let uids = || candidates.iter().map(|(_, _, uid, _)| u32::try_from(*uid).unwrap_or(u32::MAX));
+                let range = (uids().min().unwrap_or(0), uids().max().unwrap_or(u32::MAX));
+                let (chunks, _) = self.mailboxes.chunks_between(mailbox, range).await?;
+                candidates.retain(|(_, _, uid, commit)| !refers(&chunks, *uid, commit));
+            }
+            Ok::<_, StoreError>(candidates)
         });
         let dead: Vec<Vec<Reference>> = judged.buffer_unordered(AT_ONCE / 4).try_collect().await?;
         Ok(dead.into_iter().flatten().collect())
