@@ -66,7 +66,11 @@ impl Check<'_> {
             ControlFlow::Continue(())
         };
         // What came or went since the rows were read is left for the next check.
-        self.mailboxes.visit_summaries(mailbox, &NumSet::range(1, u32::MAX), &mut take).await?;
+        let all = NumSet::range(1, u32::MAX);
+        let unreadable = self.mailboxes.visit_summaries(mailbox, &all, &mut take).await?;
+        for uid in unreadable.0.iter() {
+            report.faults.push(format!("mailbox {mailbox}: UID {uid} has no summary, or a damaged one"));
+        }
         let sizes = bodies.into_iter().filter_map(|(uid, body)| {
             let at = rows.binary_search_by_key(&uid, Row::uid).ok()?;
             Some((uid, body, rows.get(at)?.size()))

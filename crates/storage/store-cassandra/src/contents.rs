@@ -195,7 +195,7 @@ impl Contents {
                 ControlFlow::Continue(())
             };
             match self.mailboxes.visit_summaries(mailbox, &uids, &mut take).await {
-                Ok(()) => {}
+                Ok(unreadable) => unreadable.refuse()?,
                 Err(StoreError::NoMailbox(_)) => return Ok(None),
                 Err(error) => return Err(error),
             }

@@ -143,7 +143,12 @@ impl Engine for CassandraEngine {
         self.commits.commit(commit).await
     }
 
-    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()> {
+    async fn summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<Unreadable> {
         self.mailboxes.visit_summaries(mailbox, uids, visit).await
     }
 

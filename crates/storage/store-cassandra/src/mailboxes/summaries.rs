@@ -4,7 +4,7 @@
 //! counts for a UID.
 
 use posthaste_mail_model::{Id, MailboxId, NumSet, Uid};
-use posthaste_store::{Result, StoreError, Stored, Visit};
+use posthaste_store::{Result, StoreError, Stored, Unreadable, Visit};
 use scylla::response::PagingState;
 use scylla::value::CqlValue;
 use std::ops::ControlFlow;
@@ -25,16 +25,17 @@ pub(crate) fn bucket(uid: u32) -> i32 {
 }
 
 impl Mailboxes {
-    /// Visits summaries in UID order.
+    /// Visits summaries in UID order; answers with the UIDs that have a row and no good summary.
     pub(crate) async fn visit_summaries(
         &self,
         mailbox: MailboxId,
         uids: &NumSet,
         visit: &mut Visit<'_>,
-    ) -> Result<()> {
+    ) -> Result<Unreadable> {
+        let mut unreadable = Unreadable::default();
         let (Some(first), Some(last)) = (uids.first(), uids.last()) else {
             return match self.head(mailbox).await? {
-                Some(_) => Ok(()),
+                Some(_) => Ok(unreadable),
                 None => Err(StoreError::NoMailbox(mailbox)),
             };
         };
@@ -60,20 +61,22 @@ impl Mailboxes {
                 let there = chunk.rows.iter().map(number).filter(|uid| uids.contains(*uid));
                 wanted.extend(there.filter_map(|uid| Some((uid, chunk.origin(uid)?))));
             }
-            if self.visit_wanted(mailbox, &wanted, visit).await?.is_break() {
-                return Ok(());
+            if self.visit_wanted(mailbox, &wanted, visit, &mut unreadable.0).await?.is_break() {
+                return Ok(unreadable);
             }
             from = next;
         }
-        Ok(())
+        Ok(unreadable)
     }
 
-    /// Visits the summaries of these UIDs, rising, each of its commit.
+    /// Visits the summaries of these UIDs, rising, each of its commit. UIDs without a good one are
+    /// added to `unreadable`.
     pub(crate) async fn visit_wanted(
         &self,
         mailbox: MailboxId,
         wanted: &[(u32, Id)],
         visit: &mut Visit<'_>,
+        unreadable: &mut NumSet,
     ) -> Result<ControlFlow<()>> {
         let key = mailbox.0.to_bytes();
         for group in wanted.chunk_by(|a, b| bucket(a.0) == bucket(b.0)) {
@@ -81,7 +84,7 @@ impl Mailboxes {
             let values = (&key[..], bucket(first.0), i64::from(first.0), i64::from(last.0));
             let mut left = group.iter().copied().peekable();
             let mut flow = ControlFlow::Continue(());
-            let mut missing: Vec<(u32, Id)> = Vec::new();
+            let (mut missing, mut damaged): (Vec<(u32, Id)>, Vec<u32>) = Default::default();
             let take = |page: Vec<(i64, Vec<u8>, Option<Vec<u8>>)>| {
                 for (uid, commit, value) in page {
                     while let Some(passed) = left.next_if(|(next, _)| i64::from(*next) < uid) {
@@ -91,7 +94,13 @@ impl Mailboxes {
                     if i64::from(*next) != uid || commit != origin.to_bytes() {
                         continue;
                     }
-                    flow = visit_one(mailbox, *next, &value.unwrap_or_default(), visit)?;
+                    match visit_one(mailbox, *next, &value.unwrap_or_default(), visit) {
+                        Some(visited) => flow = visited,
+                        None => {
+                            tracing::error!(%mailbox, uid = next, "a summary is damaged");
+                            damaged.push(*next);
+                        }
+                    }
                     left.next();
                     if flow.is_break() {
                         return Ok(flow);
@@ -103,7 +112,9 @@ impl Mailboxes {
             if flow.is_continue() {
                 missing.extend(left);
             }
-            self.verify_expunged(mailbox, &missing).await?;
+            damaged.extend(self.without_summary(mailbox, &missing).await?);
+            damaged.sort_unstable();
+            damaged.into_iter().for_each(|uid| unreadable.push(uid));
             if flow.is_break() {
                 return Ok(flow);
             }
@@ -111,15 +122,17 @@ impl Mailboxes {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Messages whose summaries are missing must have been expunged, and swept, since their rows
-    /// were read. One whose row is still there is damaged.
-    async fn verify_expunged(&self, mailbox: MailboxId, missing: &[(u32, Id)]) -> Result<()> {
+    /// Those of the messages whose row is still there. The others were expunged, and swept, since
+    /// their rows were read.
+    async fn without_summary(&self, mailbox: MailboxId, missing: &[(u32, Id)]) -> Result<Vec<u32>> {
+        let mut without = Vec::new();
         for (uid, origin) in missing {
             if self.has_message(mailbox, *uid, *origin).await? {
-                return Err(StoreError::Corrupt(format!("mailbox {mailbox} has no summary of UID {uid}")));
+                tracing::error!(%mailbox, uid, "a message has no summary");
+                without.push(*uid);
             }
         }
-        Ok(())
+        Ok(without)
     }
 
     /// Whether a mailbox has a message of this UID now.
@@ -154,9 +167,9 @@ impl Mailboxes {
     }
 }
 
-fn visit_one(mailbox: MailboxId, uid: u32, value: &[u8], visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
-    let damaged = || StoreError::Corrupt(format!("the summary of UID {uid} of mailbox {mailbox}"));
-    let stored = summary_from(mailbox, uid, value).ok_or_else(damaged)?;
-    let uid = Uid::new(uid).ok_or_else(damaged)?;
-    Ok(visit(Stored { uid, body: stored.body, saved: stored.saved, summary: stored.summary }))
+/// Visits a summary; `None` if it is damaged.
+fn visit_one(mailbox: MailboxId, uid: u32, value: &[u8], visit: &mut Visit<'_>) -> Option<ControlFlow<()>> {
+    let stored = summary_from(mailbox, uid, value)?;
+    let uid = Uid::new(uid)?;
+    Some(visit(Stored { uid, body: stored.body, saved: stored.saved, summary: stored.summary }))
 }
