@@ -83,6 +83,11 @@ pub async fn create(config: &Config) -> Result<Opened> {
 
 /// Opens the engine for the server that holds the lock.
 pub async fn serving(config: &Config, lock: Arc<EngineLock>) -> Result<Opened> {
+    if let Some(cluster) = cluster(config)? {
+        for advice in posthaste_store_cassandra::advice(&cluster).await? {
+            tracing::warn!("{advice}");
+        }
+    }
     open(config, |options| LmdbEngine::serve(lock, options)).await
 }
 

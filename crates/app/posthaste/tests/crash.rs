@@ -158,8 +158,8 @@ fn each_message_is_in_one_mailbox_when_the_server_is_killed_during_moves() {
     server.add_account(USER, PASSWORD);
     let (next, moves) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
-        let lmtp = server.address("lmtp");
-        scope.spawn(|| deliver(lmtp, || next.fetch_add(1, Ordering::Relaxed), |_| {}));
+        let (lmtp, next) = (server.address("lmtp"), &next);
+        scope.spawn(move || deliver(lmtp, || next.fetch_add(1, Ordering::Relaxed), |_| {}));
         while next.load(Ordering::Relaxed) <= MOVED {
             std::thread::yield_now();
         }
@@ -175,7 +175,11 @@ fn each_message_is_in_one_mailbox_when_the_server_is_killed_during_moves() {
         let enough = moves.load(Ordering::Relaxed) + 1 + 3 * round;
         std::thread::scope(|scope| {
             // Ends with the connection: the server is about to be killed.
-            scope.spawn(|| move_to_and_fro(imap, || drop(moves.fetch_add(1, Ordering::Relaxed))));
+            scope.spawn(|| {
+                move_to_and_fro(imap, || {
+                    moves.fetch_add(1, Ordering::Relaxed);
+                })
+            });
             while moves.load(Ordering::Relaxed) < enough {
                 std::thread::yield_now();
             }

@@ -1,10 +1,11 @@
-//! What the engine costs on a cluster: `POSTHASTE_CASSANDRA=host:port cargo run --release -p posthaste-store-cassandra --example measure
-//! [MESSAGES…]`.
+//! What the engine costs on a cluster: `POSTHASTE_CASSANDRA=host:port cargo run --release -p
+//! posthaste-store-cassandra --example measure [MESSAGES…]`.
 //!
-//! Prints a table: commits a second (one message each, one mailbox and sixteen), cold and warm opens of mailboxes of so many
-//! messages (1,000 and 100,000 if none are named), and what each cost in processor time, the database's (if
-//! `POSTHASTE_CASSANDRA_PID` names its process) and ours. Bodies are kept in `POSTHASTE_BODIES` if that names a bucket. The
-//! keyspace `measure_…` is left behind. Figures are of one machine and one moment.
+//! Prints a table: commits a second (one message each, one mailbox and sixteen), cold and warm
+//! opens of mailboxes of so many messages (1,000 and 100,000 if none are named), and what each cost
+//! in processor time, the database's (if `POSTHASTE_CASSANDRA_PID` names its process) and ours.
+//! Bodies are kept in `POSTHASTE_BODIES` if that names a bucket. The keyspace `measure_…` is left
+//! behind. Figures are of one machine and one moment.
 
 use bytes::Bytes;
 use posthaste_mail_model::{
@@ -119,7 +120,8 @@ impl Folder {
     }
 }
 
-/// When something began: the time, and the processor time that the database and we had used by then.
+/// When something began: the time, and the processor time that the database and we had used by
+/// then.
 struct Began {
     at: Instant,
     cpu_ms: (Option<f64>, Option<f64>),
@@ -132,7 +134,8 @@ impl Began {
     }
 }
 
-/// Processor time of a process so far, user and system, in milliseconds; the kernel counts in hundredths of a second.
+/// Processor time of a process so far, user and system, in milliseconds; the kernel counts in
+/// hundredths of a second.
 fn cpu_ms(pid: &str) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let ticks =
@@ -253,7 +256,8 @@ async fn opens(engine: &Arc<CassandraEngine>, messages: u32) -> Outcome<()> {
     Ok(())
 }
 
-/// How long until a node that watches a mailbox, looking once a second as a server does, hears of another node's commit.
+/// How long until a node that watches a mailbox, looking once a second as a server does, hears of
+/// another node's commit.
 async fn hearing(options: &Options) -> Outcome<()> {
     let (here, there) =
         (CassandraEngine::open(options.clone()).await?, CassandraEngine::open(options.clone()).await?);

@@ -1,37 +1,35 @@
 //! Where bodies are kept: in chunks in Cassandra, or as objects of an S3-compatible store.
 //!
-//! Which of the two a keyspace uses is decided when it is made, and recorded in it. Both keep the same promises: a body is
-//! written before the commit that refers to it, a part of it is read without the rest, what is read was checked against its
-//! checksum, and what the sweep removes no commit can still come to refer to.
+//! Which of the two a keyspace uses is decided when it is made, and recorded in it. Both keep the
+//! same promises: a body is written before the commit that refers to it, a part of it is read
+//! without the rest, what is read was checked against its checksum, and what the sweep removes no
+//! commit can still come to refer to.
 //!
 //! | | chunks | objects |
 //! | --- | --- | --- |
 //! | `body`, n = 0 … | 256 KiB of the body each, sealed | n = 0 alone: the object's description ([`objects::Description`]) |
 //! | object | | the body as it is, `PREFIX/xx/BODY-COMMIT` |
 //!
-//! An object carries the id of the commit that wrote it beside the body's. So nothing is ever written under a name that a sweep may
-//! be about to delete, and what a crash left between the object and its description is found by the reference that was written before both.
+//! An object's name has the id of the commit that wrote it, beside the body's. So nothing is ever
+//! written under a name that a sweep is about to delete. The reference, written before both, leads
+//! to what a crash left between the object and its description.
 
 mod chunked;
+pub(crate) mod keeping;
 pub(crate) mod objects;
-mod place;
-mod s3;
+pub(crate) mod place;
+pub(crate) mod s3;
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Id};
-use posthaste_store::{BodyRange, Result};
+use posthaste_store::{BodyRange, Result, StoreError};
+use std::sync::Arc;
 
-use crate::engine::CassandraEngine;
+use crate::cluster::Cluster;
 
-pub(crate) use objects::Objects;
-pub use place::BodyPlace;
-pub use s3::S3;
-
-/// How this keyspace keeps bodies.
-pub(crate) enum Bodies {
-    Chunks,
-    Objects(Objects),
-}
+use self::chunked::Chunked;
+use self::keeping::Keeping;
+use self::objects::Description;
 
 /// A body as the sweep finds it.
 pub(crate) struct Kept {
@@ -41,49 +39,64 @@ pub(crate) struct Kept {
     object: Option<Id>,
 }
 
-impl CassandraEngine {
+/// The bodies of a keyspace.
+pub(crate) struct Bodies {
+    cluster: Arc<Cluster>,
+    keeping: Keeping,
+}
+
+impl Bodies {
+    pub(crate) fn new(cluster: Arc<Cluster>, keeping: Keeping) -> Self {
+        Self { cluster, keeping }
+    }
+
+    fn chunked(&self) -> Chunked<'_> {
+        Chunked { cluster: &self.cluster }
+    }
+
     /// Writes a body whole. Its reference has been written before.
-    pub(crate) async fn put_body(&self, commit: Id, body: BodyId, bytes: &Bytes) -> Result<()> {
-        match &self.bodies {
-            Bodies::Chunks => self.put_chunks(body, bytes).await,
-            Bodies::Objects(objects) => {
+    pub(crate) async fn put(&self, commit: Id, body: BodyId, bytes: &Bytes) -> Result<()> {
+        match &self.keeping {
+            Keeping::Chunks => self.chunked().put(body, bytes).await,
+            Keeping::Objects(objects) => {
                 let description = objects.put(body, commit, bytes).await?;
                 self.put_description(body, &description).await
             }
         }
     }
 
-    pub(crate) async fn body_range(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
-        match &self.bodies {
-            Bodies::Chunks => self.chunks_range(body, range).await,
-            Bodies::Objects(objects) => {
+    pub(crate) async fn range(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
+        match &self.keeping {
+            Keeping::Chunks => self.chunked().range(body, range).await,
+            Keeping::Objects(objects) => {
                 let description = self.description(body).await?.ok_or_else(|| objects::missing(body))?;
                 objects.range(body, &description, range).await
             }
         }
     }
 
-    /// What there is of a body; `None` if it is gone.
-    pub(crate) async fn kept_body(&self, body: BodyId) -> Result<Option<Kept>> {
-        match &self.bodies {
-            Bodies::Chunks => Ok(self.chunks_len(body).await?.map(|len| Kept { len, object: None })),
-            Bodies::Objects(_) => {
+    /// What there is of a body; `None` if it is not there.
+    pub(crate) async fn kept(&self, body: BodyId) -> Result<Option<Kept>> {
+        match &self.keeping {
+            Keeping::Chunks => Ok(self.chunked().len(body).await?.map(|len| Kept { len, object: None })),
+            Keeping::Objects(_) => {
                 let description = self.description(body).await?;
                 Ok(description.map(|d| Kept { len: d.len, object: Some(d.commit) }))
             }
         }
     }
 
-    /// Removes a body that nothing refers to, the last reference having been `dead`'s; answers with the octets given back.
-    /// `kept` was read before the references were, `before_us` lies before that: what was written since stays.
-    pub(crate) async fn drop_body(
+    /// Removes a body whose last reference was `dead`'s; answers with the octets given back. `kept`
+    /// was read before the references were, and `before_us` is a time before that: what was written
+    /// since stays.
+    pub(crate) async fn remove(
         &self,
         body: BodyId,
         dead: Id,
         kept: Option<Kept>,
         before_us: i64,
     ) -> Result<u64> {
-        if let Bodies::Objects(objects) = &self.bodies {
+        if let Keeping::Objects(objects) = &self.keeping {
             // Objects first: if this is cut off, the description still says what is left to remove.
             objects.delete(body, dead).await?;
             if let Some(object) = kept.as_ref().and_then(|kept| kept.object).filter(|object| *object != dead)
@@ -91,15 +104,32 @@ impl CassandraEngine {
                 objects.delete(body, object).await?;
             }
         }
-        self.database.write(&self.statements.body_delete, (before_us, &body.0.to_bytes()[..])).await?;
+        self.cluster.write(&self.cluster.statements.body.delete, (before_us, &body.0.to_bytes()[..])).await?;
         Ok(kept.map_or(0, |kept| kept.len))
     }
 
     /// Removes what a dead commit wrote of a body that lives on, unless the body lives in it.
-    pub(crate) async fn drop_leftover(&self, body: BodyId, dead: Id, kept: Option<&Kept>) -> Result<()> {
-        match (&self.bodies, kept.and_then(|kept| kept.object)) {
-            (Bodies::Objects(objects), object) if object != Some(dead) => objects.delete(body, dead).await,
+    pub(crate) async fn remove_leftover(&self, body: BodyId, dead: Id, kept: Option<&Kept>) -> Result<()> {
+        match (&self.keeping, kept.and_then(|kept| kept.object)) {
+            (Keeping::Objects(objects), object) if object != Some(dead) => objects.delete(body, dead).await,
             _ => Ok(()),
         }
+    }
+
+    async fn put_description(&self, body: BodyId, description: &Description) -> Result<()> {
+        let len = i64::try_from(description.len).unwrap_or(i64::MAX);
+        let values = (len, description.encode(body), &body.0.to_bytes()[..], 0i32);
+        self.cluster.write(&self.cluster.statements.body.put, values).await
+    }
+
+    /// `None` if there is none.
+    async fn description(&self, body: BodyId) -> Result<Option<Description>> {
+        type Found = (i32, Option<i64>, Option<Vec<u8>>);
+        let key = body.0.to_bytes();
+        let found =
+            self.cluster.read::<Found>(&self.cluster.statements.body.read, (&key[..], 0i32, 0i32)).await?;
+        let Some((_, _, Some(value))) = found.into_iter().next() else { return Ok(None) };
+        let damaged = || StoreError::Corrupt(format!("the description of body {body}"));
+        Description::decode(body, &value).ok_or_else(damaged).map(Some)
     }
 }

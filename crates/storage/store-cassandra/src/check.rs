@@ -6,18 +6,29 @@ use posthaste_store::{Counts, Report, Result, Row, StoreError, Stored};
 use scylla::response::PagingState;
 use std::ops::ControlFlow;
 
-use crate::engine::CassandraEngine;
-use crate::read::AT_ONCE;
-use crate::sweep::id_of;
+use crate::bodies::Bodies;
+use crate::connection::{AT_ONCE, id_of};
+use crate::mailboxes::Mailboxes;
 
-impl CassandraEngine {
-    /// Reads everything. How much there is, no one knows beforehand: progress is told at the end alone.
-    pub(crate) async fn check_all(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
+/// The check of a keyspace.
+pub(crate) struct Check<'c> {
+    pub(crate) mailboxes: &'c Mailboxes,
+    pub(crate) bodies: &'c Bodies,
+}
+
+impl Check<'_> {
+    /// Reads everything. Nobody knows beforehand how much there is, so progress is reported at the
+    /// end alone.
+    pub(crate) async fn all(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
         type Found = (Vec<u8>, Option<Vec<u8>>, Option<i64>);
         let mut report = Report::default();
         let mut from = Some(PagingState::start());
         while let Some(state) = from {
-            let (page, next) = self.database.page::<Found>(&self.statements.mailboxes, (), state).await?;
+            let (page, next) = self
+                .mailboxes
+                .cluster
+                .page::<Found>(&self.mailboxes.cluster.statements.mailbox.all, (), state)
+                .await?;
             for (mailbox, _, modseq) in page {
                 if modseq.unwrap_or(-1) >= 0 {
                     let mailbox = MailboxId(id_of(&mailbox)?);
@@ -37,7 +48,7 @@ impl CassandraEngine {
     }
 
     async fn check_mailbox(&self, mailbox: MailboxId, report: &mut Report) -> Result<()> {
-        let (stored, rows) = self.rows_of(mailbox).await?;
+        let (stored, rows) = self.mailboxes.rows_of(mailbox).await?;
         report.examined += 1 + rows.len() as u64;
         let mut fault = |what: &str| report.faults.push(format!("mailbox {mailbox}: {what}"));
         if counts(&rows) != stored.head.counts {
@@ -55,7 +66,8 @@ impl CassandraEngine {
             ControlFlow::Continue(())
         };
         // What came or went since the rows were read is left for the next check.
-        let unreadable = self.visit_summaries(mailbox, &NumSet::range(1, u32::MAX), &mut take).await?;
+        let all = NumSet::range(1, u32::MAX);
+        let unreadable = self.mailboxes.visit_summaries(mailbox, &all, &mut take).await?;
         for uid in unreadable.0.iter() {
             report.faults.push(format!("mailbox {mailbox}: UID {uid} has no summary, or a damaged one"));
         }
@@ -64,12 +76,17 @@ impl CassandraEngine {
             Some((uid, body, rows.get(at)?.size()))
         });
         let read = stream::iter(sizes.collect::<Vec<_>>()).map(|(uid, body, size)| async move {
-            match self.body_range(body, 0..u64::MAX).await {
+            match self.bodies.range(body, 0..u64::MAX).await {
                 Ok(bytes) if bytes.len() as u64 == u64::from(size) => Ok(None),
                 Ok(_) => Ok(Some(format!(
                     "mailbox {mailbox}, UID {uid}: body {body} is not as long as its row says"
                 ))),
-                Err(StoreError::Corrupt(why)) => Ok(Some(format!("mailbox {mailbox}, UID {uid}: {why}"))),
+                // An expunge and a sweep since the rows were read take the body rightly.
+                Err(StoreError::Corrupt(why)) => Ok(self
+                    .mailboxes
+                    .has_uid(mailbox, uid)
+                    .await?
+                    .then(|| format!("mailbox {mailbox}, UID {uid}: {why}"))),
                 Err(error) => Err(error),
             }
         });

@@ -8,12 +8,14 @@
 //! | varint | number of origins |
 //! | 4 + 16 each | an origin: the first UID it counts for (to the next origin's), and the commit's id |
 //!
-//! Its key is a UID at or below its first row and above every row of the chunk before; the key stays when the first row
-//! goes. The last chunk of a mailbox is never deleted, only emptied: a mailbox through which mail merely passes leaves
-//! no tombstones. Rows never move from one chunk to another, so that a reader who pages through a mailbox that is
-//! being changed may see old rows but misses none.
+//! Its key is a UID at or below its first row and above every row of the chunk before; the key
+//! stays when the first row goes. A chunk is never deleted, only emptied: a tombstone that was
+//! dropped before every node had it would bring expunged messages back. Rows never move from one
+//! chunk to another, so that a reader who pages through a mailbox that is being changed may see old
+//! rows but misses none.
 //!
-//! Origins tell which of several summaries written for a UID counts: several nodes may have tried the same UID.
+//! Origins tell which of several summaries written for a UID counts: several nodes may have tried
+//! the same UID.
 
 use posthaste_mail_model::{Id, MailboxId, NumSet};
 use posthaste_store::Row;
@@ -22,8 +24,9 @@ use std::collections::BTreeMap;
 use crate::seal::{place, seal, unseal};
 use posthaste_store::octets::{Octets, put_varint};
 
-/// Rows: 128 × 28 bytes are 3.5 KiB, with an origin for each 6 KiB. A changed flag writes that much (three times: Paxos
-/// proposal, commit log, table); half of it would double the cells that a cold open reads.
+/// Rows: 128 × 28 bytes are 3.5 KiB, with an origin for each 6 KiB. A changed flag writes that much
+/// (three times: Paxos proposal, commit log, table); half of it would double the cells that a cold
+/// open reads.
 pub(crate) const ROWS_MAX: usize = 128;
 
 /// For the checksum's place.
@@ -43,6 +46,13 @@ pub(crate) type Chunks = BTreeMap<u32, Chunk>;
 /// The UID of a row as a bare number.
 pub(crate) fn number(row: &Row) -> u32 {
     row.uid().value()
+}
+
+/// Whether a mailbox has a message of this UID from this commit.
+pub(crate) fn refers(chunks: &Chunks, uid: i64, commit: &[u8]) -> bool {
+    let Ok(uid) = u32::try_from(uid) else { return false };
+    let chunk = chunks.range(..=uid).next_back().map(|(_, chunk)| chunk);
+    chunk.and_then(|chunk| chunk.origin(uid)).is_some_and(|origin| origin.to_bytes() == commit)
 }
 
 impl Chunk {

@@ -1,64 +1,117 @@
 //! Commits: contents first, then one conditional batch on the mailbox's partition.
 //!
-//! The batch moves the mod-sequence on `IF` it is still the expected one, rewrites the chunks the commit touches and
-//! adds a log entry that carries the commit's id. A batch whose answer is lost is sent again as it is: if the first one was
-//! applied, the second is refused, and the log entry at the new mod-sequence tells whose it was. Only when no answer can be had for long
-//! does the call fail; it never answers `Done` for what is not there, and never applies twice.
+//! The batch moves the mod-sequence on `IF` it is still the expected one and the fence is still the
+//! one that was read before the contents were written ([`crate::mailboxes::lifetime`]); it rewrites
+//! the chunks the commit touches and adds a log entry that carries the commit's id.
+//!
+//! A batch whose answer is lost is sent again as it is. If the first one was applied, the second is
+//! refused, and the log entry at the new mod-sequence says whose commit it was. If no answer comes
+//! for long, the call fails. It never answers `Done` for what is not there, and nothing is applied
+//! twice.
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use posthaste_mail_model::{Id, MailboxId, ModSeq, NumSet};
+use posthaste_mail_model::{Id, ModSeq, NumSet};
 use posthaste_store::{CommitOutcome, MailboxCommit, Result, StoreError};
-use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlValue;
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
 
 use crate::chunk::{Chunks, ROWS_MAX, number};
-use crate::engine::CassandraEngine;
-use crate::read::AT_ONCE;
-use crate::session::{ATTEMPTS_MAX, Attempt, Values, blob};
+use crate::connection::{AT_ONCE, ATTEMPTS_MAX, Attempt, Batch, RESTARTS_MAX, blob};
+use crate::contents::{CommitId, Contents};
+use crate::mailboxes::Mailboxes;
+use crate::mailboxes::lifetime::fence_value;
+use crate::mailboxes::rows::{Fence, put_values};
 use crate::values::{LogEntry, StoredHead};
 
-/// Commits that the log remembers at least; it holds at most twice as many. A client that stayed away for longer, and a node
-/// that did, reads all rows instead.
+/// Commits that the log holds at least; it holds at most twice as many. A client or a node that was
+/// away for longer reads all rows instead.
 const LOG_KEPT: u64 = 4096;
 
-/// Ranges of UIDs that are looked up one by one; beyond, everything from the first to the last is read.
+/// Ranges of UIDs that are looked up one by one; beyond, everything from the first to the last is
+/// read.
 const RANGES_MAX: usize = 64;
 
 /// A mailbox as a commit finds it: the chunks it touches and the last one.
 pub(crate) struct Base {
     pub(crate) chunks: Chunks,
-    /// Key of the last chunk, which is never deleted.
+    /// Key of the last chunk.
     pub(crate) tail: u32,
     pub(crate) head: StoredHead,
+    pub(crate) fence: Fence,
 }
 
-pub(crate) type Batch<'s> = Vec<(&'s PreparedStatement, Values)>;
+/// A commit whose contents are written.
+pub(crate) struct Ready<'s> {
+    id: Id,
+    batch: Batch<'s>,
+}
 
-impl CassandraEngine {
-    pub(crate) async fn commit_mailbox(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
-        let _lane = self.lane(commit.mailbox).await;
-        let Some(mut base) = self.base(&commit).await? else { return Ok(CommitOutcome::Conflict) };
-        let id = self.database.new_id();
-        let dirty = edit(&mut base, &commit, id)?;
-        let batch = self.batch(&base, &commit, id, &dirty)?;
-        if !self.write_contents(id, &commit).await? {
-            return Ok(CommitOutcome::Conflict);
+/// What became of a commit's batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Applied,
+    /// Another commit came first.
+    Overtaken,
+    /// A sweep replaced the fence, and nothing else changed: this batch will never apply.
+    Fenced,
+}
+
+/// Commits on mailboxes.
+pub(crate) struct Commits {
+    mailboxes: Arc<Mailboxes>,
+    contents: Contents,
+    bytes_max: usize,
+}
+
+impl Commits {
+    /// `bytes_max` is [`crate::Options::commit_bytes_max`].
+    pub(crate) fn new(mailboxes: Arc<Mailboxes>, contents: Contents, bytes_max: usize) -> Self {
+        Self { mailboxes, contents, bytes_max }
+    }
+
+    pub(crate) async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
+        let _lane = self.mailboxes.lane(commit.mailbox).await;
+        for attempt in 0..RESTARTS_MAX {
+            let Some(ready) = self.prepare(&commit).await? else { return Ok(CommitOutcome::Conflict) };
+            match self.apply(&commit, &ready).await? {
+                Fate::Applied => return Ok(CommitOutcome::Done),
+                Fate::Overtaken => return Ok(CommitOutcome::Conflict),
+                // The contents may have been swept. They are written once more, under a new id.
+                Fate::Fenced => {
+                    tracing::info!(mailbox = %commit.mailbox, attempt, "a sweep fenced a commit; writing it again");
+                }
+            }
+            self.mailboxes.cluster.pause(attempt).await;
         }
-        self.settle(&commit, id, &batch).await
+        Err(StoreError::Busy)
+    }
+
+    /// Writes what the commit will refer to, and makes its batch. `None`: the mailbox is at another
+    /// mod-sequence, or a message to be copied is not there.
+    pub(crate) async fn prepare(&self, commit: &MailboxCommit) -> Result<Option<Ready<'_>>> {
+        // The fence comes first. What is written from here on is judged by a sweep only after it
+        // replaced this fence.
+        let Some(mut base) = self.base(commit).await? else { return Ok(None) };
+        let id = CommitId { id: self.mailboxes.cluster.new_id(), made: Instant::now() };
+        let dirty = edit(&mut base, commit, id.id)?;
+        let batch = self.batch(&base, commit, id.id, &dirty)?;
+        Ok(self.contents.write(id, commit).await?.then_some(Ready { id: id.id, batch }))
     }
 
     /// What the commit touches, or `None` if the mailbox has moved on.
     async fn base(&self, commit: &MailboxCommit) -> Result<Option<Base>> {
         let mailbox = commit.mailbox;
         let touched = touched(commit);
-        let tail = self.floor(mailbox, u32::MAX);
+        let tail = self.mailboxes.floor(mailbox, u32::MAX);
         let ranges = match touched.ranges() {
             ranges if ranges.len() <= RANGES_MAX => ranges.to_vec(),
             ranges => vec![(ranges[0].0, ranges[ranges.len() - 1].1)],
         };
-        let parts =
-            stream::iter(ranges).map(|range| self.chunks_between(mailbox, range)).buffer_unordered(AT_ONCE);
+        let parts = stream::iter(ranges)
+            .map(|range| self.mailboxes.chunks_between(mailbox, range))
+            .buffer_unordered(AT_ONCE);
         let (tail, parts) = futures_util::future::try_join(tail, parts.try_collect::<Vec<_>>()).await?;
         let Some(tail) = tail.filter(|tail| tail.modseq >= 0) else {
             return Err(StoreError::NoMailbox(mailbox));
@@ -70,7 +123,7 @@ impl CassandraEngine {
         }
         let mut chunks: Chunks = parts.into_iter().flat_map(|(chunks, _)| chunks).collect();
         chunks.insert(tail.low, tail.chunk);
-        Ok(Some(Base { chunks, tail: tail.low, head: tail.head }))
+        Ok(Some(Base { chunks, tail: tail.low, head: tail.head, fence: tail.fence }))
     }
 
     /// The conditional batch.
@@ -81,7 +134,7 @@ impl CassandraEngine {
         id: Id,
         dirty: &BTreeSet<u32>,
     ) -> Result<Batch<'s>> {
-        let (statements, mailbox) = (&self.statements, commit.mailbox);
+        let (statements, mailbox) = (&self.mailboxes.cluster.statements.mailbox, commit.mailbox);
         let key = || Some(blob(mailbox.0));
         let number = |n: u64| Some(CqlValue::BigInt(n.cast_signed()));
         let modseq = commit.head.modseq;
@@ -91,51 +144,43 @@ impl CassandraEngine {
         let mut bytes = head.len();
         let mut batch: Batch<'_> = vec![(
             &statements.advance,
-            vec![number(modseq.value()), Some(CqlValue::Blob(head)), key(), number(commit.expected.value())],
+            vec![
+                number(modseq.value()),
+                Some(CqlValue::Blob(head)),
+                key(),
+                number(commit.expected.value()),
+                fence_value(&base.fence),
+            ],
         )];
-        let last = base.chunks.keys().next_back().copied().unwrap_or(base.tail);
         for low in dirty {
             let Some(chunk) = base.chunks.get(low) else { continue };
-            if chunk.rows.is_empty() && *low != last && *low != base.tail {
-                batch.push((&statements.delete_chunk, vec![key(), number(u64::from(*low))]));
-                continue;
-            }
             let value = chunk.encode(mailbox, *low);
             bytes += value.len();
-            batch.push((&statements.put, self.put_values(mailbox, 0, u64::from(*low), value)));
+            batch.push((&statements.put, put_values(mailbox, 0, u64::from(*low), value)));
         }
         let entry = LogEntry::new(id, commit).encode(mailbox, modseq);
         bytes += entry.len();
-        batch.push((&statements.put, self.put_values(mailbox, 1, modseq.value(), entry)));
+        batch.push((&statements.put, put_values(mailbox, 1, modseq.value(), entry)));
         if let Some(trim) = trim {
             batch.push((&statements.trim, vec![key(), number(trim.value())]));
         }
-        if bytes > self.options.commit_bytes_max {
+        if bytes > self.bytes_max {
             return Err(StoreError::TooLarge {
                 what: "the change of so many messages at once (change them in portions), in bytes,",
-                limit: self.options.commit_bytes_max as u64,
+                limit: self.bytes_max as u64,
             });
         }
         Ok(batch)
     }
 
-    pub(crate) fn put_values(&self, mailbox: MailboxId, kind: i8, low: u64, value: Vec<u8>) -> Values {
-        vec![
-            Some(CqlValue::Blob(value)),
-            Some(blob(mailbox.0)),
-            Some(CqlValue::TinyInt(kind)),
-            Some(CqlValue::BigInt(low.cast_signed())),
-        ]
-    }
-
     /// Sends the batch until it is known what became of it.
-    async fn settle(&self, commit: &MailboxCommit, id: Id, batch: &Batch<'_>) -> Result<CommitOutcome> {
+    pub(crate) async fn apply(&self, commit: &MailboxCommit, ready: &Ready<'_>) -> Result<Fate> {
         let mut failure = StoreError::Busy;
         for attempt in 0..ATTEMPTS_MAX {
-            match self.database.attempt(batch).await? {
-                Attempt::Applied => return Ok(CommitOutcome::Done),
-                Attempt::Refused => match self.was_applied(commit, id).await {
-                    Ok(outcome) => return Ok(outcome),
+            match self.mailboxes.cluster.attempt(&ready.batch).await? {
+                Attempt::Applied => return Ok(Fate::Applied),
+                Attempt::Refused => match self.fate(commit, ready.id).await {
+                    Ok(fate) => return Ok(fate),
                     Err(error @ StoreError::Unavailable(_)) => failure = error,
                     Err(error) => return Err(error),
                 },
@@ -144,30 +189,42 @@ impl CassandraEngine {
                     failure = error;
                 }
             }
-            self.database.pause(attempt).await;
+            self.mailboxes.cluster.pause(attempt).await;
         }
-        match self.was_applied(commit, id).await {
-            Ok(CommitOutcome::Done) => Ok(CommitOutcome::Done),
-            // Refused all along or never seen: it may still be under way, so neither "done" nor "conflict" can be said.
+        match self.fate(commit, ready.id).await {
+            Ok(Fate::Applied) => Ok(Fate::Applied),
+            // It may still be under way: neither `Done` nor `Conflict` would be certain.
             _ => Err(failure),
         }
     }
 
-    /// Whether the log has the commit. The read is of the kind that first finishes what other conditional writes began.
-    async fn was_applied(&self, commit: &MailboxCommit, id: Id) -> Result<CommitOutcome> {
+    /// What became of a commit. Both reads are serial: they first complete what other conditional
+    /// writes began.
+    async fn fate(&self, commit: &MailboxCommit, id: Id) -> Result<Fate> {
         let mailbox = commit.mailbox;
-        let head = self.head(&self.statements.head_settled, mailbox).await?;
-        let stored = head.ok_or(StoreError::NoMailbox(mailbox))?;
-        if stored.head.modseq < commit.head.modseq {
-            return Ok(CommitOutcome::Conflict);
+        type Found = (Option<i64>, Option<Vec<u8>>, Option<Vec<u8>>);
+        let values = (&mailbox.0.to_bytes()[..],);
+        let found = self
+            .mailboxes
+            .cluster
+            .read::<Found>(&self.mailboxes.cluster.statements.mailbox.head_serial, values)
+            .await?;
+        let now = found.into_iter().next().and_then(|(modseq, ..)| u64::try_from(modseq?).ok());
+        let now = now.ok_or(StoreError::NoMailbox(mailbox))?;
+        if now == commit.expected.value() {
+            return Ok(Fate::Fenced);
         }
         let modseq = commit.head.modseq.value();
         let values = (&mailbox.0.to_bytes()[..], modseq.cast_signed());
-        let found = self.database.read::<(Option<Vec<u8>>,)>(&self.statements.log_at, values).await?;
+        let found = self
+            .mailboxes
+            .cluster
+            .read::<(Option<Vec<u8>>,)>(&self.mailboxes.cluster.statements.mailbox.log_at, values)
+            .await?;
         let entry = found.into_iter().next().and_then(|(value,)| LogEntry::decode(mailbox, modseq, &value?));
         Ok(match entry {
-            Some(entry) if entry.commit == id => CommitOutcome::Done,
-            _ => CommitOutcome::Conflict,
+            Some(entry) if entry.commit == id => Fate::Applied,
+            _ => Fate::Overtaken,
         })
     }
 }
@@ -179,8 +236,8 @@ fn touched(commit: &MailboxCommit) -> NumSet {
     NumSet::from_ranges(changed.chain(gone))
 }
 
-/// Where the log is cut by a commit that takes the mod-sequence past a multiple of [`LOG_KEPT`]: one range tombstone for 4,096
-/// entries, below everything that is read later.
+/// Where the log is cut by a commit that takes the mod-sequence past a multiple of [`LOG_KEPT`]:
+/// one range tombstone for 4,096 entries, below everything that is read later.
 fn trim_at(expected: ModSeq, next: ModSeq) -> Option<ModSeq> {
     let crossed = expected.value() / LOG_KEPT != next.value() / LOG_KEPT;
     crossed.then(|| next.value().checked_sub(LOG_KEPT).and_then(ModSeq::new)).flatten()

@@ -1,4 +1,4 @@
-//! The engine: statements prepared once, and the trait's calls handed to those who know.
+//! The engine: puts the rooms together, and hands each call to the one it is for.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -7,98 +7,32 @@ use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
     MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Unreadable, Visit,
 };
-use scylla::statement::Consistency;
-use scylla::statement::prepared::PreparedStatement;
-use tokio::sync::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use crate::bodies::Bodies;
-use crate::contents::RecentBodies;
+use crate::check::Check;
+use crate::cluster::Cluster;
+use crate::commit::Commits;
+use crate::connection::Connection;
+use crate::contents::Contents;
+use crate::directory::Directory;
+use crate::lease::Lease;
+use crate::lists::Lists;
+use crate::mailboxes::Mailboxes;
 use crate::options::Options;
 use crate::schema;
-use crate::session::Database;
 use crate::setting;
 use crate::sweep::Sweep;
 
-/// Lanes of commits: commits of one node on one mailbox go one after the other, since Paxos would only make them fight.
-/// With 4,096, a hundred commits at once rarely share a lane with another mailbox's.
-const LANES: usize = 4096;
-
-/// Declares the statements: a name, the CQL, rows in a page.
-macro_rules! statements {
-    ($($name:ident: $cql:literal, $page:literal;)*) => {
-        /// Every statement, prepared. `{k}` is the keyspace.
-        pub(crate) struct Statements { $(pub(crate) $name: PreparedStatement,)* }
-        impl Statements {
-            async fn prepare(database: &Database, keyspace: &str) -> Result<Self> {
-                Ok(Self { $($name: {
-                    let mut prepared = database.prepare(&$cql.replace("{k}", keyspace)).await?;
-                    prepared.set_page_size($page);
-                    prepared
-                },)* })
-            }
-        }
-    };
-}
-
-statements! {
-    head: "SELECT DISTINCT modseq, head FROM {k}.mailbox WHERE mailbox = ?", 10;
-    head_settled: "SELECT DISTINCT modseq, head FROM {k}.mailbox WHERE mailbox = ?", 10;
-    mailboxes: "SELECT DISTINCT mailbox, account, modseq FROM {k}.mailbox", 100;
-    // 128 chunks are at most 800 KiB.
-    chunks: "SELECT modseq, low, value FROM {k}.mailbox WHERE mailbox = ? AND kind = 0 AND low >= ? AND low <= ?", 128;
-    floor: "SELECT modseq, head, low, value FROM {k}.mailbox WHERE mailbox = ? AND kind = 0 AND low <= ? \
-            ORDER BY kind DESC, low DESC LIMIT 1", 10;
-    log: "SELECT modseq, head, low, value FROM {k}.mailbox WHERE mailbox = ? AND kind = 1 AND low > ?", 2000;
-    log_at: "SELECT value FROM {k}.mailbox WHERE mailbox = ? AND kind = 1 AND low = ?", 10;
-    create: "UPDATE {k}.mailbox SET modseq = 0, head = ?, account = ? WHERE mailbox = ? IF modseq = null", 10;
-    advance: "UPDATE {k}.mailbox SET modseq = ?, head = ? WHERE mailbox = ? IF modseq = ?", 10;
-    remove: "UPDATE {k}.mailbox SET modseq = -1 WHERE mailbox = ? IF modseq >= 0", 10;
-    put: "UPDATE {k}.mailbox SET value = ? WHERE mailbox = ? AND kind = ? AND low = ?", 10;
-    delete_chunk: "DELETE FROM {k}.mailbox WHERE mailbox = ? AND kind = 0 AND low = ?", 10;
-    trim: "DELETE FROM {k}.mailbox WHERE mailbox = ? AND kind = 1 AND low <= ?", 10;
-    erase: "DELETE FROM {k}.mailbox WHERE mailbox = ?", 10;
-
-    list: "SELECT version, value FROM {k}.list WHERE account = ?", 10;
-    list_settled: "SELECT version, value FROM {k}.list WHERE account = ?", 10;
-    list_put: "UPDATE {k}.list SET version = ?, value = ? WHERE account = ? IF version = ?", 10;
-
-    entry: "SELECT version, commit, value FROM {k}.directory WHERE bucket = ? AND name = ?", 10;
-    entry_settled: "SELECT version, commit, value FROM {k}.directory WHERE bucket = ? AND name = ?", 10;
-    entries: "SELECT name, version, value FROM {k}.directory WHERE bucket = ? AND name >= ? LIMIT ?", 500;
-    entry_put: "UPDATE {k}.directory SET version = ?, commit = ?, value = ? WHERE bucket = ? AND name = ? \
-                IF version = ?", 10;
-    entry_delete: "DELETE FROM {k}.directory WHERE bucket = ? AND name = ? IF version = ?", 10;
-
-    summaries: "SELECT uid, commit, value FROM {k}.summary WHERE mailbox = ? AND bucket = ? AND uid >= ? \
-                AND uid <= ?", 512;
-    summary_keys: "SELECT uid, commit FROM {k}.summary WHERE mailbox = ? AND bucket = ?", 1000;
-    summary_put: "UPDATE {k}.summary SET value = ? WHERE mailbox = ? AND bucket = ? AND uid = ? AND commit = ?", 10;
-    summary_delete: "DELETE FROM {k}.summary WHERE mailbox = ? AND bucket = ? AND uid = ? AND commit = ?", 10;
-    summary_bucket_delete: "DELETE FROM {k}.summary WHERE mailbox = ? AND bucket = ?", 10;
-
-    // 16 chunks are 4 MiB.
-    body: "SELECT n, len, value FROM {k}.body WHERE body = ? AND n >= ? AND n <= ?", 16;
-    body_put: "UPDATE {k}.body SET len = ?, value = ? WHERE body = ? AND n = ?", 10;
-    body_len: "SELECT DISTINCT len FROM {k}.body WHERE body = ?", 10;
-    body_delete: "DELETE FROM {k}.body USING TIMESTAMP ? WHERE body = ?", 10;
-    refs: "SELECT mailbox, uid, commit FROM {k}.bodyref WHERE body = ?", 500;
-    refs_all: "SELECT body, mailbox, uid, commit FROM {k}.bodyref", 1000;
-    ref_put: "INSERT INTO {k}.bodyref (body, mailbox, uid, commit) VALUES (?, ?, ?, ?)", 10;
-    lease: "SELECT holder, ended FROM {k}.lease WHERE name = 'sweep'", 10;
-    lease_take: "UPDATE {k}.lease USING TTL ? SET holder = ? WHERE name = 'sweep' IF holder = ?", 10;
-    lease_end: "UPDATE {k}.lease SET holder = null, ended = ? WHERE name = 'sweep' IF holder = ?", 10;
-    ref_delete: "DELETE FROM {k}.bodyref WHERE body = ? AND mailbox = ? AND uid = ? AND commit = ?", 10;
-}
-
 /// The engine on Apache Cassandra.
 pub struct CassandraEngine {
-    pub(crate) database: Database,
-    pub(crate) statements: Statements,
-    pub(crate) options: Options,
-    pub(crate) bodies: Bodies,
-    pub(crate) recent: RecentBodies,
-    pub(crate) sweep: Mutex<Sweep>,
-    lanes: Vec<Mutex<()>>,
+    options: Options,
+    pub(crate) mailboxes: Arc<Mailboxes>,
+    pub(crate) lists: Arc<Lists>,
+    bodies: Arc<Bodies>,
+    directory: Directory,
+    pub(crate) commits: Commits,
+    sweep: Sweep,
 }
 
 impl std::fmt::Debug for CassandraEngine {
@@ -107,18 +41,18 @@ impl std::fmt::Debug for CassandraEngine {
     }
 }
 
-/// Makes keyspace and tables where they are missing; `replicas` of each row in a new keyspace. A new keyspace keeps its
-/// bodies where the options say, and claims that place.
+/// Makes keyspace and tables where they are missing; `replicas` of each row in a new keyspace. A
+/// new keyspace keeps its bodies where the options say, and claims that place.
 pub async fn init(options: &Options, replicas: u32) -> Result<()> {
-    let database = Database::connect(options).await?;
-    schema::init(&database, keyspace_of(options)?, replicas, options).await
+    let connection = Connection::open(options).await?;
+    schema::init(&connection, keyspace_of(options)?, replicas, options).await
 }
 
-/// Takes the tables of a keyspace to the version of this program; the versions they had and have. A keyspace of a later version
-/// is refused and left as it is.
+/// Takes the tables of a keyspace to the version of this program; the versions they had and have. A
+/// keyspace of a later version is refused and left as it is.
 pub async fn upgrade(options: &Options) -> Result<(i32, i32)> {
-    let database = Database::connect(options).await?;
-    schema::upgrade(&database, keyspace_of(options)?).await
+    let connection = Connection::open(options).await?;
+    schema::upgrade(&connection, keyspace_of(options)?).await
 }
 
 fn keyspace_of(options: &Options) -> Result<&str> {
@@ -132,32 +66,26 @@ impl CassandraEngine {
     /// Connects to a keyspace made by [`init`].
     pub async fn open(options: Options) -> Result<Self> {
         let keyspace = keyspace_of(&options)?;
-        let database = Database::connect(&options).await?;
-        schema::verify(&database, keyspace).await?;
-        let bodies = setting::open_bodies(&database, keyspace, &options).await?;
-        let mut statements = Statements::prepare(&database, keyspace).await?;
-        for settled in [
-            &mut statements.head_settled,
-            &mut statements.list_settled,
-            &mut statements.entry_settled,
-            &mut statements.log_at,
-            &mut statements.lease,
-        ] {
-            // A read of this kind first finishes, or rules out, what other conditional writes began.
-            settled.set_consistency(Consistency::LocalSerial);
-        }
-        let lanes = std::iter::repeat_with(Mutex::default).take(LANES).collect();
-        let recent = RecentBodies::new(options.sweep_after / 4);
-        let sweep = Mutex::new(Sweep::new(database.new_id()));
-        Ok(Self { database, statements, options, bodies, recent, sweep, lanes })
-    }
-
-    /// Waits until this node's earlier commits on the mailbox are through. Held while the database works: waiting in line is what it
-    /// is for.
-    pub(crate) async fn lane(&self, mailbox: MailboxId) -> MutexGuard<'_, ()> {
-        let [.., a, b] = mailbox.0.to_bytes();
-        let at = usize::from(u16::from_le_bytes([a, b])) % LANES;
-        self.lanes[at].lock().await
+        let connection = Connection::open(&options).await?;
+        schema::verify(&connection, keyspace).await?;
+        let keeping = setting::open_bodies(&connection, keyspace, &options).await?;
+        let cluster = Arc::new(Cluster::new(connection, keyspace).await?);
+        let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&cluster)));
+        let lists = Arc::new(Lists::new(Arc::clone(&cluster), Arc::clone(&mailboxes)));
+        let bodies = Arc::new(Bodies::new(Arc::clone(&cluster), keeping));
+        let directory = Directory::new(Arc::clone(&cluster));
+        let fresh = options.sweep_after / 4;
+        let contents = Contents::new(Arc::clone(&mailboxes), Arc::clone(&bodies), fresh);
+        let commits = Commits::new(Arc::clone(&mailboxes), contents, options.commit_bytes_max);
+        let lease = Lease::new(cluster, options.sweep_lease, options.sweep_every);
+        let sweep = Sweep::new(
+            Arc::clone(&mailboxes),
+            Arc::clone(&lists),
+            Arc::clone(&bodies),
+            lease,
+            options.sweep_after,
+        );
+        Ok(Self { options, mailboxes, lists, bodies, directory, commits, sweep })
     }
 }
 
@@ -169,7 +97,7 @@ impl Engine for CassandraEngine {
     }
 
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
-        self.entry(name).await
+        self.directory.read(name).await
     }
 
     async fn directory_scan(
@@ -178,23 +106,23 @@ impl Engine for CassandraEngine {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<DirectoryEntry>> {
-        self.scan(prefix, after, limit).await
+        self.directory.scan(prefix, after, limit).await
     }
 
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
-        self.change_entry(change).await
+        self.directory.change(change).await
     }
 
     async fn load_list(&self, account: AccountId) -> Result<MailboxList> {
-        Ok(self.stored_list(account).await?.list)
+        Ok(self.lists.read(account).await?.list)
     }
 
     async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome> {
-        self.change_list(commit).await
+        self.lists.change(commit).await
     }
 
     async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
-        self.heads_of(mailboxes).await
+        self.mailboxes.heads_of(mailboxes).await
     }
 
     async fn load(
@@ -202,17 +130,17 @@ impl Engine for CassandraEngine {
         mailbox: MailboxId,
         rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
     ) -> Result<MailboxHead> {
-        let (stored, all) = self.rows_of(mailbox).await?;
+        let (stored, all) = self.mailboxes.rows_of(mailbox).await?;
         rows(&all);
         Ok(stored.head)
     }
 
     async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {
-        self.changes_of(mailbox, since).await
+        self.mailboxes.changes_of(mailbox, since).await
     }
 
     async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
-        self.commit_mailbox(commit).await
+        self.commits.commit(commit).await
     }
 
     async fn summaries(
@@ -221,18 +149,18 @@ impl Engine for CassandraEngine {
         uids: &NumSet,
         visit: &mut Visit<'_>,
     ) -> Result<Unreadable> {
-        self.visit_summaries(mailbox, uids, visit).await
+        self.mailboxes.visit_summaries(mailbox, uids, visit).await
     }
 
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
-        self.body_range(body, range).await
+        self.bodies.range(body, range).await
     }
 
     async fn maintain(&self) -> Result<Report> {
-        self.sweep_on().await
+        self.sweep.go_on().await
     }
 
     async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
-        self.check_all(progress).await
+        Check { mailboxes: &self.mailboxes, bodies: &self.bodies }.all(progress).await
     }
 }

@@ -1,16 +1,17 @@
-//! Where the cluster is and how patient to be with it.
+//! Options: where the cluster is, and the engine's limits and timeouts.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::bodies::{BodyPlace, S3};
+use crate::bodies::place::BodyPlace;
+use crate::bodies::s3::S3;
 
 /// Encryption of the connections to the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
     /// PEM file of the authorities that signed the nodes' certificates; none others are trusted.
     pub ca: PathBuf,
-    /// PEM files of our certificate and its key, for a cluster that asks its clients for one.
+    /// PEM files of our certificate and its key, for a cluster that requires client certificates.
     pub client: Option<(PathBuf, PathBuf)>,
 }
 
@@ -21,30 +22,35 @@ pub struct Options {
     pub hosts: Vec<String>,
     /// The keyspace: lower-case letters, digits and `_`.
     pub keyspace: String,
-    /// User and password, if the cluster asks for them.
+    /// User and password, if the cluster requires a login.
     pub login: Option<(String, String)>,
     /// Encryption, if the cluster's connections are encrypted.
     pub tls: Option<Tls>,
-    /// The data centre whose nodes are asked, if the cluster has several. `None`: those of any.
+    /// The data centre whose nodes are used, if the cluster has several. `None`: those of any.
     pub datacenter: Option<String>,
-    /// Where bodies are kept. `None`: where the keyspace was made to keep them, in Cassandra if it is made now. A keyspace
-    /// that keeps them elsewhere is refused.
+    /// Where bodies are kept. `None`: where the keyspace was made to keep them, in Cassandra if it
+    /// is made now. A keyspace that keeps them elsewhere is refused.
     pub bodies: Option<BodyPlace>,
     /// Access to the object store, if they are kept in one.
     pub s3: S3,
-    /// After this the database counts as silent. Above Cassandra's own time-outs (5 s for reads, 1.8 s for Paxos under
-    /// contention), so that it is the database that gives up first and says what it knows.
+    /// After this the database counts as silent. Above Cassandra's own time-outs (5 s for reads,
+    /// 1.8 s for Paxos under contention), so that the database gives up first and reports what it
+    /// knows.
     pub request_timeout: Duration,
-    /// Bytes of rows that one commit changes at most; a larger one is refused before anything is written. Cassandra refuses a
-    /// mutation of half a commit log segment (16 MiB of 32), and Paxos keeps the proposal beside it. The default of 8 MiB is the
-    /// rows of 160,000 to 290,000 messages.
+    /// Bytes of rows that one commit changes at most; a larger one is refused before anything is
+    /// written. Cassandra refuses a mutation of half a commit log segment (16 MiB of 32), and Paxos
+    /// keeps the proposal beside it. The default of 8 MiB is the rows of 160,000 to 290,000
+    /// messages.
     pub commit_bytes_max: usize,
-    /// What no commit refers to is left alone for this long: far longer than any commit takes, and than clocks differ.
+    /// What no commit refers to is left alone for this long, so that commits under way are not
+    /// disturbed: far longer than any commit takes. A commit that takes longer is written again, if
+    /// a sweep came between. The deletion of a body alone relies on clocks: they must differ by
+    /// less than half of this.
     pub sweep_after: Duration,
     /// A sweep begins at most this often, on whichever node. It reads all keys.
     pub sweep_every: Duration,
-    /// The node that sweeps has the right to for this long, and renews it; whole seconds, at least one. After it has
-    /// died another takes over. Far above what one piece of a sweep takes.
+    /// The node that sweeps has the right to for this long, and renews it; whole seconds, at least
+    /// one. After it has died another takes over. Far above what one piece of a sweep takes.
     pub sweep_lease: Duration,
 }
 

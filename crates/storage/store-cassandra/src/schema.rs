@@ -2,7 +2,7 @@
 //!
 //! | table | partition | rows | written |
 //! | --- | --- | --- | --- |
-//! | `mailbox` | a mailbox | static: mod-sequence, head, account; kind 0: chunks by lowest UID; kind 1: log by mod-sequence | conditionally alone |
+//! | `mailbox` | a mailbox | static: mod-sequence, head, account, fence; kind 0: chunks by lowest UID; kind 1: log by mod-sequence | conditionally alone |
 //! | `list` | an account | one | conditionally alone |
 //! | `directory` | one of 64 buckets | records by name | conditionally alone |
 //! | `summary` | 1,024 UIDs of a mailbox | UID, commit | before the commit that refers to it; removed by the sweep |
@@ -12,21 +12,22 @@
 //! | `setting` | a name | one | by `init`: where bodies are kept |
 //! | `lease` | a name | one: which node sweeps, when the last round ended | conditionally alone |
 //!
-//! A table is written either by conditional statements or by plain ones, never by both: their timestamps come from
-//! different clocks.
+//! A table is written either by conditional statements or by plain ones, never by both: their
+//! timestamps come from different clocks.
 
 use posthaste_store::{Result, StoreError};
 
+use crate::connection::Connection;
 use crate::options::Options;
-use crate::session::Database;
 use crate::setting;
 
-/// One step of an upgrade: statements that make tables of one version into those of the next, `{k}` standing for the keyspace.
-/// Each may be run twice (`IF NOT EXISTS`), since a step that was cut off is run again; and servers of the version before
-/// must bear it, since they run meanwhile.
+/// One step of an upgrade: statements that make tables of one version into those of the next, `{k}`
+/// standing for the keyspace. Each may be run twice (`IF NOT EXISTS`), since a step that was cut
+/// off is run again. Servers of the version before must work on with it, since they run meanwhile.
 type Step = &'static [&'static str];
 
-/// The first leads from version 1 to 2, and so on. A step that is added here changes [`TABLES`] too, from which new keyspaces are made.
+/// The first leads from version 1 to 2, and so on. A step that is added here changes [`TABLES`]
+/// too, from which new keyspaces are made.
 const STEPS: &[Step] = &[
     // Bodies may be kept elsewhere. Version 1 kept them in Cassandra.
     &[
@@ -37,33 +38,50 @@ const STEPS: &[Step] = &[
     &[
         "CREATE TABLE IF NOT EXISTS {k}.lease (name text PRIMARY KEY, holder blob, ended bigint) WITH gc_grace_seconds = 86400",
     ],
+    // The sweep fences what it judges. Servers of version 3 neither raise fences nor heed them.
+    &[
+        "ALTER TABLE {k}.mailbox ADD IF NOT EXISTS fence blob static",
+        "ALTER TABLE {k}.list ADD IF NOT EXISTS fence blob",
+        "ALTER TABLE {k}.directory WITH gc_grace_seconds = 864000",
+        "ALTER TABLE {k}.mailbox WITH gc_grace_seconds = 864000",
+    ],
 ];
 
 /// The version that this program makes and works with: counts changes of tables and values.
 const VERSION: i32 = 1 + STEPS.len() as i32;
 
-/// UIDs in one partition of `summary`: about 1 MiB at 1 KiB a summary, so that a page of a listing is one read.
+/// UIDs in one partition of `summary`: about 1 MiB at 1 KiB a summary, so that a page of a listing
+/// is one read.
 pub(crate) const SUMMARY_BUCKET: u32 = 1024;
 
-/// Buckets of the directory: at 10 million records of 1 KiB a bucket holds 160 MB, at which Cassandra begins to sigh;
-/// more buckets make each listing of accounts ask more partitions.
+/// Buckets of the directory: at 10 million records of 1 KiB a bucket holds 160 MB, which is large
+/// for a partition. More buckets make each listing of accounts read more partitions.
 pub(crate) const DIRECTORY_BUCKETS: u32 = 64;
 
-/// Tombstones are kept for a day, not ten: every node must be repaired, or have been down, within it.
+/// How long a table's tombstones are kept, in seconds. A node that was away for longer and was not
+/// repaired brings back what was removed. That must not happen to a directory record or to a
+/// mailbox: ten days, as Cassandra has it. The sweep removes once more what comes back in other
+/// tables, and they have many tombstones: one day.
+fn grace_s(table: &str) -> u32 {
+    let days = if table.starts_with("directory ") || table.starts_with("mailbox ") { 10 } else { 1 };
+    days * 86_400
+}
+
 const TABLES: [&str; 9] = [
     "meta (name text PRIMARY KEY, value int)",
     "setting (name text PRIMARY KEY, value text)",
     "lease (name text PRIMARY KEY, holder blob, ended bigint)",
     "mailbox (mailbox blob, kind tinyint, low bigint, modseq bigint static, head blob static, account blob static, \
-     value blob, PRIMARY KEY (mailbox, kind, low))",
-    "list (account blob PRIMARY KEY, version bigint, value blob)",
+     fence blob static, value blob, PRIMARY KEY (mailbox, kind, low))",
+    "list (account blob PRIMARY KEY, version bigint, value blob, fence blob)",
     "directory (bucket int, name text, version bigint, commit blob, value blob, PRIMARY KEY (bucket, name))",
     "summary (mailbox blob, bucket int, uid bigint, commit blob, value blob, PRIMARY KEY ((mailbox, bucket), uid, commit))",
     "body (body blob, n int, len bigint static, value blob, PRIMARY KEY (body, n))",
     "bodyref (body blob, mailbox blob, uid bigint, commit blob, PRIMARY KEY (body, mailbox, uid, commit))",
 ];
 
-/// A keyspace name is put into statements as it is: letters, digits and `_` only, at most 48, as Cassandra has it.
+/// A keyspace name is put into statements as it is: letters, digits and `_` only, at most 48, as
+/// Cassandra has it.
 pub(crate) fn keyspace_is_valid(name: &str) -> bool {
     let mut bytes = name.bytes();
     name.len() <= 48
@@ -71,32 +89,36 @@ pub(crate) fn keyspace_is_valid(name: &str) -> bool {
         && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
 }
 
-/// Makes keyspace and tables where they are missing, and decides where bodies are kept. `replicas` counts for a keyspace that is new.
+/// Makes keyspace and tables where they are missing, and decides where bodies are kept. `replicas`
+/// counts for a keyspace that is new.
 pub(crate) async fn init(
-    database: &Database,
+    connection: &Connection,
     keyspace: &str,
     replicas: u32,
     options: &Options,
 ) -> Result<()> {
-    database
+    connection
         .define(&format!(
             "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \
              {{'class': 'NetworkTopologyStrategy', 'replication_factor': {replicas}}}"
         ))
         .await?;
     for table in TABLES {
-        database
-            .define(&format!("CREATE TABLE IF NOT EXISTS {keyspace}.{table} WITH gc_grace_seconds = 86400"))
+        connection
+            .define(&format!(
+                "CREATE TABLE IF NOT EXISTS {keyspace}.{table} WITH gc_grace_seconds = {}",
+                grace_s(table)
+            ))
             .await?;
     }
-    let found = version(database, keyspace).await?;
+    let found = version(connection, keyspace).await?;
     found.map_or(Ok(()), expect_version)?;
-    setting::decide_bodies(database, keyspace, options).await?;
+    setting::decide_bodies(connection, keyspace, options).await?;
     // Last: a keyspace with a version is whole.
     match found {
         Some(_) => Ok(()),
         None => {
-            database
+            connection
                 .define(&format!("INSERT INTO {keyspace}.meta (name, value) VALUES ('version', {VERSION})"))
                 .await
         }
@@ -104,14 +126,14 @@ pub(crate) async fn init(
 }
 
 /// Takes a keyspace to the newest version, step by step; the versions it had and has.
-pub(crate) async fn upgrade(database: &Database, keyspace: &str) -> Result<(i32, i32)> {
-    let found = existing_version(database, keyspace).await?;
+pub(crate) async fn upgrade(connection: &Connection, keyspace: &str) -> Result<(i32, i32)> {
+    let found = existing_version(connection, keyspace).await?;
     for (step, to) in pending(STEPS, found)?.iter().zip(found + 1..) {
         for statement in *step {
-            database.define(&statement.replace("{k}", keyspace)).await?;
+            connection.define(&statement.replace("{k}", keyspace)).await?;
         }
         let note = format!("INSERT INTO {keyspace}.meta (name, value) VALUES ('version', {to})");
-        database.define(&note).await?;
+        connection.define(&note).await?;
     }
     Ok((found, VERSION))
 }
@@ -123,12 +145,12 @@ fn pending(steps: &'static [Step], found: i32) -> Result<&'static [Step]> {
 }
 
 /// Refuses a keyspace that is not one of ours, or of another version.
-pub(crate) async fn verify(database: &Database, keyspace: &str) -> Result<()> {
-    expect_version(existing_version(database, keyspace).await?)
+pub(crate) async fn verify(connection: &Connection, keyspace: &str) -> Result<()> {
+    expect_version(existing_version(connection, keyspace).await?)
 }
 
-async fn existing_version(database: &Database, keyspace: &str) -> Result<i32> {
-    match version(database, keyspace).await {
+async fn existing_version(connection: &Connection, keyspace: &str) -> Result<i32> {
+    match version(connection, keyspace).await {
         Ok(Some(found)) => Ok(found),
         Ok(None) => Err(not_made(keyspace)),
         Err(StoreError::Unavailable(why)) if why.contains("does not exist") => Err(not_made(keyspace)),
@@ -136,8 +158,8 @@ async fn existing_version(database: &Database, keyspace: &str) -> Result<i32> {
     }
 }
 
-async fn version(database: &Database, keyspace: &str) -> Result<Option<i32>> {
-    database.value(&format!("SELECT value FROM {keyspace}.meta WHERE name = 'version'")).await
+async fn version(connection: &Connection, keyspace: &str) -> Result<Option<i32>> {
+    connection.value(&format!("SELECT value FROM {keyspace}.meta WHERE name = 'version'")).await
 }
 
 fn expect_version(found: i32) -> Result<()> {

@@ -5,29 +5,32 @@
 //! | `bodies` | `cassandra` or `s3://BUCKET[/PREFIX]` |
 //! | `bodies-owner` | the keyspace's id, which the object `PREFIX/posthaste` holds, too |
 //!
-//! Bodies do not move with a changed configuration: a server that is told another place than the keyspace's is refused.
+//! Bodies do not move with a changed configuration: a server that is configured with another place
+//! is refused.
 
 use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};
 
-use crate::bodies::{Bodies, BodyPlace, Objects};
+use crate::bodies::keeping::Keeping;
+use crate::bodies::objects::Objects;
+use crate::bodies::place::BodyPlace;
+use crate::connection::Connection;
 use crate::options::Options;
-use crate::session::Database;
 
-async fn read(database: &Database, keyspace: &str, name: &str) -> Result<Option<String>> {
-    database.value(&format!("SELECT value FROM {keyspace}.setting WHERE name = '{name}'")).await
+async fn read(connection: &Connection, keyspace: &str, name: &str) -> Result<Option<String>> {
+    connection.value(&format!("SELECT value FROM {keyspace}.setting WHERE name = '{name}'")).await
 }
 
 /// Names and values are our own words, ids and places, none of which can hold a quote.
-async fn write(database: &Database, keyspace: &str, name: &str, value: &str) -> Result<()> {
-    database
+async fn write(connection: &Connection, keyspace: &str, name: &str, value: &str) -> Result<()> {
+    connection
         .define(&format!("INSERT INTO {keyspace}.setting (name, value) VALUES ('{name}', '{value}')"))
         .await
 }
 
 /// Where the keyspace keeps its bodies; `None` if it is not decided yet.
-async fn decided(database: &Database, keyspace: &str, options: &Options) -> Result<Option<BodyPlace>> {
-    let Some(found) = read(database, keyspace, "bodies").await? else { return Ok(None) };
+async fn decided(connection: &Connection, keyspace: &str, options: &Options) -> Result<Option<BodyPlace>> {
+    let Some(found) = read(connection, keyspace, "bodies").await? else { return Ok(None) };
     let unknown = |why| {
         StoreError::Unavailable(format!("the keyspace {keyspace} says where its bodies are, but: {why}"))
     };
@@ -41,54 +44,60 @@ async fn decided(database: &Database, keyspace: &str, options: &Options) -> Resu
     }
 }
 
-fn objects(options: &Options, place: BodyPlace, owner: Id) -> Result<Bodies> {
+fn objects(options: &Options, place: BodyPlace, owner: Id) -> Result<Keeping> {
     Ok(match &place {
-        BodyPlace::Cassandra => Bodies::Chunks,
+        BodyPlace::Cassandra => Keeping::Chunks,
         BodyPlace::S3 { bucket, prefix } => {
             let store = options.s3.open(bucket)?;
-            Bodies::Objects(Objects::new(store, place.clone(), prefix, owner))
+            Keeping::Objects(Objects::new(store, place.clone(), prefix, owner))
         }
     })
 }
 
-async fn owner(database: &Database, keyspace: &str) -> Result<Option<Id>> {
-    Ok(read(database, keyspace, "bodies-owner").await?.and_then(|text| Id::parse(&text)))
+async fn owner(connection: &Connection, keyspace: &str) -> Result<Option<Id>> {
+    Ok(read(connection, keyspace, "bodies-owner").await?.and_then(|text| Id::parse(&text)))
 }
 
-/// Decides it, once. Steps that were cut off are taken again, and a place that is another keyspace's is refused.
-pub(crate) async fn decide_bodies(database: &Database, keyspace: &str, options: &Options) -> Result<()> {
-    if decided(database, keyspace, options).await?.is_some() {
+/// Decides it, once. A run that was cut off is completed by the next. A place that belongs to
+/// another keyspace is refused.
+pub(crate) async fn decide_bodies(connection: &Connection, keyspace: &str, options: &Options) -> Result<()> {
+    if decided(connection, keyspace, options).await?.is_some() {
         return Ok(());
     }
     let place = options.bodies.clone().unwrap_or(BodyPlace::Cassandra);
-    let owner = match owner(database, keyspace).await? {
+    let owner = match owner(connection, keyspace).await? {
         Some(owner) => owner,
         None => {
-            let owner = database.new_id();
-            write(database, keyspace, "bodies-owner", &owner.to_string()).await?;
+            let owner = connection.new_id();
+            write(connection, keyspace, "bodies-owner", &owner.to_string()).await?;
             owner
         }
     };
-    if let Bodies::Objects(objects) = objects(options, place.clone(), owner)? {
+    if let Keeping::Objects(objects) = objects(options, place.clone(), owner)? {
         objects.claim().await?;
     }
-    write(database, keyspace, "bodies", &place.to_string()).await
+    write(connection, keyspace, "bodies", &place.to_string()).await
 }
 
-/// Opens the place. One that does not answer just now is opened all the same, since it may do so later.
-pub(crate) async fn open_bodies(database: &Database, keyspace: &str, options: &Options) -> Result<Bodies> {
+/// Opens the place. One that does not answer just now is opened all the same, since it may do so
+/// later.
+pub(crate) async fn open_bodies(
+    connection: &Connection,
+    keyspace: &str,
+    options: &Options,
+) -> Result<Keeping> {
     let undecided = || {
         StoreError::Unavailable(format!(
             "the keyspace {keyspace} does not say where its bodies are; finish it with `posthaste engine init`"
         ))
     };
-    let place = decided(database, keyspace, options).await?.ok_or_else(undecided)?;
+    let place = decided(connection, keyspace, options).await?.ok_or_else(undecided)?;
     if place == BodyPlace::Cassandra {
-        return Ok(Bodies::Chunks);
+        return Ok(Keeping::Chunks);
     }
-    let owner = owner(database, keyspace).await?.ok_or_else(undecided)?;
+    let owner = owner(connection, keyspace).await?.ok_or_else(undecided)?;
     let bodies = objects(options, place, owner)?;
-    if let Bodies::Objects(objects) = &bodies {
+    if let Keeping::Objects(objects) = &bodies {
         objects.greet().await?;
     }
     Ok(bodies)

@@ -1,43 +1,61 @@
-//! The sweep: what no commit refers to, in pieces.
+//! The sweep removes what no commit refers to, in pieces.
 //!
-//! One round goes over all mailboxes (closed ones are emptied, summaries of no message removed), then over all references
-//! (those of no message removed, and bodies without any). Nothing is noted by commits; all is judged by what is there, so that
-//! no crash leaves anything for ever. What is younger than `sweep_after` is left alone: its commit may be under way.
+//! One round goes over all mailboxes (closed ones are erased, summaries of no message removed),
+//! then over all references (those of no message removed, and bodies without any). Nothing is noted
+//! by commits; all is judged by what is there, so that no crash leaves anything for ever.
 //!
-//! A body goes with a timestamp from before its references were read: a write that came since is newer, and stays.
+//! Every judgement has the same order. First the keys are read. Then the fence of each mailbox
+//! concerned is replaced ([`crate::mailboxes::lifetime`]); this is a conditional write, so it
+//! completes, or rules out, every proposal in flight. Then the rows are read. A commit that wrote
+//! one of those keys read the old fence: either it applied before, and the rows show it, or it
+//! never will. So a key that no row answers for is dead for good.
+//!
+//! Ids that are younger than `sweep_after` are passed over. This only saves fences: no commit under
+//! way is disturbed.
+//!
+//! A body goes with a timestamp from before its references were read: a write that came since is
+//! newer, and stays.
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
+use posthaste_mail_model::{AccountId, BodyId, MailboxId};
 use posthaste_store::{Report, Result, StoreError};
 use scylla::response::PagingState;
-use scylla::value::CqlValue;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
 
-use crate::chunk::Chunks;
-use crate::contents::bucket;
-use crate::engine::CassandraEngine;
+use crate::bodies::{Bodies, Kept};
+use crate::chunk::{Chunks, refers};
+use crate::connection::{AT_ONCE, age_ms, id_of, now_us};
 use crate::lease::Lease;
-use crate::read::{AT_ONCE, ChunkRow, chunk_from};
-use crate::session::{blob, now_us};
+use crate::lists::Lists;
+use crate::mailboxes::Mailboxes;
+use crate::mailboxes::summaries::bucket;
 
 /// Mailboxes whose rows one piece of a sweep keeps at hand: at 10,000 messages 300 KB each.
 const MAILBOXES_MAX: usize = 256;
 
-/// Deletions in one write.
-const DELETE_BATCH_MAX: usize = 128;
+/// Summaries that are judged under one fence: 40 octets each, and one conditional write for all of
+/// them.
+const JUDGED_MAX: usize = 10_000;
 
-/// Where the sweep is.
+/// The sweep of a keyspace.
 pub(crate) struct Sweep {
-    stage: Stage,
-    lease: Lease,
+    mailboxes: Arc<Mailboxes>,
+    lists: Arc<Lists>,
+    bodies: Arc<Bodies>,
+    /// [`crate::Options::sweep_after`].
+    patience: Duration,
+    round: Mutex<Round>,
 }
 
-impl Sweep {
-    pub(crate) fn new(node: Id) -> Self {
-        Self { stage: Stage::default(), lease: Lease::new(node) }
-    }
+/// Where the sweep is, and the right to go on.
+struct Round {
+    stage: Stage,
+    lease: Lease,
 }
 
 enum Stage {
@@ -54,31 +72,33 @@ impl Default for Stage {
 /// A reference: body, mailbox, UID, commit.
 type Reference = (Vec<u8>, Vec<u8>, i64, Vec<u8>);
 
-/// Rows of mailboxes that were read in this piece; `None` for one that is gone.
+/// Rows of mailboxes that were read in this piece; `None` for one that was removed.
 type Known = HashMap<MailboxId, Option<Chunks>>;
 
-pub(crate) fn id_of(bytes: &[u8]) -> Result<Id> {
-    let bytes = bytes.try_into().map_err(|_| StoreError::Corrupt("a key that is no id".into()))?;
-    Ok(Id::from_bytes(bytes))
-}
+impl Sweep {
+    /// `patience` is [`crate::Options::sweep_after`].
+    pub(crate) fn new(
+        mailboxes: Arc<Mailboxes>,
+        lists: Arc<Lists>,
+        bodies: Arc<Bodies>,
+        lease: Lease,
+        patience: Duration,
+    ) -> Self {
+        let round = Mutex::new(Round { stage: Stage::default(), lease });
+        Self { mailboxes, lists, bodies, patience, round }
+    }
 
-/// Unix milliseconds at which an id was made.
-fn made_ms(id: &[u8]) -> u64 {
-    id.iter().take(6).fold(0, |ms, byte| ms << 8 | u64::from(*byte))
-}
-
-impl CassandraEngine {
     /// Does one piece.
-    pub(crate) async fn sweep_on(&self) -> Result<Report> {
-        let mut sweep = self.sweep.lock().await;
+    pub(crate) async fn go_on(&self) -> Result<Report> {
+        let mut round = self.round.lock().await;
         let mut report = Report::default();
-        if !self.may_sweep(&mut sweep.lease).await? {
-            // Whoever has it now begins at the beginning.
-            sweep.stage = Stage::default();
+        if !round.lease.may_sweep().await? {
+            // Another node has the lease now, and begins its own round.
+            round.stage = Stage::default();
             return Ok(report);
         }
-        // A failed piece begins again where it began.
-        let next = match &sweep.stage {
+        // A piece that fails is repeated from its start.
+        let next = match &round.stage {
             Stage::Mailboxes(from) => match self.sweep_mailboxes(from.clone(), &mut report).await? {
                 Some(next) => Stage::Mailboxes(next),
                 None => Stage::References(PagingState::start()),
@@ -86,8 +106,8 @@ impl CassandraEngine {
             Stage::References(from) => match self.sweep_references(from.clone(), &mut report).await? {
                 Some(next) => Stage::References(next),
                 None => {
-                    sweep.stage = Stage::default();
-                    self.end_lease(&mut sweep.lease).await?;
+                    round.stage = Stage::default();
+                    round.lease.end().await?;
                     // The round is over: nothing is left to do.
                     report.examined = 0;
                     return Ok(report);
@@ -95,153 +115,219 @@ impl CassandraEngine {
             },
         };
         report.examined = report.examined.max(1);
-        sweep.stage = next;
+        round.stage = next;
         Ok(report)
     }
 
     /// Whether what was made under this id may still be under way.
     fn is_young(&self, id: &[u8]) -> bool {
-        let now_ms = u64::try_from(now_us() / 1000).unwrap_or(0);
-        u128::from(now_ms.saturating_sub(made_ms(id))) < self.options.sweep_after.as_millis()
+        u128::from(age_ms(id)) < self.patience.as_millis()
     }
 
     async fn sweep_mailboxes(&self, from: PagingState, report: &mut Report) -> Result<Option<PagingState>> {
         type Found = (Vec<u8>, Option<Vec<u8>>, Option<i64>);
-        let (page, next) = self.database.page::<Found>(&self.statements.mailboxes, (), from).await?;
+        let (page, next) = self
+            .mailboxes
+            .cluster
+            .page::<Found>(&self.mailboxes.cluster.statements.mailbox.all, (), from)
+            .await?;
         report.examined += page.len() as u64;
         let one = |(mailbox, account, modseq): Found| async move {
             let id = MailboxId(id_of(&mailbox)?);
-            if modseq.unwrap_or(-1) >= 0 {
-                let account = AccountId(id_of(&account.unwrap_or_default())?);
-                if self.is_young(&mailbox)
-                    || self.stored_list(account).await?.list.entries.iter().any(|e| e.id == id)
-                {
-                    return self.sweep_summaries(id).await;
+            match modseq {
+                // Erased since, or being made.
+                None => Ok(()),
+                Some(closed) if closed < 0 => self.mailboxes.erase_mailbox(id).await,
+                Some(_) => {
+                    let account = AccountId(id_of(&account.unwrap_or_default())?);
+                    if !self.is_young(&mailbox) && !self.is_listed(account, id).await? {
+                        if self.lists.close_unlisted(account, id).await? {
+                            self.mailboxes.erase_mailbox(id).await?;
+                        }
+                        return Ok(());
+                    }
+                    self.sweep_summaries(id).await
                 }
-                self.close_mailbox(id).await?;
             }
-            self.erase_mailbox(id).await
         };
         let swept = stream::iter(page).map(Ok);
         swept.try_for_each_concurrent(AT_ONCE / 4, one).await?;
         Ok(next)
     }
 
-    /// Removes a closed mailbox's summaries, then its rows; references to bodies find out by themselves.
-    async fn erase_mailbox(&self, mailbox: MailboxId) -> Result<()> {
-        let last = self.floor(mailbox, u32::MAX).await?.map_or(0, |floor| floor.head.head.uid_next.value());
-        for n in 0..=bucket(last) {
-            let values = (&mailbox.0.to_bytes()[..], n);
-            self.database.write(&self.statements.summary_bucket_delete, values).await?;
-        }
-        self.database.write(&self.statements.erase, (&mailbox.0.to_bytes()[..],)).await
-    }
-
-    /// All chunks of a mailbox; `None` if it is gone.
-    pub(crate) async fn all_chunks(&self, mailbox: MailboxId) -> Result<Option<Chunks>> {
-        let (mut chunks, mut gone) = (Chunks::new(), true);
-        let values = (&mailbox.0.to_bytes()[..], 0i64, i64::MAX);
-        let take = |page: Vec<ChunkRow>| {
-            for (modseq, low, value) in page {
-                gone = modseq.unwrap_or(-1) < 0;
-                let (low, chunk) = chunk_from(mailbox, low, value)?;
-                chunks.insert(low, chunk);
-            }
-            Ok(ControlFlow::Continue(()))
-        };
-        self.database.pages(&self.statements.chunks, values, take).await?;
-        Ok((!gone).then_some(chunks))
+    /// Whether an account's list names a mailbox, at first sight.
+    async fn is_listed(&self, account: AccountId, mailbox: MailboxId) -> Result<bool> {
+        let stored = self.lists.read(account).await?;
+        Ok(stored.list.entries.iter().any(|entry| entry.id == mailbox))
     }
 
     async fn sweep_summaries(&self, mailbox: MailboxId) -> Result<()> {
-        let key = mailbox.0.to_bytes();
-        let Some(head) = self.head(&self.statements.head, mailbox).await? else { return Ok(()) };
+        let Some(head) = self.mailboxes.head(mailbox).await? else { return Ok(()) };
+        let mut candidates: Vec<SummaryKey> = Vec::new();
         for n in 0..=bucket(head.head.uid_next.value()) {
-            let mut keys: Vec<(i64, Vec<u8>)> = Vec::new();
-            let take = |page: Vec<(i64, Vec<u8>)>| {
-                keys.extend(page.into_iter().filter(|(_, commit)| !self.is_young(commit)));
-                Ok(ControlFlow::Continue(()))
-            };
-            self.database.pages(&self.statements.summary_keys, (&key[..], n), take).await?;
-            let (Some(first), Some(last)) = (keys.first(), keys.last()) else { continue };
-            let uids = (u32::try_from(first.0).unwrap_or(0), u32::try_from(last.0).unwrap_or(u32::MAX));
-            // Read after the keys: what is not there now, and is not young, never will be.
-            let (chunks, _) = self.chunks_between(mailbox, uids).await?;
-            keys.retain(|(uid, commit)| !refers(&chunks, *uid, commit));
-            for dead in keys.chunks(DELETE_BATCH_MAX) {
-                let values = dead.iter().map(|(uid, commit)| {
-                    let (uid, commit) = (CqlValue::BigInt(*uid), CqlValue::Blob(commit.clone()));
-                    vec![Some(blob(mailbox.0)), Some(CqlValue::Int(n)), Some(uid), Some(commit)]
-                });
-                let batch: Vec<_> = values.map(|values| (&self.statements.summary_delete, values)).collect();
-                self.database.write_all(&batch).await?;
+            candidates.extend(self.unreferred_summaries(mailbox, n).await?);
+            if candidates.len() >= JUDGED_MAX {
+                self.remove_dead_summaries(mailbox, std::mem::take(&mut candidates)).await?;
+            }
+        }
+        self.remove_dead_summaries(mailbox, candidates).await
+    }
+
+    /// Summaries of one bucket that no row answers for at first sight, and that are not young.
+    async fn unreferred_summaries(&self, mailbox: MailboxId, n: i32) -> Result<Vec<SummaryKey>> {
+        let mut keys: Vec<SummaryKey> = Vec::new();
+        let take = |page: Vec<SummaryKey>| {
+            keys.extend(page.into_iter().filter(|(_, commit)| !self.is_young(commit)));
+            Ok(ControlFlow::Continue(()))
+        };
+        self.mailboxes
+            .cluster
+            .pages(&self.mailboxes.cluster.statements.summary.keys, (&mailbox.0.to_bytes()[..], n), take)
+            .await?;
+        self.retain_unreferred(mailbox, &mut keys).await?;
+        Ok(keys)
+    }
+
+    /// Keeps the keys, UIDs rising, that no row answers for now.
+    async fn retain_unreferred(&self, mailbox: MailboxId, keys: &mut Vec<SummaryKey>) -> Result<()> {
+        let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return Ok(()) };
+        let uids = (u32::try_from(first.0).unwrap_or(0), u32::try_from(last.0).unwrap_or(u32::MAX));
+        let (chunks, _) = self.mailboxes.chunks_between(mailbox, uids).await?;
+        keys.retain(|(uid, commit)| !refers(&chunks, *uid, commit));
+        Ok(())
+    }
+
+    /// Judges candidates under a new fence, and removes those that are dead. Of a mailbox that was
+    /// closed meanwhile all are.
+    async fn remove_dead_summaries(&self, mailbox: MailboxId, mut keys: Vec<SummaryKey>) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        if self.fence_for_sweep(mailbox).await? {
+            self.retain_unreferred(mailbox, &mut keys).await?;
+        }
+        for group in keys.chunk_by(|a, b| bucket_of(a) == bucket_of(b)) {
+            if let Some(first) = group.first() {
+                self.mailboxes.delete_summaries(mailbox, bucket_of(first), group).await?;
             }
         }
         Ok(())
     }
 
+    /// Fences a mailbox after this node's own commits on it are through, which would only have to
+    /// be written again.
+    async fn fence_for_sweep(&self, mailbox: MailboxId) -> Result<bool> {
+        let _lane = self.mailboxes.lane(mailbox).await;
+        self.mailboxes.fence(mailbox).await
+    }
+
     async fn sweep_references(&self, from: PagingState, report: &mut Report) -> Result<Option<PagingState>> {
-        let before_us = now_us() - i64::try_from(self.options.sweep_after.as_micros() / 2).unwrap_or(0);
-        let (page, next) = self.database.page::<Reference>(&self.statements.refs_all, (), from).await?;
+        let before_us = now_us() - i64::try_from(self.patience.as_micros() / 2).unwrap_or(0);
+        let (page, next) = self
+            .mailboxes
+            .cluster
+            .page::<Reference>(&self.mailboxes.cluster.statements.reference.all, (), from)
+            .await?;
         report.examined += page.len() as u64;
-        let mut known = Known::new();
-        for reference in page {
-            if self.is_alive(&mut known, &reference).await? {
-                continue;
+        let mut dead = self.dead_references(page).await?;
+        // Read after those were judged. A copy that is not among them looks for its original later
+        // still, and does not find it.
+        let mut bodies: BTreeMap<Vec<u8>, Owners> = BTreeMap::new();
+        for body in dead.iter().map(|reference| &reference.0) {
+            if !bodies.contains_key(body) {
+                bodies.insert(body.clone(), self.owners(body).await?);
             }
-            report.reclaimed_bytes += self.release(&mut known, reference, before_us).await?;
+        }
+        let others: Vec<Reference> = bodies.values().flat_map(|owners| &owners.references).cloned().collect();
+        let others: Vec<Reference> = others.into_iter().filter(|other| !dead.contains(other)).collect();
+        dead.extend(self.dead_references(others).await?);
+        for reference in dead {
+            let Some(owners) = bodies.get_mut(&reference.0) else { continue };
+            report.reclaimed_bytes += self.release(owners, reference, before_us).await?;
         }
         Ok(next)
     }
 
-    /// Whether the message that a reference speaks of is there, or may yet come.
-    async fn is_alive(&self, known: &mut Known, (_, mailbox, uid, commit): &Reference) -> Result<bool> {
-        if self.is_young(commit) {
-            return Ok(true);
+    /// Those of the references that are dead for good: each was read before the fence of its
+    /// mailbox was replaced.
+    async fn dead_references(&self, references: Vec<Reference>) -> Result<BTreeSet<Reference>> {
+        let mut known = Known::new();
+        let mut candidates: BTreeMap<MailboxId, Vec<Reference>> = BTreeMap::new();
+        for reference in references {
+            let mailbox = MailboxId(id_of(&reference.1)?);
+            if !self.is_young(&reference.3) && !self.is_alive(&mut known, &reference).await? {
+                candidates.entry(mailbox).or_default().push(reference);
+            }
         }
+        drop(known);
+        let judged = stream::iter(candidates).map(|(mailbox, mut candidates)| async move {
+            if self.fence_for_sweep(mailbox).await? {
+                let uids = || candidates.iter().map(|(_, _, uid, _)| u32::try_from(*uid).unwrap_or(u32::MAX));
+                let range = (uids().min().unwrap_or(0), uids().max().unwrap_or(u32::MAX));
+                let (chunks, _) = self.mailboxes.chunks_between(mailbox, range).await?;
+                candidates.retain(|(_, _, uid, commit)| !refers(&chunks, *uid, commit));
+            }
+            Ok::<_, StoreError>(candidates)
+        });
+        let dead: Vec<Vec<Reference>> = judged.buffer_unordered(AT_ONCE / 4).try_collect().await?;
+        Ok(dead.into_iter().flatten().collect())
+    }
+
+    /// Whether the message that a reference speaks of is there, at first sight.
+    async fn is_alive(&self, known: &mut Known, (_, mailbox, uid, commit): &Reference) -> Result<bool> {
         let mailbox = MailboxId(id_of(mailbox)?);
         if known.len() >= MAILBOXES_MAX {
             known.clear();
         }
         let chunks = match known.entry(mailbox) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(self.all_chunks(mailbox).await?),
+            Entry::Vacant(entry) => entry.insert(self.mailboxes.all_chunks(mailbox).await?),
         };
         Ok(chunks.as_ref().is_some_and(|chunks| refers(chunks, *uid, commit)))
     }
 
-    /// Removes a dead reference, and its body if no other is alive; answers with the bytes given back.
-    async fn release(&self, known: &mut Known, dead: Reference, before_us: i64) -> Result<u64> {
-        let body = dead.0.clone();
-        let (id, commit) = (BodyId(id_of(&dead.0)?), id_of(&dead.3)?);
-        // Before the references: whatever is written later belongs to a reference that is not among them.
-        let kept = self.kept_body(id).await?;
-        let mut others: Vec<(Vec<u8>, i64, Vec<u8>)> = Vec::new();
+    /// What there is of a body, and who refers to it, in this order: what is written later belongs
+    /// to a reference that is not among them.
+    async fn owners(&self, body: &[u8]) -> Result<Owners> {
+        let kept = self.bodies.kept(BodyId(id_of(body)?)).await?;
+        let mut references = BTreeSet::new();
         let take = |page: Vec<(Vec<u8>, i64, Vec<u8>)>| {
-            others.extend(page);
+            let whole = |(mailbox, uid, commit)| (body.to_vec(), mailbox, uid, commit);
+            references.extend(page.into_iter().map(whole));
             Ok(ControlFlow::Continue(()))
         };
-        self.database.pages(&self.statements.refs, (&body[..],), take).await?;
-        let mut alive = false;
-        for (mailbox, uid, commit) in others {
-            alive |= self.is_alive(known, &(body.clone(), mailbox, uid, commit)).await?;
-        }
+        self.mailboxes
+            .cluster
+            .pages(&self.mailboxes.cluster.statements.reference.of_body, (body,), take)
+            .await?;
+        Ok(Owners { kept, references })
+    }
+
+    /// Removes a dead reference, and its body with the last one; answers with the bytes given back.
+    async fn release(&self, owners: &mut Owners, dead: Reference, before_us: i64) -> Result<u64> {
+        let (id, commit) = (BodyId(id_of(&dead.0)?), id_of(&dead.3)?);
+        owners.references.remove(&dead);
         let mut freed = 0;
-        if alive {
-            self.drop_leftover(id, commit, kept.as_ref()).await?;
-        } else {
-            freed = self.drop_body(id, commit, kept, before_us).await?;
+        if owners.references.is_empty() {
+            freed = self.bodies.remove(id, commit, owners.kept.take(), before_us).await?;
             tracing::debug!(body = %id, "swept a body that nothing refers to");
+        } else {
+            self.bodies.remove_leftover(id, commit, owners.kept.as_ref()).await?;
         }
-        let (_, mailbox, uid, commit) = dead;
-        self.database.write(&self.statements.ref_delete, (body, mailbox, uid, commit)).await?;
+        self.mailboxes.cluster.write(&self.mailboxes.cluster.statements.reference.delete, dead).await?;
         Ok(freed)
     }
 }
 
-/// Whether a mailbox has a message of this UID from this commit.
-fn refers(chunks: &Chunks, uid: i64, commit: &[u8]) -> bool {
-    let Ok(uid) = u32::try_from(uid) else { return false };
-    let chunk = chunks.range(..=uid).next_back().map(|(_, chunk)| chunk);
-    chunk.and_then(|chunk| chunk.origin(uid)).is_some_and(|origin| origin.to_bytes() == commit)
+/// UID and commit of a summary.
+type SummaryKey = (i64, Vec<u8>);
+
+fn bucket_of((uid, _): &SummaryKey) -> i32 {
+    bucket(u32::try_from(*uid).unwrap_or(u32::MAX))
+}
+
+/// A body, and all references to it that are not yet removed.
+struct Owners {
+    kept: Option<Kept>,
+    references: BTreeSet<Reference>,
 }

@@ -1,16 +1,21 @@
-//! The cluster as an address: `cassandra://[USER[:PASSWORD]@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTION=VALUE&…]`.
+//! The cluster as an address:
+//! `cassandra://[USER[:PASSWORD]@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTION=VALUE&…]`.
 //!
-//! Options: `tls=yes`, `ca=FILE`, `cert=FILE` with `key=FILE`, `password-file=FILE`, `dc=NAME`. What stands before `@` and the
-//! values of options are percent-encoded (RFC 3986 §2.1). An error is one sentence that never repeats the password.
+//! Options: `tls=yes`, `ca=FILE`, `cert=FILE` with `key=FILE`, `password-file=FILE`, `dc=NAME`, and
+//! in whole seconds `sweep-after`, `sweep-every` and `sweep-lease`. What stands before `@` and the
+//! values of options are percent-encoded (RFC 3986 §2.1). An error is one sentence that never
+//! repeats the password.
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::options::{Options, Tls};
 use crate::schema;
 
 const FORM: &str = "it should read cassandra://[USER@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTION=VALUE&…]";
-const OPTIONS: &str = "the options are tls=yes, ca=FILE, cert=FILE, key=FILE, password-file=FILE and dc=NAME";
+const OPTIONS: &str = "the options are tls=yes, ca=FILE, cert=FILE, key=FILE, password-file=FILE, dc=NAME, sweep-after=SECONDS, \
+                       sweep-every=SECONDS and sweep-lease=SECONDS";
 
 /// What the options say, as they are read.
 #[derive(Default)]
@@ -21,6 +26,9 @@ struct Said {
     key: Option<PathBuf>,
     password_file: Option<PathBuf>,
     datacenter: Option<String>,
+    sweep_after: Option<Duration>,
+    sweep_every: Option<Duration>,
+    sweep_lease: Option<Duration>,
 }
 
 impl Options {
@@ -52,6 +60,9 @@ impl Options {
         options.login = login_of(login, said.password_file).map_err(|why| wrong(&why))?;
         options.tls = tls(said.tls, said.ca, said.cert, said.key).map_err(|why| wrong(&why))?;
         options.datacenter = said.datacenter;
+        options.sweep_after = said.sweep_after.unwrap_or(options.sweep_after);
+        options.sweep_every = said.sweep_every.unwrap_or(options.sweep_every);
+        options.sweep_lease = said.sweep_lease.unwrap_or(options.sweep_lease);
         Ok(options)
     }
 }
@@ -86,6 +97,10 @@ fn said(query: &str) -> Result<Said, String> {
         let value =
             value.ok_or(format!("the value of `{name}` is empty or not percent-encoded as it should be"))?;
         let path = || Some(PathBuf::from(&value));
+        let seconds = || {
+            let number = value.parse().map_err(|_| format!("`{name}={value}` is not a number of seconds"));
+            number.map(|number| Some(Duration::from_secs(number)))
+        };
         match name {
             "tls" => {
                 said.tls = Some(match value.as_str() {
@@ -99,6 +114,9 @@ fn said(query: &str) -> Result<Said, String> {
             "key" => said.key = path(),
             "password-file" => said.password_file = path(),
             "dc" => said.datacenter = Some(value),
+            "sweep-after" => said.sweep_after = seconds()?,
+            "sweep-every" => said.sweep_every = seconds()?,
+            "sweep-lease" => said.sweep_lease = seconds()?,
             _ => return Err(format!("there is no option `{name}`; {OPTIONS}")),
         }
     }
@@ -189,6 +207,9 @@ mod tests {
         assert_eq!(options.login, Some(("ana".into(), "s@cret/".into())));
         assert_eq!(options.tls, Some(Tls { ca: "/etc/my ca.pem".into(), client: None }));
         assert_eq!(options.datacenter.as_deref(), Some("east"));
+        let swept = Options::from_url("cassandra://a/m?sweep-after=60&sweep-every=0&sweep-lease=9").unwrap();
+        let seconds = [swept.sweep_after, swept.sweep_every, swept.sweep_lease].map(|time| time.as_secs());
+        assert_eq!(seconds, [60, 0, 9]);
         let options = Options::from_url("cassandra://a/m?tls=yes&ca=c&cert=x&key=y").unwrap();
         assert_eq!(options.tls.unwrap().client, Some(("x".into(), "y".into())));
     }
@@ -227,6 +248,7 @@ mod tests {
             ("cassandra://a/mail?color=blue", "no option `color`"),
             ("cassandra://a/mail?dc", "has no value"),
             ("cassandra://a/mail?dc=", "is empty"),
+            ("cassandra://a/mail?sweep-after=1h", "not a number of seconds"),
         ] {
             let why = Options::from_url(url).unwrap_err();
             assert!(why.contains(word), "{url}: {why}");

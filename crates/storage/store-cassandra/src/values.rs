@@ -59,10 +59,11 @@ impl StoredHead {
     }
 }
 
-/// Rows in one log entry at most: 3.5 KiB. A commit of more says so, and its rows are read from the chunks.
+/// Rows in one log entry at most: 3.5 KiB. A commit of more says so, and its rows are read from the
+/// chunks.
 const LOG_ROWS_MAX: usize = 128;
 
-/// What one commit did, for those who ask what changed.
+/// What one commit did, for readers of changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogEntry {
     /// The commit's id: how a writer whose answer was lost learns that it was applied.
@@ -115,7 +116,7 @@ impl LogEntry {
     }
 }
 
-/// Commits of a list whose ids are kept, so that a writer finds its own among those of others.
+/// Commits whose ids a list holds, so that a writer whose answer was lost finds its own.
 pub(crate) const LIST_COMMITS_MAX: usize = 32;
 
 /// A mailbox list as stored.

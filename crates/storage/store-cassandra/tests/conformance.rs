@@ -1,7 +1,7 @@
 //! The contract every engine keeps, on this one, against a real Cassandra.
 //!
-//! `scripts/cassandra start` starts one, `eval "$(scripts/cassandra env)"` names it to the test. Without a name the test does nothing,
-//! and says so.
+//! `scripts/cassandra start` starts one, `eval "$(scripts/cassandra env)"` names it to the test.
+//! Without a name the test does nothing, and says so.
 
 mod keyspace;
 
@@ -24,7 +24,8 @@ async fn the_contract_holds() {
     // A keyspace of its own: the suite may be run again on a cluster that stands.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_millis());
     let mut options = Options::new(vec![host.clone()], format!("suite_{now}"));
-    // Bodies in a prefix of their own, if there is an object store (scripts/s3 start; scripts/s3 env).
+    // Bodies in a prefix of their own, if there is an object store (scripts/s3 start; scripts/s3
+    // env).
     if let Some(bucket) = std::env::var("POSTHASTE_BODIES").ok().filter(|bucket| !bucket.is_empty()) {
         options.bodies = Some(format!("{bucket}/{}", options.keyspace).parse().expect("POSTHASTE_BODIES"));
     }
@@ -41,7 +42,8 @@ async fn the_contract_holds() {
     suite::mail_moves(cluster.open().await, Arc::new(MemoryEngine::new())).await;
 }
 
-/// An upgrade has nothing to do on what was just made, takes older tables along, and tables of a later version are left alone by everyone.
+/// An upgrade has nothing to do on what was just made, takes older tables along, and tables of a
+/// later version are left alone by everyone.
 async fn versions(host: &str, options: &Options) {
     let (had, has) = upgrade(options).await.expect("an upgrade");
     assert_eq!(had, has);

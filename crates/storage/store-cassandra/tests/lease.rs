@@ -1,4 +1,5 @@
-//! Of all nodes one sweeps, and another when that one is gone. Against a real Cassandra (`scripts/cassandra env`).
+//! Of all nodes one sweeps, and another when that one is gone. Against a real Cassandra
+//! (`scripts/cassandra env`).
 
 use posthaste_store::Engine;
 use posthaste_store_cassandra::{CassandraEngine, Options, init};

@@ -1,5 +1,5 @@
-//! A change that is too large for one commit: refused whole, and nothing is left of it. Against a real Cassandra
-//! (`scripts/cassandra env`), with a limit low enough to be met soon.
+//! A change that is too large for one commit: refused whole, and nothing is left of it. Against a
+//! real Cassandra (`scripts/cassandra env`), with a limit low enough to be met soon.
 
 mod keyspace;
 

@@ -1,7 +1,8 @@
 //! Encrypted connections and logins, against a real Cassandra.
 //!
-//! `scripts/cassandra start` offers encryption, `scripts/cassandra start --login` asks for a login, too; `scripts/cassandra env`
-//! tells these tests so. What is not offered is passed over, and says so.
+//! `scripts/cassandra start` offers encryption, `scripts/cassandra start --login` asks for a login,
+//! too; `scripts/cassandra env` tells these tests so. What is not offered is passed over, and says
+//! so.
 
 use posthaste_store::{Engine, StoreError};
 use posthaste_store_cassandra::{CassandraEngine, Options, init};

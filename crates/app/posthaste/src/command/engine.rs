@@ -13,6 +13,9 @@ pub async fn run(config: Config, command: Engine) -> Result<()> {
         Engine::Init { replicas } => {
             posthaste_store_cassandra::init(&cluster, replicas).await?;
             println!("{cluster:?} is ready for mail");
+            for advice in posthaste_store_cassandra::advice(&cluster).await? {
+                println!("warning: {advice}");
+            }
         }
         Engine::Upgrade => match posthaste_store_cassandra::upgrade(&cluster).await? {
             (had, has) if had == has => println!("{cluster:?} has version {has} already"),

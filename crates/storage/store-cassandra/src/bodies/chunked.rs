@@ -6,17 +6,23 @@ use posthaste_store::{BodyRange, Result, StoreError};
 use std::ops::ControlFlow;
 
 use super::objects::missing;
-use crate::engine::CassandraEngine;
+use crate::cluster::Cluster;
 use crate::seal::{place, seal, unseal};
 
-/// Bytes of a body in one cell. Cassandra likes cells below 1 MiB; a range of a body reads at most this much too much at either end.
+/// Bytes of a body in one cell. Cassandra likes cells below 1 MiB; a range of a body reads at most
+/// this much too much at either end.
 const BODY_CHUNK: usize = 256 << 10;
 
 /// For the checksum's place.
 const KIND: u8 = 6;
 
-impl CassandraEngine {
-    pub(super) async fn put_chunks(&self, body: BodyId, bytes: &[u8]) -> Result<()> {
+/// Bodies of a keyspace that keeps them in Cassandra.
+pub(super) struct Chunked<'c> {
+    pub(super) cluster: &'c Cluster,
+}
+
+impl Chunked<'_> {
+    pub(super) async fn put(&self, body: BodyId, bytes: &[u8]) -> Result<()> {
         let key = body.0.to_bytes();
         let len = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
         // An empty body has one empty chunk.
@@ -25,21 +31,22 @@ impl CassandraEngine {
             let n = i32::try_from(n)
                 .map_err(|_| StoreError::TooLarge { what: "a body of bytes", limit: 1 << 48 })?;
             let value = seal(place(KIND, body.0, u64::from(n.cast_unsigned())), chunk);
-            self.database.write(&self.statements.body_put, (len, value, &key[..], n)).await?;
+            self.cluster.write(&self.cluster.statements.body.put, (len, value, &key[..], n)).await?;
         }
         Ok(())
     }
 
-    /// Octets of a body; `None` if it is gone.
-    pub(super) async fn chunks_len(&self, body: BodyId) -> Result<Option<u64>> {
+    /// Octets of a body; `None` if it is not there.
+    pub(super) async fn len(&self, body: BodyId) -> Result<Option<u64>> {
         let key = body.0.to_bytes();
-        let lens = self.database.read::<(Option<i64>,)>(&self.statements.body_len, (&key[..],)).await?;
+        let lens =
+            self.cluster.read::<(Option<i64>,)>(&self.cluster.statements.body.len, (&key[..],)).await?;
         Ok(lens.into_iter().next().and_then(|(len,)| u64::try_from(len?).ok()))
     }
 
-    pub(super) async fn chunks_range(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
+    pub(super) async fn range(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         let key = body.0.to_bytes();
-        let len = self.chunks_len(body).await?.and_then(|len| usize::try_from(len).ok());
+        let len = self.len(body).await?.and_then(|len| usize::try_from(len).ok());
         let len = len.ok_or_else(|| missing(body))?;
         let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(len);
         let start = usize::try_from(range.start).unwrap_or(usize::MAX).min(end);
@@ -65,7 +72,7 @@ impl CassandraEngine {
             }
             Ok(ControlFlow::Continue(()))
         };
-        self.database.pages(&self.statements.body, bounds, take).await?;
+        self.cluster.pages(&self.cluster.statements.body.read, bounds, take).await?;
         if next != last + 1 {
             return Err(StoreError::Corrupt(format!("body {body}: chunk {next} is missing")));
         }

@@ -1,4 +1,5 @@
-//! Bodies as objects: each is one object, and a description of it in Cassandra that carries its checksums.
+//! Bodies as objects: each is one object, and a description of it in Cassandra that carries its
+//! checksums.
 //!
 //! | bytes | field of a description |
 //! | --- | --- |
@@ -7,10 +8,12 @@
 //! | varint | octets |
 //! | 4 each | CRC-32C of each 64 KiB, seeded with the body's id and the number of the block |
 //!
-//! An object is the message as it is, so that other tools can read it. A part of it is read by a ranged GET of whole blocks.
+//! An object is the message as it is, so that other tools can read it. A part of it is read by a
+//! ranged GET of whole blocks.
 //!
-//! Beside them lies the object `PREFIX/posthaste`, which holds an id that the keyspace knows, too: it tells a store that lost an
-//! object from one that is not the right one at all, and two keyspaces in one place are noticed before they do harm.
+//! Beside them lies the object `PREFIX/posthaste`, which holds an id that the keyspace knows, too:
+//! it distinguishes a store that lost an object from a wrong store, and two keyspaces in one place
+//! are noticed before they do harm.
 
 use bytes::Bytes;
 use object_store::path::Path;
@@ -21,10 +24,10 @@ use posthaste_store::{BodyRange, Result, StoreError};
 use std::sync::Arc;
 
 use super::place::BodyPlace;
-use crate::engine::CassandraEngine;
 use crate::seal::{place, seal, unseal};
 
-/// Octets under one checksum: what a small part of a body costs to read, at 4 octets of description for each.
+/// Octets under one checksum: what a small part of a body costs to read, at 4 octets of description
+/// for each.
 const BLOCK: u64 = 64 << 10;
 
 /// For the checksums' places.
@@ -60,7 +63,7 @@ impl Description {
         Self { commit, len: bytes.len() as u64, sums }
     }
 
-    fn encode(&self, body: BodyId) -> Vec<u8> {
+    pub(super) fn encode(&self, body: BodyId) -> Vec<u8> {
         let mut out = Vec::with_capacity(32 + self.sums.len() * 4);
         out.extend_from_slice(&self.commit.to_bytes());
         put_varint(&mut out, self.len);
@@ -71,7 +74,7 @@ impl Description {
     }
 
     /// `None` if it is damaged.
-    fn decode(body: BodyId, value: &[u8]) -> Option<Self> {
+    pub(super) fn decode(body: BodyId, value: &[u8]) -> Option<Self> {
         let mut read = Octets(unseal(place(DESCRIPTION, body.0, 0), value)?);
         let (commit, len) = (read.id()?, read.varint()?);
         let (sums, rest) = read.0.as_chunks::<4>();
@@ -95,8 +98,8 @@ impl Objects {
         Self { store, place, prefix: Path::from(prefix), owner }
     }
 
-    /// A body's object. It begins with the last bits of the body's id, which are random: stores spread their load by the
-    /// beginning of names, and ids begin with the time.
+    /// A body's object. It begins with the last bits of the body's id, which are random: stores
+    /// spread their load by the beginning of names, and ids begin with the time.
     fn name(&self, body: BodyId, commit: Id) -> Path {
         let [.., last] = body.0.to_bytes();
         self.prefix.clone().join(format!("{last:02x}")).join(format!("{body}-{commit}"))
@@ -106,7 +109,7 @@ impl Objects {
         StoreError::Unavailable(format!("{}: {error}", self.place))
     }
 
-    /// Writes a body; its description is to be kept.
+    /// Writes a body; the caller stores its description.
     pub(crate) async fn put(&self, body: BodyId, commit: Id, bytes: &Bytes) -> Result<Description> {
         let written = self.store.put(&self.name(body, commit), bytes.clone().into()).await;
         written.map_err(|e| self.unavailable(&e))?;
@@ -131,7 +134,7 @@ impl Objects {
         let read = match self.store.get_range(&name, from..to).await {
             Ok(read) => read,
             Err(Error::NotFound { .. }) => {
-                // Is it this object that is gone, or the whole store that is not what it should be?
+                // Either this object is lost, or this is not the right store.
                 self.verify_owner().await?;
                 return Err(StoreError::Corrupt(format!("body {body}: {name} is not in {}", self.place)));
             }
@@ -195,7 +198,8 @@ impl Objects {
         self.judge(self.marker().await.map_err(|e| self.unavailable(&e))?.as_deref())
     }
 
-    /// The same when a server starts: one that does not answer just now may do so later, and lets it start.
+    /// The same when a server starts: one that does not answer just now may do so later, and lets
+    /// it start.
     pub(crate) async fn greet(&self) -> Result<()> {
         match self.marker().await {
             Ok(found) => self.judge(found.as_deref()),
@@ -207,24 +211,6 @@ impl Objects {
                 Ok(())
             }
         }
-    }
-}
-
-impl CassandraEngine {
-    pub(super) async fn put_description(&self, body: BodyId, description: &Description) -> Result<()> {
-        let len = i64::try_from(description.len).unwrap_or(i64::MAX);
-        let values = (len, description.encode(body), &body.0.to_bytes()[..], 0i32);
-        self.database.write(&self.statements.body_put, values).await
-    }
-
-    /// `None` if there is none.
-    pub(super) async fn description(&self, body: BodyId) -> Result<Option<Description>> {
-        type Found = (i32, Option<i64>, Option<Vec<u8>>);
-        let key = body.0.to_bytes();
-        let found = self.database.read::<Found>(&self.statements.body, (&key[..], 0i32, 0i32)).await?;
-        let Some((_, _, Some(value))) = found.into_iter().next() else { return Ok(None) };
-        let damaged = || StoreError::Corrupt(format!("the description of body {body}"));
-        Description::decode(body, &value).ok_or_else(damaged).map(Some)
     }
 }
 

@@ -29,7 +29,8 @@ impl FromStr for BodyPlace {
         let rest = text.strip_prefix("s3://").ok_or_else(|| format!("`{text}` is no place: {FORM}"))?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let prefix = prefix.trim_end_matches('/');
-        // S3's rules for names of buckets, less those that only it can judge; `_` and capitals for older ones.
+        // S3's rules for names of buckets, less those that only it can judge; `_` and capitals for
+        // older ones.
         let bucket_ok = (3..=63).contains(&bucket.len())
             && bucket.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'));
         if !bucket_ok {

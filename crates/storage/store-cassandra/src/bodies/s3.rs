@@ -1,8 +1,9 @@
 //! How the S3-compatible store is reached.
 //!
-//! What the configuration leaves open is taken from the standard variables (`AWS_ENDPOINT_URL`, `AWS_REGION`,
-//! `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_ALLOW_HTTP` and their like), then from what
-//! the machine itself is told (web identity, container and instance roles), as every program of that world does.
+//! What the configuration leaves open is taken from the standard variables (`AWS_ENDPOINT_URL`,
+//! `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`,
+//! `AWS_ALLOW_HTTP` and their like), then from what the machine itself is told (web identity,
+//! container and instance roles), as every program of that world does.
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::{BackoffConfig, Certificate, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
@@ -15,7 +16,8 @@ use posthaste_store::{Result, StoreError};
 /// A store that does not take a connection within this is away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Attempts after the first. With the pauses below about two seconds beside the time-outs themselves, like the database's.
+/// Attempts after the first. With the pauses below about two seconds beside the time-outs
+/// themselves, like the database's.
 const RETRIES_MAX: usize = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -33,7 +35,8 @@ pub struct S3 {
     pub allow_http: bool,
     /// Whether the bucket is a part of the host's name and not of the path.
     pub virtual_host: bool,
-    /// PEM file of an authority that signed the endpoint's certificate, beside those the system trusts.
+    /// PEM file of an authority that signed the endpoint's certificate, beside those the system
+    /// trusts.
     pub ca: Option<PathBuf>,
     /// How long one request may take, transfer of the body included.
     pub timeout: Duration,
@@ -61,13 +64,14 @@ impl std::fmt::Debug for S3 {
 }
 
 impl S3 {
-    /// The client for one bucket. Nothing is asked yet. Must be called within a runtime.
+    /// The client for one bucket. Nothing is sent yet. Must be called within a runtime.
     pub(crate) fn open(&self, bucket: &str) -> Result<Arc<dyn ObjectStore>> {
         let client = |key, value: String| (AmazonS3ConfigKey::Client(key), value);
         let seconds = |time: Duration| format!("{} ms", time.as_millis());
         let mut builder = AmazonS3Builder::from_env();
         if let Some(ca) = &self.ca {
-            // Options of the environment's that tell how to connect are lost here; that it may be without encryption contradicts `ca`.
+            // Options of the environment's that tell how to connect are lost here; that it may be
+            // without encryption contradicts `ca`.
             let options = ClientOptions::new().with_root_certificate(certificate(ca)?);
             builder = builder.with_client_options(options);
         }
@@ -90,7 +94,8 @@ impl S3 {
             max_retries: RETRIES_MAX,
             retry_timeout: self.timeout,
         };
-        // Objects are deleted one by one; the call for many at once is one that not every store has.
+        // Objects are deleted one by one; the call for many at once is one that not every store
+        // has.
         let builder = builder.with_bucket_name(bucket).with_retry(retry).with_disable_bulk_delete(true);
         let store = builder.build();
         Ok(Arc::new(store.map_err(|e| StoreError::Unavailable(format!("s3://{bucket}: {e}")))?))

@@ -1,8 +1,9 @@
-//! Against the library's own store in memory; `tests/conformance.rs` does the same against a real one.
+//! Against the library's own store in memory; `tests/conformance.rs` does the same against a real
+//! one.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::bodies::S3;
+use crate::bodies::s3::S3;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
 use std::time::Duration;

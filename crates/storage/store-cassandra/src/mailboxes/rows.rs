@@ -1,24 +1,24 @@
 //! Heads, rows and changes.
 //!
-//! One page of one partition is read as of one moment; a mailbox of several pages may be changed between them. Every page
-//! therefore says at which mod-sequence it was read, and what happened since the first is taken from the log.
+//! One page of one partition is read as of one moment; a mailbox of several pages may be changed
+//! between them. Every page therefore says at which mod-sequence it was read, and what happened
+//! since the first is taken from the log.
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use posthaste_store::{Changes, MailboxHead, Result, Row, StoreError};
-use scylla::statement::prepared::PreparedStatement;
+use scylla::value::CqlValue;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::chunk::{Chunk, Chunks, number};
-use crate::engine::CassandraEngine;
+use crate::connection::{AT_ONCE, RESTARTS_MAX, Values, blob};
+use crate::mailboxes::Mailboxes;
 use crate::values::{LogEntry, StoredHead};
 
-/// How often a read starts anew because the mailbox was changed under it.
-const RESTARTS_MAX: u32 = 8;
-
-/// Questions of one call that are asked at the same time.
-pub(crate) const AT_ONCE: usize = 32;
+/// A fence as stored ([`super::lifetime`]): 16 octets, or nothing in a partition that was made
+/// before there were fences.
+pub(crate) type Fence = Option<Vec<u8>>;
 
 /// A row of `mailbox`: mod-sequence and head of the partition, key and value of the row.
 type HeadedRow = (Option<i64>, Option<Vec<u8>>, Option<i64>, Option<Vec<u8>>);
@@ -29,6 +29,7 @@ pub(crate) type ChunkRow = (Option<i64>, Option<i64>, Option<Vec<u8>>);
 pub(crate) struct Floor {
     pub(crate) modseq: i64,
     pub(crate) head: StoredHead,
+    pub(crate) fence: Fence,
     pub(crate) low: u32,
     pub(crate) chunk: Chunk,
 }
@@ -53,23 +54,28 @@ pub(crate) fn chunk_from(
     Ok((low, chunk))
 }
 
+/// Values of a statement that puts a chunk (kind 0) or a log entry (kind 1).
+pub(crate) fn put_values(mailbox: MailboxId, kind: i8, low: u64, value: Vec<u8>) -> Values {
+    vec![
+        Some(CqlValue::Blob(value)),
+        Some(blob(mailbox.0)),
+        Some(CqlValue::TinyInt(kind)),
+        Some(CqlValue::BigInt(low.cast_signed())),
+    ]
+}
+
 /// What happened after a mod-sequence, oldest first.
 struct Logged {
     stored: StoredHead,
     entries: Vec<LogEntry>,
 }
 
-impl CassandraEngine {
+impl Mailboxes {
     /// A mailbox's head; `None` if it was removed or never was.
-    pub(crate) async fn head(
-        &self,
-        statement: &PreparedStatement,
-        mailbox: MailboxId,
-    ) -> Result<Option<StoredHead>> {
-        let rows = self
-            .database
-            .read::<(Option<i64>, Option<Vec<u8>>)>(statement, (&mailbox.0.to_bytes()[..],))
-            .await?;
+    pub(crate) async fn head(&self, mailbox: MailboxId) -> Result<Option<StoredHead>> {
+        type Found = (Option<i64>, Option<Vec<u8>>);
+        let values = (&mailbox.0.to_bytes()[..],);
+        let rows = self.cluster.read::<Found>(&self.cluster.statements.mailbox.head, values).await?;
         match rows.into_iter().next() {
             Some((Some(modseq), head)) if modseq >= 0 => head_from(mailbox, head).map(Some),
             _ => Ok(None),
@@ -77,23 +83,23 @@ impl CassandraEngine {
     }
 
     async fn existing_head(&self, mailbox: MailboxId) -> Result<StoredHead> {
-        self.head(&self.statements.head, mailbox).await?.ok_or(StoreError::NoMailbox(mailbox))
+        self.head(mailbox).await?.ok_or(StoreError::NoMailbox(mailbox))
     }
 
     pub(crate) async fn heads_of(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
-        let heads = stream::iter(mailboxes.to_vec()).map(|mailbox| async move {
-            Ok(self.head(&self.statements.head, mailbox).await?.map(|stored| stored.head))
-        });
+        let heads = stream::iter(mailboxes.to_vec())
+            .map(|mailbox| async move { Ok(self.head(mailbox).await?.map(|stored| stored.head)) });
         heads.buffered(AT_ONCE).try_collect().await
     }
 
     /// The chunk in which a UID lies if it exists.
     pub(crate) async fn floor(&self, mailbox: MailboxId, uid: u32) -> Result<Option<Floor>> {
         let values = (&mailbox.0.to_bytes()[..], i64::from(uid));
-        let rows = self.database.read::<HeadedRow>(&self.statements.floor, values).await?;
-        let Some((Some(modseq), head, low, value)) = rows.into_iter().next() else { return Ok(None) };
+        type Found = (Option<i64>, Option<Vec<u8>>, Fence, Option<i64>, Option<Vec<u8>>);
+        let rows = self.cluster.read::<Found>(&self.cluster.statements.mailbox.floor, values).await?;
+        let Some((Some(modseq), head, fence, low, value)) = rows.into_iter().next() else { return Ok(None) };
         let (low, chunk) = chunk_from(mailbox, low, value)?;
-        Ok(Some(Floor { modseq, head: head_from(mailbox, head)?, low, chunk }))
+        Ok(Some(Floor { modseq, head: head_from(mailbox, head)?, fence, low, chunk }))
     }
 
     /// All rows, UIDs rising, and the head they belong to.
@@ -111,7 +117,7 @@ impl CassandraEngine {
                 }
                 Ok(ControlFlow::Continue(()))
             };
-            self.database.pages(&self.statements.chunks, values, take).await?;
+            self.cluster.pages(&self.cluster.statements.mailbox.chunks, values, take).await?;
             if oldest < 0 || newest == i64::MIN {
                 return Err(StoreError::NoMailbox(mailbox));
             }
@@ -124,9 +130,25 @@ impl CassandraEngine {
             if logged.stored.forgotten <= since && logged.entries.iter().all(|entry| entry.rows.is_some()) {
                 return Ok((logged.stored, overlay(rows, &logged.entries)));
             }
-            self.database.pause(attempt).await;
+            self.cluster.pause(attempt).await;
         }
         Err(StoreError::Busy)
+    }
+
+    /// All chunks of a mailbox; `None` if it was removed.
+    pub(crate) async fn all_chunks(&self, mailbox: MailboxId) -> Result<Option<Chunks>> {
+        let (mut chunks, mut gone) = (Chunks::new(), true);
+        let values = (&mailbox.0.to_bytes()[..], 0i64, i64::MAX);
+        let take = |page: Vec<ChunkRow>| {
+            for (modseq, low, value) in page {
+                gone = modseq.unwrap_or(-1) < 0;
+                let (low, chunk) = chunk_from(mailbox, low, value)?;
+                chunks.insert(low, chunk);
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        self.cluster.pages(&self.cluster.statements.mailbox.chunks, values, take).await?;
+        Ok((!gone).then_some(chunks))
     }
 
     /// The log after a mod-sequence.
@@ -146,7 +168,9 @@ impl CassandraEngine {
                 }
                 Ok(ControlFlow::Continue(()))
             };
-            self.database.pages(&self.statements.log, (&mailbox.0.to_bytes()[..], bound), take).await?;
+            self.cluster
+                .pages(&self.cluster.statements.mailbox.log, (&mailbox.0.to_bytes()[..], bound), take)
+                .await?;
             let stored = match modseqs {
                 Some((Some(modseq), _)) if modseq >= 0 => head_from(mailbox, head)?,
                 Some(_) => return Err(StoreError::NoMailbox(mailbox)),
@@ -158,7 +182,7 @@ impl CassandraEngine {
             if !moved && reached {
                 return Ok(Logged { stored, entries });
             }
-            self.database.pause(attempt).await;
+            self.cluster.pause(attempt).await;
         }
         Err(StoreError::Busy)
     }
@@ -179,12 +203,13 @@ impl CassandraEngine {
                 rows.retain(|row| row.modseq() > since);
                 return Ok(Changes { head: now.head, rows, expunged, complete });
             }
-            self.database.pause(attempt).await;
+            self.cluster.pause(attempt).await;
         }
         Err(StoreError::Busy)
     }
 
-    /// The chunks that hold UIDs `first..=last`, if those exist. The mod-sequences at which they were read go into `modseqs`.
+    /// The chunks that hold UIDs `first..=last`, if those exist. The mod-sequences at which they
+    /// were read go into `modseqs`.
     pub(crate) async fn chunks_between(
         &self,
         mailbox: MailboxId,
@@ -205,7 +230,7 @@ impl CassandraEngine {
                 }
                 Ok(ControlFlow::Continue(()))
             };
-            self.database.pages(&self.statements.chunks, values, take).await?;
+            self.cluster.pages(&self.cluster.statements.mailbox.chunks, values, take).await?;
         }
         Ok((chunks, modseqs))
     }

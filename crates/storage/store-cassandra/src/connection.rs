@@ -1,30 +1,35 @@
-//! The connection to the cluster: prepared statements, and when to try again.
+//! The connection to the cluster, and when to try again.
 //!
-//! Reads and plain writes may be repeated freely: all of them are idempotent. They are tried a few times with growing,
-//! random pauses, then the call fails as `Unavailable`. A node that is away is passed over by the driver at once: it asks the
-//! next one. Conditional writes are repeated by those who know how to tell whether the first attempt was applied
-//! (`crate::commit`, `crate::lists`); the driver repeats one only where the node said that it did not begin.
+//! Reads and plain writes may be repeated freely: all of them are idempotent. They are tried a few
+//! times with growing, random pauses, then the call fails as `Unavailable`. The driver passes over
+//! a node that is away at once, and uses the next one.
 //!
-//! Each question goes to a node that has the answer: the driver knows which nodes hold a partition's replicas, since it is told
-//! the keyspace's replication. Any other node would only pass the question on.
+//! A conditional write is repeated only by a caller that can find out whether the first attempt was
+//! applied: here with [`Connection::conditionally`], and in `commit.rs`. The driver repeats one
+//! only where the node said that it did not begin.
+//!
+//! Each request goes to a node that holds the partition: the driver reads the keyspace's
+//! replication for that. Any other node would only forward it.
 
 use posthaste_mail_model::Id;
-use posthaste_store::{Result, StoreError};
+use posthaste_store::{CommitOutcome, Result, StoreError};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::deserialize::row::DeserializeRow;
 use scylla::deserialize::value::DeserializeValue;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
-use scylla::policies::load_balancing::DefaultPolicy;
+use scylla::policies::load_balancing::{DefaultPolicy, NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::policies::retry::DefaultRetryPolicy;
 use scylla::response::query_result::QueryResult;
 use scylla::response::{PagingState, PagingStateResponse};
 use scylla::serialize::row::SerializeRow;
-use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::batch::{Batch as CqlBatch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::unprepared::Statement;
 use scylla::statement::{Consistency, SerialConsistency};
 use scylla::value::{CqlValue, Row as CqlRow};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,22 +37,33 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::options::Options;
 
-/// Attempts of a read or plain write. With the pauses below, about two seconds beside the time-outs themselves: one node's
-/// leaving is bridged, and a client of a database that is away is soon told so.
+/// Attempts of a read or plain write. With the pauses below, about two seconds beside the timeouts
+/// themselves: enough for one node's leaving, and short enough that a client of a database that is
+/// away soon gets an error.
 pub(crate) const ATTEMPTS_MAX: u32 = 6;
 
 /// The first pause is at most this, each further one at most twice the one before.
 const PAUSE_MS: u64 = 60;
 
-/// A connection that says nothing for this long is asked whether it lives, and given up if it does not say so within as long
-/// again: a node whose machine is gone is then passed over. Shorter would give up nodes that only collect garbage.
+/// A connection that is silent for this long is probed, and closed if the probe is not answered
+/// within as long again: a node whose machine is lost is then passed over. Shorter would give up
+/// nodes that only collect garbage.
 const KEEPALIVE: Duration = Duration::from_secs(5);
+
+/// How often a call starts again because something was changed under it.
+pub(crate) const RESTARTS_MAX: u32 = 8;
+
+/// Requests of one call that run at the same time.
+pub(crate) const AT_ONCE: usize = 32;
 
 /// Bound values of one statement of a batch.
 pub(crate) type Values = Vec<Option<CqlValue>>;
 
-/// A connected cluster.
-pub(crate) struct Database {
+/// Statements that are one write.
+pub(crate) type Batch<'s> = Vec<(&'s PreparedStatement, Values)>;
+
+/// The connection to a cluster.
+pub(crate) struct Connection {
     session: Session,
     /// State of the generator of pauses and ids.
     random: AtomicU64,
@@ -66,6 +82,12 @@ pub(crate) fn blob(id: Id) -> CqlValue {
     CqlValue::Blob(id.to_bytes().to_vec())
 }
 
+/// The id in a column.
+pub(crate) fn id_of(bytes: &[u8]) -> Result<Id> {
+    let bytes = bytes.try_into().map_err(|_| StoreError::Corrupt("a key that is no id".into()))?;
+    Ok(Id::from_bytes(bytes))
+}
+
 /// Microseconds since 1970: the unit of Cassandra's timestamps.
 pub(crate) fn now_us() -> i64 {
     SystemTime::now()
@@ -73,8 +95,14 @@ pub(crate) fn now_us() -> i64 {
         .map_or(0, |d| i64::try_from(d.as_micros()).unwrap_or(i64::MAX))
 }
 
-impl Database {
-    pub(crate) async fn connect(options: &Options) -> Result<Self> {
+/// Milliseconds since an id was made, by the clocks of the two machines.
+pub(crate) fn age_ms(id: &[u8]) -> u64 {
+    let made_ms = id.iter().take(6).fold(0, |ms, byte| ms << 8 | u64::from(*byte));
+    u64::try_from(now_us() / 1000).unwrap_or(0).saturating_sub(made_ms)
+}
+
+impl Connection {
+    pub(crate) async fn open(options: &Options) -> Result<Self> {
         let mut nearest = DefaultPolicy::builder().token_aware(true);
         if let Some(datacenter) = &options.datacenter {
             nearest = nearest.prefer_datacenter(datacenter.clone());
@@ -113,13 +141,43 @@ impl Database {
         self.session.query_unpaged(statement, ()).await.map(drop).map_err(unavailable)
     }
 
-    /// The one value that a statement asks for.
+    /// The one value that a statement selects.
     pub(crate) async fn value<T>(&self, statement: &str) -> Result<Option<T>>
     where
         T: for<'f> DeserializeValue<'f, 'f>,
     {
         let result = self.session.query_unpaged(statement, ()).await.map_err(unavailable)?;
         Ok(rows::<(Option<T>,)>(result)?.into_iter().next().and_then(|(value,)| value))
+    }
+
+    /// A keyspace's replication and whether its writes go through the commit log; `None` if there
+    /// is no such keyspace.
+    pub(crate) async fn replication(
+        &self,
+        keyspace: &str,
+    ) -> Result<Option<(BTreeMap<String, String>, bool)>> {
+        let question =
+            "SELECT replication, durable_writes FROM system_schema.keyspaces WHERE keyspace_name = ?";
+        let result = self.session.query_unpaged(question, (keyspace,)).await.map_err(unavailable)?;
+        Ok(rows::<(BTreeMap<String, String>, bool)>(result)?.into_iter().next())
+    }
+
+    /// A setting of each node, by the node's address.
+    pub(crate) async fn settings(&self, name: &str) -> Vec<(String, Result<Option<String>>)> {
+        let mut settings = Vec::new();
+        for node in self.session.get_cluster_state().get_nodes_info() {
+            // The table is a node's own view of itself.
+            let mut question = Statement::new("SELECT value FROM system_views.settings WHERE name = ?");
+            question.set_consistency(Consistency::One);
+            let this = NodeIdentifier::Node(Arc::clone(node));
+            question.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(this, None)));
+            let answer = self.session.query_unpaged(question, (name,)).await.map_err(unavailable);
+            let value = answer.and_then(|answer| {
+                Ok(rows::<(Option<String>,)>(answer)?.into_iter().next().and_then(|(value,)| value))
+            });
+            settings.push((node.address.to_string(), value));
+        }
+        settings
     }
 
     /// Prepares a statement that may be repeated.
@@ -147,7 +205,7 @@ impl Database {
         Id::new(u64::try_from(now_us() / 1000).unwrap_or(0), random)
     }
 
-    /// Lets others, or the database, go first.
+    /// Waits for a random time, longer with each attempt.
     pub(crate) async fn pause(&self, attempt: u32) {
         let most = PAUSE_MS << attempt.min(5);
         tokio::time::sleep(Duration::from_millis(self.random() % most.max(1))).await;
@@ -178,7 +236,7 @@ impl Database {
 
     /// Runs plain writes on one partition as one.
     pub(crate) async fn write_all(&self, statements: &[(&PreparedStatement, Values)]) -> Result<()> {
-        let mut batch = Batch::new(BatchType::Unlogged);
+        let mut batch = CqlBatch::new(BatchType::Unlogged);
         batch.set_is_idempotent(true);
         for (statement, _) in statements {
             batch.append_statement((*statement).clone());
@@ -239,9 +297,39 @@ impl Database {
         }
     }
 
+    /// Sends a conditional write until its outcome is known. `applied` says whether our write was
+    /// applied.
+    pub(crate) async fn conditionally<F>(
+        &self,
+        batch: Batch<'_>,
+        applied: impl Fn() -> F,
+    ) -> Result<CommitOutcome>
+    where
+        F: Future<Output = Result<bool>>,
+    {
+        let mut failure = StoreError::Busy;
+        for attempt in 0..ATTEMPTS_MAX {
+            match self.attempt(&batch).await? {
+                Attempt::Applied => return Ok(CommitOutcome::Done),
+                Attempt::Refused => match applied().await {
+                    Ok(true) => return Ok(CommitOutcome::Done),
+                    Ok(false) => return Ok(CommitOutcome::Conflict),
+                    Err(error @ StoreError::Unavailable(_)) => failure = error,
+                    Err(error) => return Err(error),
+                },
+                Attempt::Unknown(error) => failure = error,
+            }
+            self.pause(attempt).await;
+        }
+        match applied().await {
+            Ok(true) => Ok(CommitOutcome::Done),
+            _ => Err(failure),
+        }
+    }
+
     /// One attempt at a conditional batch on one partition.
     pub(crate) async fn attempt(&self, statements: &[(&PreparedStatement, Values)]) -> Result<Attempt> {
-        let mut batch = Batch::new(BatchType::Unlogged);
+        let mut batch = CqlBatch::new(BatchType::Unlogged);
         for (statement, _) in statements {
             batch.append_statement((*statement).clone());
         }
@@ -284,7 +372,7 @@ fn unavailable(error: ExecutionError) -> StoreError {
     StoreError::Unavailable(error.to_string())
 }
 
-/// Whether asking again may help; a statement that the database does not understand stays so.
+/// Whether a repetition may help. It does not where the database refuses the statement itself.
 fn is_temporary(error: &ExecutionError) -> bool {
     match error {
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => !matches!(

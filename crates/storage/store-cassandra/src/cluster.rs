@@ -1,0 +1,31 @@
+//! The cluster: the connection to it, and every statement prepared.
+//!
+//! Mailboxes, lists, bodies and the sweep stand on this, and ask the database through it alone.
+
+use posthaste_store::Result;
+use std::ops::Deref;
+
+use crate::connection::Connection;
+use crate::statements::Statements;
+
+/// A keyspace on a connected cluster.
+pub(crate) struct Cluster {
+    connection: Connection,
+    pub(crate) statements: Statements,
+}
+
+impl Cluster {
+    /// Prepares every statement on a keyspace whose tables are there.
+    pub(crate) async fn new(connection: Connection, keyspace: &str) -> Result<Self> {
+        let statements = Statements::prepare(&connection, keyspace).await?;
+        Ok(Self { connection, statements })
+    }
+}
+
+impl Deref for Cluster {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}

@@ -1,0 +1,132 @@
+//! The directory: small named records, one conditional write each.
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use posthaste_mail_model::Id;
+use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Result, StoreError};
+use scylla::statement::prepared::PreparedStatement;
+use scylla::value::CqlValue;
+use std::sync::Arc;
+
+use crate::cluster::Cluster;
+use crate::connection::{AT_ONCE, blob};
+use crate::schema::DIRECTORY_BUCKETS;
+use crate::seal::{place, seal, unseal};
+
+/// For the checksum's place.
+const KIND: u8 = 7;
+
+fn entry_place(name: &str) -> u32 {
+    crc32c::crc32c_append(place(KIND, Id::new(0, 0), 0), name.as_bytes())
+}
+
+/// The bucket of a directory record.
+fn bucket_of(name: &str) -> i32 {
+    (crc32c::crc32c(name.as_bytes()) % DIRECTORY_BUCKETS).cast_signed()
+}
+
+/// A directory record as stored.
+struct StoredEntry {
+    entry: DirectoryEntry,
+    commit: Vec<u8>,
+}
+
+/// The directory of a keyspace.
+pub(crate) struct Directory {
+    cluster: Arc<Cluster>,
+}
+
+impl Directory {
+    pub(crate) fn new(cluster: Arc<Cluster>) -> Self {
+        Self { cluster }
+    }
+
+    pub(crate) async fn read(&self, name: &str) -> Result<Option<DirectoryEntry>> {
+        Ok(self.read_by(&self.cluster.statements.directory.read, name).await?.map(|stored| stored.entry))
+    }
+
+    async fn read_by(&self, statement: &PreparedStatement, name: &str) -> Result<Option<StoredEntry>> {
+        type Found = (Option<i64>, Option<Vec<u8>>, Option<Vec<u8>>);
+        let rows = self.cluster.read::<Found>(statement, (bucket_of(name), name)).await?;
+        let Some((Some(version), commit, value)) = rows.into_iter().next() else { return Ok(None) };
+        let entry = entry_from(name.to_owned(), version, &value.unwrap_or_default())?;
+        Ok(Some(StoredEntry { entry, commit: commit.unwrap_or_default() }))
+    }
+
+    pub(crate) async fn scan(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        type Found = (String, Option<i64>, Option<Vec<u8>>);
+        let from = after.map_or(prefix, |after| after.max(prefix));
+        // One more, for `after` itself.
+        let most = i32::try_from(limit).unwrap_or(i32::MAX).saturating_add(1);
+        let buckets = stream::iter(0..DIRECTORY_BUCKETS.cast_signed()).map(|bucket| async move {
+            self.cluster.read::<Found>(&self.cluster.statements.directory.scan, (bucket, from, most)).await
+        });
+        let found: Vec<Vec<Found>> = buckets.buffer_unordered(AT_ONCE).try_collect().await?;
+        let mut found: Vec<Found> = found.into_iter().flatten().collect();
+        found.retain(|(name, version, _)| {
+            version.is_some() && name.starts_with(prefix) && after.is_none_or(|after| name.as_str() > after)
+        });
+        found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        found.truncate(limit);
+        let entry = |(name, version, value): Found| {
+            entry_from(name, version.unwrap_or(0), &value.unwrap_or_default())
+        };
+        found.into_iter().map(entry).collect()
+    }
+
+    pub(crate) async fn change(&self, change: DirectoryChange) -> Result<CommitOutcome> {
+        let id = self.cluster.new_id();
+        let name = change.name.as_str();
+        let (bucket, expected) = (Some(CqlValue::Int(bucket_of(name))), change.expected.cast_signed());
+        let key = Some(CqlValue::Text(name.to_owned()));
+        let condition = (expected != 0).then_some(CqlValue::BigInt(expected));
+        let Some(value) = &change.value else {
+            let now = self.read_by(&self.cluster.statements.directory.read_serial, name).await?;
+            return match now {
+                // There is nothing to remove.
+                None if expected == 0 => Ok(CommitOutcome::Done),
+                Some(now) if now.entry.version == change.expected => {
+                    // Only a removal of this version, by us or by another, can have come first:
+                    // either way it is removed.
+                    let gone = || async move {
+                        Ok(self
+                            .read_by(&self.cluster.statements.directory.read_serial, name)
+                            .await?
+                            .is_none())
+                    };
+                    self.cluster
+                        .conditionally(
+                            vec![(&self.cluster.statements.directory.delete, vec![bucket, key, condition])],
+                            gone,
+                        )
+                        .await
+                }
+                _ => Ok(CommitOutcome::Conflict),
+            };
+        };
+        let values = vec![
+            Some(CqlValue::BigInt(expected + 1)),
+            Some(blob(id)),
+            Some(CqlValue::Blob(seal(entry_place(name), value))),
+            bucket,
+            key,
+            condition,
+        ];
+        let applied = || async move {
+            let now = self.read_by(&self.cluster.statements.directory.read_serial, name).await?;
+            Ok(now.is_some_and(|now| now.commit == id.to_bytes()))
+        };
+        self.cluster.conditionally(vec![(&self.cluster.statements.directory.put, values)], applied).await
+    }
+}
+
+fn entry_from(name: String, version: i64, value: &[u8]) -> Result<DirectoryEntry> {
+    let content = unseal(entry_place(&name), value)
+        .ok_or_else(|| StoreError::Corrupt(format!("the directory record {name}")))?;
+    Ok(DirectoryEntry { value: Bytes::copy_from_slice(content), name, version: version.cast_unsigned() })
+}

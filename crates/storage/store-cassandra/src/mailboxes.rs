@@ -1,0 +1,38 @@
+//! Mailboxes: their rows, their summaries, and how their partitions begin and end.
+//!
+//! What changes a mailbox's messages is in [`crate::commit`]; here is what it and all others read.
+
+pub(crate) mod lifetime;
+pub(crate) mod rows;
+pub(crate) mod summaries;
+
+use posthaste_mail_model::MailboxId;
+use std::sync::Arc;
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::cluster::Cluster;
+
+/// Lanes of commits: commits of one node on one mailbox go one after the other, since Paxos would
+/// only make them fight. With 4,096, a hundred commits at once rarely share a lane with another
+/// mailbox's.
+const LANES: usize = 4096;
+
+/// The mailboxes of a keyspace.
+pub(crate) struct Mailboxes {
+    pub(crate) cluster: Arc<Cluster>,
+    lanes: Vec<Mutex<()>>,
+}
+
+impl Mailboxes {
+    pub(crate) fn new(cluster: Arc<Cluster>) -> Self {
+        Self { cluster, lanes: std::iter::repeat_with(Mutex::default).take(LANES).collect() }
+    }
+
+    /// Waits until this node's earlier commits on the mailbox are through. The lane is held while
+    /// the database works: waiting in line is what it is for.
+    pub(crate) async fn lane(&self, mailbox: MailboxId) -> MutexGuard<'_, ()> {
+        let [.., a, b] = mailbox.0.to_bytes();
+        let at = usize::from(u16::from_le_bytes([a, b])) % LANES;
+        self.lanes[at].lock().await
+    }
+}

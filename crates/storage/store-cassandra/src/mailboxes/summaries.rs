@@ -1,0 +1,175 @@
+//! Summaries: read in UID order, and removed by UID and commit.
+//!
+//! A summary is written before the commit that refers to it. The chunk says which commit's summary
+//! counts for a UID.
+
+use posthaste_mail_model::{Id, MailboxId, NumSet, Uid};
+use posthaste_store::{Result, StoreError, Stored, Unreadable, Visit};
+use scylla::response::PagingState;
+use scylla::value::CqlValue;
+use std::ops::ControlFlow;
+
+use crate::chunk::number;
+use crate::connection::blob;
+use crate::mailboxes::Mailboxes;
+use crate::mailboxes::rows::{ChunkRow, chunk_from};
+use crate::schema::SUMMARY_BUCKET;
+use crate::values::summary_from;
+
+/// Deletions in one write.
+const DELETE_BATCH_MAX: usize = 128;
+
+/// The partition of `summary` in which a UID lies.
+pub(crate) fn bucket(uid: u32) -> i32 {
+    (uid / SUMMARY_BUCKET).cast_signed()
+}
+
+impl Mailboxes {
+    /// Visits summaries in UID order; answers with the UIDs that have a row and no good summary.
+    pub(crate) async fn visit_summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<Unreadable> {
+        let mut unreadable = Unreadable::default();
+        let (Some(first), Some(last)) = (uids.first(), uids.last()) else {
+            return match self.head(mailbox).await? {
+                Some(_) => Ok(unreadable),
+                None => Err(StoreError::NoMailbox(mailbox)),
+            };
+        };
+        // The chunk in which the set begins, then the others by pages; each page's summaries before
+        // the next page.
+        let low = match self.floor(mailbox, first).await? {
+            Some(floor) if floor.modseq < 0 => return Err(StoreError::NoMailbox(mailbox)),
+            Some(floor) => floor.low,
+            None if self.head(mailbox).await?.is_none() => {
+                return Err(StoreError::NoMailbox(mailbox));
+            }
+            None => first,
+        };
+        let key = mailbox.0.to_bytes();
+        let mut from = Some(PagingState::start());
+        while let Some(state) = from {
+            let values = (&key[..], i64::from(low), i64::from(last));
+            let (page, next) =
+                self.cluster.page::<ChunkRow>(&self.cluster.statements.mailbox.chunks, values, state).await?;
+            let mut wanted: Vec<(u32, Id)> = Vec::new();
+            for (_, low, value) in page {
+                let (_, chunk) = chunk_from(mailbox, low, value)?;
+                let there = chunk.rows.iter().map(number).filter(|uid| uids.contains(*uid));
+                wanted.extend(there.filter_map(|uid| Some((uid, chunk.origin(uid)?))));
+            }
+            if self.visit_wanted(mailbox, &wanted, visit, &mut unreadable.0).await?.is_break() {
+                return Ok(unreadable);
+            }
+            from = next;
+        }
+        Ok(unreadable)
+    }
+
+    /// Visits the summaries of these UIDs, rising, each of its commit. UIDs without a good one are
+    /// added to `unreadable`.
+    pub(crate) async fn visit_wanted(
+        &self,
+        mailbox: MailboxId,
+        wanted: &[(u32, Id)],
+        visit: &mut Visit<'_>,
+        unreadable: &mut NumSet,
+    ) -> Result<ControlFlow<()>> {
+        let key = mailbox.0.to_bytes();
+        for group in wanted.chunk_by(|a, b| bucket(a.0) == bucket(b.0)) {
+            let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+            let values = (&key[..], bucket(first.0), i64::from(first.0), i64::from(last.0));
+            let mut left = group.iter().copied().peekable();
+            let mut flow = ControlFlow::Continue(());
+            let (mut missing, mut damaged): (Vec<(u32, Id)>, Vec<u32>) = Default::default();
+            let take = |page: Vec<(i64, Vec<u8>, Option<Vec<u8>>)>| {
+                for (uid, commit, value) in page {
+                    while let Some(passed) = left.next_if(|(next, _)| i64::from(*next) < uid) {
+                        missing.push(passed);
+                    }
+                    let Some((next, origin)) = left.peek() else { break };
+                    if i64::from(*next) != uid || commit != origin.to_bytes() {
+                        continue;
+                    }
+                    match visit_one(mailbox, *next, &value.unwrap_or_default(), visit) {
+                        Some(visited) => flow = visited,
+                        None => {
+                            tracing::error!(%mailbox, uid = next, "a summary is damaged");
+                            damaged.push(*next);
+                        }
+                    }
+                    left.next();
+                    if flow.is_break() {
+                        return Ok(flow);
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            };
+            self.cluster.pages(&self.cluster.statements.summary.read, values, take).await?;
+            if flow.is_continue() {
+                missing.extend(left);
+            }
+            damaged.extend(self.without_summary(mailbox, &missing).await?);
+            damaged.sort_unstable();
+            damaged.into_iter().for_each(|uid| unreadable.push(uid));
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Those of the messages whose row is still there. The others were expunged, and swept, since
+    /// their rows were read.
+    async fn without_summary(&self, mailbox: MailboxId, missing: &[(u32, Id)]) -> Result<Vec<u32>> {
+        let mut without = Vec::new();
+        for (uid, origin) in missing {
+            if self.has_message(mailbox, *uid, *origin).await? {
+                tracing::error!(%mailbox, uid, "a message has no summary");
+                without.push(*uid);
+            }
+        }
+        Ok(without)
+    }
+
+    /// Whether a mailbox has a message of this UID now.
+    pub(crate) async fn has_uid(&self, mailbox: MailboxId, uid: Uid) -> Result<bool> {
+        let floor = self.floor(mailbox, uid.value()).await?.filter(|floor| floor.modseq >= 0);
+        Ok(floor.is_some_and(|floor| floor.chunk.origin(uid.value()).is_some()))
+    }
+
+    /// Whether a mailbox has this message of this commit now.
+    pub(crate) async fn has_message(&self, mailbox: MailboxId, uid: u32, origin: Id) -> Result<bool> {
+        let floor = self.floor(mailbox, uid).await?.filter(|floor| floor.modseq >= 0);
+        Ok(floor.is_some_and(|floor| floor.chunk.origin(uid) == Some(origin)))
+    }
+
+    /// Removes summaries of one bucket by UID and commit.
+    pub(crate) async fn delete_summaries(
+        &self,
+        mailbox: MailboxId,
+        bucket: i32,
+        keys: &[(i64, Vec<u8>)],
+    ) -> Result<()> {
+        for dead in keys.chunks(DELETE_BATCH_MAX) {
+            let values = dead.iter().map(|(uid, commit)| {
+                let (uid, commit) = (CqlValue::BigInt(*uid), CqlValue::Blob(commit.clone()));
+                vec![Some(blob(mailbox.0)), Some(CqlValue::Int(bucket)), Some(uid), Some(commit)]
+            });
+            let batch: Vec<_> =
+                values.map(|values| (&self.cluster.statements.summary.delete, values)).collect();
+            self.cluster.write_all(&batch).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Visits a summary; `None` if it is damaged.
+fn visit_one(mailbox: MailboxId, uid: u32, value: &[u8], visit: &mut Visit<'_>) -> Option<ControlFlow<()>> {
+    let stored = summary_from(mailbox, uid, value)?;
+    let uid = Uid::new(uid)?;
+    Some(visit(Stored { uid, body: stored.body, saved: stored.saved, summary: stored.summary }))
+}

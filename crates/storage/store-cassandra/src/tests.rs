@@ -1,0 +1,293 @@
+//! Sweeps that cross with commits and changes of lists, step by step, against a real Cassandra
+//! (`scripts/cassandra env`).
+//!
+//! Each test lets one engine stop at a certain step, as a paused machine does for longer than the
+//! sweep's patience, lets another sweep, and goes on. No clock takes part.
+#![allow(clippy::unwrap_used)]
+
+use posthaste_mail_model::{Id, MailboxId, MailboxName, NumSet, UidValidity};
+use posthaste_store::suite::{self, Factory, Folder, World};
+use posthaste_store::{CommitOutcome, Engine, ListCommit, MailboxEntry, Stored};
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::value::CqlValue;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::commit::Fate;
+use crate::connection::blob;
+use crate::mailboxes::lifetime::Partition;
+use crate::{CassandraEngine, Options, advice, init};
+
+struct Keyspace(Options);
+
+#[async_trait::async_trait]
+impl Factory for Keyspace {
+    async fn open(&self) -> Arc<dyn Engine> {
+        Arc::new(self.engine().await)
+    }
+
+    async fn reopen(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
+        drop(engine);
+        self.open().await
+    }
+}
+
+impl Keyspace {
+    /// A new one, which is swept without patience; `None` without a Cassandra.
+    async fn new(what: &str) -> Option<Self> {
+        let Some(host) = std::env::var("POSTHASTE_CASSANDRA").ok().filter(|host| !host.is_empty()) else {
+            eprintln!("SKIPPED: POSTHASTE_CASSANDRA names no Cassandra (scripts/cassandra start; env)");
+            return None;
+        };
+        let ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis());
+        let mut options = Options::new(vec![host], format!("{what}_{ms}"));
+        options.sweep_after = Duration::ZERO;
+        options.sweep_every = Duration::ZERO;
+        init(&options, 1).await.unwrap();
+        Some(Self(options))
+    }
+
+    async fn engine(&self) -> CassandraEngine {
+        CassandraEngine::open(self.0.clone()).await.unwrap()
+    }
+
+    async fn session(&self) -> Session {
+        SessionBuilder::new().known_node(&self.0.hosts[0]).build().await.unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_comes_after_a_sweep_is_refused() {
+    let Some(keyspace) = Keyspace::new("late").await else { return };
+    let (late, sweeper) = (keyspace.engine().await, keyspace.engine().await);
+    let world = World::new(&keyspace).await;
+    let mut folder = world.folder().await;
+    folder.commit(folder.appending(&[10])).await;
+    let commit = folder.appending(&[100, 300_000]);
+    let ready = late.commits.prepare(&commit).await.unwrap().unwrap();
+    suite::maintain(&sweeper).await;
+    assert_eq!(late.commits.apply(&commit, &ready).await.unwrap(), Fate::Fenced);
+    folder.verify().await;
+    // As the engine does by itself: written once more, it is applied and whole.
+    assert_eq!(late.commit(commit.clone()).await.unwrap(), CommitOutcome::Done);
+    folder.committed(&commit, None);
+    folder.verify().await;
+    world.check().await;
+    folder.verify().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_copy_of_what_was_swept_is_refused() {
+    let Some(keyspace) = Keyspace::new("copy").await else { return };
+    let (late, sweeper) = (keyspace.engine().await, keyspace.engine().await);
+    let world = World::new(&keyspace).await;
+    let (mut folder, other) = (world.folder().await, world.folder().await);
+    folder.commit(folder.appending(&[100, 200])).await;
+    let copies = other.copying(&folder, &folder.uids());
+    let ready = late.commits.prepare(&copies).await.unwrap().unwrap();
+    folder.commit(folder.expunging(&folder.uids())).await;
+    suite::maintain(&sweeper).await;
+    assert_eq!(late.commits.apply(&copies, &ready).await.unwrap(), Fate::Fenced);
+    assert_eq!(late.commit(copies).await.unwrap(), CommitOutcome::Conflict);
+    other.verify().await;
+    world.check().await;
+}
+
+/// A change of a list that adds a mailbox, as a transfer makes it: the mailbox's id is years old.
+fn adding(world: &World, random: u128) -> (MailboxId, ListCommit) {
+    let id = MailboxId(Id::new(1_600_000_000_000, random));
+    let uid_validity = UidValidity::new(7).unwrap();
+    let entry =
+        MailboxEntry { id, name: MailboxName::new("moved").unwrap(), uid_validity, special_use: None };
+    let commit = ListCommit {
+        account: world.account,
+        expected: posthaste_mail_model::ModSeq::ZERO,
+        version: posthaste_mail_model::ModSeq::ZERO.next(),
+        upsert: vec![entry],
+        remove: Vec::new(),
+        subscribe: Vec::new(),
+        unsubscribe: Vec::new(),
+        uid_validity_last: 7,
+    };
+    (id, commit)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mailbox_under_transfer_is_not_closed_for_good() {
+    let Some(mut keyspace) = Keyspace::new("transfer").await else { return };
+    // Patience does not help: the id is old.
+    keyspace.0.sweep_after = Duration::from_secs(3600);
+    let (late, sweeper) = (keyspace.engine().await, keyspace.engine().await);
+    let world = World::new(&keyspace).await;
+    let (id, commit) = adding(&world, u128::from(late.mailboxes.cluster.random()));
+    // The mailbox is made, and swept before the list names it: this change is refused, and made
+    // again it is whole.
+    let ready = late.lists.prepare(&commit).await.unwrap().unwrap();
+    suite::maintain(&sweeper).await;
+    assert_eq!(late.lists.put(&commit, ready).await.unwrap(), CommitOutcome::Conflict);
+    assert_eq!(late.heads(&[id]).await.unwrap(), [None]);
+    assert_eq!(late.commit_list(commit).await.unwrap(), CommitOutcome::Done);
+    let mut folder = Folder::new(Arc::clone(&world.engine), id);
+    folder.commit(folder.appending(&[100, 200])).await;
+    suite::maintain(&sweeper).await;
+    folder.verify().await;
+    world.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweep_that_is_late_does_not_close_what_a_list_came_to_name() {
+    let Some(keyspace) = Keyspace::new("closing").await else { return };
+    let (late, sweeper) = (keyspace.engine().await, keyspace.engine().await);
+    let world = World::new(&keyspace).await;
+    let (id, commit) = adding(&world, u128::from(late.mailboxes.cluster.random()));
+    // Left by an earlier run that was cut off.
+    late.mailboxes.create_mailbox(world.account, id).await.unwrap();
+    // The sweep reads the mailbox's fence and finds the list without it; then the list comes to
+    // name it.
+    let Partition::Open(fence) = sweeper.mailboxes.partition(id).await.unwrap() else { panic!("it is open") };
+    assert_eq!(late.commit_list(commit).await.unwrap(), CommitOutcome::Done);
+    assert!(!sweeper.mailboxes.close_mailbox(id, &fence).await.unwrap());
+    assert!(!sweeper.lists.close_unlisted(world.account, id).await.unwrap());
+    let mut folder = Folder::new(Arc::clone(&world.engine), id);
+    folder.commit(folder.appending(&[100])).await;
+    // What was meant for a mailbox's earlier life does not touch the next, though numbers come
+    // back.
+    let stale = folder.appending(&[5]);
+    let ready = late.commits.prepare(&stale).await.unwrap().unwrap();
+    let Partition::Open(fence) = sweeper.mailboxes.partition(id).await.unwrap() else { panic!("it is open") };
+    assert!(sweeper.mailboxes.close_mailbox(id, &fence).await.unwrap());
+    sweeper.mailboxes.erase_mailbox(id).await.unwrap();
+    late.mailboxes.create_mailbox(world.account, id).await.unwrap();
+    let mut folder = Folder::new(Arc::clone(&world.engine), id);
+    folder.commit(folder.appending(&[50, 60])).await;
+    assert_eq!(late.commits.apply(&stale, &ready).await.unwrap(), Fate::Fenced);
+    assert!(!sweeper.mailboxes.close_mailbox(id, &fence).await.unwrap());
+    folder.verify().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_that_crosses_with_expunge_and_sweep_reports_no_damage() {
+    let Some(keyspace) = Keyspace::new("crossing").await else { return };
+    let (reader, sweeper) = (keyspace.engine().await, keyspace.engine().await);
+    let world = World::new(&keyspace).await;
+    let mut folder = world.folder().await;
+    folder.commit(folder.appending(&[10; 4])).await;
+    let chunks = reader.mailboxes.all_chunks(folder.id).await.unwrap().unwrap();
+    let wanted: Vec<(u32, Id)> = (1..=4).map(|uid| (uid, chunks[&0].origin(uid).unwrap())).collect();
+    folder.commit(folder.expunging(&NumSet::from_ranges([(1, 1), (3, 4)]))).await;
+    suite::maintain(&sweeper).await;
+    let mut seen = Vec::new();
+    let mut visit = |stored: Stored<'_>| {
+        seen.push(stored.uid.value());
+        ControlFlow::Continue(())
+    };
+    let mut unreadable = NumSet::new();
+    let visited = reader.mailboxes.visit_wanted(folder.id, &wanted, &mut visit, &mut unreadable).await;
+    assert!(visited.unwrap().is_continue());
+    assert!(unreadable.is_empty(), "{unreadable}");
+    assert_eq!(seen, [2]);
+    // A summary that is missing while its row is there is damage still.
+    let session = keyspace.session().await;
+    let delete = format!("DELETE FROM {}.summary WHERE mailbox = ? AND bucket = 0", keyspace.0.keyspace);
+    session.query_unpaged(delete, (blob(folder.id.0),)).await.unwrap();
+    let mut visit = |_: Stored<'_>| ControlFlow::Continue(());
+    let visited = reader.mailboxes.visit_wanted(folder.id, &wanted, &mut visit, &mut unreadable).await;
+    assert!(visited.unwrap().is_continue());
+    assert_eq!(unreadable, NumSet::range(2, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_emptied_chunk_leaves_no_tombstone() {
+    let Some(keyspace) = Keyspace::new("chunks").await else { return };
+    let engine = keyspace.engine().await;
+    let world = World::new(&keyspace).await;
+    let mut folder = world.folder().await;
+    folder.commit(folder.appending(&[10; 300])).await;
+    let before: Vec<u32> =
+        engine.mailboxes.all_chunks(folder.id).await.unwrap().unwrap().into_keys().collect();
+    assert_eq!(before.len(), 3);
+    folder.commit(folder.expunging(&NumSet::range(1, 299))).await;
+    let after = engine.mailboxes.all_chunks(folder.id).await.unwrap().unwrap();
+    assert_eq!(after.keys().copied().collect::<Vec<_>>(), before);
+    assert_eq!(after.values().map(|chunk| chunk.rows.len()).collect::<Vec<_>>(), [0, 0, 1]);
+    folder.commit(folder.appending(&[10; 200])).await;
+    folder.verify().await;
+    folder.verify_changes().await;
+    world.check().await;
+}
+
+/// Takes a commit that was applied back to where Paxos accepted it and no replica has carried it
+/// out: a coordinator that died between propose and commit.
+async fn back_to_accepted(
+    session: &Session,
+    keyspace: &str,
+    mailbox: MailboxId,
+    before: &[Vec<Option<CqlValue>>],
+) {
+    session.query_unpaged(format!("TRUNCATE {keyspace}.mailbox"), ()).await.unwrap();
+    let put = format!(
+        "INSERT INTO {keyspace}.mailbox (mailbox, kind, low, modseq, head, account, fence, value) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP 1"
+    );
+    for row in before {
+        session.query_unpaged(put.as_str(), row).await.unwrap();
+    }
+    let table = format!(
+        "SELECT id FROM system_schema.tables WHERE keyspace_name = '{keyspace}' AND table_name = 'mailbox'"
+    );
+    let table = rows(session.query_unpaged(table, ()).await.unwrap()).remove(0).remove(0);
+    let key = Some(blob(mailbox.0));
+    let found = session
+        .query_unpaged(
+            "SELECT most_recent_commit_at, most_recent_commit_version, most_recent_commit FROM system.paxos \
+             WHERE row_key = ? AND cf_id = ?",
+            (&key, &table),
+        )
+        .await
+        .unwrap();
+    let [at, version, update] = <[_; 3]>::try_from(rows(found).remove(0)).unwrap();
+    assert!(update.is_some(), "Paxos remembers no commit");
+    let accept = "UPDATE system.paxos SET proposal_ballot = ?, proposal_version = ?, proposal = ?, \
+                  most_recent_commit_at = null, most_recent_commit_version = null, most_recent_commit = null \
+                  WHERE row_key = ? AND cf_id = ?";
+    session.query_unpaged(accept, (at, version, update, key, table)).await.unwrap();
+}
+
+fn rows(result: scylla::response::query_result::QueryResult) -> Vec<Vec<Option<CqlValue>>> {
+    let result = result.into_rows_result().unwrap();
+    let rows = result.rows::<scylla::value::Row>().unwrap();
+    rows.map(|row| row.unwrap().columns).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proposal_in_flight_is_completed_before_a_sweep_judges() {
+    let Some(keyspace) = Keyspace::new("flight").await else { return };
+    let sweeper = keyspace.engine().await;
+    let session = keyspace.session().await;
+    let world = World::new(&keyspace).await;
+    let mut folder = world.folder().await;
+    folder.commit(folder.appending(&[10, 20])).await;
+    let name = keyspace.0.keyspace.as_str();
+    let all = format!("SELECT mailbox, kind, low, modseq, head, account, fence, value FROM {name}.mailbox");
+    let before = rows(session.query_unpaged(all, ()).await.unwrap());
+    folder.commit(folder.appending(&[30, 40])).await;
+    back_to_accepted(&session, name, folder.id, &before).await;
+    // A plain read does not see it, and what it brought looks abandoned.
+    let head = sweeper.mailboxes.head(folder.id).await.unwrap().unwrap();
+    assert_eq!(head.head.counts.messages, 2, "the proposal is not in flight: the test tries nothing");
+    suite::maintain(&sweeper).await;
+    // The sweep's fence carried it out, and its contents are there.
+    folder.verify().await;
+    world.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn advice_names_few_copies() {
+    let Some(keyspace) = Keyspace::new("advice").await else { return };
+    let advice = advice(&keyspace.0).await.unwrap();
+    // scripts/cassandra syncs its commit log, so that nothing else is amiss.
+    let [why] = &advice[..] else { panic!("{advice:?}") };
+    assert!(why.contains("keeps 1 of each row"), "{why}");
+}
