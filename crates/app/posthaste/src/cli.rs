@@ -58,6 +58,11 @@ pub enum Command {
     ///
     /// Flags and dates come along. The server may run meanwhile: its clients see the messages arrive. What cannot be
     /// read is named, counted and passed over; the rest is imported.
+    ///
+    /// The same command can be run again: after it was cut off, or when the source has more mail than before. The store remembers
+    /// for each mailbox which messages were imported into it, and how often. A message is the same if its bytes are; flags and dates
+    /// do not count. So a source that holds a message twice is imported twice, and not three times by a second run. A message that was
+    /// moved or deleted since does not come back. To import it all once more, say --again, or delete the mailbox first.
     Import(Import),
     /// Write an account's mail out as mbox files or Maildirs.
     Export(Export),
@@ -257,6 +262,9 @@ pub struct Import {
     /// Where to put it; folders found below the source become mailboxes below this one. Made if missing.
     #[arg(long, value_name = "NAME")]
     pub mailbox: Option<String>,
+    /// Import also what was imported before: each message of the source comes once more.
+    #[arg(long)]
+    pub again: bool,
 }
 
 #[derive(Debug, Args)]
