@@ -35,6 +35,7 @@ mod read;
 mod rebuild;
 mod rows;
 mod shared;
+mod snapshot;
 mod sum;
 mod summaries;
 mod suspicion;

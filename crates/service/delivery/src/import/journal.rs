@@ -18,7 +18,7 @@
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
-use posthaste_store::{CommitOutcome, DirectoryChange, Engine, Store, StoreError};
+use posthaste_store::{CommitOutcome, DirectoryChange, Engine, Places, Store, StoreError};
 use std::sync::Arc;
 
 use super::Alone;
@@ -175,6 +175,61 @@ pub(super) async fn forget(
                 remove(engine, record.name, record.version).await?;
             }
         }
+    }
+}
+
+/// Copies what was imported into an account's mailboxes to another store, where account and mailboxes are at these places. What
+/// is remembered there of other mailboxes of the account is removed.
+pub(crate) async fn copy(
+    from: &dyn Engine,
+    account: AccountId,
+    to: &dyn Engine,
+    places: &Places,
+) -> Result<(), StoreError> {
+    let prefix = format!("import/{account}/");
+    let (mut kept, mut after) = (Vec::new(), None::<String>);
+    loop {
+        let page = from.directory_scan(&prefix, after.as_deref(), PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.name.clone());
+        for record in &page {
+            let mailbox = record.name.strip_prefix(&prefix).and_then(Id::parse).map(MailboxId);
+            let mailbox = mailbox.ok_or_else(|| damaged(&record.name))?;
+            let place = places.mailbox(mailbox);
+            // The mailbox's record first: it is what the entries are found by when they are removed.
+            make_same(to, head_name(places.account, place), &record.value).await?;
+            copy_entries(from, mailbox, to, place).await?;
+            kept.push(place);
+        }
+    }
+    forget(to, places.account, |mailbox| kept.contains(&mailbox)).await
+}
+
+async fn copy_entries(
+    from: &dyn Engine,
+    mailbox: MailboxId,
+    to: &dyn Engine,
+    place: MailboxId,
+) -> Result<(), StoreError> {
+    for number in 0..u32::MAX {
+        match from.directory_entry(&entry_name(mailbox, number)).await? {
+            Some(entry) => make_same(to, entry_name(place, number), &entry.value).await?,
+            None => break,
+        }
+    }
+    Ok(())
+}
+
+/// Gives a record this content.
+async fn make_same(engine: &dyn Engine, name: String, value: &Bytes) -> Result<(), StoreError> {
+    let there = engine.directory_entry(&name).await?;
+    if there.as_ref().is_some_and(|there| there.value == *value) {
+        return Ok(());
+    }
+    let expected = there.map_or(0, |there| there.version);
+    match engine.directory_commit(DirectoryChange { name, expected, value: Some(value.clone()) }).await? {
+        CommitOutcome::Done => Ok(()),
+        CommitOutcome::Conflict => Err(StoreError::Busy),
     }
 }
 

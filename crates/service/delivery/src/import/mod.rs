@@ -30,7 +30,8 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use posthaste_mail_model::{Flag, MailboxName};
+use posthaste_mail_model::{AccountId, Flag, MailboxName};
+use posthaste_store::{Engine, Places, StoreError};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -213,6 +214,16 @@ pub enum ImportError {
     /// The reader was cut short.
     #[error("the import was interrupted: {0}")]
     Interrupted(String),
+}
+
+/// Copies what is remembered of imports into an account to another store: part of copying the account.
+pub async fn copy_journals(
+    from: &dyn Engine,
+    account: AccountId,
+    to: &dyn Engine,
+    places: &Places,
+) -> Result<(), StoreError> {
+    journal::copy(from, account, to, places).await
 }
 
 /// Reads a file or folder and gives everything in it to a sink, on this thread, in a lasting order.
