@@ -5,8 +5,8 @@
 //!
 //! | record | JSON |
 //! | --- | --- |
-//! | `backup/run` | `begun`: the instant of the last run, unix seconds · `whole`: all accounts were meant · `done`: it came to its end |
-//! | `backup/account/<name>` | `id`: the account · `taken`: the instant of its copy, unix seconds |
+//! | `backup/run` | `begun`: the instant of the last run, unix milliseconds, later than that of any run before · `whole`: all accounts were meant · `done`: it came to its end |
+//! | `backup/account/<name>` | `id`: the account · `taken`: the instant of its copy, as `begun` |
 //!
 //! From the embedded engine, all accounts of a run are copied as they were at one instant: see `LmdbEngine::snapshot`. A cluster has no
 //! such instant; there each mailbox is copied as it was at one moment of the run, and copied again until it compares equal.
@@ -39,7 +39,7 @@ const FAULTS_SHOWN: usize = 50;
 /// `backup/run`
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Run {
-    /// Unix seconds.
+    /// Unix milliseconds.
     pub begun: u64,
     /// All accounts of the store were meant.
     pub whole: bool,
@@ -52,7 +52,7 @@ pub struct Run {
 pub struct Taken {
     /// The account's id.
     pub id: String,
-    /// Unix seconds.
+    /// Unix milliseconds.
     pub taken: u64,
 }
 
@@ -67,13 +67,16 @@ pub async fn run(config: Config, options: Backup) -> Result<()> {
     let from = open(&config, &place, How::ReadOneInstant).await?;
     let to = open(&config, &options.target.to_string_lossy(), How::Write).await?;
     let ends = Ends::new(from, to)?;
-    if last_run(&*ends.to).await?.is_none() && !ends.there.accounts(None, 1).await?.is_empty() {
+    let last = last_run(&*ends.to).await?;
+    if last.is_none() && !ends.there.accounts(None, 1).await?.is_empty() {
         return Err(Failure::Usage(format!(
             "{} is a store and no backup; name an empty or missing directory",
             options.target.display()
         )));
     }
-    let mut job = Job { ends, options: &options, begun: unix_s(), looks: looks(&config) };
+    // Two runs never have the same instant, whatever the clock does.
+    let begun = last.map_or(0, |last| last.begun + 1).max(unix_ms());
+    let job = Job { ends, options: &options, begun, looks: looks(&config) };
     job.run(&config).await
 }
 
@@ -91,8 +94,9 @@ fn looks(config: &Config) -> u32 {
     if config.engine == "embedded" { 1 } else { LOOKS_MAX }
 }
 
-fn unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Makes the directory, for its owner alone, or refuses it.
@@ -155,14 +159,14 @@ pub async fn write(engine: &dyn Engine, name: &str, record: &impl Serialize) -> 
 struct Job<'o> {
     ends: Ends,
     options: &'o Backup,
-    /// Unix seconds.
+    /// Unix milliseconds.
     begun: u64,
     /// How often an account is looked at.
     looks: u32,
 }
 
 impl Job<'_> {
-    async fn run(&mut self, config: &Config) -> Result<()> {
+    async fn run(&self, config: &Config) -> Result<()> {
         let named: Vec<String> = self.options.account.iter().map(|name| full_name(name, config)).collect();
         let whole = named.is_empty();
         let accounts = self.ends.accounts(&named).await?;
