@@ -111,10 +111,12 @@ fn prepare(target: &Path, data: &Path) -> Result<()> {
     if same(target) == same(data) {
         return Err(Failure::Usage(format!("{} is the store itself", target.display())));
     }
-    // A run that was cut off at its very beginning leaves its lock.
+    // What a run leaves that was cut off while it made the store. The engine looks itself whether there is mail in it.
     let is_ours = |entry: std::io::Result<fs::DirEntry>| {
         entry.is_ok_and(|entry| {
-            entry.file_name() == "lock" || entry.file_name().to_string_lossy().starts_with("format")
+            let name = entry.file_name();
+            ["lock", "index", "packs"].iter().any(|ours| name == *ours)
+                || name.to_string_lossy().starts_with("format")
         })
     };
     let is_new = fs::read_dir(target).map_err(failed)?.all(is_ours);
