@@ -63,7 +63,8 @@ pub enum Command {
     /// The same command can be run again: after it was cut off, or when the source has more mail than before. The store remembers
     /// for each mailbox which messages were imported into it, and how often. A message is the same if its bytes are; flags and dates
     /// do not count. So a source that holds a message twice is imported twice, and not three times by a second run. A message that was
-    /// moved or deleted since does not come back. To import it all once more, say --again, or delete the mailbox first.
+    /// moved or deleted since does not come back. To import it all once more, say --again, or delete the mailbox first. On a cluster, a
+    /// run after one that was cut off waits 30 seconds first, as that one may still be running elsewhere.
     Import(Import),
     /// Write an account's mail out as mbox files or Maildirs.
     Export(Export),

@@ -303,3 +303,51 @@ fn what_is_no_backup_is_not_written_to() {
     assert!(said.contains("ben@example.org is no part of the last backup"), "{said}");
     done(&restore(&["--account", BEN]));
 }
+
+#[test]
+fn a_damaged_message_keeps_nobody_else_out_of_the_backup() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let stop = AtomicBool::new(false);
+    let lmtp = server.address("lmtp");
+    std::thread::scope(|scope| {
+        scope.spawn(|| deliver_until(lmtp, &[BEN], DELIVERED, &stop));
+        let mut ben = login(server.address("imap"), BEN);
+        while count(&mut ben, "INBOX") < 3 {}
+        stop.store(true, Ordering::Release);
+    });
+    // One bit of one message of ana's.
+    let needle = b"Line 0 of message 600:";
+    let packs = std::fs::read_dir(server.data().join("packs")).unwrap().map(|entry| entry.unwrap().path());
+    let found = packs.into_iter().find_map(|pack| {
+        let bytes = std::fs::read(&pack).unwrap();
+        let at = bytes.windows(needle.len()).position(|window| window == needle)?;
+        Some((pack, bytes, at))
+    });
+    let (pack, mut bytes, at) = found.unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&pack, bytes).unwrap();
+
+    let target = dir.path().join("backup");
+    let target = target.to_str().unwrap();
+    let output = server.command(&["backup", target], "");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("damaged: ana@example.org") && !said.contains("damaged: ben"), "{said}");
+    let restored = dir.path().join("restored");
+    let restore = |args: &[&str]| {
+        let mut command = Command::new(BINARY);
+        command.args(["restore", target, "--data", restored.to_str().unwrap()]).args(args).output().unwrap()
+    };
+    refused(&restore(&[]), "--incomplete");
+    done(&restore(&["--incomplete"]));
+    let restored = served(&restored);
+    same(&server, &restored, (BEN, BEN), &["INBOX"]);
+    // Of ana all mailboxes but the damaged one, and of that what comes before the damage.
+    same(&server, &restored, (ANA, ANA), &["INBOX", "Lists/Rust"]);
+    let mut ana = login(restored.address("imap"), ANA);
+    assert!((1..COUNT - 11).contains(&count(&mut ana, "Archive")));
+}

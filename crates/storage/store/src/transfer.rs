@@ -115,14 +115,20 @@ impl<'e> Transfer<'e> {
         Ok(heads.iter().flatten().map(|head| u64::from(head.counts.messages)).sum())
     }
 
-    /// Makes an account's mail at the other end what it is here.
+    /// Makes an account's mail at the other end what it is here. What is damaged in one mailbox is an error, after all others were copied.
     pub async fn copy(&self, account: AccountId, progress: &mut Progress<'_>) -> Result<()> {
         let list = self.from.load_list(account).await?;
         self.copy_list(&self.placed(list.clone())).await?;
+        let mut damaged = None;
         for entry in &list.entries {
-            self.copy_at_one_moment(entry.id, progress).await?;
+            match self.copy_at_one_moment(entry.id, progress).await {
+                Err(error @ (StoreError::Corrupt(_) | StoreError::Body { .. })) => {
+                    damaged.get_or_insert(error);
+                }
+                outcome => outcome?,
+            }
         }
-        Ok(())
+        damaged.map_or(Ok(()), Err)
     }
 
     /// Copies a mailbox, again if messages went meanwhile.

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste_directory::Account;
-use posthaste_store::{Compare, Engine};
+use posthaste_store::{Compare, Engine, StoreError};
 use posthaste_store_lmdb::EngineLock;
 use serde::{Deserialize, Serialize};
 
@@ -158,6 +158,25 @@ pub async fn write(engine: &dyn Engine, name: &str, record: &impl Serialize) -> 
     put(engine, name, Some(value.into())).await
 }
 
+/// Prints what is not as it should be; an error if there is anything.
+fn conclude(faults: &[String], damaged: &[String]) -> Result<()> {
+    damaged.iter().take(FAULTS_SHOWN).for_each(|fault| println!("damaged: {fault}"));
+    faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("differs: {fault}"));
+    if !damaged.is_empty() {
+        return Err(Failure::Incomplete(format!(
+            "{} accounts are not whole in the backup, as some of their mail cannot be read; `posthaste check` names all that is damaged",
+            damaged.len()
+        )));
+    }
+    if !faults.is_empty() {
+        return Err(Failure::Incomplete(format!(
+            "{} differences between the store and its backup; run the same command again",
+            faults.len()
+        )));
+    }
+    Ok(())
+}
+
 struct Job<'o> {
     ends: Ends,
     options: &'o Backup,
@@ -176,22 +195,16 @@ impl Job<'_> {
         write(&*self.ends.to, RUN, &Run { begun: self.begun, whole, done: false }).await?;
         self.ends.copy_records("secret/").await?;
         self.ends.copy_records("domain/").await?;
-        let mut faults = Vec::new();
+        let (mut whole_accounts, mut damaged, mut faults) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..self.looks {
-            self.copy(&accounts, total).await?;
-            faults = self.compare(&accounts, total).await?;
+            (whole_accounts, damaged) = self.copy(&accounts, total).await?;
+            faults = self.compare(&whole_accounts, total).await?;
             if faults.is_empty() {
                 break;
             }
         }
-        faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("differs: {fault}"));
-        if !faults.is_empty() {
-            return Err(Failure::Incomplete(format!(
-                "{} differences between the store and its backup; run the same command again",
-                faults.len()
-            )));
-        }
-        for account in &accounts {
+        conclude(&faults, &damaged)?;
+        for account in &whole_accounts {
             let taken = Taken { id: account.id.to_string(), taken: self.begun };
             write(&*self.ends.to, &taken_name(&account.name), &taken).await?;
         }
@@ -202,12 +215,28 @@ impl Job<'_> {
         if whole { self.name_removed(&accounts).await } else { Ok(()) }
     }
 
-    async fn copy(&self, accounts: &[Account], total: u64) -> Result<()> {
+    /// Copies accounts. The answer is those that are whole, and why the others are not.
+    async fn copy(&self, accounts: &[Account], total: u64) -> Result<(Vec<Account>, Vec<String>)> {
         let bar = bar("copying", total);
+        let (mut whole, mut damaged) = (Vec::new(), Vec::new());
         for account in accounts {
-            self.ends.mirror(account, &mut |n| bar.inc(n)).await?;
+            match self.ends.mirror(account, &mut |n| bar.inc(n)).await {
+                Ok(()) => whole.push(account.clone()),
+                // One damaged message is no reason to leave out everybody else.
+                Err(Failure::Store(error @ (StoreError::Corrupt(_) | StoreError::Body { .. }))) => {
+                    self.ends.copy_account(account).await?;
+                    damaged.push(format!("{}: {error}", account.name));
+                }
+                Err(error) => return Err(error),
+            }
         }
         bar.finish_and_clear();
+        self.copy_aliases(accounts).await?;
+        Ok((whole, damaged))
+    }
+
+    /// Makes the aliases of accounts what they are in the store.
+    async fn copy_aliases(&self, accounts: &[Account]) -> Result<()> {
         let names: BTreeSet<&str> = accounts.iter().map(|account| account.name.as_str()).collect();
         let here = self.ends.aliases(|account| names.contains(account)).await?;
         self.ends.copy_aliases(&here).await?;

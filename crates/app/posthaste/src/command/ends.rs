@@ -126,6 +126,11 @@ impl Ends {
         let same = Places { account: account.id, mailboxes: std::collections::BTreeMap::new() };
         copy_journals(&*self.from, account.id, &*self.to, &same).await?;
         self.transfer().copy(account.id, progress).await?;
+        self.copy_account(account).await
+    }
+
+    /// Makes an account visible at the other end.
+    pub async fn copy_account(&self, account: &Account) -> Result<()> {
         let record = self.from.directory_entry(&format!("account/{}", account.name)).await?;
         match record {
             Some(record) => self.put(&record).await,
