@@ -4,7 +4,7 @@
 
 mod seen;
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -325,11 +325,11 @@ fn a_damaged_message_keeps_nobody_else_out_of_the_backup() {
     let found = packs.into_iter().find_map(|pack| {
         let bytes = std::fs::read(&pack).unwrap();
         let at = bytes.windows(needle.len()).position(|window| window == needle)?;
-        Some((pack, bytes, at))
+        Some((pack, at))
     });
-    let (pack, mut bytes, at) = found.unwrap();
-    bytes[at] ^= 1;
-    std::fs::write(&pack, bytes).unwrap();
+    let (pack, at) = found.unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(pack).unwrap();
+    file.write_all_at(&[needle[0] ^ 1], at as u64).unwrap();
 
     let target = dir.path().join("backup");
     let target = target.to_str().unwrap();
