@@ -122,7 +122,7 @@ impl<'e> Transfer<'e> {
         let mut damaged = None;
         for entry in &list.entries {
             match self.copy_at_one_moment(entry.id, progress).await {
-                Err(error @ (StoreError::Corrupt(_) | StoreError::Body { .. })) => {
+                Err(error) if error.is_damage() => {
                     damaged.get_or_insert(error);
                 }
                 outcome => outcome?,

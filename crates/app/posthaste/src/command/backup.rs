@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste_directory::Account;
-use posthaste_store::{Compare, Engine, StoreError};
+use posthaste_store::{Compare, Engine};
 use posthaste_store_lmdb::EngineLock;
 use serde::{Deserialize, Serialize};
 
@@ -223,7 +223,7 @@ impl Job<'_> {
             match self.ends.mirror(account, &mut |n| bar.inc(n)).await {
                 Ok(()) => whole.push(account.clone()),
                 // One damaged message is no reason to leave out everybody else.
-                Err(Failure::Store(error @ (StoreError::Corrupt(_) | StoreError::Body { .. }))) => {
+                Err(Failure::Store(error)) if error.is_damage() => {
                     self.ends.copy_account(account).await?;
                     damaged.push(format!("{}: {error}", account.name));
                 }

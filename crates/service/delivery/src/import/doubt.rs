@@ -109,7 +109,11 @@ async fn found(
         expected = stored.uid.value() + 1;
         if there { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    engine.summaries(mailbox, &NumSet::range(from, to - 1), &mut visit).await?;
+    let unreadable = engine.summaries(mailbox, &NumSet::range(from, to - 1), &mut visit).await?;
+    if !there {
+        // One that cannot be read may be of the batch.
+        unreadable.refuse()?;
+    }
     room |= to.saturating_sub(expected) >= batch.len;
     if there || !room || !matches!(alone, Alone::Locked) {
         return Ok(there);

@@ -7,7 +7,7 @@ use posthaste_mail_model::{AccountId, BodyId, MailboxId, MailboxName, ModSeq, Nu
 use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
     MailboxCommit, MailboxHead, MailboxList, MemoryEngine, Report, Result, Row, Store, StoreError,
-    StoreOptions, Visit,
+    StoreOptions, Unreadable, Visit,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -117,7 +117,12 @@ impl Engine for Killed {
         let outcome = self.memory.commit(commit).await;
         if answered { outcome } else { dead() }
     }
-    async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>) -> Result<()> {
+    async fn summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<Unreadable> {
         self.alive()?;
         self.memory.summaries(mailbox, uids, visit).await
     }
