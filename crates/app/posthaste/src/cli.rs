@@ -14,6 +14,7 @@ Start with
   posthaste serve                            a server on this machine, with one account
   posthaste account add ana@example.org      another account (asks for the password)
   posthaste import ~/Mail --account ana@example.org
+  posthaste backup /backup/mail              every account, beside the running server
   posthaste config --default                 every setting, documented";
 
 /// A mail server whose cost per message stays flat however large a folder grows.
@@ -58,6 +59,12 @@ pub enum Command {
     ///
     /// Flags and dates come along. The server may run meanwhile: its clients see the messages arrive. What cannot be
     /// read is named, counted and passed over; the rest is imported.
+    ///
+    /// The same command can be run again: after it was cut off, or when the source has more mail than before. The store remembers
+    /// for each mailbox which messages were imported into it, and how often. A message is the same if its bytes are; flags and dates
+    /// do not count. So a source that holds a message twice is imported twice, and not three times by a second run. A message that was
+    /// moved or deleted since does not come back. To import it all once more, say --again, or delete the mailbox first. On a cluster, a
+    /// run after one that was cut off waits 30 seconds first, as that one may still be running elsewhere.
     Import(Import),
     /// Write an account's mail out as mbox files or Maildirs.
     Export(Export),
@@ -72,6 +79,29 @@ pub enum Command {
     /// after that was stopped. At the end both stores are compared; exit status 0 means that they hold the same. Accounts
     /// that are only in --to are left alone. Nobody may change the copied accounts in --to meanwhile.
     CopyStore(CopyStore),
+    /// Back up accounts and all their mail into a directory, beside the running server.
+    ///
+    /// The first run copies everything, each later one what has changed since. A run that was cut off is run again. At the end every
+    /// message is read back from the backup and compared with the store; exit status 0 means that they are the same.
+    ///
+    /// From the embedded engine a run takes all accounts as they were at one instant: whatever was acknowledged before the command
+    /// was started, and nothing that came later than the instant. From a cluster it takes each mailbox as it was at one moment of the run.
+    ///
+    /// The directory is readable by its owner alone. It is a store like any other: `posthaste account list --data DIR` and
+    /// `posthaste check --data DIR` look into it. It keeps accounts that were removed from the store. Configuration and
+    /// certificates are files of their own and are not in it. While a run copies from the embedded engine, the index grows by what is
+    /// changed meanwhile, and one file is open for each pack of 256 MiB: `ulimit -n` must be above their number.
+    Backup(Backup),
+    /// Bring accounts and all their mail back from a backup, beside the running server.
+    ///
+    /// UIDs, UIDVALIDITY, flags, dates, mod-sequences, subscriptions, passwords, settings and aliases are kept. An account
+    /// appears in the store when all its mail is there and was compared with the backup: nobody sees half of it. A restore that was cut
+    /// off is run again and goes on. Nothing that is in the store is written over: an account of the same name is refused. It can be
+    /// restored beside the other one with --as.
+    ///
+    /// Without --account all accounts of the last backup come back; a store that is missing is made. Mailboxes get new MAILBOXIDs if
+    /// the store knew the account before.
+    Restore(Restore),
     /// Prepare a cluster for mail.
     #[command(subcommand)]
     Engine(Engine),
@@ -257,6 +287,9 @@ pub struct Import {
     /// Where to put it; folders found below the source become mailboxes below this one. Made if missing.
     #[arg(long, value_name = "NAME")]
     pub mailbox: Option<String>,
+    /// Import also what was imported before: each message of the source comes once more.
+    #[arg(long)]
+    pub again: bool,
 }
 
 #[derive(Debug, Args)]
@@ -298,6 +331,35 @@ pub struct CopyStore {
     /// Compare everything but the octets of messages at the end.
     #[arg(long)]
     pub skip_bodies: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Backup {
+    /// The directory of the backup; made if it is missing.
+    #[arg(value_name = "DIR")]
+    pub target: PathBuf,
+    /// Only this account; repeat for more.
+    #[arg(long, value_name = "NAME")]
+    pub account: Vec<String>,
+    /// Compare everything but the octets of messages at the end.
+    #[arg(long)]
+    pub skip_bodies: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Restore {
+    /// The directory of the backup. Any data directory will do.
+    #[arg(value_name = "DIR")]
+    pub backup: PathBuf,
+    /// Only this account; repeat for more.
+    #[arg(long, value_name = "NAME")]
+    pub account: Vec<String>,
+    /// Give the account this name. Its aliases stay behind.
+    #[arg(long = "as", value_name = "NAME", requires = "account")]
+    pub name: Option<String>,
+    /// Restore also from a backup whose last run was cut off: each mailbox is whole, but some are newer than others.
+    #[arg(long)]
+    pub incomplete: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,11 +1,14 @@
 //! One file per command; here they are told apart, and the configuration each works with is settled.
 
 mod account;
+mod backup;
 mod check;
 mod copy_store;
+mod ends;
 mod engine;
 mod export;
 mod import;
+mod restore;
 mod serve;
 
 use std::path::Path;
@@ -30,6 +33,8 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Account(options) => blocking(account::run(config, options)),
         Command::Import(options) => blocking(import::run(config, options)),
         Command::Export(options) => blocking(export::run(config, options)),
+        Command::Backup(options) => blocking(backup::run(config, options)),
+        Command::Restore(options) => blocking(restore::run(config, options)),
         Command::Check(options) => blocking(check::run(config, options)),
         Command::Engine(options) => blocking(engine::run(config, options)),
         Command::CopyStore(options) => blocking(copy_store::run(config, &cli.common, options)),

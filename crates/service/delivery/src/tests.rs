@@ -177,7 +177,8 @@ fn deliveries_can_be_spawned() {
 }
 
 async fn import(delivery: &Delivery, account: &Account, path: &Path, mailbox: Option<&str>) -> ImportReport {
-    let options = ImportOptions { mailbox: mailbox.map(|name| MailboxName::new(name).unwrap()) };
+    let mailbox = mailbox.map(|name| MailboxName::new(name).unwrap());
+    let options = ImportOptions { mailbox, ..ImportOptions::default() };
     delivery.import(account, path, &options, &mut |_| {}).await.unwrap()
 }
 

@@ -102,6 +102,21 @@ impl Directory {
         }
     }
 
+    /// Makes an account of one in another directory, password and settings included, under a name and an id of its own.
+    pub async fn adopt(&self, from: &Self, account: &str, name: &str, id: AccountId) -> Result<Account> {
+        let (account, address) = (parse(account)?, parse(name)?);
+        let mut stored = from.existing(account.as_str()).await?;
+        if let Some(account) = self.alias_target(address.as_str()).await? {
+            return Err(DirectoryError::AliasExists { alias: address.to_string(), account });
+        }
+        self.note_domain(&address).await?;
+        stored.account = Account { id, name: address.to_string(), version: 1, ..stored.account };
+        match self.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
+            CommitOutcome::Done => Ok(stored.account),
+            CommitOutcome::Conflict => Err(DirectoryError::AccountExists(address.to_string())),
+        }
+    }
+
     /// The account of exactly this name (in any spelling); aliases and sub-addresses are not followed.
     pub async fn account(&self, name: &str) -> Result<Option<Account>> {
         let address = parse(name)?;

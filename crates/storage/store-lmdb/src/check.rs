@@ -10,13 +10,12 @@
 //! one slice, or no commit came between the slices. Until the pages are known to be in order, LMDB reads nothing: it might not survive.
 //! Memory: 24 bytes a body, 28 a message of the largest mailbox.
 
-use heed::RoTxn;
 use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id, MailboxId, NumSet};
 use posthaste_store::{Counts, Report, Result, Row, StoreError};
 use std::collections::{BTreeSet, HashMap};
 
 use crate::chunk::{self, uid_key, uid_of};
-use crate::index::{Index, Indexed, between, copied_from, damaged, number_of_key};
+use crate::index::{Index, Indexed, Reading, between, copied_from, damaged, number_of_key};
 use crate::links;
 use crate::lists::{self, ALL_OF_MAILBOX};
 use crate::packs::reader::ReadFault;
@@ -51,7 +50,7 @@ struct Held {
 struct Check<'a> {
     shared: &'a Shared,
     index: &'a Index,
-    txn: RoTxn<'a, heed::WithoutTls>,
+    txn: Reading<'a>,
     /// Records after which another transaction is begun.
     slice: u64,
     /// Records examined when this transaction began.

@@ -213,13 +213,29 @@ impl LmdbEngine {
     }
 }
 
-impl Drop for LmdbEngine {
-    fn drop(&mut self) {
+impl LmdbEngine {
+    /// Waits until what was handed over is on disk. From then on every change is refused.
+    fn stop(&mut self) {
         // The committer ends when the last sender is gone, after what is in the queue.
         self.jobs = None;
         if let Some(thread) = self.committer.take() {
             let _ = thread.join();
         }
+    }
+
+    /// Opens the store in `dir` as it is at this moment, for reading. It stays so, whatever servers and maintenance do meanwhile: see
+    /// `snapshot`. Changes are refused.
+    pub fn snapshot(dir: &Path, options: Options) -> Result<Self> {
+        let mut engine = Self::start(dir, options, None)?;
+        engine.stop();
+        crate::snapshot::pin(&engine.shared)?;
+        Ok(engine)
+    }
+}
+
+impl Drop for LmdbEngine {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

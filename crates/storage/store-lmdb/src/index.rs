@@ -25,12 +25,14 @@
 
 use heed::types::Bytes;
 use heed::{Database, Env, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls};
+use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq, NumSet};
 use posthaste_store::{MailboxHead, Result, StoreError};
 use std::fs::File;
-use std::ops::{Bound, Range};
+use std::ops::{Bound, Deref, Range};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::pages::{self, Extent, PageFile};
@@ -101,6 +103,28 @@ pub(crate) struct Index {
     pub(crate) removed: Db,
     pub(crate) directory: Db,
     main: Db,
+    /// The transaction that all reading happens in, if this is the index of a snapshot.
+    pinned: OnceLock<Pinned>,
+}
+
+/// A reading transaction that several threads use, one at a time. A thread that has it may take it again.
+type Pinned = ReentrantMutex<RoTxn<'static, WithoutTls>>;
+
+/// A reading transaction: one of its own, or the one that is pinned.
+pub(crate) enum Reading<'i> {
+    Own(RoTxn<'i, WithoutTls>),
+    Pinned(ReentrantMutexGuard<'i, RoTxn<'static, WithoutTls>>),
+}
+
+impl<'i> Deref for Reading<'i> {
+    type Target = RoTxn<'i, WithoutTls>;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Own(txn) => txn,
+            Self::Pinned(txn) => txn,
+        }
+    }
 }
 
 /// Turns errors of the index into the store's words.
@@ -208,6 +232,7 @@ impl Index {
             removed,
             directory,
             main,
+            pinned: OnceLock::new(),
         })
     }
 
@@ -267,8 +292,21 @@ impl Index {
     }
 
     /// A reading transaction: never held across an await.
-    pub(crate) fn read(&self) -> Result<RoTxn<'_, WithoutTls>> {
-        self.env.read_txn().indexed()
+    pub(crate) fn read(&self) -> Result<Reading<'_>> {
+        match self.pinned.get() {
+            Some(pinned) => Ok(Reading::Pinned(pinned.lock())),
+            None => self.env.read_txn().indexed().map(Reading::Own),
+        }
+    }
+
+    /// A reading transaction that may be pinned.
+    pub(crate) fn read_for_good(&self) -> Result<RoTxn<'static, WithoutTls>> {
+        self.env.clone().static_read_txn().indexed()
+    }
+
+    /// Has all reading from now on happen in this transaction. The first one that is pinned stays.
+    pub(crate) fn pin(&self, txn: RoTxn<'static, WithoutTls>) {
+        let _ = self.pinned.set(ReentrantMutex::new(txn));
     }
 
     /// Whether the bytes that LMDB says are a record's lie in the file. A damaged length may reach beyond it, where reading ends the

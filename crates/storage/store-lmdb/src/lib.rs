@@ -36,6 +36,7 @@ mod read;
 mod rebuild;
 mod rows;
 mod shared;
+mod snapshot;
 mod sum;
 mod summaries;
 mod suspicion;

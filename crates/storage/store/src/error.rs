@@ -82,6 +82,11 @@ impl StoreError {
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Busy | Self::Unavailable(_))
     }
+
+    /// Whether something in the store is damaged. Asking for something else may succeed.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Corrupt(_) | Self::Unreadable(_) | Self::Body { .. })
+    }
 }
 
 #[cfg(test)]

@@ -33,5 +33,5 @@ pub use mailbox::{Copied, Destination, Expunged, FlagsStored, IncomingMessage, M
 pub use oracle::MemoryEngine;
 pub use row::Row;
 pub use store::{ListDraft, Store, StoreOptions};
-pub use transfer::{Compare, Progress, Transfer};
+pub use transfer::{Compare, Places, Progress, Transfer};
 pub use view::{CHUNK_ROWS, Difference, Part, Rows, Runs, Totals, View, ViewBuilder};

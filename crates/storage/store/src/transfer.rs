@@ -7,6 +7,10 @@
 //!
 //! A transfer looks at what is there already and brings the rest. It can be cut off anywhere and begun again, and be run twice:
 //! once beside the server, for as long as it takes, and once more after the server was stopped, for what changed meanwhile.
+//!
+//! Each mailbox is copied as it is at one moment. If its messages are expunged while they are copied, it is looked at again.
+//!
+//! Account and mailboxes may get other ids at the other end ([`Places`]): where the first ones are in use, or were removed.
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -30,11 +34,32 @@ const BATCH_CHANGED: usize = 10_000;
 const BODIES_AT_ONCE: usize = 8;
 /// Differences told of one account.
 const FAULTS_MAX: usize = 20;
+/// How often a mailbox is looked at again because messages went while they were copied. Each time brings what did not go, so that the
+/// next one is shorter.
+const LOOKS_MAX: u32 = 10;
 
 /// The way from one engine to another.
 pub struct Transfer<'e> {
     from: &'e dyn Engine,
     to: &'e dyn Engine,
+    places: Option<Places>,
+}
+
+/// Ids that an account and its mailboxes have at the other end, where they are not the same. A mailbox that is not named keeps
+/// its id.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// The account's id there.
+    pub account: AccountId,
+    /// The ids of mailboxes there, by those here.
+    pub mailboxes: BTreeMap<MailboxId, MailboxId>,
+}
+
+impl Places {
+    /// The id of a mailbox there.
+    pub fn mailbox(&self, id: MailboxId) -> MailboxId {
+        self.mailboxes.get(&id).copied().unwrap_or(id)
+    }
 }
 
 /// Told how many messages were dealt with, each time some were.
@@ -59,7 +84,27 @@ struct Contents {
 impl<'e> Transfer<'e> {
     /// From one engine to another. The other must not be written to by anyone else in the accounts that are copied.
     pub fn new(from: &'e dyn Engine, to: &'e dyn Engine) -> Self {
-        Self { from, to }
+        Self { from, to, places: None }
+    }
+
+    /// The same for one account that gets other ids at the other end.
+    #[must_use]
+    pub fn to_places(mut self, places: Places) -> Self {
+        self.places = Some(places);
+        self
+    }
+
+    fn place(&self, id: MailboxId) -> MailboxId {
+        self.places.as_ref().map_or(id, |places| places.mailbox(id))
+    }
+
+    /// A list as it is to be at the other end.
+    fn placed(&self, mut list: MailboxList) -> MailboxList {
+        if let Some(places) = &self.places {
+            list.account = places.account;
+            list.entries.iter_mut().for_each(|entry| entry.id = places.mailbox(entry.id));
+        }
+        list
     }
 
     /// Messages of an account, by the counts of its mailboxes.
@@ -70,18 +115,38 @@ impl<'e> Transfer<'e> {
         Ok(heads.iter().flatten().map(|head| u64::from(head.counts.messages)).sum())
     }
 
-    /// Makes an account's mail at the other end what it is here.
+    /// Makes an account's mail at the other end what it is here. What is damaged in one mailbox is an error, after all others were copied.
     pub async fn copy(&self, account: AccountId, progress: &mut Progress<'_>) -> Result<()> {
         let list = self.from.load_list(account).await?;
-        self.copy_list(&list).await?;
+        self.copy_list(&self.placed(list.clone())).await?;
+        let mut damaged = None;
         for entry in &list.entries {
-            match self.copy_mailbox(entry.id, progress).await {
-                // Deleted since the list was read; the next run takes it off the list, too.
-                Err(StoreError::NoMailbox(id)) if self.from.heads(&[id]).await? == [None] => {}
+            match self.copy_at_one_moment(entry.id, progress).await {
+                Err(error) if error.is_damage() => {
+                    damaged.get_or_insert(error);
+                }
                 outcome => outcome?,
             }
         }
-        Ok(())
+        damaged.map_or(Ok(()), Err)
+    }
+
+    /// Copies a mailbox, again if messages went meanwhile.
+    async fn copy_at_one_moment(&self, id: MailboxId, progress: &mut Progress<'_>) -> Result<()> {
+        for _ in 0..LOOKS_MAX {
+            let before = self.from.heads(&[id]).await?;
+            let outcome = self.copy_mailbox(id, progress).await;
+            let Err(error) = outcome else { return Ok(()) };
+            let now = self.from.heads(&[id]).await?;
+            if now == [None] {
+                // Deleted since the list was read; the next run takes it off the list, too.
+                return Ok(());
+            }
+            if now == before {
+                return Err(error);
+            }
+        }
+        Err(StoreError::Busy)
     }
 
     async fn copy_list(&self, list: &MailboxList) -> Result<()> {
@@ -110,8 +175,9 @@ impl<'e> Transfer<'e> {
     }
 
     async fn copy_mailbox(&self, id: MailboxId, progress: &mut Progress<'_>) -> Result<()> {
+        let place = self.place(id);
         let (head, rows) = loaded(self.from, id).await?;
-        let (there, rows_there) = loaded(self.to, id).await?;
+        let (there, rows_there) = loaded(self.to, place).await?;
         let lacking = lacking(&rows, &rows_there, there.uid_next)?;
         progress((rows.len() - lacking.new.len()) as u64);
         let same_head = head.uid_next == there.uid_next
@@ -121,7 +187,8 @@ impl<'e> Transfer<'e> {
         if same_head && lacking.is_empty() {
             return Ok(());
         }
-        let mut writer = Writer { to: self.to, id, source: &head, now: there, counts: counted(&rows_there) };
+        let counts = counted(&rows_there);
+        let mut writer = Writer { to: self.to, id: place, source: &head, now: there, counts };
         writer.change(&lacking, &rows_there).await?;
         for batch in batches(&lacking.new) {
             let contents = contents(self.from, id, batch).await?;
@@ -140,13 +207,15 @@ impl<'e> Transfer<'e> {
         progress: &mut Progress<'_>,
     ) -> Result<Vec<String>> {
         let mut faults = Vec::new();
-        let (here, there) = (self.from.load_list(account).await?, self.to.load_list(account).await?);
+        let list = self.from.load_list(account).await?;
+        let here = self.placed(list.clone());
+        let there = self.to.load_list(here.account).await?;
         if (&here.entries, &here.subscribed) != (&there.entries, &there.subscribed)
             || here.uid_validity_last != there.uid_validity_last
         {
             faults.push(format!("the list of mailboxes of account {account} is another one"));
         }
-        for entry in &here.entries {
+        for entry in &list.entries {
             let fault = self.audit_mailbox(entry.id, bodies, progress).await?;
             if let Some(fault) = fault.filter(|_| faults.len() < FAULTS_MAX) {
                 faults.push(format!("mailbox {} of account {account}: {fault}", entry.name));
@@ -161,8 +230,9 @@ impl<'e> Transfer<'e> {
         bodies: Compare,
         progress: &mut Progress<'_>,
     ) -> Result<Option<String>> {
+        let place = self.place(id);
         let ((head, rows), (head_there, rows_there)) =
-            match (loaded(self.from, id).await, loaded(self.to, id).await) {
+            match (loaded(self.from, id).await, loaded(self.to, place).await) {
                 (Err(StoreError::NoMailbox(_)), _) => return Ok(Some("it was deleted meanwhile".into())),
                 (_, Err(StoreError::NoMailbox(_))) => return Ok(Some("it was not copied".into())),
                 (here, there) => (here?, there?),
@@ -184,7 +254,7 @@ impl<'e> Transfer<'e> {
             let differs = match bodies {
                 Compare::All => {
                     let (here, there) =
-                        tokio::try_join!(contents(self.from, id, batch), contents(self.to, id, batch))?;
+                        tokio::try_join!(contents(self.from, id, batch), contents(self.to, place, batch))?;
                     let same = |(a, b): (&Contents, &Contents)| {
                         (a.body, a.saved, &a.summary, &a.bytes) == (b.body, b.saved, &b.summary, &b.bytes)
                     };
@@ -192,7 +262,7 @@ impl<'e> Transfer<'e> {
                 }
                 Compare::Summaries => {
                     let (here, there) =
-                        tokio::try_join!(summaries(self.from, id, batch), summaries(self.to, id, batch))?;
+                        tokio::try_join!(summaries(self.from, id, batch), summaries(self.to, place, batch))?;
                     here != there
                 }
             };

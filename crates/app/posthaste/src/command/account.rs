@@ -108,6 +108,7 @@ async fn remove(opened: &Opened, name: &str, yes: bool) -> Result<()> {
             Ok(())
         })
         .await?;
+    opened.delivery.forget_imports(&account).await?;
     println!("removed {}", account.name);
     Ok(())
 }

@@ -1,17 +1,40 @@
-//! The reader's end of the channel: messages summarised and gathered into batches, one mailbox each.
+//! The reader's end of the channel: messages compared with what was imported before, summarised, and gathered into batches, one
+//! mailbox each.
 
 use bytes::Bytes;
 use posthaste_store::IncomingMessage;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
-use tokio::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{mpsc, oneshot};
 
+use super::digest::{Digest, Known};
 use super::{BATCH_BYTES, BATCH_MESSAGES, Fault, Found, Origin, Sink};
 use crate::deliver::Delivery;
 
-/// What the reader tells.
+/// What was imported into a mailbox before; two folders may go to the same mailbox.
+pub(super) type SharedKnown = Arc<Mutex<Known>>;
+
+/// What the reader reports.
 pub(super) enum Event {
+    /// The first message of a folder: what is known of its mailbox is wanted.
+    Folder(Folder),
+    /// Messages to append.
     Batch(Batch),
+    /// Messages that were imported before.
+    Present(Present),
+    /// What was not taken.
     Fault(Fault),
+}
+
+/// A folder that is entered for the first time.
+pub(super) struct Folder {
+    /// Relative name.
+    pub mailbox: String,
+    /// Where its first message was found.
+    pub first: Origin,
+    /// Dropped unused if the import is given up.
+    pub reply: oneshot::Sender<SharedKnown>,
 }
 
 /// Messages for one commit.
@@ -19,21 +42,34 @@ pub(super) struct Batch {
     /// Relative name.
     pub mailbox: String,
     pub messages: Vec<IncomingMessage>,
+    /// Of each message.
+    pub digests: Vec<Digest>,
     /// Octets of all.
     pub bytes: usize,
     /// Where the first was found.
     pub first: Origin,
 }
 
+/// Messages that were imported before.
+#[derive(Default)]
+pub(super) struct Present {
+    pub messages: u64,
+    /// Octets of all.
+    pub bytes: u64,
+}
+
 pub(super) struct Batcher {
     delivery: Delivery,
     events: mpsc::Sender<Event>,
     batch: Option<Batch>,
+    present: Present,
+    /// By relative name.
+    known: HashMap<String, SharedKnown>,
 }
 
 impl Batcher {
     pub fn new(delivery: Delivery, events: mpsc::Sender<Event>) -> Self {
-        Self { delivery, events, batch: None }
+        Self { delivery, events, batch: None, present: Present::default(), known: HashMap::new() }
     }
 
     /// Sends what is left.
@@ -43,9 +79,17 @@ impl Batcher {
     }
 
     fn flush(&mut self) -> ControlFlow<()> {
+        self.flush_present()?;
         match self.batch.take() {
             Some(batch) => self.send(Event::Batch(batch)),
             None => ControlFlow::Continue(()),
+        }
+    }
+
+    fn flush_present(&mut self) -> ControlFlow<()> {
+        match std::mem::take(&mut self.present) {
+            Present { messages: 0, .. } => ControlFlow::Continue(()),
+            present => self.send(Event::Present(present)),
         }
     }
 
@@ -54,6 +98,28 @@ impl Batcher {
         match self.events.blocking_send(event) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
+        }
+    }
+
+    /// What was imported into a folder's mailbox before.
+    fn known(&mut self, mailbox: &str, first: &Origin) -> ControlFlow<(), SharedKnown> {
+        if let Some(known) = self.known.get(mailbox) {
+            return ControlFlow::Continue(Arc::clone(known));
+        }
+        let (reply, answer) = oneshot::channel();
+        self.send(Event::Folder(Folder { mailbox: mailbox.to_owned(), first: first.clone(), reply }))?;
+        let Ok(known) = answer.blocking_recv() else { return ControlFlow::Break(()) };
+        self.known.insert(mailbox.to_owned(), Arc::clone(&known));
+        ControlFlow::Continue(known)
+    }
+
+    fn count_present(&mut self, bytes: usize) -> ControlFlow<()> {
+        self.present.messages += 1;
+        self.present.bytes += bytes as u64;
+        if self.present.messages >= BATCH_MESSAGES as u64 {
+            self.flush_present()
+        } else {
+            ControlFlow::Continue(())
         }
     }
 }
@@ -69,15 +135,22 @@ impl Sink for Batcher {
         }) {
             self.flush()?;
         }
+        let known = self.known(&mailbox, &origin)?;
+        let digest = Digest::of(&bytes);
+        if known.lock().unwrap_or_else(PoisonError::into_inner).take(digest) {
+            return self.count_present(len);
+        }
         match self.delivery.incoming_blocking(Bytes::from(bytes), flags, date) {
             Ok(message) => {
                 let batch = self.batch.get_or_insert_with(|| Batch {
                     mailbox,
                     messages: Vec::new(),
+                    digests: Vec::new(),
                     bytes: 0,
                     first: origin,
                 });
                 batch.messages.push(message);
+                batch.digests.push(digest);
                 batch.bytes += len;
                 ControlFlow::Continue(())
             }

@@ -7,30 +7,41 @@
 //! Where things go: a folder becomes a mailbox, its levels the mailbox's levels, below [`ImportOptions::mailbox`] if
 //! one is given. What lies at the top goes into that mailbox, or INBOX. Mailboxes that are missing are made.
 //!
+//! An import can be run again, whatever became of the one before. Each mailbox has a journal of what was imported into it: digests
+//! of messages, each as often as it was imported. A run passes over as many of each as the journal has. So a source that holds
+//! a message twice is imported twice, never three times; of a source that grew, only what is new is imported. Mail that came
+//! into the mailbox otherwise is not looked at. A message that a user moved or expunged since stays where it is, or gone.
+//!
 //! What always holds: no message is passed over for being broken; whatever was not taken is counted and reported with
-//! file and offset; an import that fails says what it had taken.
+//! file and offset; an import that fails says what it had taken, and run again brings the rest.
 
 mod batch;
+mod digest;
+mod doubt;
 mod folder;
+mod importer;
+mod journal;
 mod looks;
 mod maildir;
 mod mbox;
+#[cfg(test)]
+mod resume_tests;
 mod status;
 #[cfg(test)]
 mod tests;
 
-use posthaste_directory::Account;
-use posthaste_mail_model::{Flag, Keyword, MailboxName};
-use posthaste_store::Destination;
+use posthaste_mail_model::{AccountId, Flag, MailboxName};
+use posthaste_store::{Engine, Places, StoreError};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use std::time::Duration;
 
-use crate::deliver::Delivery;
 use crate::error::DeliveryError;
-use batch::{Batch, Batcher, Event};
+pub use importer::Importer;
+#[cfg(test)]
+use importer::mailbox_name;
 
 /// Messages of one commit.
 const BATCH_MESSAGES: usize = 500;
@@ -42,11 +53,42 @@ const BATCHES_AHEAD: usize = 2;
 /// Faults kept with their text; the rest is only counted. A folder of a million unreadable files must not fill memory.
 const FAULTS_MAX: usize = 100;
 
-/// What an import is told.
+/// How an import is to be done.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
     /// The mailbox for what lies at the top, and the level above all else.
     pub mailbox: Option<MailboxName>,
+    /// What is done with messages that were imported before.
+    pub repeat: Repeat,
+    /// How it is known that no other import writes into the same mailboxes.
+    pub alone: Alone,
+}
+
+/// What is done with messages that were imported into the same mailbox before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Repeat {
+    /// They are counted and passed over.
+    #[default]
+    Skip,
+    /// They are imported once more.
+    Import,
+}
+
+/// How an import knows that no other import writes into the same mailboxes. It matters where an earlier one left a batch
+/// of which nobody knows whether it was appended: that import may still be running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alone {
+    /// A lock that ends with its process says so, and the engine keeps no body of a commit that failed.
+    Locked,
+    /// A journal that did not change for so long is taken for that of an import that ended.
+    Watched(Duration),
+}
+
+impl Default for Alone {
+    /// 30 s: longer than one commit takes with all its retries. Twice as much would be waited for by a user who knows that it ended.
+    fn default() -> Self {
+        Self::Watched(Duration::from_secs(30))
+    }
 }
 
 /// Where a message was found.
@@ -109,10 +151,14 @@ pub trait Sink {
 /// How far an import is, and in the end what came of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportReport {
-    /// Messages in the store.
+    /// Messages that this run imported.
     pub messages: u64,
     /// Their octets.
     pub bytes: u64,
+    /// Messages that were imported before.
+    pub present: u64,
+    /// Their octets.
+    pub present_bytes: u64,
     /// Messages and files that could not be taken.
     pub failed: u64,
     /// The first of them.
@@ -142,10 +188,12 @@ pub enum ImportError {
         /// What is wrong with it.
         why: String,
     },
+    /// The store did not begin.
+    #[error(transparent)]
+    Begin(DeliveryError),
     /// The store did not take a batch. What came before it is in the store.
     #[error(
-        "{origin}: {error}; {imported} messages before it were imported: import what is left from there on, or \
-         remove them before starting again"
+        "{origin}: {error}; {imported} messages before it were imported: the same command again brings the rest"
     )]
     Store {
         /// The first message that is not in the store.
@@ -155,9 +203,27 @@ pub enum ImportError {
         /// Why.
         error: DeliveryError,
     },
+    /// Another import writes into the same mailbox.
+    #[error(
+        "{origin}: another import into the same mailbox is running; wait for its end, then run this one again"
+    )]
+    Another {
+        /// The first message that this one did not take.
+        origin: Origin,
+    },
     /// The reader was cut short.
     #[error("the import was interrupted: {0}")]
     Interrupted(String),
+}
+
+/// Copies what is remembered of imports into an account to another store: part of copying the account.
+pub async fn copy_journals(
+    from: &dyn Engine,
+    account: AccountId,
+    to: &dyn Engine,
+    places: &Places,
+) -> Result<(), StoreError> {
+    journal::copy(from, account, to, places).await
 }
 
 /// Reads a file or folder and gives everything in it to a sink, on this thread, in a lasting order.
@@ -165,131 +231,4 @@ pub enum ImportError {
 /// Messages over `message_len_max` octets are reported and passed over in constant memory.
 pub fn read(path: &Path, message_len_max: u64, sink: &mut dyn Sink) -> Result<(), ImportError> {
     folder::read_source(path, message_len_max, sink)
-}
-
-impl Delivery {
-    /// Imports a file or folder into an account. `progress` is called after each commit.
-    pub async fn import(
-        &self,
-        account: &Account,
-        source: &Path,
-        options: &ImportOptions,
-        progress: &mut (dyn FnMut(&ImportReport) + Send),
-    ) -> Result<ImportReport, ImportError> {
-        let (events, mut inbox) = mpsc::channel(BATCHES_AHEAD);
-        let (delivery, path) = (self.clone(), source.to_owned());
-        let limit = self.options().message_len_max;
-        let reader = tokio::task::spawn_blocking(move || {
-            let mut batcher = Batcher::new(delivery, events);
-            let outcome = read(&path, limit, &mut batcher);
-            batcher.finish();
-            outcome
-        });
-        let mut target = Target { delivery: self, account, options, open: None };
-        let mut report = ImportReport::default();
-        while let Some(event) = inbox.recv().await {
-            match event {
-                Event::Fault(fault) => report.fault(fault),
-                Event::Batch(batch) => target.append(batch, &mut report).await?,
-            }
-            progress(&report);
-        }
-        reader.await.map_err(|e| ImportError::Interrupted(e.to_string()))??;
-        Ok(report)
-    }
-}
-
-/// Where batches go.
-struct Target<'a> {
-    delivery: &'a Delivery,
-    account: &'a Account,
-    options: &'a ImportOptions,
-    /// The mailbox of the last batch, by its relative name.
-    open: Option<(String, MailboxName, Destination)>,
-}
-
-impl Target<'_> {
-    async fn append(&mut self, batch: Batch, report: &mut ImportReport) -> Result<(), ImportError> {
-        let stopped = |imported, error| ImportError::Store { origin: batch.first.clone(), imported, error };
-        let another = self.open.as_ref().is_none_or(|(last, ..)| *last != batch.mailbox);
-        let (name, mailbox) = match self.mailbox(&batch.mailbox).await {
-            Ok(found) => found,
-            Err(error) => return Err(stopped(report.messages, error)),
-        };
-        let (count, bytes) = (batch.messages.len() as u64, batch.bytes as u64);
-        let appended = self.delivery.append(self.account, &mailbox, batch.messages.clone()).await;
-        let appended = appended.map_err(|error| stopped(report.messages, error))?;
-        if !appended.left_out.is_empty() {
-            let names: Vec<&str> = appended.left_out.iter().map(Keyword::as_str).collect();
-            let names = names.join(" ");
-            let why = format!(
-                "{name} has as many keywords as it can hold: in {count} messages from here on these were left out: {names}"
-            );
-            report.fault(Fault { origin: batch.first.clone(), why });
-        }
-        // Once a folder: where all its messages are is told with the first.
-        if another && name_below(self.options.mailbox.as_ref(), &batch.mailbox).is_none() {
-            let why =
-                format!("no mailbox can have its folder's name, too long or too deep: it went into {name}");
-            report.fault(Fault { origin: batch.first.clone(), why });
-        }
-        report.messages += count;
-        report.bytes += bytes;
-        report.mailbox = Some(name);
-        Ok(())
-    }
-
-    /// The mailbox of a relative name, made if it is missing.
-    async fn mailbox(&mut self, relative: &str) -> Result<(MailboxName, Destination), DeliveryError> {
-        if let Some((last, name, mailbox)) = &self.open
-            && last == relative
-        {
-            return Ok((name.clone(), mailbox.clone()));
-        }
-        let name = mailbox_name(self.options.mailbox.as_ref(), relative);
-        let store = self.delivery.store();
-        let list = self.delivery.mailboxes(self.account.id).await?;
-        let id = match list.find(&name) {
-            Some(entry) => entry.id,
-            None => {
-                let entry = store.create(self.account.id, &name, None).await?;
-                store.subscribe(self.account.id, &name).await?;
-                entry.id
-            }
-        };
-        let mailbox = store.destination(id);
-        self.open = Some((relative.to_owned(), name.clone(), mailbox.clone()));
-        Ok((name, mailbox))
-    }
-}
-
-/// The mailbox for a relative name. Where no mailbox can have it, the last resort is the top.
-fn mailbox_name(base: Option<&MailboxName>, relative: &str) -> MailboxName {
-    name_below(base, relative).or_else(|| base.cloned()).unwrap_or_else(MailboxName::inbox)
-}
-
-/// The name for a relative one, with `_` for what no mailbox name can hold; none if it is too long or too deep even so.
-fn name_below(base: Option<&MailboxName>, relative: &str) -> Option<MailboxName> {
-    let joined = match (base, relative) {
-        (None, "") => return Some(MailboxName::inbox()),
-        (Some(base), "") => return Some(base.clone()),
-        (None, relative) => relative.to_owned(),
-        (Some(base), relative) => format!("{base}/{relative}"),
-    };
-    if let Ok(name) = MailboxName::new(&joined) {
-        return Some(name);
-    }
-    let clean = |level: &str| match level {
-        "." | ".." => "_".to_owned(),
-        _ => level
-            .chars()
-            .map(|c| match c {
-                '%' | '*' | '\u{2028}' | '\u{2029}' => '_',
-                c if c.is_control() => '_',
-                c => c,
-            })
-            .collect(),
-    };
-    let levels: Vec<String> = joined.split('/').filter(|level| !level.is_empty()).map(clean).collect();
-    MailboxName::new(&levels.join("/")).ok()
 }

@@ -11,7 +11,7 @@ use posthaste_store::BodyRange;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::path_of;
 use super::record::{BLOCK, Form, Header, Kind, RECORD_HEADER, table_len};
@@ -60,15 +60,30 @@ pub(crate) struct PackReader {
     packs: PathBuf,
     store: Id,
     open: Mutex<(HashMap<u32, OpenFile>, u64)>,
+    /// Of a snapshot: all its packs. They are read to the end though maintenance removes them meanwhile.
+    kept: OnceLock<HashMap<u32, Arc<dyn DiskFile>>>,
 }
 
 impl PackReader {
     pub(crate) fn new(disk: Arc<dyn Disk>, packs: PathBuf, store: Id) -> Self {
-        Self { disk, packs, store, open: Mutex::default() }
+        Self { disk, packs, store, open: Mutex::default(), kept: OnceLock::new() }
+    }
+
+    /// Opens these packs and keeps them open. An error of the kind `NotFound` if one was removed.
+    pub(crate) fn open_all(&self, packs: &[u32]) -> io::Result<HashMap<u32, Arc<dyn DiskFile>>> {
+        packs.iter().map(|pack| Ok((*pack, self.disk.open(&path_of(&self.packs, *pack))?))).collect()
+    }
+
+    /// Reads these files from now on, whatever becomes of their names. The first files that are kept stay.
+    pub(crate) fn keep(&self, files: HashMap<u32, Arc<dyn DiskFile>>) {
+        let _ = self.kept.set(files);
     }
 
     /// The file of a pack.
     pub(crate) fn file(&self, pack: u32) -> io::Result<Arc<dyn DiskFile>> {
+        if let Some(file) = self.kept.get().and_then(|kept| kept.get(&pack)) {
+            return Ok(Arc::clone(file));
+        }
         {
             let mut open = self.open.lock();
             open.1 += 1;

@@ -3,14 +3,14 @@
 //! The log is the truth. Where a record of it is damaged, the old index may still have what the record said. Every value
 //! taken from it has its own checksum; one that does not match is not taken.
 
-use heed::{RoTxn, RwTxn, WithoutTls};
+use heed::RwTxn;
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
 use posthaste_store::{MailboxList, Result, Row};
 use std::path::Path;
 
 use crate::chunk::{self, uid_key, uid_of};
 use crate::engine::Options;
-use crate::index::{Index, Indexed, between, number_of_key, numbered_key, set_from};
+use crate::index::{Index, Indexed, Reading, between, number_of_key, numbered_key, set_from};
 use crate::lists;
 use crate::sum::seed;
 use crate::values::{Kept, PackState, StoredHead, head_value, put_summary, summary_from};
@@ -39,7 +39,7 @@ impl OldIndex {
         opened.map(|index| Self { index }).inspect_err(|e| faults.push(format!("the old index: {e}"))).ok()
     }
 
-    fn read(&self) -> Result<RoTxn<'_, WithoutTls>> {
+    fn read(&self) -> Result<Reading<'_>> {
         self.index.read()
     }
 

@@ -1,0 +1,280 @@
+//! `posthaste backup`: accounts and all their mail into a directory, beside a running server.
+//!
+//! A backup is a store of the embedded engine, so that it can be looked at with every command, and served. Each run copies what changed.
+//! Two kinds of directory records make it a backup:
+//!
+//! | record | JSON |
+//! | --- | --- |
+//! | `backup/run` | `begun`: the instant of the last run, unix milliseconds, later than that of any run before · `whole`: all accounts were meant · `done`: it came to its end |
+//! | `backup/account/<name>` | `id`: the account · `taken`: the instant of its copy, as `begun` |
+//!
+//! From the embedded engine, all accounts of a run are copied as they were at one instant: see `LmdbEngine::snapshot`. A cluster has no
+//! such instant; there each mailbox is copied as it was at one moment of the run, and copied again until it compares equal.
+//!
+//! An account that was removed from the store stays in its backup, but is no part of a later run.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use posthaste_directory::Account;
+use posthaste_store::{Compare, Engine};
+use posthaste_store_lmdb::EngineLock;
+use serde::{Deserialize, Serialize};
+
+use crate::cli::Backup;
+use crate::command::ends::{Ends, How, bar, open, put};
+use crate::command::full_name;
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+
+const RUN: &str = "backup/run";
+/// How often an account of a cluster is copied again because it changed meanwhile. Each time only the last changes are left to copy.
+const LOOKS_MAX: u32 = 5;
+/// Differences that are printed.
+const FAULTS_SHOWN: usize = 50;
+
+/// `backup/run`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Run {
+    /// Unix milliseconds.
+    pub begun: u64,
+    /// All accounts of the store were meant.
+    pub whole: bool,
+    /// It came to its end.
+    pub done: bool,
+}
+
+/// `backup/account/<name>`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taken {
+    /// The account's id.
+    pub id: String,
+    /// Unix milliseconds.
+    pub taken: u64,
+}
+
+fn taken_name(account: &str) -> String {
+    format!("backup/account/{account}")
+}
+
+pub async fn run(config: Config, options: Backup) -> Result<()> {
+    let place = place_of(&config);
+    prepare(&options.target, &config.data)?;
+    let _lock = EngineLock::acquire(&options.target)?;
+    let from = open(&config, &place, How::ReadOneInstant).await?;
+    let to = open(&config, &options.target.to_string_lossy(), How::Write).await?;
+    let ends = Ends::new(from, to)?;
+    let last = last_run(&*ends.to).await?;
+    if last.is_none() && !ends.there.accounts(None, 1).await?.is_empty() {
+        return Err(Failure::Usage(format!(
+            "{} is a store and no backup; name an empty or missing directory",
+            options.target.display()
+        )));
+    }
+    // Two runs never have the same instant, whatever the clock does.
+    let begun = last.map_or(0, |last| last.begun + 1).max(unix_ms());
+    let job = Job { ends, options: &options, begun, looks: looks(&config) };
+    job.run(&config).await
+}
+
+/// The configured store.
+pub fn place_of(config: &Config) -> String {
+    if config.engine == "embedded" {
+        config.data.to_string_lossy().into_owned()
+    } else {
+        config.engine.clone()
+    }
+}
+
+/// One instant needs one look.
+fn looks(config: &Config) -> u32 {
+    if config.engine == "embedded" { 1 } else { LOOKS_MAX }
+}
+
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Makes the directory, for its owner alone, or refuses it.
+fn prepare(target: &Path, data: &Path) -> Result<()> {
+    let failed = |error: std::io::Error| Failure::Usage(format!("{}: {error}", target.display()));
+    // SAFETY: umask takes an integer, always succeeds, and changes nothing but which permissions this process gives to files it makes.
+    unsafe { libc::umask(0o077) };
+    if !target.exists() {
+        return fs::DirBuilder::new().recursive(true).mode(0o700).create(target).map_err(failed);
+    }
+    let same = |path: &Path| fs::canonicalize(path).ok();
+    if same(target) == same(data) {
+        return Err(Failure::Usage(format!("{} is the store itself", target.display())));
+    }
+    // What a run leaves that was cut off while it made the store. The engine looks itself whether there is mail in it.
+    let is_ours = |entry: std::io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|entry| {
+            let name = entry.file_name();
+            ["lock", "index", "packs"].iter().any(|ours| name == *ours)
+                || name.to_string_lossy().starts_with("format")
+        })
+    };
+    let is_new = fs::read_dir(target).map_err(failed)?.all(is_ours);
+    if !is_new && !target.join("format").is_file() {
+        return Err(Failure::Usage(format!(
+            "{} is neither empty nor a backup; name another directory",
+            target.display()
+        )));
+    }
+    fs::set_permissions(target, fs::Permissions::from_mode(0o700)).map_err(failed)
+}
+
+/// What the last run into a backup was; `None` for a store that is no backup.
+pub async fn last_run(engine: &dyn Engine) -> Result<Option<Run>> {
+    match engine.directory_entry(RUN).await? {
+        Some(record) => parse(RUN, &record.value).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// What a backup knows of an account; `None` for one that no run took.
+pub async fn taken(engine: &dyn Engine, account: &str) -> Result<Option<Taken>> {
+    let name = taken_name(account);
+    match engine.directory_entry(&name).await? {
+        Some(record) => parse(&name, &record.value).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A record of this program.
+pub fn parse<'v, T: Deserialize<'v>>(name: &str, value: &'v [u8]) -> Result<T> {
+    serde_json::from_slice(value).map_err(|error| Failure::Incomplete(format!("the record {name}: {error}")))
+}
+
+/// Writes a record of this program.
+pub async fn write(engine: &dyn Engine, name: &str, record: &impl Serialize) -> Result<()> {
+    let value = serde_json::to_vec(record)
+        .map_err(|error| Failure::Incomplete(format!("the record {name}: {error}")))?;
+    put(engine, name, Some(value.into())).await
+}
+
+/// Prints what is not as it should be; an error if there is anything.
+fn conclude(faults: &[String], damaged: &[String]) -> Result<()> {
+    damaged.iter().take(FAULTS_SHOWN).for_each(|fault| println!("damaged: {fault}"));
+    faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("differs: {fault}"));
+    if !damaged.is_empty() {
+        return Err(Failure::Incomplete(format!(
+            "{} accounts are not whole in the backup, as some of their mail cannot be read; `posthaste check` names all that is damaged",
+            damaged.len()
+        )));
+    }
+    if !faults.is_empty() {
+        return Err(Failure::Incomplete(format!(
+            "{} differences between the store and its backup; run the same command again",
+            faults.len()
+        )));
+    }
+    Ok(())
+}
+
+struct Job<'o> {
+    ends: Ends,
+    options: &'o Backup,
+    /// Unix milliseconds.
+    begun: u64,
+    /// How often an account is looked at.
+    looks: u32,
+}
+
+impl Job<'_> {
+    async fn run(&self, config: &Config) -> Result<()> {
+        let named: Vec<String> = self.options.account.iter().map(|name| full_name(name, config)).collect();
+        let whole = named.is_empty();
+        let accounts = self.ends.accounts(&named).await?;
+        let total = self.ends.messages(&accounts).await?;
+        write(&*self.ends.to, RUN, &Run { begun: self.begun, whole, done: false }).await?;
+        self.ends.copy_records("secret/").await?;
+        self.ends.copy_records("domain/").await?;
+        let (mut whole_accounts, mut damaged, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..self.looks {
+            (whole_accounts, damaged) = self.copy(&accounts, total).await?;
+            faults = self.compare(&whole_accounts, total).await?;
+            if faults.is_empty() {
+                break;
+            }
+        }
+        conclude(&faults, &damaged)?;
+        for account in &whole_accounts {
+            let taken = Taken { id: account.id.to_string(), taken: self.begun };
+            write(&*self.ends.to, &taken_name(&account.name), &taken).await?;
+        }
+        write(&*self.ends.to, RUN, &Run { begun: self.begun, whole, done: true }).await?;
+        let compared =
+            if self.options.skip_bodies { "compared without bodies" } else { "read back and compared" };
+        println!("backed up {} accounts with {total} messages, {compared}", accounts.len());
+        if whole { self.name_removed(&accounts).await } else { Ok(()) }
+    }
+
+    /// Copies accounts. The answer is those that are whole, and why the others are not.
+    async fn copy(&self, accounts: &[Account], total: u64) -> Result<(Vec<Account>, Vec<String>)> {
+        let bar = bar("copying", total);
+        let (mut whole, mut damaged) = (Vec::new(), Vec::new());
+        for account in accounts {
+            match self.ends.mirror(account, &mut |n| bar.inc(n)).await {
+                Ok(()) => whole.push(account.clone()),
+                // One damaged message is no reason to leave out everybody else.
+                Err(Failure::Store(error)) if error.is_damage() => {
+                    self.ends.copy_account(account).await?;
+                    damaged.push(format!("{}: {error}", account.name));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        bar.finish_and_clear();
+        self.copy_aliases(accounts).await?;
+        Ok((whole, damaged))
+    }
+
+    /// Makes the aliases of accounts what they are in the store.
+    async fn copy_aliases(&self, accounts: &[Account]) -> Result<()> {
+        let names: BTreeSet<&str> = accounts.iter().map(|account| account.name.as_str()).collect();
+        let here = self.ends.aliases(|account| names.contains(account)).await?;
+        self.ends.copy_aliases(&here).await?;
+        for address in self.ends.aliases_there(|account| names.contains(account)).await? {
+            if here.binary_search(&address).is_err() {
+                put(&*self.ends.to, &format!("alias/{address}"), None).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn compare(&self, accounts: &[Account], total: u64) -> Result<Vec<String>> {
+        let compare = if self.options.skip_bodies { Compare::Summaries } else { Compare::All };
+        let bar = bar("comparing", total);
+        let mut faults = Vec::new();
+        for account in accounts {
+            faults.extend(self.ends.compare(account, compare, &mut |n| bar.inc(n)).await?);
+        }
+        bar.finish_and_clear();
+        Ok(faults)
+    }
+
+    /// Names accounts that only the backup has.
+    async fn name_removed(&self, accounts: &[Account]) -> Result<()> {
+        let names: BTreeSet<&str> = accounts.iter().map(|account| account.name.as_str()).collect();
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.ends.there.accounts(after.as_deref(), 256).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.name.clone());
+            for account in page.iter().filter(|account| !names.contains(account.name.as_str())) {
+                println!(
+                    "{} is in the backup alone; `posthaste account remove {} --data {}` removes it there",
+                    account.name,
+                    account.name,
+                    self.options.target.display()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Two stores, and what goes from one to the other beside mail: accounts' records, aliases, domains and secrets. For `copy-store`, `backup`
+//! and `restore`.
+//!
+//! An account's record comes after its mail: until all of it is there, nobody can log in at the other end, or deliver.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use posthaste_delivery::import::copy_journals;
+use posthaste_directory::{Account, Directory};
+use posthaste_store::{
+    CommitOutcome, Compare, DirectoryChange, DirectoryEntry, Engine, Places, Progress, StoreError, Transfer,
+};
+use posthaste_store_cassandra::CassandraEngine;
+use posthaste_store_lmdb::LmdbEngine;
+
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+use crate::open::object_store;
+
+/// Accounts and records read at a time.
+const PAGE: usize = 256;
+
+/// How a store is opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// To be read. It must be there.
+    Read,
+    /// To be read as it is at this moment, as far as the engine can: the embedded one can, a cluster cannot.
+    ReadOneInstant,
+    /// To be written. A data directory is made if it is missing.
+    Write,
+}
+
+/// Opens `cassandra://…`, or a data directory.
+pub async fn open(config: &Config, place: &str, how: How) -> Result<Arc<dyn Engine>> {
+    if place.starts_with("cassandra://") {
+        let mut options = posthaste_store_cassandra::Options::from_url(place).map_err(Failure::Usage)?;
+        options.s3 = object_store(&config.s3)?;
+        return Ok(Arc::new(CassandraEngine::open(options).await?));
+    }
+    if place.contains("://") {
+        return Err(Failure::Usage(format!(
+            "{place} is neither a data directory nor a cassandra:// address"
+        )));
+    }
+    let directory = Path::new(place);
+    if how != How::Write && !directory.join("format").is_file() {
+        return Err(Failure::Usage(format!("{place} is not there, or is no data directory")));
+    }
+    let options = crate::open::embedded();
+    Ok(Arc::new(match how {
+        How::ReadOneInstant => LmdbEngine::snapshot(directory, options)?,
+        How::Read | How::Write => LmdbEngine::open(directory, options)?,
+    }))
+}
+
+/// A bar of messages.
+pub fn bar(what: &str, total: u64) -> ProgressBar {
+    let style = format!("{what} {{wide_bar}} {{human_pos}}/{{human_len}} messages  {{eta}} left");
+    let style = ProgressStyle::with_template(&style).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(total).with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// Both stores.
+pub struct Ends {
+    pub from: Arc<dyn Engine>,
+    pub to: Arc<dyn Engine>,
+    pub here: Directory,
+    pub there: Directory,
+}
+
+impl Ends {
+    pub fn new(from: Arc<dyn Engine>, to: Arc<dyn Engine>) -> Result<Self> {
+        let (here, there) = (Directory::new(Arc::clone(&from))?, Directory::new(Arc::clone(&to))?);
+        Ok(Self { from, to, here, there })
+    }
+
+    pub fn transfer(&self) -> Transfer<'_> {
+        Transfer::new(&*self.from, &*self.to)
+    }
+
+    /// The accounts that are named, or all.
+    pub async fn accounts(&self, named: &[String]) -> Result<Vec<Account>> {
+        let mut accounts = Vec::new();
+        for name in named {
+            let account = self.here.account(name).await?;
+            let missing = || Failure::Usage(format!("--account {name}: there is no such account to copy"));
+            accounts.push(account.ok_or_else(missing)?);
+        }
+        while named.is_empty() {
+            let after = accounts.last().map(|account: &Account| account.name.clone());
+            let page = self.here.accounts(after.as_deref(), PAGE).await?;
+            if page.is_empty() {
+                break;
+            }
+            accounts.extend(page);
+        }
+        Ok(accounts)
+    }
+
+    /// Messages of accounts.
+    pub async fn messages(&self, accounts: &[Account]) -> Result<u64> {
+        let mut total = 0;
+        for account in accounts {
+            total += self.transfer().messages(account.id).await?;
+        }
+        Ok(total)
+    }
+
+    /// Makes an account at the other end what it is here: the same id, mail and record.
+    pub async fn mirror(&self, account: &Account, progress: &mut Progress<'_>) -> Result<()> {
+        if let Some(other) = self.there.account(&account.name).await?
+            && other.id != account.id
+        {
+            return Err(Failure::Usage(format!(
+                "account {} is at the other end already, as another account of that name; remove it there, or copy the \
+                 others by naming each with --account",
+                account.name
+            )));
+        }
+        let same = Places { account: account.id, mailboxes: std::collections::BTreeMap::new() };
+        copy_journals(&*self.from, account.id, &*self.to, &same).await?;
+        self.transfer().copy(account.id, progress).await?;
+        self.copy_account(account).await
+    }
+
+    /// Makes an account visible at the other end.
+    pub async fn copy_account(&self, account: &Account) -> Result<()> {
+        let record = self.from.directory_entry(&format!("account/{}", account.name)).await?;
+        match record {
+            Some(record) => self.put(&record).await,
+            // Removed meanwhile.
+            None => Ok(()),
+        }
+    }
+
+    /// What is not the same at both ends of an account that was mirrored, a sentence each.
+    pub async fn compare(
+        &self,
+        account: &Account,
+        compare: Compare,
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<String>> {
+        let found = self.transfer().audit(account.id, compare, progress).await?;
+        let mut faults: Vec<String> =
+            found.into_iter().map(|fault| format!("{}: {fault}", account.name)).collect();
+        let name = format!("account/{}", account.name);
+        let (here, there) = (self.from.directory_entry(&name).await?, self.to.directory_entry(&name).await?);
+        if here.map(|entry| entry.value) != there.map(|entry| entry.value) {
+            faults.push(format!("{}: password or settings are other ones", account.name));
+        }
+        Ok(faults)
+    }
+
+    /// Records of a kind that the other end has none of.
+    pub async fn copy_records(&self, prefix: &str) -> Result<()> {
+        let mut after = None;
+        loop {
+            let page = self.from.directory_scan(prefix, after.as_deref(), PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.name.clone());
+            for record in &page {
+                if self.to.directory_entry(&record.name).await?.is_none() {
+                    self.put(record).await?;
+                }
+            }
+        }
+    }
+
+    /// Aliases here that belong to one of these accounts, by address.
+    pub async fn aliases(&self, of: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+        addresses(&self.here, of).await
+    }
+
+    /// Aliases there that belong to one of these accounts, by address.
+    pub async fn aliases_there(&self, of: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+        addresses(&self.there, of).await
+    }
+
+    /// Copies aliases, by address.
+    pub async fn copy_aliases(&self, addresses: &[String]) -> Result<()> {
+        for address in addresses {
+            if let Some(record) = self.from.directory_entry(&format!("alias/{address}")).await? {
+                self.put(&record).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a record at the other end what it is here.
+    pub async fn put(&self, record: &DirectoryEntry) -> Result<()> {
+        put(&*self.to, &record.name, Some(record.value.clone())).await
+    }
+}
+
+async fn addresses(directory: &Directory, of: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+    let (mut found, mut after) = (Vec::new(), None::<String>);
+    loop {
+        let page = directory.aliases(after.as_deref(), PAGE).await?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = Some(last.address.clone());
+        found.extend(page.into_iter().filter(|alias| of(&alias.account)).map(|alias| alias.address));
+    }
+}
+
+/// Gives a record a content, or removes it.
+pub async fn put(engine: &dyn Engine, name: &str, value: Option<bytes::Bytes>) -> Result<()> {
+    let there = engine.directory_entry(name).await?;
+    if there.as_ref().map(|there| &there.value) == value.as_ref() {
+        return Ok(());
+    }
+    let change =
+        DirectoryChange { name: name.to_owned(), expected: there.map_or(0, |there| there.version), value };
+    match engine.directory_commit(change).await? {
+        CommitOutcome::Done => Ok(()),
+        CommitOutcome::Conflict => Err(StoreError::Busy.into()),
+    }
+}

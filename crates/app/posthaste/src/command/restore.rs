@@ -1,0 +1,283 @@
+//! `posthaste restore`: accounts and all their mail out of a backup, into the configured store, beside its server.
+//!
+//! Nothing that is in the store is changed: an account of the same name is refused. An account that comes back becomes visible when all its
+//! mail is there and was compared. Until then its mailboxes belong to an account that has no record, so that nobody can log in or deliver.
+//!
+//! A record `restore/<name>` in the store says what is under way, so that a restore that was cut off goes on:
+//!
+//! | JSON | |
+//! | --- | --- |
+//! | `account` | id of the account in the store |
+//! | `fresh` | its mailboxes get new ids, as the first ones are in use here or were removed |
+//! | `source` | which backup it comes from |
+//! | `done` | the account is visible; the record goes when the whole command is done |
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use indicatif::ProgressBar;
+use posthaste_delivery::import::copy_journals;
+use posthaste_directory::{Account, DirectoryError};
+use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq};
+use posthaste_store::{CommitOutcome, Compare, ListCommit, Places, StoreError};
+use serde::{Deserialize, Serialize};
+
+use crate::cli::Restore;
+use crate::command::backup::{last_run, parse, place_of, taken, write};
+use crate::command::ends::{Ends, How, bar, open, put};
+use crate::command::full_name;
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+
+/// `restore/<name>`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Underway {
+    account: String,
+    fresh: bool,
+    source: String,
+    done: bool,
+}
+
+fn underway_name(account: &str) -> String {
+    format!("restore/{account}")
+}
+
+pub async fn run(config: Config, options: Restore) -> Result<()> {
+    let place = place_of(&config);
+    let same = |path: &str| std::fs::canonicalize(path).ok();
+    let backup = options.backup.to_string_lossy().into_owned();
+    if same(&backup).is_some() && same(&backup) == same(&place) {
+        return Err(Failure::Usage(format!("{backup} is the store itself; name its backup")));
+    }
+    let from = open(&config, &backup, How::ReadOneInstant).await?;
+    let ends = Ends::new(from, open(&config, &place, How::Write).await?)?;
+    if options.name.is_some() && options.account.len() != 1 {
+        return Err(Failure::Usage("--as names one account; say --account once".into()));
+    }
+    let named: Vec<String> = options.account.iter().map(|name| full_name(name, &config)).collect();
+    let job = Job { ends };
+    let accounts = job.accounts(&named, options.incomplete).await?;
+    let mut wanted = Vec::new();
+    for account in accounts {
+        let name =
+            options.name.as_deref().map_or_else(|| account.name.clone(), |name| full_name(name, &config));
+        wanted.extend(job.wanted(account, name).await?);
+    }
+    job.restore(&wanted, &options.backup).await
+}
+
+/// An account of the backup on its way into the store.
+struct Wanted {
+    account: Account,
+    /// Its name in the store.
+    name: String,
+    source: String,
+    /// The id it has in the store, if a restore that was cut off chose one.
+    chosen: Option<Underway>,
+    /// That restore was cut off right after it made the account visible. Its mail is its owner's by now.
+    visible: bool,
+}
+
+struct Job {
+    ends: Ends,
+}
+
+impl Job {
+    /// The accounts that are named, or all of the last whole backup.
+    async fn accounts(&self, named: &[String], incomplete: bool) -> Result<Vec<Account>> {
+        let run = last_run(&*self.ends.from).await?;
+        if run.as_ref().is_some_and(|run| !run.done) && !incomplete {
+            return Err(Failure::Usage(
+                "the last run of this backup did not come to its end, so that some accounts are newer than others; run \
+                 `posthaste backup` again, or say --incomplete"
+                    .into(),
+            ));
+        }
+        let all = self.ends.accounts(named).await?;
+        let Some(run) = run.filter(|run| run.whole && run.done && named.is_empty()) else { return Ok(all) };
+        let mut last = Vec::new();
+        for account in all {
+            if taken(&*self.ends.from, &account.name).await?.is_some_and(|taken| taken.taken == run.begun) {
+                last.push(account);
+            } else {
+                println!(
+                    "{} is no part of the last backup and is left out; name it with --account",
+                    account.name
+                );
+            }
+        }
+        Ok(last)
+    }
+
+    /// What is to be done for an account; `None` if a restore that was cut off had done it already.
+    async fn wanted(&self, account: Account, name: String) -> Result<Option<Wanted>> {
+        let instant = taken(&*self.ends.from, &account.name).await?.map_or(0, |taken| taken.taken);
+        let source = format!("{}@{instant}", account.id);
+        let record = underway_name(&name);
+        let chosen = match self.ends.to.directory_entry(&record).await? {
+            Some(entry) => Some(parse::<Underway>(&record, &entry.value)?),
+            None => None,
+        };
+        if self.ends.to.directory_entry(&format!("alias/{name}")).await?.is_some() {
+            return Err(Failure::Usage(format!(
+                "{name} is an alias in the store; remove it with `posthaste account set`, or restore under another name with --as"
+            )));
+        }
+        match (self.ends.there.account(&name).await?, chosen) {
+            (Some(_), Some(chosen)) if chosen.source == source && chosen.done => {
+                println!("{name} was restored already");
+                Ok(None)
+            }
+            (Some(there), Some(chosen))
+                if chosen.source == source && there.id.to_string() == chosen.account =>
+            {
+                Ok(Some(Wanted { account, name, source, chosen: Some(chosen), visible: true }))
+            }
+            (Some(_), _) => Err(Failure::Usage(format!(
+                "account {name} is in the store, and nothing is written over: restore it beside with --account {} --as \
+                 OTHER-NAME, or remove it first",
+                account.name
+            ))),
+            (None, chosen) => Ok(Some(Wanted { account, name, source, chosen, visible: false })),
+        }
+    }
+
+    async fn restore(&self, wanted: &[Wanted], backup: &Path) -> Result<()> {
+        let accounts: Vec<Account> = wanted.iter().map(|wanted| wanted.account.clone()).collect();
+        let total = self.ends.messages(&accounts).await?;
+        self.ends.copy_records("secret/").await?;
+        self.ends.copy_records("domain/").await?;
+        // Each message is copied, and then compared.
+        let bar = bar("restoring", total * 2);
+        for wanted in wanted {
+            self.restore_account(wanted, &bar).await?;
+        }
+        bar.finish_and_clear();
+        for wanted in wanted {
+            put(&*self.ends.to, &underway_name(&wanted.name), None).await?;
+        }
+        println!(
+            "restored {} accounts with {total} messages from {}, read back and compared",
+            wanted.len(),
+            backup.display()
+        );
+        Ok(())
+    }
+
+    async fn restore_account(&self, wanted: &Wanted, bar: &ProgressBar) -> Result<()> {
+        let mut underway = self.begin(wanted).await?;
+        if !wanted.visible {
+            self.bring(wanted, &underway, bar).await?;
+        }
+        if wanted.name == wanted.account.name {
+            self.restore_aliases(&wanted.name, bar).await?;
+        }
+        underway.done = true;
+        write(&*self.ends.to, &underway_name(&wanted.name), &underway).await
+    }
+
+    /// Brings an account's mail, compares it, and makes the account visible.
+    async fn bring(&self, wanted: &Wanted, underway: &Underway, bar: &ProgressBar) -> Result<()> {
+        let account = Id::parse(&underway.account).map(AccountId);
+        let account = account.ok_or_else(|| Failure::Incomplete("the id of a restore is damaged".into()))?;
+        let places = self.places(wanted.account.id, account, underway.fresh).await?;
+        copy_journals(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
+        let transfer = self.ends.transfer().to_places(places);
+        transfer.copy(wanted.account.id, &mut |n| bar.inc(n)).await?;
+        let faults = transfer.audit(wanted.account.id, Compare::All, &mut |n| bar.inc(n)).await?;
+        if let Some(fault) = faults.first() {
+            return Err(Failure::Incomplete(format!(
+                "{}: {fault}; the account was not made visible: run the same command again",
+                wanted.name
+            )));
+        }
+        let Ends { here, there, .. } = &self.ends;
+        there.adopt(here, &wanted.account.name, &wanted.name, account).await?;
+        Ok(())
+    }
+
+    /// Chooses the account's id and notes it, unless that was done.
+    async fn begin(&self, wanted: &Wanted) -> Result<Underway> {
+        if let Some(chosen) = &wanted.chosen {
+            if chosen.source == wanted.source {
+                return Ok(chosen.clone());
+            }
+            // Half of an account from another backup: nobody ever saw it.
+            if let Some(id) = Id::parse(&chosen.account) {
+                self.give_up(AccountId(id)).await?;
+            }
+        }
+        let to = &*self.ends.to;
+        // A store that never had mailboxes of this account has not removed any of its ids either.
+        let unknown = to.load_list(wanted.account.id).await?.version == ModSeq::ZERO;
+        let fresh = !unknown || wanted.name != wanted.account.name;
+        let id = if fresh { new_id()? } else { wanted.account.id.0 };
+        let underway =
+            Underway { account: id.to_string(), fresh, source: wanted.source.clone(), done: false };
+        write(to, &underway_name(&wanted.name), &underway).await?;
+        Ok(underway)
+    }
+
+    /// Removes the mailboxes of a restore that is not gone on with.
+    async fn give_up(&self, account: AccountId) -> Result<()> {
+        let list = self.ends.to.load_list(account).await?;
+        if list.entries.is_empty() {
+            return Ok(());
+        }
+        let commit = ListCommit {
+            account,
+            expected: list.version,
+            version: list.version.next(),
+            upsert: Vec::new(),
+            remove: list.entries.iter().map(|entry| entry.id).collect(),
+            subscribe: Vec::new(),
+            unsubscribe: list.subscribed.into_iter().collect(),
+            uid_validity_last: list.uid_validity_last,
+        };
+        match self.ends.to.commit_list(commit).await? {
+            CommitOutcome::Done => Ok(()),
+            CommitOutcome::Conflict => Err(StoreError::Busy.into()),
+        }
+    }
+
+    /// Where the mailboxes of an account go. Those of an earlier run are found by their names.
+    async fn places(&self, account: AccountId, there: AccountId, fresh: bool) -> Result<Places> {
+        let (list, known) = (self.ends.from.load_list(account).await?, self.ends.to.load_list(there).await?);
+        let mut mailboxes = BTreeMap::new();
+        for entry in &list.entries {
+            let id = match known.find(&entry.name) {
+                Some(known) => known.id,
+                None if fresh => MailboxId(new_id()?),
+                None => entry.id,
+            };
+            mailboxes.insert(entry.id, id);
+        }
+        Ok(Places { account: there, mailboxes })
+    }
+
+    /// Aliases of the account, but for those that are taken.
+    async fn restore_aliases(&self, account: &str, bar: &ProgressBar) -> Result<()> {
+        for address in self.ends.aliases(|owner| owner == account).await? {
+            match self.ends.there.add_alias(&address, account).await {
+                Ok(_) => {}
+                Err(DirectoryError::AliasExists { account: owner, .. }) if owner == account => {}
+                Err(DirectoryError::AliasExists { .. } | DirectoryError::AccountExists(_)) => {
+                    bar.suspend(|| {
+                        eprintln!("posthaste: alias {address} was left out: the address is taken")
+                    });
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An id that was never used.
+fn new_id() -> Result<Id> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|error| Failure::Incomplete(format!("randomness: {error}")))?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    Ok(Id::new(u64::try_from(now).unwrap_or(u64::MAX), u128::from_le_bytes(random)))
+}

@@ -1,0 +1,353 @@
+//! Backups of a store that is being served and delivered to, and restores into one.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod seen;
+
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use posthaste_testkit::{Mbox, Server, ServerBuilder, engine_of, skips_cluster};
+use seen::{PASSWORD, count, deliver_until, login, seen, serials};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
+const ANA: &str = "ana@example.org";
+const BEN: &str = "ben@example.org";
+/// Messages that are imported.
+const COUNT: usize = 700;
+/// Serials of messages that come by LMTP start here.
+const DELIVERED: usize = 1_000_000;
+
+const EMBEDDED: &str = "a backup is an embedded store, and these tests serve it";
+
+/// A server with two accounts, an alias, and mail with flags in two mailboxes of one of them.
+fn lived_in(dir: &Path) -> Server {
+    let server = ServerBuilder::new(BINARY).start();
+    for user in [ANA, BEN] {
+        server.add_account(user, PASSWORD);
+    }
+    done(&server.command(&["account", "set", ANA, "--alias", "info@example.org"], ""));
+    let mbox = dir.join("mail.mbox");
+    Mbox::write(&mbox, COUNT).unwrap();
+    for mailbox in ["Archive", "Lists/Rust"] {
+        let args = ["import", mbox.to_str().unwrap(), "--account", ANA, "--mailbox", mailbox];
+        done(&server.command(&args, ""));
+    }
+    let mut client = login(server.address("imap"), ANA);
+    for command in [
+        "SELECT Archive",
+        "STORE 3:90 +FLAGS.SILENT (\\Seen $Work)",
+        "STORE 10:20 +FLAGS.SILENT (\\Deleted)",
+        "EXPUNGE",
+        "COPY 5:9 INBOX",
+        "UNSUBSCRIBE Junk",
+    ] {
+        assert!(client.imap(command).unwrap().last().unwrap().starts_with("t OK"), "{command}");
+    }
+    server
+}
+
+fn done(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+fn refused(output: &Output, word: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains(word), "{:?} {said}", output.status);
+}
+
+/// The program on a server's store, not started yet.
+fn on_store_of(server: &Server, args: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(args).arg("--data").arg(server.data());
+    if let Some(engine) = engine_of(Path::new(BINARY), server.data()) {
+        command.args(["--engine", &engine]);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// The embedded store in a directory, served.
+fn served(data: &Path) -> Server {
+    ServerBuilder::new(BINARY).data(data).start()
+}
+
+/// Both servers show the same of an account's mailboxes.
+fn same(one: &Server, other: &Server, users: (&str, &str), mailboxes: &[&str]) {
+    let (mut one, mut other) = (login(one.address("imap"), users.0), login(other.address("imap"), users.1));
+    for mailbox in mailboxes {
+        let (before, after) = (seen(&mut one, mailbox), seen(&mut other, mailbox));
+        assert_eq!(before.0, after.0, "{mailbox}");
+        assert_eq!(before.1.len(), after.1.len(), "{mailbox}");
+        for (before, after) in before.1.iter().zip(&after.1) {
+            assert_eq!(before.0, after.0, "{mailbox}");
+            assert!(before.1 == after.1, "{mailbox}: octets of {}", before.0);
+        }
+    }
+    let subscribed = |client: &mut posthaste_testkit::LineClient| client.imap("LSUB \"\" *").unwrap();
+    assert_eq!(subscribed(&mut one), subscribed(&mut other));
+}
+
+const MAILBOXES: [&str; 3] = ["INBOX", "Archive", "Lists/Rust"];
+
+/// Nothing below a directory is for anyone but its owner.
+fn private(path: &Path) {
+    let meta = std::fs::metadata(path).unwrap();
+    let wanted = if meta.is_dir() { 0o700 } else { 0o600 };
+    assert_eq!(meta.permissions().mode() & 0o777, wanted, "{}", path.display());
+    if meta.is_dir() {
+        std::fs::read_dir(path).unwrap().for_each(|entry| private(&entry.unwrap().path()));
+    }
+}
+
+#[test]
+fn a_backup_beside_deliveries_and_expunges_is_of_one_instant() {
+    if skips_cluster("a cluster has no instant of all accounts") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let target = dir.path().join("backup");
+    let target_text = target.to_str().unwrap();
+    let stop = AtomicBool::new(false);
+    let (lmtp, imap) = (server.address("lmtp"), server.address("imap"));
+    std::thread::scope(|scope| {
+        // Each message goes to ana and, when that is acknowledged, to ben. Accounts are copied by name.
+        let deliverer = scope.spawn(|| deliver_until(lmtp, &[ANA, BEN], DELIVERED, &stop));
+        let expunger = scope.spawn(|| {
+            let mut client = login(imap, ANA);
+            client.imap("SELECT Archive").unwrap();
+            while !stop.load(Ordering::Acquire) {
+                client.imap("STORE 1:2 +FLAGS.SILENT (\\Deleted)").unwrap();
+                client.imap("EXPUNGE").unwrap();
+            }
+        });
+        let mut watcher = login(imap, BEN);
+        for run in 0..3 {
+            let acknowledged = count(&mut watcher, "INBOX");
+            let said = done(&server.command(&["backup", target_text], ""));
+            assert!(
+                said.contains("backed up 3 accounts") && said.contains("read back and compared"),
+                "{said}"
+            );
+            if run == 0 {
+                private(&target);
+            }
+            // The backup is a store: it can be served.
+            let backup = served(&target);
+            let mut ana = login(backup.address("imap"), ANA);
+            let mut ben = login(backup.address("imap"), BEN);
+            let mut of_ana = serials(&mut ana, "INBOX");
+            of_ana.retain(|serial, _| *serial >= DELIVERED);
+            let of_ben = serials(&mut ben, "INBOX");
+            assert!(of_ben.len() >= acknowledged, "run {run}: something acknowledged before is missing");
+            assert!(
+                of_ben.keys().all(|serial| of_ana.contains_key(serial)),
+                "run {run}: ben is newer than ana"
+            );
+            assert!(of_ana.len() - of_ben.len() <= 1, "run {run}: ana is newer than ben");
+            drop((ana, ben));
+            assert!(backup.command(&["check"], "").status.success());
+            assert!(backup.stop().status.success());
+        }
+        stop.store(true, Ordering::Release);
+        assert!(deliverer.join().unwrap() > 0);
+        expunger.join().unwrap();
+    });
+    // With nothing under way, the backup is what the store is.
+    done(&server.command(&["backup", target_text], ""));
+    let backup = served(&target);
+    same(&server, &backup, (ANA, ANA), &MAILBOXES);
+    same(&server, &backup, (BEN, BEN), &["INBOX"]);
+    assert!(done(&backup.command(&["account", "show", ANA], "")).contains("info@example.org"));
+    assert!(server.command(&["check"], "").status.success());
+}
+
+#[test]
+fn an_account_comes_back_beside_deliveries_to_others() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let target = dir.path().join("backup");
+    let target = target.to_str().unwrap();
+    done(&server.command(&["backup", target], ""));
+    // What the account was, to compare with: another server on the backup.
+    let before = served(Path::new(target));
+    refused(&server.command(&["restore", target, "--account", ANA], ""), "nothing is written over");
+    refused(&server.command(&["restore", target], ""), "nothing is written over");
+    let stop = AtomicBool::new(false);
+    let lmtp = server.address("lmtp");
+    let delivered = std::thread::scope(|scope| {
+        let deliverer = scope.spawn(|| deliver_until(lmtp, &[BEN], DELIVERED, &stop));
+        let beside = ["restore", target, "--account", ANA, "--as", "old@example.org"];
+        let said = done(&server.command(&beside, ""));
+        assert!(said.contains("restored 1 accounts"), "{said}");
+        done(&server.command(&["account", "remove", ANA, "--yes"], ""));
+        done(&server.command(&["restore", target, "--account", ANA], ""));
+        stop.store(true, Ordering::Release);
+        deliverer.join().unwrap()
+    });
+    same(&before, &server, (ANA, ANA), &MAILBOXES);
+    same(&before, &server, (ANA, "old@example.org"), &MAILBOXES);
+    let shown = done(&server.command(&["account", "show", ANA], ""));
+    assert!(shown.contains("info@example.org"), "{shown}");
+    let mut ben = login(server.address("imap"), BEN);
+    assert_eq!(count(&mut ben, "INBOX"), delivered);
+    // It lives on: mail comes in, and what was imported before is still known.
+    let mbox = dir.path().join("mail.mbox");
+    let args = ["import", mbox.to_str().unwrap(), "--account", ANA, "--mailbox", "Archive"];
+    assert!(done(&server.command(&args, "")).contains("imported 0 messages"));
+    let once = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| deliver_until(lmtp, &[ANA], DELIVERED, &once));
+        let mut ana = login(server.address("imap"), ANA);
+        while count(&mut ana, "INBOX") < 6 {}
+        once.store(true, Ordering::Release);
+    });
+    let check = server.command(&["check"], "");
+    assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
+}
+
+#[test]
+fn a_backup_and_a_restore_that_are_killed_are_run_again() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let (target, data) = (dir.path().join("backup"), dir.path().join("restored"));
+    let (target_text, data_text) = (target.to_str().unwrap(), data.to_str().unwrap());
+    // Each run is killed a little later than the one before, until one comes to its end.
+    let killed = |command: &mut Command, after: Duration| {
+        let mut child = command.spawn().unwrap();
+        std::thread::sleep(after);
+        child.kill().unwrap();
+        child.wait().unwrap().success()
+    };
+    let mut after = Duration::from_millis(5);
+    while !killed(&mut on_store_of(&server, &["backup", target_text]), after) {
+        after = after * 3 / 2;
+        if target.join("index").is_dir() {
+            let out = dir.path().join("never");
+            let output =
+                Command::new(BINARY).args(["restore", target_text, "--data"]).arg(out).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() || said.contains("did not come to its end"), "{said}");
+            let _ = std::fs::remove_dir_all(dir.path().join("never"));
+        }
+    }
+    let backup = served(&target);
+    same(&server, &backup, (ANA, ANA), &MAILBOXES);
+    let restore = || {
+        let mut command = Command::new(BINARY);
+        command.args(["restore", target_text, "--data", data_text]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let mut after = Duration::from_millis(5);
+    while !killed(&mut restore(), after) {
+        after = after * 3 / 2;
+        // Whoever is there is there whole: nobody sees half an account.
+        if data.join("index").is_dir() {
+            let shown =
+                Command::new(BINARY).args(["account", "show", ANA, "--data", data_text]).output().unwrap();
+            let said = String::from_utf8_lossy(&shown.stdout);
+            let whole = said.lines().any(|line| line.contains("Lists/Rust") && line.contains("700 messages"));
+            assert!(!shown.status.success() || whole, "{said}");
+        }
+        assert!(after < Duration::from_secs(60), "it never ends");
+    }
+    let restored = served(&data);
+    same(&backup, &restored, (ANA, ANA), &MAILBOXES);
+    assert!(restored.command(&["check"], "").status.success());
+}
+
+#[test]
+fn what_is_no_backup_is_not_written_to() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::create_dir(path("papers")).unwrap();
+    std::fs::write(path("papers/letter.txt"), "Dear Ben").unwrap();
+    refused(&server.command(&["backup", &path("papers")], ""), "neither empty nor a backup");
+    let other = lived_in(dir.path());
+    if engine_of(Path::new(BINARY), server.data()).is_none() {
+        refused(&server.command(&["backup", server.data().to_str().unwrap()], ""), "the store itself");
+        assert!(other.stop().status.success());
+    }
+    refused(&server.command(&["restore", &path("nowhere")], ""), "is not there");
+    // One account of a backup, and an account that went.
+    let target = path("backup");
+    let said = done(&server.command(&["backup", &target, "--account", BEN], ""));
+    assert!(said.contains("backed up 1 accounts"), "{said}");
+    done(&server.command(&["backup", &target], ""));
+    done(&server.command(&["account", "remove", BEN, "--yes"], ""));
+    let said = done(&server.command(&["backup", &target, "--skip-bodies"], ""));
+    assert!(said.contains("ben@example.org is in the backup alone"), "{said}");
+    assert!(said.contains("compared without bodies"), "{said}");
+    let restore = |args: &[&str]| {
+        let mut command = Command::new(BINARY);
+        command.args(["restore", &target, "--data", &path("restored")]).args(args).output().unwrap()
+    };
+    let said = done(&restore(&[]));
+    assert!(said.contains("ben@example.org is no part of the last backup"), "{said}");
+    done(&restore(&["--account", BEN]));
+}
+
+#[test]
+fn a_damaged_message_keeps_nobody_else_out_of_the_backup() {
+    if skips_cluster(EMBEDDED) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = lived_in(dir.path());
+    let stop = AtomicBool::new(false);
+    let lmtp = server.address("lmtp");
+    std::thread::scope(|scope| {
+        scope.spawn(|| deliver_until(lmtp, &[BEN], DELIVERED, &stop));
+        let mut ben = login(server.address("imap"), BEN);
+        while count(&mut ben, "INBOX") < 3 {}
+        stop.store(true, Ordering::Release);
+    });
+    // One bit of one message of ana's.
+    let needle = b"Line 0 of message 600:";
+    let packs = std::fs::read_dir(server.data().join("packs")).unwrap().map(|entry| entry.unwrap().path());
+    let found = packs.into_iter().find_map(|pack| {
+        let bytes = std::fs::read(&pack).unwrap();
+        let at = bytes.windows(needle.len()).position(|window| window == needle)?;
+        Some((pack, at))
+    });
+    let (pack, at) = found.unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(pack).unwrap();
+    file.write_all_at(&[needle[0] ^ 1], at as u64).unwrap();
+
+    let target = dir.path().join("backup");
+    let target = target.to_str().unwrap();
+    let output = server.command(&["backup", target], "");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("damaged: ana@example.org") && !said.contains("damaged: ben"), "{said}");
+    let restored = dir.path().join("restored");
+    let restore = |args: &[&str]| {
+        let mut command = Command::new(BINARY);
+        command.args(["restore", target, "--data", restored.to_str().unwrap()]).args(args).output().unwrap()
+    };
+    refused(&restore(&[]), "--incomplete");
+    done(&restore(&["--incomplete"]));
+    let restored = served(&restored);
+    same(&server, &restored, (BEN, BEN), &["INBOX"]);
+    // Of ana all mailboxes but the damaged one, and of that what comes before the damage.
+    same(&server, &restored, (ANA, ANA), &["INBOX", "Lists/Rust"]);
+    let mut ana = login(restored.address("imap"), ANA);
+    assert!((1..COUNT - 11).contains(&count(&mut ana, "Archive")));
+}
