@@ -1,0 +1,499 @@
+//! Records every change of a watched directory, in order, and lets chosen ones fail.
+//!
+//! A [`Recorder`] watches one directory tree. Files and directories have numbers of its own (*nodes*); the root is 0. An operation on a
+//! file is matched by device and inode, which a duplicated or renamed file keeps. The recorder's lock is held while the system call runs, so that the
+//! recorded order is the real one.
+
+use libc::{c_int, c_long};
+use parking_lot::{Condvar, Mutex, RwLock};
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::syscalls;
+
+/// A file or directory of a watched tree.
+pub type Node = u32;
+
+/// What was written.
+#[derive(Debug, Clone)]
+pub enum Data {
+    /// So many zeroes: files are made longer that way.
+    Zeroes(usize),
+    /// These bytes.
+    Bytes(Arc<[u8]>),
+}
+
+impl Data {
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Zeroes(n) => *n,
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// One change, as it happened.
+#[derive(Debug, Clone)]
+pub enum Op {
+    /// A file was made in a directory.
+    Create { dir: Node, name: String, node: Node },
+    /// A directory was made in a directory.
+    MakeDirectory { dir: Node, name: String, node: Node },
+    /// A second name for a file.
+    Link { dir: Node, name: String, node: Node },
+    /// A name moved; what had the new name lost it.
+    Rename { from: (Node, String), to: (Node, String) },
+    /// A name was removed.
+    Remove { dir: Node, name: String },
+    /// Bytes were written; `durable` if the file was opened so that a write is synced when it returns.
+    Write { node: Node, at: u64, data: Data, durable: bool },
+    /// The length was set.
+    Resize { node: Node, len: u64 },
+    /// The file, or the directory, was synced.
+    Sync { node: Node },
+    /// A sync failed: what was not durable may be lost, and no later sync will make it so.
+    SyncFailed { node: Node },
+    /// Something failed and changed nothing.
+    Failed(&'static str),
+}
+
+/// Which operations fail. An operation's number is its place in the log.
+#[derive(Debug, Clone, Default)]
+pub struct Faults {
+    /// These fail with `EIO`; a write may be done in part.
+    pub fail: BTreeMap<usize, Failure>,
+    /// From this operation up to that one, files cannot grow and cannot be made: the disk is full.
+    pub full: Option<(usize, usize)>,
+    /// All operations from this one on fail: the process acts on a disk that went away.
+    pub gone: Option<usize>,
+}
+
+/// How an operation fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// Nothing is done.
+    Whole,
+    /// Half of a write is done.
+    Half,
+}
+
+struct Inner {
+    ops: Vec<Op>,
+    nodes: Node,
+    faults: Faults,
+}
+
+/// Watches one directory.
+pub struct Recorder {
+    root: PathBuf,
+    inner: Mutex<Inner>,
+    held: Mutex<Hold>,
+    changed: Condvar,
+}
+
+/// Whether operations have to wait, and how many do.
+#[derive(Default)]
+struct Hold {
+    on: bool,
+    waiting: usize,
+}
+
+/// How long [`Recorder::wait_until_held`] waits for a request that writes nothing: far longer than any request takes.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A file is known by device and inode.
+type FileId = (u64, u64);
+
+#[derive(Default)]
+struct Registry {
+    files: HashMap<FileId, (Arc<Recorder>, Node)>,
+}
+
+/// Recorders that watch: none is the common case, and costs one load.
+static WATCHING: AtomicUsize = AtomicUsize::new(0);
+
+fn registry() -> &'static RwLock<Registry> {
+    static REGISTRY: OnceLock<RwLock<Registry>> = OnceLock::new();
+    REGISTRY.get_or_init(RwLock::default)
+}
+
+impl Recorder {
+    /// Watches a directory. What is in it already gets its numbers in the order of names, directories before what is in them.
+    pub fn watch(root: &Path) -> std::io::Result<Arc<Self>> {
+        assert!(syscalls::linked());
+        let inner = Inner { ops: Vec::new(), nodes: 0, faults: Faults::default() };
+        let recorder = Arc::new(Self {
+            root: root.to_owned(),
+            inner: Mutex::new(inner),
+            held: Mutex::new(Hold::default()),
+            changed: Condvar::new(),
+        });
+        recorder.register_tree(root)?;
+        WATCHING.fetch_add(1, Ordering::SeqCst);
+        Ok(recorder)
+    }
+
+    fn register_tree(self: &Arc<Self>, path: &Path) -> std::io::Result<()> {
+        let meta = std::fs::symlink_metadata(path)?;
+        self.register((meta.dev(), meta.ino()), &mut self.inner.lock());
+        if meta.is_dir() {
+            let mut names: Vec<_> =
+                std::fs::read_dir(path)?.map(|e| Ok(e?.file_name())).collect::<std::io::Result<_>>()?;
+            names.sort();
+            names.iter().try_for_each(|name| self.register_tree(&path.join(name)))?;
+        }
+        Ok(())
+    }
+
+    fn register(self: &Arc<Self>, id: FileId, inner: &mut Inner) -> Node {
+        let node = inner.nodes;
+        inner.nodes += 1;
+        registry().write().files.insert(id, (Arc::clone(self), node));
+        node
+    }
+
+    /// The directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Operations so far.
+    pub fn len(&self) -> usize {
+        self.inner.lock().ops.len()
+    }
+
+    /// Whether nothing has happened.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The log so far.
+    pub fn ops(&self) -> Vec<Op> {
+        self.inner.lock().ops.clone()
+    }
+
+    /// Says which operations fail from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.inner.lock().faults = faults;
+    }
+
+    /// Has the next operation, and all after it, wait for [`Recorder::release`].
+    pub fn hold(&self) {
+        self.held.lock().on = true;
+    }
+
+    /// Waits until an operation is held.
+    pub fn wait_until_held(&self) {
+        let mut held = self.held.lock();
+        while held.waiting == 0 {
+            if self.changed.wait_for(&mut held, PATIENCE).timed_out() {
+                return;
+            }
+        }
+    }
+
+    /// Lets held operations go on.
+    pub fn release(&self) {
+        self.held.lock().on = false;
+        self.changed.notify_all();
+    }
+
+    /// Forgets the directory; what happens in it from now on is not recorded.
+    pub fn stop(&self) {
+        let mut registry = registry().write();
+        registry.files.retain(|_, (recorder, _)| !std::ptr::eq(&**recorder, self));
+        WATCHING.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn wait_while_held(&self) {
+        let mut held = self.held.lock();
+        if !held.on {
+            return;
+        }
+        held.waiting += 1;
+        self.changed.notify_all();
+        while held.on {
+            self.changed.wait(&mut held);
+        }
+        held.waiting -= 1;
+    }
+}
+
+/// What is to happen to an operation.
+enum Fate {
+    Done,
+    Fails(c_int, Failure),
+}
+
+impl Inner {
+    fn fate(&self, grows: bool) -> Fate {
+        let at = self.ops.len();
+        if let Some(how) = self.faults.fail.get(&at) {
+            return Fate::Fails(libc::EIO, *how);
+        }
+        if self.faults.gone.is_some_and(|from| at >= from) {
+            return Fate::Fails(libc::EIO, Failure::Whole);
+        }
+        if grows && self.faults.full.is_some_and(|(from, to)| (from..to).contains(&at)) {
+            return Fate::Fails(libc::ENOSPC, Failure::Whole);
+        }
+        Fate::Done
+    }
+}
+
+type Called = Result<c_long, c_int>;
+
+/// A path as libc gets it: relative to a directory, or not.
+#[derive(Clone, Copy)]
+pub(crate) struct Name<'a> {
+    pub(crate) dir: c_int,
+    pub(crate) path: &'a [u8],
+}
+
+/// A change of names.
+pub(crate) enum Change<'a> {
+    Rename(Name<'a>, Name<'a>),
+    Link(Name<'a>, Name<'a>),
+    Remove(Name<'a>),
+    MakeDirectory(Name<'a>),
+}
+
+/// Device and inode, length and number of names of what a call describes.
+struct Described {
+    id: FileId,
+    len: u64,
+    names: u64,
+}
+
+fn described(stat: &libc::stat) -> Described {
+    Described { id: (stat.st_dev, stat.st_ino), len: stat.st_size as u64, names: stat.st_nlink as u64 }
+}
+
+fn describe(fd: c_int) -> Option<Described> {
+    // SAFETY: all zeroes is a valid `stat`, and `fstat` writes into one that lives for the call.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: as before.
+    (unsafe { libc::fstat(fd, &mut stat) } == 0).then(|| described(&stat))
+}
+
+fn describe_name(dir: c_int, path: &[u8]) -> Option<Described> {
+    let path = CString::new(path).ok()?;
+    // SAFETY: all zeroes is a valid `stat`.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the path is a string and `stat` a valid one, both of which live for the call.
+    let found = unsafe { libc::fstatat(dir, path.as_ptr(), &mut stat, libc::AT_SYMLINK_NOFOLLOW) };
+    (found == 0).then(|| described(&stat))
+}
+
+fn lookup(id: FileId) -> Option<(Arc<Recorder>, Node)> {
+    registry().read().files.get(&id).cloned()
+}
+
+/// The recorder and node of an open file, if it is watched, and its length.
+fn watched(fd: c_int) -> Option<(Arc<Recorder>, Node, u64)> {
+    if WATCHING.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let described = describe(fd)?;
+    let (recorder, node) = lookup(described.id)?;
+    Some((recorder, node, described.len))
+}
+
+/// The directory and last part of a name, if the directory is watched.
+fn watched_name(name: Name<'_>) -> Option<(Arc<Recorder>, Node, String)> {
+    if WATCHING.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let path = Path::new(std::ffi::OsStr::from_bytes(name.path));
+    let last = path.file_name()?.to_string_lossy().into_owned();
+    let parent = path.parent().map(|p| p.as_os_str().as_bytes()).unwrap_or_default();
+    let parent = if parent.is_empty() { b"." } else { parent };
+    let (recorder, node) = lookup(describe_name(name.dir, parent)?.id)?;
+    Some((recorder, node, last))
+}
+
+pub(crate) fn open(name: Name<'_>, flags: c_int, open: impl Fn() -> Called) -> Called {
+    if flags & (libc::O_CREAT | libc::O_TRUNC) == 0 {
+        return open();
+    }
+    let Some((recorder, dir, last)) = watched_name(name) else { return open() };
+    recorder.wait_while_held();
+    let mut inner = recorder.inner.lock();
+    let before = describe_name(name.dir, name.path);
+    let changes = before.as_ref().is_none_or(|d| flags & libc::O_TRUNC != 0 && d.len > 0);
+    if !changes {
+        return open();
+    }
+    if let Fate::Fails(errno, _) = inner.fate(before.is_none()) {
+        inner.ops.push(Op::Failed("open"));
+        return Err(errno);
+    }
+    let fd = open()?;
+    match before {
+        Some(before) => {
+            if let Some((_, node)) = lookup(before.id) {
+                inner.ops.push(Op::Resize { node, len: 0 });
+            }
+        }
+        None => {
+            let id = describe(fd as c_int).ok_or(libc::EIO)?.id;
+            let node = recorder.register(id, &mut inner);
+            inner.ops.push(Op::Create { dir, name: last, node });
+        }
+    }
+    Ok(fd)
+}
+
+/// `call` writes so many of the bytes.
+pub(crate) fn write(
+    fd: c_int,
+    parts: &[&[u8]],
+    at: Option<u64>,
+    call: impl Fn(usize) -> Called,
+) -> Called {
+    let len = parts.iter().map(|p| p.len()).sum();
+    let Some((recorder, node, size)) = watched(fd) else { return call(len) };
+    recorder.wait_while_held();
+    let mut inner = recorder.inner.lock();
+    // SAFETY: both calls take and give plain values.
+    let (position, flags) = unsafe { (libc::lseek(fd, 0, libc::SEEK_CUR), libc::fcntl(fd, libc::F_GETFL)) };
+    let at = at.unwrap_or(position as u64);
+    let fate = inner.fate(at + len as u64 > size);
+    let allowed = match fate {
+        Fate::Done => len,
+        Fate::Fails(_, Failure::Half) => len / 2,
+        Fate::Fails(_, Failure::Whole) => 0,
+    };
+    let written = if allowed > 0 { call(allowed)? as usize } else { 0 };
+    let durable = flags & (libc::O_DSYNC | libc::O_SYNC) != 0 && matches!(fate, Fate::Done);
+    if written > 0 {
+        let data = copied(parts, written);
+        inner.ops.push(Op::Write { node, at, data, durable });
+    } else if len > 0 {
+        inner.ops.push(Op::Failed("write"));
+    }
+    match fate {
+        Fate::Done => Ok(written as c_long),
+        Fate::Fails(errno, _) => Err(errno),
+    }
+}
+
+fn copied(parts: &[&[u8]], len: usize) -> Data {
+    if parts.iter().all(|part| part.iter().all(|b| *b == 0)) {
+        return Data::Zeroes(len);
+    }
+    let mut bytes = parts.concat();
+    bytes.truncate(len);
+    Data::Bytes(bytes.into())
+}
+
+pub(crate) fn resize(fd: c_int, len: u64, call: impl Fn() -> Called) -> Called {
+    let Some((recorder, node, size)) = watched(fd) else { return call() };
+    recorder.wait_while_held();
+    let mut inner = recorder.inner.lock();
+    if let Fate::Fails(errno, _) = inner.fate(false) {
+        inner.ops.push(Op::Failed("truncate"));
+        return Err(errno);
+    }
+    let done = call()?;
+    if len != size {
+        inner.ops.push(Op::Resize { node, len });
+    }
+    Ok(done)
+}
+
+/// Room for a file up to `end`.
+pub(crate) fn grow(fd: c_int, end: u64, call: impl Fn() -> Called) -> Called {
+    let Some((recorder, node, size)) = watched(fd) else { return call() };
+    recorder.wait_while_held();
+    let mut inner = recorder.inner.lock();
+    if let Fate::Fails(errno, _) = inner.fate(end > size) {
+        inner.ops.push(Op::Failed("fallocate"));
+        return Err(errno);
+    }
+    let done = call()?;
+    if end > size {
+        inner.ops.push(Op::Resize { node, len: end });
+    }
+    Ok(done)
+}
+
+pub(crate) fn sync(fd: c_int, call: impl Fn() -> Called) -> Called {
+    let Some((recorder, node, _)) = watched(fd) else { return call() };
+    recorder.wait_while_held();
+    let mut inner = recorder.inner.lock();
+    if let Fate::Fails(errno, _) = inner.fate(false) {
+        inner.ops.push(Op::SyncFailed { node });
+        return Err(errno);
+    }
+    // What is recorded is what counts: the directory under test lives in memory.
+    inner.ops.push(Op::Sync { node });
+    Ok(0)
+}
+
+pub(crate) fn change(change: Change<'_>, call: impl Fn() -> Called) -> Called {
+    let (Change::Rename(_, name)
+    | Change::Link(_, name)
+    | Change::Remove(name)
+    | Change::MakeDirectory(name)) = &change;
+    let Some((recorder, dir, last)) = watched_name(*name) else { return call() };
+    recorder.wait_while_held();
+    let mut inner = recorder.inner.lock();
+    let grows = matches!(change, Change::Link(..) | Change::MakeDirectory(_));
+    if let Fate::Fails(errno, _) = inner.fate(grows) {
+        inner.ops.push(Op::Failed("change of a name"));
+        return Err(errno);
+    }
+    let target = describe_name(name.dir, name.path);
+    let source = match &change {
+        Change::Rename(from, _) | Change::Link(from, _) => watched_name(*from),
+        _ => None,
+    };
+    let source_id = match &change {
+        Change::Rename(from, _) | Change::Link(from, _) => describe_name(from.dir, from.path),
+        _ => None,
+    };
+    let done = call()?;
+    let unwatch = |id: &Described| {
+        // An inode without a name may be given to another file.
+        if id.names <= 1 {
+            registry().write().files.remove(&id.id);
+        }
+    };
+    match change {
+        Change::Rename(..) => {
+            if let Some((_, from_dir, from)) = source {
+                target.iter().for_each(unwatch);
+                inner.ops.push(Op::Rename { from: (from_dir, from), to: (dir, last) });
+            }
+        }
+        Change::Link(..) => {
+            if let Some((_, node)) = source_id.and_then(|d| lookup(d.id)) {
+                inner.ops.push(Op::Link { dir, name: last, node });
+            }
+        }
+        Change::Remove(_) => {
+            target.iter().for_each(unwatch);
+            inner.ops.push(Op::Remove { dir, name: last });
+        }
+        Change::MakeDirectory(_) => {
+            if let Some(made) = describe_name(name.dir, name.path) {
+                let node = recorder.register(made.id, &mut inner);
+                inner.ops.push(Op::MakeDirectory { dir, name: last, node });
+            }
+        }
+    }
+    Ok(done)
+}
