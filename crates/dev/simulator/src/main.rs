@@ -53,10 +53,14 @@ impl Arguments {
 
 /// A finding's words without its numbers, to count those of one kind.
 fn kind(finding: &Finding) -> String {
-    let words = finding.violation.chars().map(|c| if c.is_ascii_digit() { '#' } else { c });
-    let mut text: String = words.collect();
+    let long = |word: &str| word.len() > 20 || word.contains("/posthaste-simulator");
+    let words = finding.violation.split(' ').filter(|word| !long(word)).collect::<Vec<_>>().join(" ");
+    let mut text: String = words.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
     while text.contains("##") {
         text = text.replace("##", "#");
+    }
+    while text.contains("(#, #), (#, #)") {
+        text = text.replace("(#, #), (#, #)", "(#, #)");
     }
     text.chars().take(100).collect()
 }

@@ -225,12 +225,12 @@ impl Timeline {
         Self { initial: Arc::new(initial), moments: Vec::new() }
     }
 
-    /// What must hold if the log ends after `cut` operations.
+    /// What must hold if the log ends after `cut` operations, while the next may be under way.
     pub fn at(&self, cut: usize) -> Knowledge {
         let answered = self.moments.partition_point(|m| m.end <= cut);
         let before = answered.checked_sub(1).and_then(|n| self.moments.get(n)).map(|m| &m.after);
         let mut known = (**before.unwrap_or(&self.initial)).clone();
-        let under_way = self.moments.get(answered..).unwrap_or_default().iter().filter(|m| m.start < cut);
+        let under_way = self.moments.get(answered..).unwrap_or_default().iter().filter(|m| m.start <= cut);
         under_way.for_each(|m| known.doubts.extend(m.asked.iter().cloned()));
         known
     }

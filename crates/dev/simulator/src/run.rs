@@ -230,7 +230,9 @@ impl Seed<'_> {
         if wanted {
             self.outcome.states += 1;
         }
-        if wanted && self.settings.rebuild {
+        // Before the first commit there may be nothing to rebuild from.
+        let any = state.files.contains_key("packs") || !state.known.certain.lists.is_empty();
+        if wanted && any && self.settings.rebuild {
             if let Err(violation) = self.rebuilt(&state)? {
                 self.found(number, format!("{}  then a rebuild at once\n", state.story), violation);
             }
