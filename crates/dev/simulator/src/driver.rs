@@ -13,6 +13,7 @@ use posthaste_store::{
     NewMessage, Result, Row, StoreError,
 };
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, rebuild};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use std::time::Duration;
 use crate::model::{Change, Held, Knowledge, Message, Moment, Timeline, Unit, World};
 use crate::random::Random;
 use crate::record::Recorder;
-use crate::verify::{Violation, observe, verify};
+use crate::verify::{Violation, find, verify};
 
 /// What delivery would make of a message: long enough that pages fill.
 pub fn summarize(bytes: &[u8]) -> Vec<u8> {
@@ -114,6 +115,81 @@ pub struct Driver {
     faulty: bool,
     /// Numbers for ids and contents, never the same twice in one seed.
     ids: u64,
+    /// For steps that another process takes: what it was answered.
+    script: VecDeque<Heard>,
+    /// Where what this process is answered is told.
+    listener: Option<Box<dyn FnMut(Told) + Send>>,
+}
+
+/// The engine of the process that takes a step; `None` if it is another process, and this one follows.
+pub type Who<'e> = Option<&'e LmdbEngine>;
+
+/// What a process was answered, in a step that others follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// A request was done.
+    Done,
+    /// A request met a conflict.
+    Conflict,
+    /// A request failed.
+    Failed,
+    /// The doubt of this number was found to have happened.
+    Found(usize),
+    /// More is left to maintain.
+    More,
+    /// Nothing to say.
+    Nothing,
+}
+
+impl Told {
+    /// As a word.
+    pub fn word(self) -> String {
+        match self {
+            Self::Done => "done".into(),
+            Self::Conflict => "conflict".into(),
+            Self::Failed => "failed".into(),
+            Self::Found(n) => format!("found{n}"),
+            Self::More => "more".into(),
+            Self::Nothing => "nothing".into(),
+        }
+    }
+
+    /// From its word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "done" => Self::Done,
+            "conflict" => Self::Conflict,
+            "failed" => Self::Failed,
+            "more" => Self::More,
+            "nothing" => Self::Nothing,
+            _ => Self::Found(word.strip_prefix("found")?.parse().ok()?),
+        })
+    }
+}
+
+/// What another process was answered, and what it wrote until then.
+#[derive(Debug, Clone, Default)]
+pub struct Heard {
+    /// `None` if it ended without a word.
+    pub told: Option<Told>,
+    /// As in the sink of its recorder.
+    pub operations: Vec<u8>,
+}
+
+fn told_of(outcome: &Result<CommitOutcome>) -> Told {
+    match outcome {
+        Ok(CommitOutcome::Done) => Told::Done,
+        Ok(CommitOutcome::Conflict) | Err(StoreError::NoMailbox(_)) => Told::Conflict,
+        Err(_) => Told::Failed,
+    }
+}
+
+fn outcome_of(told: Option<Told>) -> Result<CommitOutcome> {
+    match told {
+        Some(Told::Done) => Ok(CommitOutcome::Done),
+        Some(Told::Conflict) => Ok(CommitOutcome::Conflict),
+        _ => Err(StoreError::Unavailable("another process was not answered".into())),
+    }
 }
 
 impl Driver {
@@ -121,7 +197,8 @@ impl Driver {
     pub fn new(recorder: Arc<Recorder>, known: Knowledge, seed: u64, ids: u64, faulty: bool) -> Self {
         let random = Random::new(seed, 2);
         let timeline = Timeline::new(known.clone());
-        Self { recorder, random, options: options(seed), known, timeline, faulty, ids }
+        let (script, listener) = (VecDeque::new(), None);
+        Self { recorder, random, options: options(seed), known, timeline, faulty, ids, script, listener }
     }
 
     /// Options of the store, the same for the whole of a seed.
@@ -187,37 +264,117 @@ impl Driver {
     }
 
     /// Reads one unit; while the disk fails it may be unreadable.
-    async fn observe(&mut self, engine: &LmdbEngine, unit: &Unit) -> Result<(), Violation> {
-        let seen = observe(engine, &mut self.known, unit).await;
+    async fn observe(&mut self, engine: Who<'_>, unit: &Unit) -> Result<(), Violation> {
+        let Some(engine) = engine else {
+            if let Some(Told::Found(n)) = self.hear()
+                && let Some(doubt) = self.known.doubts.get(n).cloned()
+            {
+                self.known.found(&doubt);
+            }
+            return Ok(());
+        };
+        let seen = find(engine, &self.known, unit).await;
         if self.faulty && seen.as_ref().is_err_and(|e| e.contains("storage is unavailable")) {
+            self.tell(Told::Nothing);
             return Ok(());
         }
-        seen
+        let found = seen?;
+        self.tell(found.map_or(Told::Nothing, Told::Found));
+        if let Some(doubt) = found.and_then(|n| self.known.doubts.get(n).cloned()) {
+            self.known.found(&doubt);
+        }
+        Ok(())
     }
 
-    /// Sends requests, all at once if there are several, and takes over what became of them.
-    async fn ask(&mut self, engine: &LmdbEngine, what: String, asked: Vec<Asked>) -> Result<(), Violation> {
+    /// Tells other processes what this one was answered.
+    fn tell(&mut self, told: Told) {
+        if let Some(listener) = &mut self.listener {
+            listener(told);
+        }
+    }
+
+    /// What other processes are to be told goes there.
+    pub fn set_listener(&mut self, listener: impl FnMut(Told) + Send + 'static) {
+        self.listener = Some(Box::new(listener));
+    }
+
+    /// What another process was answered, for the next step that it took.
+    pub fn set_script(&mut self, script: impl IntoIterator<Item = Heard>) {
+        self.script = script.into_iter().collect();
+    }
+
+    /// The next that another process was answered. What it wrote until then comes into the log first.
+    fn hear(&mut self) -> Option<Told> {
+        let heard = self.script.pop_front()?;
+        self.recorder.adopt(&heard.operations);
+        heard.told
+    }
+
+    /// Takes the next step of another process.
+    pub async fn follow(&mut self) -> Result<(), Violation> {
+        self.step(None).await?;
+        while !self.script.is_empty() {
+            self.hear();
+        }
+        Ok(())
+    }
+
+    /// Has the index follow, so that another process can write.
+    pub async fn tick(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
         let start = self.recorder.len();
-        let (requests, changes): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+        let all: Vec<MailboxId> = self.known.certain.boxes.keys().copied().collect();
+        let read = engine.heads(&all).await;
+        self.moment("the index follows".into(), start, Vec::new());
+        read.map(drop).or_else(|error| self.excuse("reading heads", &error))
+    }
+
+    /// Something that another process did and that changes nothing that is known.
+    pub fn elsewhere(&mut self, what: &str, operations: &[u8]) {
+        let start = self.recorder.len();
+        self.recorder.adopt(operations);
+        self.moment(what.into(), start, Vec::new());
+    }
+
+    /// What became of requests: asked here, or told by the process that asked. One that ended without a word leaves all open.
+    async fn outcomes(&mut self, engine: Who<'_>, requests: Vec<Request>) -> Vec<Result<CommitOutcome>> {
+        let Some(engine) = engine else {
+            return requests.iter().map(|_| outcome_of(self.hear())).collect();
+        };
         let outcomes = if requests.len() == 1 {
             join_all(requests.into_iter().map(|r| r.send(engine))).await
         } else {
             self.together(engine, requests).await
         };
-        let mut unclear = Vec::new();
+        outcomes.iter().for_each(|outcome| self.tell(told_of(outcome)));
+        outcomes
+    }
+
+    /// Sends requests, all at once if there are several, and takes over what became of them.
+    async fn ask(&mut self, engine: Who<'_>, what: String, asked: Vec<Asked>) -> Result<(), Violation> {
+        let start = self.recorder.len();
+        let (requests, changes): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+        let outcomes = self.outcomes(engine, requests).await;
+        // A mailbox may have gone with a list commit that was not answered.
+        let lists: Vec<Unit> =
+            self.known.doubts.iter().map(Change::unit).filter(|u| matches!(u, Unit::List(_))).collect();
+        let conflict = |o: &Result<CommitOutcome>| told_of(o) == Told::Conflict;
+        let mut unclear = if outcomes.iter().any(conflict) { lists.clone() } else { Vec::new() };
         for (change, outcome) in changes.iter().zip(&outcomes) {
             match outcome {
                 Ok(CommitOutcome::Done) => self.known.done(change),
                 Ok(CommitOutcome::Conflict) => unclear.push(change.unit()),
+                Err(StoreError::NoMailbox(_)) if !lists.is_empty() => unclear.push(change.unit()),
                 Err(error) => {
-                    self.excuse(&what, error)?;
+                    if engine.is_some() {
+                        self.excuse(&what, error)?;
+                    }
                     self.known.doubts.push(change.clone());
                     unclear.push(change.unit());
                 }
             }
         }
         let refused = outcomes.iter().any(|o| matches!(o, Ok(CommitOutcome::Conflict)));
-        if refused && !self.faulty && self.known.doubts.is_empty() {
+        if refused && engine.is_some() && !self.faulty && self.known.doubts.is_empty() {
             return Err(format!("{what}: a conflict, and nobody else writes"));
         }
         self.moment(format!("{what}: {outcomes:?}"), start, changes);
@@ -229,7 +386,7 @@ impl Driver {
 
     /// The first request is held up in the middle of its writing until all others wait behind it: the committer then makes one transaction of
     /// them. Which requests go together so does not depend on threads.
-    async fn together(&mut self, engine: &LmdbEngine, requests: Vec<Request>) -> Vec<Result<CommitOutcome>> {
+    async fn together(&self, engine: &LmdbEngine, requests: Vec<Request>) -> Vec<Result<CommitOutcome>> {
         self.recorder.hold();
         let mut requests = requests.into_iter().map(|r| r.send(engine));
         let Some(first) = requests.next() else { return Vec::new() };
@@ -250,14 +407,14 @@ impl Driver {
     }
 
     /// Takes so many steps.
-    pub async fn steps(&mut self, engine: &LmdbEngine, count: usize) -> Result<(), Violation> {
+    pub async fn steps(&mut self, engine: Who<'_>, count: usize) -> Result<(), Violation> {
         for _ in 0..count {
             self.step(engine).await?;
         }
         Ok(())
     }
 
-    async fn step(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+    async fn step(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         if self.known.certain.boxes.is_empty() {
             return self.create(engine).await;
         }
@@ -333,14 +490,14 @@ impl Driver {
         finished(world, commit)
     }
 
-    async fn append(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+    async fn append(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let to = self.a_box();
         let count = 1 + self.random.below(3);
         let asked = self.append_to(&self.known.certain.clone(), to, count);
         self.ask(engine, format!("append {count} to {to}"), vec![asked]).await
     }
 
-    async fn append_many(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+    async fn append_many(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let to = self.a_box();
         let count = 34 + self.random.below(30);
         let asked = self.append_to(&self.known.certain.clone(), to, count);
@@ -348,7 +505,7 @@ impl Driver {
     }
 
     /// One body to two mailboxes, as a message for two recipients comes.
-    async fn deliver(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+    async fn deliver(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let (first, second) = (self.a_box(), self.a_box());
         let asked = self.append_to(&self.known.certain.clone(), first, 1);
         let Request::Mailbox(commit) = &asked.0 else { return Ok(()) };
@@ -363,7 +520,7 @@ impl Driver {
         self.ask(engine, format!("deliver the same to {second}"), vec![asked]).await
     }
 
-    async fn flag(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+    async fn flag(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let id = self.a_box();
         let uids = self.some_uids(id, 30);
         let held = self.held(id);
@@ -398,14 +555,14 @@ impl Driver {
         finished(&self.known.certain, commit)
     }
 
-    async fn copy(&mut self, engine: &LmdbEngine, most: usize) -> Result<(), Violation> {
+    async fn copy(&mut self, engine: Who<'_>, most: usize) -> Result<(), Violation> {
         let (from, to) = (self.a_box(), self.a_box());
         let uids = self.some_uids(from, most);
         let asked = self.copying(from, &uids, to);
         self.ask(engine, format!("copy {} from {from} to {to}", uids.len()), vec![asked]).await
     }
 
-    async fn move_some(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+    async fn move_some(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let (from, to) = (self.a_box(), self.a_box());
         let uids = self.some_uids(from, 40);
         let asked = self.copying(from, &uids, to);
@@ -415,7 +572,7 @@ impl Driver {
 
     async fn expunge_these(
         &mut self,
-        engine: &LmdbEngine,
+        engine: Who<'_>,
         from: MailboxId,
         uids: &[u32],
     ) -> Result<(), Violation> {
@@ -429,7 +586,7 @@ impl Driver {
         self.ask(engine, format!("expunge {} from {from}", uids.len()), vec![asked]).await
     }
 
-    async fn expunge(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+    async fn expunge(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let from = self.a_box();
         let uids = self.some_uids(from, 70);
         self.expunge_these(engine, from, &uids).await
@@ -461,7 +618,7 @@ impl Driver {
         (Request::List(commit), change)
     }
 
-    async fn create(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+    async fn create(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let account = self.an_account();
         let mut commit = self.list_commit(account);
         let id = MailboxId(self.id());
@@ -476,7 +633,7 @@ impl Driver {
         self.ask(engine, format!("create {id}"), vec![asked]).await
     }
 
-    async fn remove(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+    async fn remove(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let Some((account, entry)) = self.an_entry() else { return Ok(()) };
         if self.known.certain.boxes.len() < 3 {
             return Ok(());
@@ -488,7 +645,7 @@ impl Driver {
         self.ask(engine, format!("remove {}", entry.id), vec![asked]).await
     }
 
-    async fn rename(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+    async fn rename(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let Some((account, entry)) = self.an_entry() else { return Ok(()) };
         let mut commit = self.list_commit(account);
         self.ids += 1;
@@ -506,7 +663,7 @@ impl Driver {
         self.random.pick(&all).cloned()
     }
 
-    async fn record(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+    async fn record(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let name = format!("account/{}", self.random.below(4));
         let there = self.known.certain.directory.get(&name).map(|(version, _)| *version);
         let expected = there.unwrap_or(0);
@@ -518,10 +675,18 @@ impl Driver {
         self.ask(engine, format!("set {name}"), vec![asked]).await
     }
 
-    async fn maintain(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+    async fn maintain(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         for _ in 0..1 + self.random.below(12) {
             let start = self.recorder.len();
+            let Some(engine) = engine else {
+                match self.hear() {
+                    Some(Told::More) => continue,
+                    _ => break,
+                }
+            };
             let done = engine.maintain().await;
+            let rest = done.as_ref().map_or(true, |r| !r.faults.is_empty() || r.examined > 0);
+            self.tell(if rest { Told::More } else { Told::Nothing });
             self.moment("maintain".into(), start, Vec::new());
             match done {
                 Ok(report) if report.faults.is_empty() && report.examined == 0 => break,
@@ -536,7 +701,7 @@ impl Driver {
     }
 
     /// Commits on several mailboxes, and on one, at the same time.
-    async fn group(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+    async fn group(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let mut world = self.known.certain.clone();
         let mut asked = Vec::new();
         for _ in 0..2 + self.random.below(4) {
@@ -549,12 +714,17 @@ impl Driver {
     }
 
     /// Time passes: the index follows. What is read must be what is known.
-    async fn read(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+    async fn read(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let id = self.a_box();
         let start = self.recorder.len();
         self.observe(engine, &Unit::Mailbox(id)).await?;
         self.moment(format!("read {id}"), start, Vec::new());
         Ok(())
+    }
+
+    /// Whether errors are to be expected.
+    pub fn is_faulty(&self) -> bool {
+        self.faulty
     }
 
     /// The number from which another driver of this seed may give ids.

@@ -230,13 +230,19 @@ impl Image {
             }
         };
         match &change {
-            NameChange::Add(dir, name, node) => live(*dir, &mut |e| drop(e.insert(name.clone(), *node))),
-            NameChange::Remove(dir, name) => live(*dir, &mut |e| drop(e.remove(name))),
+            NameChange::Add(dir, name, node) => live(*dir, &mut |e| {
+                e.insert(name.clone(), *node);
+            }),
+            NameChange::Remove(dir, name) => live(*dir, &mut |e| {
+                e.remove(name);
+            }),
             NameChange::Move((from_dir, from), (to_dir, to)) => {
                 let mut node = None;
                 live(*from_dir, &mut |e| node = e.remove(from));
                 if let Some(node) = node {
-                    live(*to_dir, &mut |e| drop(e.insert(to.clone(), node)));
+                    live(*to_dir, &mut |e| {
+                        e.insert(to.clone(), node);
+                    });
                 }
             }
         }

@@ -6,11 +6,15 @@
 //!
 //! Only ever a development tool: nothing depends on it.
 
+pub mod damage;
 pub mod driver;
 pub mod image;
 pub mod model;
+pub mod process;
 pub mod random;
 pub mod record;
+pub mod report;
 pub mod run;
 mod syscalls;
 pub mod verify;
+mod wire;

@@ -190,9 +190,14 @@ impl Knowledge {
         self.certain.apply(change);
     }
 
-    /// The doubts about a unit.
-    pub fn doubts_of(&self, unit: &Unit) -> Vec<Change> {
-        self.doubts.iter().filter(|c| c.unit() == *unit).cloned().collect()
+    /// A change that was not answered and was found. What was asked on top of it may still come.
+    pub fn found(&mut self, change: &Change) {
+        let (Change::Mailbox(id, found), unit) = (change, change.unit()) else { return self.done(change) };
+        let later = |doubt: &Change| {
+            matches!(doubt, Change::Mailbox(of, held) if of == id && held.head.modseq > found.head.modseq)
+        };
+        self.doubts.retain(|doubt| doubt.unit() != unit || later(doubt));
+        self.certain.apply(change);
     }
 }
 

@@ -7,7 +7,10 @@
 use libc::{c_int, c_long};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
+use posthaste_store::octets::{Octets, put_counted};
 use std::ffi::CString;
+use std::fs::File;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::syscalls;
+use crate::wire;
 
 /// A file or directory of a watched tree.
 pub type Node = u32;
@@ -46,6 +50,7 @@ impl Data {
 
 /// One change, as it happened.
 #[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the fields are what the variants say")]
 pub enum Op {
     /// A file was made in a directory.
     Create { dir: Node, name: String, node: Node },
@@ -76,8 +81,8 @@ pub struct Faults {
     pub fail: BTreeMap<usize, Failure>,
     /// From this operation up to that one, files cannot grow and cannot be made: the disk is full.
     pub full: Option<(usize, usize)>,
-    /// All operations from this one on fail: the process acts on a disk that went away.
-    pub gone: Option<usize>,
+    /// The process is killed before this operation.
+    pub die: Option<usize>,
 }
 
 /// How an operation fails.
@@ -92,12 +97,18 @@ pub enum Failure {
 struct Inner {
     ops: Vec<Op>,
     nodes: Node,
+    /// Device and inode of each node.
+    ids: Vec<FileId>,
     faults: Faults,
+    /// Part of a file that cannot be read: the file, from, to.
+    unreadable: Option<(Node, u64, u64)>,
 }
 
 /// Watches one directory.
 pub struct Recorder {
     root: PathBuf,
+    /// Where each operation is written before it is done, for a process that may be killed.
+    sink: Option<File>,
     inner: Mutex<Inner>,
     held: Mutex<Hold>,
     changed: Condvar,
@@ -114,11 +125,12 @@ struct Hold {
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A file is known by device and inode.
-type FileId = (u64, u64);
+pub(crate) type FileId = (u64, u64);
 
 #[derive(Default)]
 struct Registry {
     files: HashMap<FileId, (Arc<Recorder>, Node)>,
+    recorders: Vec<Arc<Recorder>>,
 }
 
 /// Recorders that watch: none is the common case, and costs one load.
@@ -132,15 +144,28 @@ fn registry() -> &'static RwLock<Registry> {
 impl Recorder {
     /// Watches a directory. What is in it already gets its numbers in the order of names, directories before what is in them.
     pub fn watch(root: &Path) -> std::io::Result<Arc<Self>> {
+        Self::watch_into(root, None)
+    }
+
+    /// Watches a directory beside another process, and writes each operation to a file at once: the other reads it with [`Recorder::adopt`].
+    pub fn watch_into(root: &Path, sink: Option<File>) -> std::io::Result<Arc<Self>> {
         assert!(syscalls::linked());
-        let inner = Inner { ops: Vec::new(), nodes: 0, faults: Faults::default() };
+        let inner = Inner {
+            ops: Vec::new(),
+            nodes: 0,
+            ids: Vec::new(),
+            faults: Faults::default(),
+            unreadable: None,
+        };
         let recorder = Arc::new(Self {
             root: root.to_owned(),
+            sink,
             inner: Mutex::new(inner),
             held: Mutex::new(Hold::default()),
             changed: Condvar::new(),
         });
         recorder.register_tree(root)?;
+        registry().write().recorders.push(Arc::clone(&recorder));
         WATCHING.fetch_add(1, Ordering::SeqCst);
         Ok(recorder)
     }
@@ -160,6 +185,7 @@ impl Recorder {
     fn register(self: &Arc<Self>, id: FileId, inner: &mut Inner) -> Node {
         let node = inner.nodes;
         inner.nodes += 1;
+        inner.ids.push(id);
         registry().write().files.insert(id, (Arc::clone(self), node));
         node
     }
@@ -189,6 +215,13 @@ impl Recorder {
         self.inner.lock().faults = faults;
     }
 
+    /// Has reading these bytes of a file fail from now on. Reading through a map is not concerned.
+    pub fn set_unreadable(&self, path: &Path, at: u64, len: u64) {
+        let id = std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+        let node = id.and_then(lookup).map(|(_, node)| node);
+        self.inner.lock().unreadable = node.map(|node| (node, at, at + len));
+    }
+
     /// Has the next operation, and all after it, wait for [`Recorder::release`].
     pub fn hold(&self) {
         self.held.lock().on = true;
@@ -214,7 +247,43 @@ impl Recorder {
     pub fn stop(&self) {
         let mut registry = registry().write();
         registry.files.retain(|_, (recorder, _)| !std::ptr::eq(&**recorder, self));
+        registry.recorders.retain(|recorder| !std::ptr::eq(&**recorder, self));
         WATCHING.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Has the process killed before its operation of this number from now.
+    pub fn die_after(&self, count: usize) {
+        let mut inner = self.inner.lock();
+        inner.faults.die = Some(inner.ops.len() + count);
+    }
+
+    /// Takes operations over that another process wrote to its sink. Answers how many bytes of them were whole.
+    pub fn adopt(self: &Arc<Self>, bytes: &[u8]) -> usize {
+        let mut inner = self.inner.lock();
+        let mut read = Octets(bytes);
+        let mut whole = 0;
+        while let Some(frame) = read.counted() {
+            let node = |id: FileId| match lookup(id) {
+                Some((_, node)) => node,
+                None => self.register(id, &mut inner),
+            };
+            if let Some(op) = wire::op_from(frame, node) {
+                inner.ops.push(op);
+            }
+            whole = bytes.len() - read.0.len();
+        }
+        whole
+    }
+
+    /// Operations and what they say of files, in order: the only place where one is added.
+    fn push(&self, inner: &mut Inner, op: Op) {
+        if let Some(mut sink) = self.sink.as_ref() {
+            let mut frame = Vec::new();
+            put_counted(&mut frame, &wire::op_bytes(&op, &inner.ids));
+            // A sink that is full or gone would make the log of the other process wrong.
+            sink.write_all(&frame).expect("the sink takes every operation");
+        }
+        inner.ops.push(op);
     }
 
     fn wait_while_held(&self) {
@@ -243,8 +312,9 @@ impl Inner {
         if let Some(how) = self.faults.fail.get(&at) {
             return Fate::Fails(libc::EIO, *how);
         }
-        if self.faults.gone.is_some_and(|from| at >= from) {
-            return Fate::Fails(libc::EIO, Failure::Whole);
+        if self.faults.die == Some(at) {
+            // SAFETY: a signal to the process itself, with plain values.
+            unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
         }
         if grows && self.faults.full.is_some_and(|(from, to)| (from..to).contains(&at)) {
             return Fate::Fails(libc::ENOSPC, Failure::Whole);
@@ -301,13 +371,26 @@ fn lookup(id: FileId) -> Option<(Arc<Recorder>, Node)> {
     registry().read().files.get(&id).cloned()
 }
 
+/// As [`lookup`], but a file that another process made is found by its path.
+fn lookup_path(id: FileId, path: impl FnOnce() -> Option<PathBuf>) -> Option<(Arc<Recorder>, Node)> {
+    if let Some(known) = lookup(id) {
+        return Some(known);
+    }
+    let path = path()?;
+    let of = |recorder: &&Arc<Recorder>| recorder.sink.is_some() && path.starts_with(&recorder.root);
+    let recorder = registry().read().recorders.iter().find(of).cloned()?;
+    let node = recorder.register(id, &mut recorder.inner.lock());
+    Some((recorder, node))
+}
+
 /// The recorder and node of an open file, if it is watched, and its length.
 fn watched(fd: c_int) -> Option<(Arc<Recorder>, Node, u64)> {
     if WATCHING.load(Ordering::Relaxed) == 0 {
         return None;
     }
     let described = describe(fd)?;
-    let (recorder, node) = lookup(described.id)?;
+    let path = || std::fs::read_link(format!("/proc/self/fd/{fd}")).ok();
+    let (recorder, node) = lookup_path(described.id, path)?;
     Some((recorder, node, described.len))
 }
 
@@ -320,7 +403,8 @@ fn watched_name(name: Name<'_>) -> Option<(Arc<Recorder>, Node, String)> {
     let last = path.file_name()?.to_string_lossy().into_owned();
     let parent = path.parent().map(|p| p.as_os_str().as_bytes()).unwrap_or_default();
     let parent = if parent.is_empty() { b"." } else { parent };
-    let (recorder, node) = lookup(describe_name(name.dir, parent)?.id)?;
+    let absolute = || path.parent().filter(|p| p.is_absolute()).map(Path::to_owned);
+    let (recorder, node) = lookup_path(describe_name(name.dir, parent)?.id, absolute)?;
     Some((recorder, node, last))
 }
 
@@ -337,20 +421,20 @@ pub(crate) fn open(name: Name<'_>, flags: c_int, open: impl Fn() -> Called) -> C
         return open();
     }
     if let Fate::Fails(errno, _) = inner.fate(before.is_none()) {
-        inner.ops.push(Op::Failed("open"));
+        recorder.push(&mut inner, Op::Failed("open"));
         return Err(errno);
     }
     let fd = open()?;
     match before {
         Some(before) => {
             if let Some((_, node)) = lookup(before.id) {
-                inner.ops.push(Op::Resize { node, len: 0 });
+                recorder.push(&mut inner, Op::Resize { node, len: 0 });
             }
         }
         None => {
             let id = describe(fd as c_int).ok_or(libc::EIO)?.id;
             let node = recorder.register(id, &mut inner);
-            inner.ops.push(Op::Create { dir, name: last, node });
+            recorder.push(&mut inner, Op::Create { dir, name: last, node });
         }
     }
     Ok(fd)
@@ -380,14 +464,27 @@ pub(crate) fn write(
     let durable = flags & (libc::O_DSYNC | libc::O_SYNC) != 0 && matches!(fate, Fate::Done);
     if written > 0 {
         let data = copied(parts, written);
-        inner.ops.push(Op::Write { node, at, data, durable });
+        recorder.push(&mut inner, Op::Write { node, at, data, durable });
     } else if len > 0 {
-        inner.ops.push(Op::Failed("write"));
+        recorder.push(&mut inner, Op::Failed("write"));
     }
     match fate {
         Fate::Done => Ok(written as c_long),
         Fate::Fails(errno, _) => Err(errno),
     }
+}
+
+/// Reading changes nothing, and fails only where it is to.
+pub(crate) fn read(fd: c_int, at: u64, len: u64, call: impl Fn() -> Called) -> Called {
+    if let Some((recorder, node, _)) = watched(fd)
+        && let Some((bad, from, to)) = recorder.inner.lock().unreadable
+        && bad == node
+        && at < to
+        && from < at + len
+    {
+        return Err(libc::EIO);
+    }
+    call()
 }
 
 fn copied(parts: &[&[u8]], len: usize) -> Data {
@@ -404,12 +501,12 @@ pub(crate) fn resize(fd: c_int, len: u64, call: impl Fn() -> Called) -> Called {
     recorder.wait_while_held();
     let mut inner = recorder.inner.lock();
     if let Fate::Fails(errno, _) = inner.fate(false) {
-        inner.ops.push(Op::Failed("truncate"));
+        recorder.push(&mut inner, Op::Failed("truncate"));
         return Err(errno);
     }
     let done = call()?;
     if len != size {
-        inner.ops.push(Op::Resize { node, len });
+        recorder.push(&mut inner, Op::Resize { node, len });
     }
     Ok(done)
 }
@@ -420,12 +517,12 @@ pub(crate) fn grow(fd: c_int, end: u64, call: impl Fn() -> Called) -> Called {
     recorder.wait_while_held();
     let mut inner = recorder.inner.lock();
     if let Fate::Fails(errno, _) = inner.fate(end > size) {
-        inner.ops.push(Op::Failed("fallocate"));
+        recorder.push(&mut inner, Op::Failed("fallocate"));
         return Err(errno);
     }
     let done = call()?;
     if end > size {
-        inner.ops.push(Op::Resize { node, len: end });
+        recorder.push(&mut inner, Op::Resize { node, len: end });
     }
     Ok(done)
 }
@@ -435,11 +532,11 @@ pub(crate) fn sync(fd: c_int, call: impl Fn() -> Called) -> Called {
     recorder.wait_while_held();
     let mut inner = recorder.inner.lock();
     if let Fate::Fails(errno, _) = inner.fate(false) {
-        inner.ops.push(Op::SyncFailed { node });
+        recorder.push(&mut inner, Op::SyncFailed { node });
         return Err(errno);
     }
     // What is recorded is what counts: the directory under test lives in memory.
-    inner.ops.push(Op::Sync { node });
+    recorder.push(&mut inner, Op::Sync { node });
     Ok(0)
 }
 
@@ -449,18 +546,18 @@ pub(crate) fn change(change: Change<'_>, call: impl Fn() -> Called) -> Called {
     | Change::Remove(name)
     | Change::MakeDirectory(name)) = &change;
     let Some((recorder, dir, last)) = watched_name(*name) else { return call() };
-    recorder.wait_while_held();
-    let mut inner = recorder.inner.lock();
-    let grows = matches!(change, Change::Link(..) | Change::MakeDirectory(_));
-    if let Fate::Fails(errno, _) = inner.fate(grows) {
-        inner.ops.push(Op::Failed("change of a name"));
-        return Err(errno);
-    }
-    let target = describe_name(name.dir, name.path);
     let source = match &change {
         Change::Rename(from, _) | Change::Link(from, _) => watched_name(*from),
         _ => None,
     };
+    recorder.wait_while_held();
+    let mut inner = recorder.inner.lock();
+    let grows = matches!(change, Change::Link(..) | Change::MakeDirectory(_));
+    if let Fate::Fails(errno, _) = inner.fate(grows) {
+        recorder.push(&mut inner, Op::Failed("change of a name"));
+        return Err(errno);
+    }
+    let target = describe_name(name.dir, name.path);
     let source_id = match &change {
         Change::Rename(from, _) | Change::Link(from, _) => describe_name(from.dir, from.path),
         _ => None,
@@ -476,22 +573,22 @@ pub(crate) fn change(change: Change<'_>, call: impl Fn() -> Called) -> Called {
         Change::Rename(..) => {
             if let Some((_, from_dir, from)) = source {
                 target.iter().for_each(unwatch);
-                inner.ops.push(Op::Rename { from: (from_dir, from), to: (dir, last) });
+                recorder.push(&mut inner, Op::Rename { from: (from_dir, from), to: (dir, last) });
             }
         }
         Change::Link(..) => {
             if let Some((_, node)) = source_id.and_then(|d| lookup(d.id)) {
-                inner.ops.push(Op::Link { dir, name: last, node });
+                recorder.push(&mut inner, Op::Link { dir, name: last, node });
             }
         }
         Change::Remove(_) => {
             target.iter().for_each(unwatch);
-            inner.ops.push(Op::Remove { dir, name: last });
+            recorder.push(&mut inner, Op::Remove { dir, name: last });
         }
         Change::MakeDirectory(_) => {
             if let Some(made) = describe_name(name.dir, name.path) {
                 let node = recorder.register(made.id, &mut inner);
-                inner.ops.push(Op::MakeDirectory { dir, name: last, node });
+                recorder.push(&mut inner, Op::MakeDirectory { dir, name: last, node });
             }
         }
     }

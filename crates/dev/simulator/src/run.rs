@@ -1,13 +1,15 @@
 //! One seed: lives a life, cuts it at many operations, and has the store opened and rebuilt after each cut.
 
-use posthaste_store_lmdb::Options;
+use parking_lot::Mutex;
+use posthaste_store_lmdb::{LmdbEngine, Options};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::driver::{Driver, Opening, options};
+use crate::driver::{Driver, Opening, Told, options};
 use crate::image::{Files, Image, Keep, Names, fingerprint, materialise};
 use crate::model::{Knowledge, Timeline};
+use crate::process::{Ended, Visitor};
 use crate::random::Random;
 use crate::record::{Failure, Faults, Op, Recorder};
 use crate::verify::Violation;
@@ -29,6 +31,10 @@ pub struct Settings {
     pub faults: bool,
     /// Whether the index is also made again after each cut.
     pub rebuild: bool,
+    /// Whether power cuts before anything was acknowledged are left out.
+    pub from_first_answer: bool,
+    /// The `simulate` binary, for a second process beside the first; none, no second process.
+    pub visitor: Option<PathBuf>,
     /// Where directories are made.
     pub base: PathBuf,
 }
@@ -46,6 +52,8 @@ impl Settings {
             posix_names: true,
             faults: true,
             rebuild: true,
+            from_first_answer: false,
+            visitor: None,
             base,
         }
     }
@@ -165,16 +173,32 @@ impl Seed<'_> {
     }
 
     fn lives(&mut self, driver: &mut Driver, random: &mut Random, steps: usize) -> Result<(), Violation> {
+        let faulty = driver.is_faulty();
+        let mut company = match &self.settings.visitor {
+            // A disk that fails is told of by its own process only.
+            Some(program) if !faulty && random.chance(35) => {
+                let (root, sink) = (self.dir("life"), self.dir("operations"));
+                Some(Visitor::new(program.clone(), self.seed, &root, sink, faulty))
+            }
+            _ => None,
+        };
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let listener = Arc::clone(&told);
+        driver.set_listener(move |word| listener.lock().push(word));
         let mut left = steps;
         while left > 0 {
             if random.chance(8) && left < steps {
+                if let Some(visitor) = company.as_mut().filter(|v| v.is_open()) {
+                    visitor.command(driver, "close")?;
+                }
                 driver.rebuild()?;
             }
             let opening = if random.chance(65) { Opening::Serving } else { Opening::Command };
             let now = (1 + random.below(20)).min(left);
             left -= now;
             let Some(engine) = driver.open(opening)? else { continue };
-            let lived = self.runtime.block_on(driver.steps(&engine, now));
+            let mut life = Shared { driver, visitor: company.as_mut(), told: &told, opening };
+            let lived = self.runtime.block_on(life.live(&engine, now, random));
             driver.end(engine, random.chance(50));
             lived?;
         }
@@ -199,6 +223,9 @@ impl Seed<'_> {
             image.advance(&life.ops, at);
             let mut random = Random::new(seed, 4);
             let (keep, names) = self.severity(&mut random);
+            if self.settings.from_first_answer && life.timeline.at(at).certain.lists.is_empty() {
+                continue;
+            }
             let files = image.crash(life.ops.get(at), keep, names, &mut random);
             if !self.seen.insert(fingerprint(&files)) {
                 continue;
@@ -275,7 +302,7 @@ impl Seed<'_> {
             let steps = 1 + random.below(4);
             let lived = self.runtime.block_on(async {
                 driver.verify(&engine).await?;
-                if round == 0 { driver.steps(&engine, steps).await } else { Ok(()) }
+                if round == 0 { driver.steps(Some(&engine), steps).await } else { Ok(()) }
             });
             driver.end(engine, random.chance(50));
             lived?;
@@ -302,16 +329,79 @@ impl Seed<'_> {
     }
 }
 
+/// A life, alone or beside another process.
+struct Shared<'a> {
+    driver: &'a mut Driver,
+    visitor: Option<&'a mut Visitor>,
+    /// What this process was answered in its last step.
+    told: &'a Mutex<Vec<Told>>,
+    opening: Opening,
+}
+
+impl Shared<'_> {
+    async fn live(&mut self, engine: &LmdbEngine, steps: usize, random: &mut Random) -> Result<(), Violation> {
+        for _ in 0..steps {
+            let visit = self.visitor.is_some() && random.chance(35);
+            if !visit || !self.visit(engine, random).await? {
+                self.told.lock().clear();
+                self.driver.steps(Some(engine), 1).await?;
+                let told = std::mem::take(&mut *self.told.lock());
+                if let Some(visitor) = &mut self.visitor {
+                    visitor.tell_step(&told).map_err(|e| e.to_string())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Something that the other process does; `false` if it took no step.
+    async fn visit(&mut self, engine: &LmdbEngine, random: &mut Random) -> Result<bool, Violation> {
+        let Some(visitor) = &mut self.visitor else { return Ok(false) };
+        // Who holds a transaction would have the other wait until the clock goes on.
+        self.driver.tick(engine).await?;
+        if random.chance(4) && self.opening == Opening::Command {
+            if visitor.is_open() {
+                visitor.command(self.driver, "close")?;
+            }
+            // Beside a process that writes it must refuse, or that process must notice.
+            visitor.command(self.driver, "rebuild")?;
+            return Ok(false);
+        }
+        if !visitor.is_open() && visitor.command(self.driver, "open")? != Ended::Done {
+            return Ok(false);
+        }
+        match random.below(12) {
+            0 => {
+                visitor.command(self.driver, "check")?;
+                Ok(false)
+            }
+            1 => {
+                visitor.command(self.driver, "close")?;
+                Ok(false)
+            }
+            2 => {
+                visitor.kill();
+                Ok(false)
+            }
+            n => {
+                let die = (n < 5).then(|| random.below(24));
+                visitor.step(self.driver, die).await?;
+                Ok(true)
+            }
+        }
+    }
+}
+
 /// Some operations that fail, and perhaps a while in which the disk is full.
 fn some_faults(random: &mut Random) -> Faults {
     let mut faults = Faults::default();
     for _ in 0..1 + random.below(4) {
         let how = if random.chance(50) { Failure::Whole } else { Failure::Half };
-        faults.fail.insert(20 + random.below(1_500), how);
+        faults.fail.insert(20 + random.below(300), how);
     }
     if random.chance(40) {
-        let from = 20 + random.below(1_000);
-        faults.full = Some((from, from + random.below(200)));
+        let from = 20 + random.below(250);
+        faults.full = Some((from, from + random.below(100)));
     }
     faults
 }

@@ -123,6 +123,18 @@ pub unsafe extern "C" fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t,
     unsafe { pwrite(fd, buffer, len, at) }
 }
 
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pread(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t {
+    let read = || call!(libc::SYS_pread64, fd, buffer, len, at);
+    answer(record::read(fd, at as u64, len as u64, read)) as ssize_t
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t {
+    // SAFETY: the same contract.
+    unsafe { pread(fd, buffer, len, at) }
+}
+
 unsafe fn write_vector(fd: c_int, parts: *const iovec, count: c_int, at: Option<u64>) -> ssize_t {
     // SAFETY: our caller gives what libc's `writev` asks for: `count` parts, each of which names bytes that live for the call.
     let parts = unsafe { std::slice::from_raw_parts(parts, count.max(0) as usize) };

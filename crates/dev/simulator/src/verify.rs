@@ -40,12 +40,6 @@ pub async fn mailbox(engine: &dyn Engine, id: MailboxId) -> Result<Option<Held>>
     Ok(Some(held))
 }
 
-/// What a unit is now: one of what it may be, or a violation.
-enum Found {
-    Certain,
-    Doubt(Change),
-}
-
 fn told(error: &StoreError) -> Violation {
     format!("cannot be read: {error}")
 }
@@ -54,16 +48,15 @@ async fn find_list(
     engine: &dyn Engine,
     known: &Knowledge,
     account: AccountId,
-) -> Result<Found, Violation> {
+) -> Result<Option<usize>, Violation> {
     let there = engine.load_list(account).await.map_err(|e| format!("list {account}: {}", told(&e)))?;
     let wanted = known.certain.list(account);
     if there == wanted {
-        return Ok(Found::Certain);
+        return Ok(None);
     }
-    for doubt in known.doubts_of(&Unit::List(account)) {
-        if matches!(&doubt, Change::List(list, ..) if **list == there) {
-            return Ok(Found::Doubt(doubt));
-        }
+    let doubt = known.doubts.iter().position(|doubt| matches!(doubt, Change::List(list, ..) if **list == there));
+    if doubt.is_some() {
+        return Ok(doubt);
     }
     let names = |l: &posthaste_store::MailboxList| {
         l.entries.iter().map(|e| (e.name.to_string(), e.uid_validity)).collect::<Vec<_>>()
@@ -77,46 +70,51 @@ async fn find_list(
     ))
 }
 
-async fn find_mailbox(engine: &dyn Engine, known: &Knowledge, id: MailboxId) -> Result<Found, Violation> {
+async fn find_mailbox(engine: &dyn Engine, known: &Knowledge, id: MailboxId) -> Result<Option<usize>, Violation> {
     let there = mailbox(engine, id).await.map_err(|e| format!("mailbox {id} {}", told(&e)))?;
-    let Some(wanted) = known.certain.boxes.get(&id) else { return Ok(Found::Certain) };
+    let Some(wanted) = known.certain.boxes.get(&id) else { return Ok(None) };
     let Some(there) = there else { return Err(format!("mailbox {id} is not there")) };
     if there == **wanted {
-        return Ok(Found::Certain);
+        return Ok(None);
     }
-    let doubts = known.doubts_of(&Unit::Mailbox(id));
-    for doubt in &doubts {
-        if matches!(doubt, Change::Mailbox(_, held) if **held == there) {
-            return Ok(Found::Doubt(doubt.clone()));
-        }
+    let is_there = |doubt: &Change| matches!(doubt, Change::Mailbox(of, held) if *of == id && **held == there);
+    let doubt = known.doubts.iter().position(is_there);
+    if doubt.is_some() {
+        return Ok(doubt);
     }
-    Err(format!("mailbox {id} ({} doubts): {}", doubts.len(), wanted.difference(&there)))
+    let doubts = known.doubts.iter().filter(|d| d.unit() == Unit::Mailbox(id)).count();
+    Err(format!("mailbox {id} ({doubts} doubts): {}", wanted.difference(&there)))
 }
 
-async fn find_record(engine: &dyn Engine, known: &Knowledge, name: &str) -> Result<Found, Violation> {
+async fn find_record(engine: &dyn Engine, known: &Knowledge, name: &str) -> Result<Option<usize>, Violation> {
     let entry = engine.directory_entry(name).await.map_err(|e| format!("record {name} {}", told(&e)))?;
     let there = entry.map(|e| (e.version, e.value));
     let wanted = known.certain.directory.get(name);
     if there.as_ref() == wanted {
-        return Ok(Found::Certain);
+        return Ok(None);
     }
-    for doubt in known.doubts_of(&Unit::Record(name.into())) {
-        if matches!(&doubt, Change::Record(_, record) if *record == there) {
-            return Ok(Found::Doubt(doubt));
-        }
+    let is_there = |doubt: &Change| matches!(doubt, Change::Record(of, record) if of == name && *record == there);
+    let doubt = known.doubts.iter().position(is_there);
+    if doubt.is_some() {
+        return Ok(doubt);
     }
     Err(format!("record {name} is {there:?} and should be {wanted:?}"))
 }
 
+/// Reads one unit: it is as it certainly is, or as the doubt of this number has it.
+pub async fn find(engine: &dyn Engine, known: &Knowledge, unit: &Unit) -> Result<Option<usize>, Violation> {
+    match unit {
+        Unit::List(account) => find_list(engine, known, *account).await,
+        Unit::Mailbox(id) => find_mailbox(engine, known, *id).await,
+        Unit::Record(name) => find_record(engine, known, name).await,
+    }
+}
+
 /// Reads one unit and takes over what it is. A doubt that was not found stays: its answer was an error, which leaves it open.
-pub async fn observe(engine: &dyn Engine, known: &mut Knowledge, unit: &Unit) -> Result<(), Violation> {
-    let found = match unit {
-        Unit::List(account) => find_list(engine, known, *account).await?,
-        Unit::Mailbox(id) => find_mailbox(engine, known, *id).await?,
-        Unit::Record(name) => find_record(engine, known, name).await?,
-    };
-    if let Found::Doubt(change) = found {
-        known.done(&change);
+async fn observe(engine: &dyn Engine, known: &mut Knowledge, unit: &Unit) -> Result<(), Violation> {
+    let found = find(engine, known, unit).await?;
+    if let Some(doubt) = found.and_then(|n| known.doubts.get(n).cloned()) {
+        known.found(&doubt);
     }
     Ok(())
 }
