@@ -395,8 +395,9 @@ async fn kept(
         if same && held.expunged.contains(uid) {
             return Err(format!("mailbox {id}: UID {uid} was expunged and is back"));
         }
-        wanted.entry(&bytes).and_modify(|n| *n = n.saturating_sub(1));
-        wanted.retain(|_, n| *n > 0);
+        if let Some(left) = wanted.get_mut(&bytes[..]) {
+            *left = left.saturating_sub(1);
+        }
     }
     match wanted.values().sum::<usize>() {
         0 => Ok(()),

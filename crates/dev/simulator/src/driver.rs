@@ -525,7 +525,7 @@ impl Driver {
         let uids = self.some_uids(id, 30);
         let held = self.held(id);
         let mut commit = Self::commit_on(&held, id);
-        let mut flags = FlagSet::from_bits(self.random.next() & 31);
+        let mut flags = FlagSet::from_bits(self.random.draw() & 31);
         if self.random.chance(30) {
             let mut table = (*commit.head.keywords).clone();
             let keyword = Keyword::new(&format!("$Word{}", self.random.below(12)));
@@ -612,8 +612,7 @@ impl Driver {
 
     fn list_change(&self, commit: ListCommit) -> Asked {
         let list = self.known.certain.list(commit.account);
-        let came =
-            commit.upsert.iter().map(|e| e.id).filter(|id| !list.entries.iter().any(|e| e.id == *id));
+        let came = commit.upsert.iter().map(|e| e.id).filter(|id| !list.entries.iter().any(|e| e.id == *id));
         let change = Change::List(Arc::new(list.apply(&commit)), came.collect(), commit.remove.clone());
         (Request::List(commit), change)
     }
@@ -658,8 +657,7 @@ impl Driver {
 
     fn an_entry(&mut self) -> Option<(AccountId, MailboxEntry)> {
         let lists = self.known.certain.lists.values();
-        let all: Vec<_> =
-            lists.flat_map(|l| l.entries.iter().map(|e| (l.account, e.clone()))).collect();
+        let all: Vec<_> = lists.flat_map(|l| l.entries.iter().map(|e| (l.account, e.clone()))).collect();
         self.random.pick(&all).cloned()
     }
 
@@ -668,7 +666,7 @@ impl Driver {
         let there = self.known.certain.directory.get(&name).map(|(version, _)| *version);
         let expected = there.unwrap_or(0);
         let removed = there.is_some() && self.random.chance(20);
-        let value = (!removed).then(|| message(self.random.next() % 1_000, 60));
+        let value = (!removed).then(|| message(self.random.draw() % 1_000, 60));
         let record = value.clone().map(|value| (expected + 1, value));
         let change = DirectoryChange { name: name.clone(), expected, value };
         let asked = (Request::Record(change), Change::Record(name.clone(), record));

@@ -60,6 +60,8 @@ enum NameChange {
 struct PendingName {
     change: NameChange,
     number: usize,
+    /// Durable on a journalling file system: something was synced since.
+    journalled: bool,
 }
 
 #[derive(Clone)]
@@ -72,10 +74,8 @@ enum Kind {
 /// A disk while operations are applied to it.
 #[derive(Clone)]
 pub struct Image {
-    nodes: Vec<Kind>,
+    nodes: BTreeMap<Node, Kind>,
     names: Vec<PendingName>,
-    /// Changes of names before this operation are durable on a journalling file system.
-    journalled: usize,
     /// Operations applied.
     applied: usize,
     /// For what a failed sync leaves.
@@ -116,7 +116,7 @@ impl Image {
     /// what is in it by name.
     pub fn of_files(files: &Files, seed: u64) -> Self {
         let chance = Random::new(seed, 3);
-        let mut image = Self { nodes: Vec::new(), names: Vec::new(), journalled: 0, applied: 0, chance };
+        let mut image = Self { nodes: BTreeMap::new(), names: Vec::new(), applied: 0, chance };
         image.add_tree(files, "");
         image
     }
@@ -125,10 +125,10 @@ impl Image {
         let node = self.nodes.len() as Node;
         if let Some(Some(bytes)) = files.get(path) {
             let (live, durable) = (bytes.clone(), bytes.clone());
-            self.nodes.push(Kind::File(File { live, durable, pending: Vec::new() }));
+            self.nodes.insert(node, Kind::File(File { live, durable, pending: Vec::new() }));
             return node;
         }
-        self.nodes.push(Kind::Directory(BTreeMap::new(), BTreeMap::new()));
+        self.nodes.insert(node, Kind::Directory(BTreeMap::new(), BTreeMap::new()));
         let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
         let below = files.keys().filter_map(|p| p.strip_prefix(&prefix));
         let mut names: Vec<&str> = below.filter(|n| !n.is_empty() && !n.contains('/')).collect();
@@ -137,9 +137,7 @@ impl Image {
             .into_iter()
             .map(|name| (name.to_owned(), self.add_tree(files, &format!("{prefix}{name}"))))
             .collect();
-        if let Some(kind) = self.nodes.get_mut(node as usize) {
-            *kind = Kind::Directory(entries.clone(), entries);
-        }
+        self.nodes.insert(node, Kind::Directory(entries.clone(), entries));
         node
     }
 
@@ -152,21 +150,22 @@ impl Image {
     pub fn advance(&mut self, ops: &[Op], to: usize) {
         while self.applied < to {
             if let Some(op) = ops.get(self.applied) {
-                self.apply(op, self.applied);
+                // What was carried over came before: its number is 0.
+                self.apply(op, self.applied + 1);
             }
             self.applied += 1;
         }
     }
 
     fn file(&mut self, node: Node) -> Option<&mut File> {
-        match self.nodes.get_mut(node as usize) {
+        match self.nodes.get_mut(&node) {
             Some(Kind::File(file)) => Some(file),
             _ => None,
         }
     }
 
     fn entries(&mut self, node: Node) -> Option<&mut BTreeMap<String, Node>> {
-        match self.nodes.get_mut(node as usize) {
+        match self.nodes.get_mut(&node) {
             Some(Kind::Directory(live, _)) => Some(live),
             _ => None,
         }
@@ -199,7 +198,7 @@ impl Image {
                     file.pending.push(Pending::Resize { len: *len as usize, number });
                 }
             }
-            Op::Sync { node } => self.sync(*node, number),
+            Op::Sync { node } => self.sync(*node),
             Op::SyncFailed { node } => {
                 let mut chance = self.chance.clone();
                 if let Some(file) = self.file(*node) {
@@ -213,13 +212,50 @@ impl Image {
     }
 
     fn add(&mut self, node: Node, kind: Kind) {
-        let at = node as usize;
-        // Numbers are given in order, but a file of which the making failed half-way may have taken one.
-        while self.nodes.len() <= at {
-            self.nodes.push(Kind::File(File::default()));
-        }
-        if let Some(slot) = self.nodes.get_mut(at) {
-            *slot = kind;
+        self.nodes.insert(node, kind);
+    }
+
+    /// The disk for those who come after a process was killed: the machine goes on, and what was not durable still is not. Nodes are numbered
+    /// as for the files that are there, as in [`Image::of_files`].
+    pub fn carried(&self) -> Self {
+        let mut order = Vec::new();
+        self.walk(0, &mut order);
+        // Files without a name keep out of the way of numbers that are still to be given.
+        let lost = self.nodes.keys().filter(|node| !order.contains(node));
+        let lost = lost.enumerate().map(|(n, node)| (*node, u32::MAX - n as u32));
+        let there = order.iter().enumerate().map(|(n, node)| (*node, n as Node));
+        let new: BTreeMap<Node, Node> = there.chain(lost).collect();
+        let number = |node: &Node| new.get(node).copied().unwrap_or(u32::MAX);
+        let all = |entries: &BTreeMap<String, Node>| {
+            entries.iter().map(|(name, node)| (name.clone(), number(node))).collect()
+        };
+        let nodes = self.nodes.iter().map(|(node, kind)| {
+            let kind = match kind {
+                Kind::File(file) => Kind::File(file.carried()),
+                Kind::Directory(live, durable) => Kind::Directory(all(live), all(durable)),
+            };
+            (number(node), kind)
+        });
+        let nodes = nodes.collect();
+        let names = self.names.iter().map(|pending| {
+            let change = match &pending.change {
+                NameChange::Add(dir, name, node) => NameChange::Add(number(dir), name.clone(), number(node)),
+                NameChange::Remove(dir, name) => NameChange::Remove(number(dir), name.clone()),
+                NameChange::Move(from, to) => {
+                    NameChange::Move((number(&from.0), from.1.clone()), (number(&to.0), to.1.clone()))
+                }
+            };
+            PendingName { change, number: 0, journalled: pending.journalled }
+        });
+        let names = names.collect();
+        Self { nodes, names, applied: 0, chance: self.chance.clone() }
+    }
+
+    /// Nodes that have a name, in the order in which [`Image::of_files`] numbers them.
+    fn walk(&self, node: Node, order: &mut Vec<Node>) {
+        order.push(node);
+        if let Some(Kind::Directory(live, _)) = self.nodes.get(&node) {
+            live.values().for_each(|child| self.walk(*child, order));
         }
     }
 
@@ -246,12 +282,12 @@ impl Image {
                 }
             }
         }
-        self.names.push(PendingName { change, number });
+        self.names.push(PendingName { change, number, journalled: false });
     }
 
-    fn sync(&mut self, node: Node, number: usize) {
-        self.journalled = number;
-        match self.nodes.get_mut(node as usize) {
+    fn sync(&mut self, node: Node) {
+        self.names.iter_mut().for_each(|pending| pending.journalled = true);
+        match self.nodes.get_mut(&node) {
             Some(Kind::File(file)) => file.make_durable(usize::MAX),
             Some(Kind::Directory(..)) => {
                 let of = |change: &NameChange| match change {
@@ -270,16 +306,16 @@ impl Image {
     }
 
     fn durable_entries(&self) -> BTreeMap<Node, BTreeMap<String, Node>> {
-        let of = |(at, kind): (usize, &Kind)| match kind {
-            Kind::Directory(_, durable) => Some((at as Node, durable.clone())),
+        let of = |(node, kind): (&Node, &Kind)| match kind {
+            Kind::Directory(_, durable) => Some((*node, durable.clone())),
             Kind::File(_) => None,
         };
-        self.nodes.iter().enumerate().filter_map(of).collect()
+        self.nodes.iter().filter_map(of).collect()
     }
 
     fn put_durable_entries(&mut self, entries: BTreeMap<Node, BTreeMap<String, Node>>) {
         for (node, new) in entries {
-            if let Some(Kind::Directory(_, durable)) = self.nodes.get_mut(node as usize) {
+            if let Some(Kind::Directory(_, durable)) = self.nodes.get_mut(&node) {
                 *durable = new;
             }
         }
@@ -291,7 +327,7 @@ impl Image {
         if let Some(Op::Write { node, at, data, .. }) = next.filter(|_| keep != Keep::All) {
             // Not yet returned, so not yet durable, whatever the file was opened for.
             if let Some(file) = image.file(*node) {
-                file.write(*at as usize, data, self.applied);
+                file.write(*at as usize, data, self.applied + 1);
             }
         }
         let moment = self.moment(random);
@@ -299,7 +335,7 @@ impl Image {
         let mut files = Files::new();
         let mut stack = vec![(String::new(), 0 as Node)];
         while let Some((path, node)) = stack.pop() {
-            match image.nodes.get(node as usize) {
+            match image.nodes.get(&node) {
                 Some(Kind::File(file)) => {
                     files.insert(path, Some(file.after(keep, moment, random)));
                 }
@@ -320,7 +356,7 @@ impl Image {
 
     /// A moment between the first operation that is not durable and now.
     fn moment(&self, random: &mut Random) -> usize {
-        let writes = self.nodes.iter().flat_map(|kind| match kind {
+        let writes = self.nodes.values().flat_map(|kind| match kind {
             Kind::File(file) => file.pending.as_slice(),
             Kind::Directory(..) => &[],
         });
@@ -328,7 +364,7 @@ impl Image {
             writes.map(Pending::number).chain(self.names.iter().map(|p| p.number)).collect();
         numbers.sort_unstable();
         let at = random.below(numbers.len() + 1);
-        numbers.get(at).copied().unwrap_or(self.applied)
+        numbers.get(at).copied().unwrap_or(self.applied + 1)
     }
 
     fn surviving_names(
@@ -351,8 +387,7 @@ impl Image {
                 (Keep::Most, Names::Posix) => random.chance(85),
                 (Keep::Few, Names::Posix) => random.chance(15),
             };
-            let journalled = names == Names::Journalled && change.number < self.journalled;
-            if by_chance || journalled {
+            if by_chance || (names == Names::Journalled && change.journalled) {
                 apply_name(&mut entries, &change.change);
             }
         }
@@ -377,6 +412,17 @@ fn apply_name(entries: &mut BTreeMap<Node, BTreeMap<String, Node>>, change: &Nam
 }
 
 impl File {
+    /// As it is for those who come later: its pending writes are older than anything they do.
+    fn carried(&self) -> Self {
+        let mut file = self.clone();
+        for pending in &mut file.pending {
+            match pending {
+                Pending::Write { number, .. } | Pending::Resize { number, .. } => *number = 0,
+            }
+        }
+        file
+    }
+
     fn write(&mut self, at: usize, data: &Data, number: usize) {
         let end = at + data.len();
         if self.live.len() < end {

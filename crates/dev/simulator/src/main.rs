@@ -187,7 +187,8 @@ fn damage(arguments: &Arguments) -> std::io::Result<Tally> {
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..arguments.threads).map(|_| scope.spawn(work)).collect();
-        let ended = threads.into_iter().map(|t| t.join().unwrap_or(Err(std::io::Error::other("a thread ended"))));
+        let ended =
+            threads.into_iter().map(|t| t.join().unwrap_or(Err(std::io::Error::other("a thread ended"))));
         ended.collect::<std::io::Result<Vec<()>>>()
     })?;
     println!("{} regions in {:.0} s", all.len(), started.elapsed().as_secs_f64());

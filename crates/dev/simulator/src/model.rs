@@ -193,9 +193,7 @@ impl Knowledge {
     /// A change that was not answered and was found. What was asked on top of it may still come.
     pub fn found(&mut self, change: &Change) {
         let (Change::Mailbox(id, found), unit) = (change, change.unit()) else { return self.done(change) };
-        let later = |doubt: &Change| {
-            matches!(doubt, Change::Mailbox(of, held) if of == id && held.head.modseq > found.head.modseq)
-        };
+        let later = |doubt: &Change| matches!(doubt, Change::Mailbox(of, held) if of == id && held.head.modseq > found.head.modseq);
         self.doubts.retain(|doubt| doubt.unit() != unit || later(doubt));
         self.certain.apply(change);
     }

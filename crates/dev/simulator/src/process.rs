@@ -192,8 +192,8 @@ pub fn visitor(root: &Path, sink: &Path, seed: u64, faulty: bool) -> Result<(), 
     let sink = std::fs::OpenOptions::new().append(true).open(sink).map_err(fails)?;
     let recorder = Recorder::watch_into(root, Some(sink)).map_err(fails)?;
     let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(fails)?;
-    let mut driver = Driver::new(Arc::clone(&recorder), Knowledge::default(), seed, 0, faulty)
-        .with_options(options(seed));
+    let mut driver =
+        Driver::new(Arc::clone(&recorder), Knowledge::default(), seed, 0, faulty).with_options(options(seed));
     driver.set_listener(|told| println!("told {}", told.word()));
     let mut engine: Option<LmdbEngine> = None;
     for line in std::io::stdin().lines() {

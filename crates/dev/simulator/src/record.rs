@@ -6,8 +6,8 @@
 
 use libc::{c_int, c_long};
 use parking_lot::{Condvar, Mutex, RwLock};
-use std::collections::{BTreeMap, HashMap};
 use posthaste_store::octets::{Octets, put_counted};
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Write;
@@ -150,13 +150,8 @@ impl Recorder {
     /// Watches a directory beside another process, and writes each operation to a file at once: the other reads it with [`Recorder::adopt`].
     pub fn watch_into(root: &Path, sink: Option<File>) -> std::io::Result<Arc<Self>> {
         assert!(syscalls::linked());
-        let inner = Inner {
-            ops: Vec::new(),
-            nodes: 0,
-            ids: Vec::new(),
-            faults: Faults::default(),
-            unreadable: None,
-        };
+        let inner =
+            Inner { ops: Vec::new(), nodes: 0, ids: Vec::new(), faults: Faults::default(), unreadable: None };
         let recorder = Arc::new(Self {
             root: root.to_owned(),
             sink,
@@ -348,7 +343,7 @@ struct Described {
 }
 
 fn described(stat: &libc::stat) -> Described {
-    Described { id: (stat.st_dev, stat.st_ino), len: stat.st_size as u64, names: stat.st_nlink as u64 }
+    Described { id: (stat.st_dev, stat.st_ino), len: stat.st_size as u64, names: stat.st_nlink }
 }
 
 fn describe(fd: c_int) -> Option<Described> {
@@ -441,12 +436,7 @@ pub(crate) fn open(name: Name<'_>, flags: c_int, open: impl Fn() -> Called) -> C
 }
 
 /// `call` writes so many of the bytes.
-pub(crate) fn write(
-    fd: c_int,
-    parts: &[&[u8]],
-    at: Option<u64>,
-    call: impl Fn(usize) -> Called,
-) -> Called {
+pub(crate) fn write(fd: c_int, parts: &[&[u8]], at: Option<u64>, call: impl Fn(usize) -> Called) -> Called {
     let len = parts.iter().map(|p| p.len()).sum();
     let Some((recorder, node, size)) = watched(fd) else { return call(len) };
     recorder.wait_while_held();

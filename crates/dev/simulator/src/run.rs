@@ -108,6 +108,8 @@ struct Life {
 /// A state to be judged.
 struct State {
     files: Files,
+    /// The disk below the files: after a kill, what was not durable still is not.
+    disk: Image,
     known: Knowledge,
     story: String,
     ids: u64,
@@ -144,7 +146,8 @@ impl Seed<'_> {
             let story = format!("the life itself\n{}", life.timeline.story(usize::MAX));
             self.found(0, story, violation.clone());
         }
-        self.cut(&life, &Files::new(), self.settings.cuts, "", 0, &mut random)
+        let empty = Image::of_files(&Files::new(), self.seed);
+        self.cut(&life, empty, self.settings.cuts, "", 0, &mut random)
     }
 
     fn dir(&self, name: &str) -> PathBuf {
@@ -197,7 +200,13 @@ impl Seed<'_> {
             let now = (1 + random.below(20)).min(left);
             left -= now;
             let Some(engine) = driver.open(opening)? else { continue };
-            let mut life = Shared { driver, visitor: company.as_mut(), told: &told, opening };
+            let mut life = Shared {
+                driver,
+                visitor: company.as_mut(),
+                told: &told,
+                opening,
+                rebuilds: self.settings.rebuild,
+            };
             let lived = self.runtime.block_on(life.live(&engine, now, random));
             driver.end(engine, random.chance(50));
             lived?;
@@ -205,20 +214,19 @@ impl Seed<'_> {
         Ok(())
     }
 
-    /// Judges what is left after cuts of a life that began with these files.
+    /// Judges what is left after cuts of a life that began on this disk.
     fn cut(
         &mut self,
         life: &Life,
-        before: &Files,
+        mut image: Image,
         cuts: usize,
         story: &str,
         depth: usize,
         random: &mut Random,
     ) -> std::io::Result<()> {
         let mut places: Vec<(usize, u64)> =
-            (0..cuts).map(|_| (random.below(life.ops.len() + 1), random.next())).collect();
+            (0..cuts).map(|_| (random.below(life.ops.len() + 1), random.draw())).collect();
         places.sort_unstable();
-        let mut image = Image::of_files(before, self.seed);
         for (at, seed) in places {
             image.advance(&life.ops, at);
             let mut random = Random::new(seed, 4);
@@ -237,7 +245,11 @@ impl Seed<'_> {
                 life.timeline.story(at)
             );
             let known = life.timeline.at(at);
-            let state = State { files, known, story: told, ids: life.ids, random, depth };
+            let disk = match keep {
+                Keep::All => image.carried(),
+                _ => Image::of_files(&files, seed),
+            };
+            let state = State { files, disk, known, story: told, ids: life.ids, random, depth };
             self.judge(state)?;
         }
         Ok(())
@@ -259,10 +271,12 @@ impl Seed<'_> {
         }
         // Before the first commit there may be nothing to rebuild from.
         let any = state.files.contains_key("packs") || !state.known.certain.lists.is_empty();
-        if wanted && any && self.settings.rebuild {
-            if let Err(violation) = self.rebuilt(&state)? {
-                self.found(number, format!("{}  then a rebuild at once\n", state.story), violation);
-            }
+        if wanted
+            && any
+            && self.settings.rebuild
+            && let Err(violation) = self.rebuilt(&state)?
+        {
+            self.found(number, format!("{}  then a rebuild at once\n", state.story), violation);
         }
         // What comes after is needed for the numbers of later states, even if only one is looked at.
         let life = self.opened(&state)?;
@@ -274,7 +288,7 @@ impl Seed<'_> {
         if state.depth < 2 && self.settings.nested > 0 {
             let mut random = state.random.clone();
             let story = format!("{}  and then ", state.story);
-            self.cut(&life, &state.files, self.settings.nested, &story, state.depth + 1, &mut random)?;
+            self.cut(&life, state.disk, self.settings.nested, &story, state.depth + 1, &mut random)?;
         }
         Ok(())
     }
@@ -284,8 +298,8 @@ impl Seed<'_> {
         let dir = self.dir(&format!("state{}", self.number));
         materialise(&state.files, &dir)?;
         let recorder = Recorder::watch(&dir)?;
-        let mut random = Random::new(state.random.clone().next(), 5);
-        let seed = random.next();
+        let mut random = Random::new(state.random.clone().draw(), 5);
+        let seed = random.draw();
         let mut driver = Driver::new(Arc::clone(&recorder), state.known.clone(), seed, state.ids, false)
             .with_options(self.options.clone());
         let violation = self.go_on(&mut driver, &mut random).err();
@@ -318,8 +332,8 @@ impl Seed<'_> {
         let dir = self.dir(&format!("rebuilt{}", self.number));
         materialise(&state.files, &dir)?;
         let recorder = Recorder::watch(&dir)?;
-        let mut random = Random::new(state.random.clone().next(), 6);
-        let seed = random.next();
+        let mut random = Random::new(state.random.clone().draw(), 6);
+        let seed = random.draw();
         let mut driver = Driver::new(Arc::clone(&recorder), state.known.clone(), seed, state.ids, false)
             .with_options(self.options.clone());
         let judged = driver.rebuild().and_then(|()| self.go_on(&mut driver, &mut random));
@@ -336,10 +350,17 @@ struct Shared<'a> {
     /// What this process was answered in its last step.
     told: &'a Mutex<Vec<Told>>,
     opening: Opening,
+    /// Whether the other process may make the index again.
+    rebuilds: bool,
 }
 
 impl Shared<'_> {
-    async fn live(&mut self, engine: &LmdbEngine, steps: usize, random: &mut Random) -> Result<(), Violation> {
+    async fn live(
+        &mut self,
+        engine: &LmdbEngine,
+        steps: usize,
+        random: &mut Random,
+    ) -> Result<(), Violation> {
         for _ in 0..steps {
             let visit = self.visitor.is_some() && random.chance(35);
             if !visit || !self.visit(engine, random).await? {
@@ -359,7 +380,7 @@ impl Shared<'_> {
         let Some(visitor) = &mut self.visitor else { return Ok(false) };
         // Who holds a transaction would have the other wait until the clock goes on.
         self.driver.tick(engine).await?;
-        if random.chance(4) && self.opening == Opening::Command {
+        if self.rebuilds && random.chance(4) && self.opening == Opening::Command {
             if visitor.is_open() {
                 visitor.command(self.driver, "close")?;
             }

@@ -54,7 +54,8 @@ async fn find_list(
     if there == wanted {
         return Ok(None);
     }
-    let doubt = known.doubts.iter().position(|doubt| matches!(doubt, Change::List(list, ..) if **list == there));
+    let doubt =
+        known.doubts.iter().position(|doubt| matches!(doubt, Change::List(list, ..) if **list == there));
     if doubt.is_some() {
         return Ok(doubt);
     }
@@ -70,14 +71,19 @@ async fn find_list(
     ))
 }
 
-async fn find_mailbox(engine: &dyn Engine, known: &Knowledge, id: MailboxId) -> Result<Option<usize>, Violation> {
+async fn find_mailbox(
+    engine: &dyn Engine,
+    known: &Knowledge,
+    id: MailboxId,
+) -> Result<Option<usize>, Violation> {
     let there = mailbox(engine, id).await.map_err(|e| format!("mailbox {id} {}", told(&e)))?;
     let Some(wanted) = known.certain.boxes.get(&id) else { return Ok(None) };
     let Some(there) = there else { return Err(format!("mailbox {id} is not there")) };
     if there == **wanted {
         return Ok(None);
     }
-    let is_there = |doubt: &Change| matches!(doubt, Change::Mailbox(of, held) if *of == id && **held == there);
+    let is_there =
+        |doubt: &Change| matches!(doubt, Change::Mailbox(of, held) if *of == id && **held == there);
     let doubt = known.doubts.iter().position(is_there);
     if doubt.is_some() {
         return Ok(doubt);
@@ -93,7 +99,8 @@ async fn find_record(engine: &dyn Engine, known: &Knowledge, name: &str) -> Resu
     if there.as_ref() == wanted {
         return Ok(None);
     }
-    let is_there = |doubt: &Change| matches!(doubt, Change::Record(of, record) if of == name && *record == there);
+    let is_there =
+        |doubt: &Change| matches!(doubt, Change::Record(of, record) if of == name && *record == there);
     let doubt = known.doubts.iter().position(is_there);
     if doubt.is_some() {
         return Ok(doubt);

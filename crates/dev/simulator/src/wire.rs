@@ -20,7 +20,9 @@ pub(crate) fn op_bytes(op: &Op, ids: &[FileId]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut begin = |kind: u8| out.push(kind);
     match op {
-        Op::Create { dir, name, node } | Op::MakeDirectory { dir, name, node } | Op::Link { dir, name, node } => {
+        Op::Create { dir, name, node }
+        | Op::MakeDirectory { dir, name, node }
+        | Op::Link { dir, name, node } => {
             begin(match op {
                 Op::Create { .. } => 1,
                 Op::MakeDirectory { .. } => 2,

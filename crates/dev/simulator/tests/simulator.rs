@@ -39,14 +39,20 @@ fn look_at(states: usize, settings: &Settings, flags: &str) {
 
 #[test]
 fn acknowledged_mail_survives_killed_processes() {
-    let settings = Settings { power: false, faults: false, posix_names: false, rebuild: false, ..Settings::all() };
+    let settings =
+        Settings { power: false, faults: false, posix_names: false, rebuild: false, ..Settings::all() };
     look_at(2_000, &settings, "--no-power --no-faults --no-posix-names --no-rebuild");
 }
 
 #[test]
 fn acknowledged_mail_survives_power_cuts() {
-    let settings =
-        Settings { faults: false, posix_names: false, rebuild: false, from_first_answer: true, ..Settings::all() };
+    let settings = Settings {
+        faults: false,
+        posix_names: false,
+        rebuild: false,
+        from_first_answer: true,
+        ..Settings::all()
+    };
     look_at(8_000, &settings, "--no-faults --no-posix-names --no-rebuild --from-first-answer");
 }
 
