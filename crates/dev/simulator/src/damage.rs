@@ -9,7 +9,7 @@
 
 use posthaste_mail_model::{BodyId, Id, NumSet};
 use posthaste_store::{Engine, Stored};
-use posthaste_store_lmdb::{LmdbEngine, Options};
+use posthaste_store_lmdb::{LmdbEngine, Options, Rebuild};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
@@ -331,9 +331,9 @@ impl Sample {
         dir: &Path,
         runtime: &tokio::runtime::Runtime,
     ) -> Result<(), Violation> {
-        let rebuilt = rebuild_index(dir, &self.options);
+        let rebuilt = rebuild_index(dir, &self.options, Rebuild::Force);
         match rebuilt {
-            Ok(()) => {}
+            Ok(_) => {}
             // Without its name a directory is not touched.
             Err(_) if damage.file == "format" => return Ok(()),
             Err(error) => return Err(format!("it fails: {error}")),

@@ -53,6 +53,7 @@ struct File {
 enum NameChange {
     Add(Node, String, Node),
     Move((Node, String), (Node, String)),
+    Exchange((Node, String), (Node, String)),
     Remove(Node, String),
 }
 
@@ -183,6 +184,9 @@ impl Image {
             }
             Op::Link { dir, name, node } => self.name(NameChange::Add(*dir, name.clone(), *node), number),
             Op::Rename { from, to } => self.name(NameChange::Move(from.clone(), to.clone()), number),
+            Op::Exchange { one, other } => {
+                self.name(NameChange::Exchange(one.clone(), other.clone()), number)
+            }
             Op::Remove { dir, name } => self.name(NameChange::Remove(*dir, name.clone()), number),
             Op::Write { node, at, data, durable } => {
                 if let Some(file) = self.file(*node) {
@@ -244,6 +248,9 @@ impl Image {
                 NameChange::Move(from, to) => {
                     NameChange::Move((number(&from.0), from.1.clone()), (number(&to.0), to.1.clone()))
                 }
+                NameChange::Exchange(one, other) => {
+                    NameChange::Exchange((number(&one.0), one.1.clone()), (number(&other.0), other.1.clone()))
+                }
             };
             PendingName { change, number: 0, journalled: pending.journalled }
         });
@@ -260,26 +267,23 @@ impl Image {
     }
 
     fn name(&mut self, change: NameChange, number: usize) {
-        let mut live = |dir: Node, apply: &mut dyn FnMut(&mut BTreeMap<String, Node>)| {
-            if let Some(entries) = self.entries(dir) {
-                apply(entries);
+        let dirs = match &change {
+            NameChange::Add(dir, ..) | NameChange::Remove(dir, _) => vec![*dir],
+            NameChange::Move((one, _), (other, _)) | NameChange::Exchange((one, _), (other, _)) => {
+                vec![*one, *other]
             }
         };
-        match &change {
-            NameChange::Add(dir, name, node) => live(*dir, &mut |e| {
-                e.insert(name.clone(), *node);
-            }),
-            NameChange::Remove(dir, name) => live(*dir, &mut |e| {
-                e.remove(name);
-            }),
-            NameChange::Move((from_dir, from), (to_dir, to)) => {
-                let mut node = None;
-                live(*from_dir, &mut |e| node = e.remove(from));
-                if let Some(node) = node {
-                    live(*to_dir, &mut |e| {
-                        e.insert(to.clone(), node);
-                    });
-                }
+        let mut live = BTreeMap::new();
+        for dir in &dirs {
+            if live.contains_key(dir) {
+                continue;
+            }
+            live.insert(*dir, self.entries(*dir).map(std::mem::take).unwrap_or_default());
+        }
+        apply_name(&mut live, &change);
+        for (dir, entries) in live {
+            if let Some(place) = self.entries(dir) {
+                *place = entries;
             }
         }
         self.names.push(PendingName { change, number, journalled: false });
@@ -292,7 +296,9 @@ impl Image {
             Some(Kind::Directory(..)) => {
                 let of = |change: &NameChange| match change {
                     NameChange::Add(dir, ..) | NameChange::Remove(dir, _) => *dir == node,
-                    NameChange::Move((from, _), (to, _)) => *from == node || *to == node,
+                    NameChange::Move((from, _), (to, _)) | NameChange::Exchange((from, _), (to, _)) => {
+                        *from == node || *to == node
+                    }
                 };
                 let (durable, rest): (Vec<_>, Vec<_>) =
                     std::mem::take(&mut self.names).into_iter().partition(|p| of(&p.change));
@@ -407,6 +413,12 @@ fn apply_name(entries: &mut BTreeMap<Node, BTreeMap<String, Node>>, change: &Nam
             if let Some(node) = entries.entry(*from_dir).or_default().remove(from) {
                 entries.entry(*to_dir).or_default().insert(to.clone(), node);
             }
+        }
+        NameChange::Exchange((one_dir, one), (other_dir, other)) => {
+            let a = entries.entry(*one_dir).or_default().remove(one);
+            let b = entries.entry(*other_dir).or_default().remove(other);
+            entries.entry(*one_dir).or_default().extend(b.map(|node| (one.clone(), node)));
+            entries.entry(*other_dir).or_default().extend(a.map(|node| (other.clone(), node)));
         }
     }
 }

@@ -2,16 +2,20 @@
 
 use clap::Parser;
 use posthaste_simulator::damage::{Sample, Sweep, child};
+use posthaste_simulator::driver::Strict;
 use posthaste_simulator::process::visitor;
 use posthaste_simulator::report::Tally;
 use posthaste_simulator::run::{Settings, run};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Looks for states after a crash in which the embedded store is not what it must be.
 #[derive(Parser, Debug)]
+#[command(args_override_self = true)]
 struct Arguments {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
@@ -22,9 +26,18 @@ struct Arguments {
     /// Different states to look at, over as many seeds as that takes.
     #[arg(long, default_value_t = 10_000)]
     states: usize,
-    /// Threads.
+    /// Processes that work at the same time.
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// From one seed to the next.
+    #[arg(long, default_value_t = 1, hide = true)]
+    step: u64,
+    /// For the simulator's own use: one of its processes.
+    #[arg(long, hide = true)]
+    worker: bool,
+    /// A rebuild after a crash may find faults, and is forced then.
+    #[arg(long)]
+    lenient_rebuild: bool,
     /// Kill processes only: no power cut.
     #[arg(long)]
     no_power: bool,
@@ -74,6 +87,7 @@ impl Arguments {
             faults: !self.no_faults,
             rebuild: !self.no_rebuild,
             visitor: std::env::current_exe().ok().filter(|_| !self.no_visitor),
+            strict: if self.lenient_rebuild { Strict::No } else { Strict::Yes },
             from_first_answer: self.from_first_answer,
             ..Settings::all()
         }
@@ -93,8 +107,10 @@ fn main() -> std::io::Result<()> {
         damage(&arguments)?
     } else if let Some(state) = arguments.state {
         one(&arguments, state)?
+    } else if arguments.worker {
+        return work(&arguments);
     } else {
-        crashes(&arguments)
+        crashes(&arguments)?
     };
     print!("{tally}");
     std::process::exit(i32::from(!tally.is_empty()));
@@ -111,51 +127,71 @@ fn one(arguments: &Arguments, state: usize) -> std::io::Result<Tally> {
     Ok(tally)
 }
 
-fn crashes(arguments: &Arguments) -> Tally {
+/// One worker: seeds in steps, a line for each finding and each seed.
+fn work(arguments: &Arguments) -> std::io::Result<()> {
     let settings = arguments.settings();
-    let (next, states) = (AtomicU64::new(arguments.seed), AtomicUsize::new(0));
-    let operations = AtomicUsize::new(0);
-    let stop = AtomicBool::new(false);
-    let tally = Mutex::new(Tally::default());
-    let started = Instant::now();
-    let work = || {
-        while states.load(Ordering::Relaxed) < arguments.states && !stop.load(Ordering::Relaxed) {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            let outcome = match run(seed, &settings, None) {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    println!("seed {seed} could not be run: {error}");
-                    stop.store(true, Ordering::Relaxed);
-                    return;
-                }
-            };
-            operations.fetch_add(outcome.operations, Ordering::Relaxed);
-            let before = states.fetch_add(outcome.states, Ordering::Relaxed);
-            let now = before + outcome.states;
-            let mut tally = tally.lock().unwrap_or_else(|e| e.into_inner());
-            for f in &outcome.findings {
-                println!("seed {} state {}: {}", f.seed, f.state, f.violation);
-                tally.add(&format!("seed {} state {}", f.seed, f.state), &f.violation);
-            }
-            if before / 1_000 != now / 1_000 {
+    let (mut states, mut seed) = (0, arguments.seed);
+    while states < arguments.states {
+        let outcome = run(seed, &settings, None)?;
+        for f in &outcome.findings {
+            println!("finding seed {} state {}: {}", f.seed, f.state, f.violation.replace('\n', " "));
+        }
+        println!("done {seed} {} {}", outcome.states, outcome.operations);
+        states += outcome.states;
+        seed += arguments.step;
+    }
+    Ok(())
+}
+
+/// Processes rather than threads: a process that is started has a copy of its parent's files for a moment, and so the locks of all its threads.
+fn crashes(arguments: &Arguments) -> std::io::Result<Tally> {
+    let (mut tally, started) = (Tally::default(), Instant::now());
+    let (send, lines) = std::sync::mpsc::channel();
+    let mut workers = Vec::new();
+    for n in 0..arguments.threads {
+        let seed = arguments.seed + n as u64;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(std::env::args_os().skip(1)).arg("--worker");
+        command.args(["--seed", &seed.to_string(), "--step", &arguments.threads.to_string()]);
+        command.args(["--states", &arguments.states.div_ceil(arguments.threads).to_string()]);
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let output = child.stdout.take().ok_or_else(|| std::io::Error::other("no pipe"))?;
+        workers.push(child);
+        let send = send.clone();
+        std::thread::spawn(move || {
+            let lines = BufReader::new(output).lines().map_while(Result::ok);
+            lines.take_while(|line| send.send(line.clone()).is_ok()).for_each(drop);
+        });
+    }
+    drop(send);
+    let (mut states, mut operations, mut seeds) = (0, 0, 0);
+    for line in lines {
+        if let Some((place, violation)) = line.strip_prefix("finding ").and_then(|l| l.split_once(": ")) {
+            println!("{place}: {violation}");
+            tally.add(place, violation);
+        } else if let Some(done) = line.strip_prefix("done ") {
+            let numbers: Vec<usize> = done.split(' ').filter_map(|n| n.parse().ok()).collect();
+            let [seed, new, ops] = numbers[..] else { continue };
+            if states / 1_000 != (states + new) / 1_000 {
                 let seconds = started.elapsed().as_secs_f64();
-                println!("{now} states in {seconds:.0} s, {} findings, at seed {seed}", tally.len());
+                println!(
+                    "{} states in {seconds:.0} s, {} findings, at seed {seed}",
+                    states + new,
+                    tally.len()
+                );
             }
+            (states, operations, seeds) = (states + new, operations + ops, seeds + 1);
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..arguments.threads {
-            scope.spawn(work);
+    }
+    for mut worker in workers {
+        let status = worker.wait()?;
+        if !status.success() {
+            tally.add("a worker", &format!("a worker ended: {status}"));
         }
-    });
-    println!(
-        "{} states, {} operations, {} seeds in {:.0} s",
-        states.load(Ordering::Relaxed),
-        operations.load(Ordering::Relaxed),
-        next.load(Ordering::Relaxed) - arguments.seed,
-        started.elapsed().as_secs_f64()
-    );
-    tally.into_inner().unwrap_or_else(|e| e.into_inner())
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    println!("{states} states, {operations} operations, {seeds} seeds in {seconds:.0} s");
+    Ok(tally)
 }
 
 fn damage(arguments: &Arguments) -> std::io::Result<Tally> {

@@ -5,7 +5,7 @@
 //! operations go to a file before they are done, and from there into the one log; a killed visitor leaves what it had done.
 
 use posthaste_store::Engine;
-use posthaste_store_lmdb::LmdbEngine;
+use posthaste_store_lmdb::{LmdbEngine, Rebuild};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -216,7 +216,7 @@ pub fn visitor(root: &Path, sink: &Path, seed: u64, faulty: bool) -> Result<(), 
             },
             "close" => drop(engine.take()),
             "rebuild" => {
-                if let Err(error) = rebuild_index(root, &options(seed)) {
+                if let Err(error) = rebuild_index(root, &options(seed), Rebuild::UnlessFaulty) {
                     println!("refused {}", error.to_string().replace('\n', " "));
                     continue;
                 }

@@ -60,6 +60,8 @@ pub enum Op {
     Link { dir: Node, name: String, node: Node },
     /// A name moved; what had the new name lost it.
     Rename { from: (Node, String), to: (Node, String) },
+    /// Two names changed places.
+    Exchange { one: (Node, String), other: (Node, String) },
     /// A name was removed.
     Remove { dir: Node, name: String },
     /// Bytes were written; `durable` if the file was opened so that a write is synced when it returns.
@@ -99,6 +101,8 @@ struct Inner {
     nodes: Node,
     /// Device and inode of each node.
     ids: Vec<FileId>,
+    /// What each name of each directory names now.
+    entries: BTreeMap<(Node, String), Node>,
     faults: Faults,
     /// Part of a file that cannot be read: the file, from, to.
     unreadable: Option<(Node, u64, u64)>,
@@ -159,20 +163,28 @@ impl Recorder {
             held: Mutex::new(Hold::default()),
             changed: Condvar::new(),
         });
-        recorder.register_tree(root)?;
+        recorder.register_tree(root, None)?;
         registry().write().recorders.push(Arc::clone(&recorder));
         WATCHING.fetch_add(1, Ordering::SeqCst);
         Ok(recorder)
     }
 
-    fn register_tree(self: &Arc<Self>, path: &Path) -> std::io::Result<()> {
+    fn register_tree(self: &Arc<Self>, path: &Path, within: Option<(Node, String)>) -> std::io::Result<()> {
         let meta = std::fs::symlink_metadata(path)?;
-        self.register((meta.dev(), meta.ino()), &mut self.inner.lock());
+        let node = {
+            let mut inner = self.inner.lock();
+            let node = self.register((meta.dev(), meta.ino()), &mut inner);
+            inner.entries.extend(within.map(|name| (name, node)));
+            node
+        };
         if meta.is_dir() {
             let mut names: Vec<_> =
                 std::fs::read_dir(path)?.map(|e| Ok(e?.file_name())).collect::<std::io::Result<_>>()?;
             names.sort();
-            names.iter().try_for_each(|name| self.register_tree(&path.join(name)))?;
+            for name in names {
+                let within = (node, name.to_string_lossy().into_owned());
+                self.register_tree(&path.join(&name), Some(within))?;
+            }
         }
         Ok(())
     }
@@ -263,6 +275,7 @@ impl Recorder {
                 None => self.register(id, &mut inner),
             };
             if let Some(op) = wire::op_from(frame, node) {
+                inner.note(&op);
                 inner.ops.push(op);
             }
             whole = bytes.len() - read.0.len();
@@ -278,6 +291,7 @@ impl Recorder {
             // A sink that is full or gone would make the log of the other process wrong.
             sink.write_all(&frame).expect("the sink takes every operation");
         }
+        inner.note(&op);
         inner.ops.push(op);
     }
 
@@ -302,6 +316,47 @@ enum Fate {
 }
 
 impl Inner {
+    /// Keeps the names up.
+    fn note(&mut self, op: &Op) {
+        match op {
+            Op::Create { dir, name, node }
+            | Op::MakeDirectory { dir, name, node }
+            | Op::Link { dir, name, node } => {
+                self.entries.insert((*dir, name.clone()), *node);
+            }
+            Op::Rename { from, to } => {
+                if let Some(node) = self.entries.remove(from) {
+                    self.entries.insert(to.clone(), node);
+                }
+            }
+            Op::Exchange { one, other } => {
+                if let (Some(a), Some(b)) = (self.entries.remove(one), self.entries.remove(other)) {
+                    self.entries.extend([(one.clone(), b), (other.clone(), a)]);
+                }
+            }
+            Op::Remove { dir, name } => {
+                self.entries.remove(&(*dir, name.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Two names that changed places since: `renameat2` is called without libc. A directory is looked at when it is synced, which is the next
+    /// thing after such a call.
+    fn exchanged(&self, dir: Node, path: &Path) -> Option<Op> {
+        for ((of, name), node) in
+            self.entries.range((dir, String::new())..).take_while(|((d, _), _)| *d == dir)
+        {
+            let there = describe_name(libc::AT_FDCWD, path.join(name).as_os_str().as_bytes())?;
+            let now = lookup(there.id).map_or(*node, |(_, now)| now);
+            if now != *node {
+                let (other, _) = self.entries.iter().find(|(_, n)| **n == now)?;
+                return Some(Op::Exchange { one: (*of, name.clone()), other: other.clone() });
+            }
+        }
+        None
+    }
+
     fn fate(&self, grows: bool) -> Fate {
         let at = self.ops.len();
         if let Some(how) = self.faults.fail.get(&at) {
@@ -521,6 +576,12 @@ pub(crate) fn sync(fd: c_int, call: impl Fn() -> Called) -> Called {
     let Some((recorder, node, _)) = watched(fd) else { return call() };
     recorder.wait_while_held();
     let mut inner = recorder.inner.lock();
+    if let Ok(path) = std::fs::read_link(format!("/proc/self/fd/{fd}"))
+        && path.is_dir()
+        && let Some(exchange) = inner.exchanged(node, &path)
+    {
+        recorder.push(&mut inner, exchange);
+    }
     if let Fate::Fails(errno, _) = inner.fate(false) {
         recorder.push(&mut inner, Op::SyncFailed { node });
         return Err(errno);

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::driver::{Driver, Opening, Told, options};
+use crate::driver::{Driver, Opening, Strict, Told, options};
 use crate::image::{Files, Image, Keep, Names, fingerprint, materialise};
 use crate::model::{Knowledge, Timeline};
 use crate::process::{Ended, Visitor};
@@ -31,6 +31,8 @@ pub struct Settings {
     pub faults: bool,
     /// Whether the index is also made again after each cut.
     pub rebuild: bool,
+    /// Whether a rebuild after a crash must find nothing amiss.
+    pub strict: Strict,
     /// Whether power cuts before anything was acknowledged are left out.
     pub from_first_answer: bool,
     /// The `simulate` binary, for a second process beside the first; none, no second process.
@@ -52,6 +54,7 @@ impl Settings {
             posix_names: true,
             faults: true,
             rebuild: true,
+            strict: Strict::Yes,
             from_first_answer: false,
             visitor: None,
             base,
@@ -194,7 +197,7 @@ impl Seed<'_> {
                 if let Some(visitor) = company.as_mut().filter(|v| v.is_open()) {
                     visitor.command(driver, "close")?;
                 }
-                driver.rebuild()?;
+                driver.rebuild(self.settings.strict)?;
             }
             let opening = if random.chance(65) { Opening::Serving } else { Opening::Command };
             let now = (1 + random.below(20)).min(left);
@@ -269,8 +272,8 @@ impl Seed<'_> {
         if wanted {
             self.outcome.states += 1;
         }
-        // Before the first commit there may be nothing to rebuild from.
-        let any = state.files.contains_key("packs") || !state.known.certain.lists.is_empty();
+        // Before the first commit there may be no store to rebuild.
+        let any = state.files.contains_key("format") || !state.known.certain.lists.is_empty();
         if wanted
             && any
             && self.settings.rebuild
@@ -321,7 +324,7 @@ impl Seed<'_> {
             driver.end(engine, random.chance(50));
             lived?;
             if round == 0 && self.settings.rebuild && random.chance(40) {
-                driver.rebuild()?;
+                driver.rebuild(self.settings.strict)?;
             }
         }
         Ok(())
@@ -336,7 +339,7 @@ impl Seed<'_> {
         let seed = random.draw();
         let mut driver = Driver::new(Arc::clone(&recorder), state.known.clone(), seed, state.ids, false)
             .with_options(self.options.clone());
-        let judged = driver.rebuild().and_then(|()| self.go_on(&mut driver, &mut random));
+        let judged = driver.rebuild(self.settings.strict).and_then(|()| self.go_on(&mut driver, &mut random));
         recorder.stop();
         std::fs::remove_dir_all(&dir)?;
         Ok(judged)

@@ -31,8 +31,8 @@ pub(crate) fn op_bytes(op: &Op, ids: &[FileId]) -> Vec<u8> {
             put_name(&mut out, ids, *dir, name);
             put_node(&mut out, ids, *node);
         }
-        Op::Rename { from, to } => {
-            begin(4);
+        Op::Rename { from, to } | Op::Exchange { one: from, other: to } => {
+            begin(if matches!(op, Op::Rename { .. }) { 4 } else { 12 });
             put_name(&mut out, ids, from.0, &from.1);
             put_name(&mut out, ids, to.0, &to.1);
         }
@@ -79,9 +79,10 @@ pub(crate) fn op_from(bytes: &[u8], mut number: impl FnMut(FileId) -> Node) -> O
         1 => Op::Create { dir: node(&mut read)?, name: name(&mut read)?, node: node(&mut read)? },
         2 => Op::MakeDirectory { dir: node(&mut read)?, name: name(&mut read)?, node: node(&mut read)? },
         3 => Op::Link { dir: node(&mut read)?, name: name(&mut read)?, node: node(&mut read)? },
-        4 => {
+        4 | 12 => {
             let from = (node(&mut read)?, name(&mut read)?);
-            Op::Rename { from, to: (node(&mut read)?, name(&mut read)?) }
+            let to = (node(&mut read)?, name(&mut read)?);
+            if kind == 4 { Op::Rename { from, to } } else { Op::Exchange { one: from, other: to } }
         }
         5 => Op::Remove { dir: node(&mut read)?, name: name(&mut read)? },
         6 | 7 => {
@@ -112,6 +113,7 @@ mod tests {
             Op::MakeDirectory { dir: 0, name: "b".into(), node: 2 },
             Op::Link { dir: 2, name: "c".into(), node: 1 },
             Op::Rename { from: (0, "a".into()), to: (2, "d".into()) },
+            Op::Exchange { one: (0, "a".into()), other: (2, "d".into()) },
             Op::Remove { dir: 0, name: "a".into() },
             Op::Write { node: 1, at: 7, data: Data::Bytes([1, 2][..].into()), durable: true },
             Op::Write { node: 1, at: 7, data: Data::Zeroes(9), durable: false },
