@@ -8,6 +8,7 @@
 //! - After a failed sync, what was not durable is durable by chance, and no later sync changes that.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -274,11 +275,10 @@ impl Image {
             }
         };
         let mut live = BTreeMap::new();
-        for dir in &dirs {
-            if live.contains_key(dir) {
-                continue;
+        for dir in dirs {
+            if let Entry::Vacant(place) = live.entry(dir) {
+                place.insert(self.entries(dir).map(std::mem::take).unwrap_or_default());
             }
-            live.insert(*dir, self.entries(*dir).map(std::mem::take).unwrap_or_default());
         }
         apply_name(&mut live, &change);
         for (dir, entries) in live {

@@ -347,7 +347,9 @@ impl Inner {
         for ((of, name), node) in
             self.entries.range((dir, String::new())..).take_while(|((d, _), _)| *d == dir)
         {
-            let there = describe_name(libc::AT_FDCWD, path.join(name).as_os_str().as_bytes())?;
+            let Some(there) = describe_name(libc::AT_FDCWD, path.join(name).as_os_str().as_bytes()) else {
+                continue;
+            };
             let now = lookup(there.id).map_or(*node, |(_, now)| now);
             if now != *node {
                 let (other, _) = self.entries.iter().find(|(_, n)| **n == now)?;
