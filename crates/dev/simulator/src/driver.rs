@@ -1,0 +1,448 @@
+//! Does to a store what a mail server does, step by step, and keeps beside it what the store must hold.
+//!
+//! Everything is chosen by the seed. One step is asked and answered before the next, but for groups: commits that wait together while the disk
+//! is held up. Steps that fail leave a doubt, as they do for a client.
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use posthaste_mail_model::{Id, MailboxId};
+use posthaste_store::{
+    CommitOutcome, DirectoryChange, Engine, ListCommit, MailboxCommit, Result, StoreError,
+};
+use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::model::{Change, Knowledge, Moment, Timeline, Unit};
+use crate::random::Random;
+use crate::record::Recorder;
+use crate::verify::{Violation, find, verify};
+
+mod steps;
+
+/// What delivery would make of a message: long enough that pages fill.
+pub fn summarize(bytes: &[u8]) -> Vec<u8> {
+    let head = bytes.get(..bytes.len().min(40)).unwrap_or_default();
+    format!("{} octets, begins {head:?}", bytes.len()).into_bytes()
+}
+
+/// A message of this length.
+pub fn message(n: u64, len: usize) -> Bytes {
+    let line = format!("Message {n}, byte for byte. ");
+    line.bytes().cycle().take(len).collect::<Vec<u8>>().into()
+}
+
+/// Sizes that make everything happen within a few dozen steps: packs that fill, maintenance that leaves something over.
+pub fn options(seed: u64) -> Options {
+    let mut random = Random::new(seed, 7);
+    let pack_bytes = random.pick(&[24u64 << 10, 64 << 10, 256 << 10]).copied().unwrap_or(64 << 10);
+    let links_from = random.pick(&[2usize, 32]).copied().unwrap_or(32);
+    Options {
+        map_bytes: 64 << 20,
+        readers: 16,
+        pack_bytes,
+        links_from,
+        round_messages: 20,
+        // The clock: time passes when a step reads what the index lacks, never by itself.
+        behind_max: Duration::from_secs(3600),
+        ..Options::new(summarize)
+    }
+}
+
+/// Who opens the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// A server, whose index may stay behind.
+    Serving,
+    /// A command such as `import`.
+    Command,
+}
+
+impl Opening {
+    /// Opens the store.
+    pub fn open(self, dir: &Path, options: Options) -> Result<LmdbEngine> {
+        match self {
+            Self::Command => LmdbEngine::open(dir, options),
+            Self::Serving => {
+                let lock = EngineLock::acquire(dir).map_err(|e| StoreError::Unavailable(e.to_string()))?;
+                LmdbEngine::serve(Arc::new(lock), options)
+            }
+        }
+    }
+}
+
+/// Whether a rebuild may find faults in what a crash left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strict {
+    /// It may not.
+    Yes,
+    /// It may, and is forced then.
+    No,
+}
+
+/// Makes the index again; answers what was amiss.
+pub fn rebuild_index(dir: &Path, options: &Options, mode: Rebuild) -> Result<Vec<String>> {
+    let lock = EngineLock::acquire(dir).map_err(|e| StoreError::Unavailable(e.to_string()))?;
+    rebuild(&lock, options, mode, &mut |_| {}).map(|report| report.faults)
+}
+
+/// A commit of any kind.
+enum Request {
+    Mailbox(MailboxCommit),
+    List(ListCommit),
+    Record(DirectoryChange),
+}
+
+impl Request {
+    async fn send(self, engine: &LmdbEngine) -> Result<CommitOutcome> {
+        match self {
+            Self::Mailbox(commit) => engine.commit(commit).await,
+            Self::List(commit) => engine.commit_list(commit).await,
+            Self::Record(change) => engine.directory_commit(change).await,
+        }
+    }
+}
+
+/// A request, and what it makes of its unit.
+type Asked = (Request, Change);
+
+/// Drives one store.
+pub struct Driver {
+    recorder: Arc<Recorder>,
+    random: Random,
+    options: Options,
+    /// What is known now.
+    pub known: Knowledge,
+    /// What was known when.
+    pub timeline: Timeline,
+    /// Whether the disk fails now and then, so that errors are to be expected.
+    faulty: bool,
+    /// Numbers for ids and contents, never the same twice in one seed.
+    ids: u64,
+    /// For steps that another process takes: what it was answered.
+    script: VecDeque<Heard>,
+    /// Where what this process is answered is told.
+    listener: Option<Box<dyn FnMut(Told) + Send>>,
+}
+
+/// The engine of the process that takes a step; `None` if it is another process, and this one follows.
+pub type Who<'e> = Option<&'e LmdbEngine>;
+
+/// What a process was answered, in a step that others follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// A request was done.
+    Done,
+    /// A request met a conflict.
+    Conflict,
+    /// A request failed.
+    Failed,
+    /// The doubt of this number was found to have happened.
+    Found(usize),
+    /// More is left to maintain.
+    More,
+    /// Nothing to say.
+    Nothing,
+}
+
+impl Told {
+    /// As a word.
+    pub fn word(self) -> String {
+        match self {
+            Self::Done => "done".into(),
+            Self::Conflict => "conflict".into(),
+            Self::Failed => "failed".into(),
+            Self::Found(n) => format!("found{n}"),
+            Self::More => "more".into(),
+            Self::Nothing => "nothing".into(),
+        }
+    }
+
+    /// From its word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "done" => Self::Done,
+            "conflict" => Self::Conflict,
+            "failed" => Self::Failed,
+            "more" => Self::More,
+            "nothing" => Self::Nothing,
+            _ => Self::Found(word.strip_prefix("found")?.parse().ok()?),
+        })
+    }
+}
+
+/// What another process was answered, and what it wrote until then.
+#[derive(Debug, Clone, Default)]
+pub struct Heard {
+    /// `None` if it ended without a word.
+    pub told: Option<Told>,
+    /// As in the sink of its recorder.
+    pub operations: Vec<u8>,
+}
+
+fn told_of(outcome: &Result<CommitOutcome>) -> Told {
+    match outcome {
+        Ok(CommitOutcome::Done) => Told::Done,
+        Ok(CommitOutcome::Conflict) | Err(StoreError::NoMailbox(_)) => Told::Conflict,
+        Err(_) => Told::Failed,
+    }
+}
+
+fn outcome_of(told: Option<Told>) -> Result<CommitOutcome> {
+    match told {
+        Some(Told::Done) => Ok(CommitOutcome::Done),
+        Some(Told::Conflict) => Ok(CommitOutcome::Conflict),
+        _ => Err(StoreError::Unavailable("another process was not answered".into())),
+    }
+}
+
+impl Driver {
+    /// A driver of the store in the recorder's directory, of which so much is known. `ids` must be beyond those of earlier drivers.
+    pub fn new(recorder: Arc<Recorder>, known: Knowledge, seed: u64, ids: u64, faulty: bool) -> Self {
+        let random = Random::new(seed, 2);
+        let timeline = Timeline::new(known.clone());
+        let (script, listener) = (VecDeque::new(), None);
+        Self { recorder, random, options: options(seed), known, timeline, faulty, ids, script, listener }
+    }
+
+    /// Options of the store, the same for the whole of a seed.
+    pub fn with_options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    fn id(&mut self) -> Id {
+        self.ids += 1;
+        Id::new(self.ids, 7)
+    }
+
+    fn moment(&mut self, what: String, start: usize, asked: Vec<Change>) {
+        let (end, after) = (self.recorder.len(), Arc::new(self.known.clone()));
+        self.timeline.moments.push(Moment { what, start, end, asked, after });
+    }
+
+    /// What an error means: trouble that was made, or a violation.
+    fn excuse(&self, what: &str, error: &StoreError) -> Result<(), Violation> {
+        if self.faulty && error.is_temporary() {
+            return Ok(());
+        }
+        Err(format!("{what} fails: {error}"))
+    }
+
+    /// Opens the store. `None` if trouble that was made forbids it.
+    pub fn open(&mut self, opening: Opening) -> Result<Option<LmdbEngine>, Violation> {
+        let start = self.recorder.len();
+        let opened = opening.open(self.recorder.root(), self.options.clone());
+        self.moment(format!("open, {opening:?}"), start, Vec::new());
+        match opened {
+            Ok(engine) => Ok(Some(engine)),
+            Err(error) => self.excuse("opening", &error).map(|()| None),
+        }
+    }
+
+    /// Ends a life: in order, or as a process does that is killed.
+    pub fn end(&mut self, engine: LmdbEngine, killed: bool) {
+        let start = self.recorder.len();
+        if killed {
+            engine.kill();
+        } else {
+            engine.close();
+        }
+        self.moment(if killed { "kill" } else { "close" }.into(), start, Vec::new());
+    }
+
+    /// Makes the index again, whatever is said to be amiss. `strict`: a crash is no damage, and nothing may be.
+    pub fn rebuild(&mut self, strict: Strict) -> Result<(), Violation> {
+        let start = self.recorder.len();
+        let mut done = rebuild_index(self.recorder.root(), &self.options, Rebuild::UnlessFaulty);
+        if done.as_ref().is_ok_and(|faults| !faults.is_empty()) && strict == Strict::No {
+            done = rebuild_index(self.recorder.root(), &self.options, Rebuild::Force);
+        }
+        self.moment("rebuild".into(), start, Vec::new());
+        match done {
+            Ok(faults) => match faults.first() {
+                Some(fault) if strict == Strict::Yes => Err(format!("rebuild finds a fault: {fault}")),
+                _ => Ok(()),
+            },
+            Err(error) => self.excuse("rebuild", &error),
+        }
+    }
+
+    /// Reads everything and compares.
+    pub async fn verify(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+        let start = self.recorder.len();
+        let outcome = verify(engine, &mut self.known).await;
+        self.moment("everything is read".into(), start, Vec::new());
+        outcome
+    }
+
+    /// Reads one unit; while the disk fails it may be unreadable.
+    async fn observe(&mut self, engine: Who<'_>, unit: &Unit) -> Result<(), Violation> {
+        let Some(engine) = engine else {
+            if let Some(Told::Found(n)) = self.hear()
+                && let Some(doubt) = self.known.doubts.get(n).cloned()
+            {
+                self.known.found(&doubt);
+            }
+            return Ok(());
+        };
+        let seen = find(engine, &self.known, unit).await;
+        if self.faulty && seen.as_ref().is_err_and(|e| e.contains("storage is unavailable")) {
+            self.tell(Told::Nothing);
+            return Ok(());
+        }
+        let found = seen?;
+        self.tell(found.map_or(Told::Nothing, Told::Found));
+        if let Some(doubt) = found.and_then(|n| self.known.doubts.get(n).cloned()) {
+            self.known.found(&doubt);
+        }
+        Ok(())
+    }
+
+    /// Tells other processes what this one was answered.
+    fn tell(&mut self, told: Told) {
+        if let Some(listener) = &mut self.listener {
+            listener(told);
+        }
+    }
+
+    /// What other processes are to be told goes there.
+    pub fn set_listener(&mut self, listener: impl FnMut(Told) + Send + 'static) {
+        self.listener = Some(Box::new(listener));
+    }
+
+    /// What another process was answered, for the next step that it took.
+    pub fn set_script(&mut self, script: impl IntoIterator<Item = Heard>) {
+        self.script = script.into_iter().collect();
+    }
+
+    /// The next that another process was answered. What it wrote until then comes into the log first.
+    fn hear(&mut self) -> Option<Told> {
+        let heard = self.script.pop_front()?;
+        self.recorder.adopt(&heard.operations);
+        heard.told
+    }
+
+    /// Takes the next step of another process.
+    pub async fn follow(&mut self) -> Result<(), Violation> {
+        self.step(None).await?;
+        while !self.script.is_empty() {
+            self.hear();
+        }
+        Ok(())
+    }
+
+    /// Has the index follow, so that another process can write.
+    pub async fn tick(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
+        let start = self.recorder.len();
+        let all: Vec<MailboxId> = self.known.certain.boxes.keys().copied().collect();
+        let read = engine.heads(&all).await;
+        self.moment("the index follows".into(), start, Vec::new());
+        read.map(drop).or_else(|error| self.excuse("reading heads", &error))
+    }
+
+    /// Something that another process did and that changes nothing that is known.
+    pub fn elsewhere(&mut self, what: &str, operations: &[u8]) {
+        let start = self.recorder.len();
+        self.recorder.adopt(operations);
+        self.moment(what.into(), start, Vec::new());
+    }
+
+    /// What became of requests: asked here, or told by the process that asked. One that ended without a word leaves all open.
+    async fn outcomes(&mut self, engine: Who<'_>, requests: Vec<Request>) -> Vec<Result<CommitOutcome>> {
+        let Some(engine) = engine else {
+            return requests.iter().map(|_| outcome_of(self.hear())).collect();
+        };
+        let outcomes = if requests.len() == 1 {
+            join_all(requests.into_iter().map(|r| r.send(engine))).await
+        } else {
+            self.together(engine, requests).await
+        };
+        outcomes.iter().for_each(|outcome| self.tell(told_of(outcome)));
+        outcomes
+    }
+
+    /// Sends requests, all at once if there are several, and takes over what became of them.
+    async fn ask(&mut self, engine: Who<'_>, what: String, asked: Vec<Asked>) -> Result<(), Violation> {
+        let start = self.recorder.len();
+        let (requests, changes): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+        let outcomes = self.outcomes(engine, requests).await;
+        // A mailbox may have gone with a list commit that was not answered.
+        let lists: Vec<Unit> =
+            self.known.doubts.iter().map(Change::unit).filter(|u| matches!(u, Unit::List(_))).collect();
+        let conflict = |o: &Result<CommitOutcome>| told_of(o) == Told::Conflict;
+        let mut unclear = if outcomes.iter().any(conflict) { lists.clone() } else { Vec::new() };
+        for (change, outcome) in changes.iter().zip(&outcomes) {
+            match outcome {
+                Ok(CommitOutcome::Done) => self.known.done(change),
+                Ok(CommitOutcome::Conflict) => unclear.push(change.unit()),
+                Err(StoreError::NoMailbox(_)) if !lists.is_empty() => unclear.push(change.unit()),
+                Err(error) => {
+                    if engine.is_some() {
+                        self.excuse(&what, error)?;
+                    }
+                    self.known.doubts.push(change.clone());
+                    unclear.push(change.unit());
+                }
+            }
+        }
+        let refused = outcomes.iter().any(|o| matches!(o, Ok(CommitOutcome::Conflict)));
+        if refused && engine.is_some() && !self.faulty && self.known.doubts.is_empty() {
+            return Err(format!("{what}: a conflict, and nobody else writes"));
+        }
+        self.moment(format!("{what}: {outcomes:?}"), start, changes);
+        for unit in unclear {
+            self.observe(engine, &unit).await?;
+        }
+        Ok(())
+    }
+
+    /// The first request is held up in the middle of its writing until all others wait behind it: the committer then makes one transaction of
+    /// them. Which requests go together so does not depend on threads.
+    async fn together(&self, engine: &LmdbEngine, requests: Vec<Request>) -> Vec<Result<CommitOutcome>> {
+        self.recorder.hold();
+        let mut requests = requests.into_iter().map(|r| r.send(engine));
+        let Some(first) = requests.next() else { return Vec::new() };
+        let (mut first, mut rest) = (pin!(first), pin!(join_all(requests)));
+        let early = polled(first.as_mut()).await;
+        self.recorder.wait_until_held();
+        let late = polled(rest.as_mut()).await;
+        self.recorder.release();
+        let mut outcomes = vec![match early {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => first.await,
+        }];
+        outcomes.extend(match late {
+            Poll::Ready(outcomes) => outcomes,
+            Poll::Pending => rest.await,
+        });
+        outcomes
+    }
+
+    /// Takes so many steps.
+    pub async fn steps(&mut self, engine: Who<'_>, count: usize) -> Result<(), Violation> {
+        for _ in 0..count {
+            self.step(engine).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether errors are to be expected.
+    pub fn is_faulty(&self) -> bool {
+        self.faulty
+    }
+
+    /// The number from which another driver of this seed may give ids.
+    pub fn ids(&self) -> u64 {
+        self.ids
+    }
+}
+
+/// What polling once gives.
+async fn polled<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
+}

@@ -1,0 +1,248 @@
+//! What a store must hold: what was acknowledged, and beside it what was asked and not answered, which may be there whole or not at all.
+
+use bytes::Bytes;
+use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, NumSet};
+use posthaste_store::{Counts, MailboxHead, MailboxList, Row};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    /// Its row.
+    pub row: Row,
+    /// Its body's id.
+    pub body: BodyId,
+    /// SAVEDATE.
+    pub saved: i64,
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// Its summary.
+    pub summary: Bytes,
+}
+
+/// A mailbox.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Held {
+    /// Its head.
+    pub head: MailboxHead,
+    /// By UID.
+    pub messages: BTreeMap<u32, Message>,
+    /// Every UID that went.
+    pub expunged: NumSet,
+}
+
+impl Held {
+    /// The counts that fit the messages.
+    pub fn counts(&self) -> Counts {
+        let rows = || self.messages.values().map(|m| m.row);
+        let with = |flag| rows().filter(|r| r.flags().contains(flag)).count() as u32;
+        Counts {
+            messages: self.messages.len() as u32,
+            unseen: self.messages.len() as u32 - with(FlagSet::SEEN),
+            deleted: with(FlagSet::DELETED),
+            bytes: rows().map(|r| u64::from(r.size())).sum(),
+        }
+    }
+
+    /// What is different in another mailbox, in one sentence.
+    pub fn difference(&self, there: &Self) -> String {
+        let uids = |of: &BTreeMap<u32, Message>| of.keys().copied().collect::<NumSet>();
+        let (mine, theirs) = (uids(&self.messages), uids(&there.messages));
+        let lost = mine.difference(&theirs);
+        let extra = theirs.difference(&mine);
+        if !lost.is_empty() || !extra.is_empty() {
+            return format!(
+                "messages lost {:?}, messages that should not be there {:?}; mod-sequence {} for {}, UIDNEXT {} for {}",
+                lost.ranges(),
+                extra.ranges(),
+                there.head.modseq,
+                self.head.modseq,
+                there.head.uid_next,
+                self.head.uid_next
+            );
+        }
+        if self.head != there.head {
+            return format!("the head is {:?} and should be {:?}", there.head, self.head);
+        }
+        if self.expunged != there.expunged {
+            return format!(
+                "expunged is {:?} and should be {:?}",
+                there.expunged.ranges(),
+                self.expunged.ranges()
+            );
+        }
+        let differs = self.messages.iter().find(|(uid, m)| there.messages.get(uid) != Some(m));
+        match differs {
+            Some((uid, m)) => {
+                let other = there.messages.get(uid);
+                let same_bytes = other.is_some_and(|o| o.bytes == m.bytes);
+                let same_row = other.is_some_and(|o| o.row == m.row);
+                let same_summary = other.is_some_and(|o| o.summary == m.summary);
+                format!(
+                    "UID {uid} is another message: bytes same {same_bytes}, row same {same_row}, summary same {same_summary}"
+                )
+            }
+            None => "no difference".into(),
+        }
+    }
+}
+
+/// Version and content of a directory record.
+pub type Record = (u64, Bytes);
+
+/// Everything in a store.
+#[derive(Debug, Clone, Default)]
+pub struct World {
+    /// Mailbox lists.
+    pub lists: BTreeMap<AccountId, Arc<MailboxList>>,
+    /// Mailboxes that are in a list.
+    pub boxes: BTreeMap<MailboxId, Arc<Held>>,
+    /// Mailboxes that were.
+    pub removed: BTreeSet<MailboxId>,
+    /// The directory.
+    pub directory: BTreeMap<String, Record>,
+}
+
+/// What changes at once.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unit {
+    /// A mailbox.
+    Mailbox(MailboxId),
+    /// An account's list.
+    List(AccountId),
+    /// A directory record.
+    Record(String),
+}
+
+/// A unit's state after a change.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// Of a mailbox.
+    Mailbox(MailboxId, Arc<Held>),
+    /// Of a list, and the mailboxes that came and went with it.
+    List(Arc<MailboxList>, Vec<MailboxId>, Vec<MailboxId>),
+    /// Of a directory record.
+    Record(String, Option<Record>),
+}
+
+impl Change {
+    /// What it changes.
+    pub fn unit(&self) -> Unit {
+        match self {
+            Self::Mailbox(id, _) => Unit::Mailbox(*id),
+            Self::List(list, ..) => Unit::List(list.account),
+            Self::Record(name, _) => Unit::Record(name.clone()),
+        }
+    }
+}
+
+impl World {
+    /// The world after a change.
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Mailbox(id, held) => {
+                self.boxes.insert(*id, Arc::clone(held));
+            }
+            Change::List(list, came, went) => {
+                self.lists.insert(list.account, Arc::clone(list));
+                for id in came {
+                    self.boxes.entry(*id).or_default();
+                }
+                for id in went {
+                    self.boxes.remove(id);
+                    self.removed.insert(*id);
+                }
+            }
+            Change::Record(name, Some(record)) => {
+                self.directory.insert(name.clone(), record.clone());
+            }
+            Change::Record(name, None) => {
+                self.directory.remove(name);
+            }
+        }
+    }
+
+    /// An account's list.
+    pub fn list(&self, account: AccountId) -> MailboxList {
+        self.lists.get(&account).map_or_else(|| MailboxList::empty(account), |l| (**l).clone())
+    }
+}
+
+/// What is known of a store.
+#[derive(Debug, Clone, Default)]
+pub struct Knowledge {
+    /// What was acknowledged or seen.
+    pub certain: World,
+    /// What a unit may be instead.
+    pub doubts: Vec<Change>,
+}
+
+impl Knowledge {
+    /// A change that was acknowledged. What was in doubt of the same unit did not happen, or is part of it.
+    pub fn done(&mut self, change: &Change) {
+        let unit = change.unit();
+        self.doubts.retain(|doubt| doubt.unit() != unit);
+        if let Change::List(_, _, went) = change {
+            let of_removed = |c: &Change| matches!(c, Change::Mailbox(id, _) if went.contains(id));
+            self.doubts.retain(|doubt| !of_removed(doubt));
+        }
+        self.certain.apply(change);
+    }
+
+    /// A change that was not answered and was found. What was asked on top of it may still come.
+    pub fn found(&mut self, change: &Change) {
+        let (Change::Mailbox(id, found), unit) = (change, change.unit()) else { return self.done(change) };
+        let later = |doubt: &Change| matches!(doubt, Change::Mailbox(of, held) if of == id && held.head.modseq > found.head.modseq);
+        self.doubts.retain(|doubt| doubt.unit() != unit || later(doubt));
+        self.certain.apply(change);
+    }
+}
+
+/// A stretch of the log in which something was asked and answered.
+#[derive(Debug, Clone)]
+pub struct Moment {
+    /// What it was, for a person.
+    pub what: String,
+    /// Length of the log before.
+    pub start: usize,
+    /// Length of the log when the answer was there.
+    pub end: usize,
+    /// What was asked.
+    pub asked: Vec<Change>,
+    /// What is known after.
+    pub after: Arc<Knowledge>,
+}
+
+/// What is known at each length of the log.
+#[derive(Debug, Clone)]
+pub struct Timeline {
+    initial: Arc<Knowledge>,
+    /// In order.
+    pub moments: Vec<Moment>,
+}
+
+impl Timeline {
+    /// Begins with what is known.
+    pub fn new(initial: Knowledge) -> Self {
+        Self { initial: Arc::new(initial), moments: Vec::new() }
+    }
+
+    /// What must hold if the log ends after `cut` operations, while the next may be under way.
+    pub fn at(&self, cut: usize) -> Knowledge {
+        let answered = self.moments.partition_point(|m| m.end <= cut);
+        let before = answered.checked_sub(1).and_then(|n| self.moments.get(n)).map(|m| &m.after);
+        let mut known = (**before.unwrap_or(&self.initial)).clone();
+        let under_way = self.moments.get(answered..).unwrap_or_default().iter().filter(|m| m.start <= cut);
+        under_way.for_each(|m| known.doubts.extend(m.asked.iter().cloned()));
+        known
+    }
+
+    /// What was under way at a length of the log, for a person.
+    pub fn story(&self, cut: usize) -> String {
+        let answered = self.moments.partition_point(|m| m.end <= cut);
+        let from = answered.saturating_sub(4);
+        let told = self.moments.iter().skip(from).take(answered - from + 1);
+        told.map(|m| format!("  operations {}..{}: {}\n", m.start, m.end, m.what)).collect()
+    }
+}

@@ -1,0 +1,245 @@
+//! A second process on the same store: an `import` beside the server, a `check`, a command that is killed.
+//!
+//! LMDB can be opened once in a process, so the visitor is a real one. Both processes know everything: each takes its own steps and follows
+//! those of the other by what it was answered ([`Told`]). One acts at a time, as the driver decides, so that the order is the seed's. The visitor's
+//! operations go to a file before they are done, and from there into the one log; a killed visitor leaves what it had done.
+
+use posthaste_store::Engine;
+use posthaste_store_lmdb::{LmdbEngine, Rebuild};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use crate::driver::{Driver, Heard, Opening, Told, options, rebuild_index};
+use crate::model::Knowledge;
+use crate::record::Recorder;
+use crate::verify::Violation;
+
+/// How long an answer may take: a visitor that waits for a lock which this process has would wait for ever.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The other process, seen from the one that keeps the log.
+pub struct Visitor {
+    program: PathBuf,
+    seed: u64,
+    root: PathBuf,
+    sink: PathBuf,
+    faulty: bool,
+    running: Option<Running>,
+    /// Steps that were taken so far, for a visitor that comes later.
+    history: Vec<String>,
+    /// Whether it has the store open.
+    open: bool,
+}
+
+struct Running {
+    child: Child,
+    input: ChildStdin,
+    lines: Receiver<String>,
+    operations: File,
+}
+
+/// How a command to the visitor ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// It was done.
+    Done,
+    /// The store refused.
+    Refused(String),
+    /// The visitor was killed meanwhile.
+    Killed,
+}
+
+impl Visitor {
+    /// A visitor of the store in `root`. `program` is the `simulate` binary; `sink` lies outside of the store.
+    pub fn new(program: PathBuf, seed: u64, root: &Path, sink: PathBuf, faulty: bool) -> Self {
+        let (running, history) = (None, Vec::new());
+        Self { program, seed, root: root.to_owned(), sink, faulty, running, history, open: false }
+    }
+
+    /// Whether it has the store open.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// A step was taken by the process that keeps the log.
+    pub fn tell_step(&mut self, told: &[Told]) -> std::io::Result<()> {
+        let words: Vec<String> = told.iter().map(|t| t.word()).collect();
+        let line = format!("follow {}", words.join(" "));
+        if let Some(running) = &mut self.running {
+            writeln!(running.input, "{line}")?;
+        }
+        self.history.push(line);
+        Ok(())
+    }
+
+    fn running(&mut self) -> std::io::Result<&mut Running> {
+        if self.running.is_none() {
+            File::create(&self.sink)?;
+            let mut child = Command::new(&self.program)
+                .arg("--visitor")
+                .arg(&self.root)
+                .arg("--sink")
+                .arg(&self.sink)
+                .args(["--seed", &self.seed.to_string()])
+                .args(self.faulty.then_some("--expect-faults"))
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()?;
+            let missing = || std::io::Error::other("no pipe");
+            let mut input = child.stdin.take().ok_or_else(missing)?;
+            let output = child.stdout.take().ok_or_else(missing)?;
+            let (send, lines) = channel();
+            std::thread::spawn(move || {
+                for line in BufReader::new(output).lines().map_while(Result::ok) {
+                    if send.send(line).is_err() {
+                        return;
+                    }
+                }
+            });
+            for line in &self.history {
+                writeln!(input, "{line}")?;
+            }
+            let operations = File::open(&self.sink)?;
+            self.running = Some(Running { child, input, lines, operations });
+        }
+        self.running.as_mut().ok_or_else(|| std::io::Error::other("no visitor"))
+    }
+
+    /// Has it do something; answers what it was told meanwhile, and how it ended.
+    fn ask(&mut self, command: &str) -> Result<(Vec<Heard>, Ended), Violation> {
+        let failed = |e: std::io::Error| format!("the visitor: {e}");
+        let running = self.running().map_err(failed)?;
+        writeln!(running.input, "{command}").map_err(failed)?;
+        let mut heard = Vec::new();
+        loop {
+            let line = match running.lines.recv_timeout(PATIENCE) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(format!("another process waits for ever at: {command}"));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    running.child.wait().map_err(failed)?;
+                    let mut operations = Vec::new();
+                    running.operations.read_to_end(&mut operations).map_err(failed)?;
+                    heard.push(Heard { told: None, operations });
+                    (self.running, self.open) = (None, false);
+                    return Ok((heard, Ended::Killed));
+                }
+            };
+            let mut operations = Vec::new();
+            running.operations.read_to_end(&mut operations).map_err(failed)?;
+            let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
+            let told = if word == "told" { Told::from_word(rest) } else { None };
+            heard.push(Heard { told, operations });
+            match word {
+                "told" => {}
+                "ended" => return Ok((heard, Ended::Done)),
+                "refused" => return Ok((heard, Ended::Refused(rest.to_owned()))),
+                _ => return Err(format!("in another process: {line}")),
+            }
+        }
+    }
+
+    /// Has it take the driver's next step, and the driver follow. `die`: it is killed before its operation of this number.
+    pub async fn step(&mut self, driver: &mut Driver, die: Option<usize>) -> Result<(), Violation> {
+        if let Some(count) = die {
+            self.ask(&format!("die {count}"))?;
+        }
+        let (heard, _) = self.ask("step")?;
+        let words: Vec<String> = heard.iter().filter_map(|h| h.told).map(Told::word).collect();
+        driver.set_script(heard);
+        self.history.push(format!("follow {}", words.join(" ")));
+        driver.follow().await
+    }
+
+    /// Has it do something that is no step: `open`, `close`, `check`, `rebuild`.
+    pub fn command(&mut self, driver: &mut Driver, command: &str) -> Result<Ended, Violation> {
+        let (heard, ended) = self.ask(command)?;
+        let operations: Vec<u8> = heard.into_iter().flat_map(|h| h.operations).collect();
+        driver.elsewhere(&format!("in another process: {command}: {ended:?}"), &operations);
+        match command {
+            "open" => self.open = ended == Ended::Done,
+            "close" => self.open = false,
+            _ => {}
+        }
+        Ok(ended)
+    }
+
+    /// Ends the process as a signal does that cannot be caught.
+    pub fn kill(&mut self) {
+        self.open = false;
+        if let Some(mut running) = self.running.take() {
+            let _ = running.child.kill();
+            let _ = running.child.wait();
+        }
+    }
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The visitor itself: does what its input says, until that ends.
+pub fn visitor(root: &Path, sink: &Path, seed: u64, faulty: bool) -> Result<(), Violation> {
+    let fails = |e: std::io::Error| e.to_string();
+    let sink = std::fs::OpenOptions::new().append(true).open(sink).map_err(fails)?;
+    let recorder = Recorder::watch_into(root, Some(sink)).map_err(fails)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(fails)?;
+    let mut driver =
+        Driver::new(Arc::clone(&recorder), Knowledge::default(), seed, 0, faulty).with_options(options(seed));
+    driver.set_listener(|told| println!("told {}", told.word()));
+    let mut engine: Option<LmdbEngine> = None;
+    for line in std::io::stdin().lines() {
+        let line = line.map_err(fails)?;
+        let (command, rest) = line.split_once(' ').unwrap_or((&line, ""));
+        match command {
+            "follow" => {
+                let told = rest.split_whitespace().filter_map(Told::from_word);
+                driver.set_script(told.map(|t| Heard { told: Some(t), operations: Vec::new() }));
+                runtime.block_on(driver.follow())?;
+                continue;
+            }
+            "die" => recorder.die_after(rest.parse().unwrap_or(0)),
+            "open" => match Opening::Command.open(root, options(seed)) {
+                Ok(opened) => engine = Some(opened),
+                Err(error) => {
+                    println!("refused {}", error.to_string().replace('\n', " "));
+                    continue;
+                }
+            },
+            "close" => drop(engine.take()),
+            "rebuild" => {
+                if let Err(error) = rebuild_index(root, &options(seed), Rebuild::UnlessFaulty) {
+                    println!("refused {}", error.to_string().replace('\n', " "));
+                    continue;
+                }
+            }
+            "check" | "step" => {
+                let Some(engine) = &engine else { return Err("it is not open".into()) };
+                let done = match command {
+                    "step" => runtime.block_on(driver.steps(Some(engine), 1)),
+                    _ => runtime.block_on(checked(engine)),
+                };
+                if let Err(violation) = done {
+                    println!("violation {}", violation.replace('\n', " "));
+                    continue;
+                }
+            }
+            _ => return Err(format!("no command: {line}")),
+        }
+        println!("ended");
+    }
+    Ok(())
+}
+
+async fn checked(engine: &LmdbEngine) -> Result<(), Violation> {
+    let report = engine.check(&mut |_| {}).await.map_err(|e| format!("check: {e}"))?;
+    report.faults.first().map_or(Ok(()), |fault| Err(format!("check beside another process finds: {fault}")))
+}

@@ -1,0 +1,448 @@
+//! One seed: lives a life, cuts it at many operations, and has the store opened and rebuilt after each cut.
+
+use parking_lot::Mutex;
+use posthaste_store_lmdb::{LmdbEngine, Options};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::driver::{Driver, Opening, Strict, Told, options};
+use crate::image::{Files, Image, Keep, Names, fingerprint, materialise};
+use crate::model::{Knowledge, Timeline};
+use crate::process::{Ended, Visitor};
+use crate::random::Random;
+use crate::record::{Failure, Faults, Op, Recorder};
+use crate::verify::Violation;
+
+/// How much is done for one seed, and what may happen to the disk.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Steps of the life that is cut.
+    pub steps: usize,
+    /// Cuts of it.
+    pub cuts: usize,
+    /// Cuts of what happens after each cut.
+    pub nested: usize,
+    /// Whether a power cut may lose what was not synced; else processes are killed, and the machine goes on.
+    pub power: bool,
+    /// Whether changes of names may be lost out of order, as POSIX allows.
+    pub posix_names: bool,
+    /// Whether operations fail now and then, and the disk is full for a while.
+    pub faults: bool,
+    /// Whether the index is also made again after each cut.
+    pub rebuild: bool,
+    /// Whether a rebuild after a crash must find nothing amiss.
+    pub strict: Strict,
+    /// Whether power cuts before anything was acknowledged are left out.
+    pub from_first_answer: bool,
+    /// The `simulate` binary, for a second process beside the first; none, no second process.
+    pub visitor: Option<PathBuf>,
+    /// Where directories are made.
+    pub base: PathBuf,
+}
+
+impl Settings {
+    /// All of it, in memory if the system has such a file system.
+    pub fn all() -> Self {
+        let memory = PathBuf::from("/dev/shm");
+        let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
+        Self {
+            steps: 40,
+            cuts: 24,
+            nested: 1,
+            power: true,
+            posix_names: true,
+            faults: true,
+            rebuild: true,
+            strict: Strict::Yes,
+            from_first_answer: false,
+            visitor: None,
+            base,
+        }
+    }
+}
+
+/// A state in which the store is not what it must be.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// Replays it.
+    pub seed: u64,
+    /// Which state of the seed; 0 is the life itself.
+    pub state: usize,
+    /// How the state came about, and what is wrong.
+    pub story: String,
+    /// What is wrong, in one line.
+    pub violation: Violation,
+}
+
+/// What a seed showed.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Different states that were opened and compared.
+    pub states: usize,
+    /// Operations of the life and of what came after cuts.
+    pub operations: usize,
+    /// What was wrong.
+    pub findings: Vec<Finding>,
+}
+
+/// One seed under way.
+struct Seed<'s> {
+    seed: u64,
+    settings: &'s Settings,
+    options: Options,
+    runtime: tokio::runtime::Runtime,
+    root: tempfile::TempDir,
+    /// The only state to look at; all if none.
+    only: Option<usize>,
+    number: usize,
+    seen: HashSet<u64>,
+    outcome: Outcome,
+}
+
+/// A life: its log, and what was known when.
+struct Life {
+    ops: Vec<Op>,
+    timeline: Timeline,
+    ids: u64,
+    violation: Option<Violation>,
+}
+
+/// A state to be judged.
+struct State {
+    files: Files,
+    /// The disk below the files: after a kill, what was not durable still is not.
+    disk: Image,
+    known: Knowledge,
+    story: String,
+    ids: u64,
+    random: Random,
+    depth: usize,
+}
+
+/// Runs one seed, or one state of it.
+pub fn run(seed: u64, settings: &Settings, only: Option<usize>) -> std::io::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let root = tempfile::Builder::new().prefix("posthaste-simulator").tempdir_in(&settings.base)?;
+    let mut run = Seed {
+        seed,
+        settings,
+        options: options(seed),
+        runtime,
+        root,
+        only,
+        number: 0,
+        seen: HashSet::new(),
+        outcome: Outcome::default(),
+    };
+    run.whole()?;
+    Ok(run.outcome)
+}
+
+impl Seed<'_> {
+    fn whole(&mut self) -> std::io::Result<()> {
+        let mut random = Random::new(self.seed, 1);
+        let faulty = self.settings.faults && random.chance(40);
+        let life = self.live(&mut random, faulty)?;
+        self.outcome.operations += life.ops.len();
+        if let Some(violation) = &life.violation {
+            let story = format!("the life itself\n{}", life.timeline.story(usize::MAX));
+            self.found(0, story, violation.clone());
+        }
+        let empty = Image::of_files(&Files::new(), self.seed);
+        self.cut(&life, empty, self.settings.cuts, "", 0, &mut random)
+    }
+
+    fn dir(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn found(&mut self, state: usize, story: String, violation: Violation) {
+        self.outcome.findings.push(Finding { seed: self.seed, state, story, violation });
+    }
+
+    /// Several processes, one after the other, on one directory.
+    fn live(&mut self, random: &mut Random, faulty: bool) -> std::io::Result<Life> {
+        let dir = self.dir("life");
+        std::fs::create_dir(&dir)?;
+        let recorder = Recorder::watch(&dir)?;
+        if faulty {
+            recorder.set_faults(some_faults(random));
+        }
+        let mut driver = Driver::new(Arc::clone(&recorder), Knowledge::default(), self.seed, 0, faulty)
+            .with_options(self.options.clone());
+        let violation = self.lives(&mut driver, random, self.settings.steps).err();
+        recorder.stop();
+        std::fs::remove_dir_all(&dir)?;
+        let ids = driver.ids();
+        Ok(Life { ops: recorder.ops(), timeline: driver.timeline, ids, violation })
+    }
+
+    fn lives(&mut self, driver: &mut Driver, random: &mut Random, steps: usize) -> Result<(), Violation> {
+        let faulty = driver.is_faulty();
+        let mut company = match &self.settings.visitor {
+            // A disk that fails is told of by its own process only.
+            Some(program) if !faulty && random.chance(35) => {
+                let (root, sink) = (self.dir("life"), self.dir("operations"));
+                Some(Visitor::new(program.clone(), self.seed, &root, sink, faulty))
+            }
+            _ => None,
+        };
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let listener = Arc::clone(&told);
+        driver.set_listener(move |word| listener.lock().push(word));
+        let mut left = steps;
+        while left > 0 {
+            if random.chance(8) && left < steps {
+                if let Some(visitor) = company.as_mut().filter(|v| v.is_open()) {
+                    visitor.command(driver, "close")?;
+                }
+                driver.rebuild(self.settings.strict)?;
+            }
+            let opening = if random.chance(65) { Opening::Serving } else { Opening::Command };
+            let now = (1 + random.below(20)).min(left);
+            left -= now;
+            let Some(engine) = driver.open(opening)? else { continue };
+            let mut life = Shared {
+                driver,
+                visitor: company.as_mut(),
+                told: &told,
+                opening,
+                rebuilds: self.settings.rebuild,
+            };
+            let lived = self.runtime.block_on(life.live(&engine, now, random));
+            driver.end(engine, random.chance(50));
+            lived?;
+        }
+        Ok(())
+    }
+
+    /// Judges what is left after cuts of a life that began on this disk.
+    fn cut(
+        &mut self,
+        life: &Life,
+        mut image: Image,
+        cuts: usize,
+        story: &str,
+        depth: usize,
+        random: &mut Random,
+    ) -> std::io::Result<()> {
+        let mut places: Vec<(usize, u64)> =
+            (0..cuts).map(|_| (random.below(life.ops.len() + 1), random.draw())).collect();
+        places.sort_unstable();
+        for (at, seed) in places {
+            image.advance(&life.ops, at);
+            let mut random = Random::new(seed, 4);
+            let (keep, names) = self.severity(&mut random);
+            if self.settings.from_first_answer && life.timeline.at(at).certain.lists.is_empty() {
+                continue;
+            }
+            let files = image.crash(life.ops.get(at), keep, names, &mut random);
+            if !self.seen.insert(fingerprint(&files)) {
+                continue;
+            }
+            self.number += 1;
+            let told = format!(
+                "{story}cut after operation {at} of {}, which keeps {keep:?}, names {names:?}\n{}",
+                life.ops.len(),
+                life.timeline.story(at)
+            );
+            let known = life.timeline.at(at);
+            let disk = match keep {
+                Keep::All => image.carried(),
+                _ => Image::of_files(&files, seed),
+            };
+            let state = State { files, disk, known, story: told, ids: life.ids, random, depth };
+            self.judge(state)?;
+        }
+        Ok(())
+    }
+
+    fn severity(&self, random: &mut Random) -> (Keep, Names) {
+        let all = [Keep::All, Keep::None, Keep::Earlier, Keep::Any, Keep::Most, Keep::Few];
+        let keep = random.pick(&all).copied().unwrap_or(Keep::All);
+        let names = if random.chance(50) { Names::Posix } else { Names::Journalled };
+        let keep = if self.settings.power { keep } else { Keep::All };
+        (keep, if self.settings.posix_names { names } else { Names::Journalled })
+    }
+
+    fn judge(&mut self, state: State) -> std::io::Result<()> {
+        let number = self.number;
+        let wanted = self.only.is_none_or(|only| only == number);
+        if wanted {
+            self.outcome.states += 1;
+        }
+        // Before the first commit there may be no store to rebuild.
+        let any = state.files.contains_key("format") || !state.known.certain.lists.is_empty();
+        if wanted
+            && any
+            && self.settings.rebuild
+            && let Err(violation) = self.rebuilt(&state)?
+        {
+            self.found(number, format!("{}  then a rebuild at once\n", state.story), violation);
+        }
+        // What comes after is needed for the numbers of later states, even if only one is looked at.
+        let life = self.opened(&state)?;
+        self.outcome.operations += life.ops.len();
+        if let Some(violation) = life.violation.clone().filter(|_| wanted) {
+            let after = life.timeline.story(usize::MAX);
+            self.found(number, format!("{}  then\n{after}", state.story), violation);
+        }
+        if state.depth < 2 && self.settings.nested > 0 {
+            let mut random = state.random.clone();
+            let story = format!("{}  and then ", state.story);
+            self.cut(&life, state.disk, self.settings.nested, &story, state.depth + 1, &mut random)?;
+        }
+        Ok(())
+    }
+
+    /// Opens the store, compares, goes on for some steps, and compares again.
+    fn opened(&mut self, state: &State) -> std::io::Result<Life> {
+        let dir = self.dir(&format!("state{}", self.number));
+        materialise(&state.files, &dir)?;
+        let recorder = Recorder::watch(&dir)?;
+        let mut random = Random::new(state.random.clone().draw(), 5);
+        let seed = random.draw();
+        let mut driver = Driver::new(Arc::clone(&recorder), state.known.clone(), seed, state.ids, false)
+            .with_options(self.options.clone());
+        let violation = self.go_on(&mut driver, &mut random).err();
+        recorder.stop();
+        std::fs::remove_dir_all(&dir)?;
+        let ids = driver.ids();
+        Ok(Life { ops: recorder.ops(), timeline: driver.timeline, ids, violation })
+    }
+
+    fn go_on(&mut self, driver: &mut Driver, random: &mut Random) -> Result<(), Violation> {
+        for round in 0..2 {
+            let opening = if random.chance(50) { Opening::Serving } else { Opening::Command };
+            let Some(engine) = driver.open(opening)? else { return Ok(()) };
+            let steps = 1 + random.below(4);
+            let lived = self.runtime.block_on(async {
+                driver.verify(&engine).await?;
+                if round == 0 { driver.steps(Some(&engine), steps).await } else { Ok(()) }
+            });
+            driver.end(engine, random.chance(50));
+            lived?;
+            if round == 0 && self.settings.rebuild && random.chance(40) {
+                driver.rebuild(self.settings.strict)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the index again at once, compares, and goes on.
+    fn rebuilt(&mut self, state: &State) -> std::io::Result<Result<(), Violation>> {
+        let dir = self.dir(&format!("rebuilt{}", self.number));
+        materialise(&state.files, &dir)?;
+        let recorder = Recorder::watch(&dir)?;
+        let mut random = Random::new(state.random.clone().draw(), 6);
+        let seed = random.draw();
+        let mut driver = Driver::new(Arc::clone(&recorder), state.known.clone(), seed, state.ids, false)
+            .with_options(self.options.clone());
+        let judged = driver.rebuild(self.settings.strict).and_then(|()| self.go_on(&mut driver, &mut random));
+        recorder.stop();
+        std::fs::remove_dir_all(&dir)?;
+        Ok(judged)
+    }
+}
+
+/// A life, alone or beside another process.
+struct Shared<'a> {
+    driver: &'a mut Driver,
+    visitor: Option<&'a mut Visitor>,
+    /// What this process was answered in its last step.
+    told: &'a Mutex<Vec<Told>>,
+    opening: Opening,
+    /// Whether the other process may make the index again.
+    rebuilds: bool,
+}
+
+impl Shared<'_> {
+    async fn live(
+        &mut self,
+        engine: &LmdbEngine,
+        steps: usize,
+        random: &mut Random,
+    ) -> Result<(), Violation> {
+        for _ in 0..steps {
+            let visit = self.visitor.is_some() && random.chance(35);
+            if !visit || !self.visit(engine, random).await? {
+                self.told.lock().clear();
+                self.driver.steps(Some(engine), 1).await?;
+                let told = std::mem::take(&mut *self.told.lock());
+                if let Some(visitor) = &mut self.visitor {
+                    visitor.tell_step(&told).map_err(|e| e.to_string())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Something that the other process does; `false` if it took no step.
+    async fn visit(&mut self, engine: &LmdbEngine, random: &mut Random) -> Result<bool, Violation> {
+        let Some(visitor) = &mut self.visitor else { return Ok(false) };
+        // Who holds a transaction would have the other wait until the clock goes on.
+        self.driver.tick(engine).await?;
+        if self.rebuilds && random.chance(4) && self.opening == Opening::Command {
+            if visitor.is_open() {
+                visitor.command(self.driver, "close")?;
+            }
+            // Beside a process that writes it must refuse, or that process must notice.
+            visitor.command(self.driver, "rebuild")?;
+            return Ok(false);
+        }
+        if !visitor.is_open() && visitor.command(self.driver, "open")? != Ended::Done {
+            return Ok(false);
+        }
+        match random.below(12) {
+            0 => {
+                visitor.command(self.driver, "check")?;
+                Ok(false)
+            }
+            1 => {
+                visitor.command(self.driver, "close")?;
+                Ok(false)
+            }
+            2 => {
+                visitor.kill();
+                Ok(false)
+            }
+            n => {
+                let die = (n < 5).then(|| random.below(24));
+                visitor.step(self.driver, die).await?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// Some operations that fail, and perhaps a while in which the disk is full.
+fn some_faults(random: &mut Random) -> Faults {
+    let mut faults = Faults::default();
+    for _ in 0..1 + random.below(4) {
+        let how = if random.chance(50) { Failure::Whole } else { Failure::Half };
+        faults.fail.insert(20 + random.below(300), how);
+    }
+    if random.chance(40) {
+        let from = 20 + random.below(250);
+        faults.full = Some((from, from + random.below(100)));
+    }
+    faults
+}
+
+/// Where the operations of a log are, for a person who looks for what was lost.
+pub fn listing(ops: &[Op], from: usize, to: usize) -> String {
+    let some = ops.iter().enumerate().skip(from).take(to.saturating_sub(from));
+    some.map(|(at, op)| match op {
+        Op::Write { node, at: offset, data, durable } => {
+            format!("{at}: write node {node} at {offset}, {} bytes, durable {durable}\n", data.len())
+        }
+        other => format!("{at}: {other:?}\n"),
+    })
+    .collect()
+}
+
+/// Whether a directory can be watched here.
+pub fn works(base: &Path) -> bool {
+    tempfile::tempdir_in(base).and_then(|d| Recorder::watch(d.path()).map(|r| r.stop())).is_ok()
+}

@@ -1,0 +1,295 @@
+//! Stands between the program and libc, so that every change of a watched directory is seen.
+//!
+//! The functions here have the names of libc's. The linker resolves a name to the executable's own definition before it looks into
+//! shared libraries, so LMDB's C code and Rust's standard library call these. Each does the system call itself, and lets
+//! [`record`](crate::record) see it if it concerns a watched directory. Changes through a shared map are not seen: LMDB makes such changes only to
+//! its lock file, which it makes again at the first open.
+//!
+//! Linux on x86-64 and aarch64 only: `open` and `openat` take their mode as an ordinary argument here. Both calling
+//! conventions pass a variable argument of that size as they pass an ordinary one.
+
+#![allow(clippy::missing_safety_doc, missing_docs)]
+
+use libc::{c_char, c_int, c_long, c_void, iovec, mode_t, off_t, size_t, ssize_t};
+use std::ffi::CStr;
+
+use crate::record::{self, Change, Name};
+
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+compile_error!("the simulator needs Linux on x86-64 or aarch64");
+
+/// Makes sure that this module is linked: an unused module of a library is left out, and libc's functions would be used.
+pub(crate) fn linked() -> bool {
+    let ours: unsafe extern "C" fn(c_int) -> c_int = fdatasync;
+    ours as usize != 0
+}
+
+/// The result of a system call as libc gives it: -1 and `errno`.
+fn answer(result: Result<c_long, c_int>) -> c_long {
+    result.unwrap_or_else(|errno| {
+        // SAFETY: libc gives a valid pointer to this thread's `errno`.
+        unsafe { *libc::__errno_location() = errno };
+        -1
+    })
+}
+
+/// What libc's `syscall` returned.
+fn result(value: c_long) -> Result<c_long, c_int> {
+    // SAFETY: libc gives a valid pointer to this thread's `errno`.
+    if value == -1 { Err(unsafe { *libc::__errno_location() }) } else { Ok(value) }
+}
+
+macro_rules! call {
+    ($number:expr $(, $argument:expr)*) => {
+        // SAFETY: the arguments are those that our caller meant for libc's function of the same name, which has the same contract.
+        result(unsafe { libc::syscall($number $(, $argument)*) })
+    };
+}
+
+/// A path that a caller of libc gave.
+///
+/// # Safety
+/// `path` is a string that ends with a zero byte and lives for the call.
+unsafe fn text<'a>(path: *const c_char) -> &'a [u8] {
+    if path.is_null() {
+        return b"";
+    }
+    // SAFETY: by the contract of this function.
+    unsafe { CStr::from_ptr(path) }.to_bytes()
+}
+
+/// The bytes that a caller of libc wants written.
+///
+/// # Safety
+/// `buffer` points to `len` bytes that live for the call.
+unsafe fn bytes<'a>(buffer: *const c_void, len: size_t) -> &'a [u8] {
+    if len == 0 {
+        return b"";
+    }
+    // SAFETY: by the contract of this function.
+    unsafe { std::slice::from_raw_parts(buffer.cast(), len) }
+}
+
+unsafe fn open_at(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    let open = || call!(libc::SYS_openat, dir, path, flags, mode);
+    // SAFETY: our caller gives what libc's `openat` asks for: a string.
+    let name = Name { dir, path: unsafe { text(path) } };
+    answer(record::open(name, flags, open)) as c_int
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: the contract of libc's `open` is that of `openat` with the current directory.
+    unsafe { open_at(libc::AT_FDCWD, path, flags, mode) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: as in `open`; the two are the same on 64-bit systems.
+    unsafe { open_at(libc::AT_FDCWD, path, flags, mode) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openat(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: the same contract.
+    unsafe { open_at(dir, path, flags, mode) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openat64(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: the same contract.
+    unsafe { open_at(dir, path, flags, mode) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
+    // SAFETY: our caller gives what libc's `write` asks for.
+    let data = unsafe { bytes(buffer, len) };
+    let write = |n: usize| call!(libc::SYS_write, fd, buffer, n);
+    answer(record::write(fd, &[data], None, write)) as ssize_t
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwrite(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t {
+    // SAFETY: our caller gives what libc's `pwrite` asks for.
+    let data = unsafe { bytes(buffer, len) };
+    let write = |n: usize| call!(libc::SYS_pwrite64, fd, buffer, n, at);
+    answer(record::write(fd, &[data], Some(at as u64), write)) as ssize_t
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t {
+    // SAFETY: the same contract.
+    unsafe { pwrite(fd, buffer, len, at) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pread(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t {
+    let read = || call!(libc::SYS_pread64, fd, buffer, len, at);
+    answer(record::read(fd, at as u64, len as u64, read)) as ssize_t
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t {
+    // SAFETY: the same contract.
+    unsafe { pread(fd, buffer, len, at) }
+}
+
+unsafe fn write_vector(fd: c_int, parts: *const iovec, count: c_int, at: Option<u64>) -> ssize_t {
+    // SAFETY: our caller gives what libc's `writev` asks for: `count` parts, each of which names bytes that live for the call.
+    let parts = unsafe { std::slice::from_raw_parts(parts, count.max(0) as usize) };
+    // SAFETY: as before.
+    let data: Vec<&[u8]> = parts.iter().map(|p| unsafe { bytes(p.iov_base, p.iov_len) }).collect();
+    let whole: Vec<u8> = data.concat();
+    // One write of the joined bytes is what a vector is, as far as a file can tell, and can be cut short anywhere.
+    let write = |n: usize| match at {
+        Some(at) => call!(libc::SYS_pwrite64, fd, whole.as_ptr(), n, at),
+        None => call!(libc::SYS_write, fd, whole.as_ptr(), n),
+    };
+    answer(record::write(fd, &data, at, write)) as ssize_t
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the same contract.
+    unsafe { write_vector(fd, parts, count, None) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
+    // SAFETY: the same contract.
+    unsafe { write_vector(fd, parts, count, Some(at as u64)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwritev64(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
+    // SAFETY: the same contract.
+    unsafe { write_vector(fd, parts, count, Some(at as u64)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ftruncate(fd: c_int, len: off_t) -> c_int {
+    answer(record::resize(fd, len as u64, || call!(libc::SYS_ftruncate, fd, len))) as c_int
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ftruncate64(fd: c_int, len: off_t) -> c_int {
+    // SAFETY: the same contract.
+    unsafe { ftruncate(fd, len) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fallocate(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
+    let grow = || call!(libc::SYS_fallocate, fd, mode, at, len);
+    // Only growth changes what a file says; the modes that punch holes are not used by anything here.
+    answer(record::grow(fd, (at + len) as u64, grow)) as c_int
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fallocate64(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
+    // SAFETY: the same contract.
+    unsafe { fallocate(fd, mode, at, len) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_fallocate(fd: c_int, at: off_t, len: off_t) -> c_int {
+    let grow = || call!(libc::SYS_fallocate, fd, 0, at, len);
+    // This one returns its error instead of setting `errno`.
+    record::grow(fd, (at + len) as u64, grow).map_or_else(|errno| errno, |_| 0)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_fallocate64(fd: c_int, at: off_t, len: off_t) -> c_int {
+    // SAFETY: the same contract.
+    unsafe { posix_fallocate(fd, at, len) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fsync(fd: c_int) -> c_int {
+    answer(record::sync(fd, || call!(libc::SYS_fsync, fd))) as c_int
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
+    answer(record::sync(fd, || call!(libc::SYS_fdatasync, fd))) as c_int
+}
+
+unsafe fn rename_at(from_dir: c_int, from: *const c_char, to_dir: c_int, to: *const c_char) -> c_int {
+    let rename = || call!(libc::SYS_renameat2, from_dir, from, to_dir, to, 0);
+    // SAFETY: our caller gives what libc's `renameat` asks for: strings.
+    let names = unsafe { (text(from), text(to)) };
+    let (from, to) = (Name { dir: from_dir, path: names.0 }, Name { dir: to_dir, path: names.1 });
+    answer(record::change(Change::Rename(from, to), rename)) as c_int
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
+    // SAFETY: the contract of `renameat` with the current directory.
+    unsafe { rename_at(libc::AT_FDCWD, from, libc::AT_FDCWD, to) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn renameat(
+    from_dir: c_int,
+    from: *const c_char,
+    to_dir: c_int,
+    to: *const c_char,
+) -> c_int {
+    // SAFETY: the same contract.
+    unsafe { rename_at(from_dir, from, to_dir, to) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linkat(
+    from_dir: c_int,
+    from: *const c_char,
+    to_dir: c_int,
+    to: *const c_char,
+    flags: c_int,
+) -> c_int {
+    let link = || call!(libc::SYS_linkat, from_dir, from, to_dir, to, flags);
+    // SAFETY: our caller gives what libc's `linkat` asks for: strings.
+    let names = unsafe { (text(from), text(to)) };
+    let (from, to) = (Name { dir: from_dir, path: names.0 }, Name { dir: to_dir, path: names.1 });
+    answer(record::change(Change::Link(from, to), link)) as c_int
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn link(from: *const c_char, to: *const c_char) -> c_int {
+    // SAFETY: the contract of `linkat` with the current directory.
+    unsafe { linkat(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unlinkat(dir: c_int, path: *const c_char, flags: c_int) -> c_int {
+    let remove = || call!(libc::SYS_unlinkat, dir, path, flags);
+    // SAFETY: our caller gives what libc's `unlinkat` asks for: a string.
+    let name = Name { dir, path: unsafe { text(path) } };
+    answer(record::change(Change::Remove(name), remove)) as c_int
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
+    // SAFETY: the contract of `unlinkat` with the current directory.
+    unsafe { unlinkat(libc::AT_FDCWD, path, 0) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmdir(path: *const c_char) -> c_int {
+    // SAFETY: the contract of `unlinkat` with the current directory.
+    unsafe { unlinkat(libc::AT_FDCWD, path, libc::AT_REMOVEDIR) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mkdirat(dir: c_int, path: *const c_char, mode: mode_t) -> c_int {
+    let make = || call!(libc::SYS_mkdirat, dir, path, mode);
+    // SAFETY: our caller gives what libc's `mkdirat` asks for: a string.
+    let name = Name { dir, path: unsafe { text(path) } };
+    answer(record::change(Change::MakeDirectory(name), make)) as c_int
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mkdir(path: *const c_char, mode: mode_t) -> c_int {
+    // SAFETY: the contract of `mkdirat` with the current directory.
+    unsafe { mkdirat(libc::AT_FDCWD, path, mode) }
+}
