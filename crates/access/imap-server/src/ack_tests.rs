@@ -2,6 +2,8 @@
 //!
 //! A client that sends the end of a literal in a write of its own waits for that acknowledgement.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 
 use posthaste_directory::NewAccount;

@@ -281,10 +281,10 @@ impl Sample {
             }
         }
         match listed {
-            Ok(()) if seen.len() != held.messages.len() => {
+            Ok(unreadable) if seen.len() as u64 + unreadable.0.count() != held.messages.len() as u64 => {
                 return Err(format!("mailbox {id}: {} summaries of {}", seen.len(), held.messages.len()));
             }
-            Ok(()) => {}
+            Ok(unreadable) => read.errors += usize::from(!unreadable.0.is_empty()),
             Err(_) => read.errors += 1,
         }
         for (uid, message) in &held.messages {
@@ -378,6 +378,7 @@ async fn kept(
         ControlFlow::Continue(())
     };
     let listed = engine.summaries(id, &NumSet::range(1, u32::MAX), &mut visit).await;
+    let listed = listed.and_then(posthaste_store::Unreadable::refuse);
     listed.map_err(|e| format!("mailbox {id} cannot be listed: {e}"))?;
     let mut wanted: HashMap<&[u8], usize> = HashMap::new();
     for message in held.messages.values().filter(|m| !hit.contains(&m.body)) {

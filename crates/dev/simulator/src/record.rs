@@ -154,8 +154,14 @@ impl Recorder {
     /// Watches a directory beside another process, and writes each operation to a file at once: the other reads it with [`Recorder::adopt`].
     pub fn watch_into(root: &Path, sink: Option<File>) -> std::io::Result<Arc<Self>> {
         assert!(syscalls::linked());
-        let inner =
-            Inner { ops: Vec::new(), nodes: 0, ids: Vec::new(), faults: Faults::default(), unreadable: None };
+        let inner = Inner {
+            ops: Vec::new(),
+            nodes: 0,
+            ids: Vec::new(),
+            entries: BTreeMap::new(),
+            faults: Faults::default(),
+            unreadable: None,
+        };
         let recorder = Arc::new(Self {
             root: root.to_owned(),
             sink,

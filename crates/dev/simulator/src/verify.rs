@@ -24,7 +24,7 @@ pub async fn mailbox(engine: &dyn Engine, id: MailboxId) -> Result<Option<Held>>
         stored.push((s.uid, s.body, s.saved, Bytes::copy_from_slice(s.summary)));
         ControlFlow::Continue(())
     };
-    engine.summaries(id, &NumSet::range(1, u32::MAX), &mut visit).await?;
+    engine.summaries(id, &NumSet::range(1, u32::MAX), &mut visit).await?.refuse()?;
     if !rows.iter().map(Row::uid).eq(stored.iter().map(|s| s.0)) {
         return Err(StoreError::Corrupt(format!("mailbox {id}: rows and summaries name different messages")));
     }

@@ -3,6 +3,8 @@
 //!
 //! A client that sends a message in several small writes waits for that acknowledgement.
 
+#![allow(clippy::unwrap_used)]
+
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{NewAccount, Policy};
 use posthaste_mail_model::Secret;

@@ -128,7 +128,9 @@ impl Driver {
         if self.random.chance(30) {
             let mut table = (*commit.head.keywords).clone();
             let keyword = Keyword::new(&format!("$Word{}", self.random.below(12)));
-            if let Some(slot) = keyword.ok().and_then(|k| table.slot_or_insert(&k).ok()) {
+            if let Some(slot) =
+                keyword.ok().and_then(|k| table.slot_or_insert(&k, FlagSet::from_bits(u64::MAX)).ok())
+            {
                 flags = flags.union(FlagSet::keyword(slot));
                 commit.head.keywords = Arc::new(table);
             }

@@ -88,14 +88,15 @@ pub(crate) fn survey(
         let path = path_of(dir, number);
         let file = disk.open(&path).map_err(unavailable(&path))?;
         let size = file.size().map_err(unavailable(&path))?;
-        let mut search = Search { file: &*file, form: Form::bound(store, number), size };
-        if search.last_byte(0).is_none() {
+        let whole = Search { file: &*file, form: Form::bound(store, number), size };
+        if whole.last_byte(0).is_none() {
             survey.empty.insert(number);
             continue;
         }
-        search.form = survey.form(&*file, number, store);
-        let form = search.form;
         let known = known.iter().find(|(n, _)| *n == number).map(|(_, state)| *state);
+        let (form, fault) = form_of(&*file, number, store);
+        // A head that the old index does not count was being written.
+        survey.faults.extend(fault.filter(|_| known.is_none_or(|state| state.end > 0)));
         survey.pack(number, Arc::clone(&file), (form, size), known, catalog, &mut abandoned)?;
         progress((done + 1) as f64 / numbers.len() as f64);
     }
@@ -113,29 +114,29 @@ fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
     move |e| StoreError::Unavailable(format!("{}: {e}", path.display()))
 }
 
-impl Survey {
-    /// The form of a pack. Where its head is damaged, the first record tells it.
-    fn form(&mut self, file: &dyn DiskFile, number: u32, store: Id) -> Form {
-        let mut head = [0; PACK_HEADER + RECORD_HEADER];
-        let read = file.read_at(&mut head, 0).unwrap_or(0);
-        let head = head.get(..read).unwrap_or_default();
-        if let Some(form) = form_from(head, number, store) {
-            return form;
-        }
-        let bound = Form::bound(store, number);
-        let first = head.get(PACK_HEADER..).unwrap_or_default();
-        let begins = |form| Header::from_bytes(first, form, PACK_HEADER as u64).is_some();
-        // A pack of another store has an intact head that names that store.
-        let is_foreign = head.starts_with(b"PHPACK\r\n") && !begins(bound) && !begins(Form::Unbound);
-        self.faults.push(match is_foreign {
-            true => format!(
-                "pack {number} does not begin as this store's pack {number}; it is searched for records"
-            ),
-            false => format!("the head of pack {number} is damaged; its records are used"),
-        });
-        if begins(Form::Unbound) { Form::Unbound } else { bound }
+/// The form of a pack, and what is wrong with its head. Where that is damaged, the first record tells the form.
+fn form_of(file: &dyn DiskFile, number: u32, store: Id) -> (Form, Option<String>) {
+    let mut head = [0; PACK_HEADER + RECORD_HEADER];
+    let read = file.read_at(&mut head, 0).unwrap_or(0);
+    let head = head.get(..read).unwrap_or_default();
+    if let Some(form) = form_from(head, number, store) {
+        return (form, None);
     }
+    let bound = Form::bound(store, number);
+    let first = head.get(PACK_HEADER..).unwrap_or_default();
+    let begins = |form| Header::from_bytes(first, form, PACK_HEADER as u64).is_some();
+    // A pack of another store has an intact head that names that store.
+    let is_foreign = head.starts_with(b"PHPACK\r\n") && !begins(bound) && !begins(Form::Unbound);
+    let fault = match is_foreign {
+        true => {
+            format!("pack {number} does not begin as this store's pack {number}; it is searched for records")
+        }
+        false => format!("the head of pack {number} is damaged; its records are used"),
+    };
+    (if begins(Form::Unbound) { Form::Unbound } else { bound }, Some(fault))
+}
 
+impl Survey {
     fn pack(
         &mut self,
         number: u32,
@@ -153,13 +154,14 @@ impl Survey {
         let mut search = Search { file: &*file, form, size };
         let (mut at, mut end, mut added) = (PACK_HEADER as u64, PACK_HEADER as u64, 0_u64);
         while let Some(found) = search.next(at) {
+            let is_tail = known.is_some_and(|state| at >= state.end);
+            if is_tail && (found.offset > at || !search.is_whole(&found)) {
+                self.cut_off(number, &mut search, at);
+                abandoned.insert(number, at);
+                break;
+            }
             if found.offset > at {
                 self.damage.push(Damage { pack: number, from: at, to: found.offset, is_last: false });
-            }
-            if known.is_some_and(|state| found.offset >= state.end) && !search.is_whole(&found) {
-                self.unfinished(number, &mut search, &found);
-                abandoned.insert(number, found.offset);
-                break;
             }
             self.control_record(&search, &found, abandoned);
             catalog.add(&mut txn, &Entry { pack: number, found })?;
@@ -179,18 +181,18 @@ impl Survey {
         Ok(())
     }
 
-    /// Beyond the end that the old index has of a pack, the first record that is not whole is where a commit was cut
-    /// off. Commits that were acknowledged after it cannot follow: a sync makes all before it durable.
-    fn unfinished(&mut self, pack: u32, search: &mut Search<'_>, cut: &Found) {
-        let (mut at, mut whole) = (cut.end(), 0);
+    /// Beyond the end that the old index has of a pack, what is not a whole record is where a commit was cut off.
+    /// Commits that were acknowledged cannot follow: a sync makes all before it durable. If whole commits follow
+    /// all the same, the old index may be older than it seems, and that is a fault.
+    fn cut_off(&mut self, pack: u32, search: &mut Search<'_>, cut: u64) {
+        let (mut at, mut commits) = (cut, 0);
         while let Some(found) = search.next(at) {
-            whole += usize::from(search.is_whole(&found));
+            commits += usize::from(found.header.kind != Kind::Body && search.is_whole(&found));
             at = found.end();
         }
-        if whole > 0 {
+        if commits > 0 {
             self.faults.push(format!(
-                "pack {pack}: a commit was cut off at byte {}; {whole} whole records after it are not used",
-                cut.offset
+                "pack {pack}: a commit was cut off at byte {cut}; {commits} whole commits after it are not used"
             ));
         }
     }
