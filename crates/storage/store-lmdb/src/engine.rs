@@ -96,6 +96,10 @@ fn open_parts(dir: &Path, options: &Options) -> Result<(Format, Index)> {
     let open_index = || Index::open(&index, options.map_bytes, options.readers);
     if let Some(format) = format::open(dir, Access::Shared)? {
         format::require_parts(dir)?;
+        // A process that was killed may have left names that are not durable yet.
+        for path in [dir, &packs, &index] {
+            format::sync_directory(path).map_err(unavailable)?;
+        }
         return Ok((format, open_index()?));
     }
     std::fs::create_dir_all(dir).map_err(unavailable)?;

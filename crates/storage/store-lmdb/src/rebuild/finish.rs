@@ -10,7 +10,7 @@ use super::salvage::OldIndex;
 use super::survey::Survey;
 use crate::index::{Index, Indexed, damaged};
 use crate::packs::reader::PackReader;
-use crate::packs::record::body_record_len;
+use crate::packs::record::{PACK_HEADER, body_record_len};
 use crate::shared::Summarize;
 use crate::sum::seed;
 use crate::values::{BodyPlace, PackState, put_summary, summary_from};
@@ -171,6 +171,8 @@ pub(crate) fn record_packs(
     }
     for (&number, pack) in &survey.packs {
         let end = pack.abandoned.map_or(pack.end, |end| end.min(pack.end));
+        // A pack without a record that counts: its head need not be whole.
+        let end = if end > PACK_HEADER as u64 { end } else { 0 };
         let all = bodies.get(&number).copied().unwrap_or(0);
         let dead = all.saturating_sub(live.get(&number).copied().unwrap_or(0)).min(end);
         let state = PackState { end, dead, emptied: 0, sealed: true, damaged: is_damaged };

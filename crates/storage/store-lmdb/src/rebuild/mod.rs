@@ -55,6 +55,10 @@ pub fn rebuild(
     let scratch = Workplace::make(dir)?;
     let report = build(dir, &scratch, options, format.id, progress)?;
     if report.faults.is_empty() || mode == Rebuild::Force {
+        // Every name on the way to the new index is durable before the new index counts.
+        for path in [scratch.index().as_path(), &scratch.0, dir] {
+            format::sync_directory(path).map_err(unavailable(path))?;
+        }
         put_in_place(dir, &scratch.index())?;
     }
     Ok(report)
