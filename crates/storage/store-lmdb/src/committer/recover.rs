@@ -14,6 +14,7 @@ use super::redo::{Redo, Summaries, Tail, TailEnd, first_of_tail};
 use super::transaction::commit;
 use super::{Committer, Place};
 use crate::disk::DiskFile;
+use crate::index::Indexed;
 use crate::logged;
 use crate::packs::record::{Form, Kind};
 use crate::packs::scan::{Scan, pack_form};
@@ -145,7 +146,12 @@ impl Committer {
         // The redo may have retired or sealed the pack's predecessors, never the pack itself.
         index.put_pack(&mut txn, pack, PackState { end: done.end, ..state })?;
         index.reserve(done.end - state.end)?;
-        commit(shared, txn)?;
+        match self.redo {
+            // Acknowledged by this process, whose views have it.
+            Some(_) => commit(shared, txn)?,
+            // News to this process: its epoch must show it.
+            None => txn.commit().indexed()?,
+        }
         self.others = Others::default();
         shared.pending.clear();
         tracing::info!(pack, from = state.end, to = done.end, "the index was brought up to its pack");
