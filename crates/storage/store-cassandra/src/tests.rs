@@ -45,6 +45,8 @@ impl Keyspace {
         let mut options = Options::new(vec![host], format!("{what}_{ms}"));
         options.sweep_after = Duration::ZERO;
         options.sweep_every = Duration::ZERO;
+        // A busy machine takes long to make tables; nothing here is about time.
+        options.request_timeout = Duration::from_secs(60);
         init(&options, 1).await.unwrap();
         Some(Self(options))
     }
