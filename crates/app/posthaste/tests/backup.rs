@@ -234,7 +234,7 @@ fn a_backup_and_a_restore_that_are_killed_are_run_again() {
     let mut after = Duration::from_millis(5);
     while !killed(&mut on_store_of(&server, &["backup", target_text]), after) {
         after = after * 3 / 2;
-        if target.join("index").is_dir() {
+        if target.join("format").is_file() {
             let out = dir.path().join("never");
             let output =
                 Command::new(BINARY).args(["restore", target_text, "--data"]).arg(out).output().unwrap();
@@ -255,7 +255,7 @@ fn a_backup_and_a_restore_that_are_killed_are_run_again() {
     while !killed(&mut restore(), after) {
         after = after * 3 / 2;
         // Whoever is there is there whole: nobody sees half an account.
-        if data.join("index").is_dir() {
+        if data.join("format").is_file() {
             let shown =
                 Command::new(BINARY).args(["account", "show", ANA, "--data", data_text]).output().unwrap();
             let said = String::from_utf8_lossy(&shown.stdout);
