@@ -64,6 +64,9 @@ impl Session {
     }
 }
 
+/// Random steps after which some STORE has met a full table, whatever the seed.
+const STEPS_TO_FILL: usize = 150;
+
 /// Random keywords on few messages, through two stores, with sessions that learn of it now and then.
 pub async fn keywords_stay_with_their_messages(factory: &dyn Factory) {
     for seed in factory.seeds() {
@@ -132,8 +135,10 @@ pub async fn keywords_stay_with_their_messages(factory: &dyn Factory) {
                 sessions[at].sync(holds).await;
             }
         }
+        // A short run may end before a table is full.
+        let is_short = factory.random_steps() < STEPS_TO_FILL;
         assert!(
-            refused > 0 && renamed > 0,
+            renamed > 0 && (refused > 0 || is_short),
             "seed {seed} tests nothing: {refused} refused, {renamed} renamed"
         );
         world.check().await;
