@@ -1,4 +1,5 @@
-//! When a session has the kernel acknowledge at once: while the rest of a command is awaited, and never while idle.
+//! A session has the kernel acknowledge at once while the rest of a command is awaited.
+//! While it idles, it never does.
 //!
 //! A client that sends the end of a literal in a write of its own waits for that acknowledgement.
 
@@ -16,7 +17,8 @@ use crate::connection;
 use crate::session::Session;
 use crate::size_tests::service;
 
-/// How often it was asked for while a logged-in client said this, piece by piece, each with what it waits for.
+/// Counts the prompt acknowledgements while a logged-in client sends these pieces.
+/// Each piece comes with the answer that the client waits for.
 async fn acks(pieces: &[(&str, &str)]) -> u64 {
     let service = Arc::new(service());
     let password = Secret::new("correct horse".to_owned());
@@ -74,7 +76,8 @@ async fn a_literal_that_does_not_wait() {
 
 #[tokio::test]
 async fn a_literal_that_was_refused() {
-    // The refusal acknowledges the line; what comes of the literal all the same is awaited to its end.
+    // The refusal acknowledges the line.
+    // The client may send the literal all the same: it is awaited to its end.
     let refused = [("a APPEND INBOX {999999999+}\r\n", "a NO"), ("abc", ""), ("def", "")];
     assert_eq!(acks(&refused).await, 2);
 }

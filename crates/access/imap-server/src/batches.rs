@@ -4,7 +4,8 @@
 //! buffer has to be sent first) and goes on behind it. Nothing is allocated per message, and the memory of a walk does
 //! not grow with the folder.
 //!
-//! Every message of the walk is visited, or counted as expunged, or named as unreadable: none is left out in silence.
+//! The walk visits every message, counts it as expunged, or names it as unreadable.
+//! It leaves none out in silence.
 
 use std::ops::ControlFlow;
 

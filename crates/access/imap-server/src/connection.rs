@@ -186,7 +186,7 @@ fn judge_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), Re
     Err(no_room())
 }
 
-/// What the client is told whose message finds no memory.
+/// The reply to a client whose message finds no memory.
 fn no_room() -> Reply {
     Reply::no(Code::Unavailable, "Too many messages are coming in, try again later")
 }

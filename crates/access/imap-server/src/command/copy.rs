@@ -66,7 +66,8 @@ async fn target_of(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<(Destination, U
     Ok((ctx.service.store.destination(entry.id), entry.uid_validity))
 }
 
-/// Where the target was deleted since the list was read, the client may create it (RFC 9051 §6.4.7).
+/// If the target was deleted since the list was read, the client may create it.
+/// RFC 9051 §6.4.7.
 fn not_copied(target: &Destination, error: StoreError) -> Failure {
     let target_is_gone = matches!(error, StoreError::NoMailbox(id) if id == target.id());
     let failure = Failure::from(error);

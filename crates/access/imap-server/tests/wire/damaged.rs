@@ -1,4 +1,5 @@
-//! Messages that exist and cannot be read: each is an error of its own, told by number, and the others are served.
+//! Messages that exist and cannot be read. Each is an error of its own and is named by
+//! its number. The others are served.
 //! RFC 9051 §6.4.4, §6.4.5, §6.4.7; RFC 5530 §3, CORRUPTION.
 
 use crate::harness::Server;

@@ -52,7 +52,7 @@ fn an_unused_keyword_makes_room_for_another() {
     two.run("C: b STORE 2 +FLAGS.SILENT (new)\nS: b NO [LIMIT] …");
     two.run("C: c STORE 3 +FLAGS.SILENT (\\Deleted)\nS: c OK …\nC: d EXPUNGE\nS: * 3 EXPUNGE\nS: d OK …");
     two.run("C: e STORE 1:2 +FLAGS.SILENT (new)\nS: * FLAGS (… new …)\nS: * OK [PERMANENTFLAGS (… new …)] …\nS: e OK …");
-    // The one who must not be told of the EXPUNGE yet sees neither keyword at the message that is gone.
+    // The session whose EXPUNGE is held back sees neither keyword on the expunged message.
     one.run(
         r"
         C: a FETCH 3 (UID FLAGS)

@@ -110,7 +110,7 @@ impl Job {
         Ok(last)
     }
 
-    /// What is to be done for an account; `None` if a restore that was cut off had done it already.
+    /// The steps for an account; `None` if an earlier restore, which was cut off, did them.
     async fn wanted(&self, account: Account, name: String) -> Result<Option<Wanted>> {
         let instant = taken(&*self.ends.from, &account.name).await?.map_or(0, |taken| taken.taken);
         let source = format!("{}@{instant}", account.id);
