@@ -48,7 +48,7 @@ pub fn options(seed: u64) -> Options {
         links_from,
         round_messages: 20,
         // The clock: time passes when a step reads what the index lacks, never by itself.
-        behind_max: Duration::from_secs(3600),
+        checkpoint_within: Duration::from_secs(3600),
         ..Options::new(summarize)
     }
 }
@@ -401,7 +401,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The first request is held up in the middle of its writing until all others wait behind it: the committer then makes one transaction of
+    /// The first request is held up in the middle of its writing until all others wait behind it: the writer then makes one transaction of
     /// them. Which requests go together so does not depend on threads.
     async fn together(&self, engine: &LmdbEngine, requests: Vec<Request>) -> Vec<Result<CommitOutcome>> {
         self.recorder.hold();

@@ -1,6 +1,6 @@
 //! The embedded engine: opens a data directory and answers the calls of [`Engine`].
 //!
-//! Reading happens where it is asked for, from the map; writing is handed to the committer. No reading transaction lives
+//! Reading happens where it is asked for, from the map; writing is handed to the writer. No reading transaction lives
 //! across an await.
 
 use async_trait::async_trait;
@@ -16,22 +16,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::check;
-use crate::committer::{Change, Committer, Job, QUEUE_MAX};
-use crate::disk::{Disk, RealDisk};
-use crate::epoch::OwnTransactions;
-use crate::format::{self, Access, Format};
+use crate::data_dir::format::{self, Access, Format};
+use crate::data_dir::lock::EngineLock;
+use crate::data_dir::unknown;
+use crate::index::epoch::OwnTransactions;
+use crate::index::lists;
+use crate::index::read;
+use crate::index::summaries;
+use crate::index::verified::Verified;
 use crate::index::{Index, Indexed};
-use crate::lists;
-use crate::lock::EngineLock;
-use crate::packs::reader::{PackReader, ReadFault};
-use crate::packs::writer::PackWriter;
-use crate::pending::Pending;
-use crate::proven::Proven;
-use crate::read;
+use crate::log::appender::Appender;
+use crate::log::disk::{Disk, RealDisk};
+use crate::log::reader::{PackReader, ReadFault};
 use crate::shared::{Shared, Summarize};
-use crate::summaries;
-use crate::unknown;
+use crate::verify::check;
+use crate::writer::unindexed::Unindexed;
+use crate::writer::{Change, Job, QUEUE_MAX, Writer};
 
 /// How an engine is opened.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ pub struct Options {
     pub summarize: Summarize,
     /// How long a serving process's index may stay behind what was acknowledged: 10 ms, in which a busy connection appends
     /// thirty messages, and other processes see and do nothing newer.
-    pub behind_max: Duration,
+    pub checkpoint_within: Duration,
     /// Bytes of address space for the index: its limit, not its size. 1 TiB; a thousandth of what 64 bits address, and
     /// some 500 million messages.
     pub map_bytes: usize,
@@ -52,7 +52,7 @@ pub struct Options {
     /// Neighbours copied by one command from which on their copies have their summaries in common with them: 32. Fewer are not worth a
     /// second place to look at when they are listed.
     pub links_from: usize,
-    /// Messages of one round of maintenance: 2,000, some 5 ms of the committer's time, which commits have to wait for.
+    /// Messages of one round of maintenance: 2,000, some 5 ms of the writer's time, which commits have to wait for.
     pub round_messages: usize,
     /// Where packs are kept; tests give a disk that fails.
     pub disk: Arc<dyn Disk>,
@@ -63,7 +63,7 @@ impl Options {
     pub fn new(summarize: Summarize) -> Self {
         Self {
             summarize,
-            behind_max: Duration::from_millis(10),
+            checkpoint_within: Duration::from_millis(10),
             map_bytes: 1 << 40,
             readers: 1024,
             pack_bytes: 256 << 20,
@@ -78,7 +78,7 @@ impl Options {
 pub struct LmdbEngine {
     shared: Arc<Shared>,
     jobs: Option<mpsc::Sender<Job>>,
-    committer: Option<std::thread::JoinHandle<()>>,
+    writer: Option<std::thread::JoinHandle<()>>,
     /// Of a serving process: there is one, or what it left behind could not be told from what it has yet to do.
     _lock: Option<Arc<EngineLock>>,
 }
@@ -133,7 +133,7 @@ impl LmdbEngine {
     }
 
     /// Opens the store of a locked directory for a server: what is acknowledged is on disk, and the index, for all but this process, may be
-    /// behind by [`Options::behind_max`].
+    /// behind by [`Options::checkpoint_within`].
     pub fn serve(lock: Arc<EngineLock>, options: Options) -> Result<Self> {
         let dir = lock.dir().to_owned();
         Self::start(&dir, options, Some(lock))
@@ -152,8 +152,8 @@ impl LmdbEngine {
             disk,
             packs: packs.clone(),
             store,
-            proven: Proven::default(),
-            pending: Pending::default(),
+            verified: Verified::default(),
+            unindexed: Unindexed::default(),
             summarize: options.summarize,
             links_from: options.links_from,
             round_messages: options.round_messages,
@@ -161,16 +161,16 @@ impl LmdbEngine {
             _format: format,
         });
         unknown::refuse_foreign_packs(&shared)?;
-        let ahead = lock.as_ref().map(|_| options.behind_max);
-        let writer = PackWriter::new(options.disk, packs, store, options.pack_bytes);
-        let mut committer = Committer::new(Arc::clone(&shared), writer, ahead);
-        committer.recover()?;
+        let ahead = lock.as_ref().map(|_| options.checkpoint_within);
+        let writer = Appender::new(options.disk, packs, store, options.pack_bytes);
+        let mut writer = Writer::new(Arc::clone(&shared), writer, ahead);
+        writer.recover()?;
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
-        let committer = std::thread::Builder::new()
-            .name("committer".into())
-            .spawn(move || committer.run(queue))
-            .map_err(|e| StoreError::Unavailable(format!("the committer: {e}")))?;
-        Ok(Self { shared, jobs: Some(jobs), committer: Some(committer), _lock: lock })
+        let writer = std::thread::Builder::new()
+            .name("writer".into())
+            .spawn(move || writer.run(queue))
+            .map_err(|e| StoreError::Unavailable(format!("the writer: {e}")))?;
+        Ok(Self { shared, jobs: Some(jobs), writer: Some(writer), _lock: lock })
     }
 
     /// Waits until what was handed over is on disk, and closes all files. Dropping does the same.
@@ -189,7 +189,7 @@ impl LmdbEngine {
         slice: u64,
         progress: &mut (dyn FnMut(f64) + Send),
     ) -> Result<Report> {
-        self.settled(self.shared.pending.any()).await?;
+        self.checkpoint_if(self.shared.unindexed.any()).await?;
         let multi =
             |h: tokio::runtime::Handle| h.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
         let mut check = || check::check(&self.shared, slice, progress);
@@ -200,12 +200,12 @@ impl LmdbEngine {
     }
 
     /// Has the index brought up to what was acknowledged, if what is to be read is behind.
-    async fn settled(&self, behind: bool) -> Result<()> {
-        if behind { self.ask(Job::Settle).await } else { Ok(()) }
+    async fn checkpoint_if(&self, behind: bool) -> Result<()> {
+        if behind { self.ask(Job::Checkpoint).await } else { Ok(()) }
     }
 
     async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T>>) -> Job) -> Result<T> {
-        let gone = || StoreError::Unavailable("the committer has stopped".into());
+        let gone = || StoreError::Unavailable("the writer has stopped".into());
         let (reply, answer) = oneshot::channel();
         let jobs = self.jobs.as_ref().ok_or_else(gone)?;
         jobs.send(job(reply)).await.map_err(|_| gone())?;
@@ -220,9 +220,9 @@ impl LmdbEngine {
 impl LmdbEngine {
     /// Waits until what was handed over is on disk. From then on every change is refused.
     fn stop(&mut self) {
-        // The committer ends when the last sender is gone, after what is in the queue.
+        // The writer ends when the last sender is gone, after what is in the queue.
         self.jobs = None;
-        if let Some(thread) = self.committer.take() {
+        if let Some(thread) = self.writer.take() {
             let _ = thread.join();
         }
     }
@@ -232,7 +232,7 @@ impl LmdbEngine {
     pub fn snapshot(dir: &Path, options: Options) -> Result<Self> {
         let mut engine = Self::start(dir, options, None)?;
         engine.stop();
-        crate::snapshot::pin(&engine.shared)?;
+        crate::index::snapshot::pin(&engine.shared)?;
         Ok(engine)
     }
 }
@@ -304,7 +304,7 @@ impl Engine for LmdbEngine {
     }
 
     async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
-        self.settled(self.shared.pending.has_mailbox(mailboxes)).await?;
+        self.checkpoint_if(self.shared.unindexed.has_mailbox(mailboxes)).await?;
         read::heads(&self.shared.index, mailboxes)
     }
 
@@ -313,12 +313,12 @@ impl Engine for LmdbEngine {
         mailbox: MailboxId,
         rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
     ) -> Result<MailboxHead> {
-        self.settled(self.shared.pending.has_mailbox(&[mailbox])).await?;
+        self.checkpoint_if(self.shared.unindexed.has_mailbox(&[mailbox])).await?;
         read::load(&self.shared.index, mailbox, rows)
     }
 
     async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {
-        self.settled(self.shared.pending.has_mailbox(&[mailbox])).await?;
+        self.checkpoint_if(self.shared.unindexed.has_mailbox(&[mailbox])).await?;
         read::changes_since(&self.shared.index, mailbox, since)
     }
 
@@ -340,12 +340,12 @@ impl Engine for LmdbEngine {
         uids: &NumSet,
         visit: &mut Visit<'_>,
     ) -> Result<Unreadable> {
-        self.settled(self.shared.pending.has_mailbox(&[mailbox])).await?;
+        self.checkpoint_if(self.shared.unindexed.has_mailbox(&[mailbox])).await?;
         summaries::walk(&self.shared, mailbox, uids, visit)
     }
 
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
-        self.settled(self.shared.pending.has_body(body)).await?;
+        self.checkpoint_if(self.shared.unindexed.has_body(body)).await?;
         self.shared.read_body(body, range)
     }
 

@@ -1,51 +1,42 @@
-//! The embedded storage engine: an LMDB index beside append-only packs.
+//! The embedded storage engine: a write-ahead log with checkpoints.
 //!
 //! ```text
 //! posthaste-data/
 //!   format    what this is, and in which version
 //!   lock      held by the serving process
-//!   index/    LMDB: everything a listing needs, and where bodies lie
-//!   packs/    bodies and the log of all commits: enough to make the index again
+//!   index/    LMDB: everything a listing needs, and where bodies are
+//!   packs/    the log: bodies and all commits, enough to make the index again
 //! ```
 //!
-//! A commit is in a synced pack before the index names it and before anyone is told; a server's index follows within
-//! milliseconds, and is brought up to the packs when the store is opened after a crash. The index can be made again from the packs
-//! ([`rebuild`]). Several processes may use one directory; LMDB lets one write at a time, and each writes its
-//! own pack. Every byte and every crash point: `docs/storage.md`.
+//! | module | what it does |
+//! | --- | --- |
+//! | `engine` | answers the calls of [`Engine`](posthaste_store::Engine) |
+//! | `writer` | the one thread that writes: gather, apply, log, acknowledge, checkpoint; and redo |
+//! | `log` | packs, their records, and the files below them |
+//! | `index` | the tables of the index: keys, values, checksums, reads and writes |
+//! | `maintenance` | removes what expunges left, and compacts packs |
+//! | `rebuild` | makes the index again: an empty index and a redo of the whole log |
+//! | `verify` | checks a store while it is used |
+//! | `data_dir` | the files of the data directory around index and packs |
+//!
+//! A commit is in a synced pack before it is acknowledged and before the index names it. A server's
+//! index follows within milliseconds (a checkpoint); after a crash, the log beyond the last checkpoint
+//! is redone when the store is opened. Several processes may use one directory: LMDB lets one write at
+//! a time, and each writes its own pack. Every byte and every crash point: `docs/storage.md`.
 
-mod ahead;
-mod apply;
-mod check;
-mod chunk;
-mod committer;
-mod disk;
+mod data_dir;
 mod engine;
-mod epoch;
-mod format;
 mod index;
-mod links;
-mod lists;
-mod lock;
-mod logged;
-mod packs;
-mod pages;
-mod pair;
-mod pending;
-mod proven;
-mod read;
+mod log;
+mod maintenance;
 mod rebuild;
-mod rows;
 mod shared;
-mod snapshot;
-mod sum;
-mod summaries;
-mod suspicion;
-mod unknown;
-mod values;
+mod verify;
+mod writer;
 
-pub use disk::{Disk, DiskFile, RealDisk};
+pub use data_dir::lock::{EngineLock, LockError};
 pub use engine::{LmdbEngine, Options};
-pub use lock::{EngineLock, LockError};
+pub use log::disk::{Disk, DiskFile, RealDisk};
 pub use rebuild::{Rebuild, rebuild};
 pub use shared::Summarize;
-pub use suspicion::report_fault_signals;
+pub use verify::suspicion::report_fault_signals;

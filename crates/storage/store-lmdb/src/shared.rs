@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::disk::Disk;
-use crate::epoch::OwnTransactions;
-use crate::format::Format;
+use crate::data_dir::format::Format;
 use crate::index::Index;
-use crate::packs::reader::PackReader;
-use crate::pending::Pending;
-use crate::proven::Proven;
+use crate::index::epoch::OwnTransactions;
+use crate::index::verified::Verified;
+use crate::log::disk::Disk;
+use crate::log::reader::PackReader;
+use crate::writer::unindexed::Unindexed;
 
 /// What delivery makes of a message: its bytes to its summary.
 pub type Summarize = fn(&[u8]) -> Vec<u8>;
@@ -23,8 +23,8 @@ pub(crate) struct Shared {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) packs: PathBuf,
     pub(crate) store: posthaste_mail_model::Id,
-    pub(crate) proven: Proven,
-    pub(crate) pending: Pending,
+    pub(crate) verified: Verified,
+    pub(crate) unindexed: Unindexed,
     pub(crate) summarize: Summarize,
     pub(crate) links_from: usize,
     pub(crate) round_messages: usize,

@@ -8,8 +8,8 @@ use posthaste_store::{Result, StoreError};
 use std::path::Path;
 
 use crate::index::{Indexed, damaged};
-use crate::packs::record::{Form, Header, Kind};
-use crate::packs::scan::Found;
+use crate::log::record::{Form, Header, Kind};
+use crate::log::scan::Found;
 
 /// A record and the pack in which it lies.
 #[derive(Debug, Clone, Copy)]

@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, HashMap};
 use super::catalog::Catalog;
 use super::salvage::OldIndex;
 use super::survey::Survey;
+use crate::index::checksum::seed;
+use crate::index::values::{BodyPlace, PackState, put_summary, summary_from};
 use crate::index::{Index, Indexed, damaged};
-use crate::packs::reader::PackReader;
-use crate::packs::record::{PACK_HEADER, body_record_len};
+use crate::log::reader::PackReader;
+use crate::log::record::{PACK_HEADER, body_record_len};
 use crate::shared::Summarize;
-use crate::sum::seed;
-use crate::values::{BodyPlace, PackState, put_summary, summary_from};
 
 /// Bodies, or summaries, of one index transaction.
 const STEP: usize = 5_000;

@@ -22,12 +22,12 @@ use self::catalog::Catalog;
 use self::replay::Replay;
 use self::salvage::OldIndex;
 use self::survey::{Survey, survey};
+use crate::data_dir::format::{self, Access};
+use crate::data_dir::lock::EngineLock;
 use crate::engine::Options;
-use crate::format::{self, Access};
+use crate::index::lists;
 use crate::index::{Index, Indexed};
-use crate::lists;
-use crate::lock::EngineLock;
-use crate::packs::reader::PackReader;
+use crate::log::reader::PackReader;
 
 /// What a rebuild does when it has found faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,7 +179,11 @@ fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String
 
 /// Names what is damaged, and returns whether the log is known to be complete: whether no record was lost of which
 /// neither an intact head nor the old index tells.
-fn damaged_parts(found: &Survey, old: &[(u32, crate::values::PackState)], faults: &mut Vec<String>) -> bool {
+fn damaged_parts(
+    found: &Survey,
+    old: &[(u32, crate::index::values::PackState)],
+    faults: &mut Vec<String>,
+) -> bool {
     let mut is_complete = true;
     for damage in &found.damage {
         let is_covered = OldIndex::covers(old, damage.pack, damage.to);

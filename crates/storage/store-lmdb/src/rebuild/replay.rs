@@ -12,15 +12,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::catalog::{Catalog, Entry};
 use super::salvage::OldIndex;
 use super::survey::Pack;
-use crate::chunk::{self, uid_of};
-use crate::committer::redo::{Redo, Redone, Summaries};
+use crate::index::chunk::{self, uid_of};
+use crate::index::lists::{self, ALL_OF_MAILBOX};
+use crate::index::rows::{RowWalk, Scratch};
+use crate::index::values::{PackState, StoredHead, head_value};
 use crate::index::{Index, Indexed, damaged, numbered_key};
-use crate::lists::{self, ALL_OF_MAILBOX};
-use crate::logged::{self, LoggedMailbox};
-use crate::packs::record::Kind;
-use crate::pair;
-use crate::rows::{RowWalk, Scratch};
-use crate::values::{PackState, StoredHead, head_value};
+use crate::log::entry::{self, LoggedMailbox};
+use crate::log::pair;
+use crate::log::record::Kind;
+use crate::writer::redo::{Redo, Redone, Summaries};
 
 /// Records of one index transaction.
 const STEP: usize = 10_000;
@@ -127,7 +127,7 @@ impl<'a> Replay<'a> {
             if entry.found.header.kind == Kind::List
                 && let Ok(content) = self.content(&entry)
             {
-                let commit = logged::list_from(AccountId(entry.found.header.id), &content);
+                let commit = entry::list_from(AccountId(entry.found.header.id), &content);
                 self.removed.extend(commit.into_iter().flat_map(|c| c.remove));
             }
         }
@@ -207,14 +207,14 @@ impl<'a> Replay<'a> {
         let id = entry.found.header.id;
         match entry.found.header.kind {
             Kind::Mailbox => {
-                let logged = logged::mailbox_from(content).ok_or_else(damaged("a mailbox commit"))?;
+                let logged = entry::mailbox_from(content).ok_or_else(damaged("a mailbox commit"))?;
                 self.mailbox(txn, MailboxId(id), logged, scratch)
             }
             Kind::Pair => {
                 let parts = pair::parts(content).ok_or_else(damaged("a commit on two mailboxes"))?;
                 for (mailbox, part) in parts {
                     let logged =
-                        logged::mailbox_from(part).ok_or_else(damaged("a commit on two mailboxes"))?;
+                        entry::mailbox_from(part).ok_or_else(damaged("a commit on two mailboxes"))?;
                     if !self.removed.contains(&mailbox) {
                         self.mailbox(txn, mailbox, logged, scratch)?;
                     }
@@ -311,7 +311,7 @@ impl<'a> Replay<'a> {
         content: &[u8],
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let commit = logged::list_from(account, content).ok_or_else(damaged("a list commit"))?;
+        let commit = entry::list_from(account, content).ok_or_else(damaged("a list commit"))?;
         let redone = Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).list(&commit)?;
         if redone == Redone::OtherState {
             let (now, _) = lists::version(self.index, txn, account)?;
@@ -339,7 +339,7 @@ impl<'a> Replay<'a> {
     }
 
     fn directory(&mut self, txn: &mut RwTxn, content: &[u8], scratch: &mut Scratch) -> Result<()> {
-        let change = logged::directory_from(content).ok_or_else(damaged("a directory change"))?;
+        let change = entry::directory_from(content).ok_or_else(damaged("a directory change"))?;
         let redone = Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).directory(&change)?;
         if redone == Redone::OtherState {
             let now = lists::directory_entry(self.index, txn, &change.name)?.map_or(0, |e| e.version);

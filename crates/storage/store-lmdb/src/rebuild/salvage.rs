@@ -8,12 +8,12 @@ use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
 use posthaste_store::{MailboxList, Result, Row};
 use std::path::Path;
 
-use crate::chunk::{self, uid_key, uid_of};
 use crate::engine::Options;
+use crate::index::checksum::seed;
+use crate::index::chunk::{self, uid_key, uid_of};
+use crate::index::lists;
+use crate::index::values::{PackState, RecordKind, StoredHead, head_value, put_summary, summary_from};
 use crate::index::{Index, Indexed, Reading, between, number_of_key, numbered_key, set_from};
-use crate::lists;
-use crate::sum::seed;
-use crate::values::{Kept, PackState, StoredHead, head_value, put_summary, summary_from};
 
 /// The index before the rebuild, at one moment.
 pub(crate) struct OldIndex {
@@ -136,7 +136,13 @@ impl OldIndex {
             to.summaries.put(txn, &uid_key(mailbox, uid), &value).indexed()?;
             rows.push(*row);
         }
-        crate::rows::append(to, txn, mailbox, rows.into_iter(), &mut crate::rows::Scratch::default())?;
+        crate::index::rows::append(
+            to,
+            txn,
+            mailbox,
+            rows.into_iter(),
+            &mut crate::index::rows::Scratch::default(),
+        )?;
         to.heads.put(txn, &mailbox.0.to_bytes(), &head_value(mailbox, &old.stored)).indexed()?;
         self.copy_expunged(mailbox, to, txn)?;
         Ok(left_out)
@@ -147,15 +153,15 @@ impl OldIndex {
         let txn = self.read().ok()?;
         let value = self.index.summaries.get(&txn, &uid_key(mailbox, uid)).ok()??;
         let found = summary_from(seed(mailbox.0), uid, value).filter(|found| found.body == body)?;
-        let (from, at) = match found.kept {
-            Kept::Here(summary) => return Some(summary.to_vec()),
-            Kept::At(origin) => origin,
+        let (from, at) = match found.kind {
+            RecordKind::Summary(summary) => return Some(summary.to_vec()),
+            RecordKind::Link(origin) => origin,
         };
         let value = self.index.summaries.get(&txn, &uid_key(from, at)).ok()??;
         let origin = summary_from(seed(from.0), at, value).filter(|origin| origin.body == body)?;
-        match origin.kept {
-            Kept::Here(summary) => Some(summary.to_vec()),
-            Kept::At(_) => None,
+        match origin.kind {
+            RecordKind::Summary(summary) => Some(summary.to_vec()),
+            RecordKind::Link(_) => None,
         }
     }
 
@@ -179,7 +185,7 @@ impl OldIndex {
             for item in self.index.directory.iter(&txn).indexed()? {
                 let (key, value) = item.indexed()?;
                 let name = std::str::from_utf8(key).ok();
-                all.extend(name.and_then(|name| crate::values::directory_from(name, value)));
+                all.extend(name.and_then(|name| crate::index::values::directory_from(name, value)));
             }
             Ok(all)
         };

@@ -11,13 +11,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::catalog::{Catalog, Entry};
-use crate::disk::{Disk, DiskFile};
 use crate::index::Indexed;
-use crate::logged;
-use crate::packs::record::{Form, Header, Kind, PACK_HEADER, RECORD_HEADER, form_from};
-use crate::packs::scan::{Found, Scan};
-use crate::packs::{number_of, path_of};
-use crate::values::PackState;
+use crate::index::values::PackState;
+use crate::log::disk::{Disk, DiskFile};
+use crate::log::entry;
+use crate::log::record::{Form, Header, Kind, PACK_HEADER, RECORD_HEADER, form_from};
+use crate::log::scan::{Found, Scan};
+use crate::log::{number_of, path_of};
 
 /// Records of one transaction of the catalog.
 const STEP: u64 = 50_000;
@@ -204,10 +204,10 @@ impl Survey {
         }
         let content = Scan::new(search.file, search.form, 0, search.size).content(found);
         let known = match (&content, found.header.kind) {
-            (Ok(content), Kind::Abandon) => logged::abandon_from(content).map(|(pack, end)| {
+            (Ok(content), Kind::Abandon) => entry::abandon_from(content).map(|(pack, end)| {
                 abandoned.entry(pack).and_modify(|e| *e = end.min(*e)).or_insert(end);
             }),
-            (Ok(content), _) => logged::retire_from(content).map(|pack| {
+            (Ok(content), _) => entry::retire_from(content).map(|pack| {
                 self.retired.insert(pack);
             }),
             (Err(_), _) => None,
@@ -311,7 +311,7 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packs::record::Batch;
+    use crate::log::record::Batch;
     use posthaste_mail_model::BodyId;
     use std::fs::File;
     use std::os::unix::fs::FileExt;
@@ -343,7 +343,7 @@ mod tests {
     fn surveyed(dir: &Path) -> (Vec<u64>, Vec<Damage>, Vec<String>) {
         let temp = tempfile::tempdir().unwrap();
         let catalog = Catalog::make(&temp.path().join("catalog"), 1 << 24).unwrap();
-        let found = survey(&crate::disk::RealDisk, dir, STORE, &[], &catalog, &mut |_| {}).unwrap();
+        let found = survey(&crate::log::disk::RealDisk, dir, STORE, &[], &catalog, &mut |_| {}).unwrap();
         let txn = catalog.read().unwrap();
         let offsets = catalog.bodies(&txn).unwrap().map(|e| e.unwrap().found.offset).collect();
         (offsets, found.damage, found.faults)

@@ -384,7 +384,7 @@ impl World {
 /// Opens a directory as a server does, whose index follows only when it must.
 pub fn serve(dir: &Path, options: Options) -> LmdbEngine {
     let lock = Arc::new(EngineLock::acquire(dir).unwrap());
-    LmdbEngine::serve(lock, Options { behind_max: Duration::from_secs(3600), ..options }).unwrap()
+    LmdbEngine::serve(lock, Options { checkpoint_within: Duration::from_secs(3600), ..options }).unwrap()
 }
 
 /// A message of this length.

@@ -1,0 +1,5 @@
+//! The data directory: what it is, who may use it, and whether its parts fit together.
+
+pub(crate) mod format;
+pub(crate) mod lock;
+pub(crate) mod unknown;

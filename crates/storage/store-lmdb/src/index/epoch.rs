@@ -1,0 +1,71 @@
+//! A number that changes when another process commits, and not when this one does.
+//!
+//! LMDB counts write transactions over all processes; this process counts its own. The difference is what others did. While one of our
+//! own is being committed it may or may not show in LMDB's count, and `committing` says which transaction that is: whichever way it is
+//! caught, the difference is the same, so that no reader can mistake our commit for a foreign one or the other way round.
+
+use parking_lot::Mutex;
+
+#[derive(Default)]
+struct Own {
+    committed: u64,
+    /// The id of our transaction that is being committed; 0 if none is.
+    committing: u64,
+}
+
+/// The count of our own transactions.
+#[derive(Default)]
+pub(crate) struct OwnTransactions(Mutex<Own>);
+
+/// What a failed commit adds: whether it counts in LMDB is not known, so everybody looks again.
+const UNKNOWN: u64 = 1 << 32;
+
+impl OwnTransactions {
+    /// Our transaction `id` is about to be committed.
+    pub(crate) fn begin(&self, id: u64) {
+        self.0.lock().committing = id;
+    }
+
+    /// It was committed.
+    pub(crate) fn committed(&self) {
+        let mut own = self.0.lock();
+        own.committed = own.committed.wrapping_add(1);
+        own.committing = 0;
+    }
+
+    /// It was not, or that cannot be known.
+    pub(crate) fn failed(&self) {
+        let mut own = self.0.lock();
+        own.committed = own.committed.wrapping_sub(UNKNOWN);
+        own.committing = 0;
+    }
+
+    /// Transactions of others, up to a constant. `last` reads LMDB's count.
+    pub(crate) fn foreign(&self, last: impl FnOnce() -> u64) -> u64 {
+        let own = self.0.lock();
+        let last = last();
+        let ours = own.committed.wrapping_add(u64::from(own.committing != 0 && last >= own.committing));
+        last.wrapping_sub(ours)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_commits_do_not_show_and_foreign_ones_do() {
+        let own = OwnTransactions::default();
+        assert_eq!(own.foreign(|| 10), 10);
+        own.begin(11);
+        assert_eq!(own.foreign(|| 10), 10);
+        assert_eq!(own.foreign(|| 11), 10);
+        // A foreign one right behind ours, before we could say that ours is done.
+        assert_eq!(own.foreign(|| 12), 11);
+        own.committed();
+        assert_eq!(own.foreign(|| 12), 11);
+        own.begin(13);
+        own.failed();
+        assert_ne!(own.foreign(|| 12), 11);
+    }
+}

@@ -1,0 +1,94 @@
+//! What becomes of links when one of their two ends goes.
+
+use heed::{RoTxn, RwTxn};
+use posthaste_mail_model::{BodyId, MailboxId};
+use posthaste_store::Result;
+
+use super::note::{WINDOW, notes_between};
+use crate::index::checksum::seed;
+use crate::index::chunk::uid_key;
+use crate::index::values::{Origin, RecordKind, is_link_to, put_summary, summary_from};
+use crate::index::{Index, Indexed};
+
+/// Gives those that link to these messages of a mailbox, UIDs rising, summaries of their own. Answers how many did, and what could not be
+/// mended.
+pub(crate) fn detach(
+    index: &Index,
+    txn: &mut RwTxn,
+    mailbox: MailboxId,
+    uids: &[u32],
+) -> Result<(usize, Vec<String>)> {
+    let (mut done, mut faults) = (0, Vec::new());
+    for run in uids.chunk_by(|low, high| high - low <= WINDOW) {
+        let (Some(&low), Some(&high)) = (run.first(), run.last()) else { continue };
+        for mut note in notes_between(index, txn, mailbox, low, high)? {
+            for (origin, copy) in note.links().filter(|(origin, _)| run.binary_search(origin).is_ok()) {
+                note.linked &= !(1 << (origin - note.first.1));
+                match detach_one(index, txn, (mailbox, origin), (note.copy.0, copy))? {
+                    Detached::Done => done += 1,
+                    Detached::Gone => {}
+                    Detached::Damaged => faults.push(format!(
+                        "UID {copy} of mailbox {} has its summary at UID {origin} of mailbox {mailbox}, which is damaged",
+                        note.copy.0
+                    )),
+                }
+            }
+            note.put(index, txn)?;
+        }
+    }
+    Ok((done, faults))
+}
+
+/// Forgets links of a mailbox that are to be removed, each with its UID.
+pub(crate) fn forget(
+    index: &Index,
+    txn: &mut RwTxn,
+    mailbox: MailboxId,
+    links: &[(Origin, u32)],
+) -> Result<()> {
+    let near = |((a, low), _): &(Origin, u32), ((b, high), _): &(Origin, u32)| {
+        a == b && low < high && high - low <= WINDOW
+    };
+    for run in links.chunk_by(near) {
+        let (Some(((from, low), _)), Some(((_, high), _))) = (run.first(), run.last()) else { continue };
+        let notes = notes_between(index, txn, *from, *low, *high)?;
+        for mut note in notes.into_iter().filter(|note| note.copy.0 == mailbox) {
+            let gone = |link: &(u32, u32)| run.binary_search(&((*from, link.0), link.1)).is_ok();
+            let bits = note.links().filter(gone).map(|(origin, _)| 1 << (origin - note.first.1));
+            note.linked &= !bits.fold(0_u64, |all, bit| all | bit);
+            note.put(index, txn)?;
+        }
+    }
+    Ok(())
+}
+
+enum Detached {
+    Done,
+    /// The copy is no more, or links no more.
+    Gone,
+    Damaged,
+}
+
+fn detach_one(index: &Index, txn: &mut RwTxn, origin: Origin, (to, uid): Origin) -> Result<Detached> {
+    let key = uid_key(to, uid);
+    let link = index.summaries.get(txn, &key).indexed()?.filter(|value| is_link_to(value, origin));
+    let Some(link) = link.and_then(|value| summary_from(seed(to.0), uid, value)) else {
+        return Ok(Detached::Gone);
+    };
+    let value = index.summaries.get(txn, &uid_key(origin.0, origin.1)).indexed()?;
+    let found = value.and_then(|value| summary_from(seed(origin.0.0), origin.1, value));
+    let Some(RecordKind::Summary(summary)) = found.map(|found| found.kind) else {
+        return Ok(Detached::Damaged);
+    };
+    let mut own = Vec::with_capacity(summary.len() + 32);
+    put_summary(&mut own, seed(to.0), uid, link.body, link.saved, summary);
+    index.summaries.put(txn, &key, &own).indexed()?;
+    Ok(Detached::Done)
+}
+
+/// Whether a link's origin has a good summary of its own, of the same body.
+pub(crate) fn has_origin(index: &Index, txn: &RoTxn, (mailbox, uid): Origin, body: BodyId) -> Result<bool> {
+    let value = index.summaries.get(txn, &uid_key(mailbox, uid)).indexed()?;
+    let found = value.and_then(|value| summary_from(seed(mailbox.0), uid, value));
+    Ok(found.is_some_and(|found| found.body == body && matches!(found.kind, RecordKind::Summary(_))))
+}

@@ -1,0 +1,139 @@
+//! Who links to a message: found by the message, 64 UIDs at a time.
+
+use heed::{RoTxn, RwTxn};
+use posthaste_mail_model::{Id, MailboxId};
+use posthaste_store::Result;
+
+use crate::index::chunk::uid_key;
+use crate::index::values::{Origin, is_link_to, open_value, seal, seed_of_key, unseal};
+use crate::index::{Index, Indexed, between, damaged, hex};
+
+/// Origins of one note: the bits of a word.
+pub(super) const WINDOW: u32 = u64::BITS;
+
+/// Who links to some neighbouring messages of a mailbox: copies with consecutive UIDs in another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Note {
+    /// The first origin.
+    pub(super) first: Origin,
+    /// Its copy.
+    pub(super) copy: (MailboxId, u32),
+    /// Bit `i`: the origin `i` UIDs further on was copied, to the UID after that of the one before.
+    copied: u64,
+    /// Of these, what still links.
+    pub(super) linked: u64,
+}
+
+impl Note {
+    pub(super) fn new(first: Origin, to: MailboxId, uid: u32) -> Self {
+        Self { first, copy: (to, uid), copied: 1, linked: 1 }
+    }
+
+    /// Takes one more, the last so far; `false` if it has to go into another note.
+    pub(super) fn takes(&mut self, (mailbox, uid): Origin, to: u32) -> bool {
+        let at = uid.wrapping_sub(self.first.1);
+        let fits = mailbox == self.first.0 && at < WINDOW && self.copied >> at == 0;
+        if !fits || self.copy.1.checked_add(self.copied.count_ones()) != Some(to) {
+            return false;
+        }
+        self.copied |= 1 << at;
+        self.linked = self.copied;
+        true
+    }
+
+    /// Origins and copies that still link, as UIDs.
+    pub(super) fn links(self) -> impl Iterator<Item = (u32, u32)> {
+        (0..WINDOW).filter(move |at| self.linked >> at & 1 != 0).map(move |at| {
+            let before = (self.copied & ((1 << at) - 1)).count_ones();
+            (self.first.1.saturating_add(at), self.copy.1.saturating_add(before))
+        })
+    }
+
+    fn key(&self) -> NoteKey {
+        let mut key = [0; 40];
+        key[..20].copy_from_slice(&uid_key(self.first.0, self.first.1));
+        key[20..].copy_from_slice(&uid_key(self.copy.0, self.copy.1));
+        key
+    }
+
+    /// Stores what it says, or removes it if that is nothing.
+    pub(super) fn put(&self, index: &Index, txn: &mut RwTxn) -> Result<()> {
+        let key = self.key();
+        if self.linked == 0 {
+            return index.linked.delete(txn, &key).indexed().map(drop);
+        }
+        let mut value = open_value();
+        value.extend_from_slice(&self.copied.to_le_bytes());
+        value.extend_from_slice(&self.linked.to_le_bytes());
+        index.linked.put(txn, &key, &seal(seed_of_key(&key), value)).indexed()
+    }
+
+    fn read(key: &[u8], value: &[u8]) -> Result<Self> {
+        let parts = || {
+            let key: NoteKey = key.try_into().ok()?;
+            let place = |at: usize| {
+                let (id, uid) = key.get(at..at + 20)?.split_first_chunk::<16>()?;
+                Some((MailboxId(Id::from_bytes(*id)), u32::from_be_bytes(uid.try_into().ok()?)))
+            };
+            let mut read = unseal(seed_of_key(&key), value)?;
+            Some(Self { first: place(0)?, copy: place(20)?, copied: read.u64()?, linked: read.u64()? })
+        };
+        parts().ok_or_else(damaged(format_args!("note of links under {}", hex(key))))
+    }
+}
+
+/// Origin and copy: mailbox and UID of each.
+type NoteKey = [u8; 40];
+
+/// The notes that speak of UIDs of a range.
+pub(super) fn notes_between(
+    index: &Index,
+    txn: &RoTxn,
+    mailbox: MailboxId,
+    low: u32,
+    high: u32,
+) -> Result<Vec<Note>> {
+    let (mut from, mut to) = ([0; 40], [0xff; 40]);
+    from[..20].copy_from_slice(&uid_key(mailbox, low.saturating_sub(WINDOW - 1)));
+    to[..20].copy_from_slice(&uid_key(mailbox, high));
+    let there = index.linked.range(txn, &between(&from, &to)).indexed()?;
+    there.map(|item| item.indexed().and_then(|(key, value)| Note::read(key, value))).collect()
+}
+
+/// How many links all notes together speak of; those that are not there are faults.
+pub(crate) fn noted(index: &Index, txn: &RoTxn, faults: &mut Vec<String>) -> Result<u64> {
+    let mut count = 0;
+    for item in index.linked.iter(txn).indexed()? {
+        let (key, value) = item.indexed()?;
+        let note = Note::read(key, value)?;
+        for (at, uid) in note.links() {
+            let ((from, _), (mailbox, _)) = (note.first, note.copy);
+            let value = index.summaries.get(txn, &uid_key(mailbox, uid)).indexed()?;
+            if value.is_some_and(|value| is_link_to(value, (from, at))) {
+                count += 1;
+            } else {
+                faults
+                    .push(format!("UID {uid} of mailbox {mailbox} is no copy of UID {at} of mailbox {from}"));
+            }
+        }
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_tells_origins_and_copies_apart() {
+        let (a, b) = (MailboxId(Id::new(1, 1)), MailboxId(Id::new(1, 2)));
+        let mut note = Note::new((a, 10), b, 100);
+        assert!(note.takes((a, 12), 101) && note.takes((a, 73), 102));
+        assert!(!note.takes((a, 74), 103), "beyond the window");
+        assert!(!note.takes((a, 73), 103) && !note.takes((a, 11), 103), "origins rise");
+        assert!(!note.takes((b, 73), 103) && !Note::new((a, 10), b, 100).takes((a, 11), 102));
+        assert!(note.links().eq([(10, 100), (12, 101), (73, 102)]));
+        note.linked &= !(1 << 2);
+        assert!(note.links().eq([(10, 100), (73, 102)]), "the others keep their places");
+    }
+}

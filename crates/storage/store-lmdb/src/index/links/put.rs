@@ -1,0 +1,63 @@
+//! Copies become links.
+
+use heed::{RoTxn, RwTxn};
+use posthaste_mail_model::{BodyId, MailboxId};
+use posthaste_store::{NewMessage, Result, StoreError};
+
+use super::note::Note;
+use super::walk::{bad, next_of};
+use crate::index::checksum::seed;
+use crate::index::chunk::uid_key;
+use crate::index::values::{Origin, put_link, summary_from, summary_parts};
+use crate::index::{Index, Indexed, between};
+
+/// Appends to `origins` those of a run of messages that are copied: the message itself, or what it links to. `bodies`: theirs, as whoever
+/// copies them has read.
+pub(crate) fn origins_of(
+    index: &Index,
+    txn: &RoTxn,
+    run: &[Origin],
+    bodies: impl Iterator<Item = BodyId>,
+    origins: &mut Vec<Origin>,
+) -> Result<()> {
+    let (Some(&(from, low)), Some(&(_, high))) = (run.first(), run.last()) else { return Ok(()) };
+    let (low, high) = (uid_key(from, low), uid_key(from, high));
+    let mut there = index.summaries.range(txn, &between(&low, &high)).indexed()?;
+    for (&(_, uid), body) in run.iter().zip(bodies) {
+        let value = next_of(&mut there, from, uid)?;
+        // What a summary of its own says is proved by whoever reads it; a link is copied, and so proved now.
+        let found = match summary_parts(value).ok_or_else(bad(from, uid))? {
+            link if link.kind.origin().is_some() => {
+                summary_from(seed(from.0), uid, value).ok_or_else(bad(from, uid))?
+            }
+            own => own,
+        };
+        if found.body != body {
+            return Err(StoreError::Refused("a copy must name the body of its source"));
+        }
+        origins.push(found.kind.origin().unwrap_or((from, uid)));
+    }
+    Ok(())
+}
+
+/// Puts a run of copies as links to their origins, and the notes of them.
+pub(crate) fn put_links(
+    index: &Index,
+    txn: &mut RwTxn,
+    to: MailboxId,
+    copies: &[NewMessage],
+    origins: &[Origin],
+) -> Result<()> {
+    let (own, mut value) = (seed(to.0), Vec::new());
+    let mut note: Option<Note> = None;
+    for (message, &origin) in copies.iter().zip(origins) {
+        let uid = message.row.uid().value();
+        put_link(&mut value, own, uid, message.body, message.saved, origin);
+        index.summaries.put(txn, &uid_key(to, uid), &value).indexed()?;
+        if !note.as_mut().is_some_and(|note| note.takes(origin, uid)) {
+            let full = note.replace(Note::new(origin, to, uid));
+            full.map_or(Ok(()), |full| full.put(index, txn))?;
+        }
+    }
+    note.map_or(Ok(()), |last| last.put(index, txn))
+}

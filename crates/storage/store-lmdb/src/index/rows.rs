@@ -1,0 +1,239 @@
+//! Rows in column chunks: reading, editing and appending them inside a transaction.
+//!
+//! A change costs a look-up and one page per chunk it touches, whatever the size of the mailbox. Chunks that shrink below a
+//! quarter are joined to the one before, so that a thinned-out mailbox does not keep its old number of chunks.
+
+use heed::{RoTxn, RwTxn};
+use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_store::{Result, Row, StoreError};
+
+use crate::index::chunk::{self, ROWS_MAX, UidKey, number, uid_key, uid_of};
+use crate::index::{Index, Indexed, damaged};
+
+/// Rows below which a chunk is joined to the one before, if both together stay under three quarters of [`ROWS_MAX`].
+const JOIN_BELOW: usize = ROWS_MAX / 4;
+
+fn damaged_chunk(mailbox: MailboxId, low: u32) -> StoreError {
+    StoreError::Corrupt(format!("rows of mailbox {mailbox} from UID {low}"))
+}
+
+/// Reads one chunk into `rows`, which is emptied first.
+pub(crate) fn read_chunk(mailbox: MailboxId, low: u32, value: &[u8], rows: &mut Vec<Row>) -> Result<()> {
+    rows.clear();
+    chunk::decode(mailbox, low, value, rows).ok_or_else(|| damaged_chunk(mailbox, low))
+}
+
+/// The chunk in which `uid` lies if it exists.
+pub(crate) fn chunk_of<'t>(
+    index: &Index,
+    txn: &'t RoTxn,
+    mailbox: MailboxId,
+    uid: u32,
+) -> Result<Option<(u32, &'t [u8])>> {
+    let found = index.rows.get_lower_than_or_equal_to(txn, &uid_key(mailbox, uid)).indexed()?;
+    Ok(found.and_then(|(key, value)| Some((uid_of(mailbox, key)?, value))))
+}
+
+/// The first chunk whose low UID is above `uid`.
+fn chunk_after<'t>(
+    index: &Index,
+    txn: &'t RoTxn,
+    mailbox: MailboxId,
+    uid: u32,
+) -> Result<Option<(u32, &'t [u8])>> {
+    let found = index.rows.get_greater_than(txn, &uid_key(mailbox, uid)).indexed()?;
+    Ok(found.and_then(|(key, value)| Some((uid_of(mailbox, key)?, value))))
+}
+
+/// Looks rows up by UID; rising UIDs read each chunk once.
+pub(crate) struct RowWalk {
+    mailbox: MailboxId,
+    rows: Vec<Row>,
+}
+
+impl RowWalk {
+    pub(crate) fn new(mailbox: MailboxId) -> Self {
+        Self { mailbox, rows: Vec::new() }
+    }
+
+    pub(crate) fn mailbox(&self) -> MailboxId {
+        self.mailbox
+    }
+
+    /// The row of a UID.
+    pub(crate) fn find(&mut self, index: &Index, txn: &RoTxn, uid: u32) -> Result<Option<Row>> {
+        let covered = self.rows.first().is_some_and(|r| number(r) <= uid)
+            && self.rows.last().is_some_and(|r| number(r) >= uid);
+        if !covered {
+            self.rows.clear();
+            if let Some((low, value)) = chunk_of(index, txn, self.mailbox, uid)? {
+                read_chunk(self.mailbox, low, value, &mut self.rows)?;
+            }
+        }
+        let at = self.rows.binary_search_by_key(&uid, number);
+        Ok(at.ok().and_then(|i| self.rows.get(i)).copied())
+    }
+}
+
+/// The lowest number of a set at or above `from`.
+fn next_in(set: &NumSet, from: u32) -> Option<u32> {
+    let at = set.ranges().partition_point(|r| r.1 < from);
+    set.ranges().get(at).map(|r| r.0.max(from))
+}
+
+/// Room that edits of one transaction share.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    rows: Vec<Row>,
+    joined: Vec<Row>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Changes flags and mod-sequences of the rows in `changed` and takes out those of `gone`. A UID in `gone` without a row is passed over;
+/// one in `changed` is a fault.
+pub(crate) fn edit(
+    index: &Index,
+    txn: &mut RwTxn,
+    mailbox: MailboxId,
+    mut changed: &[Row],
+    gone: &NumSet,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let mut from = 0;
+    loop {
+        let next = [changed.first().map(number), next_in(gone, from)].into_iter().flatten().min();
+        let Some(target) = next else { return Ok(()) };
+        let found = match chunk_of(index, txn, mailbox, target)? {
+            Some(found) => Some(found),
+            None => chunk_after(index, txn, mailbox, target)?,
+        };
+        let low = match found {
+            Some((low, value)) => {
+                read_chunk(mailbox, low, value, &mut scratch.rows)?;
+                low
+            }
+            None => return no_row_left(mailbox, changed),
+        };
+        let last = scratch.rows.last().map_or(0, number);
+        if last < target {
+            // Between two chunks, or past the last one: nothing is there.
+            if changed.first().is_some_and(|r| number(r) == target) {
+                return no_row_left(mailbox, changed);
+            }
+            let Some((after, _)) = chunk_after(index, txn, mailbox, target)? else {
+                return no_row_left(mailbox, changed);
+            };
+            from = after;
+            continue;
+        }
+        changed = change_rows(mailbox, &mut scratch.rows, changed)?;
+        let before = scratch.rows.len();
+        if next_in(gone, target).is_some_and(|uid| uid <= last) {
+            scratch.rows.retain(|row| !gone.contains(number(row)));
+        }
+        let shrunk = scratch.rows.len() < before;
+        store(index, txn, mailbox, low, shrunk, scratch)?;
+        match last.checked_add(1) {
+            Some(next) => from = next,
+            None => return no_row_left(mailbox, changed),
+        }
+    }
+}
+
+fn no_row_left(mailbox: MailboxId, changed: &[Row]) -> Result<()> {
+    changed.first().map_or(Ok(()), |row| {
+        Err(StoreError::Corrupt(format!("mailbox {mailbox} has no row of UID {}", row.uid())))
+    })
+}
+
+/// Applies the changes that fall into these rows and answers with the rest.
+fn change_rows<'c>(mailbox: MailboxId, rows: &mut [Row], changed: &'c [Row]) -> Result<&'c [Row]> {
+    let Some(last) = rows.last().map(number) else { return Ok(changed) };
+    let (here, rest) = changed.split_at(changed.partition_point(|r| number(r) <= last));
+    let mut at = 0;
+    for change in here {
+        let uid = number(change);
+        // Mostly the very next row; never before the one changed last.
+        at += rows[at..].iter().position(|r| number(r) >= uid).unwrap_or(rows.len() - at);
+        match rows.get_mut(at) {
+            Some(row) if number(row) == uid => *row = row.with_flags(change.flags(), change.modseq()),
+            _ => return no_row_left(mailbox, std::slice::from_ref(change)).map(|()| rest),
+        }
+    }
+    Ok(rest)
+}
+
+/// Writes back an edited chunk: gone if it is empty, joined to the one before if it has become small.
+fn store(
+    index: &Index,
+    txn: &mut RwTxn,
+    mailbox: MailboxId,
+    low: u32,
+    shrunk: bool,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let key = uid_key(mailbox, low);
+    let Scratch { rows, joined, bytes } = scratch;
+    if rows.is_empty() {
+        index.rows.delete(txn, &key).indexed()?;
+        return Ok(());
+    }
+    if shrunk && rows.len() < JOIN_BELOW {
+        let before = index.rows.get_lower_than(txn, &key).indexed()?;
+        if let Some((before, value)) = before.and_then(|(k, v)| Some((uid_of(mailbox, k)?, v))) {
+            read_chunk(mailbox, before, value, joined)?;
+            if joined.len() + rows.len() <= ROWS_MAX * 3 / 4 {
+                joined.extend_from_slice(rows);
+                chunk::encode(mailbox, before, joined, bytes);
+                index.rows.delete(txn, &key).indexed()?;
+                return index.rows.put(txn, &uid_key(mailbox, before), bytes).indexed();
+            }
+        }
+    }
+    chunk::encode(mailbox, low, rows, bytes);
+    index.rows.put(txn, &key, bytes).indexed()
+}
+
+/// Adds rows above all that are there.
+pub(crate) fn append(
+    index: &Index,
+    txn: &mut RwTxn,
+    mailbox: MailboxId,
+    new: impl Iterator<Item = Row>,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let mut new = new.peekable();
+    let Some(first) = new.peek().map(number) else { return Ok(()) };
+    let rows = &mut scratch.rows;
+    rows.clear();
+    let mut low = first;
+    if let Some((last_low, value)) = chunk_of(index, txn, mailbox, u32::MAX)? {
+        read_chunk(mailbox, last_low, value, rows)?;
+        if rows.last().is_some_and(|r| number(r) >= first) {
+            return Err(damaged(format_args!("mailbox {mailbox} has rows above its UIDNEXT"))());
+        }
+        if rows.len() < ROWS_MAX { low = last_low } else { rows.clear() }
+    }
+    for row in new {
+        if rows.len() == ROWS_MAX {
+            put(index, txn, mailbox, low, rows, &mut scratch.bytes)?;
+            rows.clear();
+            low = number(&row);
+        }
+        rows.push(row);
+    }
+    put(index, txn, mailbox, low, rows, &mut scratch.bytes)
+}
+
+fn put(
+    index: &Index,
+    txn: &mut RwTxn,
+    mailbox: MailboxId,
+    low: u32,
+    rows: &[Row],
+    bytes: &mut Vec<u8>,
+) -> Result<()> {
+    chunk::encode(mailbox, low, rows, bytes);
+    let key: UidKey = uid_key(mailbox, low);
+    index.rows.put(txn, &key, bytes).indexed()
+}

@@ -1,0 +1,189 @@
+//! A summary that the walk did not find good: looked for once more, then made again from the body.
+//!
+//! | record | what is believed | answer |
+//! | --- | --- | --- |
+//! | good, and so is its origin if it is a link | all of it | the summary as it is stored |
+//! | good link, origin damaged or missing | its body and its date saved | made from the body |
+//! | damaged, and its checksum fits once the summary is made again from the body that it names | all but its summary | made from the body |
+//! | damaged, and its summary is what is made from the body that it names | that body; not the date saved, for which the internal date stands | made from the body |
+//! | damaged link, whose origin is good and names the same body | the same | made from the body |
+//! | anything else, or none | nothing | the message is named as unreadable |
+//!
+//! A body is considered only if it is as long as the message's row says. To believe a damaged record's body id because some body has
+//! it could serve one message as another; hence the proofs.
+
+use heed::RoTxn;
+use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet, Uid};
+use posthaste_store::{Result, Row, StoreError, Stored, Visit};
+use std::ops::ControlFlow;
+
+use crate::index::Indexed;
+use crate::index::checksum::seed;
+use crate::index::chunk::uid_key;
+use crate::index::rows::RowWalk;
+use crate::index::values::{
+    Origin, RecordKind, SUMMARY_HEADER, is_summary_good, origin_from, put_summary, summary_from,
+    summary_parts,
+};
+use crate::shared::Shared;
+
+/// Damaged messages of one call that are logged one by one: twenty tell what happened, and a ruined mailbox does not fill the log.
+const LOGGED_MAX: usize = 20;
+
+/// Mends the summaries of one mailbox, for the length of one call.
+pub(super) struct Mend<'m> {
+    shared: &'m Shared,
+    mailbox: MailboxId,
+    unreadable: NumSet,
+    logged: usize,
+}
+
+/// What became of one message.
+enum Outcome {
+    /// It has no row any more.
+    Expunged,
+    /// Its summary, and whether it had to be made again.
+    Found(Mended),
+    /// It has a row, and nothing to make a summary of.
+    Lost(String),
+}
+
+struct Mended {
+    body: BodyId,
+    saved: i64,
+    summary: Vec<u8>,
+    is_made: bool,
+}
+
+impl<'m> Mend<'m> {
+    pub(super) fn new(shared: &'m Shared, mailbox: MailboxId) -> Self {
+        Self { shared, mailbox, unreadable: NumSet::new(), logged: 0 }
+    }
+
+    pub(super) fn unreadable(self) -> NumSet {
+        self.unreadable
+    }
+
+    /// Visits a message, notes that it cannot be read, or passes it over if it has no row. UIDs rise from call to call.
+    pub(super) fn visit(&mut self, uid: u32, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
+        let Some(of) = Uid::new(uid) else { return Ok(ControlFlow::Continue(())) };
+        match self.find(uid) {
+            Ok(Outcome::Expunged) => Ok(ControlFlow::Continue(())),
+            Ok(Outcome::Found(Mended { body, saved, summary, is_made })) => {
+                if is_made {
+                    self.log(uid, "the summary is damaged; it was made again from the body");
+                }
+                Ok(visit(Stored { uid: of, body, saved, summary: &summary }))
+            }
+            Ok(Outcome::Lost(why)) | Err(StoreError::Corrupt(why)) => {
+                self.log(uid, &why);
+                self.unreadable.push(uid);
+                Ok(ControlFlow::Continue(()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn log(&mut self, uid: u32, what: &str) {
+        self.logged += 1;
+        match self.logged.cmp(&LOGGED_MAX) {
+            std::cmp::Ordering::Less => {
+                tracing::error!(mailbox = %self.mailbox, uid, what, "damage in the index")
+            }
+            std::cmp::Ordering::Equal => {
+                tracing::error!(mailbox = %self.mailbox, uid, what, "damage in the index; more is not logged now");
+            }
+            std::cmp::Ordering::Greater => {}
+        }
+    }
+
+    fn find(&self, uid: u32) -> Result<Outcome> {
+        let index = &self.shared.index;
+        let txn = index.read()?;
+        let Some(row) = RowWalk::new(self.mailbox).find(index, &txn, uid)? else {
+            return Ok(Outcome::Expunged);
+        };
+        let Some(record) = index.summaries.get(&txn, &uid_key(self.mailbox, uid)).indexed()? else {
+            return Ok(Outcome::Lost("the record of the summary is missing".into()));
+        };
+        if !index.holds(record) {
+            return Ok(Outcome::Lost("the record of the summary reaches beyond the index".into()));
+        }
+        if !is_summary_good(seed(self.mailbox.0), uid, record) {
+            return self.of_damaged(&txn, record, &row);
+        }
+        let Some(found) = summary_parts(record) else {
+            return Ok(Outcome::Lost("the record of the summary is too short".into()));
+        };
+        let (body, saved) = (found.body, found.saved);
+        let stored = match found.kind {
+            RecordKind::Summary(summary) => Some(summary),
+            RecordKind::Link(origin) => self.summary_at(&txn, origin, body)?,
+        };
+        if let Some(summary) = stored {
+            return Ok(Outcome::Found(Mended { body, saved, summary: summary.to_vec(), is_made: false }));
+        }
+        Ok(match self.made(&txn, body, &row) {
+            Ok(summary) => Outcome::Found(Mended { body, saved, summary, is_made: true }),
+            Err(why) => Outcome::Lost(why),
+        })
+    }
+
+    /// What can be had from a record whose checksum is wrong.
+    fn of_damaged(&self, txn: &RoTxn, record: &[u8], row: &Row) -> Result<Outcome> {
+        let lost = |why: &str| Outcome::Lost(format!("the record of the summary is damaged, and {why}"));
+        let Some((header, rest)) = record.split_first_chunk::<SUMMARY_HEADER>() else {
+            return Ok(lost("too short"));
+        };
+        let (Some(id), Some(saved)) = (header[4..].first_chunk(), header[20..].first_chunk()) else {
+            return Ok(lost("too short"));
+        };
+        let (body, saved) = (BodyId(Id::from_bytes(*id)), i64::from_le_bytes(*saved));
+        let summary = match self.made(txn, body, row) {
+            Ok(summary) => summary,
+            Err(why) => return Ok(lost(&why)),
+        };
+        let mut whole = Vec::with_capacity(record.len());
+        put_summary(&mut whole, seed(self.mailbox.0), row.uid().value(), body, saved, &summary);
+        if whole.get(..4) == header.get(..4) {
+            return Ok(Outcome::Found(Mended { body, saved, summary, is_made: true }));
+        }
+        // The checksum itself is damaged, or the date.
+        let saved = i64::from(row.date());
+        let is_whole = rest == summary;
+        let is_link = || -> Result<bool> {
+            let Some(origin) = origin_from(rest) else { return Ok(false) };
+            Ok(self.summary_at(txn, origin, body)?.is_some())
+        };
+        if is_whole || is_link()? {
+            return Ok(Outcome::Found(Mended { body, saved, summary, is_made: true }));
+        }
+        Ok(lost("no summary of the body that it names fits what is left of it"))
+    }
+
+    /// The summary of an origin, if that is good and of this body.
+    fn summary_at<'t>(
+        &self,
+        txn: &'t RoTxn,
+        (mailbox, uid): Origin,
+        body: BodyId,
+    ) -> Result<Option<&'t [u8]>> {
+        let record = self.shared.index.summaries.get(txn, &uid_key(mailbox, uid)).indexed()?;
+        let record = record.filter(|record| self.shared.index.holds(record));
+        let found = record.and_then(|record| summary_from(seed(mailbox.0), uid, record));
+        Ok(found.filter(|found| found.body == body).and_then(|found| match found.kind {
+            RecordKind::Summary(summary) => Some(summary),
+            RecordKind::Link(_) => None,
+        }))
+    }
+
+    /// The summary of a body that is as long as the row says; or why there is none.
+    fn made(&self, txn: &RoTxn, body: BodyId, row: &Row) -> Result<Vec<u8>, String> {
+        let place = self.shared.index.body(txn, body).map_err(|error| error.to_string())?;
+        if place.is_none_or(|place| place.len != u64::from(row.size())) {
+            return Err(format!("body {body} is not there, or not of this length"));
+        }
+        let bytes = self.shared.read_body(body, 0..u64::MAX).map_err(|error| error.to_string())?;
+        Ok((self.shared.summarize)(&bytes))
+    }
+}

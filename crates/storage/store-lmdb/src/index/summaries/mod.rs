@@ -1,0 +1,41 @@
+//! Summaries of a set of messages, in UID order: every message that has a row is visited, or named as unreadable.
+//!
+//! ```text
+//! walk  ── good records, one cursor ──────────────────────────> visit
+//!   └──── a UID that was asked for and not met ── has it a row? ─┐
+//!   └──── a damaged record, a link without its origin ───────────┴─ mend: look again, or make it from the body ──> visit, or unreadable
+//! ```
+//!
+//! The comparison with the rows costs nothing where nothing is wrong: it begins only when the walk passes over a UID that it
+//! was asked for.
+
+mod mend;
+mod rows_there;
+mod walk;
+
+use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_store::{Result, Unreadable, Visit};
+
+use crate::index::read::{head_of, leftovers};
+use crate::shared::Shared;
+use walk::Walk;
+
+/// Visits summaries in UID order; see the head of this file.
+pub(crate) fn walk(
+    shared: &Shared,
+    mailbox: MailboxId,
+    uids: &NumSet,
+    visit: &mut Visit<'_>,
+) -> Result<Unreadable> {
+    let txn = shared.index.read()?;
+    // The head proves that the mailbox is there; what it says is not needed.
+    head_of(&shared.index, &txn, mailbox)?;
+    if uids.is_empty() {
+        return Ok(Unreadable::default());
+    }
+    let leftovers = leftovers(&shared.index, &txn, mailbox)?;
+    let wanted = if leftovers.is_empty() { None } else { Some(uids.difference(&leftovers)) };
+    let mut walk = Walk::new(shared, &txn, mailbox);
+    walk.visit_all(wanted.as_ref().unwrap_or(uids).ranges(), visit)?;
+    Ok(walk.unreadable())
+}

@@ -1,0 +1,185 @@
+//! The walk along the summaries of one mailbox, with one cursor for ranges that lie close together.
+//!
+//! What always holds: UIDs are dealt with in rising order, each once. The walk keeps the part of the set that it has not dealt
+//! with yet ([`Walk::rest`]), and a record may only shorten it from the front; so records out of order, which damage may leave,
+//! can neither repeat a message nor hide one.
+
+use heed::RoTxn;
+use posthaste_mail_model::{MailboxId, Uid};
+use posthaste_store::{Result, StoreError, Stored, Unreadable, Visit};
+use std::ops::ControlFlow;
+
+use super::mend::Mend;
+use super::rows_there::RowsThere;
+use crate::index::checksum::seed;
+use crate::index::chunk::{uid_key, uid_of};
+use crate::index::links::{Follow, GAP};
+use crate::index::prefetch::prefetch;
+use crate::index::values::{LINK_LEN, RecordKind, is_summary_good, summary_parts};
+use crate::index::verified;
+use crate::index::{Indexed, between};
+use crate::shared::Shared;
+
+type Txn<'w> = RoTxn<'w, heed::WithoutTls>;
+
+/// A walk over summaries of one mailbox.
+pub(super) struct Walk<'w> {
+    shared: &'w Shared,
+    txn: &'w Txn<'w>,
+    mailbox: MailboxId,
+    seed: u64,
+    verified: verified::Walk<'w>,
+    follow: Follow<'w>,
+    rows: RowsThere<'w>,
+    mend: Mend<'w>,
+    /// LMDB met a damaged page, and answers nothing more in this transaction.
+    is_broken: bool,
+}
+
+/// A range of wanted UIDs that is not dealt with yet. 64 bits, so that the highest UID has a successor.
+#[derive(Clone, Copy)]
+struct Rest {
+    low: u64,
+    high: u64,
+}
+
+impl Rest {
+    fn of((low, high): (u32, u32)) -> Self {
+        Self { low: u64::from(low), high: u64::from(high) }
+    }
+}
+
+impl<'w> Walk<'w> {
+    pub(super) fn new(shared: &'w Shared, txn: &'w Txn<'w>, mailbox: MailboxId) -> Self {
+        Self {
+            shared,
+            txn,
+            mailbox,
+            seed: seed(mailbox.0),
+            verified: shared.verified.walk(mailbox),
+            follow: Follow::new(&shared.index, txn, &shared.verified),
+            rows: RowsThere::new(&shared.index, mailbox),
+            mend: Mend::new(shared, mailbox),
+            is_broken: false,
+        }
+    }
+
+    /// The messages that have rows and could not be visited.
+    pub(super) fn unreadable(self) -> Unreadable {
+        Unreadable(self.mend.unreadable())
+    }
+
+    /// Visits the summaries of these ranges, rising.
+    pub(super) fn visit_all(&mut self, ranges: &[(u32, u32)], visit: &mut Visit<'_>) -> Result<()> {
+        let mut rest = ranges;
+        while !rest.is_empty() {
+            let joined = 1 + rest.windows(2).take_while(|w| w[1].0 - w[0].1 <= GAP).count();
+            let (span, after) = rest.split_at(joined.min(rest.len()));
+            rest = after;
+            if self.span(span, visit)?.is_break() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits the summaries of ranges that lie close together, with one cursor.
+    fn span(&mut self, span: &[(u32, u32)], visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
+        let (Some(&(low, _)), Some(&(_, high))) = (span.first(), span.last()) else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let mut ranges = span.iter().copied().map(Rest::of);
+        let mut rest = ranges.next().unwrap_or(Rest { low: 1, high: 0 });
+        if !self.is_broken {
+            let (low, high) = (uid_key(self.mailbox, low), uid_key(self.mailbox, high));
+            let there = match self.shared.index.summaries.range(self.txn, &between(&low, &high)).indexed() {
+                Ok(there) => Some(there),
+                Err(error) => self.stop_on(error).map(|()| None)?,
+            };
+            for item in there.into_iter().flatten() {
+                let (key, value) = match item.indexed() {
+                    Ok(found) => found,
+                    Err(error) => {
+                        self.stop_on(error)?;
+                        break;
+                    }
+                };
+                if value.len() > LINK_LEN {
+                    prefetch(value);
+                }
+                // Both ends are this mailbox's, and so is what lies between, if the page is in order.
+                let Some(uid) = uid_of(self.mailbox, key) else { break };
+                while u64::from(uid) > rest.high {
+                    if self.absent(rest, visit)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    match ranges.next() {
+                        Some(next) => rest = next,
+                        None => return Ok(ControlFlow::Continue(())),
+                    }
+                }
+                if u64::from(uid) < rest.low {
+                    continue;
+                }
+                let before = Rest { low: rest.low, high: u64::from(uid) - 1 };
+                if before.low <= before.high && self.absent(before, visit)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                rest.low = u64::from(uid) + 1;
+                if self.record(uid, value, visit)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        for left in std::iter::once(rest).chain(ranges) {
+            if self.absent(left, visit)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Goes on without this transaction if LMDB met a damaged page; any other error is the caller's.
+    fn stop_on(&mut self, error: StoreError) -> Result<()> {
+        let StoreError::Corrupt(what) = error else { return Err(error) };
+        tracing::error!(mailbox = %self.mailbox, %what, "a page of the index is damaged");
+        self.is_broken = true;
+        Ok(())
+    }
+
+    /// A record that was asked for.
+    #[inline]
+    fn record(&mut self, uid: u32, value: &[u8], visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
+        let seed = self.seed;
+        let index = &self.shared.index;
+        let good = index.holds(value) && self.verified.is_good(uid, || is_summary_good(seed, uid, value));
+        let (true, Some(found), Some(of)) = (good, summary_parts(value), Uid::new(uid)) else {
+            return self.mend.visit(uid, visit);
+        };
+        let summary = match found.kind {
+            RecordKind::Summary(summary) => summary,
+            RecordKind::Link(origin) => match self.follow.summary(origin, found.body) {
+                Ok(summary) => summary,
+                Err(StoreError::Corrupt(_)) => return self.mend.visit(uid, visit),
+                Err(error) => return Err(error),
+            },
+        };
+        Ok(visit(Stored { uid: of, body: found.body, saved: found.saved, summary }))
+    }
+
+    /// UIDs that were asked for and have no record where the walk was: those that have a row are looked for once more.
+    fn absent(&mut self, rest: Rest, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
+        let (Ok(low), Ok(high)) = (u32::try_from(rest.low), u32::try_from(rest.high)) else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        if low > high {
+            return Ok(ControlFlow::Continue(()));
+        }
+        for uid in self.rows.between(low, high)? {
+            if self.mend.visit(uid, visit)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}

@@ -1,0 +1,282 @@
+//! What a pack keeps of each commit: enough to make the index again, nothing that can be made from a body.
+//!
+//! Changed rows are kept by what they were changed to: one entry per different pair of flags and mod-sequence with the set of
+//! UIDs, so that marking 10,000 messages read takes a few dozen bytes.
+
+use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, MailboxName, ModSeq, NumSet, Uid};
+use posthaste_store::{DirectoryChange, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, Row};
+use std::collections::HashMap;
+
+use crate::index::values::{put_entry, put_head, read_entry, read_head};
+use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
+
+/// The form of all contents here.
+const VERSION: u8 = 1;
+
+/// A mailbox commit as logged.
+#[derive(Debug)]
+pub(crate) struct LoggedMailbox {
+    pub(crate) expected: ModSeq,
+    pub(crate) head: MailboxHead,
+    pub(crate) appended: Vec<(Row, BodyId, i64)>,
+    pub(crate) changed: Vec<(FlagSet, ModSeq, NumSet)>,
+    pub(crate) expunged: Vec<(ModSeq, NumSet)>,
+}
+
+/// Writes a mailbox commit.
+pub(crate) fn mailbox_content(commit: &MailboxCommit) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128 + commit.appended.len() * 52);
+    out.push(VERSION);
+    out.extend_from_slice(&commit.expected.value().to_le_bytes());
+    put_head(&mut out, &commit.head);
+    put_varint(&mut out, commit.appended.len() as u64);
+    for message in &commit.appended {
+        out.extend_from_slice(&message.row.to_bytes());
+        out.extend_from_slice(&message.body.0.to_bytes());
+        out.extend_from_slice(&message.saved.to_le_bytes());
+    }
+    let groups = groups_of(&commit.changed);
+    put_varint(&mut out, groups.len() as u64);
+    for (flags, modseq, set) in &groups {
+        out.extend_from_slice(&flags.bits().to_le_bytes());
+        out.extend_from_slice(&modseq.value().to_le_bytes());
+        put_set(&mut out, set);
+    }
+    put_varint(&mut out, commit.expunged.len() as u64);
+    for (modseq, set) in &commit.expunged {
+        out.extend_from_slice(&modseq.value().to_le_bytes());
+        put_set(&mut out, set);
+    }
+    out
+}
+
+fn groups_of(changed: &[Row]) -> Vec<(FlagSet, ModSeq, NumSet)> {
+    let mut groups: Vec<(FlagSet, ModSeq, NumSet)> = Vec::new();
+    let mut places: HashMap<(FlagSet, u64), usize> = HashMap::new();
+    let mut last: Option<((FlagSet, u64), usize)> = None;
+    for row in changed {
+        let key = (row.flags(), row.modseq().value());
+        let at = match last {
+            Some((k, at)) if k == key => at,
+            _ => *places.entry(key).or_insert_with(|| {
+                groups.push((row.flags(), row.modseq(), NumSet::new()));
+                groups.len() - 1
+            }),
+        };
+        last = Some((key, at));
+        if let Some(group) = groups.get_mut(at) {
+            group.2.push(row.uid().value());
+        }
+    }
+    groups
+}
+
+/// Reads a mailbox commit.
+pub(crate) fn mailbox_from(content: &[u8]) -> Option<LoggedMailbox> {
+    let mut read = Octets(content);
+    if read.u8()? != VERSION {
+        return None;
+    }
+    let expected = ModSeq::new(read.u64()?)?;
+    let head = read_head(&mut read)?;
+    let appended = many(&mut read, |read| {
+        let row = Row::from_bytes(read.take(Row::LEN)?.first_chunk()?)?;
+        Some((row, BodyId(read.id()?), read.i64()?))
+    })?;
+    let changed = many(&mut read, |read| {
+        Some((FlagSet::from_bits(read.u64()?), ModSeq::new(read.u64()?)?, read.set()?))
+    })?;
+    let expunged = many(&mut read, |read| Some((ModSeq::new(read.u64()?)?, read.set()?)))?;
+    read.is_empty().then_some(LoggedMailbox { expected, head, appended, changed, expunged })
+}
+
+impl LoggedMailbox {
+    /// The changes as rows of which only UID, flags and mod-sequence count.
+    pub(crate) fn changed_rows(&self) -> Option<Vec<Row>> {
+        let mut rows = Vec::new();
+        for (flags, modseq, set) in &self.changed {
+            for uid in set.iter() {
+                rows.push(Row::new(Uid::new(uid)?, 0, 0, *flags, *modseq));
+            }
+        }
+        rows.sort_unstable_by_key(Row::uid);
+        Some(rows)
+    }
+}
+
+/// As many as a count says; the count is not believed for more than it can fill.
+fn many<'a, T>(read: &mut Octets<'a>, mut one: impl FnMut(&mut Octets<'a>) -> Option<T>) -> Option<Vec<T>> {
+    let n = read.varint()?;
+    let mut out = Vec::with_capacity(usize::try_from(n).ok()?.min(read.0.len()));
+    for _ in 0..n {
+        out.push(one(read)?);
+    }
+    Some(out)
+}
+
+fn put_names(out: &mut Vec<u8>, names: &[MailboxName]) {
+    put_varint(out, names.len() as u64);
+    for name in names {
+        put_counted(out, name.as_str().as_bytes());
+    }
+}
+
+/// Writes a list commit.
+pub(crate) fn list_content(commit: &ListCommit) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    out.extend_from_slice(&commit.expected.value().to_le_bytes());
+    out.extend_from_slice(&commit.version.value().to_le_bytes());
+    out.extend_from_slice(&commit.uid_validity_last.to_le_bytes());
+    put_varint(&mut out, commit.upsert.len() as u64);
+    for entry in &commit.upsert {
+        put_entry(&mut out, entry);
+    }
+    put_varint(&mut out, commit.remove.len() as u64);
+    for id in &commit.remove {
+        out.extend_from_slice(&id.0.to_bytes());
+    }
+    put_names(&mut out, &commit.subscribe);
+    put_names(&mut out, &commit.unsubscribe);
+    out
+}
+
+/// Reads a list commit.
+pub(crate) fn list_from(account: AccountId, content: &[u8]) -> Option<ListCommit> {
+    let mut read = Octets(content);
+    if read.u8()? != VERSION {
+        return None;
+    }
+    let (expected, version) = (ModSeq::new(read.u64()?)?, ModSeq::new(read.u64()?)?);
+    let uid_validity_last = read.u32()?;
+    let name = |read: &mut Octets<'_>| MailboxName::new(read.text()?).ok();
+    let upsert: Vec<MailboxEntry> = many(&mut read, read_entry)?;
+    let remove = many(&mut read, |read| Some(MailboxId(read.id()?)))?;
+    let subscribe = many(&mut read, name)?;
+    let unsubscribe = many(&mut read, name)?;
+    let commit =
+        ListCommit { account, expected, version, upsert, remove, subscribe, unsubscribe, uid_validity_last };
+    read.is_empty().then_some(commit)
+}
+
+/// Writes a directory change.
+pub(crate) fn directory_content(change: &DirectoryChange) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    out.extend_from_slice(&change.expected.to_le_bytes());
+    put_counted(&mut out, change.name.as_bytes());
+    out.push(u8::from(change.value.is_some()));
+    out.extend_from_slice(change.value.as_deref().unwrap_or_default());
+    out
+}
+
+/// Reads a directory change.
+pub(crate) fn directory_from(content: &[u8]) -> Option<DirectoryChange> {
+    let mut read = Octets(content);
+    if read.u8()? != VERSION {
+        return None;
+    }
+    let expected = read.u64()?;
+    let name = read.text()?.to_owned();
+    let present = read.u8()? != 0;
+    let value = present.then(|| bytes::Bytes::copy_from_slice(read.0));
+    Some(DirectoryChange { name, expected, value })
+}
+
+/// Writes where a pack ends for good.
+pub(crate) fn abandon_content(pack: u32, end: u64) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    out.extend_from_slice(&pack.to_le_bytes());
+    out.extend_from_slice(&end.to_le_bytes());
+    out
+}
+
+/// Reads where a pack ends for good.
+pub(crate) fn abandon_from(content: &[u8]) -> Option<(u32, u64)> {
+    let mut read = Octets(content);
+    if read.u8()? != VERSION {
+        return None;
+    }
+    Some((read.u32()?, read.u64()?))
+}
+
+/// Writes which pack was retired.
+pub(crate) fn retire_content(pack: u32) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    out.extend_from_slice(&pack.to_le_bytes());
+    out
+}
+
+/// Reads which pack was retired.
+pub(crate) fn retire_from(content: &[u8]) -> Option<u32> {
+    let mut read = Octets(content);
+    if read.u8()? != VERSION {
+        return None;
+    }
+    read.u32()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use posthaste_mail_model::{Id, UidValidity};
+    use posthaste_store::{Content, NewMessage};
+
+    fn row(uid: u32, flags: FlagSet, modseq: u64) -> Row {
+        Row::new(Uid::new(uid).unwrap(), 5, 6, flags, ModSeq::new(modseq).unwrap())
+    }
+
+    #[test]
+    fn a_mailbox_commit_comes_back() {
+        let new = row(30, FlagSet::EMPTY, 4);
+        let content = Content::New { bytes: bytes::Bytes::new(), summary: bytes::Bytes::new() };
+        let commit = MailboxCommit {
+            mailbox: MailboxId(Id::new(1, 1)),
+            expected: ModSeq::new(3).unwrap(),
+            head: MailboxHead { modseq: ModSeq::new(4).unwrap(), ..MailboxHead::default() },
+            appended: vec![NewMessage { row: new, body: BodyId(Id::new(1, 2)), saved: 9, content }],
+            changed: (1..20)
+                .map(|n| row(n, if n % 2 == 0 { FlagSet::SEEN } else { FlagSet::DRAFT }, 4))
+                .collect(),
+            expunged: vec![(ModSeq::new(4).unwrap(), NumSet::range(21, 29))],
+        };
+        let bytes = mailbox_content(&commit);
+        let back = mailbox_from(&bytes).unwrap();
+        assert_eq!((back.expected, back.head.clone()), (commit.expected, commit.head));
+        assert_eq!(back.appended, vec![(new, BodyId(Id::new(1, 2)), 9)]);
+        assert_eq!(back.changed.len(), 2);
+        let flags = |rows: &[Row]| rows.iter().map(|r| (r.uid(), r.flags(), r.modseq())).collect::<Vec<_>>();
+        assert_eq!(flags(&back.changed_rows().unwrap()), flags(&commit.changed));
+        assert_eq!(back.expunged, commit.expunged);
+        for cut in 0..bytes.len() {
+            assert!(mailbox_from(&bytes[..cut]).is_none());
+        }
+    }
+
+    #[test]
+    fn lists_directory_and_abandoned_ends_come_back() {
+        let name = |n: &str| MailboxName::new(n).unwrap();
+        let commit = ListCommit {
+            account: AccountId(Id::new(2, 2)),
+            expected: ModSeq::ZERO,
+            version: ModSeq::new(1).unwrap(),
+            upsert: vec![MailboxEntry {
+                id: MailboxId(Id::new(1, 1)),
+                name: name("a"),
+                uid_validity: UidValidity::MIN,
+                special_use: None,
+            }],
+            remove: vec![MailboxId(Id::new(1, 9))],
+            subscribe: vec![name("a"), name("b")],
+            unsubscribe: vec![name("c")],
+            uid_validity_last: 8,
+        };
+        let back = list_from(commit.account, &list_content(&commit)).unwrap();
+        assert_eq!(format!("{back:?}"), format!("{commit:?}"));
+        for value in [None, Some(bytes::Bytes::from_static(b"v"))] {
+            let change = DirectoryChange { name: "account/x".into(), expected: 3, value };
+            let back = directory_from(&directory_content(&change)).unwrap();
+            assert_eq!(format!("{back:?}"), format!("{change:?}"));
+        }
+        assert_eq!(abandon_from(&abandon_content(3, 99)), Some((3, 99)));
+        assert_eq!(retire_from(&retire_content(7)), Some(7));
+    }
+}

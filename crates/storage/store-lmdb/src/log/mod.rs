@@ -1,0 +1,26 @@
+//! The log: packs, and what is in their records.
+//!
+//! A pack is an append-only file of records. A record holds the body of a message, or what one commit
+//! changed. Two things always hold. A byte below a pack's recorded end never changes. A pack's number
+//! is never used twice.
+
+pub(crate) mod appender;
+pub(crate) mod disk;
+pub(crate) mod entry;
+pub(crate) mod pair;
+pub(crate) mod reader;
+pub(crate) mod record;
+pub(crate) mod scan;
+
+use std::path::{Path, PathBuf};
+
+/// The file of a pack.
+pub(crate) fn path_of(packs: &Path, number: u32) -> PathBuf {
+    packs.join(format!("{number:08}.pack"))
+}
+
+/// The number of a pack's file name; `None` for any other file.
+pub(crate) fn number_of(name: &str) -> Option<u32> {
+    let digits = name.strip_suffix(".pack")?;
+    (digits.len() >= 8).then(|| digits.parse().ok()).flatten()
+}

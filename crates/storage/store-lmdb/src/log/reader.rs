@@ -1,0 +1,169 @@
+//! Checked ranges of bodies.
+//!
+//! Open files are kept, up to a bound; the lock on them is held for a look-up, never for a read. A pack that is gone was emptied by
+//! maintenance after its place was looked up: the caller looks again.
+
+use bytes::Bytes;
+use crc32c::crc32c;
+use parking_lot::Mutex;
+use posthaste_mail_model::{BodyId, Id};
+use posthaste_store::BodyRange;
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use super::path_of;
+use super::record::{BLOCK, Form, Header, Kind, RECORD_HEADER, table_len};
+use crate::index::values::BodyPlace;
+use crate::log::disk::{Disk, DiskFile};
+
+/// Open pack files. 64 packs of 256 MiB are 16 GiB of mail, more than is read at a time on one machine; each is one of the 1,024
+/// descriptors a process has by default.
+const FILES_MAX: usize = 64;
+
+/// Why a body was not read.
+#[derive(Debug)]
+pub(crate) enum ReadFault {
+    /// The pack is no longer there: look the place up again.
+    Gone,
+    /// The disk said no.
+    Io(io::Error),
+    /// What is there is not the body.
+    Damaged(&'static str),
+}
+
+impl std::fmt::Display for ReadFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Gone => f.write_str("the file is missing"),
+            Self::Io(error) => error.fmt(f),
+            Self::Damaged(why) => f.write_str(why),
+        }
+    }
+}
+
+impl From<io::Error> for ReadFault {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::NotFound { Self::Gone } else { Self::Io(error) }
+    }
+}
+
+struct OpenFile {
+    file: Arc<dyn DiskFile>,
+    used: u64,
+}
+
+/// Reads bodies from packs.
+pub(crate) struct PackReader {
+    disk: Arc<dyn Disk>,
+    packs: PathBuf,
+    store: Id,
+    open: Mutex<(HashMap<u32, OpenFile>, u64)>,
+    /// Of a snapshot: all its packs. They are read to the end though maintenance removes them meanwhile.
+    kept: OnceLock<HashMap<u32, Arc<dyn DiskFile>>>,
+}
+
+impl PackReader {
+    pub(crate) fn new(disk: Arc<dyn Disk>, packs: PathBuf, store: Id) -> Self {
+        Self { disk, packs, store, open: Mutex::default(), kept: OnceLock::new() }
+    }
+
+    /// Opens these packs and keeps them open. An error of the kind `NotFound` if one was removed.
+    pub(crate) fn open_all(&self, packs: &[u32]) -> io::Result<HashMap<u32, Arc<dyn DiskFile>>> {
+        packs.iter().map(|pack| Ok((*pack, self.disk.open(&path_of(&self.packs, *pack))?))).collect()
+    }
+
+    /// Reads these files from now on, whatever becomes of their names. The first files that are kept stay.
+    pub(crate) fn keep(&self, files: HashMap<u32, Arc<dyn DiskFile>>) {
+        let _ = self.kept.set(files);
+    }
+
+    /// The file of a pack.
+    pub(crate) fn file(&self, pack: u32) -> io::Result<Arc<dyn DiskFile>> {
+        if let Some(file) = self.kept.get().and_then(|kept| kept.get(&pack)) {
+            return Ok(Arc::clone(file));
+        }
+        {
+            let mut open = self.open.lock();
+            open.1 += 1;
+            let now = open.1;
+            if let Some(found) = open.0.get_mut(&pack) {
+                found.used = now;
+                return Ok(Arc::clone(&found.file));
+            }
+        }
+        let file = self.disk.open(&path_of(&self.packs, pack))?;
+        let mut open = self.open.lock();
+        if open.0.len() >= FILES_MAX {
+            let oldest = open.0.iter().min_by_key(|(_, f)| f.used).map(|(n, _)| *n);
+            oldest.and_then(|n| open.0.remove(&n));
+        }
+        let used = open.1;
+        open.0.insert(pack, OpenFile { file: Arc::clone(&file), used });
+        Ok(file)
+    }
+
+    /// Forgets a pack that was removed.
+    pub(crate) fn forget(&self, pack: u32) {
+        self.open.lock().0.remove(&pack);
+    }
+
+    /// A range of a body, cut at its end.
+    pub(crate) fn read(&self, body: BodyId, place: BodyPlace, range: BodyRange) -> Result<Bytes, ReadFault> {
+        let (start, end) = (range.start, range.end.min(place.len));
+        if start >= end {
+            return Ok(Bytes::new());
+        }
+        let file = self.file(place.pack)?;
+        let block = BLOCK as u64;
+        let (first, last) = (start / block, (end - 1) / block);
+        let table = table_len(place.len);
+        let content = place.offset + RECORD_HEADER as u64 + table;
+        let blocks_end = ((last + 1) * block).min(place.len);
+
+        // Small bodies and reads from the start take one call: head, table and content lie side by side.
+        let prefix = (RECORD_HEADER as u64 + table) as usize;
+        let (head, blocks) = if first == 0 {
+            let all = read_exactly(&*file, place.offset, prefix + blocks_end as usize)?;
+            (all.slice(..prefix), all.slice(prefix..))
+        } else {
+            let head = read_exactly(&*file, place.offset, prefix)?;
+            let from = first * block;
+            (head, read_exactly(&*file, content + from, (blocks_end - from) as usize)?)
+        };
+        self.check_head(body, place, &head)?;
+        let sums = &head[RECORD_HEADER + 4 * first as usize..];
+        for (block, sum) in blocks.chunks(BLOCK).zip(sums.chunks_exact(4)) {
+            if crc32c(block).to_le_bytes() != sum {
+                return Err(ReadFault::Damaged("a block's checksum does not match"));
+            }
+        }
+        let skip = (start - first * block) as usize;
+        Ok(blocks.slice(skip..skip + (end - start) as usize))
+    }
+
+    fn check_head(&self, body: BodyId, place: BodyPlace, head: &[u8]) -> Result<(), ReadFault> {
+        // The index names the place, so a head of either form proves it.
+        let header = [Form::bound(self.store, place.pack), Form::Unbound]
+            .into_iter()
+            .find_map(|form| Header::from_bytes(head, form, place.offset))
+            .ok_or(ReadFault::Damaged("no intact record at its place"))?;
+        if header.kind != Kind::Body || header.id != body.0 || header.len != place.len {
+            return Err(ReadFault::Damaged("another record at its place"));
+        }
+        if crc32c(&head[RECORD_HEADER..]) != header.content_crc {
+            return Err(ReadFault::Damaged("the block table's checksum does not match"));
+        }
+        Ok(())
+    }
+}
+
+/// All bytes of a range of a file.
+pub(crate) fn read_exactly(file: &dyn DiskFile, offset: u64, len: usize) -> Result<Bytes, ReadFault> {
+    let mut buffer = vec![0; len];
+    if file.read_at(&mut buffer, offset).map_err(ReadFault::Io)? < len {
+        return Err(ReadFault::Damaged("the pack ends too early"));
+    }
+    Ok(Bytes::from(buffer))
+}

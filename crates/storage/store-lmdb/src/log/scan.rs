@@ -1,0 +1,81 @@
+//! Walks the records of a pack, for check, redo, rebuild and maintenance.
+
+use bytes::Bytes;
+use posthaste_mail_model::Id;
+
+use super::reader::{ReadFault, read_exactly};
+use super::record::{Form, Header, PACK_HEADER, RECORD_HEADER, content_matches, form_from};
+use crate::log::disk::DiskFile;
+
+/// One record where it lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) offset: u64,
+    pub(crate) header: Header,
+}
+
+impl Found {
+    /// Where the next record begins.
+    pub(crate) fn end(&self) -> u64 {
+        self.offset.saturating_add(self.header.record_len())
+    }
+}
+
+/// A walk over the records below `end`.
+pub(crate) struct Scan<'f> {
+    file: &'f dyn DiskFile,
+    form: Form,
+    at: u64,
+    end: u64,
+}
+
+impl<'f> Scan<'f> {
+    /// From `at`, which is 0 for the first record.
+    pub(crate) fn new(file: &'f dyn DiskFile, form: Form, at: u64, end: u64) -> Self {
+        Self { file, form, at: at.max(PACK_HEADER as u64), end }
+    }
+
+    /// Where the next record would begin.
+    pub(crate) fn offset(&self) -> u64 {
+        self.at
+    }
+
+    /// The next record; `None` at the end. What is no record ends the walk with a fault.
+    pub(crate) fn advance(&mut self) -> Result<Option<Found>, ReadFault> {
+        if self.at + RECORD_HEADER as u64 > self.end {
+            return Ok(None);
+        }
+        let bytes = read_exactly(self.file, self.at, RECORD_HEADER)?;
+        let header =
+            Header::from_bytes(&bytes, self.form, self.at).ok_or(ReadFault::Damaged("no intact record"))?;
+        let found = Found { offset: self.at, header };
+        if found.end() > self.end {
+            return Err(ReadFault::Damaged("a record reaches past the pack's end"));
+        }
+        self.at = found.end();
+        Ok(Some(found))
+    }
+
+    /// The whole record, verified.
+    pub(crate) fn whole(&self, found: &Found) -> Result<Bytes, ReadFault> {
+        let bytes = read_exactly(self.file, found.offset, found.header.record_len() as usize)?;
+        let content = RECORD_HEADER + found.header.table_len() as usize;
+        let end = content + found.header.len as usize;
+        if !content_matches(&found.header, &bytes[RECORD_HEADER..content], &bytes[content..end]) {
+            return Err(ReadFault::Damaged("a record's checksum does not match"));
+        }
+        Ok(bytes)
+    }
+
+    /// The content of a record, verified.
+    pub(crate) fn content(&self, found: &Found) -> Result<Bytes, ReadFault> {
+        let bytes = self.whole(found)?;
+        let content = RECORD_HEADER + found.header.table_len() as usize;
+        Ok(bytes.slice(content..content + found.header.len as usize))
+    }
+}
+
+/// The form of a pack of this store; `None` if the file does not begin as it must.
+pub(crate) fn pack_form(file: &dyn DiskFile, number: u32, store: Id) -> Result<Option<Form>, ReadFault> {
+    Ok(form_from(&read_exactly(file, 0, PACK_HEADER)?, number, store))
+}

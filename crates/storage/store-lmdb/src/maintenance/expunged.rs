@@ -1,0 +1,137 @@
+//! Step 2: what expunges and removed mailboxes left.
+
+use heed::RwTxn;
+use posthaste_mail_model::{BodyId, MailboxId, NumSet};
+use posthaste_store::{Report, Result};
+use std::collections::BTreeMap;
+
+use super::holders::{Holder, holders};
+use crate::index::chunk::uid_key;
+use crate::index::links;
+use crate::index::lists::ALL_OF_MAILBOX;
+use crate::index::values::{BodyPlace, PackState, StoredHead, head_value};
+use crate::index::{Index, Indexed, between, damaged, number_of_key, numbered_key, set_from};
+use crate::log::record::body_record_len;
+use crate::writer::apply::Apply;
+
+/// Messages removed between two counts of the copies that had to get summaries of their own: each
+/// message may have been copied often.
+const AT_ONCE: usize = 100;
+/// Notes of expunges kept for each mailbox. A client that was away for longer than 4,096 expunging
+/// commits is sent the difference by UIDs instead.
+const NOTES_MAX: usize = 4_096;
+
+/// Removes at most `limit` summaries.
+pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &mut Report) -> Result<()> {
+    let (index, txn) = (apply.index, &mut apply.txn);
+    let mut dead = BTreeMap::new();
+    let mut left = limit;
+    while left > 0 {
+        let Some((key, value)) = index.expunging.first(txn).indexed()? else { break };
+        let (mailbox, modseq) = note_key(key).ok_or_else(damaged("key of a note of expunges"))?;
+        let all = modseq == ALL_OF_MAILBOX;
+        let set = if all { NumSet::range(0, u32::MAX) } else { set_from(key, value)? };
+        let found = holders(index, txn, mailbox, &set, left)?;
+        let (mut swept, is_rest) = (0, found.len() < left);
+        for some in found.chunks(AT_ONCE) {
+            if left == 0 {
+                break;
+            }
+            let detached = remove(index, txn, mailbox, some, &mut dead, report)?;
+            left = left.saturating_sub(some.len() + detached);
+            swept += some.len();
+        }
+        report.examined += swept as u64 + 1;
+        // What was swept is found no more; the note stays until nothing of it is.
+        if is_rest && swept == found.len() {
+            finish_note(index, txn, mailbox, modseq)?;
+        }
+    }
+    for (pack, bytes) in dead {
+        if let Some(state) = index.pack(txn, pack)? {
+            index.put_pack(txn, pack, PackState { dead: state.dead + bytes, ..state })?;
+        }
+    }
+    Ok(())
+}
+
+fn note_key(key: &[u8]) -> Option<(MailboxId, u64)> {
+    let id = posthaste_mail_model::Id::from_bytes(*key.first_chunk()?);
+    Some((MailboxId(id), number_of_key(key)?))
+}
+
+/// Removes summaries; answers how many copies that linked to them were given their own.
+fn remove(
+    index: &Index,
+    txn: &mut RwTxn,
+    mailbox: MailboxId,
+    holders: &[Holder],
+    dead: &mut BTreeMap<u32, u64>,
+    report: &mut Report,
+) -> Result<usize> {
+    let uids: Vec<u32> = holders.iter().map(|holder| holder.uid).collect();
+    let links: Vec<_> = holders.iter().filter_map(|h| Some((h.origin?, h.uid))).collect();
+    links::forget(index, txn, mailbox, &links)?;
+    let (detached, mut faults) = links::detach(index, txn, mailbox, &uids)?;
+    report.faults.append(&mut faults);
+    for Holder { uid, body, .. } in holders {
+        index.summaries.delete(txn, &uid_key(mailbox, *uid)).indexed()?;
+        match body {
+            Some(body) => release(index, txn, *body, dead, report)?,
+            None => report.faults.push(format!("summary of UID {uid} in mailbox {mailbox} was damaged")),
+        }
+    }
+    Ok(detached)
+}
+
+/// A message less holds this body.
+fn release(
+    index: &Index,
+    txn: &mut RwTxn,
+    body: BodyId,
+    dead: &mut BTreeMap<u32, u64>,
+    report: &mut Report,
+) -> Result<()> {
+    let Some(place) = index.body(txn, body)? else {
+        report.faults.push(format!("body {body} of an expunged message is not in the index"));
+        return Ok(());
+    };
+    if place.refs > 1 {
+        return index.put_body(txn, body, BodyPlace { refs: place.refs - 1, ..place });
+    }
+    index.remove_body(txn, body)?;
+    *dead.entry(place.pack).or_default() += body_record_len(place.len);
+    Ok(())
+}
+
+/// A note whose summaries are all gone.
+fn finish_note(index: &Index, txn: &mut RwTxn, mailbox: MailboxId, modseq: u64) -> Result<()> {
+    let key = numbered_key(mailbox, modseq);
+    index.expunging.delete(txn, &key).indexed()?;
+    if modseq != ALL_OF_MAILBOX {
+        return forget_old_expunges(index, txn, mailbox);
+    }
+    let (low, high) = (uid_key(mailbox, 0), uid_key(mailbox, u32::MAX));
+    index.rows.delete_range(txn, &between(&low, &high)).indexed()?;
+    let (low, high) = (numbered_key(mailbox, 0), numbered_key(mailbox, u64::MAX));
+    index.expunged.delete_range(txn, &between(&low, &high)).indexed()?;
+    Ok(())
+}
+
+/// Keeps a mailbox's notes of expunges to [`NOTES_MAX`]: the older half goes when there are more.
+fn forget_old_expunges(index: &Index, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
+    let mut modseqs = Vec::new();
+    for item in index.expunged.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()? {
+        modseqs.extend(number_of_key(item.indexed()?.0));
+    }
+    if modseqs.len() <= NOTES_MAX {
+        return Ok(());
+    }
+    let Some(stored) = index.head(txn, mailbox)? else { return Ok(()) };
+    let upto = modseqs.get(modseqs.len() / 2).copied().unwrap_or(0);
+    let (low, high) = (numbered_key(mailbox, 0), numbered_key(mailbox, upto));
+    index.expunged.delete_range(txn, &between(&low, &high)).indexed()?;
+    let forgotten = posthaste_mail_model::ModSeq::new(upto).unwrap_or(stored.forgotten);
+    let value = head_value(mailbox, &StoredHead { head: stored.head, forgotten });
+    index.heads.put(txn, &mailbox.0.to_bytes(), &value).indexed()
+}

@@ -1,0 +1,58 @@
+//! The work that commits leave for later, a bounded piece at a time.
+//!
+//! A later kind is done only when nothing of an earlier kind is left:
+//!
+//! 1. `copies`: bodies of copied messages get their further references.
+//! 2. `expunged`: summaries of expunged messages are removed, and their bodies lose a reference. Copies
+//!    that link to such a summary get one of their own first. A body without references leaves the
+//!    index and is dead weight in its pack.
+//! 3. `packs`: live records of packs that are more than half dead are copied to the current pack. The
+//!    pack is then *retired*: it leaves the index, a log record says so, and the next round removes its
+//!    file.
+//!
+//! COPY does not count references at once, and still no body is lost: a body is removed only in step 2,
+//! and step 2 runs only in a transaction in which step 1 found nothing to do.
+
+mod copies;
+mod expunged;
+mod holders;
+mod packs;
+
+use posthaste_store::{Report, Result};
+use std::sync::Arc;
+
+use self::copies::count_copies;
+use self::expunged::remove_expunged;
+use self::packs::{compact, next_pack, remove_retired};
+use crate::index::Indexed;
+use crate::writer::Writer;
+
+/// One round.
+pub(crate) fn round(writer: &mut Writer) -> Result<Report> {
+    let shared = Arc::clone(&writer.shared);
+    remove_retired(writer)?;
+    let (busy, pack) = {
+        let txn = shared.index.read()?;
+        let index = &shared.index;
+        let busy = !index.copied.is_empty(&txn).indexed()? || !index.expunging.is_empty(&txn).indexed()?;
+        (busy, next_pack(index, &txn, writer)?)
+    };
+    if busy {
+        return writer.with_transaction(|apply| {
+            let mut report = Report::default();
+            let limit = shared.round_messages;
+            if !count_copies(apply, limit, &mut report)? {
+                remove_expunged(apply, limit, &mut report)?;
+            }
+            Ok((report, true))
+        });
+    }
+    match pack {
+        Some(pack) => compact(writer, pack),
+        None => {
+            // A process killed while reading would keep LMDB from reusing pages.
+            shared.index.env.clear_stale_readers().indexed()?;
+            Ok(Report::default())
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Step 3: packs that are mostly dead are compacted, and retired packs removed.
+
+use heed::RoTxn;
+use posthaste_mail_model::BodyId;
+use posthaste_store::{Report, Result, StoreError};
+use std::sync::Arc;
+
+use crate::index::values::{BodyPlace, PackState};
+use crate::index::{Index, Indexed};
+use crate::log::reader::ReadFault;
+use crate::log::record::{Kind, RECORD_HEADER};
+use crate::log::scan::{Found, Scan, pack_form};
+use crate::log::{entry, pair, path_of};
+use crate::writer::Writer;
+use crate::writer::apply::Apply;
+
+/// Bytes copied out of a pack in one round: some 10 ms.
+const COPY_MAX: u64 = 4 << 20;
+/// Records passed over in one round.
+const RECORDS_MAX: u64 = 20_000;
+/// Dead bytes from which the current pack is ended early, so that it can be compacted.
+const ROTATE_DEAD: u64 = 16 << 20;
+
+/// Removes the files of retired packs. A pack leaves the list of these after its removal is durable: a file that the
+/// index does not know at all is never removed.
+pub(super) fn remove_retired(writer: &mut Writer) -> Result<()> {
+    let shared = Arc::clone(&writer.shared);
+    let retired = shared.index.retired_packs(&*shared.index.read()?)?;
+    if retired.is_empty() {
+        return Ok(());
+    }
+    let unavailable = |e| StoreError::Unavailable(format!("{}: {e}", shared.packs.display()));
+    for &pack in &retired {
+        // Readers that looked a place up before find the file missing and look again. Those that have it open read on.
+        shared.reader.forget(pack);
+        match shared.disk.remove(&path_of(&shared.packs, pack)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(unavailable(e)),
+            _ => {}
+        }
+    }
+    shared.disk.sync_dir(&shared.packs).map_err(unavailable)?;
+    writer.with_transaction(|apply| {
+        for &pack in &retired {
+            apply.index.forget_retired(&mut apply.txn, pack)?;
+        }
+        Ok(((), true))
+    })
+}
+
+/// The pack to compact next. Ends the current one if it is mostly dead.
+pub(super) fn next_pack(index: &Index, txn: &RoTxn, writer: &mut Writer) -> Result<Option<u32>> {
+    let wasteful = |s: &PackState| s.emptied > 0 || s.dead * 2 > s.end;
+    let packs = index.all_packs(txn)?;
+    let current = writer.appender.current();
+    let ended = |(n, s): &&(u32, PackState)| wasteful(s) && s.dead >= ROTATE_DEAD && Some(*n) == current;
+    if packs.iter().any(|p| ended(&p)) {
+        writer.appender.rotate();
+    }
+    let ready = |(_, s): &&(u32, PackState)| s.sealed && !s.damaged && wasteful(s);
+    Ok(packs.iter().find(ready).map(|(n, _)| *n))
+}
+
+/// Compacts a piece of one pack.
+pub(super) fn compact(writer: &mut Writer, pack: u32) -> Result<Report> {
+    let shared = Arc::clone(&writer.shared);
+    writer.with_transaction(|apply| {
+        let mut report = Report::default();
+        let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok((report, false)) };
+        let file = shared.reader.file(pack);
+        let file = file.map_err(|e| StoreError::Unavailable(format!("pack {pack}: {e}")))?;
+        let (moved, at) = match pack_form(&*file, pack, shared.store) {
+            Ok(Some(form)) => {
+                let mut scan = Scan::new(&*file, form, state.emptied, state.end);
+                (move_records(apply, pack, &mut scan, &mut report), scan.offset())
+            }
+            Ok(None) => (Err(ReadFault::Damaged("its head is damaged").into()), 0),
+            Err(fault) => (Err(fault.into()), 0),
+        };
+        match moved {
+            Ok(true) => {
+                apply.retire(pack)?;
+                report.reclaimed_bytes = state.end;
+            }
+            Ok(false) => apply.index.put_pack(&mut apply.txn, pack, PackState { emptied: at, ..state })?,
+            Err(Moving::Store(error)) => return Err(error),
+            Err(Moving::Pack(fault)) => {
+                report.faults.push(format!("pack {pack} near byte {at}: {fault:?}; it is left as it is"));
+                let left = PackState { emptied: 0, damaged: true, ..state };
+                apply.index.put_pack(&mut apply.txn, pack, left)?;
+            }
+        }
+        Ok((report, true))
+    })
+}
+
+/// What can stop the emptying of a pack.
+enum Moving {
+    Pack(ReadFault),
+    Store(StoreError),
+}
+
+impl From<ReadFault> for Moving {
+    fn from(fault: ReadFault) -> Self {
+        Self::Pack(fault)
+    }
+}
+
+impl From<StoreError> for Moving {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Copies live records until enough is done; answers whether the pack is at its end.
+fn move_records(
+    apply: &mut Apply<'_, '_>,
+    pack: u32,
+    scan: &mut Scan<'_>,
+    report: &mut Report,
+) -> Result<bool, Moving> {
+    let mut copied = 0;
+    while copied < COPY_MAX && report.examined < RECORDS_MAX {
+        let Some(found) = scan.advance()? else {
+            report.examined += 1;
+            return Ok(true);
+        };
+        report.examined += 1;
+        copied += match found.header.kind {
+            Kind::Body => move_body(apply, pack, scan, &found)?,
+            _ => move_log(apply, scan, &found)?,
+        };
+    }
+    Ok(false)
+}
+
+fn move_body(apply: &mut Apply<'_, '_>, pack: u32, scan: &Scan<'_>, found: &Found) -> Result<u64, Moving> {
+    let body = BodyId(found.header.id);
+    let Some(place) = apply.index.body(&apply.txn, body)? else { return Ok(0) };
+    if place.pack != pack || place.offset != found.offset {
+        return Ok(0);
+    }
+    let offset = apply.batch.moved(found.header, &scan.whole(found)?);
+    let moved = BodyPlace { pack: apply.batch.pack, offset, ..place };
+    apply.index.put_body(&mut apply.txn, body, moved)?;
+    Ok(found.header.record_len())
+}
+
+/// Log records keep their sequence numbers: a rebuild sorts by them. What a removed mailbox or an older version of a directory record
+/// said is needed no more.
+fn move_log(apply: &mut Apply<'_, '_>, scan: &Scan<'_>, found: &Found) -> Result<u64, Moving> {
+    let record = scan.whole(found)?;
+    let superseded = match found.header.kind {
+        Kind::Mailbox => {
+            apply.index.removed.get(&apply.txn, &found.header.id.to_bytes()).indexed()?.is_some()
+        }
+        Kind::Pair => {
+            let content = &record[RECORD_HEADER..RECORD_HEADER + found.header.len as usize];
+            let parts = pair::parts(content).ok_or(ReadFault::Damaged("a commit on two mailboxes"))?;
+            let mut all_removed = true;
+            for (mailbox, _) in parts {
+                let removed = apply.index.removed.get(&apply.txn, &mailbox.0.to_bytes()).indexed()?;
+                all_removed &= removed.is_some();
+            }
+            all_removed
+        }
+        Kind::Directory => {
+            let content = &record[RECORD_HEADER..RECORD_HEADER + found.header.len as usize];
+            let change = entry::directory_from(content).ok_or(ReadFault::Damaged("a directory change"))?;
+            let now = crate::index::lists::directory_entry(apply.index, &apply.txn, &change.name)?;
+            now.is_some_and(|entry| entry.version > change.expected + 1)
+        }
+        _ => false,
+    };
+    if superseded {
+        return Ok(0);
+    }
+    apply.batch.moved(found.header, &record);
+    Ok(found.header.record_len())
+}

@@ -1,0 +1,576 @@
+//! Reads everything and proves that it fits together, while commits go on.
+//!
+//! What is proved: every page of the index is in order (`pages`); every record of every pack below its end is intact, and no pack is missing
+//! or unknown; every body of the index lies where it says and is held by as many messages as it says; every mailbox's rows are in
+//! order, within its head, add up to its counts, and each has its summary and a body of its size; nothing is left that belongs to no one.
+//!
+//! A reading transaction keeps LMDB from using freed pages again, so none is held for long: the check reads in slices, each in a
+//! transaction of its own. Between two pages' slices, two packs or two mailboxes it may begin another; one mailbox is judged within one.
+//! What is true of one moment only (references against holders, records that belong to no one) is judged if all mailboxes were read in
+//! one slice, or no commit came between the slices. Until the pages are known to be in order, LMDB reads nothing: it might not survive.
+//! Memory: 24 bytes a body, 28 a message of the largest mailbox.
+
+use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id, MailboxId, NumSet};
+use posthaste_store::{Counts, Report, Result, Row, StoreError};
+use std::collections::{BTreeSet, HashMap};
+
+use crate::index::checksum::seed;
+use crate::index::chunk::{self, uid_key, uid_of};
+use crate::index::links;
+use crate::index::lists::{self, ALL_OF_MAILBOX};
+use crate::index::read;
+use crate::index::values::{BodyPlace, PackState, RecordKind, directory_from, summary_from};
+use crate::index::{Index, Indexed, Reading, between, copied_from, damaged, number_of_key};
+use crate::log::reader::ReadFault;
+use crate::log::record::{Form, Kind};
+use crate::log::scan::{Found, Scan, pack_form};
+use crate::log::{number_of, path_of};
+use crate::shared::Shared;
+use crate::verify::pages::{Walk, WalkEnd};
+
+/// Faults listed; a store in ruins shall not fill the memory with sentences about it.
+const FAULTS_MAX: usize = 1_000;
+
+/// Share of the whole that reading the packs is taken to be.
+const PACKS_SHARE: f64 = 0.8;
+
+/// How much is read in one transaction: 1,000,000 records of the index, or pages, a few seconds. Ten times as many would let the index
+/// of a busy server grow by all that it writes in a minute.
+pub(crate) const SLICE: u64 = 1_000_000;
+
+/// What the check knows of a body.
+#[derive(Default)]
+struct BodyUse {
+    /// How many messages hold it, less the holders that are not counted yet.
+    holders: i32,
+    /// Its record was met where the index says it is, and is intact.
+    is_met: bool,
+}
+
+struct Check<'a> {
+    shared: &'a Shared,
+    index: &'a Index,
+    txn: Reading<'a>,
+    /// Records after which another transaction is begun.
+    slice: u64,
+    /// Records examined when this transaction began.
+    slice_began: u64,
+    /// A commit came between two slices of the index.
+    has_changed: bool,
+    report: Report,
+    more_faults: u64,
+    bodies_used: HashMap<BodyId, BodyUse>,
+    /// Files of packs that the index did not know when they were first seen.
+    unknown_packs: Vec<u32>,
+    summaries_met: u64,
+    links_met: u64,
+    chunks_met: u64,
+}
+
+/// See the head of this file. `slice`: records read in one transaction.
+pub(crate) fn check<'s>(
+    shared: &'s Shared,
+    slice: u64,
+    progress: &mut (dyn FnMut(f64) + Send),
+) -> Result<Report> {
+    let index = &shared.index;
+    let mut report = Report::default();
+    if !pages(index, slice, &mut report)? {
+        progress(1.0);
+        return Ok(report);
+    }
+    let mut check = Check {
+        shared,
+        index,
+        txn: index.read()?,
+        slice,
+        slice_began: 0,
+        has_changed: false,
+        report,
+        more_faults: 0,
+        bodies_used: HashMap::new(),
+        unknown_packs: Vec::new(),
+        summaries_met: 0,
+        links_met: 0,
+        chunks_met: 0,
+    };
+    let outcome = check.packs(progress);
+    check.judged(outcome)?;
+    let outcome = check.mailboxes(progress);
+    check.judged(outcome)?;
+    let rest: [fn(&mut Check<'s>) -> Result<()>; 6] = [
+        Check::removed_mailboxes,
+        Check::bodies,
+        Check::totals,
+        Check::lists,
+        Check::directory,
+        Check::unknown_packs,
+    ];
+    for part in rest {
+        let outcome = part(&mut check);
+        check.judged(outcome)?;
+    }
+    progress(1.0);
+    if check.more_faults > 0 {
+        check.report.faults.push(format!("{} more faults are not listed", check.more_faults));
+    }
+    Ok(check.report)
+}
+
+/// Judges the pages of the index; `false` if one is damaged, and LMDB must not read them.
+fn pages(index: &Index, slice: u64, report: &mut Report) -> Result<bool> {
+    let mut walk = Walk::default();
+    loop {
+        let txn = index.read()?;
+        match index.pages.snapshot(&txn) {
+            // Two commits came before the meta page was read.
+            Err(StoreError::Busy) => {}
+            snapshot => {
+                if walk.slice(&index.pages, &snapshot?, slice)? == WalkEnd::Done {
+                    break;
+                }
+            }
+        }
+    }
+    report.examined += walk.examined;
+    let is_good = walk.faults.is_empty();
+    report.faults = walk.faults;
+    if !is_good {
+        report
+            .faults
+            .push("the packs, and what the index holds, were not examined: its pages come first".into());
+    }
+    Ok(is_good)
+}
+
+impl Check<'_> {
+    fn fault(&mut self, sentence: String) {
+        if self.report.faults.len() < FAULTS_MAX {
+            self.report.faults.push(sentence);
+        } else {
+            self.more_faults += 1;
+        }
+    }
+
+    /// Damage that ended one part of the check is a fault; the other parts go on.
+    fn judged(&mut self, outcome: Result<()>) -> Result<()> {
+        match outcome {
+            Err(StoreError::Corrupt(why)) => {
+                self.fault(why);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Begins another transaction. What was committed since the last one shows.
+    fn renew(&mut self) -> Result<()> {
+        self.txn = self.index.read()?;
+        self.slice_began = self.report.examined;
+        Ok(())
+    }
+
+    /// Begins another transaction if this one has read enough.
+    fn renew_if_long(&mut self) -> Result<()> {
+        if self.report.examined - self.slice_began < self.slice {
+            return Ok(());
+        }
+        let before = self.txn.id();
+        self.renew()?;
+        self.has_changed |= self.txn.id() != before;
+        Ok(())
+    }
+
+    fn packs(&mut self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<()> {
+        let packs = self.index.all_packs(&self.txn)?;
+        let total = packs.iter().map(|(_, s)| s.end).sum::<u64>().max(1);
+        let mut done = 0;
+        for &(number, state) in &packs {
+            self.renew()?;
+            // Emptied and removed since, or written to.
+            if let Some(now) = self.index.pack(&self.txn, number)? {
+                self.pack(number, now, &mut |at| progress((done + at) as f64 / total as f64 * PACKS_SHARE))?;
+            }
+            done += state.end;
+        }
+        self.renew()?;
+        self.unknown_packs = self.packs_not_in_index()?;
+        Ok(())
+    }
+
+    /// Packs that have records and are not in the index. Maintenance removes retired ones.
+    fn packs_not_in_index(&self) -> Result<Vec<u32>> {
+        let disk = &self.shared.disk;
+        let names = disk.list(&self.shared.packs).unwrap_or_default();
+        let txn = self.index.read()?;
+        let retired = self.index.retired_packs(&txn)?;
+        let mut unknown = Vec::new();
+        for number in names.iter().filter_map(|name| number_of(name)) {
+            let size =
+                disk.open(&path_of(&self.shared.packs, number)).and_then(|file| file.size()).unwrap_or(0);
+            if size > 0 && !retired.contains(&number) && self.index.pack(&txn, number)?.is_none() {
+                unknown.push(number);
+            }
+        }
+        Ok(unknown)
+    }
+
+    /// Packs that are unknown still, at the end: one that was just made is in the index by now, one that was emptied is removed.
+    fn unknown_packs(&mut self) -> Result<()> {
+        let still = self.packs_not_in_index()?;
+        for number in std::mem::take(&mut self.unknown_packs) {
+            if still.contains(&number) {
+                let path = path_of(&self.shared.packs, number);
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                self.fault(format!("packs/{name} is not in the index: the index is older than the packs"));
+            }
+        }
+        Ok(())
+    }
+
+    fn pack(&mut self, number: u32, state: PackState, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        let file = match self.shared.disk.open(&path_of(&self.shared.packs, number)) {
+            Ok(file) => file,
+            // Emptied and removed since this transaction began.
+            Err(_) if self.index.pack(&*self.index.read()?, number)?.is_none() => return Ok(()),
+            Err(error) => {
+                self.fault(format!("pack {number} cannot be opened: {error}"));
+                return Ok(());
+            }
+        };
+        if state.end == 0 {
+            return Ok(());
+        }
+        let form = match pack_form(&*file, number, self.shared.store) {
+            Ok(Some(form)) => form,
+            Ok(None) => {
+                self.fault(format!("pack {number} does not begin as this store's pack {number}"));
+                Form::bound(self.shared.store, number)
+            }
+            Err(fault) => {
+                self.fault(format!("pack {number}: {}", said(&fault)));
+                return Ok(());
+            }
+        };
+        let mut scan = Scan::new(&*file, form, 0, state.end);
+        loop {
+            let at = scan.offset();
+            match scan.advance() {
+                Ok(Some(found)) => self.pack_record(number, &scan, &found),
+                Ok(None) => return Ok(()),
+                Err(fault) => {
+                    // Records have no marks between them that a message could not hold too; but the index knows where bodies lie.
+                    let next = self.next_body_in(number, at)?;
+                    let until = next.unwrap_or(state.end);
+                    self.fault(format!(
+                        "pack {number} at byte {at}: {}; bytes {at} to {until} were not read",
+                        said(&fault)
+                    ));
+                    match next {
+                        Some(next) => scan = Scan::new(&*file, form, next, state.end),
+                        None => return Ok(()),
+                    }
+                }
+            }
+            progress(at);
+        }
+    }
+
+    fn pack_record(&mut self, number: u32, scan: &Scan<'_>, found: &Found) {
+        self.report.examined += 1;
+        let at = found.offset;
+        if let Err(fault) = scan.whole(found) {
+            let what = format!("{:?} record {}", found.header.kind, found.header.id);
+            self.fault(format!("pack {number} at byte {at}: {what}: {}", said(&fault)));
+        }
+        if found.header.kind == Kind::Body {
+            let body = BodyId(found.header.id);
+            let place = self.index.body(&self.txn, body).ok().flatten();
+            if place.is_some_and(|p| (p.pack, p.offset, p.len) == (number, at, found.header.len)) {
+                self.bodies_used.entry(body).or_default().is_met = true;
+            }
+        }
+    }
+
+    /// Where the next body of a pack lies that the index knows, behind this offset.
+    fn next_body_in(&self, number: u32, at: u64) -> Result<Option<u64>> {
+        let known = self.index.all_bodies(&self.txn)?.flatten();
+        Ok(known.filter(|(_, p)| p.pack == number && p.offset > at).map(|(_, p)| p.offset).min())
+    }
+
+    fn mailboxes(&mut self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<()> {
+        self.uncounted_copies()?;
+        let mut ids = Vec::new();
+        for item in self.index.heads.iter(&self.txn).indexed()? {
+            let key = item.indexed()?.0;
+            ids.push(MailboxId(id_of(key).ok_or_else(damaged("key of a head"))?));
+        }
+        for (done, id) in ids.iter().enumerate() {
+            self.renew_if_long()?;
+            if let Err(error) = self.mailbox(*id) {
+                self.fault(error.to_string());
+            }
+            progress(PACKS_SHARE + (1.0 - PACKS_SHARE) * done as f64 / ids.len() as f64);
+        }
+        Ok(())
+    }
+
+    /// Copies whose bodies maintenance has not counted yet.
+    fn uncounted_copies(&mut self) -> Result<()> {
+        for item in self.index.copied.iter(&self.txn).indexed()? {
+            let (key, value) = item.indexed()?;
+            let (mailbox, set) = copied_from(key, value)?;
+            for &(low, high) in set.ranges() {
+                let (low, high) = (uid_key(mailbox, low), uid_key(mailbox, high));
+                for item in self.index.summaries.range(&self.txn, &between(&low, &high)).indexed()? {
+                    let (key, value) = item.indexed()?;
+                    let uid = uid_of(mailbox, key).unwrap_or(0);
+                    if let Some(found) = summary_from(seed(mailbox.0), uid, value) {
+                        self.bodies_used.entry(found.body).or_default().holders -= 1;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn mailbox(&mut self, mailbox: MailboxId) -> Result<()> {
+        let Some(stored) = self.index.head(&self.txn, mailbox)? else { return Ok(()) };
+        let rows = self.rows(mailbox)?;
+        let head = &stored.head;
+        let mut counts = Counts::default();
+        for row in &rows {
+            counts.messages += 1;
+            counts.unseen += u32::from(!row.flags().contains(FlagSet::SEEN));
+            counts.deleted += u32::from(row.flags().contains(FlagSet::DELETED));
+            counts.bytes += u64::from(row.size());
+            if row.uid() >= head.uid_next || row.modseq() > head.modseq {
+                self.fault(format!("mailbox {mailbox}: UID {} is beyond the head", row.uid()));
+            }
+        }
+        if counts != head.counts {
+            self.fault(format!("mailbox {mailbox}: the head counts {:?}, the rows {counts:?}", head.counts));
+        }
+        let leftovers = read::leftovers(self.index, &self.txn, mailbox)?;
+        self.summaries(mailbox, &rows, &leftovers)
+    }
+
+    fn rows(&mut self, mailbox: MailboxId) -> Result<Vec<Row>> {
+        let mut rows: Vec<Row> = Vec::new();
+        for item in self.index.rows.prefix_iter(&self.txn, &mailbox.0.to_bytes()).indexed()? {
+            let (key, value) = item.indexed()?;
+            let low = uid_of(mailbox, key).ok_or_else(damaged("key of a chunk"))?;
+            let (before, last) = (rows.len(), rows.last().map_or(0, chunk::number));
+            chunk::decode(mailbox, low, value, &mut rows)
+                .ok_or_else(damaged(format_args!("rows of mailbox {mailbox} from UID {low}")))?;
+            let new = &rows[before..];
+            let rising = new.windows(2).all(|w| w[0].uid() < w[1].uid());
+            if !rising || last >= low || new.first().is_none_or(|r| chunk::number(r) < low) {
+                return Err(
+                    damaged(format_args!("mailbox {mailbox}: rows from UID {low} are out of order"))(),
+                );
+            }
+            self.chunks_met += 1;
+            self.report.examined += 1;
+        }
+        Ok(rows)
+    }
+
+    /// Each row has its summary, each summary a row, or a note that it is to be removed.
+    fn summaries(&mut self, mailbox: MailboxId, rows: &[Row], leftovers: &NumSet) -> Result<()> {
+        let index = self.index;
+        let seed = seed(mailbox.0);
+        let mut rest = rows.iter().peekable();
+        let (low, high) = (uid_key(mailbox, 0), uid_key(mailbox, u32::MAX));
+        let (mut faults, mut bare) = (Vec::new(), Vec::new());
+        // Of a removed mailbox, rows are the last to go.
+        let mut lacking = |row: &Row| {
+            if !leftovers.contains(chunk::number(row)) {
+                bare.push(format!("mailbox {mailbox}: UID {} has no summary", row.uid()));
+            }
+        };
+        for item in index.summaries.range(&self.txn, &between(&low, &high)).indexed()? {
+            let (key, value) = item.indexed()?;
+            let uid = uid_of(mailbox, key).ok_or_else(damaged("key of a summary"))?;
+            self.report.examined += 1;
+            self.summaries_met += 1;
+            while let Some(row) = rest.next_if(|r| chunk::number(r) < uid) {
+                lacking(row);
+            }
+            let row = rest.next_if(|r| chunk::number(r) == uid);
+            let Some(found) = summary_from(seed, uid, value) else {
+                faults.push(format!("mailbox {mailbox}: the summary of UID {uid} is damaged"));
+                continue;
+            };
+            self.bodies_used.entry(found.body).or_default().holders += 1;
+            if let RecordKind::Link(origin) = found.kind {
+                self.links_met += 1;
+                if !links::has_origin(index, &self.txn, origin, found.body)? {
+                    let (from, at) = origin;
+                    faults.push(format!(
+                        "mailbox {mailbox}: UID {uid} has its summary at UID {at} of mailbox {from}, and it is not there"
+                    ));
+                }
+            }
+            match row {
+                Some(row) => match index.body(&self.txn, found.body) {
+                    Ok(Some(place)) if place.len == u64::from(row.size()) => {}
+                    Ok(Some(place)) => faults.push(format!(
+                        "mailbox {mailbox}: UID {uid} says {} octets, its body has {}",
+                        row.size(),
+                        place.len
+                    )),
+                    Ok(None) => {
+                        faults.push(format!("mailbox {mailbox}: UID {uid} has no body {}", found.body))
+                    }
+                    Err(error) => faults.push(error.to_string()),
+                },
+                None if leftovers.contains(uid) => {}
+                None => {
+                    faults.push(format!("mailbox {mailbox}: there is a summary of UID {uid}, but no row"))
+                }
+            }
+        }
+        rest.for_each(lacking);
+        faults.into_iter().chain(bare).for_each(|f| self.fault(f));
+        Ok(())
+    }
+
+    /// What removed mailboxes still have.
+    fn removed_mailboxes(&mut self) -> Result<()> {
+        let mut removed = Vec::new();
+        for item in self.index.expunging.iter(&self.txn).indexed()? {
+            let key = item.indexed()?.0;
+            if number_of_key(key) == Some(ALL_OF_MAILBOX) {
+                removed.extend(id_of(&key[..16]).map(MailboxId));
+            }
+        }
+        for mailbox in removed {
+            match self.rows(mailbox) {
+                Ok(rows) => self.summaries(mailbox, &rows, &NumSet::range(0, u32::MAX))?,
+                Err(error) => self.fault(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn bodies(&mut self) -> Result<()> {
+        let (mut faults, mut not_met) = (Vec::new(), Vec::new());
+        for item in self.index.all_bodies(&self.txn)? {
+            self.report.examined += 1;
+            let (body, place) = match item {
+                Ok(found) => found,
+                Err(error) => {
+                    faults.push(error.to_string());
+                    continue;
+                }
+            };
+            let held = self.bodies_used.remove(&body).unwrap_or_default();
+            if !held.is_met {
+                not_met.push((body, place));
+            }
+            if !self.has_changed && i64::from(held.holders) != i64::from(place.refs) {
+                faults.push(format!("body {body} counts {} holders and has {}", place.refs, held.holders));
+            }
+        }
+        faults.into_iter().for_each(|f| self.fault(f));
+        // What is left is held by a message, or was met in a pack and has lost its last holder since.
+        let missing = self.bodies_used.drain().filter(|(_, held)| held.holders != 0).map(|(body, _)| body);
+        let missing: Vec<BodyId> = missing.collect();
+        if !self.has_changed {
+            for body in missing {
+                self.fault(format!("body {body} is held by a message and not in the index"));
+            }
+        }
+        self.bodies_not_met(&not_met);
+        Ok(())
+    }
+
+    /// Reads the bodies that the walk through the packs did not meet: they came or moved since, or lie where something else is.
+    fn bodies_not_met(&mut self, bodies: &[(BodyId, BodyPlace)]) {
+        for (body, place) in bodies {
+            match self.shared.reader.read(*body, *place, 0..u64::MAX) {
+                Ok(_) | Err(ReadFault::Gone) => {}
+                Err(fault) => self.fault(format!("body {body} in pack {}: {}", place.pack, said(&fault))),
+            }
+        }
+    }
+
+    /// Records that no mailbox laid claim to.
+    fn totals(&mut self) -> Result<()> {
+        if self.has_changed {
+            tracing::info!(
+                "the store changed between the slices of the check: references and totals were not compared"
+            );
+            return Ok(());
+        }
+        let summaries = self.index.summaries.len(&self.txn).indexed()?;
+        let chunks = self.index.rows.len(&self.txn).indexed()?;
+        for (what, there, met) in
+            [("summaries", summaries, self.summaries_met), ("row chunks", chunks, self.chunks_met)]
+        {
+            if there != met {
+                self.fault(format!("{} {what} belong to no mailbox", there.abs_diff(met)));
+            }
+        }
+        let mut faults = Vec::new();
+        let noted = links::noted(self.index, &self.txn, &mut faults)?;
+        faults.into_iter().for_each(|f| self.fault(f));
+        if noted != self.links_met {
+            let lost = noted.abs_diff(self.links_met);
+            self.fault(format!("{lost} copies have their summaries where nothing is known of them"));
+        }
+        Ok(())
+    }
+
+    fn lists(&mut self) -> Result<()> {
+        let mut accounts = BTreeSet::new();
+        for item in self.index.lists.iter(&self.txn).indexed()? {
+            accounts.extend(item.indexed()?.0.get(..16).and_then(id_of));
+        }
+        for account in accounts {
+            self.report.examined += 1;
+            match lists::load(self.index, &self.txn, AccountId(account)) {
+                Ok(list) => {
+                    for entry in &list.entries {
+                        match self.index.head(&self.txn, entry.id) {
+                            Ok(Some(_)) => {}
+                            Ok(None) => {
+                                self.fault(format!("mailbox {} ({}) has no head", entry.name, entry.id))
+                            }
+                            Err(error) => self.fault(error.to_string()),
+                        }
+                    }
+                }
+                Err(error) => self.fault(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn directory(&mut self) -> Result<()> {
+        let mut faults = Vec::new();
+        for item in self.index.directory.iter(&self.txn).indexed()? {
+            let (key, value) = item.indexed()?;
+            self.report.examined += 1;
+            let name = String::from_utf8_lossy(key);
+            if directory_from(&name, value).is_none() {
+                faults.push(format!("directory record {name} is damaged"));
+            }
+        }
+        faults.into_iter().for_each(|f| self.fault(f));
+        Ok(())
+    }
+}
+
+fn id_of(key: &[u8]) -> Option<Id> {
+    key.try_into().ok().map(Id::from_bytes)
+}
+
+fn said(fault: &ReadFault) -> String {
+    match fault {
+        ReadFault::Gone => "the file is missing".into(),
+        ReadFault::Io(error) => error.to_string(),
+        ReadFault::Damaged(why) => (*why).into(),
+    }
+}

@@ -1,0 +1,373 @@
+//! Applies commits to an index transaction and gathers what the pack will say of them.
+//!
+//! Each call first proves that the commit can be applied and only then writes, so that one that cannot leaves the transaction
+//! as it was and the others in the group go on. An error after that point ends the whole transaction.
+
+use heed::RwTxn;
+use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq, NumSet};
+use posthaste_store::{
+    Content, DirectoryChange, ListCommit, MailboxCommit, MailboxHead, NewMessage, Result, Row, StoreError,
+};
+
+use std::collections::HashMap;
+
+use crate::index::checksum::seed;
+use crate::index::chunk::uid_key;
+use crate::index::links;
+use crate::index::lists;
+use crate::index::rows::{self, RowWalk, Scratch};
+use crate::index::values::{
+    BodyPlace, Origin, RecordKind, StoredHead, SummaryRef, add_summary, head_value, put_summary, summary_from,
+};
+use crate::index::{Index, Indexed, copied_value, numbered_key};
+use crate::log::entry;
+use crate::log::pair;
+use crate::log::record::{Batch, Kind};
+
+/// What became of one commit of a group.
+#[derive(Debug)]
+pub(crate) enum Applied {
+    /// It is in the transaction.
+    Done,
+    /// It was made against another state.
+    Conflict,
+    /// It cannot be.
+    Refused(StoreError),
+}
+
+/// Bodies a commit brings: each once, though several of its messages may hold it.
+#[derive(Default)]
+struct NewBodies {
+    places: Vec<(BodyId, BodyPlace)>,
+    by_id: HashMap<BodyId, usize>,
+}
+
+impl NewBodies {
+    fn add(&mut self, body: BodyId, place: BodyPlace) {
+        self.by_id.insert(body, self.places.len());
+        self.places.push((body, place));
+    }
+
+    /// Counts one more holder of a body that is here; `false` if it is not.
+    fn count_again(&mut self, body: BodyId) -> bool {
+        let place = self.by_id.get(&body).and_then(|at| self.places.get_mut(*at));
+        place.map(|(_, place)| place.refs = place.refs.saturating_add(1)).is_some()
+    }
+}
+
+/// Where a message is copied from.
+fn source(message: &NewMessage) -> Option<Origin> {
+    match &message.content {
+        Content::CopyOf { mailbox, uid } => Some((*mailbox, uid.value())),
+        Content::New { .. } => None,
+    }
+}
+
+/// In which order summaries that follow each other are put, the longest of them this long.
+///
+/// LMDB takes a page that overflows at its end apart so that its last record goes along with the new one: of three records that a page
+/// could hold it keeps two, of two one. So one in three (or two) is left out at first, and then put where it belongs: into
+/// the room that is left. Short records lose next to nothing and keep their order.
+fn filling_order(count: usize, longest: usize) -> impl Iterator<Item = usize> {
+    /// What LMDB's page, its own head aside, has room for.
+    const PAGE: usize = 4096 - 16;
+    /// What a record takes beside the summary: its head, its place, the key, and what `put_summary` puts before it.
+    const BESIDE: usize = 8 + 2 + 20 + 28;
+    /// From six to a page on, one more is not worth a second round.
+    const MANY: usize = 6;
+    let to_a_page = PAGE / (longest + BESIDE);
+    let every = if (2..MANY).contains(&to_a_page) { to_a_page } else { usize::MAX };
+    let is_late = move |at: &usize| at % every == every - 1;
+    (0..count).filter(move |at| !is_late(at)).chain((0..count).filter(is_late))
+}
+
+/// One transaction under way.
+pub(crate) struct Apply<'a, 'e> {
+    pub(crate) index: &'a Index,
+    pub(crate) txn: RwTxn<'e>,
+    pub(crate) batch: Batch,
+    /// The next record's sequence number.
+    pub(crate) seq: u64,
+    /// From how many neighbours on copies are linked.
+    pub(crate) links_from: usize,
+    pub(crate) scratch: &'a mut Scratch,
+}
+
+impl Apply<'_, '_> {
+    fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq - 1
+    }
+
+    fn log(&mut self, kind: Kind, id: Id, content: Vec<u8>) {
+        let seq = self.next_seq();
+        self.batch.record(kind, seq, id, content);
+    }
+
+    /// A commit on a mailbox.
+    pub(crate) fn mailbox(&mut self, commit: &MailboxCommit) -> Result<Applied> {
+        let stored = match self.verified(commit)? {
+            Ok(stored) => stored,
+            Err(why_not) => return Ok(why_not),
+        };
+        self.enter(commit, stored)?;
+        self.log(Kind::Mailbox, commit.mailbox.0, entry::mailbox_content(commit));
+        Ok(Applied::Done)
+    }
+
+    /// Commits on two mailboxes, both or neither: one record of the log holds both.
+    pub(crate) fn pair(&mut self, pair: &[MailboxCommit; 2]) -> Result<Applied> {
+        let [first, second] = pair;
+        if first.mailbox == second.mailbox {
+            return Ok(Applied::Refused(StoreError::Refused("both commits of a pair are on one mailbox")));
+        }
+        let heads = match (self.verified(first)?, self.verified(second)?) {
+            (Ok(first), Ok(second)) => [first, second],
+            (Err(why_not), _) | (_, Err(why_not)) => return Ok(why_not),
+        };
+        for (commit, stored) in pair.iter().zip(heads) {
+            self.enter(commit, stored)?;
+        }
+        self.log(Kind::Pair, first.mailbox.0, pair::content(pair));
+        Ok(Applied::Done)
+    }
+
+    /// The head of a mailbox to which a commit can be applied, or why it cannot be.
+    fn verified(&self, commit: &MailboxCommit) -> Result<std::result::Result<StoredHead, Applied>> {
+        let Some(stored) = self.index.head(&self.txn, commit.mailbox)? else {
+            return Ok(Err(Applied::Refused(StoreError::NoMailbox(commit.mailbox))));
+        };
+        if stored.head.modseq != commit.expected {
+            return Ok(Err(Applied::Conflict));
+        }
+        if commit.head.modseq <= commit.expected {
+            let why = StoreError::Refused("a commit must raise the mod-sequence");
+            return Ok(Err(Applied::Refused(why)));
+        }
+        if !self.sources_exist(&commit.appended)? {
+            return Ok(Err(Applied::Conflict));
+        }
+        Ok(Ok(stored))
+    }
+
+    /// Writes a commit that was verified.
+    fn enter(&mut self, commit: &MailboxCommit, stored: StoredHead) -> Result<()> {
+        self.messages(commit)?;
+        self.expunged(commit)?;
+        let MailboxCommit { mailbox, ref head, ref appended, ref changed, ref expunged, .. } = *commit;
+        let change = MailboxChange { mailbox, before: stored, head, changed, expunged };
+        let new = appended.iter().map(|m| m.row);
+        put_mailbox(self.index, &mut self.txn, change, new, self.scratch)
+    }
+
+    /// Takes an emptied pack out of the index and logs that it is to be removed.
+    pub(crate) fn retire(&mut self, pack: u32) -> Result<()> {
+        self.log(Kind::Retire, Id::from_bytes([0; 16]), entry::retire_content(pack));
+        self.index.retire_pack(&mut self.txn, pack)
+    }
+
+    /// Whether every message to be copied is there.
+    fn sources_exist(&self, appended: &[NewMessage]) -> Result<bool> {
+        let mut walk: Option<RowWalk> = None;
+        for message in appended {
+            let Content::CopyOf { mailbox, uid } = &message.content else { continue };
+            let walk = match &mut walk {
+                Some(walk) if walk.mailbox() == *mailbox => walk,
+                other => other.insert(RowWalk::new(*mailbox)),
+            };
+            if walk.find(self.index, &self.txn, uid.value())?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Bodies and summaries of new messages.
+    fn messages(&mut self, commit: &MailboxCommit) -> Result<()> {
+        let mut bodies = NewBodies::default();
+        let mut rest = &commit.appended[..];
+        let mut copied = NumSet::new();
+        while let Some(message) = rest.first() {
+            let is_copy = source(message).is_some();
+            let same = rest.iter().take_while(|m| source(m).is_some() == is_copy).count();
+            let (these, after) = rest.split_at(same);
+            rest = after;
+            if is_copy {
+                these.iter().for_each(|m| copied.push(m.row.uid().value()));
+                self.copies(commit.mailbox, these)?;
+            } else {
+                self.new_messages(commit.mailbox, these, &mut bodies)?;
+            }
+        }
+        self.index.add_bodies(&mut self.txn, &bodies.places)?;
+        if copied.is_empty() {
+            return Ok(());
+        }
+        // Counting references is left to maintenance; see `maintain` for why no body can be lost meanwhile.
+        let key = self.next_seq().to_be_bytes();
+        let value = copied_value(&key, commit.mailbox, &copied);
+        self.index.copied.put(&mut self.txn, &key, &value).indexed()
+    }
+
+    /// Bodies and summaries of messages that come from outside.
+    fn new_messages(&mut self, to: MailboxId, new: &[NewMessage], bodies: &mut NewBodies) -> Result<()> {
+        let mut longest = 0;
+        for message in new {
+            let Content::New { bytes, summary } = &message.content else { continue };
+            longest = longest.max(summary.len());
+            self.body(message, bytes, bodies)?;
+        }
+        let own = seed(to.0);
+        for message in filling_order(new.len(), longest).filter_map(|at| new.get(at)) {
+            let Content::New { summary, .. } = &message.content else { continue };
+            let uid = message.row.uid().value();
+            put_summary(&mut self.scratch.bytes, own, uid, message.body, message.saved, summary);
+            self.index.summaries.put(&mut self.txn, &uid_key(to, uid), &self.scratch.bytes).indexed()?;
+        }
+        Ok(())
+    }
+
+    /// One more message with this body: written if it is new, counted if not.
+    fn body(&mut self, message: &NewMessage, bytes: &bytes::Bytes, new: &mut NewBodies) -> Result<()> {
+        if let Some(place) = self.index.body(&self.txn, message.body)? {
+            let refs = place.refs.saturating_add(1);
+            return self.index.put_body(&mut self.txn, message.body, BodyPlace { refs, ..place });
+        }
+        if new.count_again(message.body) {
+            return Ok(());
+        }
+        let seq = self.next_seq();
+        let offset = self.batch.body(seq, message.body, bytes);
+        let len = bytes.len() as u64;
+        new.add(message.body, BodyPlace { pack: self.batch.pack, offset, len, refs: 1 });
+        Ok(())
+    }
+
+    /// Messages that are copied: many neighbours are linked to where their summaries are, others have them made over.
+    fn copies(&mut self, to: MailboxId, copies: &[NewMessage]) -> Result<()> {
+        let sources: Vec<Origin> = copies.iter().filter_map(source).collect();
+        let mut origins = Vec::with_capacity(sources.len());
+        for run in links::runs(&sources) {
+            let bodies = copies[run.clone()].iter().map(|m| m.body);
+            links::origins_of(self.index, &self.txn, &sources[run], bodies, &mut origins)?;
+        }
+        for run in links::runs(&origins) {
+            let (copies, origins) = (&copies[run.clone()], &origins[run]);
+            if copies.len() >= self.links_from {
+                links::put_links(self.index, &mut self.txn, to, copies, origins)?;
+            } else {
+                self.copied_summaries(to, copies, origins)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The summaries of a short run, made over: all read, then written.
+    fn copied_summaries(&mut self, to: MailboxId, copies: &[NewMessage], origins: &[Origin]) -> Result<()> {
+        let (mut made, mut places) = (Vec::new(), Vec::with_capacity(copies.len()));
+        let mut longest = 0;
+        for (message, &(from, at)) in copies.iter().zip(origins) {
+            let fault = || StoreError::Corrupt(format!("summary of UID {at} in mailbox {from}"));
+            let value = self.index.summaries.get(&self.txn, &uid_key(from, at)).indexed()?;
+            let found = value.and_then(|value| summary_from(seed(from.0), at, value));
+            let Some(SummaryRef { body, kind: RecordKind::Summary(summary), .. }) = found else {
+                return Err(fault());
+            };
+            if body != message.body {
+                return Err(fault());
+            }
+            let start = made.len();
+            let uid = message.row.uid().value();
+            add_summary(&mut made, seed(to.0), uid, message.body, message.saved, summary);
+            places.push(start..made.len());
+            longest = longest.max(summary.len());
+        }
+        for at in filling_order(copies.len(), longest) {
+            let (Some(message), Some(place)) = (copies.get(at), places.get(at)) else { continue };
+            let key = uid_key(to, message.row.uid().value());
+            self.index.summaries.put(&mut self.txn, &key, &made[place.clone()]).indexed()?;
+        }
+        Ok(())
+    }
+
+    /// Notes of what goes: for those who ask later, and for maintenance.
+    fn expunged(&mut self, commit: &MailboxCommit) -> Result<()> {
+        for (modseq, set) in &commit.expunged {
+            let key = numbered_key(commit.mailbox, modseq.value());
+            self.index.put_set(&mut self.txn, self.index.expunged, &key, set)?;
+            self.index.put_set(&mut self.txn, self.index.expunging, &key, set)?;
+        }
+        Ok(())
+    }
+
+    /// A change of a mailbox list.
+    pub(crate) fn list(&mut self, commit: &ListCommit) -> Result<Applied> {
+        let (version, _) = lists::version(self.index, &self.txn, commit.account)?;
+        if version != commit.expected {
+            return Ok(Applied::Conflict);
+        }
+        lists::apply(self.index, &mut self.txn, commit)?;
+        self.log(Kind::List, commit.account.0, entry::list_content(commit));
+        Ok(Applied::Done)
+    }
+
+    /// A change of the directory.
+    pub(crate) fn directory(&mut self, change: &DirectoryChange) -> Result<Applied> {
+        // Bytes: LMDB's keys end at 511.
+        if change.name.is_empty() || change.name.len() > lists::NAME_MAX {
+            let limit = lists::NAME_MAX as u64;
+            return Ok(Applied::Refused(StoreError::TooLarge { what: "directory name in bytes", limit }));
+        }
+        let there = lists::directory_entry(self.index, &self.txn, &change.name)?;
+        if there.map_or(0, |e| e.version) != change.expected {
+            return Ok(Applied::Conflict);
+        }
+        lists::apply_directory(self.index, &mut self.txn, change)?;
+        self.log(Kind::Directory, Id::from_bytes([0; 16]), entry::directory_content(change));
+        Ok(Applied::Done)
+    }
+}
+
+/// What a commit makes of a mailbox's rows and head, new rows aside.
+pub(crate) struct MailboxChange<'c> {
+    pub(crate) mailbox: MailboxId,
+    pub(crate) before: StoredHead,
+    pub(crate) head: &'c MailboxHead,
+    pub(crate) changed: &'c [Row],
+    pub(crate) expunged: &'c [(ModSeq, NumSet)],
+}
+
+/// Writes rows and head of a mailbox.
+pub(crate) fn put_mailbox(
+    index: &Index,
+    txn: &mut RwTxn,
+    change: MailboxChange<'_>,
+    new: impl Iterator<Item = Row>,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let MailboxChange { mailbox, before, head, changed, expunged } = change;
+    let expunged = NumSet::from_ranges(expunged.iter().flat_map(|(_, set)| set.ranges().iter().copied()));
+    rows::edit(index, txn, mailbox, changed, &expunged, scratch)?;
+    rows::append(index, txn, mailbox, new, scratch)?;
+    let value = head_value(mailbox, &StoredHead { head: head.clone(), ..before });
+    index.heads.put(txn, &mailbox.0.to_bytes(), &value).indexed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_summary_has_its_turn_once() {
+        for count in [0, 1, 2, 3, 100] {
+            for longest in [0, 100, 1_200, 1_900, 5_000] {
+                let mut order: Vec<usize> = filling_order(count, longest).collect();
+                order.sort_unstable();
+                assert!(order.into_iter().eq(0..count));
+            }
+        }
+        assert!(filling_order(7, 1_200).eq([0, 1, 3, 4, 6, 2, 5]), "three to a page");
+        assert!(filling_order(5, 1_900).eq([0, 2, 4, 1, 3]), "two to a page");
+        assert!(filling_order(4, 300).eq(0..4), "many to a page");
+    }
+}

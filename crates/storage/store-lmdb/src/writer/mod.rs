@@ -1,0 +1,279 @@
+//! The one thread that writes: takes all that waits, makes one transaction of it, answers all.
+//!
+//! | step | on failure |
+//! | --- | --- |
+//! | begin the index transaction, unless one is open: waits for a writer in another process | all that wait are answered `Unavailable` |
+//! | check each commit against what is there and apply it | this one is answered; the others go on |
+//! | reserve room behind the index and in the pack | `Unavailable`; nothing was written |
+//! | write the records, sync the pack | `Unavailable`; the pack is given up at its old end |
+//! | commit the index, durably | the same |
+//! | answer | |
+//!
+//! A commit that waits alone goes at once: the group is whatever gathered while the one before was on its way to the disk.
+//!
+//! **A serving process answers before the index commits**: the synced pack has all that the commit is, and what the index lacks of it is
+//! applied again should the process end (`redo`). It *holds* the index transaction open, for some milliseconds at most, and puts
+//! the next groups into it; whoever wants to read what is in it has it committed first (`unindexed`). So a durable commit is one sync of the
+//! disk, and the index's two are shared by all that come within those milliseconds. While a transaction is open no other process writes:
+//! what follows a pack's recorded end under the index's next sequence number is therefore always what an ended process left.
+
+pub(crate) mod apply;
+mod recover;
+pub(crate) mod redo;
+mod transaction;
+pub(crate) mod unindexed;
+mod wait;
+
+use posthaste_store::{
+    CommitOutcome, Content, DirectoryChange, ListCommit, MailboxCommit, NewMessage, Report, Result,
+    StoreError,
+};
+use std::ops::Add;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+
+use self::recover::Others;
+use self::transaction::{Demand, HELD_MESSAGES, OpenTransaction, Wrote};
+use self::wait::{Received, receive};
+use crate::index::rows::Scratch;
+use crate::log::appender::Appender;
+use crate::maintenance;
+use crate::shared::Shared;
+use crate::writer::apply::Applied;
+
+/// Commits in one transaction. A transaction's time is that of its slowest client's patience; 512 appends of 4 KiB take some 5 ms.
+const GROUP_MAX: usize = 512;
+/// Bytes of new messages in one transaction, which are in memory anyway; more would keep other processes from writing.
+const GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Commits that may wait; whoever comes then waits for room.
+pub(crate) const QUEUE_MAX: usize = 1024;
+
+/// What another process that waits for the index's write lock, which is given to whoever is quicker, needs to wake up and take it. Two
+/// hundredths of the time for which this one holds it under load.
+const OTHERS_TURN: Duration = Duration::from_micros(200);
+
+/// Where the outcome goes.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
+
+/// What can be asked of the writer.
+pub(crate) enum Job {
+    /// A change, and where its outcome goes.
+    Change(Change, Reply<CommitOutcome>),
+    /// A round of maintenance.
+    Maintain(Reply<Report>),
+    /// Bring the index up to all that was acknowledged.
+    Checkpoint(Reply<()>),
+}
+
+/// One of the kinds of commit.
+pub(crate) enum Change {
+    /// On a mailbox.
+    Mailbox(MailboxCommit),
+    /// On two mailboxes, both or neither.
+    Pair(Box<[MailboxCommit; 2]>),
+    /// On a mailbox list.
+    List(ListCommit),
+    /// On the directory.
+    Directory(DirectoryChange),
+}
+
+impl Change {
+    /// Bytes of new messages.
+    fn weight(&self) -> usize {
+        let bytes = |c: &Content| if let Content::New { bytes, .. } = c { bytes.len() } else { 0 };
+        self.on_mailboxes().iter().flat_map(|commit| &commit.appended).map(|m| bytes(&m.content)).sum()
+    }
+
+    /// Its commits on mailboxes: they may be acknowledged before the index has them. Lists and the directory are what other
+    /// processes read and change beside a server, and are changed seldom.
+    fn on_mailboxes(&self) -> &[MailboxCommit] {
+        match self {
+            Self::Mailbox(commit) => std::slice::from_ref(commit),
+            Self::Pair(pair) => &pair[..],
+            Self::List(_) | Self::Directory(_) => &[],
+        }
+    }
+
+    /// What it may ask of the index.
+    fn demand(&self) -> Demand {
+        self.on_mailboxes().iter().map(Self::demand_of).fold(Demand::default(), Add::add)
+    }
+
+    fn demand_of(commit: &MailboxCommit) -> Demand {
+        let (new, changed) = (commit.appended.len(), commit.changed.len());
+        // Summaries and their share of pages, or, of many copies, links; chunks of rows, where one in sixteen is changed. `reserve`
+        // doubles it.
+        let is_copy = |m: &NewMessage| matches!(m.content, Content::CopyOf { .. });
+        let are_links = new >= HELD_MESSAGES && commit.appended.iter().all(is_copy);
+        let each = if are_links { 256 } else { 1024 };
+        Demand { messages: new + changed, bytes: (new * each + changed * 256) as u64 }
+    }
+}
+
+/// A pack and where in it what was acknowledged ends.
+type Place = (u32, u64);
+
+/// The writer's own state.
+pub(crate) struct Writer {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) appender: Appender,
+    /// How long the index may stay behind; `None` if nothing is acknowledged before it is committed.
+    checkpoint_within: Option<Duration>,
+    /// What was acknowledged and then failed to reach the index.
+    redo: Option<Place>,
+    /// Packs whose tails hold no commit that can be redone.
+    dead_tails: Vec<u32>,
+    others: Others,
+    scratch: Scratch,
+}
+
+impl Writer {
+    pub(crate) fn new(shared: Arc<Shared>, appender: Appender, checkpoint_within: Option<Duration>) -> Self {
+        Self {
+            shared,
+            appender,
+            checkpoint_within,
+            redo: None,
+            dead_tails: Vec::new(),
+            others: Others::default(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Runs until every sender is gone.
+    pub(crate) fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+        let shared = Arc::clone(&self.shared);
+        let mut open = None;
+        let mut group = Vec::new();
+        loop {
+            let due = open.as_ref().map(|h: &OpenTransaction<'_>| h.due);
+            let job = match receive(&mut jobs, due) {
+                Received::Job(job) => job,
+                Received::Closed => break,
+                Received::Nothing => {
+                    let _ = self.checkpoint(&shared, &mut open);
+                    std::thread::sleep(OTHERS_TURN);
+                    continue;
+                }
+            };
+            let (mut maintain, mut settle) = (Vec::new(), Vec::new());
+            let mut weight = 0;
+            let mut next = Some(job);
+            while let Some(job) = next {
+                match job {
+                    Job::Change(change, reply) => {
+                        weight += change.weight();
+                        group.push((change, reply));
+                    }
+                    Job::Maintain(reply) => maintain.push(reply),
+                    Job::Checkpoint(reply) => settle.push(reply),
+                }
+                let full = group.len() >= GROUP_MAX || weight >= GROUP_BYTES_MAX;
+                next = if full { None } else { jobs.try_recv().ok() };
+            }
+            self.group(&shared, &mut open, &mut group);
+            let due = open.as_ref().is_some_and(|h| h.is_full() || h.due <= Instant::now());
+            if due || !maintain.is_empty() || !settle.is_empty() {
+                let settled = self.checkpoint(&shared, &mut open);
+                settle.drain(..).for_each(|reply| drop(reply.send(settled.clone())));
+            }
+            for reply in maintain {
+                let _ = reply.send(maintenance::round(&mut self));
+            }
+            if due {
+                std::thread::sleep(OTHERS_TURN);
+            }
+        }
+        if !shared.killed.load(Ordering::Acquire) {
+            let _ = self.checkpoint(&shared, &mut open);
+        }
+    }
+
+    /// Commits a group and answers each of it.
+    fn group<'e>(
+        &mut self,
+        shared: &'e Shared,
+        open: &mut Option<OpenTransaction<'e>>,
+        group: &mut Vec<(Change, Reply<CommitOutcome>)>,
+    ) {
+        if group.is_empty() {
+            return;
+        }
+        let changes: Vec<&Change> = group.iter().map(|(change, _)| change).collect();
+        let outcomes = match self.transaction(shared, open, &changes) {
+            Ok(outcomes) => outcomes,
+            // One of them met a damaged record: the others shall not suffer for it.
+            Err(e) if !e.is_temporary() && changes.len() > 1 => {
+                changes.iter().map(|change| self.alone(shared, open, change)).collect()
+            }
+            Err(e) => {
+                tracing::error!(error = %e, commits = changes.len(), "commits were not written");
+                changes.iter().map(|_| Err(e.clone())).collect()
+            }
+        };
+        for ((_, reply), outcome) in group.drain(..).zip(outcomes) {
+            // A caller that went away does not undo the commit.
+            let _ = reply.send(outcome);
+        }
+    }
+
+    fn alone<'e>(
+        &mut self,
+        shared: &'e Shared,
+        open: &mut Option<OpenTransaction<'e>>,
+        change: &Change,
+    ) -> Result<CommitOutcome> {
+        self.transaction(shared, open, &[change])?.pop().unwrap_or(Err(StoreError::Busy))
+    }
+
+    /// One transaction: each change's outcome, or why none was made.
+    fn transaction<'e>(
+        &mut self,
+        shared: &'e Shared,
+        open: &mut Option<OpenTransaction<'e>>,
+        changes: &[&Change],
+    ) -> Result<Vec<Result<CommitOutcome>>> {
+        let outcomes = self.work(shared, open, |apply| {
+            let mut outcomes = Vec::with_capacity(changes.len());
+            for change in changes {
+                let applied = match change {
+                    Change::Mailbox(commit) => apply.mailbox(commit)?,
+                    Change::Pair(pair) => apply.pair(pair)?,
+                    Change::List(commit) => apply.list(commit)?,
+                    Change::Directory(change) => apply.directory(change)?,
+                };
+                outcomes.push(match applied {
+                    Applied::Done => Ok(CommitOutcome::Done),
+                    Applied::Conflict => Ok(CommitOutcome::Conflict),
+                    Applied::Refused(error) => Err(error),
+                });
+            }
+            let wrote = match done(changes, &outcomes).count() {
+                0 => Wrote::Nothing,
+                _ if done(changes, &outcomes).all(|c| !c.on_mailboxes().is_empty()) => Wrote::Later(
+                    done(changes, &outcomes).map(Change::demand).fold(Demand::default(), Add::add),
+                ),
+                _ => Wrote::Now,
+            };
+            Ok((outcomes, wrote))
+        })?;
+        if open.is_some() {
+            let commits = done(changes, &outcomes).flat_map(Change::on_mailboxes);
+            commits.for_each(|commit| shared.unindexed.note(commit));
+        }
+        Ok(outcomes)
+    }
+}
+
+/// The changes of a group that were made.
+fn done<'c>(
+    changes: &'c [&Change],
+    outcomes: &'c [Result<CommitOutcome>],
+) -> impl Iterator<Item = &'c Change> {
+    let made = |(change, outcome): (&'c &Change, &Result<CommitOutcome>)| {
+        matches!(outcome, Ok(CommitOutcome::Done)).then_some(*change)
+    };
+    changes.iter().zip(outcomes).filter_map(made)
+}

@@ -1,0 +1,220 @@
+//! Finds commits that are in a pack and not in the index, and redoes them: after a process ended, after an index commit
+//! failed, and after an index was restored from a backup.
+//!
+//! While a process has written records that the index lacks, it holds the index's write transaction. Inside a write
+//! transaction, a tail in the pack of another process is therefore what a process left that ended, or one whose index
+//! commit failed.
+
+use heed::{RoTxn, RwTxn};
+use posthaste_mail_model::{BodyId, MailboxId};
+use posthaste_store::{Result, StoreError};
+use std::sync::Arc;
+
+use super::redo::{Redo, Summaries, Tail, TailEnd, first_of_tail};
+use super::transaction::commit;
+use super::{Place, Writer};
+use crate::index::Indexed;
+use crate::index::values::PackState;
+use crate::log::disk::DiskFile;
+use crate::log::entry;
+use crate::log::pair;
+use crate::log::record::{Form, Kind};
+use crate::log::scan::{Scan, pack_form};
+use crate::shared::Shared;
+
+/// Unsealed packs of other processes, as of one state of the index.
+#[derive(Default)]
+pub(super) struct Others {
+    /// The engine's epoch at which this was read.
+    epoch: Option<u64>,
+    packs: Vec<OtherPack>,
+}
+
+struct OtherPack {
+    number: u32,
+    end: u64,
+    file: Arc<dyn DiskFile>,
+}
+
+/// Bytes of a tail that are written again at a time.
+const PIECE: usize = 1 << 20;
+
+impl Writer {
+    /// Redoes what ended processes left, if anything. To be called once before [`Writer::run`].
+    ///
+    /// A tail that cannot be redone now (a full disk, a damaged index) does not keep the store from being opened. Its
+    /// mailboxes cannot be read and nothing can be written until a redo succeeds.
+    pub(crate) fn recover(&mut self) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        // Most often there is nothing, and the write lock need not be waited for.
+        let Some((pack, limit)) = self.tail_of_others(&shared, &*shared.index.read()?)? else {
+            return Ok(());
+        };
+        if let Err(error) = self.begin(&shared) {
+            tracing::error!(%error, pack, "commits in a pack are not in the index; nothing is written until they are");
+            self.note_tail(&shared, pack, limit)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what a tail changes, so that nobody reads it as it was before.
+    fn note_tail(&self, shared: &Shared, pack: u32, limit: u64) -> Result<()> {
+        let end = shared.index.pack(&*shared.index.read()?, pack)?.map_or(0, |state| state.end);
+        let (file, Some(form)) = open(shared, pack)? else { return Ok(()) };
+        let mut scan = Scan::new(&*file, form, end, limit);
+        while let Ok(Some(found)) = scan.advance() {
+            let (kind, id) = (found.header.kind, found.header.id);
+            let Ok(content) = scan.content(&found) else { continue };
+            match kind {
+                Kind::Body => shared.unindexed.note_body(BodyId(id)),
+                Kind::Mailbox => note_commit(shared, MailboxId(id), &content),
+                Kind::Pair => {
+                    let parts = pair::parts(&content).into_iter().flatten();
+                    parts.for_each(|(mailbox, part)| note_commit(shared, mailbox, part));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits the index with the commits that a pack holds beyond the end the index has of it.
+    pub(super) fn redo_tail(
+        &mut self,
+        shared: &Shared,
+        mut txn: RwTxn<'_>,
+        (pack, limit): Place,
+    ) -> Result<()> {
+        let index = &shared.index;
+        let state = index.pack(&txn, pack)?.unwrap_or_default();
+        let mut done = TailEnd { end: state.end, seq: index.seq(&txn)? };
+        if state.end < limit
+            && let (file, Some(form)) = open(shared, pack)?
+        {
+            let summaries = Summaries::AtOnce(&shared.reader, shared.summarize);
+            let redo = Redo::new(index, &mut txn, summaries, &mut self.scratch);
+            let scan = Scan::new(&*file, form, state.end, limit);
+            let tail = Tail::new(redo, scan, pack, done.seq).redo()?;
+            if tail.end > state.end.max(crate::log::record::PACK_HEADER as u64) {
+                done = tail;
+                self.make_durable(shared, txn, pack, &*file, state, &done)?;
+            }
+        }
+        if self.redo.take().is_none() {
+            if done.end == state.end {
+                self.dead_tails.push(pack);
+            }
+            return Ok(());
+        }
+        shared.unindexed.clear();
+        if done.end < limit {
+            let end = done.end;
+            let lost = format!("pack {pack}: what was acknowledged from byte {end} to {limit} is damaged");
+            return Err(StoreError::Corrupt(lost));
+        }
+        Ok(())
+    }
+
+    /// Syncs a redone tail, then commits the index. The tail may never have reached the disk: the process that wrote it
+    /// may have ended before its sync, or its sync may have failed, after which the kernel calls unwritten pages clean.
+    /// So the same bytes are written again first.
+    fn make_durable(
+        &mut self,
+        shared: &Shared,
+        mut txn: RwTxn<'_>,
+        pack: u32,
+        file: &dyn DiskFile,
+        state: PackState,
+        done: &TailEnd,
+    ) -> Result<()> {
+        let unavailable = |e| StoreError::Unavailable(format!("pack {pack}: {e}"));
+        let mut buffer = vec![0; PIECE];
+        let mut at = state.end;
+        while at < done.end {
+            let n = (done.end - at).min(PIECE as u64) as usize;
+            let piece = buffer.get_mut(..n).unwrap_or_default();
+            let read = file.read_at(piece, at).map_err(unavailable)?;
+            if read < n {
+                return Err(StoreError::Unavailable(format!("pack {pack} became shorter while it was read")));
+            }
+            file.write_at(piece, at).map_err(unavailable)?;
+            at += n as u64;
+        }
+        file.sync().map_err(unavailable)?;
+        let index = &shared.index;
+        index.put_seq(&mut txn, done.seq)?;
+        // The redo may have retired or sealed the pack's predecessors, never the pack itself.
+        index.put_pack(&mut txn, pack, PackState { end: done.end, ..state })?;
+        index.reserve(done.end - state.end)?;
+        match self.redo {
+            // Acknowledged by this process, whose views have it.
+            Some(_) => commit(shared, txn)?,
+            // News to this process: its epoch must show it.
+            None => txn.commit().indexed()?,
+        }
+        self.others = Others::default();
+        shared.unindexed.clear();
+        tracing::info!(pack, from = state.end, to = done.end, "the index was brought up to its pack");
+        Ok(())
+    }
+
+    /// A pack of another process with records beyond its end that begin with the index's next sequence number.
+    pub(super) fn tail_of_others(&mut self, shared: &Shared, txn: &RoTxn) -> Result<Option<Place>> {
+        let epoch = shared.own.foreign(|| shared.index.env.info().last_txn_id as u64);
+        if self.others.epoch != Some(epoch) {
+            self.others = Others { epoch: Some(epoch), packs: self.unsealed_of_others(shared, txn)? };
+        }
+        if self.others.packs.is_empty() {
+            return Ok(None);
+        }
+        let next = shared.index.seq(txn)?;
+        let mut tail = None;
+        for OtherPack { number, end, file } in &self.others.packs {
+            if self.appender.owns(*number) || self.dead_tails.contains(number) {
+                continue;
+            }
+            let unavailable = |e| StoreError::Unavailable(format!("pack {number}: {e}"));
+            let Ok(Some(form)) = pack_form(&**file, *number, shared.store) else { continue };
+            let kind = first_of_tail(&**file, form, *end, next).map_err(unavailable)?;
+            let Some(kind) = kind else { continue };
+            tail = Some((*number, file.size().map_err(unavailable)?));
+            // A tail that begins by abandoning others counts, and the abandoned ones do not.
+            if kind == Kind::Abandon {
+                break;
+            }
+        }
+        Ok(tail)
+    }
+
+    fn unsealed_of_others(&self, shared: &Shared, txn: &RoTxn) -> Result<Vec<OtherPack>> {
+        let mut others = Vec::new();
+        for (number, PackState { end, sealed, .. }) in shared.index.all_packs(txn)? {
+            if sealed || self.appender.owns(number) {
+                continue;
+            }
+            match shared.reader.file(number) {
+                Ok(file) => others.push(OtherPack { number, end, file }),
+                // The check reports it.
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) => return Err(StoreError::Unavailable(format!("pack {number}: {e}"))),
+            }
+        }
+        Ok(others)
+    }
+}
+
+/// Notes a commit that the index lacks: its mailbox and the bodies of its new messages.
+fn note_commit(shared: &Shared, mailbox: MailboxId, content: &[u8]) {
+    shared.unindexed.note_mailbox(mailbox);
+    if let Some(logged) = entry::mailbox_from(content) {
+        logged.appended.iter().for_each(|(_, body, _)| shared.unindexed.note_body(*body));
+    }
+}
+
+/// A pack's file and its form; none if its head is damaged.
+fn open(shared: &Shared, pack: u32) -> Result<(Arc<dyn DiskFile>, Option<Form>)> {
+    let file = shared.reader.file(pack);
+    let file = file.map_err(|e| StoreError::Unavailable(format!("pack {pack}: {e}")))?;
+    let form = pack_form(&*file, pack, shared.store).ok().flatten();
+    Ok((file, form))
+}

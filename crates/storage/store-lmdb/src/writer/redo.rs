@@ -1,0 +1,332 @@
+//! Redo: applies logged commits to an index that lacks them. The only replay there is.
+//!
+//! At open, and after an index commit that failed, the *tail* of a pack is redone: the records beyond the end that the
+//! index has of it. A server acknowledges a commit when its pack is synced, so its tail holds acknowledged commits. The
+//! tail of a command holds commits that nobody was waiting for any more; redoing them does no harm. An index restored
+//! from a backup is behind all packs, and a redo brings it up to them.
+//!
+//! A rebuild redoes the whole log, in the order of its sequence numbers, into an empty index.
+//!
+//! A commit is applied only if the mailbox, list or record is at the state that it was made against.
+
+use bytes::Bytes;
+use heed::RwTxn;
+use posthaste_mail_model::{AccountId, BodyId, MailboxId};
+use posthaste_store::{DirectoryChange, ListCommit, Result, StoreError};
+use std::collections::HashMap;
+
+use crate::index::checksum::seed;
+use crate::index::chunk::uid_key;
+use crate::index::lists;
+use crate::index::rows::Scratch;
+use crate::index::values::{BodyPlace, PackState, put_summary};
+use crate::index::{Index, Indexed, damaged, numbered_key};
+use crate::log::disk::DiskFile;
+use crate::log::entry::{self, LoggedMailbox};
+use crate::log::pair;
+use crate::log::reader::{PackReader, ReadFault};
+use crate::log::record::{Form, Header, Kind, PACK_HEADER, RECORD_HEADER};
+use crate::log::scan::{Found, Scan};
+use crate::shared::Summarize;
+use crate::writer::apply::{MailboxChange, put_mailbox};
+
+/// What a logged commit can meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Redone {
+    /// It is in the transaction.
+    Done,
+    /// The index is at another state than the commit was made against.
+    OtherState,
+}
+
+/// When messages get their summaries and bodies their reference counts.
+#[derive(Clone, Copy)]
+pub(crate) enum Summaries<'a> {
+    /// With each commit: for the few commits of a tail.
+    AtOnce(&'a PackReader, Summarize),
+    /// At the end, when expunged messages are out of the way: for a rebuild. Records are written without a summary.
+    AtTheEnd,
+}
+
+/// Applies logged commits in one transaction.
+pub(crate) struct Redo<'a, 't, 'e> {
+    pub(crate) index: &'a Index,
+    pub(crate) txn: &'t mut RwTxn<'e>,
+    pub(crate) summaries: Summaries<'a>,
+    pub(crate) scratch: &'a mut Scratch,
+    /// Bodies met since the last commit, and where they lie.
+    new_bodies: HashMap<BodyId, BodyPlace>,
+}
+
+impl<'a, 't, 'e> Redo<'a, 't, 'e> {
+    pub(crate) fn new(
+        index: &'a Index,
+        txn: &'t mut RwTxn<'e>,
+        summaries: Summaries<'a>,
+        scratch: &'a mut Scratch,
+    ) -> Self {
+        Self { index, txn, summaries, scratch, new_bodies: HashMap::new() }
+    }
+
+    /// A commit on a mailbox.
+    pub(crate) fn mailbox(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<Redone> {
+        let redone = self.apply(mailbox, logged)?;
+        self.new_bodies.clear();
+        Ok(redone)
+    }
+
+    fn apply(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<Redone> {
+        let Some(stored) = self.index.head(self.txn, mailbox)? else { return Ok(Redone::OtherState) };
+        if stored.head.modseq != logged.expected {
+            return Ok(Redone::OtherState);
+        }
+        self.messages(mailbox, logged)?;
+        self.expunged(mailbox, logged)?;
+        let changed = logged.changed_rows().ok_or_else(damaged("a logged change of flags"))?;
+        let LoggedMailbox { head, appended, expunged, .. } = logged;
+        let change = MailboxChange { mailbox, before: stored, head, changed: &changed, expunged };
+        put_mailbox(self.index, self.txn, change, appended.iter().map(|(row, ..)| *row), self.scratch)?;
+        Ok(Redone::Done)
+    }
+
+    /// Commits on two mailboxes, both or neither.
+    fn pair(&mut self, parts: [(MailboxId, &[u8]); 2]) -> Result<Redone> {
+        let mut pair = Vec::with_capacity(2);
+        for (mailbox, content) in parts {
+            let logged = entry::mailbox_from(content).ok_or_else(damaged("a commit on two mailboxes"))?;
+            let head = self.index.head(self.txn, mailbox)?.map(|stored| stored.head.modseq);
+            if head != Some(logged.expected) {
+                return Ok(Redone::OtherState);
+            }
+            pair.push((mailbox, logged));
+        }
+        for (mailbox, logged) in &pair {
+            self.apply(*mailbox, logged)?;
+        }
+        self.new_bodies.clear();
+        Ok(Redone::Done)
+    }
+
+    /// Summaries of new messages, and the references to their bodies.
+    fn messages(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<()> {
+        for (row, body, saved) in &logged.appended {
+            let summary = match self.summaries {
+                Summaries::AtOnce(reader, summarize) => self.hold(*body, reader, summarize)?,
+                Summaries::AtTheEnd => Vec::new(),
+            };
+            let uid = row.uid().value();
+            put_summary(&mut self.scratch.bytes, seed(mailbox.0), uid, *body, *saved, &summary);
+            self.index.summaries.put(self.txn, &uid_key(mailbox, uid), &self.scratch.bytes).indexed()?;
+        }
+        Ok(())
+    }
+
+    /// Counts one more reference to a body and makes its summary. The summary of a body that cannot be read is empty:
+    /// whoever reads the message tries again.
+    fn hold(&mut self, body: BodyId, reader: &PackReader, summarize: Summarize) -> Result<Vec<u8>> {
+        let place = match self.index.body(self.txn, body)? {
+            Some(place) => BodyPlace { refs: place.refs.saturating_add(1), ..place },
+            None => match self.new_bodies.get(&body) {
+                Some(place) => *place,
+                None => {
+                    tracing::error!(%body, "a body is in no pack; its message cannot be read");
+                    return Ok(Vec::new());
+                }
+            },
+        };
+        self.index.put_body(self.txn, body, place)?;
+        match reader.read(body, place, 0..place.len) {
+            Ok(bytes) => Ok(summarize(&bytes)),
+            Err(fault) => {
+                tracing::error!(%body, pack = place.pack, ?fault, "a body cannot be read");
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Notes of expunged messages. With summaries to be made at the end, there is nothing for maintenance to remove.
+    fn expunged(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<()> {
+        for (modseq, set) in &logged.expunged {
+            let key = numbered_key(mailbox, modseq.value());
+            self.index.put_set(self.txn, self.index.expunged, &key, set)?;
+            if matches!(self.summaries, Summaries::AtOnce(..)) {
+                self.index.put_set(self.txn, self.index.expunging, &key, set)?;
+                continue;
+            }
+            for &(low, high) in set.ranges() {
+                let (low, high) = (uid_key(mailbox, low), uid_key(mailbox, high));
+                let range = crate::index::between(&low, &high);
+                self.index.summaries.delete_range(self.txn, &range).indexed()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A change of a mailbox list.
+    pub(crate) fn list(&mut self, commit: &ListCommit) -> Result<Redone> {
+        let (version, _) = lists::version(self.index, self.txn, commit.account)?;
+        if version != commit.expected {
+            return Ok(Redone::OtherState);
+        }
+        lists::apply(self.index, self.txn, commit)?;
+        Ok(Redone::Done)
+    }
+
+    /// A change of the directory.
+    pub(crate) fn directory(&mut self, change: &DirectoryChange) -> Result<Redone> {
+        let there = lists::directory_entry(self.index, self.txn, &change.name)?;
+        if there.map_or(0, |e| e.version) != change.expected {
+            return Ok(Redone::OtherState);
+        }
+        lists::apply_directory(self.index, self.txn, change)?;
+        Ok(Redone::Done)
+    }
+}
+
+/// The first record beyond the end that the index has of a pack, if the index lacks just this one. `next`: the index's
+/// next sequence number.
+pub(crate) fn first_of_tail(
+    file: &dyn DiskFile,
+    form: Form,
+    end: u64,
+    next: u64,
+) -> std::io::Result<Option<Kind>> {
+    let mut bytes = [0; RECORD_HEADER];
+    let at = end.max(PACK_HEADER as u64);
+    let read = file.read_at(&mut bytes, at)?;
+    let header = Header::from_bytes(&bytes[..read], form, at);
+    Ok(header.filter(|header| follows(header, next) || is_moved(header, next)).map(|header| header.kind))
+}
+
+/// Whether a record is the next of all. Each commit with copies has taken a number for its note of them.
+fn follows(header: &Header, next: u64) -> bool {
+    let notes = match header.kind {
+        Kind::Mailbox => 1,
+        Kind::Pair => 2,
+        _ => 0,
+    };
+    (next..=next + notes).contains(&header.seq)
+}
+
+/// Whether maintenance copied a record here, under the number it had.
+fn is_moved(header: &Header, next: u64) -> bool {
+    header.seq < next
+}
+
+/// A tail on its way into the index.
+pub(crate) struct Tail<'a, 't, 'e> {
+    redo: Redo<'a, 't, 'e>,
+    scan: Scan<'a>,
+    pack: u32,
+    /// The next sequence number.
+    seq: u64,
+}
+
+/// Where redoing a tail came to.
+pub(crate) struct TailEnd {
+    /// Bytes below this are in the index.
+    pub(crate) end: u64,
+    /// The next sequence number.
+    pub(crate) seq: u64,
+}
+
+impl<'a, 't, 'e> Tail<'a, 't, 'e> {
+    pub(crate) fn new(redo: Redo<'a, 't, 'e>, scan: Scan<'a>, pack: u32, seq: u64) -> Self {
+        Self { redo, scan, pack, seq }
+    }
+
+    /// Redoes whole commits for as long as each follows the one before.
+    pub(crate) fn redo(mut self) -> Result<TailEnd> {
+        let mut done = TailEnd { end: self.scan.offset(), seq: self.seq };
+        while let Some(found) = whole(self.scan.advance())? {
+            let Some(content) = whole(self.scan.content(&found).map(Some))? else { break };
+            if !self.record(&found, &content)? {
+                break;
+            }
+            // A body counts once its commit is whole.
+            if found.header.kind != Kind::Body || is_moved(&found.header, done.seq) {
+                done = TailEnd { end: found.end(), seq: self.seq };
+            }
+        }
+        Ok(done)
+    }
+
+    /// Applies one record; `false` if it does not follow.
+    fn record(&mut self, found: &Found, content: &Bytes) -> Result<bool> {
+        if is_moved(&found.header, self.seq) {
+            return self.moved(found).map(|()| true);
+        }
+        if !follows(&found.header, self.seq) {
+            return Ok(false);
+        }
+        let Header { kind, seq, id, len, .. } = found.header;
+        let redone = match kind {
+            Kind::Body => {
+                let place = BodyPlace { pack: self.pack, offset: found.offset, len, refs: 1 };
+                self.redo.new_bodies.insert(BodyId(id), place);
+                Redone::Done
+            }
+            Kind::Mailbox => {
+                let logged = entry::mailbox_from(content).ok_or_else(damaged("a mailbox commit"))?;
+                self.redo.mailbox(MailboxId(id), &logged)?
+            }
+            Kind::Pair => {
+                self.redo.pair(pair::parts(content).ok_or_else(damaged("a commit on two mailboxes"))?)?
+            }
+            Kind::List => {
+                let commit = entry::list_from(AccountId(id), content);
+                self.redo.list(&commit.ok_or_else(damaged("a list commit"))?)?
+            }
+            Kind::Directory => {
+                let change = entry::directory_from(content);
+                self.redo.directory(&change.ok_or_else(damaged("a directory change"))?)?
+            }
+            Kind::Abandon => self.abandoned(content)?,
+            Kind::Retire => self.retired(content)?,
+        };
+        self.seq = seq + 1;
+        Ok(redone == Redone::Done)
+    }
+
+    /// A body that maintenance copied here lies here from now on. Copied log records are in the index already.
+    fn moved(&mut self, found: &Found) -> Result<()> {
+        let body = BodyId(found.header.id);
+        if found.header.kind != Kind::Body {
+            return Ok(());
+        }
+        let (index, pack) = (self.redo.index, self.pack);
+        let Some(place) = index.body(self.redo.txn, body)? else { return Ok(()) };
+        index.put_body(self.redo.txn, body, BodyPlace { pack, offset: found.offset, ..place })
+    }
+
+    fn abandoned(&mut self, content: &[u8]) -> Result<Redone> {
+        let (pack, end) = entry::abandon_from(content).ok_or_else(damaged("an abandon record"))?;
+        let (index, txn) = (self.redo.index, &mut *self.redo.txn);
+        match index.pack(txn, pack)? {
+            // Redone further than its writer had thought when it gave it up.
+            Some(state) if state.end > end => return Ok(Redone::OtherState),
+            Some(state) => index.put_pack(txn, pack, PackState { sealed: true, ..state })?,
+            None => {}
+        }
+        Ok(Redone::Done)
+    }
+
+    fn retired(&mut self, content: &[u8]) -> Result<Redone> {
+        let pack = entry::retire_from(content).ok_or_else(damaged("a retire record"))?;
+        if self.redo.index.pack(self.redo.txn, pack)?.is_some() {
+            self.redo.index.retire_pack(self.redo.txn, pack)?;
+        }
+        Ok(Redone::Done)
+    }
+}
+
+/// What is not whole ends a tail. A disk that does not answer is an error.
+fn whole<T>(read: Result<Option<T>, ReadFault>) -> Result<Option<T>> {
+    match read {
+        Ok(found) => Ok(found),
+        Err(ReadFault::Io(e)) if e.kind() != std::io::ErrorKind::UnexpectedEof => {
+            Err(StoreError::Unavailable(format!("the tail of a pack: {e}")))
+        }
+        Err(_) => Ok(None),
+    }
+}

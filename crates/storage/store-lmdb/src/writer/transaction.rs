@@ -1,0 +1,229 @@
+//! Index transactions: begun where all that counts is in the index, filled, and committed at once or *open*.
+
+use heed::RwTxn;
+use posthaste_store::Result;
+use std::ops::Add;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Writer;
+use crate::index::Indexed;
+use crate::log::record::Batch;
+use crate::shared::Shared;
+use crate::writer::apply::Apply;
+
+/// What may wait for the index: some 10 ms of replaying after a crash. Commits on more messages than that do not wait at all: writing
+/// their pages costs more than syncing them, and a disk that has no room for so many should say so before it is too late.
+const HELD_COMMITS: usize = 512;
+pub(super) const HELD_MESSAGES: usize = 256;
+const HELD_BYTES: u64 = 4 << 20;
+
+/// What commits ask of the index.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Demand {
+    /// Messages whose rows or summaries they write.
+    pub(super) messages: usize,
+    /// Room, their records in packs included.
+    pub(super) bytes: u64,
+}
+
+impl Demand {
+    fn and_bytes(self, bytes: u64) -> Self {
+        Self { bytes: self.bytes + bytes, ..self }
+    }
+}
+
+impl Add for Demand {
+    type Output = Self;
+    fn add(self, more: Self) -> Self {
+        Self { messages: self.messages + more.messages, bytes: self.bytes + more.bytes }
+    }
+}
+
+/// An index transaction with commits that were acknowledged, or that are about to be.
+pub(super) struct OpenTransaction<'e> {
+    txn: RwTxn<'e>,
+    /// The next sequence number in it.
+    seq: u64,
+    /// Acknowledged commits in it.
+    commits: usize,
+    /// What they come to.
+    demand: Demand,
+    /// When the index is to have them.
+    pub(super) due: Instant,
+}
+
+impl OpenTransaction<'_> {
+    pub(super) fn is_full(&self) -> bool {
+        self.commits >= HELD_COMMITS
+            || self.demand.messages >= HELD_MESSAGES
+            || self.demand.bytes >= HELD_BYTES
+    }
+}
+
+/// What a piece of work leaves to do.
+pub(super) enum Wrote {
+    /// Nothing was changed.
+    Nothing,
+    /// The index must have it before it counts.
+    Now,
+    /// It may count before.
+    Later(Demand),
+}
+
+impl Writer {
+    /// Runs `work` in a transaction of its own and makes it durable if it says that it wrote.
+    pub(crate) fn with_transaction<T>(
+        &mut self,
+        work: impl FnOnce(&mut Apply<'_, '_>) -> Result<(T, bool)>,
+    ) -> Result<T> {
+        let shared = Arc::clone(&self.shared);
+        self.work(&shared, &mut None, |apply| {
+            let (value, wrote) = work(apply)?;
+            Ok((value, if wrote { Wrote::Now } else { Wrote::Nothing }))
+        })
+    }
+
+    /// Runs `work` in the transaction that is open, or in a new one, and leaves it open if it may be.
+    pub(super) fn work<'e, T>(
+        &mut self,
+        shared: &'e Shared,
+        open: &mut Option<OpenTransaction<'e>>,
+        work: impl FnOnce(&mut Apply<'_, '_>) -> Result<(T, Wrote)>,
+    ) -> Result<T> {
+        if self.appender.lacks_pack() {
+            self.checkpoint(shared, open)?;
+            self.acquire_pack(shared)?;
+        }
+        let place = open.as_ref().and_then(|_| self.appender.place());
+        let begun = match open.take() {
+            Some(open) => open,
+            None => self.begin(shared)?,
+        };
+        let (value, rest) = self.attempt(shared, begun, work).inspect_err(|_| {
+            // The acknowledged part of the transaction went with it.
+            self.redo = self.redo.or(place);
+        })?;
+        *open = rest;
+        Ok(value)
+    }
+
+    fn attempt<'e, T>(
+        &mut self,
+        shared: &'e Shared,
+        open: OpenTransaction<'e>,
+        work: impl FnOnce(&mut Apply<'_, '_>) -> Result<(T, Wrote)>,
+    ) -> Result<(T, Option<OpenTransaction<'e>>)> {
+        let index = &shared.index;
+        let OpenTransaction { txn, seq: begun_at, commits, demand, due } = open;
+        let mut seq = begun_at;
+        let batch = self.appender.begin(index, &txn, &mut seq)?;
+        let before = batch.len();
+        let (scratch, links_from) = (&mut self.scratch, shared.links_from);
+        let mut apply = Apply { index, txn, batch, seq, links_from, scratch };
+        let (value, wrote) = work(&mut apply)?;
+        let Apply { txn, batch, seq, .. } = apply;
+        let open = OpenTransaction { txn, seq, commits, demand: demand.and_bytes(batch.len()), due };
+        match wrote {
+            Wrote::Nothing => {
+                let unchanged = OpenTransaction { seq: begun_at, demand, ..open };
+                Ok((value, Some(unchanged).filter(|h| h.commits > 0)))
+            }
+            // What maintenance does in the index alone needs no record.
+            _ if batch.len() == before => commit(shared, open.txn).map(|()| (value, None)),
+            Wrote::Later(more) if self.may_be_held(more) => {
+                let open = OpenTransaction { commits: open.commits + 1, demand: open.demand + more, ..open };
+                let end = self.write(shared, &open, &batch)?;
+                self.appender.advance(end);
+                Ok((value, Some(open)))
+            }
+            Wrote::Later(_) | Wrote::Now => {
+                let end = self.write(shared, &open, &batch)?;
+                self.commit_at(shared, open, batch.pack, end).inspect_err(|_| self.appender.abandon())?;
+                self.appender.advance(end);
+                Ok((value, None))
+            }
+        }
+    }
+
+    /// Whether the index may follow by itself with what commits ask of it. What is to be said of packs it must have at once.
+    fn may_be_held(&self, demand: Demand) -> bool {
+        self.checkpoint_within.is_some() && !self.appender.has_marks() && demand.messages < HELD_MESSAGES
+    }
+
+    /// Puts a batch where it stays; answers where it ends.
+    fn write(&mut self, shared: &Shared, open: &OpenTransaction<'_>, batch: &Batch) -> Result<u64> {
+        shared.index.reserve(open.demand.bytes)?;
+        self.appender.write(batch)?;
+        Ok(batch.start + batch.len())
+    }
+
+    /// Commits the index with this end of this pack.
+    fn commit_at(&mut self, shared: &Shared, open: OpenTransaction<'_>, pack: u32, end: u64) -> Result<()> {
+        let OpenTransaction { mut txn, seq, .. } = open;
+        shared.index.put_seq(&mut txn, seq)?;
+        self.appender.record(&shared.index, &mut txn, pack, end)?;
+        commit(shared, txn)?;
+        self.appender.marked();
+        shared.unindexed.clear();
+        Ok(())
+    }
+
+    /// Brings the index up to all that was acknowledged.
+    pub(super) fn checkpoint<'e>(
+        &mut self,
+        shared: &'e Shared,
+        open: &mut Option<OpenTransaction<'e>>,
+    ) -> Result<()> {
+        let settled = match (open.take(), self.appender.place()) {
+            (Some(open), Some((pack, end))) => {
+                self.commit_at(shared, open, pack, end).inspect_err(|_| self.redo = Some((pack, end)))
+            }
+            _ if self.redo.is_some() || shared.unindexed.any() => self.begin(shared).map(drop),
+            _ => Ok(()),
+        };
+        settled.inspect_err(|error| tracing::error!(%error, "the index is behind what was acknowledged"))
+    }
+
+    /// A transaction that begins where every commit that counts is in the index.
+    pub(super) fn begin<'e>(&mut self, shared: &'e Shared) -> Result<OpenTransaction<'e>> {
+        loop {
+            let txn = shared.index.env.write_txn().indexed()?;
+            let place = match self.redo {
+                None => self.tail_of_others(shared, &txn)?,
+                redo => redo,
+            };
+            if let Some(place) = place {
+                self.redo_tail(shared, txn, place)?;
+                continue;
+            }
+            let seq = shared.index.seq(&txn)?;
+            let due = Instant::now() + self.checkpoint_within.unwrap_or_default();
+            return Ok(OpenTransaction { txn, seq, commits: 0, demand: Demand::default(), due });
+        }
+    }
+
+    fn acquire_pack(&mut self, shared: &Shared) -> Result<()> {
+        let OpenTransaction { mut txn, .. } = self.begin(shared)?;
+        if !self.appender.acquire(&shared.index, &mut txn)? {
+            return Ok(());
+        }
+        let committed = shared.index.reserve(0).and_then(|()| commit(shared, txn));
+        match &committed {
+            Ok(()) => self.appender.acquired(),
+            Err(_) => self.appender.not_acquired(),
+        }
+        committed
+    }
+}
+
+/// Commits an index transaction and counts it as our own.
+pub(super) fn commit(shared: &Shared, txn: heed::RwTxn<'_>) -> Result<()> {
+    shared.own.begin(txn.id() as u64);
+    let committed = txn.commit().indexed();
+    match committed {
+        Ok(()) => shared.own.committed(),
+        Err(_) => shared.own.failed(),
+    }
+    committed
+}

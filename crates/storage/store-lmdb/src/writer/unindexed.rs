@@ -1,0 +1,73 @@
+//! What is acknowledged, and lies in a pack, but is not yet in the index: the reader of any of it has the index brought up first.
+
+use parking_lot::Mutex;
+use posthaste_mail_model::{BodyId, MailboxId};
+use posthaste_store::MailboxCommit;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Default)]
+struct Sets {
+    mailboxes: HashSet<MailboxId>,
+    bodies: HashSet<BodyId>,
+}
+
+/// Mailboxes and bodies the index is behind on. Filled before a commit is acknowledged, emptied after the index has it: whoever asks
+/// after the acknowledgement finds the one or the other.
+#[derive(Default)]
+pub(crate) struct Unindexed {
+    /// Whether there are any: what a reader of all else pays for.
+    any: AtomicBool,
+    sets: Mutex<Sets>,
+}
+
+impl Unindexed {
+    /// A commit is about to be acknowledged.
+    pub(crate) fn note(&self, commit: &MailboxCommit) {
+        let mut sets = self.sets.lock();
+        sets.mailboxes.insert(commit.mailbox);
+        sets.bodies.extend(commit.appended.iter().map(|m| m.body));
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// A commit in a pack cannot be brought into the index yet: its mailbox.
+    pub(crate) fn note_mailbox(&self, mailbox: MailboxId) {
+        self.sets.lock().mailboxes.insert(mailbox);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// The same: one of its bodies.
+    pub(crate) fn note_body(&self, body: BodyId) {
+        self.sets.lock().bodies.insert(body);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// The index has all of it.
+    pub(crate) fn clear(&self) {
+        if !self.any.load(Ordering::Acquire) {
+            return;
+        }
+        let mut sets = self.sets.lock();
+        sets.mailboxes.clear();
+        sets.bodies.clear();
+        self.any.store(false, Ordering::Release);
+    }
+
+    /// Whether there is anything.
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
+    /// Whether one of these mailboxes is among it.
+    pub(crate) fn has_mailbox(&self, mailboxes: &[MailboxId]) -> bool {
+        self.any() && {
+            let sets = self.sets.lock();
+            mailboxes.iter().any(|m| sets.mailboxes.contains(m))
+        }
+    }
+
+    /// Whether this body is.
+    pub(crate) fn has_body(&self, body: BodyId) -> bool {
+        self.any() && self.sets.lock().bodies.contains(&body)
+    }
+}
