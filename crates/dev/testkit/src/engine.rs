@@ -5,12 +5,8 @@
 //! `ana@example.org`. All else is found by ids that are never given twice.
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
-use posthaste_store::{
-    BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
-    MailboxCommit, MailboxHead, MailboxList, MemoryEngine, Report, Result, Row, Unreadable, Visit,
-};
+use posthaste_store::suite::layer::Layer;
+use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, MemoryEngine, Result};
 use posthaste_store_cassandra::{CassandraEngine, Options, init};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,9 +70,11 @@ impl Part {
 }
 
 #[async_trait]
-impl Engine for Part {
-    fn epoch(&self) -> Epoch {
-        self.whole.epoch()
+impl Layer for Part {
+    type Inner = CassandraEngine;
+
+    fn inner(&self) -> &CassandraEngine {
+        &self.whole
     }
 
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
@@ -97,54 +95,5 @@ impl Engine for Part {
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
         let name = self.outside(&change.name);
         self.whole.directory_commit(DirectoryChange { name, ..change }).await
-    }
-
-    async fn load_list(&self, account: AccountId) -> Result<MailboxList> {
-        self.whole.load_list(account).await
-    }
-
-    async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome> {
-        self.whole.commit_list(commit).await
-    }
-
-    async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
-        self.whole.heads(mailboxes).await
-    }
-
-    async fn load(
-        &self,
-        mailbox: MailboxId,
-        rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
-    ) -> Result<MailboxHead> {
-        self.whole.load(mailbox, rows).await
-    }
-
-    async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {
-        self.whole.changes_since(mailbox, since).await
-    }
-
-    async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
-        self.whole.commit(commit).await
-    }
-
-    async fn summaries(
-        &self,
-        mailbox: MailboxId,
-        uids: &NumSet,
-        visit: &mut Visit<'_>,
-    ) -> Result<Unreadable> {
-        self.whole.summaries(mailbox, uids, visit).await
-    }
-
-    async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
-        self.whole.read_body(body, range).await
-    }
-
-    async fn maintain(&self) -> Result<Report> {
-        self.whole.maintain().await
-    }
-
-    async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
-        self.whole.check(progress).await
     }
 }

@@ -16,6 +16,7 @@ mod concurrent;
 mod contents;
 mod folder;
 mod keywords;
+pub mod layer;
 mod lists;
 mod mailboxes;
 mod moves;

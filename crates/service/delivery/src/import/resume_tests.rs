@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_directory::{Account, Directory, NewAccount, Policy};
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, MailboxName, ModSeq, NumSet, Secret};
+use posthaste_store::suite::layer::Layer;
 use posthaste_store::{
-    BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
-    MailboxCommit, MailboxHead, MailboxList, MemoryEngine, Report, Result, Row, Store, StoreError,
-    StoreOptions, Unreadable, Visit,
+    BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, ListCommit, MailboxCommit,
+    MailboxHead, MailboxList, MemoryEngine, Result, Row, Store, StoreError, StoreOptions, Unreadable, Visit,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -65,9 +65,10 @@ impl Killed {
 }
 
 #[async_trait]
-impl Engine for Killed {
-    fn epoch(&self) -> Epoch {
-        self.memory.epoch()
+impl Layer for Killed {
+    type Inner = MemoryEngine;
+    fn inner(&self) -> &MemoryEngine {
+        &self.memory
     }
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
         self.alive()?;
@@ -129,12 +130,6 @@ impl Engine for Killed {
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         self.alive()?;
         self.memory.read_body(body, range).await
-    }
-    async fn maintain(&self) -> Result<Report> {
-        self.memory.maintain().await
-    }
-    async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
-        self.memory.check(progress).await
     }
 }
 

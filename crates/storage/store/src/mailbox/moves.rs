@@ -1,10 +1,13 @@
-//! MOVE: RFC 6851. The messages leave one mailbox and enter another, in one commit where one engine holds both.
+//! MOVE: RFC 6851. Messages leave one mailbox and enter another, in one commit if one engine holds both.
 //!
-//! Whoever moves leads both mailboxes, so no other change of this process comes in between. Leads are taken in the order of
-//! the mailboxes' ids and no leader waits for another lead: two moves that cross cannot wait for each other.
+//! A move leads both mailboxes, so no other change of this process comes in between. It takes the leads in
+//! the order of the mailboxes' ids, and no leader waits for another lead: crossing moves cannot deadlock.
 //!
-//! What always holds: over a crash a message is in exactly one of both mailboxes. An engine that spreads mailboxes over a cluster
-//! cannot promise that: there the target is changed first, so a crash may leave a message twice and never nowhere.
+//! Where an engine commits pairs, a message is in exactly one of both mailboxes, also after a crash.
+//!
+//! An engine that spreads mailboxes over a cluster commits twice: the messages enter the target first and
+//! leave the source second. A crash in between leaves them in both. If another process expunges or moves
+//! some of them in between, they are not ours: their copies are expunged from the target again.
 
 use posthaste_mail_model::NumSet;
 use std::sync::Arc;
@@ -23,11 +26,6 @@ use crate::view::View;
 impl Mailbox {
     /// Moves those of `uids` that exist from this mailbox to `target`, which may be this one: they get new UIDs then.
     pub async fn move_to(&self, uids: &NumSet, target: &Destination) -> Result<Moved> {
-        if target.id() != self.id() && !self.state.context.engine.commits_pairs() {
-            let copied = target.copy_from(self, uids).await?;
-            let expunged = self.remove(&copied.source).await?;
-            return Ok(Moved { copied, expunged });
-        }
         let ends = Ends { source: Arc::clone(&self.state), target: Arc::clone(&target.state) };
         let (uids, (answer, result)) = (uids.clone(), oneshot::channel());
         // Whoever hangs up stops neither the move nor those who wait for one of the leads.
@@ -82,8 +80,10 @@ impl Ends {
             }
             let moved = if self.are_one() {
                 self.within(&source, &originals).await?
-            } else {
+            } else if self.source.context.engine.commits_pairs() {
                 self.across(&source, &originals).await?
+            } else {
+                self.across_apart(&originals).await?
             };
             if let Some(moved) = moved {
                 return Ok(moved);
@@ -95,17 +95,22 @@ impl Ends {
         Err(StoreError::Busy)
     }
 
-    /// From one mailbox to another, in one commit on both; `None` if others were quicker.
-    async fn across(&self, source: &Base, originals: &Originals) -> Result<Option<Moved>> {
-        let mut target = self.target.prepare(Needs::Head).await?;
+    /// Drafts the messages' entry into the target.
+    async fn entering(&self, originals: &Originals) -> Result<(Draft, Copied)> {
+        let target = self.target.prepare(Needs::Head).await?;
         let mut enters = self.target.draft(&target);
         let mut copied = originals.resolve(&mut enters);
         if enters.wants_rows() {
-            target = self.target.prepare(Needs::Rows).await?;
+            let target = self.target.prepare(Needs::Rows).await?;
             enters = self.target.draft(&target);
             copied = originals.resolve(&mut enters);
         }
-        let copied = copied?;
+        Ok((enters, copied?))
+    }
+
+    /// From one mailbox to another, in one commit on both; `None` if others were quicker.
+    async fn across(&self, source: &Base, originals: &Originals) -> Result<Option<Moved>> {
+        let (enters, copied) = self.entering(originals).await?;
         let mut leaves = self.source.draft(source);
         leaves.expunge(&copied.source);
         let (Some((enters, target)), Some((leaves, source))) = (enters.finish(), leaves.finish()) else {
@@ -118,6 +123,26 @@ impl Ends {
         }
         self.target.publish(target);
         Ok(self.moved(copied, source))
+    }
+
+    /// From one mailbox to another, in a commit on each; `None` if others changed the target.
+    async fn across_apart(&self, originals: &Originals) -> Result<Option<Moved>> {
+        let (enters, copied) = self.entering(originals).await?;
+        let Some((commit, target)) = enters.finish() else { return Ok(None) };
+        match self.target.context.engine.commit(commit).await {
+            Ok(CommitOutcome::Done) => {}
+            Ok(CommitOutcome::Conflict) => return Ok(None),
+            Err(error) => return Err(self.target.failed(error)),
+        }
+        self.target.publish(target);
+        let expunged = self.source.expunge_led(&copied.source).await?;
+        if expunged.uids == copied.source {
+            return Ok(Some(Moved { copied, expunged }));
+        }
+        // Others expunged the rest while it was copied: it was never ours to move.
+        let (ours, others) = copied.split(&expunged.uids);
+        self.target.expunge_led(&others.uids).await?;
+        Ok(Some(Moved { copied: ours, expunged }))
     }
 
     /// From a mailbox to its end, in one commit; `None` if others were quicker.
@@ -151,7 +176,47 @@ fn nothing(view: &Arc<View>) -> Moved {
     }
 }
 
+impl Copied {
+    /// Those whose sources are in `sources`, and the others.
+    fn split(self, sources: &NumSet) -> (Self, Self) {
+        let empty = || Self { source: NumSet::new(), uids: NumSet::new(), modseq: self.modseq };
+        let (mut within, mut without) = (empty(), empty());
+        for (source, uid) in self.source.iter().zip(self.uids.iter()) {
+            let part = if sources.contains(source) { &mut within } else { &mut without };
+            part.source.push(source);
+            part.uids.push(uid);
+        }
+        (within, without)
+    }
+}
+
 impl MailboxState {
+    /// Expunges those of `uids` that exist, until no one else changes the mailbox. Only whoever leads it
+    /// may call this.
+    async fn expunge_led(&self, uids: &NumSet) -> Result<Expunged> {
+        let mut base = self.prepare(Needs::Rows).await?;
+        for attempt in 0..ATTEMPTS_MAX {
+            let mut draft = self.draft(&base);
+            let uids = draft.view()?.existing(uids);
+            let modseq = if uids.is_empty() { base.modseq() } else { draft.expunge(&uids) };
+            let next = match draft.finish() {
+                None => base,
+                Some((commit, next)) => match self.context.engine.commit(commit).await {
+                    Ok(CommitOutcome::Done) => self.publish(next),
+                    Ok(CommitOutcome::Conflict) => {
+                        base = self.catch_up().await?;
+                        self.pause(attempt).await;
+                        continue;
+                    }
+                    Err(error) => return Err(self.failed(error)),
+                },
+            };
+            let Base::View(view) = next else { return Err(StoreError::Busy) };
+            return Ok(Expunged { uids, modseq, view });
+        }
+        Err(StoreError::Busy)
+    }
+
     /// A draft against what is known.
     pub(super) fn draft(&self, base: &Base) -> Draft {
         Draft::new(self.id, base.clone(), self.recent_watermark(base.head().first_recent))

@@ -5,8 +5,9 @@ mod moves;
 
 use super::*;
 use crate::change::{CommitOutcome, FlagChange};
+use crate::suite::layer::Layer;
 use crate::suite::{Seeded, add_mailbox, new_body_id, new_id};
-use crate::{Engine, Epoch, MailboxCommit, MailboxHead, MemoryEngine, Store, StoreOptions};
+use crate::{Engine, MailboxCommit, MemoryEngine, Store, StoreOptions};
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, FlagSet, Keyword};
 use std::future::Future;
@@ -48,42 +49,10 @@ impl Gated {
 }
 
 #[async_trait::async_trait]
-impl Engine for Gated {
-    fn epoch(&self) -> Epoch {
-        self.inner.epoch()
-    }
-    async fn directory_entry(&self, name: &str) -> Result<Option<crate::DirectoryEntry>> {
-        self.inner.directory_entry(name).await
-    }
-    async fn directory_scan(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<crate::DirectoryEntry>> {
-        self.inner.directory_scan(prefix, after, limit).await
-    }
-    async fn directory_commit(&self, change: crate::DirectoryChange) -> Result<CommitOutcome> {
-        self.inner.directory_commit(change).await
-    }
-    async fn load_list(&self, account: AccountId) -> Result<crate::MailboxList> {
-        self.inner.load_list(account).await
-    }
-    async fn commit_list(&self, commit: crate::ListCommit) -> Result<CommitOutcome> {
-        self.inner.commit_list(commit).await
-    }
-    async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
-        self.inner.heads(mailboxes).await
-    }
-    async fn load(
-        &self,
-        mailbox: MailboxId,
-        rows: &mut (dyn for<'r> FnMut(&'r [crate::Row]) + Send),
-    ) -> Result<MailboxHead> {
-        self.inner.load(mailbox, rows).await
-    }
-    async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<crate::Changes> {
-        self.inner.changes_since(mailbox, since).await
+impl Layer for Gated {
+    type Inner = MemoryEngine;
+    fn inner(&self) -> &MemoryEngine {
+        &self.inner
     }
     async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
         match self.passed().await {
@@ -99,23 +68,6 @@ impl Engine for Gated {
             Some(error) => self.inner.commit_pair(pair).await.and(Err(error)),
             None => self.inner.commit_pair(pair).await,
         }
-    }
-    async fn summaries(
-        &self,
-        mailbox: MailboxId,
-        uids: &NumSet,
-        visit: &mut Visit<'_>,
-    ) -> Result<crate::Unreadable> {
-        self.inner.summaries(mailbox, uids, visit).await
-    }
-    async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
-        self.inner.read_body(body, range).await
-    }
-    async fn maintain(&self) -> Result<crate::Report> {
-        self.inner.maintain().await
-    }
-    async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<crate::Report> {
-        self.inner.check(progress).await
     }
 }
 

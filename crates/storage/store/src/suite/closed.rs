@@ -1,20 +1,19 @@
 //! Mail into mailboxes that nobody has open: it needs their heads alone, and what sessions see stays whole.
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use parking_lot::Mutex;
-use posthaste_mail_model::{BodyId, Flag, Keyword, MailboxId, ModSeq, NumSet};
+use posthaste_mail_model::{Flag, Keyword, MailboxId, ModSeq, NumSet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::folder::{contents, load};
+use super::layer::Layer;
 use super::{Factory, Seeded, World, new_body_id};
-use crate::change::{CommitOutcome, FlagChange, MailboxCommit};
-use crate::engine::{BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Visit};
+use crate::change::FlagChange;
+use crate::engine::{Changes, Engine};
 use crate::error::Result;
 use crate::head::MailboxHead;
-use crate::list::{ListCommit, MailboxList};
 use crate::mailbox::{IncomingMessage, Mailbox};
 use crate::row::Row;
 use crate::store::{Store, StoreOptions};
@@ -39,32 +38,10 @@ impl Counted {
 }
 
 #[async_trait]
-impl Engine for Counted {
-    fn epoch(&self) -> Epoch {
-        self.inner.epoch()
-    }
-    async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
-        self.inner.directory_entry(name).await
-    }
-    async fn directory_scan(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<DirectoryEntry>> {
-        self.inner.directory_scan(prefix, after, limit).await
-    }
-    async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
-        self.inner.directory_commit(change).await
-    }
-    async fn load_list(&self, account: posthaste_mail_model::AccountId) -> Result<MailboxList> {
-        self.inner.load_list(account).await
-    }
-    async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome> {
-        self.inner.commit_list(commit).await
-    }
-    async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
-        self.inner.heads(mailboxes).await
+impl Layer for Counted {
+    type Inner = dyn Engine;
+    fn inner(&self) -> &dyn Engine {
+        &*self.inner
     }
     async fn load(
         &self,
@@ -77,32 +54,6 @@ impl Engine for Counted {
     async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {
         self.rows_read.lock().push(mailbox);
         self.inner.changes_since(mailbox, since).await
-    }
-    async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome> {
-        self.inner.commit(commit).await
-    }
-    fn commits_pairs(&self) -> bool {
-        self.inner.commits_pairs()
-    }
-    async fn commit_pair(&self, pair: [MailboxCommit; 2]) -> Result<CommitOutcome> {
-        self.inner.commit_pair(pair).await
-    }
-    async fn summaries(
-        &self,
-        mailbox: MailboxId,
-        uids: &NumSet,
-        visit: &mut Visit<'_>,
-    ) -> Result<crate::Unreadable> {
-        self.inner.summaries(mailbox, uids, visit).await
-    }
-    async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
-        self.inner.read_body(body, range).await
-    }
-    async fn maintain(&self) -> Result<Report> {
-        self.inner.maintain().await
-    }
-    async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
-        self.inner.check(progress).await
     }
 }
 

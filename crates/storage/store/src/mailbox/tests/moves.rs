@@ -1,6 +1,7 @@
 //! Moves on the oracle, in one commit and in two.
 
 use super::*;
+use crate::suite::{Factory, moves_that_cross_lose_nothing};
 
 #[tokio::test]
 async fn a_move_leaves_the_source() {
@@ -29,6 +30,33 @@ async fn a_move_in_two_commits_loses_nothing() {
     assert!(source.move_to(&set(&[(1, 1)]), &target.destination()).await.is_err());
     let exists = [source.current().await.unwrap().exists(), target.current().await.unwrap().exists()];
     assert_eq!(exists, [1, 4], "it is in both, and not in neither");
+}
+
+/// What another process expunges between the two commits of a move was not ours to move: its copy is
+/// expunged from the target again.
+#[tokio::test]
+async fn a_move_in_two_commits_gives_up_what_others_expunged() {
+    let engine = Gated::new(1000);
+    let store = Store::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
+    let (source, target) = (filled(&store, 3).await, filled(&store, 1).await);
+    let elsewhere = Store::new(Arc::new(engine.inner.another_process()), StoreOptions::default());
+    let theirs = elsewhere.open(source.id()).await.unwrap();
+    engine.gate.forget_permits(1000);
+    engine.gate.add_permits(1);
+    let moving = tokio::spawn({
+        let (source, to) = (Arc::clone(&source), target.destination());
+        async move { source.move_to(&set(&[(1, 3)]), &to).await }
+    });
+    // One commit is let through: the copies are in the target.
+    while target.view().exists() < 4 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(theirs.remove(&set(&[(2, 2)])).await.unwrap().uids, set(&[(2, 2)]));
+    engine.gate.add_permits(1000);
+    let moved = moving.await.unwrap().unwrap();
+    assert_eq!((moved.copied.source, moved.copied.uids), (set(&[(1, 1), (3, 3)]), set(&[(2, 2), (4, 4)])));
+    assert_eq!(moved.expunged.uids, set(&[(1, 1), (3, 3)]));
+    assert_eq!((source.view().exists(), target.view().exists()), (0, 3));
 }
 
 /// A move of unknown outcome was done on both mailboxes or on neither: here on both.
@@ -71,4 +99,22 @@ async fn a_dropped_move_is_done_whole() {
     assert_eq!(after.await.unwrap().unwrap().uids[0].value(), 4);
     store.settle().await;
     assert_eq!((source.view().exists(), target.view().exists()), (1, 4));
+}
+
+/// Makes engines that change one mailbox at a time.
+struct Apart;
+
+#[async_trait::async_trait]
+impl Factory for Apart {
+    async fn open(&self) -> Arc<dyn Engine> {
+        Gated::new(Semaphore::MAX_PERMITS)
+    }
+    async fn reopen(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
+        engine
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn moves_in_two_commits_may_cross() {
+    moves_that_cross_lose_nothing(&Apart).await;
 }
