@@ -132,7 +132,7 @@ impl World {
 }
 
 /// Adds a mailbox of this id to an account's list, named after it.
-pub(crate) async fn add_mailbox(engine: &dyn Engine, account: AccountId, id: MailboxId) -> MailboxId {
+pub async fn add_mailbox(engine: &dyn Engine, account: AccountId, id: MailboxId) -> MailboxId {
     let list = engine.load_list(account).await.unwrap();
     let uid_validity = UidValidity::new(list.uid_validity_last + 1).unwrap();
     let name = MailboxName::new(&format!("box {id}")).unwrap();
@@ -174,14 +174,15 @@ pub async fn maintain(engine: &dyn Engine) {
 }
 
 /// An id no other run has: stores of clusters outlive the test.
-pub(crate) fn new_id() -> Id {
+pub fn new_id() -> Id {
     let mut random = [0; 16];
     getrandom::fill(&mut random).unwrap();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     Id::new(now.as_millis() as u64, u128::from_le_bytes(random))
 }
 
-pub(crate) fn new_body_id() -> BodyId {
+/// As [`new_id`].
+pub fn new_body_id() -> BodyId {
     BodyId(new_id())
 }
 
