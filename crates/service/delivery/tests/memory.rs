@@ -3,7 +3,6 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::fmt::Write as _;
 
 use posthaste_delivery::summarize;
 use posthaste_mime_summary::{Section, SummaryRef, summary_len_max, summary_memory_max};
@@ -68,7 +67,9 @@ fn check(what: &str, message: &[u8]) -> Vec<u8> {
 fn nested(header: &str, len: usize) -> Vec<u8> {
     let mut message = String::from("Content-Type: multipart/mixed; boundary=b\r\n\r\n");
     while message.len() < len {
-        write!(message, "--b\r\nContent-Type: message/rfc822\r\n\r\n{header}\r\n\r\n").unwrap();
+        message.push_str("--b\r\nContent-Type: message/rfc822\r\n\r\n");
+        message.push_str(header);
+        message.push_str("\r\n\r\n");
     }
     message.into_bytes()
 }
