@@ -19,6 +19,7 @@ mod connection;
 mod enabled;
 mod fetch;
 mod flag_names;
+mod heavy;
 mod options;
 mod reply;
 mod search;

@@ -174,6 +174,7 @@ fn of_delivery(error: &DeliveryError) -> Reply {
     let code = match error {
         DeliveryError::Store(error) => return of_store(error),
         DeliveryError::TooLarge { .. } => Code::TooBig,
+        DeliveryError::Busy => Code::Unavailable,
         DeliveryError::OverQuota { .. } => Code::OverQuota,
         DeliveryError::Interrupted(why) => {
             tracing::error!(%why, "a message could not be taken in");
@@ -233,6 +234,7 @@ mod tests {
     fn every_delivery_error_has_its_code() {
         for (error, code) in [
             (DeliveryError::TooLarge { len: 2, limit: 1 }, Code::TooBig),
+            (DeliveryError::Busy, Code::Unavailable),
             (DeliveryError::OverQuota { used: 1, limit: 1, more: 1 }, Code::OverQuota),
             (DeliveryError::Interrupted(String::new()), Code::ServerBug),
             (DeliveryError::Store(StoreError::OverQuota), Code::OverQuota),

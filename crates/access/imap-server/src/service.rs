@@ -1,13 +1,24 @@
 //! What all sessions share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use posthaste_delivery::Delivery;
 use posthaste_directory::Directory;
-use posthaste_net::{ByteBudget, Certificates};
+use posthaste_imap_codec::response::Code;
+use posthaste_mail_model::AccountId;
+use posthaste_net::{ByteBudget, BytePermit, Certificates, Holder};
 use posthaste_store::Store;
 
+use crate::heavy::Heavy;
 use crate::options::ImapOptions;
+use crate::reply::{Failure, Reply};
+
+/// Bytes of the largest message there may be.
+fn one_message(options: &ImapOptions) -> usize {
+    usize::try_from(options.append_bytes_max).unwrap_or(usize::MAX)
+}
 
 /// Everything an IMAP session needs beside its connection. One for all listeners.
 pub struct ImapService {
@@ -17,7 +28,20 @@ pub struct ImapService {
     pub(crate) delivery: Delivery,
     pub(crate) certificates: Option<Certificates>,
     pub(crate) budget: ByteBudget,
+    /// For what is read of large messages and held.
+    pub(crate) reads: ByteBudget,
+    /// Threads for work that takes long.
+    pub(crate) heavy: Heavy,
+    /// Parts whose transfer encoding was undone.
+    pub(crate) decoded: AtomicU64,
 }
+
+/// Bytes of messages that all sessions together hold to answer FETCH and SEARCH: four of the largest messages at once.
+/// Messages up to 128 KiB are not counted.
+const READS_BYTES_DEFAULT: usize = 256 << 20;
+
+/// How long a session waits for such bytes before its command is refused.
+const READS_WITHIN: Duration = Duration::from_secs(30);
 
 impl ImapService {
     /// A service on the store and the directory of `delivery`. Without `certificates` there is no STARTTLS. `budget` bounds the bytes of messages that all
@@ -32,6 +56,34 @@ impl ImapService {
         let largest = usize::try_from(options.append_total_bytes_max).unwrap_or(usize::MAX);
         let budget = budget.with_share_of_at_least(largest);
         let (store, directory) = (delivery.store().clone(), Arc::clone(delivery.directory()));
-        Self { options, store, directory, delivery, certificates, budget }
+        let reads = ByteBudget::new(READS_BYTES_DEFAULT).with_share_of_at_least(one_message(&options));
+        let (heavy, decoded) = (Heavy::new(), AtomicU64::new(0));
+        Self { options, store, directory, delivery, certificates, budget, reads, heavy, decoded }
+    }
+
+    /// The same with this much memory for what is read of large messages. One account has a quarter of it, or one message
+    /// of the largest size.
+    #[must_use]
+    pub fn with_reads(mut self, reads: ByteBudget) -> Self {
+        self.reads = reads.with_share_of_at_least(one_message(&self.options));
+        self
+    }
+
+    /// How many parts of messages were decoded for FETCH BINARY since the start.
+    pub fn parts_decoded(&self) -> u64 {
+        self.decoded.load(Ordering::Relaxed)
+    }
+
+    /// Memory for bytes that are read of a message, waited for. Held until it is dropped.
+    pub(crate) async fn room_to_read(&self, account: AccountId, bytes: u64) -> Result<BytePermit, Failure> {
+        let permit = self.reads.begin(Holder::Account(account.0.to_bytes()));
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if permit.grow_to_within(bytes, READS_WITHIN).await.is_err() {
+            let text = "Too much is being read at the moment, try again later";
+            return Err(Reply::no(Code::Unavailable, text).into());
+        }
+        // Nobody can displace it: it is given back soon.
+        permit.complete();
+        Ok(permit)
     }
 }

@@ -9,9 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use posthaste_imap_codec::NameEncoding;
 use posthaste_imap_codec::framing::{CommandFramer, FramerLimits};
+use posthaste_imap_codec::limits::LINE_BYTES_MAX;
 use posthaste_imap_codec::print;
 use posthaste_imap_codec::response::{Response, Status, StatusKind, Untagged};
 use posthaste_net::{Connection, NetError};
+
+use crate::heavy::{Pace, STEPS_MAX};
 
 /// Bytes gathered before they are sent: one TLS record is 16 KiB, and with four of them the cost of the
 /// system call disappears beside that of printing. Twice as many gain nothing measurable.
@@ -30,7 +33,15 @@ pub(crate) struct Wire {
     pub(crate) names: NameEncoding,
     out: Vec<u8>,
     write_within: Duration,
+    pace: Pace,
 }
+
+/// Input of later commands that is read while a command is at work, to notice that the client has left: two lines. With
+/// more before us we learn of it from the next write.
+const AHEAD_MAX: usize = 2 * LINE_BYTES_MAX;
+
+/// How long a command at work waits for the client to say something: it need not.
+const UNHURRIED: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Wire {
     /// Around a connection on which nothing was said yet.
@@ -41,6 +52,7 @@ impl Wire {
             names: NameEncoding::Utf7,
             out: Vec::new(),
             write_within,
+            pace: Pace::default(),
         }
     }
 
@@ -60,10 +72,32 @@ impl Wire {
             return Ok(());
         }
         let sent = self.connection.write_more_within(&self.out, self.write_within).await;
+        // A byte that goes out costs about as much as one that is looked at.
+        let steps = (self.out.len() as u64).min(STEPS_MAX);
         self.out.clear();
         // A single response may have been larger than the buffer is meant to be.
         self.out.shrink_to(2 * OUT_BYTES);
+        self.pace.worked(steps).await;
         sent
+    }
+
+    /// Does work during which nothing is printed, for as long as the client is there: a client that leaves takes its
+    /// command with it. One that has closed its side has left, although it might still listen.
+    pub(crate) async fn while_there<T>(&mut self, work: impl Future<Output = T>) -> Result<T, NetError> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            if self.connection.input().len() >= AHEAD_MAX {
+                return Ok(work.await);
+            }
+            tokio::select! {
+                biased;
+                done = &mut work => return Ok(done),
+                heard = self.connection.fill(AHEAD_MAX, UNHURRIED) => match heard {
+                    Ok(_) | Err(NetError::TimedOut(_)) => {}
+                    Err(error) => return Err(error),
+                },
+            }
+        }
     }
 
     /// Sends all that is printed.
@@ -86,7 +120,9 @@ impl Wire {
             self.connection.write_more_within(&self.out, self.write_within).await?;
             self.out.clear();
         }
-        self.connection.write_more_within(bytes, self.write_within).await
+        self.connection.write_more_within(bytes, self.write_within).await?;
+        self.pace.worked((bytes.len() as u64).min(STEPS_MAX)).await;
+        Ok(())
     }
 
     /// Gives the buffer back: before waiting for the client.

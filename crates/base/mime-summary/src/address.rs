@@ -8,10 +8,8 @@ use std::borrow::Cow;
 
 use crate::header::skip_cfws;
 use crate::params::read_quoted;
+use crate::room::ADDRESSES_MAX;
 use crate::scan::{is_space, trim};
-
-/// How many addresses of one list are read: more than any list that a person wrote.
-pub(crate) const ADDRESSES_MAX: usize = 10_000;
 
 /// One address, or a mark of a group: host none begins a group, mailbox and host none end it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,8 +26,20 @@ pub struct Address<'m> {
 
 /// Reads an address list; what makes no sense is skipped up to the next comma.
 pub fn address_list(value: &[u8]) -> Vec<Address<'_>> {
-    let mut reader = Reader { bytes: value, at: 0, made: Vec::new(), in_group: false };
+    addresses_up_to(ADDRESSES_MAX, value)
+}
+
+/// Reads no more than so many addresses of a list.
+pub(crate) fn addresses_up_to(max: usize, value: &[u8]) -> Vec<Address<'_>> {
+    if max == 0 {
+        return Vec::new();
+    }
+    // An address is 96 bytes: a list that grows by doubling would take three times as much for a moment.
+    let about = memchr::memchr3_iter(b',', b';', b':', value).take(max).count() + 1;
+    let made = Vec::with_capacity(about.min(max));
+    let mut reader = Reader { bytes: value, at: 0, made, max, in_group: false };
     reader.run();
+    reader.made.truncate(max);
     reader.made
 }
 
@@ -63,6 +73,7 @@ struct Reader<'m> {
     bytes: &'m [u8],
     at: usize,
     made: Vec<Address<'m>>,
+    max: usize,
     in_group: bool,
 }
 
@@ -71,7 +82,7 @@ impl<'m> Reader<'m> {
         let mut words = Words::default();
         // Where an unquoted @ stands in the collected text: `user@host` without angle brackets.
         let mut at_sign: Option<usize> = None;
-        while self.made.len() < ADDRESSES_MAX {
+        while self.made.len() < self.max {
             let Some(&byte) = self.bytes.get(self.at) else { break };
             let start = self.at;
             match byte {

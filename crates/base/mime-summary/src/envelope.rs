@@ -2,13 +2,14 @@
 //!
 //! RFC 9051 §7.5.2: strings as they stand in the header, unfolded; a field that is absent is none (NIL), one that
 //! is present but empty is the empty string; Sender and Reply-To that are absent or empty are what From is. An
-//! address field that occurs again adds to its list; of all others the first counts.
+//! address field that occurs again adds to its list; of all others the first counts. What finds no [`Room`] is left out.
 
 use std::borrow::Cow;
 
-use crate::address::{ADDRESSES_MAX, Address, address_list};
+use crate::address::{Address, addresses_up_to};
 use crate::header::{Field, unfold};
 use crate::known::FieldId;
+use crate::room::Room;
 
 /// Longest text that an envelope holds, in bytes: sixty times the longest line of RFC 5322 §2.1.1. What a header has
 /// beyond that is for whoever fetches the header.
@@ -26,10 +27,10 @@ pub struct Envelope<'m> {
     pub subject: Option<Cow<'m, [u8]>>,
     /// From.
     pub from: Vec<Address<'m>>,
-    /// Sender, or From.
-    pub sender: Vec<Address<'m>>,
-    /// Reply-To, or From.
-    pub reply_to: Vec<Address<'m>>,
+    /// Sender; none if it is what From is.
+    pub sender: Option<Vec<Address<'m>>>,
+    /// Reply-To; none if it is what From is.
+    pub reply_to: Option<Vec<Address<'m>>>,
     /// To.
     pub to: Vec<Address<'m>>,
     /// Cc.
@@ -45,23 +46,35 @@ pub struct Envelope<'m> {
 impl<'m> Envelope<'m> {
     /// Reads the envelope from the fields of a header of `message`.
     pub fn of(message: &'m [u8], fields: impl IntoIterator<Item = Field>) -> Self {
+        Self::within(message, fields, 1, &mut Room::of_header())
+    }
+
+    /// The same for a message with this room, in whose responses the envelope is printed so many times.
+    pub fn within(
+        message: &'m [u8],
+        fields: impl IntoIterator<Item = Field>,
+        times: usize,
+        room: &mut Room,
+    ) -> Self {
         let mut made = Envelope::default();
+        let (mut sender, mut reply_to) = (Vec::new(), Vec::new());
         for field in fields {
             let text = |slot: &mut Option<Cow<'m, [u8]>>| {
                 let raw = field.raw_value(message);
                 slot.get_or_insert_with(|| unfold(raw.get(..TEXT_MAX).unwrap_or(raw)));
             };
-            let list = |slot: &mut Vec<Address<'m>>| {
+            let mut list = |slot: &mut Vec<Address<'m>>| {
                 let raw = field.raw_value(message);
-                let room = ADDRESSES_MAX.saturating_sub(slot.len());
-                slot.extend(address_list(raw.get(..LIST_MAX).unwrap_or(raw)).into_iter().take(room));
+                let more = addresses_up_to(room.addresses(), raw.get(..LIST_MAX).unwrap_or(raw));
+                room.count_addresses(more.len());
+                if slot.is_empty() { *slot = more } else { slot.extend(more) }
             };
             match FieldId::of(field.name(message)) {
                 FieldId::DATE => text(&mut made.date),
                 FieldId::SUBJECT => text(&mut made.subject),
                 FieldId::FROM => list(&mut made.from),
-                FieldId::SENDER => list(&mut made.sender),
-                FieldId::REPLY_TO => list(&mut made.reply_to),
+                FieldId::SENDER => list(&mut sender),
+                FieldId::REPLY_TO => list(&mut reply_to),
                 FieldId::TO => list(&mut made.to),
                 FieldId::CC => list(&mut made.cc),
                 FieldId::BCC => list(&mut made.bcc),
@@ -70,12 +83,28 @@ impl<'m> Envelope<'m> {
                 _ => {}
             }
         }
-        if made.sender.is_empty() {
-            made.sender.clone_from(&made.from);
-        }
-        if made.reply_to.is_empty() {
-            made.reply_to.clone_from(&made.from);
-        }
+        made.sender = Some(sender).filter(|list| !list.is_empty());
+        made.reply_to = Some(reply_to).filter(|list| !list.is_empty());
+        made.cut(times, room);
         made
+    }
+
+    /// Leaves out what finds no room. Short fields come first.
+    fn cut(&mut self, times: usize, room: &mut Room) {
+        for text in [&mut self.date, &mut self.message_id, &mut self.in_reply_to, &mut self.subject] {
+            *text = room.text(text.take(), times);
+        }
+        // A list that stands three times in a message's own ENVELOPE is kept once.
+        let of_from = match (&self.sender, &self.reply_to) {
+            (None, None) if times == 1 => 1,
+            _ => 3 * times,
+        };
+        room.cut(&mut self.from, of_from);
+        for list in [&mut self.sender, &mut self.reply_to].into_iter().flatten() {
+            room.cut(list, times);
+        }
+        for list in [&mut self.to, &mut self.cc, &mut self.bcc] {
+            room.cut(list, times);
+        }
     }
 }

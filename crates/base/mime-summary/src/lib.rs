@@ -9,7 +9,8 @@
 //!    part is a slice, never a parse. [`TransferDecoder`] and [`SearchKey`] serve BINARY and SEARCH
 //!    where a body has to be read after all.
 //!
-//! What always holds: no input panics; work is linear in the message; every range of a part lies inside its
+//! What always holds: no input panics; work and memory are linear in the message, and a summary is never longer than
+//! [`summary_len_max`]; every range of a part lies inside its
 //! parent's; every byte of a message belongs to a line, and lines end at LF (with or without CR before it).
 //! What this is not: a composer, a validator, or a place that knows IMAP's syntax.
 
@@ -24,6 +25,7 @@ mod media;
 mod params;
 mod preview;
 mod record;
+mod room;
 mod scan;
 mod search;
 mod structure;
@@ -44,6 +46,7 @@ pub use known::{FieldId, FieldMask};
 pub use media::{Disposition, Media, TextKind, language_tags};
 pub use params::{Param, Params};
 pub use record::{RECORD_VERSION, SummaryParts};
+pub use room::{ADDRESSES_MAX, Room, SUMMARY_LEN_MAX, summary_len_max, summary_memory_max};
 pub use scan::Span;
 pub use search::SearchKey;
 pub use structure::{ContentFields, Kind, MAX_DEPTH, MAX_FIELDS, MAX_PARTS, Part, PartIndex, Structure};

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::header::{skip_cfws, unfold};
 use crate::params::{Params, read_quoted};
+use crate::room::TOKEN_MAX;
 use crate::scan::{is_space, trim_end};
 use crate::transfer::Encoding;
 
@@ -93,7 +94,8 @@ fn token(value: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let is_end =
         |&b: &u8| is_space(b) || b < b' ' || matches!(b, b'/' | b';' | b'=' | b'(' | b')' | b'"' | b',');
     let len = rest.iter().position(is_end).unwrap_or(rest.len());
-    (len > 0).then(|| (rest.get(..len).unwrap_or_default(), start + len))
+    // RFC 6838 §4.2 for types; transfer encodings have no bound of their own, and a longer one is unknown anyway.
+    ((1..=TOKEN_MAX).contains(&len)).then(|| (rest.get(..len).unwrap_or_default(), start + len))
 }
 
 /// Reads the value of a Content-Transfer-Encoding field. RFC 2045 §6.1.

@@ -34,7 +34,7 @@
 //! and from 56 on the numbers, 16 × 4, without those of section 14 and of what is repeated and shared; the field table has
 //! each field's place (4) behind its length.
 
-use crate::address::address_list;
+use crate::address::addresses_up_to;
 use crate::date::sent_date;
 use crate::fold::{fold_into, folded};
 use crate::header::Field;
@@ -108,6 +108,12 @@ const KEPT_TOTAL_MAX: usize = 64 * 1024;
 
 /// How much of a field SEARCH, SORT and THREAD look at: 256 KiB, which is several thousand addresses.
 const SEARCH_TEXT_MAX: usize = 256 * 1024;
+
+/// How many bytes a folded text may have for each byte of its field. Korean takes 3.4, the most of all scripts in use; ligatures
+/// that stand for a whole sentence take 16.
+const FOLDED_SHARE: usize = 4;
+/// The same, beside what the field's length gives.
+const FOLDED_BASE: usize = 256;
 
 /// What a summary is made of: the message, its structure, and the responses printed from them, which are opaque
 /// here.
@@ -254,6 +260,8 @@ struct HeaderDigest<'m> {
     left_other: u64,
     /// Folded subject, from, to, cc, bcc.
     search: [Vec<u8>; 5],
+    /// How many bytes of the message they come from.
+    search_raw: [usize; 5],
     sent: Option<crate::date::SentDate>,
     is_dated: bool,
     is_titled: bool,
@@ -323,13 +331,22 @@ impl<'m> HeaderDigest<'m> {
 
     fn add_search(&mut self, place: usize, raw: &[u8]) {
         let Some(text) = self.search.get_mut(place) else { return };
-        if text.len() > SEARCH_TEXT_MAX {
+        let Some(raw_len) = self.search_raw.get_mut(place) else { return };
+        *raw_len += raw.len();
+        let most = (*raw_len * FOLDED_SHARE + FOLDED_BASE).min(SEARCH_TEXT_MAX);
+        if text.len() >= most {
             return;
         }
         if !text.is_empty() {
             text.extend_from_slice(b", ");
         }
         fold_into(&decode_words(raw), text);
+        if text.len() > most {
+            // Behind the last character that fits.
+            let end = (0..=most).rev().find(|&end| text.get(end).is_none_or(|b| b & 0xc0 != 0x80));
+            text.truncate(end.unwrap_or(0));
+            text.shrink_to_fit();
+        }
     }
 
     fn write_left(&self, out: &mut Vec<u8>) {
@@ -362,7 +379,7 @@ impl<'m> HeaderDigest<'m> {
         for raw in self.people {
             // The first address is near the beginning; a list is not read to its end for it.
             let raw = raw.map(|raw| raw.get(..2048).unwrap_or(raw)).unwrap_or_default();
-            let first = address_list(raw).into_iter().next().and_then(|address| address.mailbox);
+            let first = addresses_up_to(1, raw).into_iter().next().and_then(|address| address.mailbox);
             let mut key = folded(&String::from_utf8_lossy(&first.unwrap_or_default()));
             key.truncate(LOCAL_PART_MAX);
             out.extend_from_slice(&(key.len() as u16).to_le_bytes());

@@ -10,11 +10,14 @@
 //! * A message/rfc822 that is transfer-encoded against RFC 2046 §5.2.1, or a composite part nested deeper than
 //!   [`MAX_DEPTH`], is a leaf of type application/octet-stream (RFC 2045 §6.4).
 //! * Beyond [`MAX_PARTS`] parts nothing more is opened: the bytes are in the body, but have no number.
+//! * The same two rules hold beyond what a summary may print of the message (see [`crate::Room`]).
 //!
 //! The line end before a delimiter belongs to the delimiter (RFC 2046 §5.1.1). Work is linear in the message.
 
 use crate::header::Field;
+use crate::known::FieldId;
 use crate::media::{Media, encoding_token, media_of, parse_encoding};
+use crate::room::{EnvelopeField, MESSAGE_BYTES, nested_estimate, part_estimate, printed_max};
 use crate::scan::{Span, count_lines, is_blank, line_end, newline_before, trim_end};
 use crate::thread::fnv1a;
 use crate::transfer::Encoding;
@@ -245,6 +248,17 @@ struct Delimiter {
     line: Span,
 }
 
+/// Whose header is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HeaderOf {
+    /// The message's own: its fields are listed.
+    Message,
+    /// That of a nested message: BODY and BODYSTRUCTURE print its envelope.
+    Nested,
+    /// That of a part.
+    Part,
+}
+
 struct Pass<'m> {
     message: &'m [u8],
     at: usize,
@@ -253,6 +267,9 @@ struct Pass<'m> {
     open: Vec<Open>,
     /// How many of `open` have a boundary.
     boundaries: usize,
+    /// What the parts so far will about print, and what may be printed.
+    printed: usize,
+    printed_max: usize,
     made: Structure,
 }
 
@@ -260,7 +277,9 @@ impl<'m> Pass<'m> {
     fn new(message: &'m [u8]) -> Self {
         let made =
             Structure { parts: Vec::with_capacity(8), fields: Vec::with_capacity(40), fields_complete: true };
-        Pass { message, at: 0, lines: 0, open: Vec::with_capacity(8), boundaries: 0, made }
+        let printed_max = printed_max(message.len());
+        let open = Vec::with_capacity(8);
+        Pass { message, at: 0, lines: 0, open, boundaries: 0, printed: 0, printed_max, made }
     }
 
     /// Goes from delimiter to delimiter until the message ends.
@@ -280,6 +299,7 @@ impl<'m> Pass<'m> {
             if delimiter.is_close {
                 self.end_parts(delimiter.level);
             } else if self.made.parts.len() < MAX_PARTS
+                && self.printed < self.printed_max
                 && let Some(open) = self.open.get(delimiter.level)
             {
                 self.open_part(open.part);
@@ -317,10 +337,18 @@ impl<'m> Pass<'m> {
         let mut parent = parent;
         loop {
             let in_digest = self.open.last().is_some_and(|open| open.is_digest);
-            let fields_wanted = self.made.parts.is_empty();
-            let (header, fields) = self.read_header(fields_wanted);
+            let role = match self.made.parts.get(parent as usize) {
+                None => HeaderOf::Message,
+                Some(holder) if holder.kind == Kind::Message => HeaderOf::Nested,
+                Some(_) => HeaderOf::Part,
+            };
+            let (header, fields) = self.read_header(role);
+            let of_message = if role == HeaderOf::Nested { MESSAGE_BYTES } else { 0 };
+            self.printed += part_estimate(&fields) + of_message;
             let index = self.made.parts.len() as PartIndex;
-            let may_nest = self.open.len() < MAX_DEPTH && self.made.parts.len() + 1 < MAX_PARTS;
+            let may_nest = self.open.len() < MAX_DEPTH
+                && self.made.parts.len() + 1 < MAX_PARTS
+                && self.printed < self.printed_max;
             let (part, boundary) = self.classify(header, fields, in_digest, may_nest);
             let kind = part.kind;
             let is_digest = kind == Kind::Multipart && part.media(self.message).is("multipart", "digest");
@@ -435,7 +463,7 @@ impl<'m> Pass<'m> {
     }
 
     /// Reads a header from here up to and including the blank line, or up to a delimiter of an open multipart.
-    fn read_header(&mut self, fields_wanted: bool) -> (Span, ContentFields) {
+    fn read_header(&mut self, role: HeaderOf) -> (Span, ContentFields) {
         let start = self.at;
         let mut fields = ContentFields::default();
         let mut current: Option<Field> = None;
@@ -455,23 +483,36 @@ impl<'m> Pass<'m> {
                 _ => {
                     let next = Field::on_line(self.message, line_start, end);
                     if let Some(done) = current.replace(next) {
-                        self.note_field(&mut fields, done, fields_wanted);
+                        self.note_field(&mut fields, done, role);
                     }
                 }
             }
         }
         if let Some(done) = current {
-            self.note_field(&mut fields, done, fields_wanted);
+            self.note_field(&mut fields, done, role);
         }
         (Span::new(start as u32, self.at as u32), fields)
     }
 
-    fn note_field(&mut self, fields: &mut ContentFields, field: Field, wanted: bool) {
+    fn note_field(&mut self, fields: &mut ContentFields, field: Field, role: HeaderOf) {
         fields.note(self.message, &field);
-        if wanted && self.made.fields.len() < MAX_FIELDS {
-            self.made.fields.push(field);
-        } else if wanted {
-            self.made.fields_complete = false;
+        match role {
+            HeaderOf::Message if self.made.fields.len() < MAX_FIELDS => self.made.fields.push(field),
+            HeaderOf::Message => self.made.fields_complete = false,
+            HeaderOf::Nested => {
+                let role = match FieldId::of(field.name(self.message)) {
+                    FieldId::FROM => EnvelopeField::From,
+                    FieldId::SENDER | FieldId::REPLY_TO | FieldId::TO | FieldId::CC | FieldId::BCC => {
+                        EnvelopeField::List
+                    }
+                    FieldId::DATE | FieldId::SUBJECT | FieldId::IN_REPLY_TO | FieldId::MESSAGE_ID => {
+                        EnvelopeField::Text
+                    }
+                    _ => return,
+                };
+                self.printed += nested_estimate(role, field.raw_value(self.message));
+            }
+            HeaderOf::Part => {}
         }
     }
 

@@ -354,6 +354,12 @@ impl<'s> SummaryRef<'s> {
         entries.filter_map(|entry| entry.first_chunk().copied())
     }
 
+    /// How many fields are kept.
+    pub fn field_count(&self) -> usize {
+        let len = if self.form.is_first { record::FIRST_ENTRY_LEN } else { FIELD_ENTRY_LEN };
+        self.section(record::FIELD_TABLE).len() / len
+    }
+
     /// The raw values of the kept fields of this name, in message order.
     pub fn field_values<'q>(&self, mask: &'q FieldMask) -> impl Iterator<Item = &'s [u8]> + use<'s, 'q> {
         self.selected(mask).map(|field| {

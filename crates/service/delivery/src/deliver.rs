@@ -4,9 +4,11 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use posthaste_directory::{Account, Directory, Recipient, ResolveError};
 use posthaste_mail_model::{AccountId, BodyId, Flag, MailboxId, MailboxName, Uid};
+use posthaste_net::{ByteBudget, BytePermit, Holder};
 use posthaste_store::{Appended, Destination, IncomingMessage, MailboxList, SpecialUse, Store, StoreError};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::error::DeliveryError;
 
@@ -16,6 +18,13 @@ pub type Summarize = fn(&[u8]) -> Vec<u8>;
 /// A message over this is summarised on a blocking thread, so that no session on the same runtime thread waits for it:
 /// a summary takes about 1 ms per 256 KiB in the worst case, and handing it over 10 µs.
 const INLINE_LEN_MAX: usize = 256 * 1024;
+/// Memory that all summaries in the making may take, if nobody says otherwise: two of the largest messages, or
+/// twenty of 300 KiB that are made to take much. A message up to [`INLINE_LEN_MAX`] is not counted: a thread of the runtime
+/// summarises one at a time.
+const SUMMARIES_BYTES_DEFAULT: usize = 512 << 20;
+/// How long a message waits for that memory before its sender is asked to come again: senders wait 10 minutes for an answer to
+/// their data (RFC 5321 §4.5.3.2.6), people who append a message far less.
+const SUMMARY_WITHIN: Duration = Duration::from_secs(60);
 /// Recipients whose mailboxes are appended to at a time. Enough for the engine to commit them as one group, which takes at
 /// most some hundreds of commits; twice as many would share no sync more.
 const PARALLEL: usize = 64;
@@ -65,6 +74,11 @@ pub struct Usage {
     pub messages: u64,
 }
 
+/// A budget whose shares are all of it: whose message it is makes no difference where each takes a moment.
+fn one_share(budget: ByteBudget) -> ByteBudget {
+    budget.with_share_of_at_least(usize::MAX)
+}
+
 /// The path by which mail comes in. Cheap to clone: all clones are one.
 #[derive(Clone)]
 pub struct Delivery {
@@ -72,6 +86,8 @@ pub struct Delivery {
     directory: Arc<Directory>,
     options: DeliveryOptions,
     summarize: Summarize,
+    /// Memory for summaries in the making.
+    summaries: ByteBudget,
 }
 
 impl std::fmt::Debug for Delivery {
@@ -83,7 +99,16 @@ impl std::fmt::Debug for Delivery {
 impl Delivery {
     /// A delivery into a store, for the accounts of a directory.
     pub fn new(store: Store, directory: Arc<Directory>, options: DeliveryOptions) -> Self {
-        Self { store, directory, options, summarize: crate::summarize }
+        let summaries = one_share(ByteBudget::new(SUMMARIES_BYTES_DEFAULT));
+        Self { store, directory, options, summarize: crate::summarize, summaries }
+    }
+
+    /// The same with this much memory for summaries in the making, which other deliveries may share. It must hold what the
+    /// largest message takes ([`posthaste_mime_summary::summary_memory_max`]), or such messages are put off.
+    #[must_use]
+    pub fn with_summaries(mut self, budget: ByteBudget) -> Self {
+        self.summaries = one_share(budget);
+        self
     }
 
     /// The store.
@@ -130,14 +155,32 @@ impl Delivery {
         let summary = if bytes.len() <= INLINE_LEN_MAX {
             summarize(&bytes)
         } else {
+            let permit = self.room_for_summary(bytes.len()).await?;
             let bytes = bytes.clone();
-            let work = tokio::task::spawn_blocking(move || summarize(&bytes));
+            let work = tokio::task::spawn_blocking(move || {
+                // Held by the work and not by who waits for it: a session that ends does not end the work.
+                let _permit = permit;
+                summarize(&bytes)
+            });
             work.await.map_err(|e| DeliveryError::Interrupted(e.to_string()))?
         };
         Ok(self.with_summary(bytes, summary, flags, date))
     }
 
-    /// The same on this thread, which may wait.
+    /// Waits until there is memory to summarise a message of this size.
+    async fn room_for_summary(&self, len: usize) -> Result<BytePermit, DeliveryError> {
+        let permit = self.summaries.begin(Holder::Account([0; 16]));
+        let wanted = posthaste_mime_summary::summary_memory_max(len);
+        match permit.grow_to_within(wanted, SUMMARY_WITHIN).await {
+            Ok(()) => {
+                permit.complete();
+                Ok(permit)
+            }
+            Err(_) => Err(DeliveryError::Busy),
+        }
+    }
+
+    /// Like [`Self::incoming`] on this thread, which may wait. For programs that read one message after the other.
     pub(crate) fn incoming_blocking(
         &self,
         bytes: Bytes,

@@ -23,6 +23,9 @@ pub enum DeliveryError {
         /// Octets asked for.
         more: u64,
     },
+    /// There is no memory to read it through at the moment.
+    #[error("too many large messages are coming in; try again later")]
+    Busy,
     /// The work was cut short by the server's own shutdown, or a fault in reading this very message.
     #[error("the message could not be read through: {0}")]
     Interrupted(String),
@@ -63,6 +66,7 @@ impl DeliveryError {
         match self {
             Self::TooLarge { .. } => Kind::TooLarge,
             Self::OverQuota { .. } => Kind::OverQuota,
+            Self::Busy => Kind::Unavailable,
             Self::Interrupted(_) => Kind::ServerBug,
             Self::Store(error) => match error {
                 StoreError::TooLarge { .. } => Kind::TooLarge,
@@ -95,6 +99,7 @@ mod tests {
     fn each_error_has_its_kind() {
         let temporary = [
             (DeliveryError::OverQuota { used: 1, limit: 1, more: 1 }, Kind::OverQuota),
+            (DeliveryError::Busy, Kind::Unavailable),
             (StoreError::Busy.into(), Kind::Unavailable),
             (StoreError::Unavailable("disk full".into()).into(), Kind::Unavailable),
             (StoreError::Corrupt("row".into()).into(), Kind::ServerBug),

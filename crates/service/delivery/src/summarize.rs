@@ -1,8 +1,9 @@
 //! A message becomes its summary: the one place where MIME and IMAP's grammar meet.
 //!
 //! ENVELOPE, BODY and BODYSTRUCTURE are printed here, once, in the very bytes that FETCH sends; the store keeps them
-//! as opaque bytes and no listing ever parses mail. What always holds: any bytes have a summary, and printing goes
-//! no deeper than [`posthaste_mime_summary::MAX_DEPTH`].
+//! as opaque bytes and no listing ever parses mail. What always holds: any bytes have a summary, printing goes no deeper
+//! than [`posthaste_mime_summary::MAX_DEPTH`], and a summary is no longer than
+//! [`posthaste_mime_summary::summary_len_max`], because everything printed takes its bytes from one [`Room`].
 
 use std::borrow::Cow;
 
@@ -12,20 +13,28 @@ use posthaste_imap_codec::response::{
     SinglePart,
 };
 use posthaste_mime_summary as mime;
-use posthaste_mime_summary::{HeaderFields, Kind, Part, PartIndex, Span, Structure, SummaryParts};
+use posthaste_mime_summary::{HeaderFields, Kind, Part, PartIndex, Room, Span, Structure, SummaryParts};
+
+/// How often BODY and BODYSTRUCTURE together print what both tell.
+const IN_BOTH: usize = 2;
 
 /// Computes all that IMAP can ask of `message`, as the stored record that [`mime::SummaryRef`] reads.
 pub fn summarize(message: &[u8]) -> Vec<u8> {
     let structure = Structure::parse(message);
-    let of_message = envelope(mime::Envelope::of(message, structure.fields().iter().copied()));
-    let parts = body_structure(message, &structure, 0, structure.root());
+    let mut room = Room::new(message, &structure);
+    let of_message =
+        envelope(mime::Envelope::within(message, structure.fields().iter().copied(), 1, &mut room));
+    let mut tree = Tree { message, structure: &structure, room };
+    let parts = tree.body(0, structure.root());
     // One buffer for all three: where each begins is all that has to be known.
     let mut printed = Vec::with_capacity(2048);
     let repeated = print::envelope(&mut printed, &of_message);
+    drop(of_message);
     let envelope_end = printed.len();
     print::body(&mut printed, &parts);
     let body_end = printed.len();
     print::body_structure(&mut printed, &parts);
+    drop(parts);
     let (envelope, rest) = printed.split_at(envelope_end);
     let (body, body_structure) = rest.split_at(body_end - envelope_end);
     SummaryParts { message, structure: &structure, envelope, repeated, body, body_structure }.encode()
@@ -36,8 +45,8 @@ fn envelope(of: mime::Envelope<'_>) -> Envelope<'_> {
         date: of.date,
         subject: of.subject,
         from: addresses(of.from),
-        sender: addresses(of.sender),
-        reply_to: addresses(of.reply_to),
+        sender: of.sender.map(addresses),
+        reply_to: of.reply_to.map(addresses),
         to: addresses(of.to),
         cc: addresses(of.cc),
         bcc: addresses(of.bcc),
@@ -52,78 +61,91 @@ fn addresses(list: Vec<mime::Address<'_>>) -> Vec<Address<'_>> {
         .collect()
 }
 
-/// What a part is to IMAP, and all inside it. RFC 9051 §7.5.2.
-fn body_structure<'m>(
+/// The parts of a message on their way into BODY and BODYSTRUCTURE, and the room that is left for them.
+struct Tree<'m, 's> {
     message: &'m [u8],
-    structure: &Structure,
-    index: PartIndex,
-    part: &Part,
-) -> BodyStructure<'m> {
-    let media = part.media(message);
-    let mut inside = structure
-        .children(index)
-        .map(|(child, part)| (body_structure(message, structure, child, part), part));
-    let kind = match part.kind {
-        Kind::Multipart => {
+    structure: &'s Structure,
+    room: Room,
+}
+
+impl<'m> Tree<'m, '_> {
+    /// What a part is to IMAP, and all inside it. RFC 9051 §7.5.2.
+    fn body(&mut self, index: PartIndex, part: &Part) -> BodyStructure<'m> {
+        let message = self.message;
+        let media = part.media(message);
+        if part.kind == Kind::Multipart {
+            let children = self.structure.children(index);
             return BodyStructure::Multi(Box::new(MultiPart {
-                parts: inside.map(|(body, _)| body).collect(),
+                parts: children.map(|(child, part)| self.body(child, part)).collect(),
                 media_subtype: Cow::Borrowed(media.sub),
-                params: params(media.params),
-                tail: tail(message, part),
+                params: self.params(media.params, 1),
+                tail: self.tail(part),
             }));
         }
-        Kind::Message => match inside.next() {
-            Some((body, root)) => PartKind::Message {
-                envelope: Box::new(envelope(mime::Envelope::of(
-                    message,
-                    HeaderFields::new(message, root.header),
-                ))),
-                body,
-                lines: u64::from(part.lines),
-            },
-            None => PartKind::Basic,
-        },
-        Kind::Leaf if media.text_kind().is_some() => PartKind::Text { lines: u64::from(part.lines) },
-        Kind::Leaf => PartKind::Basic,
-    };
-    BodyStructure::Single(Box::new(SinglePart {
-        basic: BasicPart {
+        let is_text = media.text_kind().is_some();
+        let basic = BasicPart {
             media_type: Cow::Borrowed(media.top),
             media_subtype: Cow::Borrowed(media.sub),
-            params: if part.is_text_by_default(message) { default_params() } else { params(media.params) },
-            id: text(message, part.fields.id),
-            description: text(message, part.fields.description),
+            params: match part.is_text_by_default(message) {
+                true => default_params(),
+                false => self.params(media.params, IN_BOTH),
+            },
+            id: self.text(part.fields.id, IN_BOTH),
+            description: self.text(part.fields.description, IN_BOTH),
             encoding: Cow::Borrowed(part.encoding_name(message)),
             size: u64::from(part.body.len()),
-        },
-        kind,
-        md5: text(message, part.fields.md5),
-        tail: tail(message, part),
-    }))
+        };
+        let md5 = self.text(part.fields.md5, 1);
+        let tail = self.tail(part);
+        let kind = match part.kind {
+            Kind::Message => self.nested(index, part),
+            _ if is_text => PartKind::Text { lines: u64::from(part.lines) },
+            _ => PartKind::Basic,
+        };
+        BodyStructure::Single(Box::new(SinglePart { basic, kind, md5, tail }))
+    }
+
+    fn nested(&mut self, index: PartIndex, part: &Part) -> PartKind<'m> {
+        let Some((child, root)) = self.structure.children(index).next() else { return PartKind::Basic };
+        let fields = HeaderFields::new(self.message, root.header);
+        let of_message = mime::Envelope::within(self.message, fields, IN_BOTH, &mut self.room);
+        PartKind::Message {
+            envelope: Box::new(envelope(of_message)),
+            body: self.body(child, root),
+            lines: u64::from(part.lines),
+        }
+    }
+
+    fn params(&mut self, of: mime::Params<'m>, times: usize) -> Vec<Param<'m>> {
+        self.room.params(of, times).map(|param| (Cow::Borrowed(param.name), param.value)).collect()
+    }
+
+    fn tail(&mut self, part: &Part) -> PartTail<'m> {
+        let message = self.message;
+        let disposition = part.fields.disposition.and_then(|span| mime::Disposition::parse(span.of(message)));
+        let disposition = disposition.and_then(|d| {
+            let kind = self.room.text(Some(d.kind), 1)?;
+            Some(Disposition { kind, params: self.params(d.params, 1) })
+        });
+        let language =
+            part.fields.language.map(|span| mime::language_tags(span.of(message))).unwrap_or_default();
+        PartTail {
+            disposition,
+            language: self.room.tags(language).map(Cow::Borrowed).collect(),
+            location: self.text(part.fields.location, 1),
+        }
+    }
+
+    /// The value of a field, unfolded; none if the field is absent or empty, or finds no room.
+    fn text(&mut self, field: Option<Span>, times: usize) -> NString<'m> {
+        let value = field.map(|span| mime::unfold(span.of(self.message))).filter(|value| !value.is_empty());
+        self.room.text(value, times)
+    }
 }
 
 /// RFC 2045 §5.2: what an absent Content-Type means.
 fn default_params() -> Vec<Param<'static>> {
     vec![(Cow::Borrowed(b"charset"), Cow::Borrowed(b"us-ascii"))]
-}
-
-fn params(of: mime::Params<'_>) -> Vec<Param<'_>> {
-    of.into_iter().map(|param| (Cow::Borrowed(param.name), param.value)).collect()
-}
-
-fn tail<'m>(message: &'m [u8], part: &Part) -> PartTail<'m> {
-    let disposition = part.fields.disposition.and_then(|span| mime::Disposition::parse(span.of(message)));
-    let language = part.fields.language.map(|span| mime::language_tags(span.of(message))).unwrap_or_default();
-    PartTail {
-        disposition: disposition.map(|d| Disposition { kind: d.kind, params: params(d.params) }),
-        language: language.into_iter().map(Cow::Borrowed).collect(),
-        location: text(message, part.fields.location),
-    }
-}
-
-/// The value of a field, unfolded; none if the field is absent or empty.
-fn text(message: &[u8], field: Option<Span>) -> NString<'_> {
-    field.map(|span| mime::unfold(span.of(message))).filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]

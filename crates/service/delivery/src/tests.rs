@@ -3,10 +3,14 @@
 use bytes::Bytes;
 use posthaste_directory::{Account, AccountChange, Directory, NewAccount, Policy};
 use posthaste_mail_model::{Flag, Keyword, MailboxName, Secret};
+use posthaste_mime_summary::summary_memory_max;
+use posthaste_net::{ByteBudget, Holder};
 use posthaste_store::{Engine, FlagChange, IncomingMessage, Mailbox, MemoryEngine, Store, StoreOptions};
+use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::task::Poll;
 
 use crate::export::{ExportForm, ExportReport};
 use crate::import::{ImportError, ImportOptions, ImportReport};
@@ -162,6 +166,27 @@ async fn a_large_message_is_summarised_elsewhere_and_taken_alike() {
     delivery.append(&ana, &sent.destination(), vec![incoming]).await.unwrap();
     let content = content(&delivery, &ana, "Sent").await;
     assert_eq!((content[0].0, content[0].1.as_str(), content[0].2.len()), (7, "\\Seen", 900_000));
+}
+
+/// Summaries in the making wait for memory; small messages do not need any.
+#[tokio::test]
+async fn a_large_message_waits_for_memory() {
+    let (delivery, _) = delivery().await;
+    let large = Bytes::from(vec![b'x'; 300_000]);
+    let budget = ByteBudget::new(summary_memory_max(large.len()));
+    let delivery = delivery.with_summaries(budget.clone());
+    let held = budget.begin(Holder::Account([1; 16]));
+    held.grow_to(1).unwrap();
+    let mut waiting = std::pin::pin!(delivery.incoming(large.clone(), Vec::new(), None));
+    assert!(poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_pending())).await);
+    delivery.incoming(Bytes::from_static(b"small"), Vec::new(), None).await.unwrap();
+    drop(held);
+    waiting.await.unwrap();
+    assert_eq!(budget.available(), summary_memory_max(large.len()), "it is given back");
+    // What can never be had is not waited for.
+    let tight = delivery.clone().with_summaries(ByteBudget::new(1000));
+    let refused = tight.incoming(large, Vec::new(), None).await.unwrap_err();
+    assert_eq!((refused.kind(), refused.is_temporary()), (Kind::Unavailable, true));
 }
 
 #[test]

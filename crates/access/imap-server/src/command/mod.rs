@@ -26,6 +26,7 @@ use posthaste_imap_codec::{Command, CommandBody, Tag};
 use posthaste_net::NetError;
 use posthaste_store::StoreError;
 
+use crate::heavy::timed;
 use crate::reply::{Failure, Reply, Verdict};
 use crate::session::{Next, Session};
 use crate::table::{Rule, rule_of};
@@ -47,7 +48,7 @@ pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<
         CommandBody::StartTls => starttls::run(session, tag).await,
         CommandBody::CompressDeflate => compress::run(session, tag).await,
         body => {
-            let outcome = run(session, &tag, body).await;
+            let outcome = timed(rule.name, run(session, &tag, body)).await;
             finish(session, tag, rule, outcome).await
         }
     }

@@ -1,29 +1,22 @@
 //! FETCH responses for which a body has to be opened.
 //!
-//! First everything is found and read that can fail, then the response begins: what has been begun must be finished,
-//! since a literal has said how long it is. Small messages are read once and cut in memory; large sections go to the
-//! socket in pieces, as the client takes them.
+//! First everything is found that can fail, then the response begins: what has been begun must be finished, since a literal
+//! has said how long it is. What was found are places; the bytes are printed item by item, as the client takes them. So
+//! a response holds no more than [`Reader`] does, however many items it has.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 use posthaste_imap_codec::print;
-use posthaste_imap_codec::response::Code;
-use posthaste_mail_model::{BodyId, Uid};
-use posthaste_mime_summary::{Kind, Section, SummaryRef, decode_transfer};
-use posthaste_net::NetError;
-use posthaste_store::Mailbox;
+use posthaste_mime_summary::{Encoding, Kind, Section, SummaryRef};
 
 use super::line::{self, Kept, Subject};
 use super::plan::{self, Plan, Step, cut};
+use super::reader::Reader;
 use crate::flag_names::FlagNames;
-use crate::reply::{Failure, Reply};
+use crate::heavy::Pace;
+use crate::reply::Failure;
 use crate::wire::Wire;
-
-/// Messages up to this size are read whole, once, whatever is asked of them: one read of the system.
-const WHOLE_BYTES_MAX: u64 = 128 * 1024;
-/// Bytes of a large section read at a time: four blocks of the store's checksums; a reader that is slow holds no more.
-const PIECE_BYTES: u64 = 256 * 1024;
 
 /// What a step prints, found before the response begins.
 enum Found {
@@ -31,66 +24,43 @@ enum Found {
     AtHand,
     /// There is no such part.
     Nothing,
-    /// These bytes, as a string.
-    Memory(Bytes),
-    /// These bytes, which may hold NUL: RFC 9051 §4.3, literal8.
-    Binary(Bytes),
-    /// These bytes of the body; the first piece has been read.
-    Stream(Bytes, Range<u64>),
     /// A number.
     Number(u64),
+    /// These bytes of the body, the first of which may have been read.
+    Raw { range: Range<u64>, first: Bytes, has_nul: bool },
+    /// Bytes of a part whose encoding was undone, by its place in the reader.
+    Decoded { place: usize, cut: Range<u64> },
+    /// Fields of this header.
+    Fields(Range<u64>),
 }
 
-/// A message's bytes.
-struct Reader<'m> {
-    mailbox: &'m Mailbox,
-    uid: Uid,
-    body: BodyId,
-    size: u64,
-    whole: Option<Bytes>,
-}
-
-impl Reader<'_> {
-    /// A range, in one piece.
-    async fn bytes(&mut self, range: Range<u64>) -> Result<Bytes, Failure> {
-        if self.whole.is_none() && self.size <= WHOLE_BYTES_MAX {
-            self.whole = Some(self.mailbox.read_body(self.uid, self.body, 0..self.size).await?);
-        }
-        match &self.whole {
-            Some(whole) => {
-                let end = (range.end as usize).min(whole.len());
-                Ok(whole.slice((range.start as usize).min(end)..end))
-            }
-            None => Ok(self.mailbox.read_body(self.uid, self.body, range).await?),
-        }
-    }
-
-    /// A range for the socket: in memory if it is small, begun if it is large.
-    async fn found(&mut self, range: Range<u64>) -> Result<Found, Failure> {
-        if self.size <= WHOLE_BYTES_MAX || range.end - range.start <= PIECE_BYTES {
-            return Ok(Found::Memory(self.bytes(range).await?));
-        }
-        let first = self.bytes(range.start..range.start + PIECE_BYTES).await?;
-        Ok(Found::Stream(first, range))
-    }
+/// Where a step has to look.
+enum Place {
+    AtHand,
+    Nothing,
+    Raw(Range<u64>),
+    Encoded(Range<u64>, Encoding),
+    Header(Range<u64>),
 }
 
 /// Prints the response of one message.
 pub(super) async fn print(
     wire: &mut Wire,
-    mailbox: &Mailbox,
+    mut reader: Reader<'_>,
     plan: &Plan,
     names: &mut FlagNames<'_>,
     subject: Subject<'_>,
     kept: Kept<'_>,
+    pace: &mut Pace,
 ) -> Result<(), Failure> {
-    let row = subject.row;
-    let mut reader =
-        Reader { mailbox, uid: row.uid(), body: kept.body, size: u64::from(row.size()), whole: None };
-    let mut found = Vec::with_capacity(plan.steps.len());
-    for step in &plan.steps {
-        found.push(find(step, &mut reader, &kept.summary).await?);
-    }
+    // Boxed: most sessions that fetch a body fetch a small one.
+    let found = match reader.is_large() {
+        true => {
+            let finding = find_all(plan, &mut reader, &kept.summary, pace);
+            Box::pin(wire.while_there(finding)).await??
+        }
+        false => find_all(plan, &mut reader, &kept.summary, pace).await?,
+    };
     line::begin(wire.out(), subject.seq);
     for (i, (step, found)) in plan.steps.iter().zip(found).enumerate() {
         if i > 0 {
@@ -98,23 +68,24 @@ pub(super) async fn print(
         }
         wire.out().extend_from_slice(label(step, &found));
         match found {
-            Found::AtHand => line::item(wire.out(), step, names, subject, kept),
+            Found::AtHand => {
+                pace.worked(step.steps_of(&kept.summary)).await;
+                line::item(wire.out(), step, names, subject, kept);
+            }
             Found::Nothing => wire.out().extend_from_slice(b"NIL"),
             Found::Number(number) => print::number(wire.out(), number),
-            Found::Memory(bytes) => {
-                print::literal_head(wire.out(), bytes.len() as u64);
-                wire.put(&bytes).await?;
+            Found::Raw { range, first, has_nul } => {
+                literal_head(wire, range.end - range.start, has_nul);
+                send(wire, &reader, first, range).await?;
             }
-            Found::Binary(bytes) => {
+            Found::Decoded { place, cut } => {
+                let bytes = reader.once_at(place).slice(cut.start as usize..cut.end as usize);
                 // RFC 9051 §7.5.2: literal8 where there is a NUL.
-                if memchr::memchr(0, &bytes).is_some() {
-                    print::literal8_head(wire.out(), bytes.len() as u64);
-                } else {
-                    print::literal_head(wire.out(), bytes.len() as u64);
-                }
+                pace.worked(bytes.len() as u64 / 16).await;
+                literal_head(wire, bytes.len() as u64, memchr::memchr(0, &bytes).is_some());
                 wire.put(&bytes).await?;
             }
-            Found::Stream(first, range) => stream(wire, &reader, first, range).await?,
+            Found::Fields(range) => fields(wire, &mut reader, step, &range, pace).await?,
         }
     }
     line::end(wire.out());
@@ -132,89 +103,118 @@ fn label<'p>(step: &'p Step, found: &Found) -> &'p [u8] {
     }
 }
 
-async fn find(step: &Step, reader: &mut Reader<'_>, summary: &SummaryRef<'_>) -> Result<Found, Failure> {
+fn literal_head(wire: &mut Wire, len: u64, has_nul: bool) {
+    // RFC 9051 §4.3: what holds NUL is a literal8.
+    if has_nul { print::literal8_head(wire.out(), len) } else { print::literal_head(wire.out(), len) }
+}
+
+/// Finds what every step prints. Whatever can fail fails here.
+async fn find_all(
+    plan: &Plan,
+    reader: &mut Reader<'_>,
+    summary: &SummaryRef<'_>,
+    pace: &mut Pace,
+) -> Result<Vec<Found>, Failure> {
+    let places: Vec<Place> = plan.steps.iter().map(|step| place(step, summary)).collect();
+    if reader.is_large() {
+        let held = places.iter().filter_map(|place| match place {
+            Place::Encoded(range, _) | Place::Header(range) => Some(range.clone()),
+            _ => None,
+        });
+        reader.pay(held.collect()).await?;
+    }
+    let mut found = Vec::with_capacity(places.len());
+    for (step, place) in plan.steps.iter().zip(places) {
+        found.push(find(step, place, reader, pace).await?);
+    }
+    Ok(found)
+}
+
+fn place(step: &Step, summary: &SummaryRef<'_>) -> Place {
     if !line::step_needs_body(step, summary) {
-        return Ok(Found::AtHand);
+        return Place::AtHand;
     }
     match step {
         Step::Fields(fields) | Step::NestedFields(fields) => {
-            let Some(header) = summary.locate(&fields.path, Section::Header) else {
-                return Ok(Found::Nothing);
-            };
-            let header = reader.bytes(span(header.span)).await?;
-            let mut text = Vec::new();
-            fields.mask.append_from_header(&header, &mut text);
-            let part = cut(text.len() as u64, fields.partial);
-            Ok(Found::Memory(Bytes::from(text).slice(part.start as usize..part.end as usize)))
+            let header = summary.locate(&fields.path, Section::Header);
+            header.map_or(Place::Nothing, |header| Place::Header(span(header.span)))
         }
         Step::Bytes(bytes) => {
-            let Some(located) = summary.locate(&bytes.path, bytes.section) else { return Ok(Found::Nothing) };
-            let whole = span(located.span);
-            let part = cut(whole.end - whole.start, bytes.partial);
-            reader.found(whole.start + part.start..whole.start + part.end).await
+            let located = summary.locate(&bytes.path, bytes.section);
+            located.map_or(Place::Nothing, |located| Place::Raw(span(located.span)))
         }
-        Step::Decoded(bytes) => Ok(match decoded(bytes, reader, summary).await? {
-            Some(content) => {
-                let part = cut(content.len() as u64, bytes.partial);
-                Found::Binary(content.slice(part.start as usize..part.end as usize))
-            }
-            None => Found::Nothing,
-        }),
-        Step::DecodedSize(bytes) => Ok(match decoded(bytes, reader, summary).await? {
-            Some(content) => Found::Number(content.len() as u64),
-            // RFC 3516 §4.3 has no NIL here; a part that is not there has no bytes.
-            None => Found::Number(0),
-        }),
-        _ => Ok(Found::AtHand),
+        Step::Decoded(bytes) | Step::DecodedSize(bytes) => of_part(bytes, summary),
+        _ => Place::AtHand,
     }
 }
 
-/// A part's content with its transfer encoding undone; `None` if there is no such part.
-async fn decoded(
-    bytes: &plan::Bytes,
-    reader: &mut Reader<'_>,
-    summary: &SummaryRef<'_>,
-) -> Result<Option<Bytes>, Failure> {
-    let Some(located) = summary.locate(&bytes.path, Section::Body) else { return Ok(None) };
-    let content = reader.bytes(span(located.span)).await?;
+fn of_part(bytes: &plan::Bytes, summary: &SummaryRef<'_>) -> Place {
+    let Some(located) = summary.locate(&bytes.path, Section::Body) else { return Place::Nothing };
     // What is made of parts has no encoding of its own (RFC 2045 §6.4).
-    if located.encoding.is_identity() || located.kind == Kind::Multipart {
-        return Ok(Some(content));
-    }
-    match decode_transfer(located.encoding, &content) {
-        Ok(decoded) => Ok(Some(decoded.into())),
-        Err(error) => Err(Reply::no(Code::UnknownCte, error.to_string()).into()),
+    match located.encoding.is_identity() || located.kind == Kind::Multipart {
+        true => Place::Raw(span(located.span)),
+        false => Place::Encoded(span(located.span), located.encoding),
     }
 }
 
-/// A large section, piece by piece. Once its length is said, a failure can only end the connection.
-async fn stream(
-    wire: &mut Wire,
-    reader: &Reader<'_>,
-    first: Bytes,
-    range: Range<u64>,
-) -> Result<(), Failure> {
-    print::literal_head(wire.out(), range.end - range.start);
-    wire.put(&first).await?;
-    let mut at = range.start + first.len() as u64;
-    while at < range.end {
-        let piece =
-            reader.mailbox.read_body(reader.uid, reader.body, at..range.end.min(at + PIECE_BYTES)).await;
-        match piece {
-            Ok(piece) if !piece.is_empty() => {
-                wire.put(&piece).await?;
-                at += piece.len() as u64;
-            }
-            Ok(_) => return Err(broken(reader, "it ends early")),
-            Err(error) => return Err(broken(reader, &error.to_string())),
+async fn find(step: &Step, place: Place, reader: &mut Reader<'_>, pace: &mut Pace) -> Result<Found, Failure> {
+    Ok(match (step, place) {
+        (_, Place::AtHand) => Found::AtHand,
+        // RFC 3516 §4.3 has no NIL here; a part that is not there has no bytes.
+        (Step::DecodedSize(_), Place::Nothing) => Found::Number(0),
+        (_, Place::Nothing) => Found::Nothing,
+        (_, Place::Header(range)) => {
+            reader.header(&range).await?;
+            Found::Fields(range)
         }
-    }
+        (Step::DecodedSize(_), Place::Raw(range)) => Found::Number(range.end - range.start),
+        (Step::DecodedSize(_), Place::Encoded(range, encoding)) => {
+            let at = reader.decoded(&range, encoding, pace).await?;
+            Found::Number(reader.once_at(at).len() as u64)
+        }
+        (Step::Bytes(bytes) | Step::Decoded(bytes), Place::Raw(whole)) => {
+            let part = cut(whole.end - whole.start, bytes.partial);
+            let range = whole.start + part.start..whole.start + part.end;
+            let first = reader.first(&range).await?;
+            let has_nul = matches!(step, Step::Decoded(_)) && reader.has_nul(&range, pace).await?;
+            Found::Raw { range, first, has_nul }
+        }
+        (Step::Decoded(bytes), Place::Encoded(range, encoding)) => {
+            let place = reader.decoded(&range, encoding, pace).await?;
+            Found::Decoded { place, cut: cut(reader.once_at(place).len() as u64, bytes.partial) }
+        }
+        _ => Found::AtHand,
+    })
+}
+
+/// Selected fields of a header that was read.
+async fn fields(
+    wire: &mut Wire,
+    reader: &mut Reader<'_>,
+    step: &Step,
+    range: &Range<u64>,
+    pace: &mut Pace,
+) -> Result<(), Failure> {
+    let (Step::Fields(fields) | Step::NestedFields(fields)) = step else { return Ok(()) };
+    let header = reader.header(range).await?;
+    let text = reader.fields(header, &fields.mask, pace).await.map_err(|why| reader.broken(&why))?;
+    let part = cut(text.len() as u64, fields.partial);
+    print::literal_head(wire.out(), part.end - part.start);
+    wire.put(&text.slice(part.start as usize..part.end as usize)).await?;
     Ok(())
 }
 
-fn broken(reader: &Reader<'_>, why: &str) -> Failure {
-    tracing::error!(uid = %reader.uid, body = %reader.body, why, "body broke off while it was sent");
-    Failure::Net(NetError::Closed)
+/// A section, piece by piece. Once its length is said, a failure can only end the connection.
+async fn send(wire: &mut Wire, reader: &Reader<'_>, first: Bytes, range: Range<u64>) -> Result<(), Failure> {
+    wire.put(&first).await?;
+    let mut at = range.start + first.len() as u64;
+    drop(first);
+    while at < range.end {
+        let piece = reader.piece(at, range.end).await.map_err(|why| reader.broken(&why))?;
+        wire.put(&piece).await?;
+        at += piece.len() as u64;
+    }
+    Ok(())
 }
 
 fn span(span: posthaste_mime_summary::Span) -> Range<u64> {

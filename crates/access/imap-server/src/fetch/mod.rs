@@ -9,6 +9,7 @@
 mod body;
 mod line;
 mod plan;
+mod reader;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,16 +17,19 @@ use std::sync::Arc;
 use posthaste_imap_codec::command::{FetchItem, FetchModifiers};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{Numbering, SequenceSet, print};
-use posthaste_mail_model::{BodyId, Flag, FlagSet, NumSet, SeqNum};
+use posthaste_mail_model::{AccountId, BodyId, Flag, FlagSet, NumSet, SeqNum};
 use posthaste_mime_summary::SummaryRef;
 use posthaste_store::{FlagChange, Row, StoreError, View, named_ranges};
 
 use self::line::{Kept, Subject};
 use self::plan::{Plan, Reads};
+use self::reader::Reader;
 use crate::batches::Batches;
 use crate::flag_names::FlagNames;
+use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
+use crate::service::ImapService;
 use crate::session::Ctx;
 use crate::sync::{self, Silently, asked_since};
 use crate::table::Numbers;
@@ -76,10 +80,18 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     }
     let plan = Plan::compile(&items);
     let view = Arc::clone(&ctx.selected.announced);
-    let job = Job { plan: &plan, view: &view, seqs: &seqs, with_recent: !ctx.enabled.rev2 };
+    let job = Job {
+        plan: &plan,
+        view: &view,
+        seqs: &seqs,
+        with_recent: !ctx.enabled.rev2,
+        service: ctx.service,
+        account: ctx.login.id,
+    };
     let (expunged, unreadable) = match plan.reads {
         Reads::Rows => job.rows(ctx.wire, ctx.selected).await?,
-        Reads::Summaries | Reads::Bodies => job.summaries(ctx.wire, ctx.selected).await?,
+        // Boxed: no other command needs as much while it runs, and each is held as long as the largest.
+        Reads::Summaries | Reads::Bodies => Box::pin(job.summaries(ctx.wire, ctx.selected)).await?,
     };
     if items.contains(&FetchItem::ModSeq) && ctx.selected.held_since.is_some() {
         sync::tell_synchronised(ctx.wire, ctx.selected);
@@ -168,6 +180,8 @@ struct Job<'j> {
     seqs: &'j NumSet,
     /// IMAP4rev2 knows no `\Recent`.
     with_recent: bool,
+    service: &'j ImapService,
+    account: AccountId,
 }
 
 /// A message whose body is to be opened once the walk over summaries has paused.
@@ -207,10 +221,12 @@ impl Job<'_> {
         let mut batches = Batches::new(self.view, self.seqs);
         let (mut aside, mut kept) = (Vec::new(), Vec::new());
         let always_aside = self.plan.reads == Reads::Bodies;
+        let mut pace = Pace::default();
         while batches.more() {
             aside.clear();
             kept.clear();
             let (mut damaged, out) = (Vec::new(), wire.out());
+            let mut steps = 0;
             let mut each = |seq: SeqNum, row: &Row, stored: posthaste_store::Stored<'_>| {
                 let summary = match SummaryRef::new(stored.summary) {
                     Ok(summary) => summary,
@@ -221,7 +237,10 @@ impl Job<'_> {
                     }
                 };
                 // In order: once one message waits for its body, those behind it wait for it.
-                if always_aside || !aside.is_empty() || line::needs_body(self.plan, &summary) {
+                let cost = self.plan.steps_of(&summary);
+                steps += cost;
+                let is_long = cost > SLICE_STEPS;
+                if always_aside || is_long || !aside.is_empty() || line::needs_body(self.plan, &summary) {
                     let start = kept.len();
                     kept.extend_from_slice(stored.summary);
                     let summary = start..kept.len();
@@ -231,20 +250,23 @@ impl Job<'_> {
                     let kept = Kept { body: stored.body, saved: stored.saved, summary };
                     line::of_summary(out, self.plan, &mut names, subject, kept);
                 }
-                match out.len() >= OUT_BYTES || kept.len() >= ASIDE_BYTES_MAX {
+                match out.len() >= OUT_BYTES || kept.len() >= ASIDE_BYTES_MAX || steps > SLICE_STEPS {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),
                 }
             };
             batches.visit(&selected.mailbox, &mut each).await?;
             damaged.into_iter().for_each(|uid| batches.note_unreadable(uid));
+            pace.worked(steps.min(2 * SLICE_STEPS)).await;
             for waiting in &aside {
                 let bytes = kept.get(waiting.summary.clone()).unwrap_or_default();
                 let Ok(summary) = SummaryRef::new(bytes) else { continue };
                 let subject = self.subject(selected, waiting.seq, &waiting.row);
                 let kept = Kept { body: waiting.body, saved: waiting.saved, summary };
-                if line::needs_body(self.plan, &summary) {
-                    match body::print(wire, &selected.mailbox, self.plan, &mut names, subject, kept).await {
+                let is_long = self.plan.steps_of(&summary) > SLICE_STEPS;
+                if is_long || line::needs_body(self.plan, &summary) {
+                    let reader = Reader::new(self, &selected.mailbox, &waiting.row, waiting.body);
+                    match body::print(wire, reader, self.plan, &mut names, subject, kept, &mut pace).await {
                         // Nothing of the response was sent: the messages behind this one can be.
                         Err(Failure::Store(error)) if is_of_one_message(&error) => {
                             tracing::error!(%error, "a message cannot be fetched");

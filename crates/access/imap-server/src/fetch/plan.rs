@@ -70,6 +70,8 @@ pub(super) struct Bytes {
 pub(super) struct Plan {
     pub(super) steps: Vec<Step>,
     pub(super) reads: Reads,
+    /// Comparisons that each kept field of a header takes: some for each list of names.
+    per_field: u64,
 }
 
 impl Plan {
@@ -82,11 +84,33 @@ impl Plan {
             }
         }
         let reads = steps.iter().map(Step::reads).max().unwrap_or(Reads::Rows);
-        Self { steps, reads }
+        let masks = steps.iter().filter_map(|step| match step {
+            Step::Fields(fields) => Some(fields.mask.comparisons()),
+            _ => None,
+        });
+        let per_field = masks.sum();
+        Self { steps, reads, per_field }
+    }
+
+    /// Steps that printing from this summary takes, beside those of copying it.
+    #[inline]
+    pub(super) fn steps_of(&self, summary: &mime::SummaryRef<'_>) -> u64 {
+        match self.per_field {
+            0 => 0,
+            per_field => per_field * summary.field_count() as u64,
+        }
     }
 }
 
 impl Step {
+    /// Steps that printing it from this summary takes, beside those of copying.
+    pub(super) fn steps_of(&self, summary: &mime::SummaryRef<'_>) -> u64 {
+        match self {
+            Self::Fields(fields) => fields.mask.comparisons() * summary.field_count() as u64,
+            _ => 0,
+        }
+    }
+
     fn reads(&self) -> Reads {
         match self {
             Self::Uid | Self::Flags | Self::Size | Self::InternalDate | Self::ModSeq | Self::ThreadId => {

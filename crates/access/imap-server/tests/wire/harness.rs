@@ -28,6 +28,7 @@ pub struct Server {
     engine: TestEngine,
     directory: Arc<Directory>,
     store: Store,
+    service: Arc<ImapService>,
 }
 
 impl Server {
@@ -52,6 +53,18 @@ impl Server {
         certificates: Option<Certificates>,
         budget: ByteBudget,
     ) -> Self {
+        Self::start_as(|delivery| ImapService::new(options, delivery, certificates, budget))
+    }
+
+    /// With this much memory for messages that are read, the largest of which has so many bytes.
+    pub fn start_reading(reads: ByteBudget, largest: u64) -> Self {
+        let options = ImapOptions { append_bytes_max: largest, ..ImapOptions::default() };
+        Self::start_as(|delivery| {
+            ImapService::new(options, delivery, None, ByteBudget::new(256 << 20)).with_reads(reads)
+        })
+    }
+
+    fn start_as(service: impl FnOnce(Delivery) -> ImapService) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -66,10 +79,10 @@ impl Server {
             .block_on(directory.add(USER, &Secret::new(PASSWORD.to_owned()), NewAccount::default()))
             .expect("an account");
         let delivery = Delivery::new(store.clone(), Arc::clone(&directory), DeliveryOptions::default());
-        let service = Arc::new(ImapService::new(options, delivery, certificates.clone(), budget));
+        let service = Arc::new(service(delivery));
         let (trigger, shutdown) = Shutdown::new();
-        let address = runtime.block_on(listen(service, shutdown));
-        Self { runtime, trigger: Some(trigger), address, engine, directory, store }
+        let address = runtime.block_on(listen(Arc::clone(&service), shutdown));
+        Self { runtime, trigger: Some(trigger), address, engine, directory, store, service }
     }
 
     /// A connection whose greeting was read.
@@ -113,10 +126,27 @@ impl Server {
         wire.expect("p OK [APPENDUID …] …");
     }
 
+    /// Puts a message into INBOX past IMAP, as LMTP does.
+    pub fn deliver(&self, message: &[u8]) {
+        let service =
+            Delivery::new(self.store.clone(), Arc::clone(&self.directory), DeliveryOptions::default());
+        let message = bytes::Bytes::copy_from_slice(message);
+        self.runtime.block_on(async {
+            let recipient = service.resolve(USER).await.expect("a recipient");
+            let delivered = service.deliver(message, &[recipient]).await;
+            assert!(delivered.iter().all(Result::is_ok), "{delivered:?}");
+        });
+    }
+
     /// A session in an INBOX that holds this one message; its line ends are made CRLF.
     pub fn with_message(&self, message: &str) -> Wire {
         self.put("INBOX", message.replace('\n', "\r\n").as_bytes());
         self.select("INBOX")
+    }
+
+    /// What it counts of itself.
+    pub fn service(&self) -> &ImapService {
+        &self.service
     }
 
     /// Asks the server to stop.

@@ -7,6 +7,7 @@ mod before_login;
 mod condstore;
 mod damaged;
 mod fetch_binary;
+mod fetch_bounds;
 mod fetch_changes;
 mod fetch_large;
 mod fetch_sections;

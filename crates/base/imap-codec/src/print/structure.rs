@@ -30,10 +30,12 @@ pub fn envelope(out: &mut Vec<u8>, envelope: &Envelope<'_>) -> Range<usize> {
     let e = envelope;
     let from = out.len() - start;
     let mut repeated = from..from;
-    for (i, addresses) in [&e.from, &e.sender, &e.reply_to, &e.to, &e.cc, &e.bcc].into_iter().enumerate() {
+    let is_from = |list: &Option<Vec<Address<'_>>>| list.as_ref().is_none_or(|list| *list == e.from);
+    let (sender, reply_to) = (e.sender.as_ref().unwrap_or(&e.from), e.reply_to.as_ref().unwrap_or(&e.from));
+    for (i, addresses) in [&e.from, sender, reply_to, &e.to, &e.cc, &e.bcc].into_iter().enumerate() {
         out.push(b' ');
         address_list(out, addresses);
-        if i == 0 && e.sender == e.from && e.reply_to == e.from {
+        if i == 0 && is_from(&e.sender) && is_from(&e.reply_to) {
             repeated.end = out.len() - start;
         }
     }
@@ -216,6 +218,8 @@ mod tests {
             date: Some(text("Wed, 17 Jul 1996 02:23:25 -0700 (PDT)")),
             subject: Some(text("IMAP4rev2 WG mtg summary and minutes")),
             from: vec![gray],
+            sender: Some(Vec::new()),
+            reply_to: Some(Vec::new()),
             ..Envelope::default()
         };
         let mut out = Vec::new();

@@ -126,7 +126,13 @@ fn envelope(c: &mut Cursor<'_>) -> Parsed<Envelope<'static>> {
     let mut e = Envelope { date: nstring(c)?, ..Envelope::default() };
     c.sp()?;
     e.subject = nstring(c)?;
-    for field in [&mut e.from, &mut e.sender, &mut e.reply_to, &mut e.to, &mut e.cc, &mut e.bcc] {
+    c.sp()?;
+    e.from = addresses(c)?;
+    for field in [&mut e.sender, &mut e.reply_to] {
+        c.sp()?;
+        *field = Some(addresses(c)?);
+    }
+    for field in [&mut e.to, &mut e.cc, &mut e.bcc] {
         c.sp()?;
         *field = addresses(c)?;
     }

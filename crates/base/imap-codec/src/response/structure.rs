@@ -11,8 +11,7 @@ pub type NString<'a> = Option<Cow<'a, [u8]>>;
 /// A parameter: name and value.
 pub type Param<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
-/// `envelope`. A field that is missing is `None` or empty; that Sender and Reply-To default to From is for
-/// whoever fills this in.
+/// `envelope`. A field that is missing is `None` or empty.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Envelope<'a> {
     /// Date, as it stands in the header.
@@ -21,10 +20,10 @@ pub struct Envelope<'a> {
     pub subject: NString<'a>,
     /// From.
     pub from: Vec<Address<'a>>,
-    /// Sender.
-    pub sender: Vec<Address<'a>>,
-    /// Reply-To.
-    pub reply_to: Vec<Address<'a>>,
+    /// Sender; `None` stands for what From is, without a copy of it.
+    pub sender: Option<Vec<Address<'a>>>,
+    /// Reply-To; `None` stands for what From is.
+    pub reply_to: Option<Vec<Address<'a>>>,
     /// To.
     pub to: Vec<Address<'a>>,
     /// Cc.

@@ -247,6 +247,7 @@ fn envelope() -> BoxedStrategy<Envelope<'static>> {
         .prop_map(|(name, route, mailbox, host)| Address { name, route, mailbox, host });
     (prop::array::uniform4(nstring()), prop::array::uniform6(vec(address, 0..3)))
         .prop_map(|([date, subject, in_reply_to, message_id], [from, sender, reply_to, to, cc, bcc])| {
+            let (sender, reply_to) = (Some(sender), Some(reply_to));
             Envelope { date, subject, from, sender, reply_to, to, cc, bcc, in_reply_to, message_id }
         })
         .boxed()

@@ -98,7 +98,7 @@ fn an_envelope_and_a_structure() {
     let Response::Data(Untagged::Fetch { items, .. }) = parse(&text) else { panic!() };
     let FetchValue::Envelope(e) = &items[0] else { panic!() };
     assert_eq!(e.from[0].mailbox.as_deref(), Some(&b"gray"[..]));
-    assert!(e.sender.is_empty() && e.in_reply_to.is_none());
+    assert!(e.sender == Some(Vec::new()) && e.in_reply_to.is_none());
 
     let text = "* 12 FETCH (BODYSTRUCTURE ((\"TEXT\" \"PLAIN\" (\"CHARSET\" \"US-ASCII\") NIL NIL \"7BIT\" 1152 23)\
                 (\"TEXT\" \"PLAIN\" (\"CHARSET\" \"US-ASCII\" \"NAME\" \"cc.diff\") \"<9607@cac>\" \"Compiler diff\" \

@@ -1,0 +1,222 @@
+//! The bytes of one message, as the items of a FETCH need them: read once, decoded once, and no more of them held than the
+//! budget for reading allows.
+//!
+//! A small message is read whole. Of a large one are held: headers of which fields are selected and parts that are
+//! decoded, each once for all items, paid for before they are read; and some first pieces of the sections.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use posthaste_imap_codec::response::Code;
+use posthaste_mail_model::{BodyId, Uid};
+use posthaste_mime_summary::{Encoding, FieldMask, TransferDecoder, decode_transfer};
+use posthaste_net::BytePermit;
+use posthaste_store::{Mailbox, Row, StoreError};
+
+use super::Job;
+use crate::heavy::{Pace, SLICE_STEPS};
+use crate::reply::{Failure, Reply};
+
+/// Messages up to this size are read whole, once, whatever is asked of them: one read of the system.
+pub(super) const WHOLE_BYTES_MAX: u64 = 128 * 1024;
+/// Bytes of a large section read at a time: four blocks of the store's checksums; a reader that is slow holds no more. The
+/// pieces that are held while a response is prepared are together no more either.
+const PIECE_BYTES: u64 = 256 * 1024;
+/// Bytes decoded at a time on another thread: some milliseconds' work.
+const DECODED_AT_ONCE: u64 = 4 << 20;
+
+/// A message's bytes.
+pub(super) struct Reader<'m> {
+    job: &'m Job<'m>,
+    mailbox: &'m Mailbox,
+    uid: Uid,
+    body: BodyId,
+    size: u64,
+    whole: Option<Bytes>,
+    /// What is read or decoded once: a range as it stands, or with its encoding undone.
+    once: Vec<(Range<u64>, Option<Encoding>, Bytes)>,
+    /// Bytes of the first pieces that are held.
+    held: u64,
+    paid: Option<BytePermit>,
+}
+
+impl<'m> Reader<'m> {
+    /// For a message of which nothing was read yet.
+    pub(super) fn new(job: &'m Job<'m>, mailbox: &'m Mailbox, row: &Row, body: BodyId) -> Self {
+        let (uid, size) = (row.uid(), u64::from(row.size()));
+        Self { job, mailbox, uid, body, size, whole: None, once: Vec::new(), held: 0, paid: None }
+    }
+
+    /// Whether it is read piece by piece.
+    pub(super) const fn is_large(&self) -> bool {
+        self.size > WHOLE_BYTES_MAX
+    }
+
+    /// Waits for the memory that these ranges of a large message take; each is to be read or decoded once.
+    pub(super) async fn pay(&mut self, mut ranges: Vec<Range<u64>>) -> Result<(), Failure> {
+        ranges.sort_unstable_by_key(|range| (range.start, range.end));
+        ranges.dedup();
+        let bytes = ranges.iter().map(|range| range.end - range.start).sum();
+        if self.is_large() && bytes > 0 {
+            self.paid = Some(self.job.service.room_to_read(self.job.account, bytes).await?);
+        }
+        Ok(())
+    }
+
+    async fn read(&self, range: Range<u64>) -> Result<Bytes, Failure> {
+        let wanted = range.end - range.start;
+        let bytes = self.mailbox.read_body(self.uid, self.body, range).await?;
+        if bytes.is_empty() && wanted > 0 {
+            let why = "it ends early".to_owned();
+            return Err(StoreError::Body { uid: self.uid, body: self.body, why }.into());
+        }
+        Ok(bytes)
+    }
+
+    /// A range of a small message.
+    async fn small(&mut self, range: &Range<u64>) -> Result<Bytes, Failure> {
+        let whole = match &self.whole {
+            Some(whole) => whole,
+            None => {
+                let whole = self.mailbox.read_body(self.uid, self.body, 0..self.size).await?;
+                self.whole.insert(whole)
+            }
+        };
+        let end = (range.end as usize).min(whole.len());
+        Ok(whole.slice((range.start as usize).min(end)..end))
+    }
+
+    /// The beginning of a range that is to be sent. Of a large message at least the first piece is read, so that what cannot be
+    /// read shows before the response begins; it is kept if not too many are.
+    pub(super) async fn first(&mut self, range: &Range<u64>) -> Result<Bytes, Failure> {
+        if !self.is_large() {
+            return self.small(range).await;
+        }
+        let piece = self.read(range.start..range.end.min(range.start + PIECE_BYTES)).await?;
+        if self.held + piece.len() as u64 > PIECE_BYTES {
+            return Ok(Bytes::new());
+        }
+        self.held += piece.len() as u64;
+        Ok(piece)
+    }
+
+    /// The next piece of a range, from `at` on.
+    pub(super) async fn piece(&self, at: u64, end: u64) -> Result<Bytes, Failure> {
+        self.read(at..end.min(at + PIECE_BYTES)).await
+    }
+
+    /// Whether a NUL is in the range.
+    pub(super) async fn has_nul(&mut self, range: &Range<u64>, pace: &mut Pace) -> Result<bool, Failure> {
+        if !self.is_large() {
+            return Ok(memchr::memchr(0, &self.small(range).await?).is_some());
+        }
+        let mut at = range.start;
+        while at < range.end {
+            let piece = self.piece(at, range.end).await?;
+            if memchr::memchr(0, &piece).is_some() {
+                return Ok(true);
+            }
+            at += piece.len() as u64;
+            pace.worked(piece.len() as u64).await;
+        }
+        Ok(false)
+    }
+
+    /// A range in one piece, as it stands.
+    pub(super) async fn header(&mut self, range: &Range<u64>) -> Result<Bytes, Failure> {
+        if !self.is_large() {
+            return self.small(range).await;
+        }
+        if let Some(at) = self.place_of(range, None) {
+            return Ok(self.once_at(at));
+        }
+        let bytes = self.read(range.clone()).await?;
+        self.once.push((range.clone(), None, bytes.clone()));
+        Ok(bytes)
+    }
+
+    /// A part with its encoding undone: where it is kept.
+    pub(super) async fn decoded(
+        &mut self,
+        range: &Range<u64>,
+        encoding: Encoding,
+        pace: &mut Pace,
+    ) -> Result<usize, Failure> {
+        if let Some(at) = self.place_of(range, Some(encoding)) {
+            return Ok(at);
+        }
+        let unknown = |error: posthaste_mime_summary::TransferError| {
+            Failure::from(Reply::no(Code::UnknownCte, error.to_string()))
+        };
+        let bytes = if self.is_large() {
+            let decoder = TransferDecoder::new(encoding).map_err(unknown)?;
+            self.decode_large(range, decoder).await?
+        } else {
+            let content = self.small(range).await?;
+            pace.worked(content.len() as u64).await;
+            decode_transfer(encoding, &content).map_err(unknown)?
+        };
+        self.job.service.decoded.fetch_add(1, Ordering::Relaxed);
+        self.once.push((range.clone(), Some(encoding), bytes.into()));
+        Ok(self.once.len() - 1)
+    }
+
+    async fn decode_large(
+        &self,
+        range: &Range<u64>,
+        mut decoder: TransferDecoder,
+    ) -> Result<Vec<u8>, Failure> {
+        let Job { service, account, .. } = self.job;
+        // Never more comes out than goes in: this is what was paid for.
+        let mut decoded = Vec::with_capacity((range.end - range.start) as usize);
+        let mut at = range.start;
+        while at < range.end {
+            let piece = self.read(at..range.end.min(at + DECODED_AT_ONCE)).await?;
+            at += piece.len() as u64;
+            let work = move || {
+                decoder.decode(&piece, &mut decoded);
+                (decoder, decoded)
+            };
+            (decoder, decoded) = service.heavy.run(*account, work).await?;
+        }
+        decoder.finish(&mut decoded);
+        Ok(decoded)
+    }
+
+    fn place_of(&self, range: &Range<u64>, encoding: Option<Encoding>) -> Option<usize> {
+        self.once.iter().position(|(kept, of, _)| kept == range && *of == encoding)
+    }
+
+    /// What is kept at a place.
+    pub(super) fn once_at(&self, place: usize) -> Bytes {
+        self.once.get(place).map(|(_, _, bytes)| bytes.clone()).unwrap_or_default()
+    }
+
+    /// The fields of a header that a mask selects.
+    pub(super) async fn fields(
+        &self,
+        header: Bytes,
+        mask: &FieldMask,
+        pace: &mut Pace,
+    ) -> Result<Bytes, Failure> {
+        let cost = header.len() as u64 * mask.comparisons();
+        let selected = |header: &[u8], mask: &FieldMask| {
+            let mut text = Vec::new();
+            mask.append_from_header(header, &mut text);
+            Bytes::from(text)
+        };
+        if cost <= SLICE_STEPS {
+            pace.worked(cost).await;
+            return Ok(selected(&header, mask));
+        }
+        let mask = mask.clone();
+        self.job.service.heavy.run(self.job.account, move || selected(&header, &mask)).await
+    }
+
+    /// The error of a body that broke off in the middle of a response: it can only end the connection.
+    pub(super) fn broken(&self, why: &Failure) -> Failure {
+        tracing::error!(uid = %self.uid, body = %self.body, %why, "body broke off while it was sent");
+        Failure::Net(posthaste_net::NetError::Closed)
+    }
+}

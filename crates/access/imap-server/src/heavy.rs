@@ -1,0 +1,202 @@
+//! Work that takes long: decoding large parts, looking for texts in large bodies, LIST of very many names.
+//!
+//! A session's task shares its thread with other sessions, so it never computes for long:
+//! * what is short is counted in steps ([`Pace`]), and the task lets others go first after each slice of them;
+//! * what is long runs on threads of its own ([`Heavy`]), of which one account has one at a time.
+//!
+//! The rule is that no poll of a task takes over 10 ms. Time cannot be tested, so steps are: where debug assertions are on,
+//! a slice that is too long panics. Such builds also measure each poll ([`timed`]) and log those that break the rule; they
+//! are slower than what is released, and what the machine does beside them counts too.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use posthaste_imap_codec::response::Code;
+use posthaste_mail_model::AccountId;
+use tokio::sync::Semaphore;
+
+use crate::reply::{Failure, Reply};
+
+/// Steps between two yields. A step is what a byte costs that is looked at, 1 ns or less, so that a slice takes 2 ms at most.
+/// Half of it would have a search through a large folder yield more often than it reads.
+pub(crate) const SLICE_STEPS: u64 = 2_000_000;
+
+/// Steps that may be done in one go. What needs more is heavy.
+pub(crate) const STEPS_MAX: u64 = 2 * SLICE_STEPS;
+
+/// Counts steps and yields after each slice.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    steps: u64,
+}
+
+impl Pace {
+    /// Notes work that was done. Whether it is time to yield.
+    pub(crate) fn note(&mut self, steps: u64) -> bool {
+        self.steps += steps;
+        debug_assert!(
+            self.steps <= SLICE_STEPS + STEPS_MAX,
+            "{} steps were done without a pause: the work is to be cut or to be done by `Heavy`",
+            self.steps
+        );
+        self.steps >= SLICE_STEPS
+    }
+
+    /// Notes work that was done, and lets others go first if it was much.
+    pub(crate) async fn worked(&mut self, steps: u64) {
+        if self.note(steps) {
+            self.rest().await;
+        }
+    }
+
+    /// Lets others go first if it is time.
+    pub(crate) async fn rest(&mut self) {
+        if self.steps >= SLICE_STEPS {
+            self.steps = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Places for heavy work, and who has one.
+#[derive(Debug)]
+pub(crate) struct Heavy {
+    places: Arc<Semaphore>,
+    accounts: Arc<Mutex<HashMap<AccountId, Waiting>>>,
+}
+
+/// The one place of an account, and how many pieces of work want it.
+#[derive(Debug)]
+struct Waiting {
+    place: Arc<Semaphore>,
+    count: usize,
+}
+
+/// Forgets an account that has no work any more.
+struct Entry {
+    accounts: Arc<Mutex<HashMap<AccountId, Waiting>>>,
+    account: AccountId,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waiting) = accounts.get_mut(&self.account) {
+            waiting.count -= 1;
+            if waiting.count == 0 {
+                accounts.remove(&self.account);
+            }
+        }
+    }
+}
+
+impl Heavy {
+    /// As many places as there are processors, but one: it stays with those whose work is short.
+    pub(crate) fn new() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+        Self {
+            places: Arc::new(Semaphore::new(processors.saturating_sub(1).max(1))),
+            accounts: Arc::default(),
+        }
+    }
+
+    /// Does one piece of work on a thread of its own, when the account's turn has come. Give it in pieces of some 50 ms:
+    /// between them others get the place, and a session that has ended asks for no further one.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        account: AccountId,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (entry, own) = self.enter(account);
+        // Neither is ever closed.
+        let broken = |_| Failure::from(Reply::no(Code::ServerBug, "The work was broken off"));
+        let own = own.acquire_owned().await.map_err(broken)?;
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(broken)?;
+        let done = tokio::task::spawn_blocking(move || {
+            // Places are given back when the work ends, even if nobody waits for it any more.
+            let _held = (entry, own, place);
+            work()
+        });
+        done.await.map_err(|error| {
+            tracing::error!(%error, "work was broken off");
+            Reply::no(Code::ServerBug, "The work was broken off").into()
+        })
+    }
+
+    fn enter(&self, account: AccountId) -> (Entry, Arc<Semaphore>) {
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = accounts
+            .entry(account)
+            .or_insert_with(|| Waiting { place: Arc::new(Semaphore::new(1)), count: 0 });
+        waiting.count += 1;
+        let place = Arc::clone(&waiting.place);
+        (Entry { accounts: Arc::clone(&self.accounts), account }, place)
+    }
+}
+
+/// Measures each poll of a command where debug assertions are on, and logs what takes over 10 ms.
+pub(crate) async fn timed<T>(name: &'static str, work: impl Future<Output = T>) -> T {
+    #[cfg(debug_assertions)]
+    {
+        let mut work = std::pin::pin!(work);
+        std::future::poll_fn(|cx| {
+            let began = std::time::Instant::now();
+            let polled = work.as_mut().poll(cx);
+            let took = began.elapsed();
+            if took > std::time::Duration::from_millis(10) {
+                tracing::warn!(command = name, ?took, "a command kept its thread from others");
+            }
+            polled
+        })
+        .await
+    }
+    #[cfg(not(debug_assertions))]
+    {
+        let _ = name;
+        work.await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use posthaste_mail_model::Id;
+
+    use super::*;
+
+    fn account(number: u8) -> AccountId {
+        AccountId(Id::from_bytes([number; 16]))
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_account_has_one_place() {
+        let heavy = Arc::new(Heavy { places: Arc::new(Semaphore::new(2)), accounts: Arc::default() });
+        let (go, wait) = mpsc::channel::<()>();
+        let (begun, begins) = mpsc::channel();
+        let first = Arc::clone(&heavy);
+        let first = tokio::spawn(async move {
+            let work = move || {
+                begun.send(()).unwrap();
+                wait.recv().unwrap();
+            };
+            first.run(account(1), work).await.unwrap();
+        });
+        tokio::task::block_in_place(|| begins.recv().unwrap());
+        let mut second = std::pin::pin!(heavy.run(account(1), || 2));
+        let waits = std::future::poll_fn(|cx| std::task::Poll::Ready(second.as_mut().poll(cx).is_pending()));
+        assert!(waits.await, "the account's place is taken");
+        assert_eq!(heavy.run(account(2), || 3).await.unwrap(), 3, "others have theirs");
+        go.send(()).unwrap();
+        assert_eq!(second.await.unwrap(), 2);
+        first.await.unwrap();
+        assert!(heavy.accounts.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "without a pause")]
+    fn too_long_a_slice_is_found() {
+        Pace::default().note(SLICE_STEPS + STEPS_MAX + 1);
+    }
+}

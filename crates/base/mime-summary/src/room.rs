@@ -1,0 +1,207 @@
+//! Bounds on a summary, whatever its message is.
+//!
+//! Parts, addresses and texts of the responses share one [`Room`], whose size follows from that of the message. What finds
+//! no room is left out:
+//! * a part beyond it is not opened: its bytes stay in the body of the part around it, as beyond [`crate::MAX_PARTS`];
+//! * a nested message or multipart beyond it is a leaf of type application/octet-stream, as beyond [`crate::MAX_DEPTH`];
+//! * an address list ends where the room ends, and so do parameters and languages;
+//! * a text is absent (NIL).
+//!
+//! The root's ENVELOPE is served first. [`Structure`] estimates what each part will take and stops there; the room then
+//! counts every byte, so that the bound holds whatever the estimate was.
+
+use std::borrow::Cow;
+
+use crate::address::Address;
+use crate::params::{Param, Params};
+use crate::scan::Span;
+use crate::structure::{ContentFields, Kind, Structure};
+
+/// Bytes of ENVELOPE, BODY, BODYSTRUCTURE and part table for each byte of the message. The 10,000 parts that we promise to
+/// serve have 18 bytes each where they are smallest, and print [`PART_BYTES`]. Half of it would cut them.
+const PRINTED_SHARE: usize = 12;
+
+/// The same, beside what the message's length gives: for messages that are nearly nothing.
+const PRINTED_BASE: usize = 8 * 1024;
+
+/// The same, at most: 10,000 parts with usual Content-Type, -Disposition and -Transfer-Encoding print 6 MiB.
+const PRINTED_MAX: usize = 8 << 20;
+
+/// What one part prints with no field but its type and encoding, both in BODY and in BODYSTRUCTURE, and its row of the
+/// table: 156 bytes, and up to ten digits for each number.
+const PART_BYTES: usize = 200;
+
+/// What a nested message prints besides: an envelope of nothing but NIL, twice, and its lines.
+pub(crate) const MESSAGE_BYTES: usize = 112;
+
+/// What an address prints besides its texts: `(NIL NIL  )`.
+const ADDRESS_BYTES: usize = 11;
+
+/// Addresses of one message, those of its nested messages included: more than any list that a person wrote. Each takes
+/// 96 bytes of memory while the summary is made.
+pub const ADDRESSES_MAX: usize = 10_000;
+
+/// Longest name of a media type, of a subtype and of a transfer encoding. RFC 6838 §4.2.
+pub(crate) const TOKEN_MAX: usize = 127;
+
+/// How often BODY and BODYSTRUCTURE together print a value.
+const IN_BOTH: usize = 2;
+
+/// Longest summary of a message of any length: the printed responses, five texts for SEARCH of 256 KiB each, the kept
+/// fields and their table.
+pub const SUMMARY_LEN_MAX: usize = 10 << 20;
+
+/// Bytes of a summary for each byte of its message, at most: 12 for the responses, 4 for the texts of SEARCH, 1 for the
+/// kept fields and 3 for their table and the one part that may begin at the end of the room.
+const SUMMARY_SHARE: usize = 20;
+
+/// Longest summary of a message of so many bytes. Messages of nearly no bytes have 16 KiB.
+pub const fn summary_len_max(message_len: usize) -> usize {
+    let share = message_len.saturating_mul(SUMMARY_SHARE).saturating_add(16 * 1024);
+    if share < SUMMARY_LEN_MAX { share } else { SUMMARY_LEN_MAX }
+}
+
+/// Most memory that making the summary of a message of so many bytes takes beside the message. The test that measures it
+/// is `delivery/tests/memory.rs`. Addresses of two bytes take most. Twice the message: a large header is held unfolded, and as
+/// text.
+pub const fn summary_memory_max(message_len: usize) -> usize {
+    let share = message_len.saturating_mul(96).saturating_add(128 * 1024);
+    let most = (64_usize << 20).saturating_add(message_len.saturating_mul(2));
+    if share < most { share } else { most }
+}
+
+/// What the responses of a message of so many bytes may take.
+pub(crate) fn printed_max(message_len: usize) -> usize {
+    message_len.saturating_mul(PRINTED_SHARE).saturating_add(PRINTED_BASE).min(PRINTED_MAX)
+}
+
+/// What the responses of one message may still take.
+#[derive(Debug, Clone)]
+pub struct Room {
+    addresses: usize,
+    bytes: usize,
+}
+
+impl Room {
+    /// All the room of a message, except what its parts take at least.
+    pub fn new(message: &[u8], structure: &Structure) -> Self {
+        let parts: usize = structure.parts().iter().map(|part| part_cost(part.kind, &part.fields)).sum();
+        Room { addresses: ADDRESSES_MAX, bytes: printed_max(message.len()).saturating_sub(parts) }
+    }
+
+    /// Room that is used up by one header alone.
+    pub(crate) fn of_header() -> Self {
+        Room { addresses: ADDRESSES_MAX, bytes: PRINTED_MAX }
+    }
+
+    pub(crate) fn addresses(&self) -> usize {
+        self.addresses
+    }
+
+    pub(crate) fn count_addresses(&mut self, count: usize) {
+        self.addresses = self.addresses.saturating_sub(count);
+    }
+
+    fn take(&mut self, bytes: usize) -> bool {
+        match self.bytes.checked_sub(bytes) {
+            Some(left) => {
+                self.bytes = left;
+                true
+            }
+            None => {
+                // Nothing shorter passes what found no room: lists end, and have no gaps.
+                self.bytes = 0;
+                false
+            }
+        }
+    }
+
+    /// The text if there is room to print it so many times.
+    pub fn text<'m>(&mut self, text: Option<Cow<'m, [u8]>>, times: usize) -> Option<Cow<'m, [u8]>> {
+        text.filter(|text| self.take(string_len(text) * times))
+    }
+
+    /// Parameters, as many as there is room to print so many times.
+    pub fn params<'m>(&mut self, params: Params<'m>, times: usize) -> impl Iterator<Item = Param<'m>> {
+        params.into_iter().take_while(move |param| {
+            self.take((string_len(param.name) + string_len(&param.value) + 2) * times)
+        })
+    }
+
+    /// Tags, as many as there is room for.
+    pub fn tags<'m>(&mut self, tags: Vec<&'m [u8]>) -> impl Iterator<Item = &'m [u8]> {
+        tags.into_iter().take_while(|tag| self.take(string_len(tag) + 1))
+    }
+
+    /// Ends a list where there is no room to print it so many times.
+    pub(crate) fn cut(&mut self, list: &mut Vec<Address<'_>>, times: usize) {
+        let texts = |a: &Address<'_>| {
+            [&a.name, &a.route, &a.mailbox, &a.host]
+                .into_iter()
+                .flatten()
+                .map(|t| string_len(t))
+                .sum::<usize>()
+        };
+        let fits = list.iter().position(|a| !self.take((ADDRESS_BYTES + texts(a)) * times));
+        list.truncate(fits.unwrap_or(list.len()));
+    }
+}
+
+/// What a part prints whose fields find no room.
+fn part_cost(kind: Kind, fields: &ContentFields) -> usize {
+    let len = |span: Option<Span>, max: usize| span.map_or(0, |span| (span.len() as usize).min(max));
+    let tokens = len(fields.media, 2 * TOKEN_MAX) + len(fields.encoding, TOKEN_MAX);
+    let message = if kind == Kind::Message { MESSAGE_BYTES } else { 0 };
+    PART_BYTES + message + IN_BOTH * tokens
+}
+
+/// What a part with these fields will about print.
+pub(crate) fn part_estimate(fields: &ContentFields) -> usize {
+    let all = [
+        fields.media,
+        fields.encoding,
+        fields.disposition,
+        fields.language,
+        fields.location,
+        fields.id,
+        fields.description,
+        fields.md5,
+    ];
+    let bytes: usize = all.into_iter().flatten().map(|span| span.len() as usize).sum();
+    PART_BYTES + bytes * (IN_BOTH + 1)
+}
+
+/// What one field of a nested message's header will about print in its envelope.
+pub(crate) fn nested_estimate(field: EnvelopeField, raw: &[u8]) -> usize {
+    let list = || raw.len() + (memchr::memchr_iter(b',', raw).count() + 1) * ADDRESS_BYTES;
+    IN_BOTH
+        * match field {
+            EnvelopeField::From => 3 * list(),
+            EnvelopeField::List => list(),
+            EnvelopeField::Text => raw.len(),
+        }
+}
+
+/// What a field is to an envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EnvelopeField {
+    /// Printed for Sender and Reply-To as well, where there are none.
+    From,
+    /// Another list of addresses.
+    List,
+    /// A text.
+    Text,
+}
+
+/// Upper bound of what a string prints: in quotes with escapes, or as a literal.
+fn string_len(text: &[u8]) -> usize {
+    /// `{` and ten digits, `}` and a line end.
+    const LITERAL_HEAD: usize = 14;
+    let escapes = memchr::memchr2_iter(b'"', b'\\', text).count();
+    text.len() + 2 + escapes.max(if fits_quotes(text) { 0 } else { LITERAL_HEAD })
+}
+
+/// Whether a text is surely printed in quotes.
+fn fits_quotes(text: &[u8]) -> bool {
+    text.len() <= 1000 && text.is_ascii() && memchr::memchr3(0, b'\r', b'\n', text).is_none()
+}

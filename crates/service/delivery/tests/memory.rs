@@ -1,0 +1,169 @@
+//! What making a summary takes: its own length, and the memory of it, counted by an allocator, for messages that are made to
+//! take as much as they can.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use posthaste_delivery::summarize;
+use posthaste_mime_summary::{Section, SummaryRef, summary_len_max, summary_memory_max};
+use proptest::prelude::*;
+
+/// Counts what this thread holds; all else is the system's.
+struct Counting;
+
+thread_local! {
+    /// Bytes held at the moment, and the most there were.
+    static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
+}
+
+fn count(bytes: isize) {
+    // A thread that is ending counts nothing.
+    let _ = HELD.try_with(|held| {
+        let (now, most) = held.get();
+        held.set((now + bytes, most.max(now + bytes)));
+    });
+}
+
+// SAFETY: every call is passed on to the system's allocator as it came; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: as our caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: as our caller promises.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The summary, and the most bytes that were held while it was made.
+fn measured(message: &[u8]) -> (Vec<u8>, usize) {
+    // Tables that are made at the first need are nobody's.
+    summarize("Subject: ü\r\n\r\n".as_bytes());
+    HELD.set((0, 0));
+    let summary = summarize(message);
+    (summary, HELD.get().1 as usize)
+}
+
+/// Fails with what is over its bound.
+fn check(what: &str, message: &[u8]) -> Vec<u8> {
+    let (summary, memory) = measured(message);
+    let (len, most) = (summary.len(), summary_len_max(message.len()));
+    assert!(len <= most, "{what}: {} bytes have a summary of {len}, over {most}", message.len());
+    let most = summary_memory_max(message.len());
+    assert!(memory <= most, "{what}: {} bytes take {memory}, over {most}", message.len());
+    println!("{what}: {} bytes, summary {len}, memory {memory}", message.len());
+    assert!(SummaryRef::new(&summary).is_ok());
+    summary
+}
+
+/// Parts that are messages, each with a header and as many bytes in all.
+fn nested(header: &str, len: usize) -> Vec<u8> {
+    let mut message = String::from("Content-Type: multipart/mixed; boundary=b\r\n\r\n");
+    while message.len() < len {
+        message.push_str("--b\r\nContent-Type: message/rfc822\r\n\r\n");
+        message.push_str(header);
+        message.push_str("\r\n\r\n");
+    }
+    message.into_bytes()
+}
+
+/// Ten mebibytes of nested messages, each with 10,000 addresses of two bytes in From, which Sender and Reply-To repeat: once
+/// 4 GB of memory and half a gigabyte of summary.
+#[test]
+fn nested_messages_with_many_addresses() {
+    let message = nested(&format!("From: {}", "a,".repeat(10_000)), 10 << 20);
+    let summary = check("addresses", &message);
+    let summary = SummaryRef::new(&summary).unwrap();
+    // The first ones are messages still, and all else can be fetched as the body of a part.
+    let first = summary.locate(&[1], Section::Header).unwrap();
+    assert!(first.span.of(&message).starts_with(b"From: a,a,"));
+    let (last, beyond) = (summary.parts().count() as u32, summary.locate(&[2000], Section::Body));
+    assert!(last < 2000 && beyond.is_none());
+}
+
+#[test]
+fn messages_made_to_take_much() {
+    let long = "x".repeat(250 << 10);
+    let deep: String = (0..3000)
+        .map(|n| format!("Content-Type: multipart/mixed; boundary={n}\n\n--{n}\nContent-Type: message/rfc822\nFrom: {n}@x,b,c\n\n"))
+        .collect();
+    let parts = |header: &str| {
+        format!("Content-Type: multipart/mixed; boundary=b\n\n{}", format!("--b\n{header}\n").repeat(100_000))
+    };
+    let texts: [(&str, Vec<u8>); 16] = [
+        ("names", nested(&format!("From: \"{long}\" <a@b>"), 10 << 20)),
+        ("quotes", nested(&format!("From: {} <a@b>", "\\\"".repeat(100_000)), 10 << 20)),
+        ("subjects", nested(&format!("Subject: {}", "\"".repeat(60_000)), 10 << 20)),
+        (
+            "own lists",
+            format!("From: {0}\nTo: {0}\nCc: {0}\nBcc: {0}\n\n", "a,".repeat(100_000)).into_bytes(),
+        ),
+        ("many fields", "To: a\n".repeat(1_000_000).into_bytes()),
+        ("groups", format!("To: {}\n\n", "a:;".repeat(80_000)).into_bytes()),
+        ("depth", deep.into_bytes()),
+        ("empty parts", parts("").into_bytes()),
+        ("digest", parts("").replacen("mixed", "digest", 1).into_bytes()),
+        ("types", parts(&format!("Content-Type: {0}/{0}\n", "x".repeat(127))).into_bytes()),
+        ("long types", parts(&format!("Content-Type: {0}/{0}\n", "x".repeat(500))).into_bytes()),
+        ("parameters", parts(&format!("Content-Type: a/b{}\n", ";a=\"".repeat(100))).into_bytes()),
+        ("languages", parts(&format!("Content-Language: {}\n", "a,".repeat(50))).into_bytes()),
+        ("folding", format!("Subject: {0}\nTo: {0}\nCc: {0}\n\n", "\u{fdfa}".repeat(80_000)).into_bytes()),
+        ("references", format!("References: {}\n\n", "<a>".repeat(80_000)).into_bytes()),
+        ("fields of nothing", ":\na:\n".repeat(1_000_000).into_bytes()),
+    ];
+    for (what, message) in texts {
+        check(what, &message);
+        // The same, as small as such messages are.
+        for len in [100, 1000, 10_000, 100_000] {
+            check(what, message.get(..len).unwrap_or(&message));
+        }
+    }
+}
+
+/// What matters to the length of a summary, so that a short message can say much of it.
+fn message() -> impl Strategy<Value = Vec<u8>> {
+    let pieces: Vec<&[u8]> = vec![
+        b"\n--b\n",
+        b"\n--b\n\n",
+        b"\n--c\n",
+        b"--b\n",
+        b"Content-Type: multipart/mixed; boundary=b\n\n",
+        b"Content-Type: multipart/digest; boundary=c\n\n",
+        b"Content-Type: message/rfc822\n\n",
+        b"Content-Type: message/rfc822\n\nFrom: a,b,c,d,e,f,g,h\n",
+        b"Content-Type: text/x;a=;b=;c=;d=\";\"\n",
+        b"Content-Disposition: a;a=;b=;c=\n",
+        b"Content-Language: a,b,c,d\n",
+        b"Content-ID: \"\"\"\"\n",
+        b"Content-Description: \\\\\\\\\n",
+        b"From: a,b,c,d,e:f,g;\n",
+        b"Sender: x\n",
+        b"To: \xef\xb7\xba\n",
+        b"Subject: \xef\xb7\xba\xef\xb7\xba\n",
+        b"References: <a> <b>\n",
+        b"\n",
+        b":\n",
+        b"a:\n",
+    ];
+    let piece = prop::sample::select(pieces);
+    let runs = prop::collection::vec((piece, 1_usize..60), 1..40);
+    runs.prop_map(|runs| runs.into_iter().flat_map(|(piece, times)| piece.repeat(times)).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_summary_is_in_proportion_to_its_message(message in message()) {
+        let (summary, memory) = measured(&message);
+        prop_assert!(summary.len() <= summary_len_max(message.len()), "{} of {}", summary.len(), message.len());
+        prop_assert!(memory <= summary_memory_max(message.len()), "{memory} for {}", message.len());
+    }
+}
