@@ -202,6 +202,18 @@ impl Config {
     }
 }
 
+/// Whether the address of an engine has a password in it, between `:` and `@`.
+pub fn has_password(engine: &str) -> bool {
+    login(engine).is_some_and(|login| login.contains(':'))
+}
+
+/// What stands before the `@` of an address.
+fn login(engine: &str) -> Option<&str> {
+    let (_, rest) = engine.split_once("://")?;
+    let place = rest.split_once('?').map_or(rest, |(place, _)| place);
+    place.rsplit_once('@').map(|(login, _)| login)
+}
+
 /// Lays what the file says over the defaults.
 fn merge(base: &mut toml::Table, over: toml::Table) {
     for (key, value) in over {

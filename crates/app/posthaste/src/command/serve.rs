@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::logging::{self, Level};
 use crate::open::{self, Opened};
-use crate::{command, password};
+use crate::{command, password, private};
 
 /// Between two looks at what other processes changed, so that whoever idles is told within a tenth of a second of mail that is imported
 /// beside the server. A look reads one number; what costs is waking up: some 2 ms of CPU a second in all.
@@ -56,6 +56,7 @@ fn make_room_for_connections(config: &Config) {
 }
 
 async fn serve(config: Config, common: Common, options: Serve, level: Level) -> Result<()> {
+    private::tighten_store(&config.data)?;
     let lock = Arc::new(EngineLock::acquire(&config.data)?);
     let opened = open::serving(&config, Arc::clone(&lock)).await?;
     first_account(&opened, &config).await?;
@@ -148,6 +149,7 @@ fn certificates(config: &Config) -> Result<Certificates> {
     if tls.certificate.as_os_str().is_empty() {
         return Ok(Certificates::self_signed(&config.data, &services::hostname(config))?);
     }
+    private::tighten_secret("tls.key", &tls.key)?;
     Ok(Certificates::load(&tls.certificate, &tls.key)?)
 }
 
