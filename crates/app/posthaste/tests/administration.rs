@@ -158,6 +158,53 @@ fn sighup_reads_certificate_and_configuration_again() {
     assert!(login(&server, USER, "pw").1);
 }
 
+/// The certificate that a listener shows, PEM; `start` is the STARTTLS of `openssl s_client`, or nothing.
+fn shown(address: std::net::SocketAddr, start: &str) -> String {
+    let mut client = Command::new("openssl");
+    client.args(["s_client", "-connect", &address.to_string(), "-showcerts"]);
+    if !start.is_empty() {
+        client.args(["-starttls", start]);
+    }
+    let output = client.stdin(std::process::Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let pem = text.split("-----BEGIN CERTIFICATE-----").nth(1).unwrap_or_else(|| panic!("{start}: {output:?}"));
+    pem.split("-----END").next().unwrap().trim().to_owned()
+}
+
+#[test]
+fn sighup_with_another_certificate_path_is_taken_by_every_listener() {
+    const LISTENERS: [(&str, &str); 5] =
+        [("imap", "imap"), ("imaps", ""), ("submission", "smtp"), ("submissions", ""), ("lmtp", "lmtp")];
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("posthaste.toml");
+    std::fs::write(&file, "[log]\nlevel = \"info\"\n").unwrap();
+    let server = ServerBuilder::new(BINARY)
+        .data(dir.path().join("data"))
+        .arg("--config")
+        .arg(file.to_str().unwrap())
+        .start();
+    let before = shown(server.address("imaps"), "");
+    // Another server's self-signed pair stands for the new one.
+    let other = ServerBuilder::new(BINARY).listen("imap=127.0.0.1:0").start();
+    let path = |name: &str| other.data().join(name).to_str().unwrap().to_owned();
+    let new = std::fs::read_to_string(path("tls-certificate.pem")).unwrap();
+    let new = new.split("-----BEGIN CERTIFICATE-----").nth(1).unwrap().split("-----END").next().unwrap().trim();
+    assert_ne!(before, new);
+    let tls = format!(
+        "[tls]\ncertificate = \"{}\"\nkey = \"{}\"\n",
+        path("tls-certificate.pem"),
+        path("tls-key.pem")
+    );
+    std::fs::write(&file, tls).unwrap();
+    server.signal("HUP");
+    // The signal is handled in its own time: the first listener shows when.
+    let mut looks = std::iter::repeat_with(|| shown(server.address("imap"), "imap")).take(200);
+    assert!(looks.any(|seen| seen == new), "the certificate is still the old one");
+    for (protocol, start) in LISTENERS {
+        assert_eq!(shown(server.address(protocol), start), new, "{protocol}");
+    }
+}
+
 #[test]
 fn the_configuration_is_documented_and_checked() {
     let dir = tempfile::tempdir().unwrap();

@@ -126,12 +126,11 @@ impl Server {
 
     fn reload_config(&mut self) -> Result<()> {
         let next = command::configuration(&self.common)?;
-        if next.tls.certificate == self.config.tls.certificate && next.tls.key == self.config.tls.key {
-            self.certificates.reload()?;
-        } else {
-            self.certificates = certificates(&next)?;
-        }
+        // A new `data` waits for the next start, and with it the self-signed pair there.
+        let fresh = certificates(&Config { data: self.config.data.clone(), ..next.clone() })?;
         self.level.set(&next.log)?;
+        // The listeners hold this very one: all of them show the new certificate, whichever files it is in.
+        self.certificates.replace_by(&fresh);
         for key in next.keys_that_wait(&self.config) {
             tracing::warn!(key, "this setting has changed: it takes effect when the server is started again");
         }
