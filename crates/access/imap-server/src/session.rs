@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use posthaste_directory::Account;
+use posthaste_directory::{Account, Lease};
 use posthaste_imap_codec::NameEncoding;
 use posthaste_net::{BytePermit, Connection, Shutdown};
 
@@ -25,12 +25,25 @@ pub(crate) enum Next {
     Close,
 }
 
+/// What a client is told whose account was changed so that its login no longer holds.
+pub(crate) const REVOKED: &str = "Your account was disabled or removed, or has another password";
+
+/// Returns once a lease ends; never without one.
+pub(crate) async fn revoked(lease: &mut Option<Lease>) {
+    match lease {
+        Some(lease) => lease.ended().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// One client's session.
 pub(crate) struct Session {
     pub(crate) service: Arc<ImapService>,
     pub(crate) wire: Wire,
     pub(crate) shutdown: Shutdown,
     pub(crate) login: Option<Account>,
+    /// Ends when the account that logged in may no longer be used as it was.
+    pub(crate) lease: Option<Lease>,
     pub(crate) selected: Option<Selected>,
     pub(crate) enabled: Enabled,
     /// Bad commands since the last good one.
@@ -62,6 +75,7 @@ impl Session {
             wire,
             shutdown,
             login: None,
+            lease: None,
             selected: None,
             enabled: Enabled::default(),
             bad_commands: 0,
@@ -95,6 +109,11 @@ impl Session {
             }),
             _ => Err(Reply::bad("Select a mailbox first").into()),
         }
+    }
+
+    /// Whether the account was disabled, removed or given another password since the login.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.lease.as_ref().is_some_and(Lease::is_ended)
     }
 
     /// Switches IMAP4rev2 on: names are UTF-8 from now on.

@@ -56,6 +56,67 @@ fn a_new_password_counts_at_once_and_a_removed_account_is_gone() {
     assert!(String::from_utf8_lossy(&again.stderr).contains("there is no account"));
 }
 
+/// Reads up to the server's last word; fails if it does not hang up.
+fn last_word(client: &mut LineClient) -> String {
+    let mut last = String::new();
+    loop {
+        match client.line() {
+            Ok(line) => last = line,
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return last,
+            Err(error) => panic!("after {last:?}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn sessions_end_when_another_process_disables_removes_or_rekeys_the_account() {
+    let server = ServerBuilder::new(BINARY).start();
+    let (first, second) = ("correct horse", "battery staple");
+    server.add_account(USER, first);
+    // With base64 of NUL, name, NUL, password: RFC 4616 §2.
+    let (plain_first, plain_second) =
+        ("AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl", "AGFuYUBleGFtcGxlLm9yZwBiYXR0ZXJ5IHN0YXBsZQ==");
+    let changes: [(&[&str], &str, &str); 3] = [
+        (&["account", "passwd", USER, "--password-stdin"], first, plain_first),
+        (&["account", "set", USER, "--disable"], second, plain_second),
+        (&["account", "remove", USER, "--yes"], second, plain_second),
+    ];
+    for (change, password, plain) in changes {
+        let (mut idle, ok) = login(&server, USER, password);
+        assert!(ok, "{change:?}");
+        idle.imap("SELECT INBOX").unwrap();
+        idle.send(b"i IDLE\r\n").unwrap();
+        assert!(idle.line().unwrap().starts_with('+'));
+        let (mut silent, _) = login(&server, USER, password);
+        let (mut appending, _) = login(&server, USER, password);
+        appending.send(b"a APPEND INBOX {5}\r\n").unwrap();
+        assert!(appending.line().unwrap().starts_with('+'));
+        let mut sender = LineClient::connect(server.address("submission")).unwrap();
+        sender.reply().unwrap();
+        sender.ask("EHLO test").unwrap();
+        assert!(sender.ask(&format!("AUTH PLAIN {plain}")).unwrap().starts_with("235"));
+        // Another account's session is left alone.
+        let said = |word: &str| {
+            server.greeting().iter().find_map(|line| line.trim().strip_prefix(word)).unwrap().trim().to_owned()
+        };
+        let (mut neighbour, ok) = login(&server, &said("account"), &said("password"));
+        assert!(ok);
+        let output = server.command(change, second);
+        assert!(output.status.success(), "{output:?}");
+        for client in [&mut silent, &mut appending] {
+            let last = last_word(client);
+            assert!(last.starts_with("* BYE Your account was disabled or removed"), "{change:?}: {last}");
+        }
+        // With an account goes the mailbox that is selected here: either may be seen first.
+        let last = last_word(&mut idle);
+        let mailbox_went = change[1] == "remove" && last.starts_with("* BYE The selected mailbox was deleted");
+        assert!(mailbox_went || last.starts_with("* BYE Your account was"), "{change:?}: {last}");
+        assert!(last_word(&mut sender).starts_with("421 4.7.0 Your account was disabled"));
+        assert!(neighbour.imap("NOOP").unwrap()[0].starts_with("t OK"));
+        server.command(&["account", "set", USER, "--enable"], "");
+    }
+}
+
 #[test]
 fn an_import_takes_what_it_can_and_names_the_rest() {
     let (server, dir) =

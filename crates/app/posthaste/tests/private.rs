@@ -41,7 +41,7 @@ fn modes(path: &Path) -> Vec<(PathBuf, u32)> {
 fn assert_closed(path: &Path) -> usize {
     let modes = modes(path);
     let open: Vec<_> = modes.iter().filter(|(_, mode)| mode & 0o077 != 0).collect();
-    assert!(open.is_empty(), "others can read {open:o?}");
+    assert!(open.is_empty(), "others can read {open:?}");
     modes.len()
 }
 

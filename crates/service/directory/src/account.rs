@@ -31,6 +31,8 @@ pub struct Account {
     pub disabled: bool,
     /// When it was made, unix seconds.
     pub created: i64,
+    /// Counts its passwords: sessions of an earlier one end.
+    pub password_changes: u64,
     /// Counts the changes of its record; caches are keyed by it.
     pub version: u64,
 }

@@ -48,6 +48,12 @@ struct AccountRecord {
     format: Format,
     disabled: bool,
     created: i64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    password_changes: u64,
+}
+
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 #[derive(Serialize, Deserialize)]
@@ -110,6 +116,7 @@ impl Stored {
                 format: record.format,
                 disabled: record.disabled,
                 created: record.created,
+                password_changes: record.password_changes,
                 version: entry.version,
             },
             credentials: Credentials { argon2: record.argon2, scram },
@@ -133,6 +140,7 @@ impl Stored {
             format: a.format,
             disabled: a.disabled,
             created: a.created,
+            password_changes: a.password_changes,
         };
         print(&account_key(&a.name), &record)
     }
@@ -206,6 +214,7 @@ mod tests {
                 format: Format::Rich,
                 disabled: true,
                 created: 8,
+                password_changes: 9,
                 version: 3,
             },
             credentials: Credentials::make("pencil", Policy::cheap_for_tests()).unwrap(),

@@ -44,6 +44,7 @@ impl Driver {
             match exchange.step(&self.service.directory, response.as_deref()).await {
                 Step::Done(account) => {
                     tracing::info!(peer = %self.connection.peer(), account = account.name, mechanism, "logged in");
+                    self.lease = Some(self.service.directory.lease(&account));
                     let reply = self.session.authenticated(*account);
                     self.say(&reply);
                     return Ok(Next::Command);
@@ -72,6 +73,7 @@ impl Driver {
             Line::Bad(error) => Err(self.session.login_abandoned(Some(&error))),
             Line::Shutdown => Err(Action::Close(closing((4, 3, 2), "The server stops; try again later"))),
             Line::Silent => Err(Action::Close(closing((4, 4, 2), "Nothing came from you for too long"))),
+            Line::Revoked => Err(Action::Close(closing((4, 7, 0), super::REVOKED))),
         })
     }
 

@@ -27,6 +27,11 @@ const FOREIGN_LOOK: Duration = Duration::from_millis(75);
 /// The same on a cluster, where each look costs a read for each mailbox that is watched: once a second tells an idle client well
 /// within two seconds, reading included.
 const CLUSTER_LOOK: Duration = Duration::from_secs(1);
+/// Between two looks at whether accounts that have sessions were disabled, removed or given another password. Where there is an
+/// epoch, most looks read one number; on a cluster each reads every such account.
+const ACCOUNT_LOOK: Duration = Duration::from_millis(500);
+/// The same on a cluster.
+const ACCOUNT_LOOK_CLUSTER: Duration = Duration::from_secs(3);
 /// Between two rounds of maintenance when there was nothing to do.
 const MAINTENANCE_PAUSE: Duration = Duration::from_secs(2);
 /// Files kept for the store and listeners beside one for each connection.
@@ -67,6 +72,9 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level) -> 
     let foreign = opened.store.clone();
     let look = if opened.store.engine().epoch().is_some() { FOREIGN_LOOK } else { CLUSTER_LOOK };
     let foreign = tokio::spawn(async move { foreign.watch_foreign(look).await });
+    let accounts = Arc::clone(&opened.directory);
+    let account_look = if opened.store.engine().epoch().is_some() { ACCOUNT_LOOK } else { ACCOUNT_LOOK_CLUSTER };
+    let accounts = tokio::spawn(async move { accounts.watch_accounts(account_look).await });
     let maintenance = tokio::spawn(maintain(opened.store.clone()));
     let mut server = Server { config, common, options, level, opened, certificates, budget };
     let mut listeners = Listeners::new(server.services(), &server.config);
@@ -78,6 +86,7 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level) -> 
     tracing::info!("stopping: commands in flight are finished");
     listeners.stop().await;
     foreign.abort();
+    accounts.abort();
     maintenance.abort();
     server.opened.store.settle().await;
     tracing::info!("stopped");
