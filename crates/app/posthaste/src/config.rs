@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use posthaste_directory::Network;
 use serde::{Deserialize, Deserializer};
 
 /// The documented default, as `posthaste config --default` prints it.
@@ -54,6 +55,8 @@ pub enum Plaintext {
 #[derive(Debug, Clone, Deserialize)]
 pub struct Login {
     pub plaintext: Plaintext,
+    #[serde(deserialize_with = "networks")]
+    pub trusted_networks: Vec<Network>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -100,6 +103,11 @@ pub enum LogFormat {
 pub struct Log {
     pub level: String,
     pub format: LogFormat,
+}
+
+fn networks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Network>, D::Error> {
+    let texts = Vec::<String>::deserialize(from)?;
+    texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
 }
 
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
@@ -298,6 +306,7 @@ mod tests {
     fn a_bad_value_is_named_with_its_remedy() {
         let error = |text| parse(text).unwrap_err().to_string();
         assert!(error("[listen]\nimap = [\"here\"]").contains("imap"));
+        assert!(error("[login]\ntrusted_networks = [\"10.0.0.1/8\"]").contains("write 10.0.0.0/8"));
         assert!(error("[limits]\nidle_timeout = \"soon\"").contains("\"soon\" is no time"));
         assert!(error("[tls]\nkey = \"k.pem\"").contains("go together"));
         assert!(error("[s3]\naccess_key_id = \"k\"").contains("`s3.secret_access_key_file` go together"));

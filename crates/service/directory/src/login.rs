@@ -9,6 +9,7 @@ use crate::account::Account;
 use crate::address::Address;
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
+use crate::network::Network;
 use crate::password::{self, Credentials, KEY_LEN, Policy};
 use crate::record::Stored;
 use crate::throttle::Attempt;
@@ -74,23 +75,28 @@ impl Directory {
         peer: IpAddr,
     ) -> Result<Account, LoginError> {
         let name = Address::parse(name).ok();
+        // Counted and judged before any look at the password: an answer from memory is an answer, too.
+        let attempt = self.begin_attempt(peer, name.as_ref());
+        if attempt.refused {
+            return Err(LoginError { failure: LoginFailure::TooMany, delay: attempt.delay });
+        }
         let stored = match self.stored_for_login(name.as_ref()).await {
             Ok(stored) => stored,
-            Err(e) => return Err(LoginError::at_once(e.into())),
+            Err(e) => {
+                self.forgive(attempt);
+                return Err(LoginError::at_once(e.into()));
+            }
         };
         let prepared = password::prepare(password.expose()).ok();
         if let (Some(stored), Some(prepared)) = (&stored, &prepared)
             && self.verified.contains(&self.verified.mark(&stored.account, prepared))
         {
+            self.succeed(attempt);
             return enabled(stored.account.clone());
-        }
-        let attempt = self.begin_attempt(peer, name.as_ref());
-        if attempt.refused {
-            return Err(LoginError { failure: LoginFailure::TooMany, delay: attempt.delay });
         }
         match self.verify(stored, prepared).await {
             Ok(Some(account)) => {
-                self.forgive(attempt);
+                self.succeed(attempt);
                 enabled(account)
             }
             Ok(None) => Err(LoginError { failure: LoginFailure::Credentials, delay: attempt.delay }),
@@ -131,6 +137,16 @@ impl Directory {
 
     pub(crate) fn forgive(&self, attempt: Attempt) {
         self.throttle.lock().forgive(attempt, Instant::now());
+    }
+
+    pub(crate) fn succeed(&self, attempt: Attempt) {
+        self.throttle.lock().succeed(attempt, Instant::now());
+    }
+
+    /// Networks that are no stranger from now on, beside loopback: a webmail there brings everybody's logins, and only
+    /// the account that fails is slowed down.
+    pub fn trust_networks(&self, networks: Vec<Network>) {
+        self.throttle.lock().trust(networks);
     }
 
     /// A hash of a password nobody knows, made once when first needed.

@@ -214,6 +214,37 @@ async fn failures_slow_down_and_known_passwords_do_not_wait() {
     assert!(login(&directory, "ana@example.org", "pencil").await.is_ok());
 }
 
+#[tokio::test]
+async fn a_throttled_address_learns_nothing_of_remembered_passwords() {
+    let (_, directory) = directory();
+    add(&directory, "ana@example.org", "pencil").await;
+    // Her password is remembered, from another address.
+    let home = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
+    assert!(directory.login("ana@example.org", &secret("pencil"), home).await.is_ok());
+    for n in 0..64 {
+        login(&directory, &format!("u{n}@example.org"), "guess").await.unwrap_err();
+    }
+    let refused = login(&directory, "ana@example.org", "pencil").await.unwrap_err();
+    assert!(matches!(refused.failure, LoginFailure::TooMany), "{refused}");
+    assert!(directory.login("ana@example.org", &secret("pencil"), home).await.is_ok());
+}
+
+#[tokio::test]
+async fn others_failures_on_loopback_and_in_trusted_networks_refuse_nobody() {
+    let (_, directory) = directory();
+    directory.trust_networks(vec!["10.0.0.0/8".parse().unwrap()]);
+    for (n, peer) in ["127.0.0.1", "::1", "10.9.8.7"].into_iter().enumerate() {
+        let peer: IpAddr = peer.parse().unwrap();
+        for n in 0..65 {
+            let failed = directory.login(&format!("u{n}@example.org"), &secret("guess"), peer).await;
+            assert!(matches!(failed.unwrap_err().failure, LoginFailure::Credentials));
+        }
+        let name = format!("new{n}@example.org");
+        add(&directory, &name, "pencil").await;
+        assert!(directory.login(&name, &secret("pencil"), peer).await.is_ok(), "{peer}");
+    }
+}
+
 #[test]
 fn what_is_printed_holds_no_secret() {
     let (_, directory) = directory();

@@ -63,6 +63,20 @@ fn login_and_its_refusals() {
 }
 
 #[test]
+fn failures_of_others_on_loopback_refuse_nobody() {
+    let server = Server::start();
+    std::thread::scope(|scope| {
+        for n in 0..65 {
+            let mut wire = server.connect();
+            let guess = format!("C: a LOGIN u{n}@example.org wrong\nS: a NO [AUTHENTICATIONFAILED] …");
+            scope.spawn(move || drop(wire.run(&guess)));
+        }
+    });
+    // Her first login from here.
+    server.login();
+}
+
+#[test]
 fn authenticate() {
     let server = Server::start();
     // \0ana@example.org\0sesame street

@@ -66,6 +66,7 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level) -> 
     let opened = open::serving(&config, Arc::clone(&lock)).await?;
     first_account(&opened, &config).await?;
     let certificates = certificates(&config)?;
+    opened.directory.trust_networks(config.login.trusted_networks.clone());
     let mut signals = Signals::new()?;
     let budget =
         ByteBudget::new(usize::try_from(config.limits.incoming_bytes.as_u64()).unwrap_or(usize::MAX));
@@ -140,6 +141,7 @@ impl Server {
         self.level.set(&next.log)?;
         // The listeners hold this very one: all of them show the new certificate, whichever files it is in.
         self.certificates.replace_by(&fresh);
+        self.opened.directory.trust_networks(next.login.trusted_networks.clone());
         for key in next.keys_that_wait(&self.config) {
             tracing::warn!(key, "this setting has changed: it takes effect when the server is started again");
         }

@@ -116,7 +116,7 @@ impl Server {
                 let last = ClientFinal::parse(text).map_err(LoginError::at_once)?;
                 let attempt = directory.begin_attempt(channel.peer, pending.name.as_ref());
                 let (account, signature) = finish(*pending, &last, attempt)?;
-                directory.forgive(attempt);
+                directory.succeed(attempt);
                 self.state = State::Acknowledge(Box::new(enabled(account)?));
                 Ok(Answer::Send(format!("v={}", STANDARD.encode(signature)).into_bytes()))
             }
