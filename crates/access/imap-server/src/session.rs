@@ -144,13 +144,20 @@ impl Session {
 
     /// Whether a password may cross this connection as it is.
     pub(crate) fn may_send_passwords(&self) -> bool {
-        let connection = &self.wire.connection;
-        connection.is_encrypted()
-            || match self.service.options.clear_text_login {
-                ClearTextLogin::Never => false,
-                ClearTextLogin::Loopback => connection.peer().ip().to_canonical().is_loopback(),
-                ClearTextLogin::Always => true,
-            }
+        self.wire.connection.is_encrypted() || self.is_allowed(self.service.options.clear_text_login)
+    }
+
+    /// Whether SCRAM may run over this connection as it is.
+    pub(crate) fn may_use_scram(&self) -> bool {
+        self.may_send_passwords() || self.is_allowed(self.service.options.clear_text_scram)
+    }
+
+    fn is_allowed(&self, clear: ClearTextLogin) -> bool {
+        match clear {
+            ClearTextLogin::Never => false,
+            ClearTextLogin::Loopback => self.wire.connection.peer().ip().to_canonical().is_loopback(),
+            ClearTextLogin::Always => true,
+        }
     }
 }
 

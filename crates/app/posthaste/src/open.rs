@@ -139,7 +139,7 @@ async fn open(
     };
     let cache_bytes = usize::try_from(config.store.cache.as_u64()).unwrap_or(usize::MAX);
     let store = Store::new(engine.clone(), StoreOptions { cache_bytes, ..StoreOptions::default() });
-    let directory = Arc::new(Directory::new(engine)?);
+    let directory = Arc::new(Directory::with_policy(engine, config.login.policy())?);
     let options = DeliveryOptions { message_len_max: config.limits.message_size.as_u64() };
     let delivery = Delivery::new(store.clone(), Arc::clone(&directory), options);
     Ok(Opened { store, directory, delivery })

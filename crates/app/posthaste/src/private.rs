@@ -61,7 +61,8 @@ pub fn tighten(dir: &Path) -> Result<()> {
     }
     let mut alone = true;
     for entry in read(dir)? {
-        let is_ours = |name: &OsStr| OURS.iter().any(|ours| name.as_encoded_bytes().starts_with(ours.as_bytes()));
+        let is_ours =
+            |name: &OsStr| OURS.iter().any(|ours| name.as_encoded_bytes().starts_with(ours.as_bytes()));
         if entry.file_name().is_some_and(is_ours) {
             // Packs may be a link to another disk.
             let Some(meta) = present(fs::metadata(&entry), &entry)? else { continue };

@@ -123,7 +123,8 @@ fn a_store_that_cannot_be_closed_is_refused_and_root_leaves_other_peoples_alone(
     for (path, mode) in modes(&data) {
         fs::set_permissions(&path, Permissions::from_mode(mode | 0o077)).unwrap();
     }
-    let Some((done, said)) = as_nobody(&binary, &["account", "list", "--data", data.to_str().unwrap()]) else {
+    let Some((done, said)) = as_nobody(&binary, &["account", "list", "--data", data.to_str().unwrap()])
+    else {
         eprintln!("skipped: to be another user needs root");
         return;
     };
@@ -132,7 +133,8 @@ fn a_store_that_cannot_be_closed_is_refused_and_root_leaves_other_peoples_alone(
     let theirs = dir.path().join("theirs");
     fs::create_dir(&theirs).unwrap();
     std::os::unix::fs::chown(&theirs, Some(NOBODY), Some(NOBODY)).unwrap();
-    let refused = Command::new(&binary).args(["account", "add", USER, "--data"]).arg(&theirs).output().unwrap();
+    let refused =
+        Command::new(&binary).args(["account", "add", USER, "--data"]).arg(&theirs).output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && said.contains("sudo -u '#65534'"), "{said}");
     assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);

@@ -46,6 +46,23 @@ impl Hashing {
     }
 }
 
+impl Hashing {
+    /// Runs `work` if a place is free now and nobody waits for one: for what can be done another time.
+    pub async fn run_if_free<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Option<T>> {
+        // The semaphore is fair: while anybody waits there is none to be had.
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else { return Ok(None) };
+        let done = tokio::task::spawn_blocking(move || {
+            let result = work();
+            drop(permit);
+            result
+        });
+        done.await.map(Some).map_err(|e| DirectoryError::Hashing(e.to_string()))
+    }
+}
+
 /// Hashes at a time: all cores but one. A machine with one core has nothing to spare.
 fn places(cores: usize) -> usize {
     cores.saturating_sub(1).clamp(1, RUNNING_MAX)
@@ -104,11 +121,13 @@ mod tests {
         }
         // One runs, two wait: whoever comes now is told so at once.
         let refused = hashing.run(|| ()).await.unwrap_err();
+        assert!(hashing.run_if_free(|| ()).await.unwrap().is_none());
         assert!(refused.is_temporary() && refused.to_string().contains("too many logins wait"), "{refused}");
         for task in tasks {
             let_go.send(()).unwrap();
             // Nobody else was at work beside it.
             assert_eq!(task.await.unwrap().unwrap(), 0);
         }
+        assert!(hashing.run_if_free(|| ()).await.unwrap().is_some());
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::testing::{add, directory, other_process, secret};
 use crate::{
-    AccountChange, Directory, DirectoryError, Format, LoginError, LoginFailure, NewAccount, ResolveError,
+    AccountChange, Directory, DirectoryError, Format, LoginError, LoginFailure, NewAccount, Policy,
+    ResolveError,
 };
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
@@ -212,6 +213,30 @@ async fn failures_slow_down_and_known_passwords_do_not_wait() {
     let error = login(&directory, "ben@example.org", "guess").await.unwrap_err();
     assert!(matches!(error.failure, LoginFailure::TooMany));
     assert!(login(&directory, "ana@example.org", "pencil").await.is_ok());
+}
+
+#[tokio::test]
+async fn a_password_kept_cheaply_is_kept_better_from_the_next_login_on() {
+    let (records, cheap) = directory();
+    add(&cheap, "ana@example.org", "pencil").await;
+    let policy = Policy { argon2_memory_kib: 128, argon2_passes: 2, scram_iterations: Some(5000) };
+    let better =
+        Directory::with_policy(Arc::clone(&records) as Arc<dyn posthaste_store::Engine>, policy).unwrap();
+    assert!(login(&better, "ana@example.org", "wrong").await.is_err());
+    assert!(records.dump().contains("m=64,t=1") && records.dump().contains("\"iterations\":4096"));
+    let lease = better.lease(&better.account("ana@example.org").await.unwrap().unwrap());
+    login(&better, "ana@example.org", "pencil").await.unwrap();
+    let upgraded = records.dump();
+    assert!(upgraded.contains("m=128,t=2") && upgraded.contains("\"iterations\":5000"), "{upgraded}");
+    // Another directory knows the password in its new form; a cheaper policy leaves it so.
+    for directory in [&better, &cheap] {
+        assert!(login(directory, "ana@example.org", "pencil").await.is_ok());
+        assert!(login(directory, "ana@example.org", "Pencil").await.is_err());
+    }
+    assert_eq!(records.dump(), upgraded);
+    // It is the same password: sessions go on.
+    better.compare_leases(true).await.unwrap();
+    assert!(!lease.is_ended());
 }
 
 #[tokio::test]

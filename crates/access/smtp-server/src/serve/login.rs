@@ -13,10 +13,10 @@ use crate::{PlaintextAuth, SmtpOptions, command, session::Action};
 /// What the directory must know of the connection.
 pub(super) fn channel(options: &SmtpOptions, connection: &Connection) -> Channel {
     let peer = connection.peer().ip().to_canonical();
-    let allowed = match options.plaintext_auth {
-        PlaintextAuth::Never => false,
-        PlaintextAuth::LoopbackOnly => peer.is_loopback(),
-        PlaintextAuth::Anywhere => true,
+    let allowed = |auth| match auth {
+        PlaintextAuth::LoopbackOnly if peer.is_loopback() => Plaintext::Allowed,
+        PlaintextAuth::Anywhere => Plaintext::Allowed,
+        PlaintextAuth::Never | PlaintextAuth::LoopbackOnly => Plaintext::Refused,
     };
     Channel {
         peer,
@@ -24,7 +24,8 @@ pub(super) fn channel(options: &SmtpOptions, connection: &Connection) -> Channel
             exporter: connection.channel_binding(ChannelBinding::TlsExporter),
             server_end_point: connection.channel_binding(ChannelBinding::TlsServerEndPoint),
         }),
-        plaintext: if allowed { Plaintext::Allowed } else { Plaintext::Refused },
+        plaintext: allowed(options.plaintext_auth),
+        scram: allowed(options.plaintext_scram),
     }
 }
 

@@ -22,7 +22,7 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
         Command::Add { name, password_stdin, settings, alias } => {
             let name = full_name(&name, &config);
             let opened = open::create(&config).await?;
-            let password = password::read(&name, password_stdin)?;
+            let password = password::read(&name, password_stdin, config.login.password_length_min)?;
             let new = NewAccount {
                 quota_bytes: settings.quota.and_then(|q| q.0),
                 format: settings.format.map(format).unwrap_or_default(),
@@ -64,7 +64,7 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
         Command::Passwd { name, password_stdin } => {
             let name = full_name(&name, &config);
             let opened = open::existing(&config).await?;
-            let password = password::read(&name, password_stdin)?;
+            let password = password::read(&name, password_stdin, config.login.password_length_min)?;
             let account = opened.directory.set_password(&name, &password).await?;
             println!("{} has a new password", account.name);
             Ok(())

@@ -74,7 +74,8 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level) -> 
     let look = if opened.store.engine().epoch().is_some() { FOREIGN_LOOK } else { CLUSTER_LOOK };
     let foreign = tokio::spawn(async move { foreign.watch_foreign(look).await });
     let accounts = Arc::clone(&opened.directory);
-    let account_look = if opened.store.engine().epoch().is_some() { ACCOUNT_LOOK } else { ACCOUNT_LOOK_CLUSTER };
+    let account_look =
+        if opened.store.engine().epoch().is_some() { ACCOUNT_LOOK } else { ACCOUNT_LOOK_CLUSTER };
     let accounts = tokio::spawn(async move { accounts.watch_accounts(account_look).await });
     let maintenance = tokio::spawn(maintain(opened.store.clone()));
     let mut server = Server { config, common, options, level, opened, certificates, budget };
