@@ -174,7 +174,7 @@ fn of_delivery(error: &DeliveryError) -> Reply {
     let code = match error {
         DeliveryError::Store(error) => return of_store(error),
         DeliveryError::TooLarge { .. } => Code::TooBig,
-        DeliveryError::OverQuota { .. } => Code::OverQuota,
+        DeliveryError::OverQuota { .. } | DeliveryError::TooManyMessages { .. } => Code::OverQuota,
         DeliveryError::Interrupted(why) => {
             tracing::error!(%why, "a message could not be taken in");
             return Reply::no(Code::ServerBug, "The message could not be taken in");
@@ -234,6 +234,7 @@ mod tests {
         for (error, code) in [
             (DeliveryError::TooLarge { len: 2, limit: 1 }, Code::TooBig),
             (DeliveryError::OverQuota { used: 1, limit: 1, more: 1 }, Code::OverQuota),
+            (DeliveryError::TooManyMessages { used: 1, limit: 1, more: 1 }, Code::OverQuota),
             (DeliveryError::Interrupted(String::new()), Code::ServerBug),
             (DeliveryError::Store(StoreError::OverQuota), Code::OverQuota),
         ] {

@@ -111,6 +111,8 @@ pub struct Limits {
     pub connections_per_address: usize,
     pub message_size: ByteSize,
     pub incoming_bytes: ByteSize,
+    pub account_size: ByteSize,
+    pub account_messages: u64,
     #[serde(deserialize_with = "duration")]
     pub idle_timeout: Duration,
     #[serde(deserialize_with = "duration")]
@@ -225,6 +227,8 @@ impl Config {
                 self.login.policy() != running.login.policy(),
             ),
             ("limits.incoming_bytes", limits.incoming_bytes != had.incoming_bytes),
+            ("limits.account_size", limits.account_size != had.account_size),
+            ("limits.account_messages", limits.account_messages != had.account_messages),
             ("limits.shutdown_timeout", limits.shutdown_timeout != had.shutdown_timeout),
             ("store.cache", self.store.cache != running.store.cache),
             ("log.format", self.log.format != running.log.format),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use posthaste_delivery::{Delivery, DeliveryOptions};
+use posthaste_delivery::{Delivery, DeliveryOptions, Quota};
 use posthaste_directory::{Account, Directory};
 use posthaste_store::{Engine, Report, Store, StoreOptions};
 use posthaste_store_cassandra::{BodyPlace, CassandraEngine, S3};
@@ -140,7 +140,12 @@ async fn open(
     let cache_bytes = usize::try_from(config.store.cache.as_u64()).unwrap_or(usize::MAX);
     let store = Store::new(engine.clone(), StoreOptions { cache_bytes, ..StoreOptions::default() });
     let directory = Arc::new(Directory::with_policy(engine, config.login.policy())?);
-    let options = DeliveryOptions { message_len_max: config.limits.message_size.as_u64() };
+    let limits = &config.limits;
+    let limit = |most: u64| (most > 0).then_some(most);
+    let options = DeliveryOptions {
+        message_len_max: limits.message_size.as_u64(),
+        quota: Quota { bytes: limit(limits.account_size.as_u64()), messages: limit(limits.account_messages) },
+    };
     let delivery = Delivery::new(store.clone(), Arc::clone(&directory), options);
     Ok(Opened { store, directory, delivery })
 }

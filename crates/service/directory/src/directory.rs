@@ -92,6 +92,7 @@ impl Directory {
                 id: AccountId(Id::new(now.as_millis().try_into().unwrap_or(u64::MAX), randomness)),
                 name: address.to_string(),
                 quota_bytes: new.quota_bytes,
+                quota_messages: new.quota_messages,
                 format: new.format,
                 disabled: false,
                 created: now.as_secs().try_into().unwrap_or(i64::MAX),
@@ -139,6 +140,7 @@ impl Directory {
         self.update(name, |stored| {
             let account = &mut stored.account;
             account.quota_bytes = change.quota_bytes.unwrap_or(account.quota_bytes);
+            account.quota_messages = change.quota_messages.unwrap_or(account.quota_messages);
             account.format = change.format.unwrap_or(account.format);
             account.disabled = change.disabled.unwrap_or(account.disabled);
         })

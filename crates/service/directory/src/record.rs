@@ -45,6 +45,8 @@ struct AccountRecord {
     scram: Option<ScramRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
     quota_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quota_messages: Option<u64>,
     format: Format,
     disabled: bool,
     created: i64,
@@ -113,6 +115,7 @@ impl Stored {
                 id: AccountId(Id::parse(&record.id).ok_or_else(|| wrong("id"))?),
                 name: record.name,
                 quota_bytes: record.quota_bytes,
+                quota_messages: record.quota_messages,
                 format: record.format,
                 disabled: record.disabled,
                 created: record.created,
@@ -137,6 +140,7 @@ impl Stored {
                 server_key: STANDARD.encode(s.server_key),
             }),
             quota_bytes: a.quota_bytes,
+            quota_messages: a.quota_messages,
             format: a.format,
             disabled: a.disabled,
             created: a.created,
@@ -211,6 +215,7 @@ mod tests {
                 id: AccountId(Id::new(5, 6)),
                 name: "ana@example.org".into(),
                 quota_bytes: Some(7),
+                quota_messages: Some(10),
                 format: Format::Rich,
                 disabled: true,
                 created: 8,

@@ -20,7 +20,7 @@ async fn login(directory: &Directory, name: &str, password: &str) -> Result<Stri
 #[tokio::test]
 async fn an_account_is_made_changed_listed_and_removed() {
     let (records, directory) = directory();
-    let new = NewAccount { quota_bytes: Some(1 << 30), format: Format::Keep };
+    let new = NewAccount { quota_bytes: Some(1 << 30), quota_messages: Some(9), format: Format::Keep };
     let made = directory.add("Ana@Example.org", &secret("pencil"), new).await.unwrap();
     assert_eq!((made.name.as_str(), made.quota_bytes, made.version), ("ana@example.org", Some(1 << 30), 1));
     add(&directory, "ben@example.org", "x").await;
@@ -29,7 +29,7 @@ async fn an_account_is_made_changed_listed_and_removed() {
     let change = AccountChange { quota_bytes: Some(None), disabled: Some(true), ..AccountChange::default() };
     let changed = directory.set("ana@example.org", change).await.unwrap();
     assert_eq!((changed.quota_bytes, changed.format, changed.disabled), (None, Format::Keep, true));
-    assert_eq!((changed.id, changed.version), (made.id, 2));
+    assert_eq!((changed.id, changed.version, changed.quota_messages), (made.id, 2, Some(9)));
     assert_eq!(directory.account("ana@example.org").await.unwrap(), Some(changed.clone()));
 
     let first = directory.accounts(None, 1).await.unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_delivery::{Delivery, DeliveryOptions};
-use posthaste_directory::{Directory, NewAccount, Policy};
+use posthaste_directory::{AccountChange, Directory, NewAccount, Policy};
 use posthaste_imap_server::{ImapOptions, ImapService};
 use posthaste_mail_model::{MailboxId, MailboxName, Secret, Uid};
 use posthaste_net::{
@@ -117,6 +117,11 @@ impl Server {
     pub fn with_message(&self, message: &str) -> Wire {
         self.put("INBOX", message.replace('\n', "\r\n").as_bytes());
         self.select("INBOX")
+    }
+
+    /// Limits the account: octets as a quota counts them, and messages.
+    pub fn limit(&self, change: AccountChange) {
+        self.runtime.block_on(self.directory.set(USER, change)).expect("a changed account");
     }
 
     /// Asks the server to stop.
