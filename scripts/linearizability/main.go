@@ -25,7 +25,7 @@ import (
 var (
 	servers  = flag.String("servers", "", "addresses of IMAP over TLS, separated by commas")
 	user     = flag.String("user", "", "the account")
-	password = flag.String("password", "secret", "its password")
+	password = flag.String("password", "password4tests", "its password")
 	seconds  = flag.Int("seconds", 120, "how long new mailboxes are begun")
 	groups   = flag.Int("groups", 4, "mailboxes in use at a time")
 	clients  = flag.Int("clients", 4, "clients of a mailbox")

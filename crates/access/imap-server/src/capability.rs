@@ -29,7 +29,9 @@ pub(crate) fn text(session: &Session) -> String {
             // RFC 9051 §6.2.3
             text.push_str(" LOGINDISABLED");
         }
-        text.push_str(" AUTH=SCRAM-SHA-256");
+        if session.may_use_scram() {
+            text.push_str(" AUTH=SCRAM-SHA-256");
+        }
         if session.wire.connection.channel_binding(ChannelBinding::TlsExporter).is_some() {
             text.push_str(" AUTH=SCRAM-SHA-256-PLUS");
         }

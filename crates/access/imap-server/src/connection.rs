@@ -19,7 +19,7 @@ use crate::capability;
 use crate::command;
 use crate::reply::Reply;
 use crate::service::ImapService;
-use crate::session::{Next, Session};
+use crate::session::{Next, REVOKED, Session, revoked};
 use crate::table::State;
 
 /// Bytes of one literal before login: names and passwords, and SASL's largest response in base64.
@@ -63,6 +63,10 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
             Some(CommandFrame::Command(bytes)) => {
                 if let Some(permit) = &session.permit {
                     permit.complete();
+                }
+                if session.is_revoked() {
+                    session.wire.say_bye(REVOKED);
+                    return session.wire.flush().await;
                 }
                 // Boxed: what a command needs while it runs is not held while the session waits.
                 let next = Box::pin(one_command(session, bytes)).await?;
@@ -228,7 +232,7 @@ async fn wait_for_input(session: &mut Session, login_deadline: Instant) -> Resul
     }
     let within = patience(session, mid_command, login_deadline);
     let room = room(session);
-    let Session { wire, shutdown, permit, .. } = session;
+    let Session { wire, shutdown, permit, lease, .. } = session;
     let displaced = async {
         match permit {
             Some(permit) => permit.revoked().await,
@@ -247,6 +251,10 @@ async fn wait_for_input(session: &mut Session, login_deadline: Instant) -> Resul
         biased;
         () = shutdown.requested() => {
             session.wire.say_bye("The server is shutting down");
+            Ok(Next::Close)
+        }
+        () = revoked(lease) => {
+            session.wire.say_bye(REVOKED);
             Ok(Next::Close)
         }
         filled = filled => match filled {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Where LOGIN and the plain-text mechanisms are allowed.
+/// Where a way to log in is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ClearTextLogin {
     /// Inside TLS only.
@@ -21,6 +21,8 @@ pub struct ImapOptions {
     pub hostname: String,
     /// Where passwords may cross in the clear.
     pub clear_text_login: ClearTextLogin,
+    /// Where SCRAM may run in the clear, beside where passwords may cross.
+    pub clear_text_scram: ClearTextLogin,
     /// Bytes of one appended message; told as APPENDLIMIT (RFC 7889).
     pub append_bytes_max: u64,
     /// Bytes of all messages of one APPEND together (MULTIAPPEND).
@@ -46,6 +48,7 @@ impl Default for ImapOptions {
         Self {
             hostname: "localhost".to_owned(),
             clear_text_login: ClearTextLogin::default(),
+            clear_text_scram: ClearTextLogin::default(),
             // What large mail providers take is 25 to 50 MB, a third more in base64. Twice as much and a
             // few clients at once fill a small machine's memory.
             append_bytes_max: 64 << 20,

@@ -175,7 +175,7 @@ fn of_delivery(error: &DeliveryError) -> Reply {
         DeliveryError::Store(error) => return of_store(error),
         DeliveryError::TooLarge { .. } => Code::TooBig,
         DeliveryError::Busy => Code::Unavailable,
-        DeliveryError::OverQuota { .. } => Code::OverQuota,
+        DeliveryError::OverQuota { .. } | DeliveryError::TooManyMessages { .. } => Code::OverQuota,
         DeliveryError::Interrupted(why) => {
             tracing::error!(%why, "a message could not be taken in");
             return Reply::no(Code::ServerBug, "The message could not be taken in");
@@ -236,6 +236,7 @@ mod tests {
             (DeliveryError::TooLarge { len: 2, limit: 1 }, Code::TooBig),
             (DeliveryError::Busy, Code::Unavailable),
             (DeliveryError::OverQuota { used: 1, limit: 1, more: 1 }, Code::OverQuota),
+            (DeliveryError::TooManyMessages { used: 1, limit: 1, more: 1 }, Code::OverQuota),
             (DeliveryError::Interrupted(String::new()), Code::ServerBug),
             (DeliveryError::Store(StoreError::OverQuota), Code::OverQuota),
         ] {

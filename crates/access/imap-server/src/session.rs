@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use posthaste_directory::Account;
+use posthaste_directory::{Account, Lease};
 use posthaste_imap_codec::NameEncoding;
 use posthaste_net::{BytePermit, Connection, Shutdown};
 
@@ -25,12 +25,25 @@ pub(crate) enum Next {
     Close,
 }
 
+/// What a client is told whose account was changed so that its login no longer holds.
+pub(crate) const REVOKED: &str = "Your account was disabled or removed, or has another password";
+
+/// Returns once a lease ends; never without one.
+pub(crate) async fn revoked(lease: &mut Option<Lease>) {
+    match lease {
+        Some(lease) => lease.ended().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// One client's session.
 pub(crate) struct Session {
     pub(crate) service: Arc<ImapService>,
     pub(crate) wire: Wire,
     pub(crate) shutdown: Shutdown,
     pub(crate) login: Option<Account>,
+    /// Ends when the account that logged in may no longer be used as it was.
+    pub(crate) lease: Option<Lease>,
     pub(crate) selected: Option<Selected>,
     pub(crate) enabled: Enabled,
     /// Bad commands since the last good one.
@@ -62,6 +75,7 @@ impl Session {
             wire,
             shutdown,
             login: None,
+            lease: None,
             selected: None,
             enabled: Enabled::default(),
             bad_commands: 0,
@@ -97,6 +111,11 @@ impl Session {
         }
     }
 
+    /// Whether the account was disabled, removed or given another password since the login.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.lease.as_ref().is_some_and(Lease::is_ended)
+    }
+
     /// Switches IMAP4rev2 on: names are UTF-8 from now on.
     pub(crate) fn enable_rev2(&mut self) {
         self.enabled.rev2 = true;
@@ -125,13 +144,20 @@ impl Session {
 
     /// Whether a password may cross this connection as it is.
     pub(crate) fn may_send_passwords(&self) -> bool {
-        let connection = &self.wire.connection;
-        connection.is_encrypted()
-            || match self.service.options.clear_text_login {
-                ClearTextLogin::Never => false,
-                ClearTextLogin::Loopback => connection.peer().ip().to_canonical().is_loopback(),
-                ClearTextLogin::Always => true,
-            }
+        self.wire.connection.is_encrypted() || self.is_allowed(self.service.options.clear_text_login)
+    }
+
+    /// Whether SCRAM may run over this connection as it is.
+    pub(crate) fn may_use_scram(&self) -> bool {
+        self.may_send_passwords() || self.is_allowed(self.service.options.clear_text_scram)
+    }
+
+    fn is_allowed(&self, clear: ClearTextLogin) -> bool {
+        match clear {
+            ClearTextLogin::Never => false,
+            ClearTextLogin::Loopback => self.wire.connection.peer().ip().to_canonical().is_loopback(),
+            ClearTextLogin::Always => true,
+        }
     }
 }
 

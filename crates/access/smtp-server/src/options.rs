@@ -23,7 +23,7 @@ pub enum SenderRule {
     Any,
 }
 
-/// Where passwords may be sent in the clear.
+/// Where a way to log in may be used in the clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaintextAuth {
     /// Nowhere, this machine included.
@@ -61,6 +61,8 @@ pub struct SmtpOptions {
     pub sender: SenderRule,
     /// Where passwords may go in the clear.
     pub plaintext_auth: PlaintextAuth,
+    /// Where SCRAM may run in the clear, beside where passwords may.
+    pub plaintext_scram: PlaintextAuth,
 }
 
 impl SmtpOptions {
@@ -77,6 +79,7 @@ impl SmtpOptions {
             tls_within: Duration::from_secs(30),
             sender: SenderRule::Own,
             plaintext_auth: PlaintextAuth::LoopbackOnly,
+            plaintext_scram: PlaintextAuth::LoopbackOnly,
         }
     }
 }

@@ -15,7 +15,7 @@ use std::{
 
 use bytes::BytesMut;
 use posthaste_delivery::{DeliveryError, Recipient, ResolveError};
-use posthaste_directory::{Directory, sasl};
+use posthaste_directory::{Directory, Lease, sasl};
 use posthaste_net::{ByteBudget, Certificates, Connection, Holder, NetError, Shutdown};
 use time::OffsetDateTime;
 
@@ -121,12 +121,16 @@ enum Line {
     Shutdown,
     /// The client sent nothing for too long.
     Silent,
+    /// The account that logged in may no longer be used as it was.
+    Revoked,
 }
 
 struct Driver {
     service: Arc<SmtpService>,
     connection: Connection,
     session: Session,
+    /// Ends when the account that logged in may no longer be used as it was.
+    lease: Option<Lease>,
     /// The message of a BDAT sequence.
     incoming: Option<(String, Incoming)>,
     replies: Vec<u8>,
@@ -142,7 +146,7 @@ impl Driver {
             mechanisms: sasl::mechanisms(&login::channel(&service.options, &connection)),
         };
         let session = Session::new(service.role, Arc::clone(&service.options), link);
-        Self { service, connection, session, incoming: None, replies: Vec::new(), shutdown }
+        Self { service, connection, session, lease: None, incoming: None, replies: Vec::new(), shutdown }
     }
 
     async fn run(&mut self) -> Result<(), NetError> {
@@ -154,6 +158,7 @@ impl Driver {
                 Line::Bad(error) => self.session.bad_line(&error),
                 Line::Shutdown => Action::Close(closing((4, 3, 2), "The server stops; try again later")),
                 Line::Silent => Action::Close(closing((4, 4, 2), "Nothing came from you for too long")),
+                Line::Revoked => Action::Close(closing((4, 7, 0), REVOKED)),
             };
             if !self.session.is_receiving() {
                 // RSET, a greeting or TLS ended the transaction that these chunks belonged to.
@@ -341,6 +346,10 @@ impl Driver {
 
     async fn finish_message(&mut self, id: String, incoming: Incoming) -> Result<Next, NetError> {
         let Some(transaction) = self.session.message_received() else { return Ok(Next::End) };
+        if self.is_revoked() {
+            self.say(&closing((4, 7, 0), REVOKED));
+            return Ok(Next::End);
+        }
         let replies = match incoming.refusal() {
             Some(refusal) => self.session.refused(transaction.recipients.len(), refusal),
             None => self.deliver(&id, incoming, transaction).await,
@@ -373,6 +382,11 @@ impl Driver {
         self.session.delivered(id, &outcomes)
     }
 
+    /// Whether the account was disabled, removed or given another password since the login.
+    fn is_revoked(&self) -> bool {
+        self.lease.as_ref().is_some_and(Lease::is_ended)
+    }
+
     fn hang_up(&mut self) -> Next {
         self.say(&closing((4, 7, 0), "You send more than anyone will read"));
         Next::End
@@ -388,6 +402,7 @@ impl Driver {
                     self.connection.consume(end);
                     return Ok(Line::Bad(SyntaxError::Argument("the line is too long")));
                 }
+                Some(_) if self.is_revoked() => return Ok(Line::Revoked),
                 Some(end) => {
                     let mut line = self.connection.input_mut().split_to(end);
                     // RFC 5321 §2.3.8: a line ends with CR LF and with nothing else.
@@ -411,6 +426,7 @@ impl Driver {
             tokio::select! {
                 biased;
                 () = self.shutdown.requested() => return Ok(Line::Shutdown),
+                () = revoked(&mut self.lease) => return Ok(Line::Revoked),
                 filled = self.connection.fill(READ_AHEAD, within) => match filled {
                     Ok(_) => {}
                     Err(NetError::TimedOut(_)) => return Ok(Line::Silent),
@@ -453,6 +469,17 @@ impl Driver {
     /// Sends replies that have piled up although commands wait.
     async fn relieve(&mut self) -> Result<(), NetError> {
         if self.replies.len() > REPLIES_MAX { self.flush().await } else { Ok(()) }
+    }
+}
+
+/// What a client is told whose account was changed so that its login no longer holds.
+const REVOKED: &str = "Your account was disabled or removed, or has another password";
+
+/// Returns once a lease ends; never without one.
+async fn revoked(lease: &mut Option<Lease>) {
+    match lease {
+        Some(lease) => lease.ended().await,
+        None => std::future::pending().await,
     }
 }
 

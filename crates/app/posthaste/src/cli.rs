@@ -249,9 +249,13 @@ pub struct Settings {
     /// How new messages are kept.
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// Most it may hold, for example `2 GiB`; `none` lifts the limit.
+    /// Most it may hold, for example `2 GiB`; `none` for what the configuration's `limits.account_size` says. A message counts
+    /// 1 KiB beside its own size.
     #[arg(long, value_name = "SIZE", value_parser = quota)]
     pub quota: Option<Quota>,
+    /// Most messages it may hold; `none` for what the configuration's `limits.account_messages` says.
+    #[arg(long, value_name = "COUNT", value_parser = messages)]
+    pub messages: Option<Quota>,
 }
 
 /// A quota, or none.
@@ -265,6 +269,16 @@ fn quota(text: &str) -> Result<Quota, String> {
     match text.parse::<ByteSize>() {
         Ok(size) if size.as_u64() > 0 => Ok(Quota(Some(size.as_u64()))),
         _ => Err(format!("`{text}` is no size; write for example 500 MiB, 2 GiB or none")),
+    }
+}
+
+fn messages(text: &str) -> Result<Quota, String> {
+    if text.eq_ignore_ascii_case("none") {
+        return Ok(Quota(None));
+    }
+    match text.parse() {
+        Ok(count) if count > 0 => Ok(Quota(Some(count))),
+        _ => Err(format!("`{text}` is no number of messages; write for example 100000 or none")),
     }
 }
 
@@ -407,5 +421,7 @@ mod tests {
         assert_eq!(quota("2 GiB"), Ok(Quota(Some(2 << 30))));
         assert_eq!(quota("none"), Ok(Quota(None)));
         assert!(quota("much").is_err() && quota("0").is_err());
+        assert_eq!(messages("100000"), Ok(Quota(Some(100_000))));
+        assert!(messages("0").is_err() && messages("1 GiB").is_err());
     }
 }

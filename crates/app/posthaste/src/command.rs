@@ -18,6 +18,7 @@ use posthaste_mail_model::MailboxName;
 use crate::cli::{Cli, Command, Common};
 use crate::config::{self, Config};
 use crate::failure::{Failure, Result};
+use crate::private;
 
 /// The file that is read when none is named.
 const USUAL_FILE: &str = "posthaste.toml";
@@ -44,11 +45,17 @@ pub fn run(cli: Cli) -> Result<()> {
 
 /// The configuration: the named file, or the usual one if it is there, or the defaults; then the command line.
 pub fn configuration(common: &Common) -> Result<Config> {
-    let mut config = match &common.config {
+    let usual = Path::new(USUAL_FILE);
+    let file = common.config.as_deref().or_else(|| usual.exists().then_some(usual));
+    let mut config = match file {
         Some(file) => Config::load(file)?,
-        None if Path::new(USUAL_FILE).exists() => Config::load(Path::new(USUAL_FILE))?,
         None => Config::default(),
     };
+    if let Some(file) = file
+        && config::has_password(&config.engine)
+    {
+        private::tighten_secret("engine", file)?;
+    }
     if let Some(data) = &common.data {
         config.data.clone_from(data);
     }

@@ -6,10 +6,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use posthaste_directory::{Network, Policy};
 use serde::{Deserialize, Deserializer};
 
 /// The documented default, as `posthaste config --default` prints it.
 pub const DEFAULT: &str = include_str!("default.toml");
+
+/// Least SCRAM iterations: RFC 7677 §4.
+const SCRAM_ITERATIONS_MIN: u32 = 4096;
+/// Most of them: a client would compute for a quarter of a minute.
+const SCRAM_ITERATIONS_MAX: u32 = 20_000_000;
+/// Least and most memory of one Argon2 hash, KiB. Less is below what OWASP advises for any number of passes; eight hashes at a
+/// time of more would take 8 GiB.
+const ARGON2_MEMORY_KIB: std::ops::RangeInclusive<u64> = 7 * 1024..=1024 * 1024;
+/// Most passes: at 19 MiB some 200 ms.
+const ARGON2_PASSES_MAX: u32 = 20;
 
 /// Everything a file can set. What each means is written in `default.toml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -54,6 +65,44 @@ pub enum Plaintext {
 #[derive(Debug, Clone, Deserialize)]
 pub struct Login {
     pub plaintext: Plaintext,
+    pub scram: Plaintext,
+    pub scram_iterations: u32,
+    pub argon2_memory: ByteSize,
+    pub argon2_passes: u32,
+    pub password_length_min: usize,
+    #[serde(deserialize_with = "networks")]
+    pub trusted_networks: Vec<Network>,
+}
+
+impl Login {
+    /// What passwords are kept with.
+    pub fn policy(&self) -> Policy {
+        Policy {
+            argon2_memory_kib: u32::try_from(self.argon2_memory.as_u64() / 1024).unwrap_or(u32::MAX),
+            argon2_passes: self.argon2_passes,
+            scram_iterations: (self.scram_iterations > 0).then_some(self.scram_iterations),
+        }
+    }
+
+    /// What the types cannot say.
+    fn check(&self) -> Result<(), String> {
+        let iterations = self.scram_iterations;
+        if iterations != 0 && !(SCRAM_ITERATIONS_MIN..=SCRAM_ITERATIONS_MAX).contains(&iterations) {
+            return Err(format!(
+                "`login.scram_iterations` must be from {SCRAM_ITERATIONS_MIN} to {SCRAM_ITERATIONS_MAX}, or 0 for no SCRAM"
+            ));
+        }
+        if !ARGON2_MEMORY_KIB.contains(&(self.argon2_memory.as_u64() / 1024)) {
+            return Err("`login.argon2_memory` must be from 7 MiB to 1 GiB".into());
+        }
+        if !(1..=ARGON2_PASSES_MAX).contains(&self.argon2_passes) {
+            return Err(format!("`login.argon2_passes` must be from 1 to {ARGON2_PASSES_MAX}"));
+        }
+        if self.password_length_min == 0 || self.password_length_min > 64 {
+            return Err("`login.password_length_min` must be from 1 to 64".into());
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -62,6 +111,8 @@ pub struct Limits {
     pub connections_per_address: usize,
     pub message_size: ByteSize,
     pub incoming_bytes: ByteSize,
+    pub account_size: ByteSize,
+    pub account_messages: u64,
     #[serde(deserialize_with = "duration")]
     pub idle_timeout: Duration,
     #[serde(deserialize_with = "duration")]
@@ -100,6 +151,11 @@ pub enum LogFormat {
 pub struct Log {
     pub level: String,
     pub format: LogFormat,
+}
+
+fn networks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Network>, D::Error> {
+    let texts = Vec::<String>::deserialize(from)?;
+    texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
 }
 
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
@@ -166,7 +222,13 @@ impl Config {
             ("engine", self.engine != running.engine),
             ("bodies", self.bodies != running.bodies),
             ("s3", self.s3 != running.s3),
+            (
+                "login.argon2_memory, login.argon2_passes, login.scram_iterations",
+                self.login.policy() != running.login.policy(),
+            ),
             ("limits.incoming_bytes", limits.incoming_bytes != had.incoming_bytes),
+            ("limits.account_size", limits.account_size != had.account_size),
+            ("limits.account_messages", limits.account_messages != had.account_messages),
             ("limits.shutdown_timeout", limits.shutdown_timeout != had.shutdown_timeout),
             ("store.cache", self.store.cache != running.store.cache),
             ("log.format", self.log.format != running.log.format),
@@ -180,6 +242,7 @@ impl Config {
         if certificate.as_os_str().is_empty() != key.as_os_str().is_empty() {
             return Err("`tls.certificate` and `tls.key` go together: set both, or neither".into());
         }
+        self.login.check()?;
         let size = self.limits.message_size.as_u64();
         if size == 0 || size > u64::from(u32::MAX) {
             return Err("`limits.message_size` must be more than 0 and less than 4 GiB".into());
@@ -200,6 +263,18 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// Whether the address of an engine has a password in it, between `:` and `@`.
+pub fn has_password(engine: &str) -> bool {
+    login(engine).is_some_and(|login| login.contains(':'))
+}
+
+/// What stands before the `@` of an address.
+fn login(engine: &str) -> Option<&str> {
+    let (_, rest) = engine.split_once("://")?;
+    let place = rest.split_once('?').map_or(rest, |(place, _)| place);
+    place.rsplit_once('@').map(|(login, _)| login)
 }
 
 /// Lays what the file says over the defaults.
@@ -258,6 +333,13 @@ mod tests {
     }
 
     #[test]
+    fn passwords_are_kept_as_the_directory_would_have_it() {
+        assert_eq!(parse("").unwrap().login.policy(), Policy::default());
+        let none = parse("[login]\nscram_iterations = 0").unwrap().login.policy();
+        assert_eq!(none.scram_iterations, None);
+    }
+
+    #[test]
     fn a_part_of_a_section_leaves_the_rest_at_its_default() {
         let config = parse("[limits]\nconnections = 7").unwrap();
         assert_eq!((config.limits.connections, config.limits.connections_per_address), (7, 100));
@@ -286,6 +368,13 @@ mod tests {
     fn a_bad_value_is_named_with_its_remedy() {
         let error = |text| parse(text).unwrap_err().to_string();
         assert!(error("[listen]\nimap = [\"here\"]").contains("imap"));
+        assert!(error("[login]\ntrusted_networks = [\"10.0.0.1/8\"]").contains("write 10.0.0.0/8"));
+        assert!(
+            error("[login]\nscram_iterations = 100").contains("`login.scram_iterations` must be from 4096")
+        );
+        assert!(error("[login]\nargon2_memory = \"1 MiB\"").contains("from 7 MiB to 1 GiB"));
+        assert!(error("[login]\nargon2_passes = 0").contains("from 1 to 20"));
+        assert!(error("[login]\npassword_length_min = 0").contains("from 1 to 64"));
         assert!(error("[limits]\nidle_timeout = \"soon\"").contains("\"soon\" is no time"));
         assert!(error("[tls]\nkey = \"k.pem\"").contains("go together"));
         assert!(error("[s3]\naccess_key_id = \"k\"").contains("`s3.secret_access_key_file` go together"));

@@ -9,12 +9,14 @@ mod logging;
 mod memory;
 mod open;
 mod password;
+mod private;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 fn main() -> ExitCode {
+    private::for_owner_alone();
     memory::give_large_blocks_back();
     let cli = cli::Cli::parse();
     match command::run(cli) {

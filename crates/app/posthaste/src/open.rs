@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use posthaste_delivery::{Delivery, DeliveryOptions};
+use posthaste_delivery::{Delivery, DeliveryOptions, Quota};
 use posthaste_directory::{Account, Directory};
 use posthaste_store::{Engine, Report, Store, StoreOptions};
 use posthaste_store_cassandra::{BodyPlace, CassandraEngine, S3};
@@ -11,6 +11,7 @@ use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild};
 
 use crate::config::{Config, S3 as S3Config};
 use crate::failure::{Failure, Result};
+use crate::private;
 
 /// Everything that commands work with.
 pub struct Opened {
@@ -40,11 +41,41 @@ pub fn cluster(config: &Config) -> Result<Option<posthaste_store_cassandra::Opti
             None => Ok(None),
         };
     }
+    for (setting, file) in secret_files(&config.engine) {
+        private::tighten_secret(setting, &file)?;
+    }
     let mut options = posthaste_store_cassandra::Options::from_url(&config.engine).map_err(Failure::Usage)?;
     let place = bodies.map(|bodies| bodies.parse::<BodyPlace>()).transpose();
     options.bodies = place.map_err(|why| Failure::Usage(format!("`bodies`: {why}")))?;
     options.s3 = object_store(&config.s3)?;
     Ok(Some(options))
+}
+
+/// The files with secrets that a cluster's address names.
+fn secret_files(engine: &str) -> Vec<(&'static str, PathBuf)> {
+    let query = engine.split_once('?').map_or("", |(_, query)| query);
+    let file = |pair: &str| match pair.split_once('=')? {
+        ("password-file", file) => Some(("engine: password-file", PathBuf::from(percent_decoded(file)))),
+        ("key", file) => Some(("engine: key", PathBuf::from(percent_decoded(file)))),
+        _ => None,
+    };
+    query.split('&').filter_map(file).collect()
+}
+
+/// RFC 3986 §2.1. What is not encoded as it should be stays as it is: the engine refuses it.
+fn percent_decoded(text: &str) -> String {
+    let mut pieces = text.split('%');
+    let mut out = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        match piece.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                out.extend_from_slice(&piece.as_bytes()[2..]);
+            }
+            None => out.extend(["%", piece].concat().bytes()),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// Access to the object store; reads the file that holds its key's secret.
@@ -53,6 +84,7 @@ pub fn object_store(config: &S3Config) -> Result<S3> {
     let path = |path: &PathBuf| (!path.as_os_str().is_empty()).then(|| path.clone());
     let access_key = match (text(&config.access_key_id), path(&config.secret_access_key_file)) {
         (Some(id), Some(file)) => {
+            private::tighten_secret("s3.secret_access_key_file", &file)?;
             let secret = std::fs::read_to_string(&file).map_err(|e| {
                 Failure::Usage(format!("`s3.secret_access_key_file`: {}: {e}", file.display()))
             })?;
@@ -78,6 +110,9 @@ pub fn embedded() -> Options {
 
 /// Opens the engine beside a server that may be running; makes the data directory if it is embedded there.
 pub async fn create(config: &Config) -> Result<Opened> {
+    if cluster(config)?.is_none() {
+        private::tighten_store(&config.data)?;
+    }
     open(config, |options| LmdbEngine::open(&config.data, options)).await
 }
 
@@ -104,8 +139,13 @@ async fn open(
     };
     let cache_bytes = usize::try_from(config.store.cache.as_u64()).unwrap_or(usize::MAX);
     let store = Store::new(engine.clone(), StoreOptions { cache_bytes, ..StoreOptions::default() });
-    let directory = Arc::new(Directory::new(engine)?);
-    let options = DeliveryOptions { message_len_max: config.limits.message_size.as_u64() };
+    let directory = Arc::new(Directory::with_policy(engine, config.login.policy())?);
+    let limits = &config.limits;
+    let limit = |most: u64| (most > 0).then_some(most);
+    let options = DeliveryOptions {
+        message_len_max: limits.message_size.as_u64(),
+        quota: Quota { bytes: limit(limits.account_size.as_u64()), messages: limit(limits.account_messages) },
+    };
     let delivery = Delivery::new(store.clone(), Arc::clone(&directory), options);
     Ok(Opened { store, directory, delivery })
 }
@@ -127,6 +167,7 @@ pub fn rebuild(config: &Config, mode: Rebuild, progress: &mut dyn FnMut(f64)) ->
     if cluster(config)?.is_some() {
         return Err(Failure::Usage("only the embedded engine has an index that can be made again".into()));
     }
+    private::tighten_store(&config.data)?;
     let lock = EngineLock::acquire(&config.data)?;
     Ok(posthaste_store_lmdb::rebuild(&lock, &embedded(), mode, progress)?)
 }
@@ -134,6 +175,14 @@ pub fn rebuild(config: &Config, mode: Rebuild, progress: &mut dyn FnMut(f64)) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_files_with_secrets_of_an_address_are_found() {
+        let files = secret_files("cassandra://u@h/mail?tls=yes&password-file=/etc/a%20b&ca=/ca&key=/k%2");
+        let files: Vec<_> = files.iter().map(|(_, file)| file.to_str().unwrap()).collect();
+        assert_eq!(files, ["/etc/a b", "/k%2"]);
+        assert!(secret_files("cassandra://h/mail").is_empty());
+    }
 
     #[test]
     fn a_place_for_bodies_is_for_clusters_and_access_to_it_is_read() {

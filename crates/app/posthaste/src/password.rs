@@ -11,13 +11,18 @@ const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// 20 characters of 5 bits: 100 bits, past any guessing; more would only be harder to type.
 const GENERATED_LEN: usize = 20;
 
-/// A password for the account `name`: the first line of standard input, or asked for twice at the terminal.
-pub fn read(name: &str, from_stdin: bool) -> Result<Secret<String>> {
+/// A password for the account `name`: the first line of standard input, or asked for twice at the terminal. It must have
+/// `least` characters.
+pub fn read(name: &str, from_stdin: bool, least: usize) -> Result<Secret<String>> {
     if from_stdin {
         let mut line = String::new();
         std::io::stdin().lock().read_line(&mut line)?;
         let password = line.trim_end_matches(['\r', '\n']).to_owned();
-        return checked(password, "the first line of standard input is empty; it is to hold the password");
+        return checked(
+            password,
+            least,
+            "the first line of standard input is empty; it is to hold the password",
+        );
     }
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(
@@ -29,11 +34,18 @@ pub fn read(name: &str, from_stdin: bool) -> Result<Secret<String>> {
     if first != again {
         return Err(Failure::Usage("the two passwords differ; nothing was changed".into()));
     }
-    checked(first, "an empty password is none")
+    checked(first, least, "an empty password is none")
 }
 
-fn checked(password: String, complaint: &str) -> Result<Secret<String>> {
-    if password.is_empty() { Err(Failure::Usage(complaint.into())) } else { Ok(Secret::new(password)) }
+fn checked(password: String, least: usize, complaint: &str) -> Result<Secret<String>> {
+    match password.chars().count() {
+        0 => Err(Failure::Usage(complaint.into())),
+        count if count < least => Err(Failure::Usage(format!(
+            "the password is too short: it has {count} characters, and `login.password_length_min` asks for {least}; choose a \
+             longer one. Nothing was changed"
+        ))),
+        _ => Ok(Secret::new(password)),
+    }
 }
 
 /// A password nobody chose.

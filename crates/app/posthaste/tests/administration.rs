@@ -35,32 +35,100 @@ fn the_first_start_makes_an_account_and_prints_it_once() {
 #[test]
 fn a_new_password_counts_at_once_and_a_removed_account_is_gone() {
     let server = ServerBuilder::new(BINARY).start();
-    server.add_account(USER, "first");
-    assert!(login(&server, USER, "first").1);
-    let passwd = server.command(&["account", "passwd", USER, "--password-stdin"], "second\n");
+    server.add_account(USER, "the first one");
+    assert!(login(&server, USER, "the first one").1);
+    let passwd = server.command(&["account", "passwd", USER, "--password-stdin"], "the second one\n");
     assert!(passwd.status.success(), "{}", String::from_utf8_lossy(&passwd.stderr));
-    assert!(login(&server, USER, "second").1);
-    assert!(!login(&server, USER, "first").1);
+    assert!(login(&server, USER, "the second one").1);
+    assert!(!login(&server, USER, "the first one").1);
     assert!(server.command(&["account", "set", USER, "--disable"], "").status.success());
-    assert!(!login(&server, USER, "second").1);
+    assert!(!login(&server, USER, "the second one").1);
     assert!(server.command(&["account", "set", USER, "--enable"], "").status.success());
-    assert!(login(&server, USER, "second").1);
+    assert!(login(&server, USER, "the second one").1);
     let list = server.command(&["account", "list"], "");
     assert!(String::from_utf8_lossy(&list.stdout).contains(USER));
     let show = server.command(&["account", "show", USER], "");
     assert!(String::from_utf8_lossy(&show.stdout).contains("INBOX"));
     assert!(server.command(&["account", "remove", USER, "--yes"], "").status.success());
-    assert!(!login(&server, USER, "second").1);
+    assert!(!login(&server, USER, "the second one").1);
     let again = server.command(&["account", "show", USER], "");
     assert_eq!(again.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&again.stderr).contains("there is no account"));
+}
+
+/// Reads up to the server's last word; fails if it does not hang up.
+fn last_word(client: &mut LineClient) -> String {
+    let mut last = String::new();
+    loop {
+        match client.line() {
+            Ok(line) => last = line,
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return last,
+            Err(error) => panic!("after {last:?}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn sessions_end_when_another_process_disables_removes_or_rekeys_the_account() {
+    let server = ServerBuilder::new(BINARY).start();
+    let (first, second) = ("correct horse", "battery staple");
+    server.add_account(USER, first);
+    // With base64 of NUL, name, NUL, password: RFC 4616 §2.
+    let (plain_first, plain_second) =
+        ("AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl", "AGFuYUBleGFtcGxlLm9yZwBiYXR0ZXJ5IHN0YXBsZQ==");
+    let changes: [(&[&str], &str, &str); 3] = [
+        (&["account", "passwd", USER, "--password-stdin"], first, plain_first),
+        (&["account", "set", USER, "--disable"], second, plain_second),
+        (&["account", "remove", USER, "--yes"], second, plain_second),
+    ];
+    for (change, password, plain) in changes {
+        let (mut idle, ok) = login(&server, USER, password);
+        assert!(ok, "{change:?}");
+        idle.imap("SELECT INBOX").unwrap();
+        idle.send(b"i IDLE\r\n").unwrap();
+        assert!(idle.line().unwrap().starts_with('+'));
+        let (mut silent, _) = login(&server, USER, password);
+        let (mut appending, _) = login(&server, USER, password);
+        appending.send(b"a APPEND INBOX {5}\r\n").unwrap();
+        assert!(appending.line().unwrap().starts_with('+'));
+        let mut sender = LineClient::connect(server.address("submission")).unwrap();
+        sender.reply().unwrap();
+        sender.ask("EHLO test").unwrap();
+        assert!(sender.ask(&format!("AUTH PLAIN {plain}")).unwrap().starts_with("235"));
+        // Another account's session is left alone.
+        let said = |word: &str| {
+            server
+                .greeting()
+                .iter()
+                .find_map(|line| line.trim().strip_prefix(word))
+                .unwrap()
+                .trim()
+                .to_owned()
+        };
+        let (mut neighbour, ok) = login(&server, &said("account"), &said("password"));
+        assert!(ok);
+        let output = server.command(change, second);
+        assert!(output.status.success(), "{output:?}");
+        for client in [&mut silent, &mut appending] {
+            let last = last_word(client);
+            assert!(last.starts_with("* BYE Your account was disabled or removed"), "{change:?}: {last}");
+        }
+        // With an account goes the mailbox that is selected here: either may be seen first.
+        let last = last_word(&mut idle);
+        let mailbox_went =
+            change[1] == "remove" && last.starts_with("* BYE The selected mailbox was deleted");
+        assert!(mailbox_went || last.starts_with("* BYE Your account was"), "{change:?}: {last}");
+        assert!(last_word(&mut sender).starts_with("421 4.7.0 Your account was disabled"));
+        assert!(neighbour.imap("NOOP").unwrap()[0].starts_with("t OK"));
+        server.command(&["account", "set", USER, "--enable"], "");
+    }
 }
 
 #[test]
 fn an_import_takes_what_it_can_and_names_the_rest() {
     let (server, dir) =
         (ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).start(), tempfile::tempdir().unwrap());
-    server.add_account("ana@example.org", "pw");
+    server.add_account("ana@example.org", "long enough");
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("a.eml"), "Subject: a\n\nx\n").unwrap();
     std::fs::write(path("b.mbox.gz"), b"\x1f\x8b\x08\0").unwrap();
@@ -90,6 +158,23 @@ fn an_import_takes_what_it_can_and_names_the_rest() {
 }
 
 #[test]
+fn a_short_password_is_refused_and_the_setting_named() {
+    let server = ServerBuilder::new(BINARY).start();
+    let add = server.command(&["account", "add", USER, "--password-stdin"], "7 chars\n");
+    let said = String::from_utf8_lossy(&add.stderr).into_owned();
+    assert_eq!(add.status.code(), Some(2));
+    assert!(
+        said.contains("it has 7 characters") && said.contains("`login.password_length_min` asks for 8"),
+        "{said}"
+    );
+    assert_eq!(server.command(&["account", "show", USER], "").status.code(), Some(2));
+    server.add_account(USER, "8 chars!");
+    let passwd = server.command(&["account", "passwd", USER, "--password-stdin"], "short\n");
+    assert_eq!(passwd.status.code(), Some(2));
+    assert!(login(&server, USER, "8 chars!").1);
+}
+
+#[test]
 fn a_second_server_on_the_same_data_names_the_first() {
     let first = ServerBuilder::new(BINARY).start();
     let Err(said) = ServerBuilder::new(BINARY).data(first.data()).try_start() else {
@@ -101,10 +186,10 @@ fn a_second_server_on_the_same_data_names_the_first() {
 #[test]
 fn sigterm_says_bye_and_ends_well() {
     let server = ServerBuilder::new(BINARY).start();
-    server.add_account(USER, "pw");
-    let (mut client, ok) = login(&server, USER, "pw");
+    server.add_account(USER, "long enough");
+    let (mut client, ok) = login(&server, USER, "long enough");
     assert!(ok);
-    let (mut idler, _) = login(&server, USER, "pw");
+    let (mut idler, _) = login(&server, USER, "long enough");
     idler.imap("SELECT INBOX").unwrap();
     idler.send(b"i IDLE\r\n").unwrap();
     assert!(idler.line().unwrap().starts_with('+'));
@@ -154,8 +239,57 @@ fn sighup_reads_certificate_and_configuration_again() {
     // A broken configuration is refused, and the server goes on with the old one.
     std::fs::write(&file, "[log]\nlevle = \"info\"\n").unwrap();
     server.signal("HUP");
-    server.add_account(USER, "pw");
-    assert!(login(&server, USER, "pw").1);
+    server.add_account(USER, "long enough");
+    assert!(login(&server, USER, "long enough").1);
+}
+
+/// The certificate that a listener shows, PEM; `start` is the STARTTLS of `openssl s_client`, or nothing.
+fn shown(address: std::net::SocketAddr, start: &str) -> String {
+    let mut client = Command::new("openssl");
+    client.args(["s_client", "-connect", &address.to_string(), "-showcerts"]);
+    if !start.is_empty() {
+        client.args(["-starttls", start]);
+    }
+    let output = client.stdin(std::process::Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let pem =
+        text.split("-----BEGIN CERTIFICATE-----").nth(1).unwrap_or_else(|| panic!("{start}: {output:?}"));
+    pem.split("-----END").next().unwrap().trim().to_owned()
+}
+
+#[test]
+fn sighup_with_another_certificate_path_is_taken_by_every_listener() {
+    const LISTENERS: [(&str, &str); 5] =
+        [("imap", "imap"), ("imaps", ""), ("submission", "smtp"), ("submissions", ""), ("lmtp", "lmtp")];
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("posthaste.toml");
+    std::fs::write(&file, "[log]\nlevel = \"info\"\n").unwrap();
+    let server = ServerBuilder::new(BINARY)
+        .data(dir.path().join("data"))
+        .arg("--config")
+        .arg(file.to_str().unwrap())
+        .start();
+    let before = shown(server.address("imaps"), "");
+    // Another server's self-signed pair stands for the new one.
+    let other = ServerBuilder::new(BINARY).listen("imap=127.0.0.1:0").start();
+    let path = |name: &str| other.data().join(name).to_str().unwrap().to_owned();
+    let new = std::fs::read_to_string(path("tls-certificate.pem")).unwrap();
+    let new =
+        new.split("-----BEGIN CERTIFICATE-----").nth(1).unwrap().split("-----END").next().unwrap().trim();
+    assert_ne!(before, new);
+    let tls = format!(
+        "[tls]\ncertificate = \"{}\"\nkey = \"{}\"\n",
+        path("tls-certificate.pem"),
+        path("tls-key.pem")
+    );
+    std::fs::write(&file, tls).unwrap();
+    server.signal("HUP");
+    // The signal is handled in its own time: the first listener shows when.
+    let mut looks = std::iter::repeat_with(|| shown(server.address("imap"), "imap")).take(200);
+    assert!(looks.any(|seen| seen == new), "the certificate is still the old one");
+    for (protocol, start) in LISTENERS {
+        assert_eq!(shown(server.address(protocol), start), new, "{protocol}");
+    }
 }
 
 #[test]
@@ -203,8 +337,8 @@ fn a_full_disk_refuses_mail_and_goes_on_reading() {
         return;
     };
     let server = ServerBuilder::new(BINARY).data(disk.0.path().join("data")).start();
-    server.add_account(USER, "pw");
-    let (mut client, _) = login(&server, USER, "pw");
+    server.add_account(USER, "long enough");
+    let (mut client, _) = login(&server, USER, "long enough");
     let mut text = message(1);
     text.extend(std::iter::repeat_n(*b"0123456789abcdef\r\n", 60_000).flatten());
     let mut stored = 0;

@@ -129,10 +129,10 @@ fn while_the_store_of_bodies_is_away_mail_waits_and_all_else_goes_on() {
         .arg("--config")
         .arg(config.to_str().unwrap())
         .start();
-    server.add_account(USER, "secret");
+    server.add_account(USER, "password4tests");
     let mut client = LineClient::connect(server.address("imap")).unwrap();
     client.line().unwrap();
-    client.imap(&format!("LOGIN {USER} secret")).unwrap();
+    client.imap(&format!("LOGIN {USER} password4tests")).unwrap();
     assert!(append(&mut client, 0).starts_with("a OK"));
     client.imap("SELECT INBOX").unwrap();
     assert_eq!(fetch(&mut client, 1).1, message(0));

@@ -30,7 +30,7 @@ fn refused(output: &Output, word: &str) {
 fn source(dir: &Path) -> String {
     let data = dir.join("source").to_str().unwrap().to_owned();
     let password = dir.join("password");
-    std::fs::write(&password, "secret\n").unwrap();
+    std::fs::write(&password, "password4tests\n").unwrap();
     let add = Command::new(BINARY)
         .args(["account", "add", USER, "--data", &data, "--password-stdin", "--alias", "info@example.org"])
         .stdin(std::fs::File::open(&password).unwrap())
@@ -61,7 +61,7 @@ fn a_copied_store_serves_the_same_mail() {
     let server = ServerBuilder::new(BINARY).data(&data).start();
     let mut client = LineClient::connect(server.address("imap")).unwrap();
     client.line().unwrap();
-    let answer = client.imap(&format!("LOGIN {USER} secret")).unwrap();
+    let answer = client.imap(&format!("LOGIN {USER} password4tests")).unwrap();
     assert!(answer.last().unwrap().starts_with("t OK"), "{answer:?}");
     for mailbox in ["INBOX", "Archive/2020"] {
         let status = client.imap(&format!("STATUS {mailbox} (MESSAGES UIDNEXT)")).unwrap();

@@ -25,7 +25,7 @@ fn two() -> Option<(Server, Server)> {
 fn login(server: &Server) -> LineClient {
     let mut client = LineClient::connect(server.address("imap")).unwrap();
     client.line().unwrap();
-    let answer = client.imap(&format!("LOGIN {USER} secret")).unwrap();
+    let answer = client.imap(&format!("LOGIN {USER} password4tests")).unwrap();
     assert!(answer.last().unwrap().starts_with("t OK"), "{answer:?}");
     client
 }
@@ -46,7 +46,7 @@ fn until(client: &mut LineClient, start: &str) {
 #[test]
 fn an_idle_session_hears_what_came_by_the_other_server() {
     let Some((first, second)) = two() else { return };
-    first.add_account(USER, "secret");
+    first.add_account(USER, "password4tests");
     let mut here = login(&first);
     append(&mut here, 0);
     here.imap("SELECT INBOX").unwrap();
@@ -71,13 +71,13 @@ fn an_idle_session_hears_what_came_by_the_other_server() {
 #[test]
 fn a_password_changed_by_one_server_counts_on_the_other() {
     let Some((first, second)) = two() else { return };
-    first.add_account(USER, "secret");
+    first.add_account(USER, "password4tests");
     login(&second);
     let changed = first.command(&["account", "passwd", USER, "--password-stdin"], "other\n");
     assert!(changed.status.success(), "{}", String::from_utf8_lossy(&changed.stderr));
     let mut client = LineClient::connect(second.address("imap")).unwrap();
     client.line().unwrap();
-    let answer = client.imap(&format!("LOGIN {USER} secret")).unwrap();
+    let answer = client.imap(&format!("LOGIN {USER} password4tests")).unwrap();
     assert!(answer.last().unwrap().starts_with("t NO"), "{answer:?}");
     let answer = client.imap(&format!("LOGIN {USER} other")).unwrap();
     assert!(answer.last().unwrap().starts_with("t OK"), "{answer:?}");

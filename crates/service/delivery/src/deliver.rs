@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::error::DeliveryError;
+use crate::quota::{Quota, Quotas};
 
 /// Makes a message's summary.
 pub type Summarize = fn(&[u8]) -> Vec<u8>;
@@ -43,12 +44,14 @@ pub const DEFAULT_MAILBOXES: [(&str, SpecialUse); 5] = [
 pub struct DeliveryOptions {
     /// Octets of a message at most: what APPENDLIMIT and SIZE announce.
     pub message_len_max: u64,
+    /// Limits of accounts that have none of their own.
+    pub quota: Quota,
 }
 
 impl Default for DeliveryOptions {
-    /// 64 MiB: twice what the large mail services take, and a message is in memory while it comes in.
+    /// 64 MiB: twice what the large mail services take, and a message is in memory while it comes in. No quota.
     fn default() -> Self {
-        Self { message_len_max: 64 << 20 }
+        Self { message_len_max: 64 << 20, quota: Quota::default() }
     }
 }
 
@@ -88,6 +91,7 @@ pub struct Delivery {
     summarize: Summarize,
     /// Memory for summaries in the making.
     summaries: ByteBudget,
+    pub(crate) quotas: Arc<Quotas>,
 }
 
 impl std::fmt::Debug for Delivery {
@@ -100,7 +104,7 @@ impl Delivery {
     /// A delivery into a store, for the accounts of a directory.
     pub fn new(store: Store, directory: Arc<Directory>, options: DeliveryOptions) -> Self {
         let summaries = one_share(ByteBudget::new(SUMMARIES_BYTES_DEFAULT));
-        Self { store, directory, options, summarize: crate::summarize, summaries }
+        Self { store, directory, options, summarize: crate::summarize, summaries, quotas: Arc::default() }
     }
 
     /// The same with this much memory for summaries in the making, which other deliveries may share. It must hold what the
@@ -251,29 +255,16 @@ impl Delivery {
         Ok(Delivered { account: account.id, mailbox: inbox, uid, body })
     }
 
-    /// Appends messages to a mailbox of an account, all or none, within the account's quota.
-    ///
-    /// Appends to one account at the same time may together pass its quota by what is under way: a limit that holds to
-    /// the octet would make every mailbox of an account wait for every other.
+    /// Appends messages to a mailbox of an account, all or none, within the account's quota: see [`Delivery::room`].
     pub async fn append(
         &self,
         account: &Account,
         mailbox: &Destination,
         messages: Vec<IncomingMessage>,
     ) -> Result<Appended, DeliveryError> {
-        let more = messages.iter().map(|m| m.bytes.len() as u64).sum();
-        self.check_quota(account, more).await?;
+        let bytes = messages.iter().map(|m| m.bytes.len() as u64).sum();
+        let _room = self.room(account, Usage { bytes, messages: messages.len() as u64 }).await?;
         Ok(mailbox.append(messages).await?)
-    }
-
-    /// Whether an account has room for so many octets more.
-    pub async fn check_quota(&self, account: &Account, more: u64) -> Result<(), DeliveryError> {
-        let Some(limit) = account.quota_bytes else { return Ok(()) };
-        let used = self.usage(account.id).await?.bytes;
-        if used.saturating_add(more) > limit {
-            return Err(DeliveryError::OverQuota { used, limit, more });
-        }
-        Ok(())
     }
 
     /// What an account holds: the counts of its mailboxes, none of which is loaded for it.

@@ -16,7 +16,7 @@ pub enum DeliveryError {
     /// The account has no room for it.
     #[error("the account uses {used} of its {limit} octets and has no room for {more} more")]
     OverQuota {
-        /// Octets in use.
+        /// Octets in use, those of summaries included.
         used: u64,
         /// The account's limit.
         limit: u64,
@@ -26,6 +26,16 @@ pub enum DeliveryError {
     /// There is no memory to read it through at the moment.
     #[error("too many large messages are coming in; try again later")]
     Busy,
+    /// The account has as many messages as it may.
+    #[error("the account holds {used} of its {limit} messages and has no room for {more} more")]
+    TooManyMessages {
+        /// Messages it holds.
+        used: u64,
+        /// The account's limit.
+        limit: u64,
+        /// Messages asked for.
+        more: u64,
+    },
     /// The work was cut short by the server's own shutdown, or a fault in reading this very message.
     #[error("the message could not be read through: {0}")]
     Interrupted(String),
@@ -65,7 +75,7 @@ impl DeliveryError {
     pub const fn kind(&self) -> Kind {
         match self {
             Self::TooLarge { .. } => Kind::TooLarge,
-            Self::OverQuota { .. } => Kind::OverQuota,
+            Self::OverQuota { .. } | Self::TooManyMessages { .. } => Kind::OverQuota,
             Self::Busy => Kind::Unavailable,
             Self::Interrupted(_) => Kind::ServerBug,
             Self::Store(error) => match error {
@@ -100,6 +110,7 @@ mod tests {
         let temporary = [
             (DeliveryError::OverQuota { used: 1, limit: 1, more: 1 }, Kind::OverQuota),
             (DeliveryError::Busy, Kind::Unavailable),
+            (DeliveryError::TooManyMessages { used: 1, limit: 1, more: 1 }, Kind::OverQuota),
             (StoreError::Busy.into(), Kind::Unavailable),
             (StoreError::Unavailable("disk full".into()).into(), Kind::Unavailable),
             (StoreError::Corrupt("row".into()).into(), Kind::ServerBug),

@@ -20,6 +20,7 @@ mod error;
 pub mod export;
 mod format;
 pub mod import;
+mod quota;
 mod summarize;
 #[cfg(test)]
 mod tests;
@@ -29,4 +30,5 @@ pub use error::{DeliveryError, Kind};
 pub use export::{ExportError, ExportForm, ExportReport};
 pub use import::{ImportError, ImportOptions, ImportReport};
 pub use posthaste_directory::{Recipient, ResolveError};
+pub use quota::{MESSAGE_COST, Quota, Room};
 pub use summarize::summarize;

@@ -14,13 +14,16 @@ use std::task::Poll;
 
 use crate::export::{ExportForm, ExportReport};
 use crate::import::{ImportError, ImportOptions, ImportReport};
-use crate::{Delivery, DeliveryError, DeliveryOptions, Kind};
+use crate::{Delivery, DeliveryError, DeliveryOptions, Kind, MESSAGE_COST, Quota};
 
 pub(crate) async fn delivery() -> (Delivery, Account) {
+    delivery_with(DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() }).await
+}
+
+async fn delivery_with(options: DeliveryOptions) -> (Delivery, Account) {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
     let store = Store::new(engine, StoreOptions::default());
-    let options = DeliveryOptions { message_len_max: 1 << 20 };
     let delivery = Delivery::new(store, Arc::new(directory), options);
     let ana = add(&delivery, "ana@example.org").await;
     (delivery, ana)
@@ -136,10 +139,10 @@ async fn limits_are_answered_for() {
     assert_eq!(outcomes.len(), 2);
     assert!(outcomes.iter().all(|o| matches!(o, Err(e) if e.kind() == Kind::TooLarge)));
 
-    let quota = AccountChange { quota_bytes: Some(Some(100)), ..AccountChange::default() };
+    let quota = AccountChange { quota_bytes: Some(Some(10_000)), ..AccountChange::default() };
     delivery.directory().set(&ana.name, quota).await.unwrap();
     let recipients = [delivery.resolve("ana@example.org").await.unwrap()];
-    let len = message("12345678").len() as u64;
+    let len = message("12345678").len() as u64 + MESSAGE_COST;
     let mut taken = 0;
     let refused = loop {
         match delivery.deliver(message("12345678"), &recipients).await.remove(0) {
@@ -147,11 +150,57 @@ async fn limits_are_answered_for() {
             Err(error) => break error,
         }
     };
-    assert_eq!(taken, 100 / len);
+    assert_eq!(taken, 10_000 / len);
     assert!(
-        matches!(refused, DeliveryError::OverQuota { used, limit: 100, more } if used == taken * len && more == len)
+        matches!(refused, DeliveryError::OverQuota { used, limit: 10_000, more } if used == taken * len && more == len)
     );
     assert_eq!(delivery.usage(ana.id).await.unwrap().messages, taken);
+}
+
+/// Appends so many messages side by side; how many were taken, and that the others found no room.
+async fn append_side_by_side(delivery: &Delivery, ana: &Account, count: usize) -> usize {
+    let inbox = open(delivery, ana, "INBOX").await.destination();
+    let tasks: Vec<_> = (0..count)
+        .map(|_| {
+            let (delivery, ana, inbox) = (delivery.clone(), ana.clone(), inbox.clone());
+            tokio::spawn(async move {
+                let incoming = delivery.incoming(message("12345678"), Vec::new(), None).await?;
+                delivery.append(&ana, &inbox, vec![incoming]).await
+            })
+        })
+        .collect();
+    let mut taken = 0;
+    for task in tasks {
+        match task.await.unwrap() {
+            Ok(_) => taken += 1,
+            Err(error) => assert_eq!(error.kind(), Kind::OverQuota, "{error}"),
+        }
+    }
+    taken
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn side_by_side_as_many_are_taken_as_fit_and_no_more() {
+    let len = message("12345678").len() as u64 + MESSAGE_COST;
+    // The default of the server, an account's octets, an account's messages.
+    let of_server =
+        DeliveryOptions { quota: Quota { bytes: None, messages: Some(10) }, ..DeliveryOptions::default() };
+    let octets = AccountChange { quota_bytes: Some(Some(10 * len)), ..AccountChange::default() };
+    let messages = AccountChange { quota_messages: Some(Some(10)), ..AccountChange::default() };
+    for round in 0..20 {
+        for (options, change) in [
+            (of_server, AccountChange::default()),
+            (DeliveryOptions::default(), octets),
+            (DeliveryOptions::default(), messages),
+        ] {
+            let (delivery, ana) = delivery_with(options).await;
+            delivery.mailboxes(ana.id).await.unwrap();
+            let ana = delivery.directory().set(&ana.name, change).await.unwrap();
+            assert_eq!(append_side_by_side(&delivery, &ana, 20).await, 10, "round {round}");
+            assert_eq!(delivery.usage(ana.id).await.unwrap().messages, 10);
+            assert_eq!(append_side_by_side(&delivery, &ana, 5).await, 0, "round {round}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -352,7 +401,8 @@ async fn an_import_over_quota_says_what_it_had_taken() {
     let one = "From x Tue Nov 14 22:13:20 2023\nSubject: x\n\nbody\n\n";
     std::fs::write(&file, one.repeat(1200)).unwrap();
     // 500 messages of 21 octets are taken; the next 500 do not fit.
-    let quota = AccountChange { quota_bytes: Some(Some(15_000)), ..AccountChange::default() };
+    let limit = 700 * (21 + MESSAGE_COST);
+    let quota = AccountChange { quota_bytes: Some(Some(limit)), ..AccountChange::default() };
     let ana = delivery.directory().set(&ana.name, quota).await.unwrap();
     let error = delivery.import(&ana, &file, &ImportOptions::default(), &mut |_| {}).await.unwrap_err();
     match &error {

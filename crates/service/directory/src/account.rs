@@ -23,14 +23,18 @@ pub struct Account {
     pub id: AccountId,
     /// Its name in normal form: an address, or a plain name.
     pub name: String,
-    /// Octets it may hold; `None` for no limit.
+    /// Octets it may hold; `None` for no limit of its own.
     pub quota_bytes: Option<u64>,
+    /// Messages it may hold; `None` for no limit of its own.
+    pub quota_messages: Option<u64>,
     /// How its messages are kept.
     pub format: Format,
     /// Whether logins and mail are refused.
     pub disabled: bool,
     /// When it was made, unix seconds.
     pub created: i64,
+    /// Counts its passwords: sessions of an earlier one end.
+    pub password_changes: u64,
     /// Counts the changes of its record; caches are keyed by it.
     pub version: u64,
 }
@@ -38,8 +42,10 @@ pub struct Account {
 /// What `account add` may say beside name and password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NewAccount {
-    /// Octets it may hold; `None` for no limit.
+    /// Octets it may hold; `None` for no limit of its own.
     pub quota_bytes: Option<u64>,
+    /// Messages it may hold; `None` for no limit of its own.
+    pub quota_messages: Option<u64>,
     /// How its messages are kept.
     pub format: Format,
 }
@@ -49,6 +55,8 @@ pub struct NewAccount {
 pub struct AccountChange {
     /// A new quota; `Some(None)` lifts it.
     pub quota_bytes: Option<Option<u64>>,
+    /// The same for messages.
+    pub quota_messages: Option<Option<u64>>,
     /// A new format.
     pub format: Option<Format>,
     /// Whether logins and mail are refused.

@@ -15,6 +15,7 @@ use crate::account::{Account, AccountChange, NewAccount};
 use crate::address::Address;
 use crate::error::{DirectoryError, Result};
 use crate::hashing::Hashing;
+use crate::lease::Leases;
 use crate::password::{self, Credentials, KEY_LEN, Policy};
 use crate::record::{self, Stored};
 use crate::throttle::Throttle;
@@ -41,6 +42,7 @@ pub struct Directory {
     pub(crate) hashing: Hashing,
     pub(crate) verified: Verified,
     pub(crate) throttle: Mutex<Throttle>,
+    pub(crate) leases: Leases,
     pub(crate) decoy_key: OnceCell<[u8; KEY_LEN]>,
     /// A hash of nobody's password, as dear to check as a real one.
     pub(crate) decoy_hash: OnceCell<String>,
@@ -66,6 +68,7 @@ impl Directory {
             hashing: Hashing::new(),
             verified: Verified::new()?,
             throttle: Mutex::new(Throttle::new()),
+            leases: Leases::default(),
             decoy_key: OnceCell::new(),
             decoy_hash: OnceCell::new(),
         })
@@ -89,9 +92,11 @@ impl Directory {
                 id: AccountId(Id::new(now.as_millis().try_into().unwrap_or(u64::MAX), randomness)),
                 name: address.to_string(),
                 quota_bytes: new.quota_bytes,
+                quota_messages: new.quota_messages,
                 format: new.format,
                 disabled: false,
                 created: now.as_secs().try_into().unwrap_or(i64::MAX),
+                password_changes: 0,
                 version: 1,
             },
             credentials,
@@ -135,16 +140,22 @@ impl Directory {
         self.update(name, |stored| {
             let account = &mut stored.account;
             account.quota_bytes = change.quota_bytes.unwrap_or(account.quota_bytes);
+            account.quota_messages = change.quota_messages.unwrap_or(account.quota_messages);
             account.format = change.format.unwrap_or(account.format);
             account.disabled = change.disabled.unwrap_or(account.disabled);
         })
         .await
     }
 
-    /// Gives an account a new password. The old one is refused from then on, in every process.
+    /// Gives an account a new password. The old one is refused from then on, in every process, and sessions that were
+    /// begun with it end: see [`Directory::lease`].
     pub async fn set_password(&self, name: &str, password: &Secret<String>) -> Result<Account> {
         let credentials = self.credentials(password).await?;
-        self.update(name, |stored| stored.credentials = credentials.clone()).await
+        self.update(name, |stored| {
+            stored.credentials = credentials.clone();
+            stored.account.password_changes += 1;
+        })
+        .await
     }
 
     /// Removes an account and its aliases, and answers with what it was. Its mailboxes are the caller's to remove.

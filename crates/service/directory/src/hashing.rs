@@ -1,5 +1,5 @@
-//! The bounded pool on which passwords are hashed: off the runtime's own threads, and never more at a time than the
-//! machine has cores, because each takes 19 MiB and 20 ms of one.
+//! The bounded pool on which passwords are hashed: off the runtime's own threads, and on fewer cores than the machine
+//! has, because each hash takes 19 MiB and 20 ms of one. However many log in, sessions that read mail keep a core.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,9 +22,12 @@ pub(crate) struct Hashing {
 impl Hashing {
     pub fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let running = cores.min(RUNNING_MAX);
-        let permits = Arc::new(Semaphore::new(running));
-        Self { permits, waiting: AtomicUsize::new(0), waiting_max: running * WAITING_MAX_EACH }
+        let running = places(cores);
+        Self::of(running, running * WAITING_MAX_EACH)
+    }
+
+    fn of(running: usize, waiting_max: usize) -> Self {
+        Self { permits: Arc::new(Semaphore::new(running)), waiting: AtomicUsize::new(0), waiting_max }
     }
 
     /// Runs `work` when there is room for it. If the caller goes away meanwhile, work begun is finished, and its room
@@ -43,6 +46,28 @@ impl Hashing {
     }
 }
 
+impl Hashing {
+    /// Runs `work` if a place is free now and nobody waits for one: for what can be done another time.
+    pub async fn run_if_free<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Option<T>> {
+        // The semaphore is fair: while anybody waits there is none to be had.
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else { return Ok(None) };
+        let done = tokio::task::spawn_blocking(move || {
+            let result = work();
+            drop(permit);
+            result
+        });
+        done.await.map(Some).map_err(|e| DirectoryError::Hashing(e.to_string()))
+    }
+}
+
+/// Hashes at a time: all cores but one. A machine with one core has nothing to spare.
+fn places(cores: usize) -> usize {
+    cores.saturating_sub(1).clamp(1, RUNNING_MAX)
+}
+
 /// A place in the queue, given back however the wait ends.
 struct Place<'a>(&'a AtomicUsize);
 
@@ -59,5 +84,50 @@ impl<'a> Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn one_core_is_left_to_others() {
+        assert_eq!([1, 2, 4, 8, 64].map(places), [1, 1, 3, 7, RUNNING_MAX]);
+    }
+
+    #[tokio::test]
+    async fn places_and_queue_have_bounds() {
+        let hashing = Arc::new(Hashing::of(1, 2));
+        let running = Arc::new(AtomicUsize::new(0));
+        let (let_go, wait) = mpsc::channel::<()>();
+        let wait = Arc::new(std::sync::Mutex::new(wait));
+        let start = || {
+            let (hashing, running, wait) = (Arc::clone(&hashing), Arc::clone(&running), Arc::clone(&wait));
+            tokio::spawn(async move {
+                let work = move || {
+                    let others = running.fetch_add(1, Ordering::SeqCst);
+                    wait.lock().unwrap().recv().unwrap();
+                    running.fetch_sub(1, Ordering::SeqCst);
+                    others
+                };
+                hashing.run(work).await
+            })
+        };
+        let tasks: Vec<_> = (0..3).map(|_| start()).collect();
+        while running.load(Ordering::SeqCst) < 1 || hashing.waiting.load(Ordering::SeqCst) < 2 {
+            tokio::task::yield_now().await;
+        }
+        // One runs, two wait: whoever comes now is told so at once.
+        let refused = hashing.run(|| ()).await.unwrap_err();
+        assert!(hashing.run_if_free(|| ()).await.unwrap().is_none());
+        assert!(refused.is_temporary() && refused.to_string().contains("too many logins wait"), "{refused}");
+        for task in tasks {
+            let_go.send(()).unwrap();
+            // Nobody else was at work beside it.
+            assert_eq!(task.await.unwrap().unwrap(), 0);
+        }
+        assert!(hashing.run_if_free(|| ()).await.unwrap().is_some());
     }
 }

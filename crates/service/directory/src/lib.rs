@@ -2,7 +2,7 @@
 //!
 //! Accounts and aliases are small named records in the store ([`posthaste_store::Engine`]'s directory calls), read
 //! anew for each login and each recipient. That is about a microsecond, and it is why `posthaste account passwd`,
-//! run in another process, takes effect at the next login without anyone being told. Whatever is kept in memory (verified
+//! run in another process, takes effect at the next login without anyone being told; sessions end by their [`Lease`]. Whatever is kept in memory (verified
 //! passwords) is keyed by the version of the record it was made from.
 //!
 //! | record | content |
@@ -22,7 +22,9 @@ mod address;
 mod directory;
 mod error;
 mod hashing;
+mod lease;
 mod login;
+mod network;
 mod password;
 mod recent;
 mod record;
@@ -39,6 +41,8 @@ pub use account::{Account, AccountChange, Format, NewAccount};
 pub use address::{Address, AddressError};
 pub use directory::{Alias, Directory};
 pub use error::{DirectoryError, Result};
+pub use lease::Lease;
 pub use login::{LoginError, LoginFailure};
+pub use network::Network;
 pub use password::Policy;
 pub use resolve::{Recipient, ResolveError};

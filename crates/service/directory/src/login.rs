@@ -2,6 +2,7 @@
 //! What was found right lately is not hashed again: see `verified`.
 
 use posthaste_mail_model::Secret;
+use posthaste_store::CommitOutcome;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -9,8 +10,9 @@ use crate::account::Account;
 use crate::address::Address;
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
+use crate::network::Network;
 use crate::password::{self, Credentials, KEY_LEN, Policy};
-use crate::record::Stored;
+use crate::record::{self, Stored};
 use crate::throttle::Attempt;
 
 /// Why a login was refused.
@@ -34,7 +36,8 @@ pub enum LoginFailure {
     /// No mechanism of that name. NO `[CANNOT]`, 504 5.5.4.
     #[error("no such authentication mechanism")]
     UnknownMechanism,
-    /// The mechanism sends the password, and nobody protects it. `[PRIVACYREQUIRED]`, 538 5.7.11.
+    /// The mechanism sends the password, or what one can be tried against, and nobody protects it.
+    /// `[PRIVACYREQUIRED]`, 538 5.7.11.
     #[error("encryption is required to log in this way: use TLS")]
     EncryptionRequired,
     /// Too many failures from this address; the password was not looked at. `[UNAVAILABLE]`, 454 4.7.0.
@@ -74,23 +77,28 @@ impl Directory {
         peer: IpAddr,
     ) -> Result<Account, LoginError> {
         let name = Address::parse(name).ok();
+        // Counted and judged before any look at the password: an answer from memory is an answer, too.
+        let attempt = self.begin_attempt(peer, name.as_ref());
+        if attempt.refused {
+            return Err(LoginError { failure: LoginFailure::TooMany, delay: attempt.delay });
+        }
         let stored = match self.stored_for_login(name.as_ref()).await {
             Ok(stored) => stored,
-            Err(e) => return Err(LoginError::at_once(e.into())),
+            Err(e) => {
+                self.forgive(attempt);
+                return Err(LoginError::at_once(e.into()));
+            }
         };
         let prepared = password::prepare(password.expose()).ok();
         if let (Some(stored), Some(prepared)) = (&stored, &prepared)
             && self.verified.contains(&self.verified.mark(&stored.account, prepared))
         {
-            return enabled(stored.account.clone());
-        }
-        let attempt = self.begin_attempt(peer, name.as_ref());
-        if attempt.refused {
-            return Err(LoginError { failure: LoginFailure::TooMany, delay: attempt.delay });
+            self.succeed(attempt);
+            return enabled(self.upgraded(stored, prepared).await);
         }
         match self.verify(stored, prepared).await {
             Ok(Some(account)) => {
-                self.forgive(attempt);
+                self.succeed(attempt);
                 enabled(account)
             }
             Ok(None) => Err(LoginError { failure: LoginFailure::Credentials, delay: attempt.delay }),
@@ -114,10 +122,45 @@ impl Directory {
         match stored {
             Some(stored) if right && possible => {
                 self.verified.remember(self.verified.mark(&stored.account, &prepared));
-                Ok(Some(stored.account))
+                Ok(Some(self.upgraded(&stored, &prepared).await))
             }
             _ => Ok(None),
         }
+    }
+
+    /// The account of a right password, whose record is written again if it was made with less than the policy asks for.
+    ///
+    /// While others wait to be let in it stays as it is, and so it does if it cannot be written: the next login tries.
+    async fn upgraded(&self, stored: &Stored, prepared: &str) -> Account {
+        if !self.policy.is_above(&stored.credentials) {
+            return stored.account.clone();
+        }
+        match self.upgrade(stored, prepared).await {
+            Ok(Some(account)) => {
+                tracing::info!(account = account.name, "the password is kept in a costlier form now");
+                self.verified.remember(self.verified.mark(&account, prepared));
+                account
+            }
+            Ok(None) => stored.account.clone(),
+            Err(error) => {
+                tracing::warn!(account = stored.account.name, %error, "the password stays in its cheaper form");
+                stored.account.clone()
+            }
+        }
+    }
+
+    /// `None` if there was no room, or somebody else changed the record.
+    async fn upgrade(&self, stored: &Stored, prepared: &str) -> Result<Option<Account>> {
+        let (policy, text) = (self.policy, prepared.to_owned());
+        let made = self.hashing.run_if_free(move || Credentials::make(&text, policy)).await?;
+        let Some(credentials) = made.transpose()? else { return Ok(None) };
+        let mut next = Stored { account: stored.account.clone(), credentials };
+        let (key, expected) = (record::account_key(&next.account.name), stored.account.version);
+        if self.put(key, expected, Some(next.write()?)).await? == CommitOutcome::Conflict {
+            return Ok(None);
+        }
+        next.account.version += 1;
+        Ok(Some(next.account))
     }
 
     /// The record for a name. A name that cannot be costs the same read.
@@ -131,6 +174,16 @@ impl Directory {
 
     pub(crate) fn forgive(&self, attempt: Attempt) {
         self.throttle.lock().forgive(attempt, Instant::now());
+    }
+
+    pub(crate) fn succeed(&self, attempt: Attempt) {
+        self.throttle.lock().succeed(attempt, Instant::now());
+    }
+
+    /// Networks that are no stranger from now on, beside loopback: a webmail there brings everybody's logins, and only
+    /// the account that fails is slowed down.
+    pub fn trust_networks(&self, networks: Vec<Network>) {
+        self.throttle.lock().trust(networks);
     }
 
     /// A hash of a password nobody knows, made once when first needed.

@@ -2,7 +2,8 @@
 //!
 //! Both are made when a password is set, so that either kind of login works from then on. Whoever steals the store
 //! can try passwords against the cheaper of the two, so the SCRAM iterations are chosen well above the 4096 of
-//! RFC 7677 §4; a [`Policy`] without SCRAM leaves Argon2id alone.
+//! RFC 7677 §4; a [`Policy`] without SCRAM leaves Argon2id alone. What an earlier policy made is replaced when its
+//! password is seen next: see [`Policy::is_above`].
 
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -19,7 +20,10 @@ pub(crate) const KEY_LEN: usize = 32;
 /// Octets of a password, before and after preparation. Long enough for any passphrase; each login hashes it.
 const PASSWORD_LEN_MAX: usize = 1024;
 
-/// What a hash may cost. Kept with each hash, so a change is for new passwords only.
+/// Iterations of SCRAM's PBKDF2 if nothing else is said.
+pub(crate) const SCRAM_ITERATIONS: u32 = 600_000;
+
+/// What a hash costs at least. Kept with each hash: an account's own is replaced at the next login with its password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// Argon2id memory in KiB.
@@ -33,9 +37,10 @@ pub struct Policy {
 impl Default for Policy {
     /// Argon2id with 19 MiB and 2 passes, one lane: the least OWASP advises (Password Storage Cheat Sheet), about 20 ms.
     /// More memory would cost a small server more than it costs an attacker: 19 MiB × cores is already taken in a
-    /// login storm. SCRAM: 100,000 iterations, about 20 ms on a client; ten times as many would be felt on a phone.
+    /// login storm. SCRAM: 600,000 iterations, what the same sheet advises for PBKDF2 with SHA-256. A client computes them
+    /// once for each password it is given, if it keeps the result as RFC 5802 §3 lets it.
     fn default() -> Self {
-        Self { argon2_memory_kib: 19 * 1024, argon2_passes: 2, scram_iterations: Some(100_000) }
+        Self { argon2_memory_kib: 19 * 1024, argon2_passes: 2, scram_iterations: Some(SCRAM_ITERATIONS) }
     }
 }
 
@@ -43,6 +48,17 @@ impl Policy {
     /// Cheap hashes for tests that make many accounts. Not for any password that matters.
     pub const fn cheap_for_tests() -> Self {
         Self { argon2_memory_kib: 64, argon2_passes: 1, scram_iterations: Some(4096) }
+    }
+
+    /// Whether credentials were made with less than this asks for, or of another kind.
+    pub(crate) fn is_above(&self, credentials: &Credentials) -> bool {
+        let scram = match (&credentials.scram, self.scram_iterations) {
+            (Some(keys), Some(wanted)) => keys.iterations < wanted,
+            (keys, wanted) => keys.is_some() != wanted.is_some(),
+        };
+        let Ok(hash) = PasswordHash::new(&credentials.argon2) else { return true };
+        let less = |name, wanted| hash.params.get_decimal(name).is_none_or(|had| had < wanted);
+        scram || less("m", self.argon2_memory_kib) || less("t", self.argon2_passes)
     }
 
     fn argon2(&self) -> Result<Argon2<'static>> {
@@ -170,6 +186,25 @@ mod tests {
         assert!(!verify("pencil", "not a hash"));
         let again = Credentials::make("pencil", Policy::cheap_for_tests()).unwrap();
         assert!(again.argon2 != made.argon2 && again.scram != made.scram, "salted");
+    }
+
+    #[test]
+    fn a_policy_knows_what_is_below_it() {
+        let policy = Policy::cheap_for_tests();
+        let made = Credentials::make("pencil", policy).unwrap();
+        assert!(!policy.is_above(&made));
+        for above in [
+            Policy { argon2_memory_kib: 65, ..policy },
+            Policy { argon2_passes: 2, ..policy },
+            Policy { scram_iterations: Some(4097), ..policy },
+            Policy { scram_iterations: None, ..policy },
+        ] {
+            assert!(above.is_above(&made), "{above:?}");
+            assert!(
+                !policy.is_above(&Credentials::make("pencil", above).unwrap())
+                    || above.scram_iterations.is_none()
+            );
+        }
     }
 
     /// RFC 4231 §4.3 (test case 2) has a four-octet key: "Jefe", here padded by hand as RFC 2104 pads it.

@@ -45,9 +45,17 @@ struct AccountRecord {
     scram: Option<ScramRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
     quota_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quota_messages: Option<u64>,
     format: Format,
     disabled: bool,
     created: i64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    password_changes: u64,
+}
+
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 #[derive(Serialize, Deserialize)]
@@ -107,9 +115,11 @@ impl Stored {
                 id: AccountId(Id::parse(&record.id).ok_or_else(|| wrong("id"))?),
                 name: record.name,
                 quota_bytes: record.quota_bytes,
+                quota_messages: record.quota_messages,
                 format: record.format,
                 disabled: record.disabled,
                 created: record.created,
+                password_changes: record.password_changes,
                 version: entry.version,
             },
             credentials: Credentials { argon2: record.argon2, scram },
@@ -130,9 +140,11 @@ impl Stored {
                 server_key: STANDARD.encode(s.server_key),
             }),
             quota_bytes: a.quota_bytes,
+            quota_messages: a.quota_messages,
             format: a.format,
             disabled: a.disabled,
             created: a.created,
+            password_changes: a.password_changes,
         };
         print(&account_key(&a.name), &record)
     }
@@ -203,9 +215,11 @@ mod tests {
                 id: AccountId(Id::new(5, 6)),
                 name: "ana@example.org".into(),
                 quota_bytes: Some(7),
+                quota_messages: Some(10),
                 format: Format::Rich,
                 disabled: true,
                 created: 8,
+                password_changes: 9,
                 version: 3,
             },
             credentials: Credentials::make("pencil", Policy::cheap_for_tests()).unwrap(),

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::testing::{add, directory, other_process, secret};
 use crate::{
-    AccountChange, Directory, DirectoryError, Format, LoginError, LoginFailure, NewAccount, ResolveError,
+    AccountChange, Directory, DirectoryError, Format, LoginError, LoginFailure, NewAccount, Policy,
+    ResolveError,
 };
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
@@ -19,7 +20,7 @@ async fn login(directory: &Directory, name: &str, password: &str) -> Result<Stri
 #[tokio::test]
 async fn an_account_is_made_changed_listed_and_removed() {
     let (records, directory) = directory();
-    let new = NewAccount { quota_bytes: Some(1 << 30), format: Format::Keep };
+    let new = NewAccount { quota_bytes: Some(1 << 30), quota_messages: Some(9), format: Format::Keep };
     let made = directory.add("Ana@Example.org", &secret("pencil"), new).await.unwrap();
     assert_eq!((made.name.as_str(), made.quota_bytes, made.version), ("ana@example.org", Some(1 << 30), 1));
     add(&directory, "ben@example.org", "x").await;
@@ -28,7 +29,7 @@ async fn an_account_is_made_changed_listed_and_removed() {
     let change = AccountChange { quota_bytes: Some(None), disabled: Some(true), ..AccountChange::default() };
     let changed = directory.set("ana@example.org", change).await.unwrap();
     assert_eq!((changed.quota_bytes, changed.format, changed.disabled), (None, Format::Keep, true));
-    assert_eq!((changed.id, changed.version), (made.id, 2));
+    assert_eq!((changed.id, changed.version, changed.quota_messages), (made.id, 2, Some(9)));
     assert_eq!(directory.account("ana@example.org").await.unwrap(), Some(changed.clone()));
 
     let first = directory.accounts(None, 1).await.unwrap();
@@ -212,6 +213,61 @@ async fn failures_slow_down_and_known_passwords_do_not_wait() {
     let error = login(&directory, "ben@example.org", "guess").await.unwrap_err();
     assert!(matches!(error.failure, LoginFailure::TooMany));
     assert!(login(&directory, "ana@example.org", "pencil").await.is_ok());
+}
+
+#[tokio::test]
+async fn a_password_kept_cheaply_is_kept_better_from_the_next_login_on() {
+    let (records, cheap) = directory();
+    add(&cheap, "ana@example.org", "pencil").await;
+    let policy = Policy { argon2_memory_kib: 128, argon2_passes: 2, scram_iterations: Some(5000) };
+    let better =
+        Directory::with_policy(Arc::clone(&records) as Arc<dyn posthaste_store::Engine>, policy).unwrap();
+    assert!(login(&better, "ana@example.org", "wrong").await.is_err());
+    assert!(records.dump().contains("m=64,t=1") && records.dump().contains("\"iterations\":4096"));
+    let lease = better.lease(&better.account("ana@example.org").await.unwrap().unwrap());
+    login(&better, "ana@example.org", "pencil").await.unwrap();
+    let upgraded = records.dump();
+    assert!(upgraded.contains("m=128,t=2") && upgraded.contains("\"iterations\":5000"), "{upgraded}");
+    // Another directory knows the password in its new form; a cheaper policy leaves it so.
+    for directory in [&better, &cheap] {
+        assert!(login(directory, "ana@example.org", "pencil").await.is_ok());
+        assert!(login(directory, "ana@example.org", "Pencil").await.is_err());
+    }
+    assert_eq!(records.dump(), upgraded);
+    // It is the same password: sessions go on.
+    better.compare_leases(true).await.unwrap();
+    assert!(!lease.is_ended());
+}
+
+#[tokio::test]
+async fn a_throttled_address_learns_nothing_of_remembered_passwords() {
+    let (_, directory) = directory();
+    add(&directory, "ana@example.org", "pencil").await;
+    // Her password is remembered, from another address.
+    let home = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
+    assert!(directory.login("ana@example.org", &secret("pencil"), home).await.is_ok());
+    for n in 0..64 {
+        login(&directory, &format!("u{n}@example.org"), "guess").await.unwrap_err();
+    }
+    let refused = login(&directory, "ana@example.org", "pencil").await.unwrap_err();
+    assert!(matches!(refused.failure, LoginFailure::TooMany), "{refused}");
+    assert!(directory.login("ana@example.org", &secret("pencil"), home).await.is_ok());
+}
+
+#[tokio::test]
+async fn others_failures_on_loopback_and_in_trusted_networks_refuse_nobody() {
+    let (_, directory) = directory();
+    directory.trust_networks(vec!["10.0.0.0/8".parse().unwrap()]);
+    for (n, peer) in ["127.0.0.1", "::1", "10.9.8.7"].into_iter().enumerate() {
+        let peer: IpAddr = peer.parse().unwrap();
+        for n in 0..65 {
+            let failed = directory.login(&format!("u{n}@example.org"), &secret("guess"), peer).await;
+            assert!(matches!(failed.unwrap_err().failure, LoginFailure::Credentials));
+        }
+        let name = format!("new{n}@example.org");
+        add(&directory, &name, "pencil").await;
+        assert!(directory.login(&name, &secret("pencil"), peer).await.is_ok(), "{peer}");
+    }
 }
 
 #[test]

@@ -1,17 +1,29 @@
-//! Failed logins slow down: a score for each address and each account name, which grows by one with each failure and
-//! halves every five minutes. From the score follows how long the next failure's answer is held back.
+//! Failed logins slow down: scores for networks, for accounts, and for pairs of both, which grow with each failure and
+//! halve every five minutes. From the scores follows how long the next failure's answer is held back.
 //!
 //! An attempt counts from its start, not from its answer, so that a hundred tries at once are a hundred tries; one that
 //! succeeds is taken back. Successful logins are never held back: the owner of a guessed-at account, or a neighbour
-//! behind one address, waits for nothing. Only an address that keeps on failing is at last refused without its
-//! passwords being looked at, because looking costs 20 ms of CPU.
+//! behind one address, waits for nothing.
+//!
+//! | score of | refuses above | whom |
+//! | --- | --- | --- |
+//! | an IPv4 address, an IPv6 /64 | 64 failures | every account that never logged in from there |
+//! | an IPv6 /56, /48 | 256, 1,024 | the same |
+//! | an account at one address | 128 | that account at that address |
+//!
+//! A refused attempt is refused without a look at its password. A look costs 20 ms of CPU, and even a look at the
+//! remembered passwords would tell a guesser which guess is right.
+//!
+//! Loopback and trusted networks are not one stranger: a webmail there brings everybody's logins. Only the pairs count
+//! for them, so nobody is refused because of others' failures.
 //!
 //! Scores are kept in bounded tables and in memory only: a restart forgives.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use crate::network::Network;
 use crate::recent::Recent;
 
 /// In which a score halves.
@@ -22,10 +34,18 @@ const DELAY_FIRST: Duration = Duration::from_millis(250);
 const ADDRESS_DELAY_MAX: Duration = Duration::from_secs(10);
 /// At most held back for an account: a stranger must not be able to annoy its owner much, who also mistypes.
 const ACCOUNT_DELAY_MAX: Duration = Duration::from_secs(1);
-/// An address over this score is refused unlooked-at. 64 wrong passwords within minutes is no person; an office behind
+/// A network over this score is refused unlooked-at. 64 wrong passwords within minutes is no person; an office behind
 /// one address with a few wrongly set up clients stays below.
-const ADDRESS_SCORE_MAX: f64 = 64.0;
-/// Entries of a table's generation: 65,536 × 2 × about 40 bytes is 5 MiB at the very worst, under an attack.
+const NETWORK_SCORE_MAX: f64 = 64.0;
+/// The same for an account at one address: twice as much, so that the owner still gets in while a neighbour behind the
+/// same address uses up what the address may.
+const PAIR_SCORE_MAX: f64 = 2.0 * NETWORK_SCORE_MAX;
+/// Networks of IPv6 by their leading bits, with what one failure weighs there. One machine has a /64 (RFC 6177 §2), a
+/// household a /56, a site a /48. Each wider one holds 256 of the next and may fail four times as often: more would let
+/// the owner of a /48 guess at will, less would make neighbours pay.
+const TIERS_V6: [(u8, f64); 3] = [(64, 1.0), (56, 0.25), (48, 0.0625)];
+/// Entries of a table's generation: 65,536 × 2 × about 40 bytes is 5 MiB at the very worst for each of four tables,
+/// under an attack.
 const ENTRIES: usize = 65_536;
 
 #[derive(Clone, Copy)]
@@ -45,15 +65,21 @@ impl Score {
 /// which harms nobody, and a long name takes no more room than a short one.
 pub(crate) struct Throttle {
     hasher: RandomState,
-    addresses: Recent<u64, Score>,
+    networks: Recent<u64, Score>,
     accounts: Recent<u64, Score>,
+    pairs: Recent<u64, Score>,
+    /// Pairs that succeeded.
+    known: Recent<u64, ()>,
+    trusted: Vec<Network>,
 }
 
 /// An attempt under way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt {
-    address: u64,
+    /// Each network it counts for, and how much.
+    networks: [Option<(u64, f64)>; TIERS_V6.len()],
     account: u64,
+    pair: u64,
     /// Hold the answer back for so long, should it be no.
     pub delay: Duration,
     /// Answer no without looking.
@@ -62,34 +88,77 @@ pub(crate) struct Attempt {
 
 impl Throttle {
     pub fn new() -> Self {
-        Self { hasher: RandomState::new(), addresses: Recent::new(ENTRIES), accounts: Recent::new(ENTRIES) }
+        Self {
+            hasher: RandomState::new(),
+            networks: Recent::new(ENTRIES),
+            accounts: Recent::new(ENTRIES),
+            pairs: Recent::new(ENTRIES),
+            known: Recent::new(ENTRIES),
+            trusted: Vec::new(),
+        }
+    }
+
+    /// Networks that are no stranger from now on, beside loopback.
+    pub fn trust(&mut self, networks: Vec<Network>) {
+        self.trusted = networks;
     }
 
     /// Counts an attempt. `account` is the name asked for, whether it exists or not.
     pub fn begin(&mut self, address: IpAddr, account: &str, now: Instant) -> Attempt {
-        let (address, account) = (self.hasher.hash_one(network(address)), self.hasher.hash_one(account));
-        let by_address = add(&mut self.addresses, address, 1.0, now);
-        let by_account = add(&mut self.accounts, account, 1.0, now);
+        let address = address.to_canonical();
+        let networks = self.strangers(address);
+        let pair = self.hasher.hash_one((machine(address), account));
+        let account = self.hasher.hash_one(account);
+        let by_network = networks.iter().flatten().fold(0.0, |worst: f64, &(network, weight)| {
+            worst.max(add(&mut self.networks, network, weight, NETWORK_SCORE_MAX, now))
+        });
+        let by_account = add(&mut self.accounts, account, 1.0, NETWORK_SCORE_MAX, now);
+        let by_pair = add(&mut self.pairs, pair, 1.0, PAIR_SCORE_MAX, now);
+        let known = self.known.get(&pair).is_some();
+        let held_back = delay(by_network.max(by_pair), ADDRESS_DELAY_MAX);
         Attempt {
-            address,
+            networks,
             account,
-            delay: delay(by_address, ADDRESS_DELAY_MAX).max(delay(by_account, ACCOUNT_DELAY_MAX)),
-            refused: by_address > ADDRESS_SCORE_MAX,
+            pair,
+            delay: held_back.max(delay(by_account, ACCOUNT_DELAY_MAX)),
+            refused: by_pair > PAIR_SCORE_MAX || (by_network > NETWORK_SCORE_MAX && !known),
         }
     }
 
-    /// Takes back an attempt that was no failure: the password was right, or it could not be checked.
+    /// Takes back an attempt that could not be checked.
     pub fn forgive(&mut self, attempt: Attempt, now: Instant) {
-        add(&mut self.addresses, attempt.address, -1.0, now);
-        add(&mut self.accounts, attempt.account, -1.0, now);
+        for (network, weight) in attempt.networks.into_iter().flatten() {
+            add(&mut self.networks, network, -weight, NETWORK_SCORE_MAX, now);
+        }
+        add(&mut self.accounts, attempt.account, -1.0, NETWORK_SCORE_MAX, now);
+        add(&mut self.pairs, attempt.pair, -1.0, PAIR_SCORE_MAX, now);
+    }
+
+    /// Takes back an attempt whose password was right, and remembers where the account was used from.
+    pub fn succeed(&mut self, attempt: Attempt, now: Instant) {
+        self.forgive(attempt, now);
+        self.known.insert(attempt.pair, ());
+    }
+
+    /// The networks that an attempt from an address counts for: none if the address is trusted.
+    fn strangers(&self, address: IpAddr) -> [Option<(u64, f64)>; TIERS_V6.len()] {
+        if address.is_loopback() || self.trusted.iter().any(|network| network.contains(address)) {
+            return [None; TIERS_V6.len()];
+        }
+        match address {
+            IpAddr::V4(_) => [Some((self.hasher.hash_one(address), 1.0)), None, None],
+            IpAddr::V6(_) => TIERS_V6.map(|(bits, weight)| {
+                Some((self.hasher.hash_one((bits, Network::of(address, bits).first())), weight))
+            }),
+        }
     }
 }
 
-/// Adds to a score and answers with the new one.
-fn add(table: &mut Recent<u64, Score>, key: u64, amount: f64, now: Instant) -> f64 {
+/// Adds to a score, which stays within twice `max`, and answers with the new one.
+fn add(table: &mut Recent<u64, Score>, key: u64, amount: f64, max: f64, now: Instant) -> f64 {
     let before = table.get(&key).map_or(0.0, |score| score.now(now));
     // Capped a little above the limit: whoever hammered for a day is not locked out for the next.
-    let value = (before + amount).clamp(0.0, 2.0 * ADDRESS_SCORE_MAX);
+    let value = (before + amount).clamp(0.0, 2.0 * max);
     table.insert(key, Score { value, at: now });
     value
 }
@@ -100,14 +169,12 @@ fn delay(score: f64, max: Duration) -> Duration {
     DELAY_FIRST.mul_f64(doublings.exp2()).min(max)
 }
 
-/// What one stranger can easily have all addresses of: an IPv4 address, an IPv6 /64.
-fn network(address: IpAddr) -> IpAddr {
+/// What one machine has all addresses of: an IPv4 address, an IPv6 /64; loopback is one.
+fn machine(address: IpAddr) -> IpAddr {
     match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => IpAddr::V4(v4),
-            None => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
-        },
+        IpAddr::V4(v4) if v4.is_loopback() => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
+        IpAddr::V6(v6) if !v6.is_loopback() => Network::of(address, 64).first(),
+        address => address,
     }
 }
 
@@ -119,6 +186,13 @@ mod tests {
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
+    }
+
+    /// Fails so often from one address, each time for another account.
+    fn fail(throttle: &mut Throttle, address: &str, times: usize, now: Instant) {
+        for n in 0..times {
+            throttle.begin(ip(address), &format!("{address} {n}"), now);
+        }
     }
 
     #[test]
@@ -164,8 +238,46 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_network_is_one_stranger() {
-        assert_eq!(network(ip("2001:db8:1:2:3::4")), ip("2001:db8:1:2::"));
-        assert_eq!(network(ip("::ffff:192.0.2.1")), ip(A));
+    fn a_throttled_address_is_open_to_accounts_that_came_from_it_before() {
+        let (mut throttle, now) = (Throttle::new(), Instant::now());
+        let attempt = throttle.begin(ip(A), "ana", now);
+        throttle.succeed(attempt, now);
+        fail(&mut throttle, A, 100, now);
+        assert!(!throttle.begin(ip(A), "ana", now).refused);
+        assert!(throttle.begin(ip(A), "ben", now).refused);
+        // Guesses at the known account have an end, too.
+        let looked_at = (0..1000).filter(|_| !throttle.begin(ip(A), "ana", now).refused).count();
+        assert_eq!(looked_at, 128 - 1);
+    }
+
+    #[test]
+    fn loopback_and_trusted_networks_are_throttled_by_account() {
+        let (mut throttle, now) = (Throttle::new(), Instant::now());
+        throttle.trust(vec!["10.1.0.0/16".parse().unwrap()]);
+        for address in ["127.0.0.1", "::1", "::ffff:127.0.0.2", "10.1.2.3"] {
+            fail(&mut throttle, address, 1000, now);
+            assert!(!throttle.begin(ip(address), "new", now).refused, "{address}");
+        }
+        let looked_at = (0..1000).filter(|_| !throttle.begin(ip("10.1.2.3"), "ana", now).refused).count();
+        assert_eq!(looked_at, 128);
+        fail(&mut throttle, "10.2.0.1", 65, now);
+        assert!(throttle.begin(ip("10.2.0.1"), "new", now).refused);
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_stranger_and_so_is_the_one_around_it() {
+        let (mut throttle, now) = (Throttle::new(), Instant::now());
+        let mut failures = |address: &dyn Fn(usize) -> String| {
+            let tries = (0..10_000).map(|n| throttle.begin(ip(&address(n)), &format!("u{n}"), now).refused);
+            tries.take_while(|refused| !refused).count()
+        };
+        assert_eq!(failures(&|n| format!("2001:db8:1:100::{n:x}")), 64);
+        // Another /64 for each: the /56 around them has been charged with 64 failures.
+        assert_eq!(failures(&|n| format!("2001:db8:1:1{:02x}::1", 1 + n % 255)), 256 - 65);
+        // Another /56 for each.
+        assert_eq!(failures(&|n| format!("2001:db8:1:{:x}00::1", 2 + n % 254)), 1024 - 65 - 192);
+        // A new /48.
+        assert_eq!(failures(&|n| format!("2001:db8:2::{n:x}")), 64);
+        assert_eq!(machine(ip("2001:db8:1:2:3::4")), ip("2001:db8:1:2::"));
     }
 }

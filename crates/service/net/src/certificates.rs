@@ -25,14 +25,15 @@ use crate::{NetError, channel_binding};
 const CERTIFICATE_FILE: &str = "tls-certificate.pem";
 const KEY_FILE: &str = "tls-key.pem";
 
-/// One certificate, shared by all TLS listeners. Clones are the same certificate and reload together.
+/// One certificate, shared by all TLS listeners. Clones are the same certificate: they reload and are replaced together.
 #[derive(Clone)]
-pub struct Certificates(Arc<Inner>);
+pub struct Certificates(Arc<ArcSwap<Held>>);
 
-struct Inner {
+#[derive(Clone)]
+struct Held {
     /// Chain and key; none for one that lives in memory.
     files: Option<(PathBuf, PathBuf)>,
-    active: ArcSwap<Active>,
+    active: Arc<Active>,
 }
 
 /// What a handshake needs.
@@ -72,15 +73,23 @@ impl Certificates {
     }
 
     fn holding(active: Active, files: Option<(PathBuf, PathBuf)>) -> Self {
-        Self(Arc::new(Inner { files, active: ArcSwap::from_pointee(active) }))
+        Self(Arc::new(ArcSwap::from_pointee(Held { files, active: Arc::new(active) })))
     }
 
     /// Reads the files again (SIGHUP): new connections use what they hold now. On an error the old one stays.
     pub fn reload(&self) -> Result<(), NetError> {
-        if let Some((chain, key)) = &self.0.files {
-            self.0.active.store(Arc::new(read(chain, key)?));
+        let held = self.0.load_full();
+        if let Some((chain, key)) = &held.files {
+            let active = Arc::new(read(chain, key)?);
+            self.0.store(Arc::new(Held { files: held.files.clone(), active }));
         }
         Ok(())
+    }
+
+    /// Takes the certificate of another, and its files for later reloads. So do all clones: every listener and every
+    /// session that offers STARTTLS shows it from the next handshake on.
+    pub fn replace_by(&self, other: &Self) {
+        self.0.store(other.0.load_full());
     }
 
     /// The configuration for a TLS server that does not use our listeners.
@@ -101,13 +110,13 @@ impl Certificates {
     }
 
     pub(crate) fn active(&self) -> Arc<Active> {
-        self.0.active.load_full()
+        Arc::clone(&self.0.load().active)
     }
 }
 
 impl std::fmt::Debug for Certificates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Certificates").field("files", &self.0.files).finish_non_exhaustive()
+        f.debug_struct("Certificates").field("files", &self.0.load().files).finish_non_exhaustive()
     }
 }
 
@@ -227,6 +236,20 @@ mod tests {
         Certificates::self_signed(directory.path(), "localhost").unwrap();
         held.reload().unwrap();
         assert_ne!(held.fingerprint(), before);
+    }
+
+    #[test]
+    fn clones_are_replaced_together_and_reload_the_new_files() {
+        let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let held = Certificates::self_signed(one.path(), "localhost").unwrap();
+        let listener = held.clone();
+        let next = Certificates::self_signed(two.path(), "localhost").unwrap();
+        held.replace_by(&next);
+        assert_eq!(listener.fingerprint(), next.fingerprint());
+        fs::remove_file(two.path().join(CERTIFICATE_FILE)).unwrap();
+        Certificates::self_signed(two.path(), "localhost").unwrap();
+        held.reload().unwrap();
+        assert_ne!(listener.fingerprint(), next.fingerprint());
     }
 
     #[test]

@@ -43,12 +43,13 @@ pub(super) async fn run(
 /// What SASL has to know of the connection.
 fn channel(session: &Session) -> Channel {
     let connection = &session.wire.connection;
-    let plaintext = if session.may_send_passwords() { Plaintext::Allowed } else { Plaintext::Refused };
+    let allowed = |may: bool| if may { Plaintext::Allowed } else { Plaintext::Refused };
+    let (plaintext, scram) = (allowed(session.may_send_passwords()), allowed(session.may_use_scram()));
     let tls = connection.is_encrypted().then(|| TlsBindings {
         exporter: connection.channel_binding(ChannelBinding::TlsExporter),
         server_end_point: connection.channel_binding(ChannelBinding::TlsServerEndPoint),
     });
-    Channel { peer: connection.peer().ip(), tls, plaintext }
+    Channel { peer: connection.peer().ip(), tls, plaintext, scram }
 }
 
 /// One line from the client, decoded.

@@ -1,5 +1,6 @@
 //! COPY and MOVE, by sequence number or UID: RFC 9051 §6.4.7, §6.4.8.
 
+use posthaste_delivery::Usage;
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, Numbering, SequenceSet, UidRanges};
 use posthaste_mail_model::{NumSet, UidValidity};
@@ -23,8 +24,12 @@ pub(super) async fn copy(
     }
     all_there(ctx, &uids, numbering)?;
     // Copies count against the quota as any other mail; a MOVE leaves the account as full as it was.
-    let bytes = ctx.selected.announced.rows_of_uids(&uids).map(|(_, row)| u64::from(row.size())).sum();
-    ctx.service.delivery.check_quota(ctx.login, bytes).await?;
+    let rows = ctx.selected.announced.rows_of_uids(&uids);
+    let more = rows.fold(Usage::default(), |sum, (_, row)| Usage {
+        bytes: sum.bytes + u64::from(row.size()),
+        messages: sum.messages + 1,
+    });
+    let _room = ctx.service.delivery.room(ctx.login, more).await?;
     let copied = target.copy_from(&ctx.selected.mailbox, &uids).await;
     let copied = copied.map_err(|error| not_copied(&target, error))?;
     match copy_uid(validity, &copied) {

@@ -7,7 +7,7 @@ use posthaste_store::{StoreError, Watch};
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
-use crate::session::Session;
+use crate::session::{REVOKED, Session, revoked};
 use crate::table::Numbers;
 use crate::wire::Line;
 
@@ -19,6 +19,7 @@ enum Event {
     News(Result<(), StoreError>),
     Input(Result<usize, NetError>),
     Shutdown,
+    Revoked,
 }
 
 pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
@@ -39,6 +40,7 @@ pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
                 session.announce(Numbers::Free).await?;
             }
             Event::Input(input) => drop(input.map_err(Failure::of_wait)?),
+            Event::Revoked => return Err(Failure::Bye(REVOKED)),
             // The session's own loop says BYE.
             Event::Shutdown => return Ok(Reply::ok("IDLE ended")),
         }
@@ -51,7 +53,7 @@ fn end(line: &Bytes) -> Result<Reply, Failure> {
 
 async fn next_event(session: &mut Session, watch: Option<&mut Watch>) -> Event {
     let within = session.service.options.silence_within;
-    let Session { wire, shutdown, selected, .. } = session;
+    let Session { wire, shutdown, selected, lease, .. } = session;
     let news = async {
         match (watch, selected) {
             (Some(watch), Some(selected)) => watch.changed(&selected.announced).await.map(drop),
@@ -62,5 +64,6 @@ async fn next_event(session: &mut Session, watch: Option<&mut Watch>) -> Event {
         news = news => Event::News(news),
         input = wire.connection.fill(INPUT_MAX, within) => Event::Input(input),
         () = shutdown.requested() => Event::Shutdown,
+        () = revoked(lease) => Event::Revoked,
     }
 }

@@ -31,6 +31,7 @@ pub(super) async fn run(
 pub(super) async fn accept(session: &mut Session, account: Account) -> Result<Reply, Failure> {
     session.service.delivery.mailboxes(account.id).await?;
     tracing::info!(peer = %session.wire.connection.peer(), account = %account.name, "logged in");
+    session.lease = Some(session.service.directory.lease(&account));
     session.login = Some(account);
     // RFC 9051 §6.2.2: the capabilities are others now; telling saves the client a question.
     let code = Code::Other("CAPABILITY".to_owned(), Some(capability::text(session)));

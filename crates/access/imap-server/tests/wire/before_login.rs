@@ -63,6 +63,22 @@ fn login_and_its_refusals() {
 }
 
 #[test]
+fn failures_of_others_on_loopback_refuse_nobody() {
+    let server = Server::start();
+    std::thread::scope(|scope| {
+        for n in 0..65 {
+            let mut wire = server.connect();
+            let guess = format!("C: a LOGIN u{n}@example.org wrong\nS: a NO [AUTHENTICATIONFAILED] …");
+            scope.spawn(move || {
+                wire.run(&guess);
+            });
+        }
+    });
+    // Her first login from here.
+    server.login();
+}
+
+#[test]
 fn authenticate() {
     let server = Server::start();
     // \0ana@example.org\0sesame street
@@ -119,6 +135,29 @@ fn no_password_in_the_clear() {
         S: b NO [PRIVACYREQUIRED] …
         "#
     ));
+}
+
+#[test]
+fn scram_in_the_clear_only_where_the_configuration_has_it() {
+    // "n,,n=ana@example.org,r=nonce"
+    const FIRST: &str = "biwsbj1hbmFAZXhhbXBsZS5vcmcscj1ub25jZQ==";
+    let server = |scram| {
+        let login = ClearTextLogin::Never;
+        Server::start_with(ImapOptions {
+            clear_text_login: login,
+            clear_text_scram: scram,
+            ..ImapOptions::default()
+        })
+    };
+    let closed = server(ClearTextLogin::Never);
+    let mut wire = posthaste_testkit::Wire::connect(closed.address());
+    let greeting = wire.expect("* OK [CAPABILITY … LOGINDISABLED…");
+    assert!(!greeting.contains("AUTH="), "{greeting}");
+    wire.run(&format!("C: a AUTHENTICATE SCRAM-SHA-256 {FIRST}\nS: a NO [PRIVACYREQUIRED] …"));
+    let open = server(ClearTextLogin::Loopback);
+    let mut wire = posthaste_testkit::Wire::connect(open.address());
+    wire.expect("* OK [CAPABILITY … LOGINDISABLED AUTH=SCRAM-SHA-256] …");
+    wire.run(&format!("C: a AUTHENTICATE SCRAM-SHA-256 {FIRST}\nS: + …\nC: *\nS: a BAD …"));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_delivery::{Delivery, DeliveryOptions};
-use posthaste_directory::{Directory, NewAccount, Policy};
+use posthaste_directory::{AccountChange, Directory, NewAccount, Policy};
 use posthaste_imap_server::{ImapOptions, ImapService};
 use posthaste_mail_model::{MailboxId, MailboxName, Secret, Uid};
 use posthaste_net::{
@@ -147,6 +147,11 @@ impl Server {
     /// What it counts of itself.
     pub fn service(&self) -> &ImapService {
         &self.service
+    }
+
+    /// Limits the account: octets as a quota counts them, and messages.
+    pub fn limit(&self, change: AccountChange) {
+        self.runtime.block_on(self.directory.set(USER, change)).expect("a changed account");
     }
 
     /// Asks the server to stop.

@@ -1,6 +1,38 @@
 //! APPEND, STORE, COPY, MOVE, EXPUNGE, FETCH, COMPRESS: RFC 9051 §6.3.12, §6.4.
 
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use posthaste_directory::AccountChange;
+
 use crate::harness::Server;
+
+#[test]
+fn twenty_appends_at_once_fill_a_quota_to_the_last_message_and_no_further() {
+    let server = Server::start();
+    server.limit(AccountChange { quota_messages: Some(Some(10)), ..AccountChange::default() });
+    let taken = AtomicUsize::new(0);
+    let together = Barrier::new(20);
+    std::thread::scope(|scope| {
+        for _ in 0..20 {
+            let mut wire = server.login();
+            let (taken, together) = (&taken, &together);
+            scope.spawn(move || {
+                together.wait();
+                wire.send(b"a APPEND INBOX {16+}\r\nSubject: x\r\n\r\ny\r\n");
+                match wire.line().expect("an answer") {
+                    line if line.starts_with("a OK") => drop(taken.fetch_add(1, Ordering::Relaxed)),
+                    line => assert!(line.starts_with("a NO [OVERQUOTA] The account holds "), "{line}"),
+                }
+            });
+        }
+    });
+    assert_eq!(taken.into_inner(), 10);
+    let mut wire = server.select("INBOX");
+    wire.run("C: s STATUS INBOX (MESSAGES)\nS: * STATUS INBOX (MESSAGES 10)\nS: s OK …");
+    // Copies count as well.
+    wire.run("C: c COPY 1 Archive\nS: c NO [OVERQUOTA] …\nC: m MOVE 1 Archive\nS~ m OK …");
+}
 
 #[test]
 fn append_in_all_its_forms() {

@@ -13,10 +13,10 @@ use crate::{PlaintextAuth, SmtpOptions, command, session::Action};
 /// What the directory must know of the connection.
 pub(super) fn channel(options: &SmtpOptions, connection: &Connection) -> Channel {
     let peer = connection.peer().ip().to_canonical();
-    let allowed = match options.plaintext_auth {
-        PlaintextAuth::Never => false,
-        PlaintextAuth::LoopbackOnly => peer.is_loopback(),
-        PlaintextAuth::Anywhere => true,
+    let allowed = |auth| match auth {
+        PlaintextAuth::LoopbackOnly if peer.is_loopback() => Plaintext::Allowed,
+        PlaintextAuth::Anywhere => Plaintext::Allowed,
+        PlaintextAuth::Never | PlaintextAuth::LoopbackOnly => Plaintext::Refused,
     };
     Channel {
         peer,
@@ -24,7 +24,8 @@ pub(super) fn channel(options: &SmtpOptions, connection: &Connection) -> Channel
             exporter: connection.channel_binding(ChannelBinding::TlsExporter),
             server_end_point: connection.channel_binding(ChannelBinding::TlsServerEndPoint),
         }),
-        plaintext: if allowed { Plaintext::Allowed } else { Plaintext::Refused },
+        plaintext: allowed(options.plaintext_auth),
+        scram: allowed(options.plaintext_scram),
     }
 }
 
@@ -44,6 +45,7 @@ impl Driver {
             match exchange.step(&self.service.directory, response.as_deref()).await {
                 Step::Done(account) => {
                     tracing::info!(peer = %self.connection.peer(), account = account.name, mechanism, "logged in");
+                    self.lease = Some(self.service.directory.lease(&account));
                     let reply = self.session.authenticated(*account);
                     self.say(&reply);
                     return Ok(Next::Command);
@@ -72,6 +74,7 @@ impl Driver {
             Line::Bad(error) => Err(self.session.login_abandoned(Some(&error))),
             Line::Shutdown => Err(Action::Close(closing((4, 3, 2), "The server stops; try again later"))),
             Line::Silent => Err(Action::Close(closing((4, 4, 2), "Nothing came from you for too long"))),
+            Line::Revoked => Err(Action::Close(closing((4, 7, 0), super::REVOKED))),
         })
     }
 

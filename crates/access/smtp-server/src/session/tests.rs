@@ -26,6 +26,8 @@ fn account(number: u128) -> Account {
         id: AccountId(Id::from_bytes(number.to_be_bytes())),
         name: format!("user{number}@example.org"),
         quota_bytes: None,
+        quota_messages: None,
+        password_changes: 0,
         format: Format::default(),
         disabled: false,
         created: 0,

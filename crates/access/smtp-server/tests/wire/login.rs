@@ -3,7 +3,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use hmac::{Hmac, Mac};
 use posthaste_net::Mode;
-use posthaste_smtp_server::Role;
+use posthaste_smtp_server::{PlaintextAuth, Role};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -117,6 +117,22 @@ async fn scram_in_the_clear() {
     client.play("S: 220 …").await;
     greet(&mut client).await;
     scram(&mut client, "n,,", b"").await;
+}
+
+#[tokio::test]
+async fn nothing_is_offered_in_the_clear_unless_the_configuration_has_it() {
+    let mut setup = Setup::new(Role::Submission);
+    setup.options.plaintext_auth = PlaintextAuth::Never;
+    setup.options.plaintext_scram = PlaintextAuth::Never;
+    let server = setup.start().await;
+    let mut client = server.connect().await;
+    client.play("S: 220 …").await;
+    let offered = greet(&mut client).await;
+    assert!(!offered.contains("AUTH") && offered.contains("STARTTLS"), "{offered}");
+    client.play("C: AUTH SCRAM-SHA-256\nS: 538 5.7.11 …").await;
+    client.play("C: STARTTLS\nS: 220 …").await;
+    let mut client = client.handshake(&server.certificates).await;
+    assert!(greet(&mut client).await.contains("250-AUTH SCRAM-SHA-256-PLUS SCRAM-SHA-256 PLAIN LOGIN"));
 }
 
 #[tokio::test]

@@ -22,9 +22,10 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
         Command::Add { name, password_stdin, settings, alias } => {
             let name = full_name(&name, &config);
             let opened = open::create(&config).await?;
-            let password = password::read(&name, password_stdin)?;
+            let password = password::read(&name, password_stdin, config.login.password_length_min)?;
             let new = NewAccount {
                 quota_bytes: settings.quota.and_then(|q| q.0),
+                quota_messages: settings.messages.and_then(|q| q.0),
                 format: settings.format.map(format).unwrap_or_default(),
             };
             let account = opened.directory.add(&name, &password, new).await?;
@@ -41,12 +42,13 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
         Command::Set { name, settings, disable, enable, alias, remove_alias } => {
             let change = AccountChange {
                 quota_bytes: settings.quota.map(|q| q.0),
+                quota_messages: settings.messages.map(|q| q.0),
                 format: settings.format.map(format),
                 disabled: (disable || enable).then_some(disable),
             };
             if change == AccountChange::default() && alias.is_empty() && remove_alias.is_empty() {
                 return Err(Failure::Usage(
-                    "nothing to set; say --quota, --format, --disable, --enable, --alias or --remove-alias"
+                    "nothing to set; say --quota, --messages, --format, --disable, --enable, --alias or --remove-alias"
                         .into(),
                 ));
             }
@@ -64,7 +66,7 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
         Command::Passwd { name, password_stdin } => {
             let name = full_name(&name, &config);
             let opened = open::existing(&config).await?;
-            let password = password::read(&name, password_stdin)?;
+            let password = password::read(&name, password_stdin, config.login.password_length_min)?;
             let account = opened.directory.set_password(&name, &password).await?;
             println!("{} has a new password", account.name);
             Ok(())
@@ -136,7 +138,8 @@ async fn list(opened: &Opened, json: bool) -> Result<()> {
             let state = if account.disabled { "disabled" } else { "enabled" };
             if json {
                 let line = json!({"name": account.name, "disabled": account.disabled, "messages": messages,
-                                  "bytes": bytes, "quota_bytes": account.quota_bytes});
+                                  "bytes": bytes, "quota_bytes": account.quota_bytes,
+                                  "quota_messages": account.quota_messages});
                 writeln!(out, "{line}")?;
             } else {
                 let size = bytesize::ByteSize(bytes);
@@ -173,7 +176,7 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
         println!(
             "{}",
             json!({"name": account.name, "id": account.id.to_string(), "disabled": account.disabled,
-                   "quota_bytes": account.quota_bytes, "format": account.format, "created": account.created,
+                   "quota_bytes": account.quota_bytes, "quota_messages": account.quota_messages, "format": account.format, "created": account.created,
                    "aliases": aliases, "mailboxes": boxes.collect::<Vec<_>>()})
         );
         return Ok(());
@@ -182,6 +185,7 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
     println!("id       {}", account.id);
     println!("state    {}", if account.disabled { "disabled" } else { "enabled" });
     println!("quota    {}", account.quota_bytes.map_or("none".into(), |q| bytesize::ByteSize(q).to_string()));
+    println!("messages {}", account.quota_messages.map_or("no limit".into(), |q| format!("at most {q}")));
     println!("format   {}", json!(account.format).as_str().unwrap_or_default());
     println!("aliases  {}", if aliases.is_empty() { "none".into() } else { aliases.join(", ") });
     for (entry, head) in list.entries.iter().zip(&heads) {

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -29,6 +29,7 @@ use crate::command::ends::{Ends, How, bar, open, put};
 use crate::command::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
+use crate::private;
 
 const RUN: &str = "backup/run";
 /// How often an account of a cluster is copied again because it changed meanwhile. Each time only the last changes are left to copy.
@@ -102,8 +103,6 @@ fn unix_ms() -> u64 {
 /// Makes the directory, for its owner alone, or refuses it.
 fn prepare(target: &Path, data: &Path) -> Result<()> {
     let failed = |error: std::io::Error| Failure::Usage(format!("{}: {error}", target.display()));
-    // SAFETY: umask takes an integer, always succeeds, and changes nothing but which permissions this process gives to files it makes.
-    unsafe { libc::umask(0o077) };
     if !target.exists() {
         return fs::DirBuilder::new().recursive(true).mode(0o700).create(target).map_err(failed);
     }
@@ -126,7 +125,7 @@ fn prepare(target: &Path, data: &Path) -> Result<()> {
             target.display()
         )));
     }
-    fs::set_permissions(target, fs::Permissions::from_mode(0o700)).map_err(failed)
+    private::tighten_store(target)
 }
 
 /// What the last run into a backup was; `None` for a store that is no backup.

@@ -19,6 +19,7 @@ use posthaste_store_lmdb::LmdbEngine;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open::object_store;
+use crate::private;
 
 /// Accounts and records read at a time.
 const PAGE: usize = 256;
@@ -49,6 +50,10 @@ pub async fn open(config: &Config, place: &str, how: How) -> Result<Arc<dyn Engi
     let directory = Path::new(place);
     if how != How::Write && !directory.join("format").is_file() {
         return Err(Failure::Usage(format!("{place} is not there, or is no data directory")));
+    }
+    match how {
+        How::Write => private::tighten_store(directory)?,
+        How::Read | How::ReadOneInstant => private::tighten(directory)?,
     }
     let options = crate::open::embedded();
     Ok(Arc::new(match how {

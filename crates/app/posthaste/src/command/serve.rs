@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::logging::{self, Level};
 use crate::open::{self, Opened};
-use crate::{command, password};
+use crate::{command, password, private};
 
 /// Between two looks at what other processes changed, so that whoever idles is told within a tenth of a second of mail that is imported
 /// beside the server. A look reads one number; what costs is waking up: some 2 ms of CPU a second in all.
@@ -27,6 +27,11 @@ const FOREIGN_LOOK: Duration = Duration::from_millis(75);
 /// The same on a cluster, where each look costs a read for each mailbox that is watched: once a second tells an idle client well
 /// within two seconds, reading included.
 const CLUSTER_LOOK: Duration = Duration::from_secs(1);
+/// Between two looks at whether accounts that have sessions were disabled, removed or given another password. Where there is an
+/// epoch, most looks read one number; on a cluster each reads every such account.
+const ACCOUNT_LOOK: Duration = Duration::from_millis(500);
+/// The same on a cluster.
+const ACCOUNT_LOOK_CLUSTER: Duration = Duration::from_secs(3);
 /// Between two rounds of maintenance when there was nothing to do.
 const MAINTENANCE_PAUSE: Duration = Duration::from_secs(2);
 /// Files kept for the store and listeners beside one for each connection.
@@ -56,16 +61,22 @@ fn make_room_for_connections(config: &Config) {
 }
 
 async fn serve(config: Config, common: Common, options: Serve, level: Level) -> Result<()> {
+    private::tighten_store(&config.data)?;
     let lock = Arc::new(EngineLock::acquire(&config.data)?);
     let opened = open::serving(&config, Arc::clone(&lock)).await?;
     first_account(&opened, &config).await?;
     let certificates = certificates(&config)?;
+    opened.directory.trust_networks(config.login.trusted_networks.clone());
     let mut signals = Signals::new()?;
     let budget =
         ByteBudget::new(usize::try_from(config.limits.incoming_bytes.as_u64()).unwrap_or(usize::MAX));
     let foreign = opened.store.clone();
     let look = if opened.store.engine().epoch().is_some() { FOREIGN_LOOK } else { CLUSTER_LOOK };
     let foreign = tokio::spawn(async move { foreign.watch_foreign(look).await });
+    let accounts = Arc::clone(&opened.directory);
+    let account_look =
+        if opened.store.engine().epoch().is_some() { ACCOUNT_LOOK } else { ACCOUNT_LOOK_CLUSTER };
+    let accounts = tokio::spawn(async move { accounts.watch_accounts(account_look).await });
     let maintenance = tokio::spawn(maintain(opened.store.clone()));
     let mut server = Server { config, common, options, level, opened, certificates, budget };
     let mut listeners = Listeners::new(server.services(), &server.config);
@@ -77,6 +88,7 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level) -> 
     tracing::info!("stopping: commands in flight are finished");
     listeners.stop().await;
     foreign.abort();
+    accounts.abort();
     maintenance.abort();
     server.opened.store.settle().await;
     tracing::info!("stopped");
@@ -125,12 +137,12 @@ impl Server {
 
     fn reload_config(&mut self) -> Result<()> {
         let next = command::configuration(&self.common)?;
-        if next.tls.certificate == self.config.tls.certificate && next.tls.key == self.config.tls.key {
-            self.certificates.reload()?;
-        } else {
-            self.certificates = certificates(&next)?;
-        }
+        // A new `data` waits for the next start, and with it the self-signed pair there.
+        let fresh = certificates(&Config { data: self.config.data.clone(), ..next.clone() })?;
         self.level.set(&next.log)?;
+        // The listeners hold this very one: all of them show the new certificate, whichever files it is in.
+        self.certificates.replace_by(&fresh);
+        self.opened.directory.trust_networks(next.login.trusted_networks.clone());
         for key in next.keys_that_wait(&self.config) {
             tracing::warn!(key, "this setting has changed: it takes effect when the server is started again");
         }
@@ -148,6 +160,7 @@ fn certificates(config: &Config) -> Result<Certificates> {
     if tls.certificate.as_os_str().is_empty() {
         return Ok(Certificates::self_signed(&config.data, &services::hostname(config))?);
     }
+    private::tighten_secret("tls.key", &tls.key)?;
     Ok(Certificates::load(&tls.certificate, &tls.key)?)
 }
 

@@ -7,7 +7,8 @@
 //! | a file that begins with `From ` | a mailbox called like it, without `.mbox`; `mbox` in `X.mbox` is `X` itself |
 //! | `*.eml` | a message of the folder it lies in; one that begins with `From ` is an mbox there |
 //! | other files | reported with what can be done, if there is anything in them |
-//! | pipes, devices, links to folders | nothing |
+//! | links | nothing: they are reported by name. The source itself may be one |
+//! | pipes, devices | nothing |
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +18,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::looks::{Looks, looks, remedy};
+use super::looks::{LINK, Looks, looks, open, remedy};
 use super::{Fault, Found, ImportError, Sink, maildir, mbox, status};
 use crate::format::{date_field, to_crlf};
 
@@ -32,6 +33,13 @@ const NOT_MAIL: [&str; 7] = ["msf", "dat", "html", "sqlite", "json", "index", "l
 pub(super) fn read_source(path: &Path, message_len_max: u64, sink: &mut dyn Sink) -> Result<(), ImportError> {
     let failed = |why: String| ImportError::Source { path: path.to_owned(), why };
     let meta = fs::metadata(path).map_err(|e| failed(remedy(&e)))?;
+    // Whoever names a link on the command line means what it leads to.
+    let real = if path.is_symlink() {
+        fs::canonicalize(path).map_err(|e| failed(remedy(&e)))?
+    } else {
+        path.to_owned()
+    };
+    let path = real.as_path();
     let mut walk = Walk { message_len_max, sink };
     // `Break` means that nobody wants more: not an error of reading.
     let _ = if meta.is_dir() {
@@ -73,7 +81,12 @@ impl Walk<'_> {
             Ok(entries) => entries,
             Err(error) => return self.fault(dir, &remedy(&error)),
         };
-        for Entry { path, name, is_dir } in entries {
+        for Entry { path, name, kind } in entries {
+            if kind == Kind::Link {
+                self.fault(&path, LINK)?;
+                continue;
+            }
+            let is_dir = kind == Kind::Folder;
             match (is_dir, is_maildir) {
                 (true, true) if matches!(name.as_str(), "cur" | "new" | "tmp") => {}
                 (true, _) if name.starts_with('.') => {
@@ -123,7 +136,7 @@ impl Walk<'_> {
     }
 
     fn mbox(&mut self, path: &Path, mailbox: &str) -> ControlFlow<()> {
-        match fs::File::open(path) {
+        match open(path) {
             Ok(file) => {
                 let peek = |at, out: &mut [u8]| file.read_at(out, at);
                 let mut input = BufReader::with_capacity(BUFFER, &file);
@@ -156,25 +169,29 @@ impl Walk<'_> {
 struct Entry {
     path: PathBuf,
     name: String,
-    is_dir: bool,
+    kind: Kind,
 }
 
-/// A folder's entries by name. Links to folders are not followed: they may lead in circles, or out of the mail. Pipes and
-/// devices are left out: opening one may wait for ever. A link to nothing stays, to be reported.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    Folder,
+    Link,
+}
+
+/// A folder's entries by name. Pipes and devices are left out: opening one may wait for ever.
 fn entries(dir: &Path) -> io::Result<Vec<Entry>> {
     let mut out = Vec::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let (path, kind) = (entry.path(), entry.file_type()?);
-        let plain = kind.is_file() || kind.is_dir();
-        if !plain && fs::metadata(&path).is_ok_and(|target| !target.is_file()) {
-            continue;
-        }
-        out.push(Entry {
-            path,
-            name: entry.file_name().to_string_lossy().into_owned(),
-            is_dir: kind.is_dir(),
-        });
+        let kind = match (kind.is_dir(), kind.is_file(), kind.is_symlink()) {
+            (true, ..) => Kind::Folder,
+            (_, true, _) => Kind::File,
+            (.., true) => Kind::Link,
+            _ => continue,
+        };
+        out.push(Entry { path, name: entry.file_name().to_string_lossy().into_owned(), kind });
     }
     out.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(out)

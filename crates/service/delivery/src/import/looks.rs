@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// Octets looked at: any sane `From ` line or header field, and so many lines of an mbox that one of them must end.
@@ -45,7 +46,7 @@ const UNKNOWN: &str = "it begins neither with `From `, as an mbox does, nor with
 /// Looks at the beginning of a file. Never called with a pipe or device: opening one may wait for ever.
 pub(super) fn looks(path: &Path) -> io::Result<Looks> {
     let mut start = Vec::new();
-    fs::File::open(path)?.take(START_LEN).read_to_end(&mut start)?;
+    open(path)?.take(START_LEN).read_to_end(&mut start)?;
     Ok(judge(&start))
 }
 
@@ -79,17 +80,34 @@ fn begins_with_field(text: &[u8]) -> bool {
     name > 0 && colon == Some(&b':')
 }
 
-/// A file, or a link to one. Pipes and devices are no mail, and reading one may never end.
-pub(super) fn is_file(entry: &fs::DirEntry) -> io::Result<bool> {
+/// A file, or a link, which is to be refused by name. Pipes and devices are no mail, and reading one may never end.
+pub(super) fn is_file_or_link(entry: &fs::DirEntry) -> io::Result<bool> {
     let kind = entry.file_type()?;
-    Ok(kind.is_file() || (kind.is_symlink() && entry.path().is_file()))
+    Ok(kind.is_file() || kind.is_symlink())
+}
+
+/// Why a link is not read. Whoever imports may read more than whoever made the link: root reads `/etc/shadow`.
+pub(super) const LINK: &str = "it is a symbolic link, and links are not followed, as they may lead out of the mail: put what it leads to in its place";
+
+/// Opens a file that is no link.
+pub(super) fn open(path: &Path) -> io::Result<fs::File> {
+    if fs::symlink_metadata(path)?.is_symlink() {
+        return Err(io::Error::other(LINK));
+    }
+    let file = fs::File::open(path)?;
+    // The name may have become a link meanwhile: what was opened must be what the name itself stands for.
+    let (opened, named) = (file.metadata()?, fs::symlink_metadata(path)?);
+    if (opened.dev(), opened.ino()) != (named.dev(), named.ino()) {
+        return Err(io::Error::other(LINK));
+    }
+    Ok(file)
 }
 
 /// An error of the file system with what can be done about it.
 pub(super) fn remedy(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => format!("{error}: let the user who imports read it"),
-        io::ErrorKind::NotFound => format!("{error}: check the name, or where it links to"),
+        io::ErrorKind::NotFound => format!("{error}: check the name"),
         _ => error.to_string(),
     }
 }

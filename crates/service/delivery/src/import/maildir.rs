@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::looks::{is_file, remedy};
+use super::looks::{is_file_or_link, open, remedy};
 use super::{Fault, Found, Origin, Sink, status};
 use crate::format::to_crlf;
 
@@ -22,7 +22,7 @@ const KEYWORDS_LEN_MAX: u64 = 16 * 1024;
 /// Whether a folder is a Maildir: one with `cur`, or with `new` and `tmp`. Archivers leave empty folders out, so that
 /// asking for all of them would lose mail.
 pub(super) fn is_maildir(dir: &Path) -> bool {
-    let has = |part| dir.join(part).is_dir();
+    let has = |part| fs::symlink_metadata(dir.join(part)).is_ok_and(|meta| meta.is_dir());
     has("cur") || (has("new") && has("tmp"))
 }
 
@@ -41,6 +41,10 @@ pub(super) fn read(dir: &Path, mailbox: &str, message_len_max: u64, sink: &mut d
     let keywords = keywords(dir);
     for part in ["cur", "new"] {
         let part = dir.join(part);
+        // Whoever walks the folder names it.
+        if part.is_symlink() {
+            continue;
+        }
         let names = match file_names(&part) {
             Ok(names) => names,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -69,7 +73,7 @@ pub(super) fn read(dir: &Path, mailbox: &str, message_len_max: u64, sink: &mut d
 
 /// The whole of a file, and its time.
 pub(super) fn read_file(path: &Path, message_len_max: u64) -> Result<(Vec<u8>, Option<u32>), String> {
-    let file = fs::File::open(path).map_err(|e| remedy(&e))?;
+    let file = open(path).map_err(|e| remedy(&e))?;
     let meta = file.metadata().map_err(|e| remedy(&e))?;
     let too_large = |len: u64| {
         format!(
@@ -102,7 +106,7 @@ fn file_names(dir: &Path) -> io::Result<Vec<OsString>> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let name = entry.file_name();
-        if !name.as_encoded_bytes().starts_with(b".") && is_file(&entry)? {
+        if !name.as_encoded_bytes().starts_with(b".") && is_file_or_link(&entry)? {
             names.push(name);
         }
     }
@@ -120,7 +124,7 @@ fn keywords(dir: &Path) -> Vec<Option<Flag>> {
     let path: PathBuf = dir.join("dovecot-keywords");
     let mut text = String::new();
     // A Maildir without this file has no keywords.
-    if let Ok(file) = fs::File::open(path) {
+    if let Ok(file) = open(&path) {
         let _ = file.take(KEYWORDS_LEN_MAX).read_to_string(&mut text);
     }
     let mut table = vec![None; 26];

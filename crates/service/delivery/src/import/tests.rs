@@ -273,6 +273,44 @@ fn a_maildir_whose_empty_folders_were_left_out() {
 
 #[cfg(unix)]
 #[test]
+fn links_out_of_the_source_are_named_and_not_read() {
+    use std::os::unix::fs::symlink;
+    let outside = tree(&[
+        ("secret", "S: of root\n"),
+        ("box/cur/1.x:2,", "S: of root\n"),
+        ("m", &format!("{FROM}S: 1\n\n")),
+    ]);
+    let dir = tree(&[("a/cur/1.x:2,", "S: own\n"), ("b/new/1.x", "S: own\n"), ("b/tmp/.keep", "")]);
+    let secret = outside.path().join("secret");
+    let links = [
+        ("a/cur/2.x:2,", secret.clone()),
+        ("a/.Sub", outside.path().join("box")),
+        ("b/cur", outside.path().join("box/cur")),
+        ("c.eml", secret.clone()),
+        ("d.mbox", outside.path().join("m")),
+        ("e", outside.path().join("box")),
+        ("a/dovecot-keywords", secret),
+    ];
+    for (name, target) in &links {
+        symlink(target, dir.path().join(name)).unwrap();
+    }
+    let (found, faults) = read_tree(&dir);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!(faults.len(), links.len(), "{faults:?}");
+    for (name, _) in &links {
+        let named = format!("/{name}: it is a symbolic link");
+        assert!(faults.iter().any(|fault| fault.contains(&named)), "{name}: {faults:?}");
+    }
+    // The source itself may be a link: whoever imports has named it.
+    let source = outside.path().join("source");
+    symlink(dir.path().join("a"), &source).unwrap();
+    let mut kept = Kept::default();
+    read(&source, LIMIT, &mut kept).unwrap();
+    assert_eq!(kept.found.len(), 1);
+}
+
+#[cfg(unix)]
+#[test]
 fn pipes_and_circles_are_no_mail() {
     let dir = tree(&[("a/cur/1.x:2,", "S: one\n"), ("a/new/.keep", "")]);
     std::os::unix::fs::symlink(dir.path(), dir.path().join("a/circle")).unwrap();
@@ -284,11 +322,11 @@ fn pipes_and_circles_are_no_mail() {
     }
     std::os::unix::fs::symlink("nowhere", dir.path().join("gone.eml")).unwrap();
     let (found, faults) = read_tree(&dir);
-    assert_eq!((found.len(), faults.len()), (1, 1));
-    assert!(
-        faults[0].contains("gone.eml: No such file") && faults[0].contains("where it links to"),
-        "{faults:?}"
-    );
+    assert_eq!((found.len(), faults.len()), (1, 4));
+    for link in ["a/circle: it is a symbolic link", "/zero: it is", "a/cur/2.x:2,: it is", "/gone.eml: it is"]
+    {
+        assert!(faults.iter().any(|fault| fault.contains(link)), "{link}: {faults:?}");
+    }
     let error = read(Path::new("/dev/null"), LIMIT, &mut Kept::default()).unwrap_err();
     assert!(error.to_string().contains("neither a file nor a folder"));
 }

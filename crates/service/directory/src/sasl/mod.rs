@@ -41,7 +41,7 @@ pub struct TlsBindings {
     pub server_end_point: Option<Vec<u8>>,
 }
 
-/// Whether mechanisms that send the password are to be had on a channel without TLS.
+/// Whether mechanisms of a kind are to be had on a channel without TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plaintext {
     /// On loopback, or where the configuration says so.
@@ -57,14 +57,21 @@ pub struct Channel {
     pub peer: IpAddr,
     /// What TLS knows; `None` without TLS.
     pub tls: Option<TlsBindings>,
-    /// What may be sent without TLS.
+    /// Whether passwords may be sent without TLS.
     pub plaintext: Plaintext,
+    /// Whether SCRAM may run without TLS. Who listens can try passwords against what he heard.
+    pub scram: Plaintext,
 }
 
 impl Channel {
     /// Whether a password may be sent over it.
     pub fn protects_passwords(&self) -> bool {
         self.tls.is_some() || self.plaintext == Plaintext::Allowed
+    }
+
+    /// Whether SCRAM may run over it.
+    pub fn protects_proofs(&self) -> bool {
+        self.protects_passwords() || self.scram == Plaintext::Allowed
     }
 
     fn can_bind(&self) -> bool {
@@ -105,10 +112,11 @@ impl Mechanism {
 /// The mechanisms to offer on a channel, strongest first.
 pub fn mechanisms(channel: &Channel) -> &'static [&'static str] {
     const ALL: &[&str] = &["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "PLAIN", "LOGIN"];
-    match (channel.can_bind(), channel.protects_passwords()) {
-        (true, _) => ALL,
-        (false, true) => &["SCRAM-SHA-256", "PLAIN", "LOGIN"],
-        (false, false) => &["SCRAM-SHA-256"],
+    match (channel.can_bind(), channel.protects_passwords(), channel.protects_proofs()) {
+        (true, _, _) => ALL,
+        (false, true, _) => &["SCRAM-SHA-256", "PLAIN", "LOGIN"],
+        (false, false, true) => &["SCRAM-SHA-256"],
+        (false, false, false) => &[],
     }
 }
 
@@ -148,7 +156,9 @@ impl Exchange {
     pub fn begin(mechanism: &str, channel: Channel) -> Result<Self, LoginError> {
         let unknown = LoginError::at_once(LoginFailure::UnknownMechanism);
         let mechanism = Mechanism::from_name(mechanism).ok_or(unknown.clone())?;
-        if mechanism.sends_password() && !channel.protects_passwords() {
+        let protected =
+            if mechanism.sends_password() { channel.protects_passwords() } else { channel.protects_proofs() };
+        if !protected {
             return Err(LoginError::at_once(LoginFailure::EncryptionRequired));
         }
         let state = match mechanism {

@@ -21,7 +21,7 @@ use crate::address::Address;
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result as DirectoryResult};
 use crate::login::{LoginError, LoginFailure, enabled};
-use crate::password::{self, KEY_LEN, SALT_LEN, ScramKeys, hmac_sha256};
+use crate::password::{self, KEY_LEN, SALT_LEN, SCRAM_ITERATIONS, ScramKeys, hmac_sha256};
 use crate::record;
 use crate::sasl::{Channel, same_user};
 use crate::throttle::Attempt;
@@ -29,9 +29,6 @@ use posthaste_store::CommitOutcome;
 
 /// Octets of our part of the nonce before base 64: 144 bits, 24 characters.
 const NONCE_LEN: usize = 18;
-/// Iterations shown for an account that has no SCRAM keys and cannot log in this way: as a new account of the default
-/// policy would have.
-const DECOY_ITERATIONS: u32 = 100_000;
 
 /// What is expected of the client's gs2-cbind-flag: RFC 5802 §6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +113,7 @@ impl Server {
                 let last = ClientFinal::parse(text).map_err(LoginError::at_once)?;
                 let attempt = directory.begin_attempt(channel.peer, pending.name.as_ref());
                 let (account, signature) = finish(*pending, &last, attempt)?;
-                directory.forgive(attempt);
+                directory.succeed(attempt);
                 self.state = State::Acknowledge(Box::new(enabled(account)?));
                 Ok(Answer::Send(format!("v={}", STANDARD.encode(signature)).into_bytes()))
             }
@@ -197,7 +194,7 @@ async fn decoy(directory: &Directory, name: &str) -> DirectoryResult<ScramKeys> 
     let name = Address::parse(name).map_or_else(|_| name.to_owned(), |a| a.to_string());
     let salt = hmac_sha256(&key, &[b"salt ", name.as_bytes()]);
     Ok(ScramKeys {
-        iterations: directory.policy.scram_iterations.unwrap_or(DECOY_ITERATIONS),
+        iterations: directory.policy.scram_iterations.unwrap_or(SCRAM_ITERATIONS),
         salt: salt[..SALT_LEN].to_vec(),
         stored_key: hmac_sha256(&key, &[b"stored ", name.as_bytes()]),
         server_key: [0; KEY_LEN],

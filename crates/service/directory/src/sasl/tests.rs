@@ -13,7 +13,7 @@ use crate::testing::{Records, add, directory};
 use crate::{AccountChange, Directory, LoginFailure};
 
 fn channel(tls: Option<TlsBindings>, plaintext: Plaintext) -> Channel {
-    Channel { peer: IpAddr::V4(Ipv4Addr::LOCALHOST), tls, plaintext }
+    Channel { peer: IpAddr::V4(Ipv4Addr::LOCALHOST), tls, plaintext, scram: Plaintext::Refused }
 }
 
 fn plain_channel() -> Channel {
@@ -342,7 +342,16 @@ async fn malformed_scram_messages() {
 fn what_is_offered_where() {
     assert_eq!(mechanisms(&tls_channel()), ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "PLAIN", "LOGIN"]);
     assert_eq!(mechanisms(&plain_channel()), ["SCRAM-SHA-256", "PLAIN", "LOGIN"]);
-    assert_eq!(mechanisms(&channel(None, Plaintext::Refused)), ["SCRAM-SHA-256"]);
+    let open = channel(None, Plaintext::Refused);
+    assert!(mechanisms(&open).is_empty());
+    for name in mechanisms(&plain_channel()) {
+        let refused = Exchange::begin(name, open.clone()).unwrap_err().failure;
+        assert!(matches!(refused, LoginFailure::EncryptionRequired), "{name}: {refused}");
+    }
+    let scram_alone = Channel { scram: Plaintext::Allowed, ..open };
+    assert_eq!(mechanisms(&scram_alone), ["SCRAM-SHA-256"]);
+    assert!(Exchange::begin("SCRAM-SHA-256", scram_alone.clone()).is_ok());
+    assert!(Exchange::begin("PLAIN", scram_alone).is_err());
     let unbound = channel(Some(TlsBindings::default()), Plaintext::Refused);
     assert_eq!(mechanisms(&unbound), ["SCRAM-SHA-256", "PLAIN", "LOGIN"]);
     for name in mechanisms(&tls_channel()) {

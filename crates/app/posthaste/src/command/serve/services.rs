@@ -80,15 +80,28 @@ pub fn hostname(config: &Config) -> String {
     }
 }
 
+const fn clear_text(setting: Plaintext) -> ClearTextLogin {
+    match setting {
+        Plaintext::Never => ClearTextLogin::Never,
+        Plaintext::Loopback => ClearTextLogin::Loopback,
+        Plaintext::Always => ClearTextLogin::Always,
+    }
+}
+
+const fn plaintext_auth(setting: Plaintext) -> PlaintextAuth {
+    match setting {
+        Plaintext::Never => PlaintextAuth::Never,
+        Plaintext::Loopback => PlaintextAuth::LoopbackOnly,
+        Plaintext::Always => PlaintextAuth::Anywhere,
+    }
+}
+
 fn imap_options(config: &Config) -> ImapOptions {
     let limits = &config.limits;
     ImapOptions {
         hostname: hostname(config),
-        clear_text_login: match config.login.plaintext {
-            Plaintext::Never => ClearTextLogin::Never,
-            Plaintext::Loopback => ClearTextLogin::Loopback,
-            Plaintext::Always => ClearTextLogin::Always,
-        },
+        clear_text_login: clear_text(config.login.plaintext),
+        clear_text_scram: clear_text(config.login.scram),
         append_bytes_max: limits.message_size.as_u64(),
         append_total_bytes_max: limits.message_size.as_u64().saturating_mul(2),
         pre_login_within: limits.login_timeout,
@@ -100,11 +113,8 @@ fn imap_options(config: &Config) -> ImapOptions {
 fn smtp_options(config: &Config) -> SmtpOptions {
     SmtpOptions {
         message_size_max: usize::try_from(config.limits.message_size.as_u64()).unwrap_or(usize::MAX),
-        plaintext_auth: match config.login.plaintext {
-            Plaintext::Never => PlaintextAuth::Never,
-            Plaintext::Loopback => PlaintextAuth::LoopbackOnly,
-            Plaintext::Always => PlaintextAuth::Anywhere,
-        },
+        plaintext_auth: plaintext_auth(config.login.plaintext),
+        plaintext_scram: plaintext_auth(config.login.scram),
         ..SmtpOptions::new(hostname(config))
     }
 }

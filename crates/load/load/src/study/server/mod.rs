@@ -14,7 +14,7 @@ use std::str::FromStr;
 pub use process::Child;
 
 /// The password of every account of a study.
-pub const PASSWORD: &str = "study";
+pub const PASSWORD: &str = "measured";
 
 /// Which server.
 #[derive(Clone, Debug, PartialEq, Eq)]

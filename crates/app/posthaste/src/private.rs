@@ -1,0 +1,186 @@
+//! What this program writes is for its owner alone: mail, verifiers of passwords, keys.
+//!
+//! New files get no permissions for others, because [`for_owner_alone`] runs before there are threads. Files of
+//! earlier versions are tightened when their store is opened. Where that is not possible the store is refused.
+
+use std::ffi::OsStr;
+use std::fs::{self, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, Result};
+
+/// Permissions of group and others.
+const OTHERS: u32 = 0o077;
+/// Permissions of others. A group may be meant to read a key, as Debian's `ssl-cert` is.
+const STRANGERS: u32 = 0o007;
+/// A directory that everybody may use, such as `/tmp`.
+const STICKY: u32 = 0o1000;
+/// How the names of what a store keeps in its directory begin.
+const OURS: [&str; 6] = ["format", "index", "packs", "lock", "imports", "tls-"];
+
+/// Takes all permissions of group and others from the files that this process makes.
+///
+/// Called at the start of `main`: the mask belongs to the process, so threads that run already would see it change.
+pub fn for_owner_alone() {
+    // SAFETY: umask takes an integer, always succeeds, and changes only the permissions of files made later.
+    unsafe { libc::umask(OTHERS as libc::mode_t) };
+}
+
+/// The user whose permissions this process has.
+pub fn user() -> u32 {
+    // SAFETY: geteuid takes nothing, always succeeds and changes nothing.
+    unsafe { libc::geteuid() }
+}
+
+/// Makes a data directory and all that a store keeps in it readable by its owner alone. One that is missing is left
+/// to whoever makes it. The error names the path and the remedy.
+pub fn tighten_store(dir: &Path) -> Result<()> {
+    let Some(meta) = present(fs::metadata(dir), dir)? else { return Ok(()) };
+    if user() == 0 && meta.uid() != 0 {
+        return Err(Failure::Usage(format!(
+            "{} belongs to the user with id {}, who could not read what root writes into it; run this command as that \
+             user: sudo -u '#{}' posthaste …",
+            dir.display(),
+            meta.uid(),
+            meta.uid()
+        )));
+    }
+    tighten(dir)
+}
+
+/// The same for a store that is only read: root may read everybody's.
+pub fn tighten(dir: &Path) -> Result<()> {
+    let Some(meta) = present(fs::metadata(dir), dir)? else { return Ok(()) };
+    if meta.mode() & STICKY != 0 {
+        return Err(Failure::Usage(format!(
+            "{} is shared by all users of this machine; name a directory of the store's own with --data",
+            dir.display()
+        )));
+    }
+    let mut alone = true;
+    for entry in read(dir)? {
+        let is_ours =
+            |name: &OsStr| OURS.iter().any(|ours| name.as_encoded_bytes().starts_with(ours.as_bytes()));
+        if entry.file_name().is_some_and(is_ours) {
+            // Packs may be a link to another disk.
+            let Some(meta) = present(fs::metadata(&entry), &entry)? else { continue };
+            tighten_tree(&entry, &meta)?;
+        } else {
+            alone = false;
+        }
+    }
+    // A directory that also holds other people's things stays open: all of the store in it is closed.
+    if alone { take_from(dir, &meta, OTHERS) } else { Ok(()) }
+}
+
+/// A file that holds a secret and is named by the setting `setting`: nobody but its owner and its group may read it.
+pub fn tighten_secret(setting: &str, file: &Path) -> Result<()> {
+    let Some(meta) = present(fs::metadata(file), file)? else { return Ok(()) };
+    take_from(file, &meta, STRANGERS).map_err(|failure| Failure::Usage(format!("`{setting}`: {failure}")))
+}
+
+fn tighten_tree(path: &Path, meta: &Metadata) -> Result<()> {
+    if meta.is_dir() {
+        for entry in read(path)? {
+            // What a link leads to is not the store's.
+            if let Some(meta) = present(fs::symlink_metadata(&entry), &entry)?
+                && !meta.is_symlink()
+            {
+                tighten_tree(&entry, &meta)?;
+            }
+        }
+    }
+    take_from(path, meta, OTHERS)
+}
+
+/// Takes permissions away if any of them is given.
+fn take_from(path: &Path, meta: &Metadata, permissions: u32) -> Result<()> {
+    let mode = meta.mode() & 0o7777;
+    if mode & permissions == 0 {
+        return Ok(());
+    }
+    match fs::set_permissions(path, Permissions::from_mode(mode & !permissions)) {
+        Ok(()) => {
+            tracing::warn!(path = %path.display(), "others could read this: now only its owner can");
+            Ok(())
+        }
+        // It went meanwhile: a running server removes packs.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Failure::Usage(format!(
+            "{} can be read by other users (mode {mode:o}) and cannot be closed to them: {error}; run `chmod {} {}` as \
+             its owner",
+            path.display(),
+            if permissions == OTHERS { "go=" } else { "o=" },
+            path.display()
+        ))),
+    }
+}
+
+fn read(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = present(fs::read_dir(dir), dir)?.into_iter().flatten();
+    entries.map(|entry| Ok(entry.map_err(|error| named(dir, &error))?.path())).collect()
+}
+
+/// What a call found; `None` if the path is not there.
+fn present<T>(outcome: io::Result<T>, path: &Path) -> Result<Option<T>> {
+    match outcome {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(named(path, &error)),
+    }
+}
+
+fn named(path: &Path, error: &io::Error) -> Failure {
+    Failure::Usage(format!("{}: {error}; check that this user may use it", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    fn set(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn only_what_is_the_stores_is_closed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::create_dir(path("packs")).unwrap();
+        for name in ["format", "packs/00000001.pack", "other"] {
+            fs::write(path(name), "x").unwrap();
+            set(&path(name), 0o644);
+        }
+        std::os::unix::fs::symlink(path("other"), path("packs/link")).unwrap();
+        set(&path("packs"), 0o755);
+        set(dir.path(), 0o755);
+        tighten(dir.path()).unwrap();
+        assert_eq!((mode(&path("format")), mode(&path("packs"))), (0o600, 0o700));
+        assert_eq!(mode(&path("packs/00000001.pack")), 0o600);
+        assert_eq!((mode(&path("other")), mode(dir.path())), (0o644, 0o755));
+        fs::remove_file(path("other")).unwrap();
+        fs::remove_file(path("packs/link")).unwrap();
+        tighten(dir.path()).unwrap();
+        assert_eq!(mode(dir.path()), 0o700);
+        set(dir.path(), 0o1777);
+        assert!(tighten(dir.path()).unwrap_err().to_string().contains("shared by all users"));
+        assert_eq!(mode(dir.path()), 0o1777);
+    }
+
+    #[test]
+    fn a_secret_is_closed_to_strangers_and_open_to_its_group() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = dir.path().join("key.pem");
+        fs::write(&key, "x").unwrap();
+        set(&key, 0o644);
+        tighten_secret("tls.key", &key).unwrap();
+        assert_eq!(mode(&key), 0o640);
+        tighten_secret("tls.key", &dir.path().join("missing")).unwrap();
+    }
+}

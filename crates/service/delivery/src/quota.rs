@@ -1,0 +1,251 @@
+//! What an account may hold, exactly: of appends side by side no more are taken than fit, and none is refused that fits.
+//!
+//! What an account holds is the sum of its mailboxes' heads. What is on its way into them is counted here, per account:
+//!
+//! * Whoever wants room first adds what he wants to what is on its way, then reads the heads. Of two at the same time at
+//!   least one therefore sees the other, in the heads or here.
+//! * What has just been committed is in both, for a moment. So a refusal counts only if nothing else was on its way;
+//!   until then whoever found no room waits, one account's in a row.
+//! * Far from the limit nothing is read: while the heads that were read last and all that was let in since come to half
+//!   of the limit at most, the answer is yes.
+//!
+//! It is exact among the sessions of one process. An import beside the server, or another node, counts on its own, and
+//! both together may pass the limit by what each had on its way.
+
+use posthaste_directory::Account;
+use posthaste_mail_model::AccountId;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+use crate::deliver::{Delivery, Usage};
+use crate::error::DeliveryError;
+
+/// Octets that each message counts beside its own: its row, the heads of its records, and a usual summary, which is some
+/// 600 octets. Otherwise a million empty messages would cost their owner nothing.
+pub const MESSAGE_COST: u64 = 1024;
+/// How long heads that were read are believed far from the limit, as another process may add mail meanwhile.
+const BELIEVED: Duration = Duration::from_secs(60);
+/// Accounts remembered before those are forgotten that nothing is on its way into: some 200 octets each.
+const REMEMBERED_MAX: usize = 16_384;
+
+/// Limits; `None` for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Quota {
+    /// Octets, [`MESSAGE_COST`] for each message included.
+    pub bytes: Option<u64>,
+    /// Messages.
+    pub messages: Option<u64>,
+}
+
+impl Quota {
+    /// An account's own limits, and these where it has none.
+    fn of(self, account: &Account) -> Self {
+        Self { bytes: account.quota_bytes.or(self.bytes), messages: account.quota_messages.or(self.messages) }
+    }
+
+    const fn is_none(self) -> bool {
+        self.bytes.is_none() && self.messages.is_none()
+    }
+
+    fn half(self) -> Self {
+        Self { bytes: self.bytes.map(|limit| limit / 2), messages: self.messages.map(|limit| limit / 2) }
+    }
+
+    /// Why there is no room for so much more beside what is used; `None` if there is.
+    fn objection(self, used: Usage, more: Usage) -> Option<DeliveryError> {
+        let (charged, asked) = (used.charged(), more.charged());
+        if let Some(limit) = self.bytes
+            && charged.saturating_add(asked) > limit
+        {
+            return Some(DeliveryError::OverQuota { used: charged, limit, more: asked });
+        }
+        match self.messages {
+            Some(limit) if used.messages.saturating_add(more.messages) > limit => {
+                Some(DeliveryError::TooManyMessages { used: used.messages, limit, more: more.messages })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Usage {
+    /// Octets that count against a quota.
+    pub const fn charged(self) -> u64 {
+        self.bytes.saturating_add(self.messages.saturating_mul(MESSAGE_COST))
+    }
+
+    const fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            messages: self.messages.saturating_add(other.messages),
+        }
+    }
+
+    const fn minus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_sub(other.bytes),
+            messages: self.messages.saturating_sub(other.messages),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that can panic runs under these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is on its way, of all accounts.
+#[derive(Default)]
+pub(crate) struct Quotas(Mutex<HashMap<AccountId, Arc<Traffic>>>);
+
+/// What is on its way into one account.
+#[derive(Default)]
+struct Traffic {
+    state: Mutex<State>,
+    /// Told when something came to its end.
+    ended: Notify,
+    /// Who found no room, in a row.
+    row: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    under_way: Usage,
+    /// All that was ever let in.
+    let_in: Usage,
+    /// The heads as they were read last, and what was under way or let in since, which may be in them.
+    known: Option<Known>,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    read: Instant,
+    used: Usage,
+    /// `let_in` when the heads were about to be read, without what was under way then.
+    let_in_before: Usage,
+}
+
+/// Room in an account, kept until it is dropped: when the messages are in their mailbox, or will not come.
+#[must_use = "dropped at once it keeps no room"]
+pub struct Room(Option<(Arc<Traffic>, Usage)>);
+
+impl std::fmt::Debug for Room {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Room").field(&self.0.as_ref().map(|(_, usage)| usage)).finish()
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Some((traffic, usage)) = self.0.take() {
+            let mut state = lock(&traffic.state);
+            state.under_way = state.under_way.minus(usage);
+            drop(state);
+            traffic.ended.notify_waiters();
+        }
+    }
+}
+
+impl Quotas {
+    fn of(&self, account: AccountId) -> Arc<Traffic> {
+        let mut all = lock(&self.0);
+        if all.len() >= REMEMBERED_MAX {
+            all.retain(|_, traffic| Arc::strong_count(traffic) > 1);
+        }
+        Arc::clone(all.entry(account).or_default())
+    }
+}
+
+impl Traffic {
+    /// Lets something in without a look, if the account is far from its limits.
+    fn let_in_far_from(self: &Arc<Self>, limit: Quota, more: Usage) -> Option<Room> {
+        let mut state = lock(&self.state);
+        let known = state.known.filter(|known| known.read.elapsed() < BELIEVED)?;
+        let used = known.used.plus(state.let_in.minus(known.let_in_before));
+        if limit.half().objection(used, more).is_some() {
+            return None;
+        }
+        Some(self.begin(&mut state, more))
+    }
+
+    /// Takes back what found no room: it was not let in. Nobody is told.
+    fn withdraw(&self, mut room: Room) {
+        if let Some((_, usage)) = room.0.take() {
+            let mut state = lock(&self.state);
+            state.under_way = state.under_way.minus(usage);
+            state.let_in = state.let_in.minus(usage);
+        }
+    }
+
+    fn begin(self: &Arc<Self>, state: &mut State, more: Usage) -> Room {
+        state.under_way = state.under_way.plus(more);
+        state.let_in = state.let_in.plus(more);
+        Room(Some((Arc::clone(self), more)))
+    }
+}
+
+/// Why there is no room.
+struct Full {
+    objection: DeliveryError,
+    /// Something else was on its way, which may have been counted twice.
+    perhaps: bool,
+}
+
+impl Delivery {
+    /// Keeps room in an account for messages that are about to come, within its limits.
+    pub async fn room(&self, account: &Account, more: Usage) -> Result<Room, DeliveryError> {
+        let limit = self.options().quota.of(account);
+        if limit.is_none() {
+            return Ok(Room(None));
+        }
+        let traffic = self.quotas.of(account.id);
+        if let Some(room) = traffic.let_in_far_from(limit, more) {
+            return Ok(room);
+        }
+        match self.look_for_room(&traffic, account.id, limit, more).await? {
+            Ok(room) => return Ok(room),
+            Err(full) if !full.perhaps => {
+                traffic.ended.notify_waiters();
+                return Err(full.objection);
+            }
+            // Whoever waits may have seen what this one wanted.
+            Err(_) => traffic.ended.notify_waiters(),
+        }
+        let _turn = traffic.row.lock().await;
+        loop {
+            // Listens from before the look on, so that no end is missed.
+            let ended = traffic.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            match self.look_for_room(&traffic, account.id, limit, more).await? {
+                Ok(room) => return Ok(room),
+                Err(full) if !full.perhaps => return Err(full.objection),
+                Err(_) => ended.await,
+            }
+        }
+    }
+
+    /// Reads what the account holds, and keeps room if there is any.
+    async fn look_for_room(
+        &self,
+        traffic: &Arc<Traffic>,
+        account: AccountId,
+        limit: Quota,
+        more: Usage,
+    ) -> Result<Result<Room, Full>, DeliveryError> {
+        let (room, others, let_in_before) = {
+            let mut state = lock(&traffic.state);
+            let (others, let_in) = (state.under_way, state.let_in);
+            (traffic.begin(&mut state, more), others, let_in.minus(others))
+        };
+        let used = self.usage(account).await?;
+        if let Some(objection) = limit.objection(used.plus(others), more) {
+            traffic.withdraw(room);
+            return Ok(Err(Full { objection, perhaps: others.messages > 0 }));
+        }
+        lock(&traffic.state).known = Some(Known { read: Instant::now(), used, let_in_before });
+        Ok(Ok(room))
+    }
+}

@@ -1,0 +1,197 @@
+//! Logins last as long as what they rest on: an account that is disabled, removed or given another password loses its
+//! sessions, whichever process changed it.
+//!
+//! A session holds a [`Lease`] from its login on. One task per process ([`Directory::watch_accounts`]) compares the
+//! accounts that have leases with their records, and ends the leases that no longer hold. While the engine's epoch
+//! stays the same nothing can have changed, and a round costs one read of a number. On a cluster, which has no epoch, a
+//! round reads each account that has sessions, one after the other.
+//!
+//! What always holds: a lease is compared at least once after it was given, because its record may have changed
+//! between the login's read and the lease; no lock is held over a read.
+
+use parking_lot::Mutex;
+use posthaste_mail_model::AccountId;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::watch;
+
+use crate::account::Account;
+use crate::directory::Directory;
+use crate::error::Result;
+use crate::record::Stored;
+
+/// What a login rests on: the account, and which of its passwords.
+type Key = (AccountId, u64);
+
+/// One login's hold on its account. Clones are of the same login.
+#[derive(Clone)]
+pub struct Lease {
+    grant: Arc<Grant>,
+    ended: watch::Receiver<bool>,
+}
+
+/// Shared by all logins with one password of one account.
+struct Grant {
+    name: String,
+    ended: watch::Sender<bool>,
+    compared: AtomicBool,
+}
+
+/// The leases that are out.
+#[derive(Default)]
+pub(crate) struct Leases(Mutex<HashMap<Key, Weak<Grant>>>);
+
+impl std::fmt::Debug for Lease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lease").field("account", &self.grant.name).field("ended", &self.is_ended()).finish()
+    }
+}
+
+impl Lease {
+    /// Whether the account was disabled, removed or given another password since the login.
+    pub fn is_ended(&self) -> bool {
+        *self.ended.borrow()
+    }
+
+    /// Returns once that is so. May be dropped and called again at any time.
+    pub async fn ended(&mut self) {
+        // The sender lives as long as this lease, so there is no error to see.
+        let _ = self.ended.wait_for(|ended| *ended).await;
+    }
+}
+
+impl Leases {
+    fn give(&self, account: &Account) -> Lease {
+        let mut all = self.0.lock();
+        let key = (account.id, account.password_changes);
+        let grant = all.get(&key).and_then(Weak::upgrade).filter(|grant| !*grant.ended.borrow());
+        let grant = grant.unwrap_or_else(|| {
+            let (name, ended) = (account.name.clone(), watch::Sender::new(false));
+            let grant = Arc::new(Grant { name, ended, compared: AtomicBool::new(false) });
+            all.insert(key, Arc::downgrade(&grant));
+            grant
+        });
+        // This login may have read an older record than the last comparison did.
+        grant.compared.store(false, Ordering::Release);
+        Lease { ended: grant.ended.subscribe(), grant }
+    }
+
+    /// Those that somebody holds; the others are forgotten.
+    fn held(&self) -> Vec<(Key, Arc<Grant>)> {
+        let mut all = self.0.lock();
+        all.retain(|_, grant| grant.strong_count() > 0);
+        all.iter().filter_map(|(key, grant)| Some((*key, grant.upgrade()?))).collect()
+    }
+}
+
+impl Directory {
+    /// A hold on the account of a login, as its record was read then.
+    pub fn lease(&self, account: &Account) -> Lease {
+        self.leases.give(account)
+    }
+
+    /// Ends the leases of accounts that changed, for as long as it runs, with a pause between two rounds.
+    pub async fn watch_accounts(&self, pause: Duration) {
+        let mut seen = None;
+        loop {
+            let epoch = self.engine.epoch();
+            match self.compare_leases(epoch.is_none() || epoch != seen).await {
+                Ok(()) => seen = epoch,
+                // What could not be read now is compared in the next round.
+                Err(error) => tracing::warn!(%error, "cannot look whether accounts of sessions have changed"),
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Compares leases with the records: all of them, or those that were not compared yet.
+    pub(crate) async fn compare_leases(&self, all: bool) -> Result<()> {
+        for ((id, password_changes), grant) in self.leases.held() {
+            // Set before the read: a lease that is given meanwhile is compared again.
+            if grant.compared.swap(true, Ordering::AcqRel) && !all {
+                continue;
+            }
+            let stored = match self.stored(&grant.name).await {
+                Ok(stored) => stored,
+                Err(error) => {
+                    grant.compared.store(false, Ordering::Release);
+                    return Err(error);
+                }
+            };
+            let holds = stored.is_some_and(|Stored { account, .. }| {
+                account.id == id && account.password_changes == password_changes && !account.disabled
+            });
+            if !holds {
+                tracing::info!(account = grant.name, "the account has changed: its sessions end");
+                grant.ended.send_replace(true);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AccountChange;
+    use crate::testing::{add, directory, other_process, secret};
+
+    #[tokio::test]
+    async fn what_another_process_changes_ends_the_leases_of_its_account() {
+        let (records, directory) = directory();
+        let other = other_process(&records);
+        let disable = AccountChange { disabled: Some(true), ..AccountChange::default() };
+        let quota = AccountChange { quota_bytes: Some(Some(5)), ..AccountChange::default() };
+        for name in ["disabled", "removed", "again", "password", "quota"] {
+            add(&directory, name, "pencil").await;
+        }
+        let mut leases = HashMap::new();
+        for account in directory.accounts(None, 10).await.unwrap() {
+            leases.insert(account.name.clone(), directory.lease(&account));
+        }
+        directory.compare_leases(true).await.unwrap();
+        assert!(leases.values().all(|lease| !lease.is_ended()));
+        other.set("disabled", disable).await.unwrap();
+        other.remove("removed").await.unwrap();
+        other.remove("again").await.unwrap();
+        add(&other, "again", "pencil").await;
+        other.set_password("password", &secret("pen")).await.unwrap();
+        other.set("quota", quota).await.unwrap();
+        directory.compare_leases(true).await.unwrap();
+        let mut ended: Vec<_> =
+            leases.iter().filter(|(_, lease)| lease.is_ended()).map(|(name, _)| name.as_str()).collect();
+        ended.sort_unstable();
+        assert_eq!(ended, ["again", "disabled", "password", "removed"]);
+        leases.get_mut("removed").unwrap().ended().await;
+        // A login after the change has a lease of its own.
+        let account = directory.account("password").await.unwrap().unwrap();
+        let fresh = directory.lease(&account);
+        directory.compare_leases(true).await.unwrap();
+        assert!(!fresh.is_ended());
+    }
+
+    #[tokio::test]
+    async fn a_lease_given_late_is_compared_though_nothing_changed_since() {
+        let (records, directory) = directory();
+        let account = add(&directory, "ana", "pencil").await;
+        let earlier = directory.lease(&account);
+        directory.compare_leases(true).await.unwrap();
+        other_process(&records).set_password("ana", &secret("pen")).await.unwrap();
+        // The round that saw the epoch change came before this lease; the next one compares new leases only.
+        let late = directory.lease(&account);
+        directory.compare_leases(false).await.unwrap();
+        assert!(late.is_ended() && earlier.is_ended());
+    }
+
+    #[tokio::test]
+    async fn leases_that_nobody_holds_are_forgotten() {
+        let (_, directory) = directory();
+        let account = add(&directory, "ana", "pencil").await;
+        let lease = directory.lease(&account);
+        assert_eq!(directory.leases.held().len(), 1);
+        drop(lease);
+        assert!(directory.leases.held().is_empty() && directory.leases.0.lock().is_empty());
+    }
+}
