@@ -271,8 +271,7 @@ fn body_fault(body: BodyId, pack: u32, fault: ReadFault) -> StoreError {
 #[async_trait]
 impl Engine for LmdbEngine {
     fn epoch(&self) -> Epoch {
-        let last = || self.shared.index.env.info().last_txn_id as u64;
-        Some(self.shared.own.foreign(last))
+        Some(self.shared.own.foreign(|| self.shared.index.last_readable()))
     }
 
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {

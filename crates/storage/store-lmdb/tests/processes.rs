@@ -251,3 +251,30 @@ async fn the_lock_names_its_holder() {
         "{error}"
     );
 }
+
+/// An epoch that counts a commit is not shown before the commit can be read. Whoever read the old state
+/// under the new epoch would take it for the newest, and not look again.
+#[tokio::test]
+async fn a_commit_can_be_read_as_soon_as_the_epoch_counts_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let mailbox = World::new().create(&engine, "INBOX").await.unwrap();
+    let mut child = start(dir.path(), 300, false);
+    let lines = acknowledged(&mut child);
+    let reader = std::thread::spawn(move || lines.count());
+    let mut seen = None;
+    while child.try_wait().unwrap().is_none() {
+        let epoch = engine.epoch();
+        let head = engine.heads(&[mailbox]).await.unwrap().remove(0).unwrap();
+        // Another commit may have come between the two; then the epoch is another one, too.
+        if engine.epoch() != epoch {
+            continue;
+        }
+        if let Some((at, known)) = seen.filter(|(at, _)| *at == epoch) {
+            assert_eq!(known, head.modseq, "the mailbox changed and the epoch {at:?} did not");
+        }
+        seen = Some((epoch, head.modseq));
+    }
+    assert_eq!(reader.join().unwrap(), 300);
+    assert!(seen.is_some());
+}

@@ -46,7 +46,7 @@ use std::ops::{Bound, Deref, Range};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use self::values::{BodyPlace, PackState, StoredHead, open_value, seal, seed_of_key, unseal};
 use crate::verify::pages::{self, Extent, PageFile};
@@ -116,6 +116,8 @@ pub(crate) struct Index {
     pub(crate) removed: Db,
     pub(crate) directory: Db,
     main: Db,
+    /// The last transaction that a reader is known to have seen.
+    readable: AtomicU64,
     /// The transaction that all reading happens in, if this is the index of a snapshot.
     pinned: OnceLock<Pinned>,
 }
@@ -245,6 +247,7 @@ impl Index {
             removed,
             directory,
             main,
+            readable: AtomicU64::new(0),
             pinned: OnceLock::new(),
         })
     }
@@ -309,6 +312,26 @@ impl Index {
         match self.pinned.get() {
             Some(pinned) => Ok(Reading::Pinned(pinned.lock())),
             None => self.env.read_txn().indexed().map(Reading::Own),
+        }
+    }
+
+    /// The number of the last transaction that a reader sees.
+    ///
+    /// LMDB shows a transaction's meta page before readers begin with it: it syncs the page in between.
+    /// So a number that is new here is taken from a reading transaction.
+    pub(crate) fn last_readable(&self) -> u64 {
+        let written = self.env.info().last_txn_id as u64;
+        if written == self.readable.load(Ordering::Acquire) {
+            return written;
+        }
+        match self.read() {
+            Ok(txn) => {
+                let id = txn.id() as u64;
+                self.readable.fetch_max(id, Ordering::AcqRel);
+                id
+            }
+            // Whoever reads next meets the error. An older number only makes them look again.
+            Err(_) => self.readable.load(Ordering::Acquire),
         }
     }
 

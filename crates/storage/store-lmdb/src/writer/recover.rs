@@ -160,7 +160,7 @@ impl Writer {
 
     /// A pack of another process with records beyond its end that begin with the index's next sequence number.
     pub(super) fn tail_of_others(&mut self, shared: &Shared, txn: &RoTxn) -> Result<Option<Place>> {
-        let epoch = shared.own.foreign(|| shared.index.env.info().last_txn_id as u64);
+        let epoch = shared.own.foreign(|| shared.index.last_readable());
         if self.others.epoch != Some(epoch) {
             self.others = Others { epoch: Some(epoch), packs: self.unsealed_of_others(shared, txn)? };
         }
