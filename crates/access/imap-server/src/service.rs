@@ -34,6 +34,8 @@ pub struct ImapService {
     pub(crate) heavy: Heavy,
     /// Parts whose transfer encoding was undone.
     pub(crate) decoded: AtomicU64,
+    /// Messages whose text was looked through.
+    pub(crate) opened: AtomicU64,
 }
 
 /// Bytes of messages that all sessions together hold to answer FETCH and SEARCH: four of the largest messages at once.
@@ -57,8 +59,8 @@ impl ImapService {
         let budget = budget.with_share_of_at_least(largest);
         let (store, directory) = (delivery.store().clone(), Arc::clone(delivery.directory()));
         let reads = ByteBudget::new(READS_BYTES_DEFAULT).with_share_of_at_least(one_message(&options));
-        let (heavy, decoded) = (Heavy::new(), AtomicU64::new(0));
-        Self { options, store, directory, delivery, certificates, budget, reads, heavy, decoded }
+        let (heavy, decoded, opened) = (Heavy::new(), AtomicU64::new(0), AtomicU64::new(0));
+        Self { options, store, directory, delivery, certificates, budget, reads, heavy, decoded, opened }
     }
 
     /// The same with this much memory for what is read of large messages. One account has a quarter of it, or one message
@@ -72,6 +74,11 @@ impl ImapService {
     /// How many parts of messages were decoded for FETCH BINARY since the start.
     pub fn parts_decoded(&self) -> u64 {
         self.decoded.load(Ordering::Relaxed)
+    }
+
+    /// How many times a message was decoded for SEARCH since the start.
+    pub fn messages_searched(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
     }
 
     /// Memory for bytes that are read of a message, waited for. Held until it is dropped.

@@ -50,7 +50,8 @@ fn a_part_is_decoded_once_for_all_items() {
 #[test]
 fn many_pieces_of_a_part_as_it_stands() {
     let text: String = (0..100_000).map(|n| format!("{n:07}\r\n")).collect();
-    let message = format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\n{text}\0\r\n--b--\r\n");
+    let message =
+        format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\n{text}\0\r\n--b--\r\n");
     // Nothing at all may be held.
     let server = Server::start_reading(ByteBudget::new(1), 1);
     server.deliver(message.as_bytes());
