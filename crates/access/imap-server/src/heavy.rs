@@ -124,6 +124,11 @@ impl Heavy {
         })
     }
 
+    /// How many accounts have work here, or wait for it.
+    pub(crate) fn accounts(&self) -> usize {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     fn enter(&self, account: AccountId) -> (Entry, Arc<Semaphore>) {
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = accounts

@@ -81,6 +81,11 @@ impl ImapService {
         self.opened.load(Ordering::Relaxed)
     }
 
+    /// How many accounts have long work under way at the moment.
+    pub fn accounts_at_work(&self) -> usize {
+        self.heavy.accounts()
+    }
+
     /// Memory for bytes that are read of a message, waited for. Held until it is dropped.
     pub(crate) async fn room_to_read(&self, account: AccountId, bytes: u64) -> Result<BytePermit, Failure> {
         let permit = self.reads.begin(Holder::Account(account.0.to_bytes()));
