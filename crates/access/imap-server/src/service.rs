@@ -38,8 +38,8 @@ pub struct ImapService {
     pub(crate) opened: AtomicU64,
 }
 
-/// Bytes of messages that all sessions together hold to answer FETCH and SEARCH: four of the largest messages at once.
-/// Messages up to 128 KiB are not counted.
+/// Bytes of messages that all sessions together hold to answer FETCH and SEARCH: four of the
+/// largest messages at once. Messages up to 128 KiB are not counted.
 const READS_BYTES_DEFAULT: usize = 256 << 20;
 
 /// How long a session waits for such bytes before its command is refused.
@@ -63,8 +63,8 @@ impl ImapService {
         Self { options, store, directory, delivery, certificates, budget, reads, heavy, decoded, opened }
     }
 
-    /// The same with this much memory for what is read of large messages. One account has a quarter of it, or one message
-    /// of the largest size.
+    /// The same with this much memory for what is read of large messages. One account has a quarter
+    /// of it, or one message of the largest size.
     #[must_use]
     pub fn with_reads(mut self, reads: ByteBudget) -> Self {
         self.reads = reads.with_share_of_at_least(one_message(&self.options));

@@ -9,10 +9,10 @@
 //!    part is a slice, never a parse. [`TransferDecoder`] and [`SearchKey`] serve BINARY and SEARCH
 //!    where a body has to be read after all.
 //!
-//! What always holds: no input panics; work and memory are linear in the message, and a summary is never longer than
-//! [`summary_len_max`]; every range of a part lies inside its
-//! parent's; every byte of a message belongs to a line, and lines end at LF (with or without CR before it).
-//! What this is not: a composer, a validator, or a place that knows IMAP's syntax.
+//! What always holds: no input panics; work and memory are linear in the message, and a summary is
+//! never longer than [`summary_len_max`]; every range of a part lies inside its parent's; every
+//! byte of a message belongs to a line, and lines end at LF (with or without CR before it). What
+//! this is not: a composer, a validator, or a place that knows IMAP's syntax.
 
 mod address;
 mod charset;

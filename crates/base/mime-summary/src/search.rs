@@ -1,7 +1,8 @@
 //! SEARCH keys and the texts in which they are looked for.
 //!
-//! A key is folded once; a stored text is folded already, so that SEARCH SUBJECT is one substring search over some
-//! fifty bytes. BODY and TEXT decode the text parts of the message piece by piece, in bounded memory, once for all keys.
+//! A key is folded once; a stored text is folded already, so that SEARCH SUBJECT is one substring
+//! search over some fifty bytes. BODY and TEXT decode the text parts of the message piece by piece,
+//! in bounded memory, once for all keys.
 
 use memchr::memmem::Finder;
 
@@ -21,8 +22,8 @@ use crate::words::decode_words;
 /// enough to stay in the processor's second cache together with what it becomes.
 const PIECE_LEN: usize = 32 * 1024;
 
-/// What decoding and folding a byte costs, in bytes that are searched for one key. About: text in ASCII takes 2 ns a byte, base64 and
-/// other scripts some 5.
+/// What decoding and folding a byte costs, in bytes that are searched for one key. About: text in
+/// ASCII takes 2 ns a byte, base64 and other scripts some 5.
 const DECODING: u64 = 8;
 
 /// A string to be searched for.
@@ -43,7 +44,8 @@ impl SearchKey {
         self.finder.find(folded).is_some()
     }
 
-    /// Whether it is in a field's raw value, for SEARCH HEADER. RFC 9051 §6.4.4. Of a very long field the beginning is read.
+    /// Whether it is in a field's raw value, for SEARCH HEADER. RFC 9051 §6.4.4. Of a very long
+    /// field the beginning is read.
     pub fn is_in_field(&self, raw: &[u8]) -> bool {
         self.is_in(&field_text(raw))
     }
@@ -91,13 +93,15 @@ pub struct TextKey {
 /// The work is done in steps of some 32 KiB, so that whoever does it can pause.
 pub struct TextSearch {
     found: Vec<bool>,
-    /// Numbers of the keys that are not found yet: of BODY and TEXT, of TEXT alone, and of header fields.
+    /// Numbers of the keys that are not found yet: of BODY and TEXT, of TEXT alone, and of header
+    /// fields.
     in_body: Vec<usize>,
     in_text: Vec<usize>,
     in_fields: Vec<usize>,
     /// Bytes of the longest of them.
     needle_max: usize,
-    /// The parts that are left, the next one last, and whether each is the root of a nested message or of all.
+    /// The parts that are left, the next one last, and whether each is the root of a nested message
+    /// or of all.
     rows: Vec<(PartRow, Root)>,
     at: At,
 }
@@ -175,8 +179,8 @@ impl TextSearch {
         self.found
     }
 
-    /// Does a step of the work and tells how much it was: bytes read, times the keys that were looked for in them. None once
-    /// all is done.
+    /// Does a step of the work and tells how much it was: bytes read, times the keys that were
+    /// looked for in them. None once all is done.
     pub fn step(&mut self, keys: &[TextKey], message: &[u8]) -> Option<u64> {
         let texts = self.in_body.len() + self.in_text.len();
         match std::mem::replace(&mut self.at, At::Part) {

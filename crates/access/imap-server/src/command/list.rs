@@ -48,8 +48,8 @@ pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply,
     Ok(DONE)
 }
 
-/// Finds out what is to be told: at once if that is little work, else on another thread and in pieces, as long as
-/// the client is there.
+/// Finds out what is to be told: at once if that is little work, else on another thread and in
+/// pieces, as long as the client is there.
 async fn selected(
     session: &mut Session,
     account: AccountId,
@@ -187,8 +187,9 @@ const NAME_STEPS: u64 = 500;
 const LINE_STEPS: u64 = 200;
 /// Steps of heavy work that are done in one go: some tens of milliseconds.
 const HEAVY_STEPS: u64 = 40_000_000;
-/// Levels that are no mailboxes themselves and stand above some, or above subscriptions. People have a few; 10,000 names of 32
-/// levels without a common one would have 310,000, and each takes up to 1 KiB.
+/// Levels that are no mailboxes themselves and stand above some, or above subscriptions. People
+/// have a few; 10,000 names of 32 levels without a common one would have 310,000, and each takes up
+/// to 1 KiB.
 const DERIVED_MAX: usize = 50_000;
 
 /// Finds out which names the answer has, in steps.
@@ -240,9 +241,9 @@ impl Selector {
         Some(steps)
     }
 
-    /// The line of a name that matches, if it is selected or stands for what is below it: RFC 5258 §3.3. A level that is
-    /// no mailbox is shown only in place of mailboxes that match no pattern themselves: `%` shows it, `*` does not (the
-    /// examples of RFC 3501 §6.3.4 have it so too).
+    /// The line of a name that matches, if it is selected or stands for what is below it: RFC 5258
+    /// §3.3. A level that is no mailbox is shown only in place of mailboxes that match no pattern
+    /// themselves: `%` shows it, `*` does not (the examples of RFC 3501 §6.3.4 have it so too).
     fn line(&self, name: &MailboxName, known: &Known, args: &ListArgs) -> Option<Found<'_>> {
         if !known.matches {
             return None;
@@ -257,7 +258,8 @@ impl Selector {
             ..ListSelection::default()
         };
         let subscriptions = args.returns.subscribed || want.subscribed;
-        // RFC 9051 §9, mbx-list-sflag: only one of the two in a response. Clients of RFC 3501 know the second alone.
+        // RFC 9051 §9, mbx-list-sflag: only one of the two in a response. Clients of RFC 3501 know
+        // the second alone.
         let absent = match args.syntax {
             ListSyntax::Extended => ListAttribute::NonExistent,
             ListSyntax::Basic => ListAttribute::NoSelect,
@@ -266,7 +268,8 @@ impl Selector {
         let entry = known.entry.and_then(|place| self.list.entries.get(place));
         (known.selected || stands_for_others).then(|| Found {
             data: ListData { child_info, ..told(name, entry, known, subscriptions, absent) },
-            // RFC 5819 §2: STATUS is told of what is selected, not of parents that CHILDINFO is told of.
+            // RFC 5819 §2: STATUS is told of what is selected, not of parents that CHILDINFO is
+            // told of.
             entry: entry.filter(|_| known.selected),
         })
     }
@@ -282,8 +285,8 @@ fn is_selected(list: &MailboxList, known: &Known, want: ListSelection) -> bool {
     (!want.subscribed || known.subscribed) && (!want.special_use || special)
 }
 
-/// Every name there is something to say of. Levels that are no mailboxes are there to stand for names below them that match
-/// no pattern: where a pattern matches every name, they are not needed.
+/// Every name there is something to say of. Levels that are no mailboxes are there to stand for
+/// names below them that match no pattern: where a pattern matches every name, they are not needed.
 fn known_names(
     list: &MailboxList,
     want: ListSelection,
@@ -311,8 +314,8 @@ fn known_names(
     Ok(names)
 }
 
-/// Marks the levels above a name, up to one that is marked already: those above that are, too. Adds those that are not there,
-/// if they are wanted.
+/// Marks the levels above a name, up to one that is marked already: those above that are, too. Adds
+/// those that are not there, if they are wanted.
 fn mark_above(
     names: &mut BTreeMap<MailboxName, Known>,
     name: &MailboxName,

@@ -1,12 +1,13 @@
 //! SEARCH keys compiled: texts folded, days counted, names made masks; then asked of one message at a time, with no more
 //! of it read than the question needs.
 //!
-//! Each question has three answers. [`Answer::Unknown`] means "not from what is at hand": the message is asked again with
-//! its summary, and only if that does not decide it with its body. `UNSEEN SUBJECT "x" BODY "y"` so opens the bodies of
-//! those unseen messages alone whose subject matches.
+//! Each question has three answers. [`Answer::Unknown`] means "not from what is at hand": the
+//! message is asked again with its summary, and only if that does not decide it with its body.
+//! `UNSEEN SUBJECT "x" BODY "y"` so opens the bodies of those unseen messages alone whose subject
+//! matches.
 //!
-//! Keys that only a body can answer are numbered ([`Question::texts`]): an open message is read once for all of them, and then
-//! asked with what was found.
+//! Keys that only a body can answer are numbered ([`Question::texts`]): an open message is read
+//! once for all of them, and then asked with what was found.
 
 use std::sync::Arc;
 
@@ -118,8 +119,8 @@ struct Compiler<'s> {
     keys: u64,
     on_folded: u64,
     on_fields: u64,
-    /// The saved result, looked up once: it may have half as many ranges as the mailbox has messages, and a client may name it
-    /// in each of its keys.
+    /// The saved result, looked up once: it may have half as many ranges as the mailbox has
+    /// messages, and a client may name it in each of its keys.
     saved: Option<Arc<NumSet>>,
     /// The same for RECENT.
     recent: Option<Arc<NumSet>>,

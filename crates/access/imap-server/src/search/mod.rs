@@ -53,7 +53,8 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
             let (service, account, selected) = (ctx.service, ctx.login.id, &*ctx.selected);
             let mut job =
                 Job { service, account, selected, question: Arc::new(question), pace: Pace::default() };
-            // Boxed: no other command needs as much while it runs, and each is held as long as the largest.
+            // Boxed: no other command needs as much while it runs, and each is held as long as the
+            // largest.
             Box::pin(ctx.wire.while_there(job.find())).await?
         }
         Err(error) => Err(error),
@@ -307,8 +308,8 @@ impl Job<'_> {
         Ok(found)
     }
 
-    /// Asks a message with its body open, if its summary does not decide. One at a time: a search holds one body,
-    /// however many it looks through.
+    /// Asks a message with its body open, if its summary does not decide. One at a time: a search
+    /// holds one body, however many it looks through.
     async fn opens(&mut self, message: &Aside, summary: &[u8]) -> Result<bool, Failure> {
         if message.is_long {
             match self.ask(message, summary, None).await? {
