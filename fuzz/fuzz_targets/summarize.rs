@@ -1,4 +1,5 @@
-//! Any bytes as a message: its summary is no longer than is promised, and making it takes no more memory than is promised.
+//! Any bytes as a message: its summary is no longer than is promised, and making it takes no more
+//! memory than is promised.
 #![no_main]
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -1,12 +1,15 @@
-//! Work that takes long: decoding large parts, looking for texts in large bodies, LIST of very many names.
+//! Work that takes long: decoding large parts, looking for texts in large bodies, LIST of very many
+//! names.
 //!
 //! A session's task shares its thread with other sessions, so it never computes for long:
-//! * what is short is counted in steps ([`Pace`]), and the task lets others go first after each slice of them;
+//! * what is short is counted in steps ([`Pace`]), and the task lets others go first after each
+//!   slice of them;
 //! * what is long runs on threads of its own ([`Heavy`]), of which one account has one at a time.
 //!
-//! The rule is that no poll of a task takes over 10 ms. Time cannot be tested, so steps are: where debug assertions are on,
-//! a slice that is too long panics. Such builds also measure each poll ([`timed`]) and log those that break the rule; they
-//! are slower than what is released, and what the machine does beside them counts too.
+//! The rule is that no poll of a task takes over 10 ms. Time cannot be tested, so steps are: where
+//! debug assertions are on, a slice that is too long panics. Such builds also measure each poll
+//! ([`timed`]) and log those that break the rule; they are slower than what is released, and what
+//! the machine does beside them counts too.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -18,8 +21,9 @@ use tokio::sync::Semaphore;
 
 use crate::reply::{Failure, Reply};
 
-/// Steps between two yields. A step is what a byte costs that is looked at, 1 ns or less, so that a slice takes 2 ms at most.
-/// Half of it would have a search through a large folder yield more often than it reads.
+/// Steps between two yields. A step is what a byte costs that is looked at, 1 ns or less, so that a
+/// slice takes 2 ms at most. Half of it would have a search through a large folder yield more often
+/// than it reads.
 pub(crate) const SLICE_STEPS: u64 = 2_000_000;
 
 /// Steps that may be done in one go. What needs more is heavy.
@@ -101,8 +105,9 @@ impl Heavy {
         }
     }
 
-    /// Does one piece of work on a thread of its own, when the account's turn has come. Give it in pieces of some 50 ms:
-    /// between them others get the place, and a session that has ended asks for no further one.
+    /// Does one piece of work on a thread of its own, when the account's turn has come. Give it in
+    /// pieces of some 50 ms: between them others get the place, and a session that has ended asks
+    /// for no further one.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         account: AccountId,
@@ -122,6 +127,11 @@ impl Heavy {
             tracing::error!(%error, "work was broken off");
             Reply::no(Code::ServerBug, "The work was broken off").into()
         })
+    }
+
+    /// How many accounts have work here, or wait for it.
+    pub(crate) fn accounts(&self) -> usize {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     fn enter(&self, account: AccountId) -> (Entry, Arc<Semaphore>) {

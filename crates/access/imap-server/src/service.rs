@@ -34,10 +34,12 @@ pub struct ImapService {
     pub(crate) heavy: Heavy,
     /// Parts whose transfer encoding was undone.
     pub(crate) decoded: AtomicU64,
+    /// Messages whose text was looked through.
+    pub(crate) opened: AtomicU64,
 }
 
-/// Bytes of messages that all sessions together hold to answer FETCH and SEARCH: four of the largest messages at once.
-/// Messages up to 128 KiB are not counted.
+/// Bytes of messages that all sessions together hold to answer FETCH and SEARCH: four of the
+/// largest messages at once. Messages up to 128 KiB are not counted.
 const READS_BYTES_DEFAULT: usize = 256 << 20;
 
 /// How long a session waits for such bytes before its command is refused.
@@ -57,12 +59,12 @@ impl ImapService {
         let budget = budget.with_share_of_at_least(largest);
         let (store, directory) = (delivery.store().clone(), Arc::clone(delivery.directory()));
         let reads = ByteBudget::new(READS_BYTES_DEFAULT).with_share_of_at_least(one_message(&options));
-        let (heavy, decoded) = (Heavy::new(), AtomicU64::new(0));
-        Self { options, store, directory, delivery, certificates, budget, reads, heavy, decoded }
+        let (heavy, decoded, opened) = (Heavy::new(), AtomicU64::new(0), AtomicU64::new(0));
+        Self { options, store, directory, delivery, certificates, budget, reads, heavy, decoded, opened }
     }
 
-    /// The same with this much memory for what is read of large messages. One account has a quarter of it, or one message
-    /// of the largest size.
+    /// The same with this much memory for what is read of large messages. One account has a quarter
+    /// of it, or one message of the largest size.
     #[must_use]
     pub fn with_reads(mut self, reads: ByteBudget) -> Self {
         self.reads = reads.with_share_of_at_least(one_message(&self.options));
@@ -72,6 +74,16 @@ impl ImapService {
     /// How many parts of messages were decoded for FETCH BINARY since the start.
     pub fn parts_decoded(&self) -> u64 {
         self.decoded.load(Ordering::Relaxed)
+    }
+
+    /// How many times a message was decoded for SEARCH since the start.
+    pub fn messages_searched(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
+    }
+
+    /// How many accounts have long work under way at the moment.
+    pub fn accounts_at_work(&self) -> usize {
+        self.heavy.accounts()
     }
 
     /// Memory for bytes that are read of a message, waited for. Held until it is dropped.

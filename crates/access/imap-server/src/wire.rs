@@ -36,8 +36,8 @@ pub(crate) struct Wire {
     pace: Pace,
 }
 
-/// Input of later commands that is read while a command is at work, to notice that the client has left: two lines. With
-/// more before us we learn of it from the next write.
+/// Input of later commands that is read while a command is at work, to notice that the client has
+/// left: two lines. With more before us we learn of it from the next write.
 const AHEAD_MAX: usize = 2 * LINE_BYTES_MAX;
 
 /// How long a command at work waits for the client to say something: it need not.
@@ -81,8 +81,9 @@ impl Wire {
         sent
     }
 
-    /// Does work during which nothing is printed, for as long as the client is there: a client that leaves takes its
-    /// command with it. One that has closed its side has left, although it might still listen.
+    /// Does work during which nothing is printed, for as long as the client is there: a client that
+    /// leaves takes its command with it. One that has closed its side has left, although it might
+    /// still listen.
     pub(crate) async fn while_there<T>(&mut self, work: impl Future<Output = T>) -> Result<T, NetError> {
         let mut work = std::pin::pin!(work);
         loop {

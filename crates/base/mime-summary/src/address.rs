@@ -34,7 +34,8 @@ pub(crate) fn addresses_up_to(max: usize, value: &[u8]) -> Vec<Address<'_>> {
     if max == 0 {
         return Vec::new();
     }
-    // An address is 96 bytes: a list that grows by doubling would take three times as much for a moment.
+    // An address is 96 bytes: a list that grows by doubling would take three times as much for a
+    // moment.
     let about = memchr::memchr3_iter(b',', b';', b':', value).take(max).count() + 1;
     let made = Vec::with_capacity(about.min(max));
     let mut reader = Reader { bytes: value, at: 0, made, max, in_group: false };

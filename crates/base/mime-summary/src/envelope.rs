@@ -1,8 +1,9 @@
 //! The values of ENVELOPE, read from the fields of one header.
 //!
-//! RFC 9051 §7.5.2: strings as they stand in the header, unfolded; a field that is absent is none (NIL), one that
-//! is present but empty is the empty string; Sender and Reply-To that are absent or empty are what From is. An
-//! address field that occurs again adds to its list; of all others the first counts. What finds no [`Room`] is left out.
+//! RFC 9051 §7.5.2: strings as they stand in the header, unfolded; a field that is absent is none
+//! (NIL), one that is present but empty is the empty string; Sender and Reply-To that are absent or
+//! empty are what From is. An address field that occurs again adds to its list; of all others the
+//! first counts. What finds no [`Room`] is left out.
 
 use std::borrow::Cow;
 
@@ -49,7 +50,8 @@ impl<'m> Envelope<'m> {
         Self::within(message, fields, 1, &mut Room::of_header())
     }
 
-    /// The same for a message with this room, in whose responses the envelope is printed so many times.
+    /// The same for a message with this room, in whose responses the envelope is printed so many
+    /// times.
     pub fn within(
         message: &'m [u8],
         fields: impl IntoIterator<Item = Field>,

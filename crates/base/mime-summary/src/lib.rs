@@ -9,10 +9,10 @@
 //!    part is a slice, never a parse. [`TransferDecoder`] and [`SearchKey`] serve BINARY and SEARCH
 //!    where a body has to be read after all.
 //!
-//! What always holds: no input panics; work and memory are linear in the message, and a summary is never longer than
-//! [`summary_len_max`]; every range of a part lies inside its
-//! parent's; every byte of a message belongs to a line, and lines end at LF (with or without CR before it).
-//! What this is not: a composer, a validator, or a place that knows IMAP's syntax.
+//! What always holds: no input panics; work and memory are linear in the message, and a summary is
+//! never longer than [`summary_len_max`]; every range of a part lies inside its parent's; every
+//! byte of a message belongs to a line, and lines end at LF (with or without CR before it). What
+//! this is not: a composer, a validator, or a place that knows IMAP's syntax.
 
 mod address;
 mod charset;
@@ -48,7 +48,7 @@ pub use params::{Param, Params};
 pub use record::{RECORD_VERSION, SummaryParts};
 pub use room::{ADDRESSES_MAX, Room, SUMMARY_LEN_MAX, summary_len_max, summary_memory_max};
 pub use scan::Span;
-pub use search::SearchKey;
+pub use search::{SearchKey, TextKey, TextSearch, Within};
 pub use structure::{ContentFields, Kind, MAX_DEPTH, MAX_FIELDS, MAX_PARTS, Part, PartIndex, Structure};
 pub use subject::{BaseSubject, base_subject};
 pub use summary::{HeaderText, SummaryError, SummaryRef};

@@ -94,7 +94,8 @@ fn token(value: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let is_end =
         |&b: &u8| is_space(b) || b < b' ' || matches!(b, b'/' | b';' | b'=' | b'(' | b')' | b'"' | b',');
     let len = rest.iter().position(is_end).unwrap_or(rest.len());
-    // RFC 6838 §4.2 for types; transfer encodings have no bound of their own, and a longer one is unknown anyway.
+    // RFC 6838 §4.2 for types; transfer encodings have no bound of their own, and a longer one is
+    // unknown anyway.
     ((1..=TOKEN_MAX).contains(&len)).then(|| (rest.get(..len).unwrap_or_default(), start + len))
 }
 

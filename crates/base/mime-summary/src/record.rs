@@ -107,10 +107,10 @@ pub(crate) const FIRST_ENTRY_LEN: usize = 8;
 const KEPT_TOTAL_MAX: usize = 64 * 1024;
 
 /// How much of a field SEARCH, SORT and THREAD look at: 256 KiB, which is several thousand addresses.
-const SEARCH_TEXT_MAX: usize = 256 * 1024;
+pub(crate) const SEARCH_TEXT_MAX: usize = 256 * 1024;
 
-/// How many bytes a folded text may have for each byte of its field. Korean takes 3.4, the most of all scripts in use; ligatures
-/// that stand for a whole sentence take 16.
+/// How many bytes a folded text may have for each byte of its field. Korean takes 3.4, the most of
+/// all scripts in use; ligatures that stand for a whole sentence take 16.
 const FOLDED_SHARE: usize = 4;
 /// The same, beside what the field's length gives.
 const FOLDED_BASE: usize = 256;

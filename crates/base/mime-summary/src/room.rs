@@ -1,14 +1,16 @@
 //! Bounds on a summary, whatever its message is.
 //!
-//! Parts, addresses and texts of the responses share one [`Room`], whose size follows from that of the message. What finds
-//! no room is left out:
-//! * a part beyond it is not opened: its bytes stay in the body of the part around it, as beyond [`crate::MAX_PARTS`];
-//! * a nested message or multipart beyond it is a leaf of type application/octet-stream, as beyond [`crate::MAX_DEPTH`];
+//! Parts, addresses and texts of the responses share one [`Room`], whose size follows from that of
+//! the message. What finds no room is left out:
+//! * a part beyond it is not opened: its bytes stay in the body of the part around it, as beyond
+//!   [`crate::MAX_PARTS`];
+//! * a nested message or multipart beyond it is a leaf of type application/octet-stream, as beyond
+//!   [`crate::MAX_DEPTH`];
 //! * an address list ends where the room ends, and so do parameters and languages;
 //! * a text is absent (NIL).
 //!
-//! The root's ENVELOPE is served first. [`Structure`] estimates what each part will take and stops there; the room then
-//! counts every byte, so that the bound holds whatever the estimate was.
+//! The root's ENVELOPE is served first. [`Structure`] estimates what each part will take and stops
+//! there; the room then counts every byte, so that the bound holds whatever the estimate was.
 
 use std::borrow::Cow;
 
@@ -17,18 +19,20 @@ use crate::params::{Param, Params};
 use crate::scan::Span;
 use crate::structure::{ContentFields, Kind, Structure};
 
-/// Bytes of ENVELOPE, BODY, BODYSTRUCTURE and part table for each byte of the message. The 10,000 parts that we promise to
-/// serve have 18 bytes each where they are smallest, and print [`PART_BYTES`]. Half of it would cut them.
+/// Bytes of ENVELOPE, BODY, BODYSTRUCTURE and part table for each byte of the message. The 10,000
+/// parts that we promise to serve have 18 bytes each where they are smallest, and print
+/// [`PART_BYTES`]. Half of it would cut them.
 const PRINTED_SHARE: usize = 12;
 
 /// The same, beside what the message's length gives: for messages that are nearly nothing.
 const PRINTED_BASE: usize = 8 * 1024;
 
-/// The same, at most: 10,000 parts with usual Content-Type, -Disposition and -Transfer-Encoding print 6 MiB.
+/// The same, at most: 10,000 parts with usual Content-Type, -Disposition and -Transfer-Encoding
+/// print 6 MiB.
 const PRINTED_MAX: usize = 8 << 20;
 
-/// What one part prints with no field but its type and encoding, both in BODY and in BODYSTRUCTURE, and its row of the
-/// table: 156 bytes, and up to ten digits for each number.
+/// What one part prints with no field but its type and encoding, both in BODY and in BODYSTRUCTURE,
+/// and its row of the table: 156 bytes, and up to ten digits for each number.
 const PART_BYTES: usize = 200;
 
 /// What a nested message prints besides: an envelope of nothing but NIL, twice, and its lines.
@@ -37,8 +41,8 @@ pub(crate) const MESSAGE_BYTES: usize = 112;
 /// What an address prints besides its texts: `(NIL NIL  )`.
 const ADDRESS_BYTES: usize = 11;
 
-/// Addresses of one message, those of its nested messages included: more than any list that a person wrote. Each takes
-/// 96 bytes of memory while the summary is made.
+/// Addresses of one message, those of its nested messages included: more than any list that a
+/// person wrote. Each takes 96 bytes of memory while the summary is made.
 pub const ADDRESSES_MAX: usize = 10_000;
 
 /// Longest name of a media type, of a subtype and of a transfer encoding. RFC 6838 §4.2.
@@ -47,12 +51,13 @@ pub(crate) const TOKEN_MAX: usize = 127;
 /// How often BODY and BODYSTRUCTURE together print a value.
 const IN_BOTH: usize = 2;
 
-/// Longest summary of a message of any length: the printed responses, five texts for SEARCH of 256 KiB each, the kept
-/// fields and their table.
+/// Longest summary of a message of any length: the printed responses, five texts for SEARCH of 256
+/// KiB each, the kept fields and their table.
 pub const SUMMARY_LEN_MAX: usize = 10 << 20;
 
-/// Bytes of a summary for each byte of its message, at most: 12 for the responses, 4 for the texts of SEARCH, 1 for the
-/// kept fields and 3 for their table and the one part that may begin at the end of the room.
+/// Bytes of a summary for each byte of its message, at most: 12 for the responses, 4 for the texts
+/// of SEARCH, 1 for the kept fields and 3 for their table and the one part that may begin at the
+/// end of the room.
 const SUMMARY_SHARE: usize = 20;
 
 /// Longest summary of a message of so many bytes. Messages of nearly no bytes have 16 KiB.
@@ -61,9 +66,9 @@ pub const fn summary_len_max(message_len: usize) -> usize {
     if share < SUMMARY_LEN_MAX { share } else { SUMMARY_LEN_MAX }
 }
 
-/// Most memory that making the summary of a message of so many bytes takes beside the message. The test that measures it
-/// is `delivery/tests/memory.rs`. Addresses of two bytes take most. Twice the message: a large header is held unfolded, and as
-/// text.
+/// Most memory that making the summary of a message of so many bytes takes beside the message. The
+/// test that measures it is `delivery/tests/memory.rs`. Addresses of two bytes take most. Twice the
+/// message: a large header is held unfolded, and as text.
 pub const fn summary_memory_max(message_len: usize) -> usize {
     let share = message_len.saturating_mul(96).saturating_add(128 * 1024);
     let most = (64_usize << 20).saturating_add(message_len.saturating_mul(2));

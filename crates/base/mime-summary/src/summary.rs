@@ -205,6 +205,16 @@ impl<'s> SummaryRef<'s> {
         self.section(record::BCC)
     }
 
+    /// How many bytes the folded texts have together.
+    pub fn folded_len(&self) -> usize {
+        (self.number(record::FIRST_END + record::BCC) as usize).saturating_sub(self.form.head_len())
+    }
+
+    /// How many bytes the kept fields have together.
+    pub fn fields_len(&self) -> usize {
+        self.section(record::FIELD_BYTES).len()
+    }
+
     /// The base subject, folded. RFC 5256 §2.1.
     pub fn base_subject(&self) -> &'s [u8] {
         Span::new(self.number(0), self.number(1)).of(self.subject_folded())

@@ -19,12 +19,13 @@ pub type Summarize = fn(&[u8]) -> Vec<u8>;
 /// A message over this is summarised on a blocking thread, so that no session on the same runtime thread waits for it:
 /// a summary takes about 1 ms per 256 KiB in the worst case, and handing it over 10 µs.
 const INLINE_LEN_MAX: usize = 256 * 1024;
-/// Memory that all summaries in the making may take, if nobody says otherwise: two of the largest messages, or
-/// twenty of 300 KiB that are made to take much. A message up to [`INLINE_LEN_MAX`] is not counted: a thread of the runtime
-/// summarises one at a time.
+/// Memory that all summaries in the making may take, if nobody says otherwise: two of the largest
+/// messages, or twenty of 300 KiB that are made to take much. A message up to [`INLINE_LEN_MAX`] is
+/// not counted: a thread of the runtime summarises one at a time.
 const SUMMARIES_BYTES_DEFAULT: usize = 512 << 20;
-/// How long a message waits for that memory before its sender is asked to come again: senders wait 10 minutes for an answer to
-/// their data (RFC 5321 §4.5.3.2.6), people who append a message far less.
+/// How long a message waits for that memory before its sender is asked to come again: senders wait
+/// 10 minutes for an answer to their data (RFC 5321 §4.5.3.2.6), people who append a message far
+/// less.
 const SUMMARY_WITHIN: Duration = Duration::from_secs(60);
 /// Recipients whose mailboxes are appended to at a time. Enough for the engine to commit them as one group, which takes at
 /// most some hundreds of commits; twice as many would share no sync more.
@@ -77,7 +78,8 @@ pub struct Usage {
     pub messages: u64,
 }
 
-/// A budget whose shares are all of it: whose message it is makes no difference where each takes a moment.
+/// A budget whose shares are all of it: whose message it is makes no difference where each takes a
+/// moment.
 fn one_share(budget: ByteBudget) -> ByteBudget {
     budget.with_share_of_at_least(usize::MAX)
 }
@@ -107,8 +109,9 @@ impl Delivery {
         Self { store, directory, options, summarize: crate::summarize, summaries, quotas: Arc::default() }
     }
 
-    /// The same with this much memory for summaries in the making, which other deliveries may share. It must hold what the
-    /// largest message takes ([`posthaste_mime_summary::summary_memory_max`]), or such messages are put off.
+    /// The same with this much memory for summaries in the making, which other deliveries may
+    /// share. It must hold what the largest message takes
+    /// ([`posthaste_mime_summary::summary_memory_max`]), or such messages are put off.
     #[must_use]
     pub fn with_summaries(mut self, budget: ByteBudget) -> Self {
         self.summaries = one_share(budget);
@@ -162,7 +165,8 @@ impl Delivery {
             let permit = self.room_for_summary(bytes.len()).await?;
             let bytes = bytes.clone();
             let work = tokio::task::spawn_blocking(move || {
-                // Held by the work and not by who waits for it: a session that ends does not end the work.
+                // Held by the work and not by who waits for it: a session that ends does not end
+                // the work.
                 let _permit = permit;
                 summarize(&bytes)
             });
@@ -184,7 +188,8 @@ impl Delivery {
         }
     }
 
-    /// Like [`Self::incoming`] on this thread, which may wait. For programs that read one message after the other.
+    /// Like [`Self::incoming`] on this thread, which may wait. For programs that read one message
+    /// after the other.
     pub(crate) fn incoming_blocking(
         &self,
         bytes: Bytes,

@@ -1,9 +1,10 @@
 //! A message becomes its summary: the one place where MIME and IMAP's grammar meet.
 //!
-//! ENVELOPE, BODY and BODYSTRUCTURE are printed here, once, in the very bytes that FETCH sends; the store keeps them
-//! as opaque bytes and no listing ever parses mail. What always holds: any bytes have a summary, printing goes no deeper
-//! than [`posthaste_mime_summary::MAX_DEPTH`], and a summary is no longer than
-//! [`posthaste_mime_summary::summary_len_max`], because everything printed takes its bytes from one [`Room`].
+//! ENVELOPE, BODY and BODYSTRUCTURE are printed here, once, in the very bytes that FETCH sends; the
+//! store keeps them as opaque bytes and no listing ever parses mail. What always holds: any bytes
+//! have a summary, printing goes no deeper than [`posthaste_mime_summary::MAX_DEPTH`], and a
+//! summary is no longer than [`posthaste_mime_summary::summary_len_max`], because everything
+//! printed takes its bytes from one [`Room`].
 
 use std::borrow::Cow;
 
@@ -61,7 +62,8 @@ fn addresses(list: Vec<mime::Address<'_>>) -> Vec<Address<'_>> {
         .collect()
 }
 
-/// The parts of a message on their way into BODY and BODYSTRUCTURE, and the room that is left for them.
+/// The parts of a message on their way into BODY and BODYSTRUCTURE, and the room that is left for
+/// them.
 struct Tree<'m, 's> {
     message: &'m [u8],
     structure: &'s Structure,

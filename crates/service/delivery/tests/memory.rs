@@ -1,5 +1,5 @@
-//! What making a summary takes: its own length, and the memory of it, counted by an allocator, for messages that are made to
-//! take as much as they can.
+//! What making a summary takes: its own length, and the memory of it, counted by an allocator, for
+//! messages that are made to take as much as they can.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -74,8 +74,8 @@ fn nested(header: &str, len: usize) -> Vec<u8> {
     message.into_bytes()
 }
 
-/// Ten mebibytes of nested messages, each with 10,000 addresses of two bytes in From, which Sender and Reply-To repeat: once
-/// 4 GB of memory and half a gigabyte of summary.
+/// Ten mebibytes of nested messages, each with 10,000 addresses of two bytes in From, which Sender
+/// and Reply-To repeat: once 4 GB of memory and half a gigabyte of summary.
 #[test]
 fn nested_messages_with_many_addresses() {
     let message = nested(&format!("From: {}", "a,".repeat(10_000)), 10 << 20);

@@ -4,14 +4,16 @@
 //! names need not exist. They are gathered in one sorted pass, then each is asked whether it is selected.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use posthaste_imap_codec::command::{ListArgs, ListSelection, ListSyntax, StatusItem};
-use posthaste_imap_codec::response::{ListAttribute, ListData, Untagged};
+use posthaste_imap_codec::response::{Code, ListAttribute, ListData, Untagged};
 use posthaste_imap_codec::{ListMatcher, MailboxArg};
-use posthaste_mail_model::{MailboxName, SEPARATOR};
+use posthaste_mail_model::{AccountId, MailboxName, SEPARATOR};
 use posthaste_store::{MailboxEntry, MailboxList};
 
 use super::{DONE, mailboxes, status};
+use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
@@ -25,18 +27,65 @@ pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply,
     }
     let account = session.login()?.id;
     let list = session.service.store.list(account).await?;
-    let found = select(&list, args);
-    if args.returns.status.is_empty() {
-        for one in found {
-            session.wire.say(Untagged::List(one.data));
+    let selector = selected(session, account, list, args).await?;
+    let mut pace = Pace::default();
+    let mut batch = Vec::new();
+    for (name, known) in &selector.names {
+        pace.worked(LINE_STEPS).await;
+        let Some(found) = selector.line(name, known, args) else { continue };
+        if args.returns.status.is_empty() {
+            session.wire.say(Untagged::List(found.data));
             session.wire.relieve().await?;
+            continue;
         }
-        return Ok(DONE);
+        batch.push(found);
+        if batch.len() >= STATUS_BATCH {
+            tell_with_status(session, &batch, &args.returns.status).await?;
+            batch.clear();
+        }
     }
-    for batch in found.chunks(STATUS_BATCH) {
-        tell_with_status(session, batch, &args.returns.status).await?;
-    }
+    tell_with_status(session, &batch, &args.returns.status).await?;
     Ok(DONE)
+}
+
+/// Finds out what is to be told: at once if that is little work, else on another thread and in
+/// pieces, as long as the client is there.
+async fn selected(
+    session: &mut Session,
+    account: AccountId,
+    list: Arc<MailboxList>,
+    args: &ListArgs,
+) -> Result<Selector, Failure> {
+    let patterns = Patterns::of(args);
+    if patterns.steps(&list) <= SLICE_STEPS {
+        let mut selector = Selector::new(list, args.selection, patterns)?;
+        while selector.step().is_some() {}
+        return Ok(selector);
+    }
+    let service = Arc::clone(&session.service);
+    let selection = args.selection;
+    let work = async {
+        let made = service.heavy.run(account, move || Selector::new(list, selection, patterns));
+        let mut selector = made.await??;
+        loop {
+            let work = move || {
+                let mut steps = 0;
+                while steps < HEAVY_STEPS {
+                    match selector.step() {
+                        Some(more) => steps += more,
+                        None => return (selector, true),
+                    }
+                }
+                (selector, false)
+            };
+            let is_done;
+            (selector, is_done) = service.heavy.run(account, work).await?;
+            if is_done {
+                return Ok(selector);
+            }
+        }
+    };
+    Box::pin(session.wire.while_there(work)).await?
 }
 
 /// `LIST "" ""`: RFC 9051 §6.3.9, basic syntax only.
@@ -65,7 +114,7 @@ async fn tell_with_status(
 }
 
 /// One line of the answer.
-pub(super) struct Found<'l> {
+struct Found<'l> {
     data: ListData,
     /// The mailbox, if STATUS is to be told of it.
     entry: Option<&'l MailboxEntry>,
@@ -73,11 +122,14 @@ pub(super) struct Found<'l> {
 
 /// What is known of a name.
 #[derive(Default)]
-struct Known<'l> {
-    entry: Option<&'l MailboxEntry>,
+struct Known {
+    /// Its place in the list, if it is a mailbox.
+    entry: Option<usize>,
     subscribed: bool,
     /// Below it are mailboxes.
     has_children: bool,
+    /// It stands above a subscription, and so do the levels above it.
+    above_subscription: bool,
     /// It matches a pattern.
     matches: bool,
     /// It is what the selection options ask for.
@@ -88,105 +140,225 @@ struct Known<'l> {
     hidden_below: bool,
 }
 
-/// The lines of the answer, in order of their names.
-pub(super) fn select<'l>(list: &'l MailboxList, args: &ListArgs) -> Vec<Found<'l>> {
-    let reference = args.reference.text().unwrap_or_default();
-    let mut matchers: Vec<ListMatcher> = args
-        .patterns
-        .iter()
-        .filter_map(|pattern| pattern.text().ok())
+/// The patterns of a LIST, and how many words each character of a name costs at them.
+struct Patterns {
+    matchers: Vec<ListMatcher>,
+    words: u64,
+    /// One of them matches every name.
+    has_all: bool,
+}
+
+impl Patterns {
+    fn of(args: &ListArgs) -> Self {
+        let reference = args.reference.text().unwrap_or_default();
         // RFC 9051 §6.3.9: in the extended syntax empty patterns are ignored, whatever the reference is; in the basic
         // one an empty pattern does not come here.
-        .filter(|pattern| !pattern.is_empty())
-        .map(|pattern| ListMatcher::new(reference, pattern))
-        .collect();
-    let mut names = known_names(list);
-    let mut selected = Vec::new();
-    for (name, known) in &mut names {
-        known.matches = matchers.iter_mut().any(|matcher| matcher.matches(name.as_str()));
-        known.selected = is_selected(known, args.selection);
-        if known.selected {
-            selected.push((name.clone(), known.matches));
+        let texts = || {
+            let texts = args.patterns.iter().filter_map(|pattern| pattern.text().ok());
+            texts.filter(|pattern| !pattern.is_empty())
+        };
+        Self {
+            matchers: texts().map(|pattern| ListMatcher::new(reference, pattern)).collect(),
+            words: texts().map(|pattern| ((reference.len() + pattern.len()) / 64 + 1) as u64).sum(),
+            has_all: reference.is_empty() && texts().any(|pattern| pattern == "*"),
         }
     }
-    for (name, matches) in &selected {
-        for parent in parents(name) {
-            if let Some(parent) = names.get_mut(&parent) {
-                parent.selected_below = true;
-                parent.hidden_below |= !matches;
+
+    /// Steps that all names of a list may take: exact enough for few, and too many for many.
+    fn steps(&self, list: &MailboxList) -> u64 {
+        let count = list.entries.len() + list.subscribed.len();
+        if count > INLINE_NAMES_MAX {
+            return u64::MAX;
+        }
+        let names = list.entries.iter().map(|entry| &entry.name).chain(&list.subscribed);
+        names.map(|name| self.name_steps(name) * (1 + name.as_str().matches(SEPARATOR).count() as u64)).sum()
+    }
+
+    fn name_steps(&self, name: &MailboxName) -> u64 {
+        NAME_STEPS + name.as_str().len() as u64 * self.words
+    }
+}
+
+/// Names of which LIST finds out at once what is to be told; of more it does so on another thread.
+const INLINE_NAMES_MAX: usize = 1000;
+/// Steps that a name takes beside those of patterns: it is copied and put in order.
+const NAME_STEPS: u64 = 500;
+/// Steps that a line of the answer takes.
+const LINE_STEPS: u64 = 200;
+/// Steps of heavy work that are done in one go: some tens of milliseconds.
+const HEAVY_STEPS: u64 = 40_000_000;
+/// Levels that are no mailboxes themselves and stand above some, or above subscriptions. People
+/// have a few; 10,000 names of 32 levels without a common one would have 310,000, and each takes up
+/// to 1 KiB.
+const DERIVED_MAX: usize = 50_000;
+
+/// Finds out which names the answer has, in steps.
+struct Selector {
+    list: Arc<MailboxList>,
+    want: ListSelection,
+    patterns: Patterns,
+    /// Every name there is something to say of, in order.
+    names: Vec<(MailboxName, Known)>,
+    /// The next name to be matched; behind them all, the next whose upper levels are told of it.
+    at: usize,
+}
+
+impl Selector {
+    fn new(list: Arc<MailboxList>, want: ListSelection, patterns: Patterns) -> Result<Self, Failure> {
+        let names = known_names(&list, want, patterns.has_all)?.into_iter().collect();
+        Ok(Self { list, want, patterns, names, at: 0 })
+    }
+
+    /// Does a step of the work, and tells how much it was. None once all is done.
+    fn step(&mut self) -> Option<u64> {
+        let count = self.names.len();
+        let at = self.at;
+        self.at += 1;
+        if at < count {
+            let (name, known) = self.names.get_mut(at)?;
+            known.matches = self.patterns.matchers.iter_mut().any(|matcher| matcher.matches(name.as_str()));
+            known.selected = is_selected(&self.list, known, self.want);
+            return Some(self.patterns.name_steps(name));
+        }
+        let (name, known) = self.names.get(at - count)?;
+        let (selected, matches) = (known.selected, known.matches);
+        let mut steps = 1;
+        let mut above = if selected { name.parent() } else { None };
+        while let Some(parent) = above {
+            steps += NAME_STEPS;
+            if let Ok(place) = self.names.binary_search_by(|(name, _)| name.cmp(&parent))
+                && let Some((_, known)) = self.names.get_mut(place)
+            {
+                if known.selected_below && (known.hidden_below || matches) {
+                    // Those above it know as much.
+                    break;
+                }
+                known.selected_below = true;
+                known.hidden_below |= !matches;
             }
+            above = parent.parent();
         }
+        Some(steps)
     }
-    names
-        .iter()
-        .filter(|(_, known)| known.matches)
-        .filter_map(|(name, known)| line(name, known, args))
-        .collect()
+
+    /// The line of a name that matches, if it is selected or stands for what is below it: RFC 5258
+    /// §3.3. A level that is no mailbox is shown only in place of mailboxes that match no pattern
+    /// themselves: `%` shows it, `*` does not (the examples of RFC 3501 §6.3.4 have it so too).
+    fn line(&self, name: &MailboxName, known: &Known, args: &ListArgs) -> Option<Found<'_>> {
+        if !known.matches {
+            return None;
+        }
+        let want = args.selection;
+        let by_option = want.subscribed || want.special_use;
+        // RFC 5258 §3.5: with RECURSIVEMATCH, which options select what is below.
+        let tells_below = want.recursive_match && known.selected_below;
+        let child_info = ListSelection {
+            subscribed: tells_below && want.subscribed,
+            special_use: tells_below && want.special_use,
+            ..ListSelection::default()
+        };
+        let subscriptions = args.returns.subscribed || want.subscribed;
+        // RFC 9051 §9, mbx-list-sflag: only one of the two in a response. Clients of RFC 3501 know
+        // the second alone.
+        let absent = match args.syntax {
+            ListSyntax::Extended => ListAttribute::NonExistent,
+            ListSyntax::Basic => ListAttribute::NoSelect,
+        };
+        let stands_for_others = known.hidden_below && (!by_option || want.recursive_match);
+        let entry = known.entry.and_then(|place| self.list.entries.get(place));
+        (known.selected || stands_for_others).then(|| Found {
+            data: ListData { child_info, ..told(name, entry, known, subscriptions, absent) },
+            // RFC 5819 §2: STATUS is told of what is selected, not of parents that CHILDINFO is
+            // told of.
+            entry: entry.filter(|_| known.selected),
+        })
+    }
 }
 
 /// Whether a name is what the selection options ask for: RFC 5258 §3.1. Without any, names that exist are.
-fn is_selected(known: &Known<'_>, want: ListSelection) -> bool {
+fn is_selected(list: &MailboxList, known: &Known, want: ListSelection) -> bool {
     if !want.subscribed && !want.special_use {
         return known.entry.is_some();
     }
-    let special = known.entry.is_some_and(|entry| entry.special_use.is_some());
+    let entry = known.entry.and_then(|place| list.entries.get(place));
+    let special = entry.is_some_and(|entry| entry.special_use.is_some());
     (!want.subscribed || known.subscribed) && (!want.special_use || special)
 }
 
-/// Every name there is something to say of.
-fn known_names(list: &MailboxList) -> BTreeMap<MailboxName, Known<'_>> {
-    let mut names: BTreeMap<MailboxName, Known<'_>> = BTreeMap::new();
-    for entry in &list.entries {
-        names.entry(entry.name.clone()).or_default().entry = Some(entry);
-        for parent in parents(&entry.name) {
-            names.entry(parent).or_default().has_children = true;
-        }
+/// Every name there is something to say of. Levels that are no mailboxes are there to stand for
+/// names below them that match no pattern: where a pattern matches every name, they are not needed.
+fn known_names(
+    list: &MailboxList,
+    want: ListSelection,
+    has_all: bool,
+) -> Result<BTreeMap<MailboxName, Known>, Failure> {
+    let mut names: BTreeMap<MailboxName, Known> = BTreeMap::new();
+    for (place, entry) in list.entries.iter().enumerate() {
+        names.entry(entry.name.clone()).or_default().entry = Some(place);
     }
     for name in &list.subscribed {
         names.entry(name.clone()).or_default().subscribed = true;
-        for parent in parents(name) {
-            names.entry(parent).or_default();
+    }
+    let most = names.len() + DERIVED_MAX;
+    for entry in &list.entries {
+        let above = |known: &mut Known| std::mem::replace(&mut known.has_children, true);
+        mark_above(&mut names, &entry.name, !has_all, most, above)?;
+    }
+    // RFC 5258 §3.5: only RECURSIVEMATCH tells of levels above subscriptions.
+    if want.subscribed && want.recursive_match && !has_all {
+        for name in &list.subscribed {
+            let above = |known: &mut Known| std::mem::replace(&mut known.above_subscription, true);
+            mark_above(&mut names, name, true, most, above)?;
         }
     }
-    names
+    Ok(names)
+}
+
+/// Marks the levels above a name, up to one that is marked already: those above that are, too. Adds
+/// those that are not there, if they are wanted.
+fn mark_above(
+    names: &mut BTreeMap<MailboxName, Known>,
+    name: &MailboxName,
+    are_wanted: bool,
+    most: usize,
+    mark: impl Fn(&mut Known) -> bool,
+) -> Result<(), Failure> {
+    for parent in parents(name) {
+        if let Some(known) = names.get_mut(&parent) {
+            if mark(known) {
+                break;
+            }
+        } else if are_wanted {
+            if names.len() >= most {
+                return Err(too_many_levels());
+            }
+            mark(names.entry(parent).or_default());
+        }
+    }
+    Ok(())
+}
+
+/// The reply where names have more levels above them than are told.
+fn too_many_levels() -> Failure {
+    let text = format!("There are over {DERIVED_MAX} levels that are no mailboxes; ask for \"*\" instead");
+    Reply::no(Code::Limit, text).into()
 }
 
 fn parents(name: &MailboxName) -> impl Iterator<Item = MailboxName> {
     std::iter::successors(name.parent(), MailboxName::parent)
 }
 
-/// The line of a name that matches, if it is selected or stands for what is below it: RFC 5258 §3.3. A level that is
-/// no mailbox is shown only in place of mailboxes that match no pattern themselves: `%` shows it, `*` does not (the
-/// examples of RFC 3501 §6.3.4 have it so too).
-fn line<'l>(name: &MailboxName, known: &Known<'l>, args: &ListArgs) -> Option<Found<'l>> {
-    let want = args.selection;
-    let by_option = want.subscribed || want.special_use;
-    // RFC 5258 §3.5: with RECURSIVEMATCH, which options select what is below.
-    let tells_below = want.recursive_match && known.selected_below;
-    let child_info = ListSelection {
-        subscribed: tells_below && want.subscribed,
-        special_use: tells_below && want.special_use,
-        ..ListSelection::default()
-    };
-    let subscriptions = args.returns.subscribed || want.subscribed;
-    // RFC 9051 §9, mbx-list-sflag: only one of the two in a response. Clients of RFC 3501 know the second alone.
-    let absent = match args.syntax {
-        ListSyntax::Extended => ListAttribute::NonExistent,
-        ListSyntax::Basic => ListAttribute::NoSelect,
-    };
-    let stands_for_others = known.hidden_below && (!by_option || want.recursive_match);
-    (known.selected || stands_for_others).then(|| Found {
-        data: ListData { child_info, ..told(name, known, subscriptions, absent) },
-        // RFC 5819 §2: STATUS is told of what is selected, not of parents that CHILDINFO is told of.
-        entry: known.entry.filter(|_| known.selected),
-    })
-}
-
 /// A name with its attributes: RFC 9051 §7.3.1. Children and special uses are told unasked, as clients expect.
 /// `absent` is told of a level that is no mailbox.
-fn told(name: &MailboxName, known: &Known<'_>, subscriptions: bool, absent: ListAttribute) -> ListData {
+fn told(
+    name: &MailboxName,
+    entry: Option<&MailboxEntry>,
+    known: &Known,
+    subscriptions: bool,
+    absent: ListAttribute,
+) -> ListData {
     let mut attributes = Vec::with_capacity(4);
-    if known.entry.is_none() {
+    if entry.is_none() {
         attributes.push(absent);
     }
     if known.has_children {
@@ -197,7 +369,7 @@ fn told(name: &MailboxName, known: &Known<'_>, subscriptions: bool, absent: List
     if subscriptions && known.subscribed {
         attributes.push(ListAttribute::Subscribed);
     }
-    if let Some(special_use) = known.entry.and_then(|entry| entry.special_use) {
+    if let Some(special_use) = entry.and_then(|entry| entry.special_use) {
         attributes.push(ListAttribute::Use(mailboxes::told_use(special_use)));
     }
     ListData {
@@ -213,7 +385,6 @@ fn told(name: &MailboxName, known: &Known<'_>, subscriptions: bool, absent: List
 /// another (RFC 9051 §6.3.9.7, OLDNAME).
 pub(super) fn data_of(list: &MailboxList, entry: &MailboxEntry, asked: &MailboxArg) -> ListData {
     let known = Known {
-        entry: Some(entry),
         subscribed: list.subscribed.contains(&entry.name),
         has_children: list.has_children(&entry.name),
         ..Known::default()
@@ -221,13 +392,34 @@ pub(super) fn data_of(list: &MailboxList, entry: &MailboxEntry, asked: &MailboxA
     let other = asked.text() != Ok(entry.name.as_str());
     ListData {
         old_name: other.then(|| asked.clone()),
-        ..told(&entry.name, &known, true, ListAttribute::NonExistent)
+        ..told(&entry.name, Some(entry), &known, true, ListAttribute::NonExistent)
     }
 }
 
 /// The lines of LSUB (RFC 3501 §6.3.9): subscribed names, and where a pattern has a `%`, the level that stands for
 /// those below it.
-pub(super) fn subscribed(list: &MailboxList, reference: &str, pattern: &str) -> Vec<ListData> {
+pub(super) async fn subscribed(
+    session: &mut Session,
+    account: AccountId,
+    list: Arc<MailboxList>,
+    reference: &str,
+    pattern: &str,
+) -> Result<Vec<ListData>, Failure> {
+    let words = ((reference.len() + pattern.len()) / 64 + 1) as u64;
+    let levels = |name: &MailboxName| 1 + name.as_str().matches(SEPARATOR).count() as u64;
+    let steps = |name: &MailboxName| (NAME_STEPS + name.as_str().len() as u64 * words) * levels(name);
+    if list.subscribed.len() <= INLINE_NAMES_MAX
+        && list.subscribed.iter().map(steps).sum::<u64>() <= SLICE_STEPS
+    {
+        return subscribed_lines(&list, reference, pattern);
+    }
+    let (service, reference, pattern) =
+        (Arc::clone(&session.service), reference.to_owned(), pattern.to_owned());
+    let work = service.heavy.run(account, move || subscribed_lines(&list, &reference, &pattern));
+    Box::pin(session.wire.while_there(work)).await??
+}
+
+fn subscribed_lines(list: &MailboxList, reference: &str, pattern: &str) -> Result<Vec<ListData>, Failure> {
     let mut matcher = ListMatcher::new(reference, pattern);
     let mut lines: BTreeMap<MailboxName, bool> = BTreeMap::new();
     let mut seen: BTreeSet<MailboxName> = BTreeSet::new();
@@ -236,10 +428,14 @@ pub(super) fn subscribed(list: &MailboxList, reference: &str, pattern: &str) -> 
         if matcher.matches(name.as_str()) {
             lines.insert(name.clone(), true);
         } else if levels {
-            for parent in parents(name).filter(|parent| seen.insert(parent.clone())) {
+            // Where a level was seen, those above it were.
+            for parent in parents(name).take_while(|parent| seen.insert(parent.clone())) {
                 if matcher.matches(parent.as_str()) {
                     lines.entry(parent).or_insert(false);
                 }
+            }
+            if seen.len() > DERIVED_MAX {
+                return Err(too_many_levels());
             }
         }
     }
@@ -250,5 +446,5 @@ pub(super) fn subscribed(list: &MailboxList, reference: &str, pattern: &str) -> 
         child_info: ListSelection::default(),
         old_name: None,
     };
-    lines.into_iter().map(data).collect()
+    Ok(lines.into_iter().map(data).collect())
 }

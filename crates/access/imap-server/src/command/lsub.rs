@@ -14,7 +14,8 @@ pub(super) async fn run(
 ) -> Result<Reply, Failure> {
     let account = session.login()?.id;
     let mailboxes = session.service.store.list(account).await?;
-    for data in list::subscribed(&mailboxes, reference.text()?, pattern.text()?) {
+    let (reference, pattern) = (reference.text()?, pattern.text()?);
+    for data in list::subscribed(session, account, mailboxes, reference, pattern).await? {
         session.wire.say(Untagged::Lsub(data));
         session.wire.relieve().await?;
     }

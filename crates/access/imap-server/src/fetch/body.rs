@@ -1,8 +1,9 @@
 //! FETCH responses for which a body has to be opened.
 //!
-//! First everything is found that can fail, then the response begins: what has been begun must be finished, since a literal
-//! has said how long it is. What was found are places; the bytes are printed item by item, as the client takes them. So
-//! a response holds no more than [`Reader`] does, however many items it has.
+//! First everything is found that can fail, then the response begins: what has been begun must be
+//! finished, since a literal has said how long it is. What was found are places; the bytes are
+//! printed item by item, as the client takes them. So a response holds no more than [`Reader`]
+//! does, however many items it has.
 
 use std::ops::Range;
 

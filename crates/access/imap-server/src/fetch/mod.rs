@@ -90,7 +90,8 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     };
     let (expunged, unreadable) = match plan.reads {
         Reads::Rows => job.rows(ctx.wire, ctx.selected).await?,
-        // Boxed: no other command needs as much while it runs, and each is held as long as the largest.
+        // Boxed: no other command needs as much while it runs, and each is held as long as the
+        // largest.
         Reads::Summaries | Reads::Bodies => Box::pin(job.summaries(ctx.wire, ctx.selected)).await?,
     };
     if items.contains(&FetchItem::ModSeq) && ctx.selected.held_since.is_some() {

@@ -1,8 +1,9 @@
-//! The bytes of one message, as the items of a FETCH need them: read once, decoded once, and no more of them held than the
-//! budget for reading allows.
+//! The bytes of one message, as the items of a FETCH need them: read once, decoded once, and no
+//! more of them held than the budget for reading allows.
 //!
-//! A small message is read whole. Of a large one are held: headers of which fields are selected and parts that are
-//! decoded, each once for all items, paid for before they are read; and some first pieces of the sections.
+//! A small message is read whole. Of a large one are held: headers of which fields are selected and
+//! parts that are decoded, each once for all items, paid for before they are read; and some first
+//! pieces of the sections.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -18,10 +19,12 @@ use super::Job;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 
-/// Messages up to this size are read whole, once, whatever is asked of them: one read of the system.
+/// Messages up to this size are read whole, once, whatever is asked of them: one read of the
+/// system.
 pub(super) const WHOLE_BYTES_MAX: u64 = 128 * 1024;
-/// Bytes of a large section read at a time: four blocks of the store's checksums; a reader that is slow holds no more. The
-/// pieces that are held while a response is prepared are together no more either.
+/// Bytes of a large section read at a time: four blocks of the store's checksums; a reader that is
+/// slow holds no more. The pieces that are held while a response is prepared are together no more
+/// either.
 const PIECE_BYTES: u64 = 256 * 1024;
 /// Bytes decoded at a time on another thread: some milliseconds' work.
 const DECODED_AT_ONCE: u64 = 4 << 20;
@@ -53,7 +56,8 @@ impl<'m> Reader<'m> {
         self.size > WHOLE_BYTES_MAX
     }
 
-    /// Waits for the memory that these ranges of a large message take; each is to be read or decoded once.
+    /// Waits for the memory that these ranges of a large message take; each is to be read or
+    /// decoded once.
     pub(super) async fn pay(&mut self, mut ranges: Vec<Range<u64>>) -> Result<(), Failure> {
         ranges.sort_unstable_by_key(|range| (range.start, range.end));
         ranges.dedup();
@@ -87,8 +91,9 @@ impl<'m> Reader<'m> {
         Ok(whole.slice((range.start as usize).min(end)..end))
     }
 
-    /// The beginning of a range that is to be sent. Of a large message at least the first piece is read, so that what cannot be
-    /// read shows before the response begins; it is kept if not too many are.
+    /// The beginning of a range that is to be sent. Of a large message at least the first piece is
+    /// read, so that what cannot be read shows before the response begins; it is kept if not too
+    /// many are.
     pub(super) async fn first(&mut self, range: &Range<u64>) -> Result<Bytes, Failure> {
         if !self.is_large() {
             return self.small(range).await;
@@ -214,7 +219,8 @@ impl<'m> Reader<'m> {
         self.job.service.heavy.run(self.job.account, move || selected(&header, &mask)).await
     }
 
-    /// The error of a body that broke off in the middle of a response: it can only end the connection.
+    /// The error of a body that broke off in the middle of a response: it can only end the
+    /// connection.
     pub(super) fn broken(&self, why: &Failure) -> Failure {
         tracing::error!(uid = %self.uid, body = %self.body, %why, "body broke off while it was sent");
         Failure::Net(posthaste_net::NetError::Closed)

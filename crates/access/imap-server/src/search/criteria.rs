@@ -1,18 +1,27 @@
 //! SEARCH keys compiled: texts folded, days counted, names made masks; then asked of one message at a time, with no more
 //! of it read than the question needs.
 //!
-//! Each question has three answers. [`Answer::Unknown`] means "not from what is at hand": the message is asked again with
-//! its summary, and only if that does not settle it with its body. `UNSEEN SUBJECT "x" BODY "y"` so opens the bodies of
-//! those unseen messages alone whose subject matches.
+//! Each question has three answers. [`Answer::Unknown`] means "not from what is at hand": the
+//! message is asked again with its summary, and only if that does not decide it with its body.
+//! `UNSEEN SUBJECT "x" BODY "y"` so opens the bodies of those unseen messages alone whose subject
+//! matches.
+//!
+//! Keys that only a body can answer are numbered ([`Question::texts`]): an open message is read
+//! once for all of them, and then asked with what was found.
 
-use posthaste_imap_codec::Numbering;
+use std::sync::Arc;
+
 use posthaste_imap_codec::command::SearchKey;
+use posthaste_imap_codec::{Numbering, SequenceSet};
 use posthaste_mail_model::{BodyId, FlagSet, Id, ModSeq, NumSet, SeqNum};
-use posthaste_mime_summary::{FieldMask, HeaderFields, SearchKey as Text, Section, SummaryRef};
+use posthaste_mime_summary::{FieldMask, SearchKey as Text, SummaryRef, TextKey, Within};
 use posthaste_store::Row;
 
 use crate::reply::Failure;
 use crate::selected::Selected;
+
+/// Sets by which the messages that are looked at are narrowed down.
+const SETS_MAX: usize = 16;
 
 /// Seconds of a day.
 const DAY_S: i64 = 86_400;
@@ -23,8 +32,8 @@ pub(super) struct Message<'m> {
     pub(super) seq: SeqNum,
     pub(super) row: &'m Row,
     pub(super) kept: Option<Kept<'m>>,
-    /// All its bytes.
-    pub(super) bytes: Option<&'m [u8]>,
+    /// Which of [`Question::texts`] are in it, once its body was looked through.
+    pub(super) texts: Option<&'m [bool]>,
 }
 
 /// What is stored beside the row.
@@ -50,6 +59,73 @@ impl From<bool> for Answer {
     }
 }
 
+/// A search, compiled.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) criterion: Criterion,
+    /// The keys that are looked for in a message's body, or in a field that its summary lacks.
+    pub(super) texts: Vec<TextKey>,
+    /// Keys in all.
+    pub(super) keys: u64,
+    /// Of these, keys that are looked for in folded texts, and in fields.
+    on_folded: u64,
+    on_fields: u64,
+}
+
+/// Steps that a key takes at a message: a look into a set of many ranges is the longest.
+const KEY_STEPS: u64 = 16;
+
+impl Question {
+    /// Steps that asking a message's row takes.
+    pub(super) const fn row_steps(&self) -> u64 {
+        self.keys * KEY_STEPS
+    }
+
+    /// Steps that asking it with this summary takes.
+    #[inline]
+    pub(super) fn summary_steps(&self, summary: &SummaryRef<'_>) -> u64 {
+        // A substring search passes over four bytes in a step; a field is decoded first.
+        let folded = if self.on_folded == 0 { 0 } else { self.on_folded * summary.folded_len() as u64 / 4 };
+        let fields = if self.on_fields == 0 { 0 } else { self.on_fields * summary.fields_len() as u64 * 8 };
+        self.row_steps() + folded + fields
+    }
+
+    /// Steps that looking through a body of so many bytes takes.
+    pub(super) fn body_steps(&self, bytes: u64) -> u64 {
+        bytes * (8 + self.texts.len() as u64)
+    }
+
+    /// Compiles a key for the messages that the session knows. `now` is in unix seconds.
+    pub(super) fn compile(key: &SearchKey, selected: &Selected, now: i64) -> Result<Self, Failure> {
+        let compiler = Compiler {
+            selected,
+            now,
+            texts: Vec::new(),
+            keys: 0,
+            on_folded: 0,
+            on_fields: 0,
+            saved: None,
+            recent: None,
+        };
+        compiler.run(key)
+    }
+}
+
+/// What compiling needs and gathers.
+struct Compiler<'s> {
+    selected: &'s Selected,
+    now: i64,
+    texts: Vec<TextKey>,
+    keys: u64,
+    on_folded: u64,
+    on_fields: u64,
+    /// The saved result, looked up once: it may have half as many ranges as the mailbox has
+    /// messages, and a client may name it in each of its keys.
+    saved: Option<Arc<NumSet>>,
+    /// The same for RECENT.
+    recent: Option<Arc<NumSet>>,
+}
+
 /// A compiled key.
 #[derive(Debug)]
 pub(super) enum Criterion {
@@ -62,9 +138,9 @@ pub(super) enum Criterion {
         with: FlagSet,
         without: FlagSet,
     },
-    Recent,
-    Seqs(NumSet),
-    Uids(NumSet),
+    Recent(Arc<NumSet>),
+    Seqs(Arc<NumSet>),
+    Uids(Arc<NumSet>),
     /// Internal date in `from..to`, unix seconds.
     Arrived {
         from: i64,
@@ -87,83 +163,131 @@ pub(super) enum Criterion {
     To(Text),
     Cc(Text),
     Bcc(Text),
+    /// With the number of its key for messages whose summary lacks the field.
     Header {
         mask: FieldMask,
         text: Text,
         any: bool,
+        number: usize,
     },
-    Body(Text),
-    Text(Text),
+    /// The key of this number.
+    Opened(usize),
     Email(BodyId),
 }
 
-impl Criterion {
-    /// Compiles a key for the messages that the session knows. `now` is in unix seconds.
-    pub(super) fn compile(key: &SearchKey, selected: &Selected, now: i64) -> Result<Self, Failure> {
-        let inner = |key: &SearchKey| Self::compile(key, selected, now);
+impl Compiler<'_> {
+    fn run(mut self, key: &SearchKey) -> Result<Question, Failure> {
+        let criterion = self.key(key)?;
+        let Self { texts, keys, on_folded, on_fields, .. } = self;
+        Ok(Question { criterion, texts, keys, on_folded, on_fields })
+    }
+
+    fn key(&mut self, key: &SearchKey) -> Result<Criterion, Failure> {
+        use Criterion as C;
+        self.keys += 1;
+        let (selected, now) = (self.selected, self.now);
         let keywords = &selected.announced.head().keywords;
         Ok(match key {
-            SearchKey::All | SearchKey::SaveDateSupported => Self::All,
-            SearchKey::And(keys) => Self::And(keys.iter().map(inner).collect::<Result<_, _>>()?),
-            SearchKey::Or(a, b) => Self::Or(Box::new(inner(a)?), Box::new(inner(b)?)),
-            SearchKey::Not(key) => Self::Not(Box::new(inner(key)?)),
+            SearchKey::All | SearchKey::SaveDateSupported => C::All,
+            SearchKey::And(keys) => C::And(keys.iter().map(|key| self.key(key)).collect::<Result<_, _>>()?),
+            SearchKey::Or(a, b) => C::Or(Box::new(self.key(a)?), Box::new(self.key(b)?)),
+            SearchKey::Not(key) => C::Not(Box::new(self.key(key)?)),
             // A keyword nobody ever used here is set on no message.
             SearchKey::Has(flag) => match keywords.set_of(flag) {
-                Some(with) => Self::Flags { with, without: FlagSet::EMPTY },
-                None => Self::None,
+                Some(with) => C::Flags { with, without: FlagSet::EMPTY },
+                None => C::None,
             },
             SearchKey::Lacks(flag) => match keywords.set_of(flag) {
-                Some(without) => Self::Flags { with: FlagSet::EMPTY, without },
-                None => Self::All,
+                Some(without) => C::Flags { with: FlagSet::EMPTY, without },
+                None => C::All,
             },
-            SearchKey::Recent => Self::Recent,
-            SearchKey::Old => Self::Not(Box::new(Self::Recent)),
+            SearchKey::Recent => C::Recent(self.recent()),
+            SearchKey::Old => C::Not(Box::new(C::Recent(self.recent()))),
             SearchKey::New => {
-                let unseen = Self::Flags { with: FlagSet::EMPTY, without: FlagSet::SEEN };
-                Self::And(vec![Self::Recent, unseen])
+                let unseen = C::Flags { with: FlagSet::EMPTY, without: FlagSet::SEEN };
+                C::And(vec![C::Recent(self.recent()), unseen])
             }
-            SearchKey::Seq(set) => Self::Seqs(selected.seqs(set, Numbering::Seq)?),
-            SearchKey::Uid(set) => Self::Uids(selected.uid_set(set)),
-            SearchKey::Subject(text) => Self::Subject(Text::new(text)),
-            SearchKey::From(text) => Self::From(Text::new(text)),
-            SearchKey::To(text) => Self::To(Text::new(text)),
-            SearchKey::Cc(text) => Self::Cc(Text::new(text)),
-            SearchKey::Bcc(text) => Self::Bcc(Text::new(text)),
+            SearchKey::Seq(set) => self.seqs(set)?,
+            SearchKey::Uid(set) => self.uids(set),
+            SearchKey::Subject(text) => C::Subject(self.folded(text)),
+            SearchKey::From(text) => C::From(self.folded(text)),
+            SearchKey::To(text) => C::To(self.folded(text)),
+            SearchKey::Cc(text) => C::Cc(self.folded(text)),
+            SearchKey::Bcc(text) => C::Bcc(self.folded(text)),
             SearchKey::Header(name, text) => {
-                Self::Header { mask: FieldMask::only([name]), text: Text::new(text), any: text.is_empty() }
+                self.on_fields += 1;
+                let (mask, key) = (FieldMask::only([name]), Text::new(text));
+                let number = self.opened(key.clone(), Within::Fields(mask.clone()));
+                C::Header { mask, text: key, any: text.is_empty(), number }
             }
-            SearchKey::Body(text) => Self::Body(Text::new(text)),
-            SearchKey::Text(text) => Self::Text(Text::new(text)),
-            SearchKey::Before(day) => Self::Arrived { from: i64::MIN, to: day.unix_days() * DAY_S },
+            SearchKey::Body(text) => C::Opened(self.opened(Text::new(text), Within::Body)),
+            SearchKey::Text(text) => C::Opened(self.opened(Text::new(text), Within::Text)),
+            SearchKey::Before(day) => C::Arrived { from: i64::MIN, to: day.unix_days() * DAY_S },
             SearchKey::On(day) => {
-                Self::Arrived { from: day.unix_days() * DAY_S, to: (day.unix_days() + 1) * DAY_S }
+                C::Arrived { from: day.unix_days() * DAY_S, to: (day.unix_days() + 1) * DAY_S }
             }
-            SearchKey::Since(day) => Self::Arrived { from: day.unix_days() * DAY_S, to: i64::MAX },
-            SearchKey::SentBefore(day) => Self::Sent { from: i64::MIN, to: day.unix_days() },
-            SearchKey::SentOn(day) => Self::Sent { from: day.unix_days(), to: day.unix_days() + 1 },
-            SearchKey::SentSince(day) => Self::Sent { from: day.unix_days(), to: i64::MAX },
-            SearchKey::SavedBefore(day) => Self::Saved { from: i64::MIN, to: day.unix_days() * DAY_S },
+            SearchKey::Since(day) => C::Arrived { from: day.unix_days() * DAY_S, to: i64::MAX },
+            SearchKey::SentBefore(day) => C::Sent { from: i64::MIN, to: day.unix_days() },
+            SearchKey::SentOn(day) => C::Sent { from: day.unix_days(), to: day.unix_days() + 1 },
+            SearchKey::SentSince(day) => C::Sent { from: day.unix_days(), to: i64::MAX },
+            SearchKey::SavedBefore(day) => C::Saved { from: i64::MIN, to: day.unix_days() * DAY_S },
             SearchKey::SavedOn(day) => {
-                Self::Saved { from: day.unix_days() * DAY_S, to: (day.unix_days() + 1) * DAY_S }
+                C::Saved { from: day.unix_days() * DAY_S, to: (day.unix_days() + 1) * DAY_S }
             }
-            SearchKey::SavedSince(day) => Self::Saved { from: day.unix_days() * DAY_S, to: i64::MAX },
-            SearchKey::Larger(size) => Self::Larger(*size),
-            SearchKey::Smaller(size) => Self::Smaller(*size),
+            SearchKey::SavedSince(day) => C::Saved { from: day.unix_days() * DAY_S, to: i64::MAX },
+            SearchKey::Larger(size) => C::Larger(*size),
+            SearchKey::Smaller(size) => C::Smaller(*size),
             // RFC 5032 §3: OLDER takes in the moment itself, YOUNGER does too.
             SearchKey::Older(seconds) => {
-                Self::Arrived { from: i64::MIN, to: now.saturating_sub(i64::from(*seconds)) + 1 }
+                C::Arrived { from: i64::MIN, to: now.saturating_sub(i64::from(*seconds)) + 1 }
             }
             SearchKey::Younger(seconds) => {
-                Self::Arrived { from: now.saturating_sub(i64::from(*seconds)), to: i64::MAX }
+                C::Arrived { from: now.saturating_sub(i64::from(*seconds)), to: i64::MAX }
             }
             // One mod-sequence a message: the entry says nothing here (RFC 7162 §3.1.5).
-            SearchKey::ModSeq { modseq, .. } => Self::ModSeq(*modseq),
-            SearchKey::EmailId(id) => Id::parse(id).map_or(Self::None, |id| Self::Email(BodyId(id))),
+            SearchKey::ModSeq { modseq, .. } => C::ModSeq(*modseq),
+            SearchKey::EmailId(id) => Id::parse(id).map_or(C::None, |id| C::Email(BodyId(id))),
             // There are no threads (RFC 8474 §5.2: NIL).
-            SearchKey::ThreadId(_) => Self::None,
+            SearchKey::ThreadId(_) => C::None,
         })
     }
 
+    fn folded(&mut self, text: &str) -> Text {
+        self.on_folded += 1;
+        Text::new(text)
+    }
+
+    fn opened(&mut self, key: Text, within: Within) -> usize {
+        self.texts.push(TextKey { key, within });
+        self.texts.len() - 1
+    }
+
+    fn recent(&mut self) -> Arc<NumSet> {
+        Arc::clone(self.recent.get_or_insert_with(|| Arc::new(self.selected.recent.clone())))
+    }
+
+    /// RFC 5182 §2.1: `$` names messages, in whichever numbering.
+    fn saved(&mut self) -> Arc<NumSet> {
+        let saved = self.saved.get_or_insert_with(|| Arc::new(self.selected.saved_search.clone()));
+        Arc::clone(saved)
+    }
+
+    fn seqs(&mut self, set: &SequenceSet) -> Result<Criterion, Failure> {
+        Ok(match set {
+            SequenceSet::Saved => Criterion::Uids(self.saved()),
+            set => Criterion::Seqs(Arc::new(self.selected.seqs(set, Numbering::Seq)?)),
+        })
+    }
+
+    fn uids(&mut self, set: &SequenceSet) -> Criterion {
+        Criterion::Uids(match set {
+            SequenceSet::Saved => self.saved(),
+            set => Arc::new(self.selected.uid_set(set)),
+        })
+    }
+}
+
+impl Criterion {
     /// The flags that every match has and lacks, as far as they can be told: lets the view skip whole chunks.
     pub(super) fn flags(&self) -> (FlagSet, FlagSet) {
         match self {
@@ -176,33 +300,47 @@ impl Criterion {
         }
     }
 
+    /// How many ranges the set has that it is, if it is one.
+    fn ranges(&self) -> Option<usize> {
+        match self {
+            Self::Seqs(set) | Self::Uids(set) => Some(set.ranges().len()),
+            _ => None,
+        }
+    }
+
     /// The sequence numbers outside of which nothing matches; `None` if the key names none.
     pub(super) fn within(&self, selected: &Selected) -> Option<NumSet> {
         match self {
-            Self::Seqs(seqs) => Some(seqs.clone()),
+            Self::Seqs(seqs) => Some(NumSet::clone(seqs)),
             Self::Uids(uids) => Some(selected.announced.seqs_of_uids(uids)),
-            Self::And(all) => all.iter().filter_map(|c| c.within(selected)).reduce(|a, b| a.intersection(&b)),
+            // The smallest few do: what others leave out is found out message by message.
+            Self::And(all) => {
+                let mut sets: Vec<&Self> = all.iter().filter(|c| c.ranges().is_some()).collect();
+                sets.sort_by_key(|c| c.ranges());
+                let sets = sets.into_iter().take(SETS_MAX);
+                sets.filter_map(|c| c.within(selected)).reduce(|a, b| a.intersection(&b))
+            }
             _ => None,
         }
     }
 
     /// Whether a message matches, from what is at hand of it.
-    pub(super) fn asks(&self, message: Message<'_>, selected: &Selected) -> Answer {
+    pub(super) fn asks(&self, message: Message<'_>) -> Answer {
         let row = message.row;
         let kept = |ask: &dyn Fn(Kept<'_>) -> bool| message.kept.map_or(Answer::Unknown, |k| ask(k).into());
         match self {
             Self::All => Answer::Yes,
             Self::None => Answer::No,
-            Self::And(all) => all_of(all.iter().map(|c| c.asks(message, selected))),
-            Self::Or(a, b) => match a.asks(message, selected) {
+            Self::And(all) => all_of(all.iter().map(|c| c.asks(message))),
+            Self::Or(a, b) => match a.asks(message) {
                 Answer::Yes => Answer::Yes,
-                first => match (first, b.asks(message, selected)) {
+                first => match (first, b.asks(message)) {
                     (_, Answer::Yes) => Answer::Yes,
                     (Answer::No, Answer::No) => Answer::No,
                     _ => Answer::Unknown,
                 },
             },
-            Self::Not(inner) => match inner.asks(message, selected) {
+            Self::Not(inner) => match inner.asks(message) {
                 Answer::Yes => Answer::No,
                 Answer::No => Answer::Yes,
                 Answer::Unknown => Answer::Unknown,
@@ -211,7 +349,7 @@ impl Criterion {
                 let flags = row.flags();
                 (flags.contains(*with) && flags.bits() & without.bits() == 0).into()
             }
-            Self::Recent => selected.is_recent(row.uid()).into(),
+            Self::Recent(recent) => recent.contains(row.uid().value()).into(),
             Self::Seqs(seqs) => seqs.contains(message.seq.value()).into(),
             Self::Uids(uids) => uids.contains(row.uid().value()).into(),
             Self::Arrived { from, to } => (*from..*to).contains(&i64::from(row.date())).into(),
@@ -231,9 +369,8 @@ impl Criterion {
             Self::To(text) => kept(&|k| text.is_in(k.summary.to_folded())),
             Self::Cc(text) => kept(&|k| text.is_in(k.summary.cc_folded())),
             Self::Bcc(text) => kept(&|k| text.is_in(k.summary.bcc_folded())),
-            Self::Header { mask, text, any } => header(message, mask, text, *any),
-            Self::Body(text) => opened(message, |bytes, summary| text.is_in_body(bytes, summary)),
-            Self::Text(text) => opened(message, |bytes, summary| text.is_in_text(bytes, summary)),
+            Self::Header { mask, text, any, number } => header(message, mask, text, *any, *number),
+            Self::Opened(number) => opened(message, *number),
         }
     }
 }
@@ -252,22 +389,15 @@ fn all_of(answers: impl Iterator<Item = Answer>) -> Answer {
 }
 
 /// What only the body tells.
-fn opened(message: Message<'_>, ask: impl Fn(&[u8], &SummaryRef<'_>) -> bool) -> Answer {
-    match (message.bytes, message.kept) {
-        (Some(bytes), Some(kept)) => ask(bytes, &kept.summary).into(),
-        _ => Answer::Unknown,
-    }
+fn opened(message: Message<'_>, number: usize) -> Answer {
+    message.texts.map_or(Answer::Unknown, |texts| texts.get(number).copied().unwrap_or(false).into())
 }
 
 /// RFC 9051 §6.4.4, HEADER: from the kept fields if the summary has them, else from the message.
-fn header(message: Message<'_>, mask: &FieldMask, text: &Text, any: bool) -> Answer {
+fn header(message: Message<'_>, mask: &FieldMask, text: &Text, any: bool, number: usize) -> Answer {
     let Some(kept) = message.kept else { return Answer::Unknown };
-    if !kept.summary.needs_body(mask) {
-        return kept.summary.field_values(mask).any(|value| any || text.is_in_field(value)).into();
+    if kept.summary.needs_body(mask) {
+        return opened(message, number);
     }
-    let (Some(bytes), Some(header)) = (message.bytes, kept.summary.locate(&[], Section::Header)) else {
-        return Answer::Unknown;
-    };
-    let mut fields = HeaderFields::new(bytes, header.span);
-    fields.any(|f| mask.selects_name(f.name(bytes)) && (any || text.is_in_field(f.raw_value(bytes)))).into()
+    kept.summary.field_values(mask).any(|value| any || text.is_in_field(value)).into()
 }

@@ -13,24 +13,31 @@ mod criteria;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use posthaste_imap_codec::command::{SearchArgs, SearchKey, SearchReturn};
 use posthaste_imap_codec::response::{Code, Esearch, StatusKind, Untagged};
 use posthaste_imap_codec::{Numbering, Tag, print};
-use posthaste_mail_model::{BodyId, FlagSet, ModSeq, NumSet, SeqNum};
-use posthaste_mime_summary::SummaryRef;
-use posthaste_store::{Mailbox, Row, StoreError, Stored, View, named_ranges};
+use posthaste_mail_model::{AccountId, BodyId, FlagSet, ModSeq, NumSet, SeqNum};
+use posthaste_mime_summary::{SummaryRef, TextSearch};
+use posthaste_store::{Row, StoreError, Stored, View, named_ranges};
 
-use self::criteria::{Answer, Criterion, Kept, Message};
+use self::criteria::{Answer, Criterion, Kept, Message, Question};
 use crate::batches::Batches;
+use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
+use crate::service::ImapService;
 use crate::session::Ctx;
 
 /// Numbers printed between two looks at the output buffer.
 const NUMBERS_PER_RELIEF: usize = 4096;
 /// Bytes of summaries set aside in one batch because their messages' bodies are to be opened.
 const ASIDE_BYTES_MAX: usize = 64 * 1024;
+
+/// Messages up to this size are read without being counted: what FETCH reads whole, too.
+const WHOLE_BYTES_MAX: u64 = 128 * 1024;
 
 /// Runs a SEARCH.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Result<Reply, Failure> {
@@ -41,8 +48,15 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
     }
     let now = (ctx.service.store.unix_ms() / 1000) as i64;
     let saving = args.returns.is_some_and(|r| r.save);
-    let found = match Criterion::compile(&args.key, ctx.selected, now) {
-        Ok(criterion) => find(ctx.selected, &criterion).await,
+    let found = match Question::compile(&args.key, ctx.selected, now) {
+        Ok(question) => {
+            let (service, account, selected) = (ctx.service, ctx.login.id, &*ctx.selected);
+            let mut job =
+                Job { service, account, selected, question: Arc::new(question), pace: Pace::default() };
+            // Boxed: no other command needs as much while it runs, and each is held as long as the
+            // largest.
+            Box::pin(ctx.wire.while_there(job.find())).await?
+        }
         Err(error) => Err(error),
     };
     let found = match found {
@@ -163,124 +177,208 @@ async fn esearch(
     Ok(())
 }
 
-/// The sequence numbers of the messages that match.
-async fn find(selected: &Selected, criterion: &Criterion) -> Result<NumSet, Failure> {
-    let view = Arc::clone(&selected.announced);
-    let (with, without) = criterion.flags();
-    let mut candidates = match with.union(without) {
-        FlagSet::EMPTY => view.all(),
-        _ => view.with_flags(with, without),
-    };
-    if let Some(within) = criterion.within(selected) {
-        candidates = candidates.intersection(&within);
-    }
-    if matches!(criterion, Criterion::Flags { .. } | Criterion::All) {
-        return Ok(candidates);
-    }
-    let (mut found, mut open) = (NumSet::new(), NumSet::new());
-    for (seq, row) in view.rows(&candidates) {
-        match criterion.asks(Message { seq, row, kept: None, bytes: None }, selected) {
-            Answer::Yes => found.push(seq.value()),
-            Answer::Unknown => open.push(seq.value()),
-            Answer::No => {}
-        }
-    }
-    if open.is_empty() {
-        return Ok(found);
-    }
-    let more = by_summary(selected, criterion, &view, &open).await?;
-    Ok(if found.is_empty() { more } else { found.union(&more) })
+/// A search under way.
+struct Job<'j> {
+    service: &'j ImapService,
+    account: AccountId,
+    selected: &'j Selected,
+    question: Arc<Question>,
+    pace: Pace,
 }
 
-/// A message that only its body can decide about.
+/// A message that its summary cannot decide about, or not at once.
 struct Aside {
     seq: SeqNum,
     row: Row,
     body: BodyId,
     saved: i64,
     summary: std::ops::Range<usize>,
+    /// Whether the summary itself is yet to be asked, on another thread.
+    is_long: bool,
 }
 
-async fn by_summary(
-    selected: &Selected,
-    criterion: &Criterion,
-    view: &View,
-    open: &NumSet,
-) -> Result<NumSet, Failure> {
-    let mut found = NumSet::new();
-    let mut batches = Batches::new(view, open);
-    let (mut aside, mut copies) = (Vec::new(), Vec::new());
-    while batches.more() {
-        aside.clear();
-        copies.clear();
-        let (mut damaged, mut by_body) = (Vec::new(), Vec::new());
-        let mut each = |seq: SeqNum, row: &Row, stored: Stored<'_>| {
-            let summary = match SummaryRef::new(stored.summary) {
-                Ok(summary) => summary,
-                Err(error) => {
-                    tracing::error!(uid = %stored.uid, %error, "a summary has no known form");
-                    damaged.push(stored.uid);
-                    return ControlFlow::Continue(());
-                }
-            };
-            let kept = Some(Kept { body: stored.body, saved: stored.saved, summary });
-            match criterion.asks(Message { seq, row, kept, bytes: None }, selected) {
-                // In order: what the bodies of this batch say is put in between below.
-                Answer::Yes if aside.is_empty() => found.push(seq.value()),
-                Answer::Yes => by_body.push(seq.value()),
-                Answer::No => {}
-                Answer::Unknown => {
-                    let start = copies.len();
-                    copies.extend_from_slice(stored.summary);
-                    let summary = start..copies.len();
-                    aside.push(Aside { seq, row: *row, body: stored.body, saved: stored.saved, summary });
-                }
-            }
-            if copies.len() >= ASIDE_BYTES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+/// Steps of heavy work that are done in one go: some tens of milliseconds.
+const HEAVY_STEPS: u64 = 40_000_000;
+
+impl Job<'_> {
+    /// The sequence numbers of the messages that match.
+    async fn find(&mut self) -> Result<NumSet, Failure> {
+        let (selected, question) = (self.selected, Arc::clone(&self.question));
+        let (view, criterion) = (Arc::clone(&selected.announced), &question.criterion);
+        let (with, without) = criterion.flags();
+        let mut candidates = match with.union(without) {
+            FlagSet::EMPTY => view.all(),
+            _ => view.with_flags(with, without),
         };
-        batches.visit(&selected.mailbox, &mut each).await?;
-        damaged.into_iter().for_each(|uid| batches.note_unreadable(uid));
-        for message in &aside {
-            match opens(selected, criterion, &selected.mailbox, message, &copies).await {
-                Ok(true) => by_body.push(message.seq.value()),
-                Ok(false) => {}
-                Err(Failure::Store(error @ (StoreError::Body { .. } | StoreError::Corrupt(_)))) => {
-                    tracing::error!(%error, "a message cannot be searched");
-                    batches.note_unreadable(message.row.uid());
-                }
-                Err(error) => return Err(error),
+        if let Some(within) = criterion.within(selected) {
+            candidates = candidates.intersection(&within);
+        }
+        if matches!(criterion, Criterion::Flags { .. } | Criterion::All) {
+            return Ok(candidates);
+        }
+        let (mut found, mut open) = (NumSet::new(), NumSet::new());
+        for (seq, row) in view.rows(&candidates) {
+            match criterion.asks(Message { seq, row, kept: None, texts: None }) {
+                Answer::Yes => found.push(seq.value()),
+                Answer::Unknown => open.push(seq.value()),
+                Answer::No => {}
+            }
+            if self.pace.note(question.row_steps()) {
+                self.pace.rest().await;
             }
         }
-        by_body.sort_unstable();
-        by_body.into_iter().for_each(|seq| found.push(seq));
+        if open.is_empty() {
+            return Ok(found);
+        }
+        let more = self.by_summary(&view, &open).await?;
+        Ok(if found.is_empty() { more } else { found.union(&more) })
     }
-    let unreadable = batches.unreadable();
-    if !unreadable.is_empty() {
-        let named = named_ranges(&unreadable);
-        let text =
-            format!("Stored data of UID {named} is damaged and cannot be searched; search without them");
-        return Err(Reply::no(Code::Corruption, text).into());
-    }
-    Ok(found)
-}
 
-/// Asks a message with its body open. One at a time: a search holds one body, however many it looks through.
-async fn opens(
-    selected: &Selected,
-    criterion: &Criterion,
-    mailbox: &Mailbox,
-    message: &Aside,
-    copies: &[u8],
-) -> Result<bool, Failure> {
-    let Ok(summary) = SummaryRef::new(copies.get(message.summary.clone()).unwrap_or_default()) else {
-        return Ok(false);
-    };
-    let row = &message.row;
-    let bytes = mailbox.read_body(row.uid(), message.body, 0..u64::from(row.size())).await?;
-    let kept = Some(Kept { body: message.body, saved: message.saved, summary });
-    let message = Message { seq: message.seq, row, kept, bytes: Some(&bytes) };
-    let answer = criterion.asks(message, selected);
-    // Decoding a large folder's texts takes long: others on this thread get their turn.
-    tokio::task::yield_now().await;
-    Ok(answer == Answer::Yes)
+    async fn by_summary(&mut self, view: &View, open: &NumSet) -> Result<NumSet, Failure> {
+        let question = Arc::clone(&self.question);
+        let mut found = NumSet::new();
+        let mut batches = Batches::new(view, open);
+        let (mut aside, mut copies) = (Vec::new(), Vec::new());
+        while batches.more() {
+            aside.clear();
+            copies.clear();
+            let (mut damaged, mut by_body, mut steps) = (Vec::new(), Vec::new(), 0);
+            let mut each = |seq: SeqNum, row: &Row, stored: Stored<'_>| {
+                let summary = match SummaryRef::new(stored.summary) {
+                    Ok(summary) => summary,
+                    Err(error) => {
+                        tracing::error!(uid = %stored.uid, %error, "a summary has no known form");
+                        damaged.push(stored.uid);
+                        return ControlFlow::Continue(());
+                    }
+                };
+                let cost = question.summary_steps(&summary);
+                let is_long = cost > SLICE_STEPS;
+                let answer = match is_long {
+                    true => Answer::Unknown,
+                    false => {
+                        steps += cost;
+                        let kept = Some(Kept { body: stored.body, saved: stored.saved, summary });
+                        question.criterion.asks(Message { seq, row, kept, texts: None })
+                    }
+                };
+                match answer {
+                    // In order: what the bodies of this batch say is put in between below.
+                    Answer::Yes if aside.is_empty() => found.push(seq.value()),
+                    Answer::Yes => by_body.push(seq.value()),
+                    Answer::No => {}
+                    Answer::Unknown => {
+                        let start = copies.len();
+                        copies.extend_from_slice(stored.summary);
+                        let summary = start..copies.len();
+                        let (row, body, saved) = (*row, stored.body, stored.saved);
+                        aside.push(Aside { seq, row, body, saved, summary, is_long });
+                    }
+                }
+                match copies.len() >= ASIDE_BYTES_MAX || steps >= SLICE_STEPS {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            };
+            batches.visit(&self.selected.mailbox, &mut each).await?;
+            damaged.into_iter().for_each(|uid| batches.note_unreadable(uid));
+            self.pace.worked(steps).await;
+            for message in &aside {
+                let summary = copies.get(message.summary.clone()).unwrap_or_default();
+                match self.opens(message, summary).await {
+                    Ok(true) => by_body.push(message.seq.value()),
+                    Ok(false) => {}
+                    Err(Failure::Store(error @ (StoreError::Body { .. } | StoreError::Corrupt(_)))) => {
+                        tracing::error!(%error, "a message cannot be searched");
+                        batches.note_unreadable(message.row.uid());
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            by_body.sort_unstable();
+            by_body.into_iter().for_each(|seq| found.push(seq));
+        }
+        let unreadable = batches.unreadable();
+        if !unreadable.is_empty() {
+            let named = named_ranges(&unreadable);
+            let text =
+                format!("Stored data of UID {named} is damaged and cannot be searched; search without them");
+            return Err(Reply::no(Code::Corruption, text).into());
+        }
+        Ok(found)
+    }
+
+    /// Asks a message with its body open, if its summary does not decide. One at a time: a search
+    /// holds one body, however many it looks through.
+    async fn opens(&mut self, message: &Aside, summary: &[u8]) -> Result<bool, Failure> {
+        if message.is_long {
+            match self.ask(message, summary, None).await? {
+                Answer::Unknown => {}
+                answer => return Ok(answer == Answer::Yes),
+            }
+        }
+        let row = &message.row;
+        let size = u64::from(row.size());
+        let _paid = match size > WHOLE_BYTES_MAX {
+            true => Some(self.service.room_to_read(self.account, size).await?),
+            false => None,
+        };
+        let bytes = self.selected.mailbox.read_body(row.uid(), message.body, 0..size).await?;
+        let texts = self.look(&bytes, summary).await?;
+        Ok(self.ask(message, summary, Some(texts)).await? == Answer::Yes)
+    }
+
+    /// Looks for all keys at once.
+    async fn look(&mut self, bytes: &Bytes, summary: &[u8]) -> Result<Vec<bool>, Failure> {
+        let Ok(read) = SummaryRef::new(summary) else { return Ok(Vec::new()) };
+        let mut search = TextSearch::new(&self.question.texts, &read);
+        self.service.opened.fetch_add(1, Ordering::Relaxed);
+        if self.question.body_steps(bytes.len() as u64) <= SLICE_STEPS {
+            while let Some(steps) = search.step(&self.question.texts, bytes) {
+                self.pace.worked(steps.min(SLICE_STEPS)).await;
+            }
+            return Ok(search.into_found());
+        }
+        loop {
+            let (question, bytes) = (Arc::clone(&self.question), bytes.clone());
+            let work = move || {
+                let mut steps = 0;
+                while steps < HEAVY_STEPS {
+                    match search.step(&question.texts, &bytes) {
+                        Some(more) => steps += more,
+                        None => return (search, true),
+                    }
+                }
+                (search, false)
+            };
+            let is_done;
+            (search, is_done) = self.service.heavy.run(self.account, work).await?;
+            if is_done {
+                return Ok(search.into_found());
+            }
+        }
+    }
+
+    /// Asks a message with its summary, and with what was found in its body.
+    async fn ask(
+        &mut self,
+        message: &Aside,
+        summary: &[u8],
+        texts: Option<Vec<bool>>,
+    ) -> Result<Answer, Failure> {
+        let (seq, row, body, saved) = (message.seq, message.row, message.body, message.saved);
+        let ask = move |question: &Question, summary: &[u8]| match SummaryRef::new(summary) {
+            Ok(summary) => {
+                let kept = Some(Kept { body, saved, summary });
+                question.criterion.asks(Message { seq, row: &row, kept, texts: texts.as_deref() })
+            }
+            Err(_) => Answer::No,
+        };
+        if !message.is_long {
+            self.pace.worked(self.question.row_steps()).await;
+            return Ok(ask(&self.question, summary));
+        }
+        let (question, summary) = (Arc::clone(&self.question), summary.to_vec());
+        self.service.heavy.run(self.account, move || ask(&question, &summary)).await
+    }
 }

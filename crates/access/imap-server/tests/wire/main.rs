@@ -6,6 +6,7 @@ mod bad_input;
 mod before_login;
 mod condstore;
 mod damaged;
+mod fairness;
 mod fetch_binary;
 mod fetch_bounds;
 mod fetch_changes;
