@@ -46,7 +46,14 @@ pub fn run(cli: Cli) -> Result<()> {
 /// The configuration: the named file, or the usual one if it is there, or the defaults; then the command line.
 pub fn configuration(common: &Common) -> Result<Config> {
     let usual = Path::new(USUAL_FILE);
-    let file = common.config.as_deref().or_else(|| usual.exists().then_some(usual));
+    let file = match &common.config {
+        Some(file) => Some(file.as_path()),
+        None if usual.exists() => {
+            private::trusted_here(usual)?;
+            Some(usual)
+        }
+        None => None,
+    };
     let mut config = match file {
         Some(file) => Config::load(file)?,
         None => Config::default(),
@@ -74,7 +81,7 @@ fn show_config(common: &Common, default: bool) -> Result<()> {
         return Ok(());
     }
     // Reading it is the test; printing it shows what a server started here would use.
-    println!("{:#?}", configuration(common)?);
+    println!("{:#?}", configuration(common)?.without_secrets());
     Ok(())
 }
 

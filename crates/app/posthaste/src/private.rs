@@ -15,6 +15,8 @@ use crate::failure::{Failure, Result};
 const OTHERS: u32 = 0o077;
 /// Permissions of others. A group may be meant to read a key, as Debian's `ssl-cert` is.
 const STRANGERS: u32 = 0o007;
+/// Permissions of group and others to write.
+const WRITABLE: u32 = 0o022;
 /// A directory that everybody may use, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 /// How the names of what a store keeps in its directory begin.
@@ -79,6 +81,25 @@ pub fn tighten(dir: &Path) -> Result<()> {
 pub fn tighten_secret(setting: &str, file: &Path) -> Result<()> {
     let Some(meta) = present(fs::metadata(file), file)? else { return Ok(()) };
     take_from(file, &meta, STRANGERS).map_err(|failure| Failure::Usage(format!("`{setting}`: {failure}")))
+}
+
+/// Whether a file of the working directory that nobody has named may be believed: only this user and root may have put it
+/// there. Otherwise whoever can write to `/tmp` configures the server that root starts there.
+pub fn trusted_here(file: &Path) -> Result<()> {
+    for path in [Path::new("."), file] {
+        let Some(meta) = present(fs::metadata(path), path)? else { return Ok(()) };
+        let why = match meta.uid() {
+            uid if uid != user() && uid != 0 => format!("belongs to the user with id {uid}"),
+            _ if meta.mode() & WRITABLE != 0 => "can be written by other users".to_owned(),
+            _ => continue,
+        };
+        let what = if path == file { "it" } else { "the working directory" };
+        return Err(Failure::Usage(format!(
+            "./{} is not read: {what} {why}; name it with --config if you mean it, or start elsewhere",
+            file.display()
+        )));
+    }
+    Ok(())
 }
 
 fn tighten_tree(path: &Path, meta: &Metadata) -> Result<()> {

@@ -307,6 +307,59 @@ fn the_configuration_is_documented_and_checked() {
     assert!(said.contains("limits.conections") && said.contains("limits.connections"), "{said}");
 }
 
+#[test]
+fn a_password_of_the_configuration_is_not_printed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mine.toml");
+    std::fs::write(&file, "engine = \"cassandra://mail:hunter2@db1/mail\"\n").unwrap();
+    let shown = Command::new(BINARY).arg("config").arg("--config").arg(&file).output().unwrap();
+    let said = format!("{shown:?}");
+    assert!(shown.status.success() && said.contains("mail:…@db1"), "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn a_configuration_that_others_could_have_put_there_is_not_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("posthaste.toml");
+    std::fs::write(&file, "domain = \"of.the.file\"\n").unwrap();
+    let with_modes = |of_dir: u32, of_file: u32| {
+        let set = |path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        set(dir.path(), of_dir);
+        set(&file, of_file);
+        let output = Command::new(BINARY).arg("config").current_dir(dir.path()).output().unwrap();
+        (output.status.code(), format!("{output:?}"))
+    };
+    for (of_dir, of_file, who) in
+        [(0o1777, 0o644, "the working directory can be written"), (0o755, 0o666, "it can be written")]
+    {
+        let (code, said) = with_modes(of_dir, of_file);
+        assert_eq!(code, Some(2));
+        assert!(said.contains("./posthaste.toml is not read") && said.contains(who), "{said}");
+        assert!(said.contains("--config") && !said.contains("of.the.file"), "{said}");
+    }
+    let (code, said) = with_modes(0o755, 0o644);
+    assert!(code == Some(0) && said.contains("of.the.file"), "{said}");
+}
+
+#[test]
+fn a_start_that_fails_shows_no_password() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("imap={}", busy.local_addr().unwrap());
+    let Err(said) = ServerBuilder::new(BINARY).data(&data).listen(&listen).try_start() else {
+        panic!("it started on a busy port");
+    };
+    assert!(said.contains("another program uses it") && !said.contains("password"), "{said}");
+    // Nor is the password lost: the start that succeeds shows it.
+    let server = ServerBuilder::new(BINARY).data(&data).start();
+    let said = |word: &str| server.greeting().iter().find_map(|line| line.trim().strip_prefix(word));
+    let (name, password) = (said("account").unwrap().trim(), said("password").unwrap().trim());
+    assert!(login(&server, name, password).1);
+}
+
 /// A file system of 24 MiB, unmounted when dropped. Needs root.
 struct SmallDisk(tempfile::TempDir);
 

@@ -1,6 +1,7 @@
 //! The serve lock: one server per data directory, whatever becomes of the one before.
 //!
-//! `flock` on the file `lock`, which the kernel gives up when the process ends in any way. The process id in it is
+//! `flock` on the file `lock` and on the directory itself, which the kernel gives up when the process ends in any way.
+//! Whoever removes `lock` by hand has removed a name, and the directory is still locked. The process id in the file is
 //! for the error message alone. Other processes (`account`, `import`, `check`) work beside the server and do not take it.
 
 use std::fs::{File, OpenOptions, TryLockError};
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 pub struct EngineLock {
     dir: PathBuf,
     _file: File,
+    /// Locked as well: removing the file `lock` lets nobody in.
+    _dir: File,
 }
 
 /// Why the lock was not had.
@@ -43,7 +46,8 @@ impl EngineLock {
         std::fs::create_dir_all(dir).map_err(io)?;
         let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = open.map_err(io)?;
-        match file.try_lock() {
+        let itself = File::open(dir).map_err(io)?;
+        match file.try_lock().and_then(|()| itself.try_lock()) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
@@ -58,7 +62,7 @@ impl EngineLock {
         file.set_len(0).map_err(io)?;
         file.seek(SeekFrom::Start(0)).map_err(io)?;
         writeln!(file, "{}", std::process::id()).map_err(io)?;
-        Ok(Self { dir: dir.to_owned(), _file: file })
+        Ok(Self { dir: dir.to_owned(), _file: file, _dir: itself })
     }
 
     /// The data directory it is for.
@@ -77,6 +81,18 @@ mod tests {
         let first = EngineLock::acquire(dir.path()).unwrap();
         let error = EngineLock::acquire(dir.path()).unwrap_err();
         assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+        drop(first);
+        EngineLock::acquire(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn removing_the_file_lets_nobody_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = EngineLock::acquire(dir.path()).unwrap();
+        std::fs::remove_file(dir.path().join("lock")).unwrap();
+        for _ in 0..2 {
+            assert!(matches!(EngineLock::acquire(dir.path()), Err(LockError::Held { .. })));
+        }
         drop(first);
         EngineLock::acquire(dir.path()).unwrap();
     }

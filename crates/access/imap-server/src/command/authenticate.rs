@@ -54,7 +54,8 @@ fn channel(session: &Session) -> Channel {
 
 /// One line from the client, decoded.
 async fn read_response(session: &mut Session) -> Result<Secret<Vec<u8>>, Failure> {
-    let within = session.service.options.pre_login_within;
+    // The lines of an exchange are part of the login, and its deadline is theirs.
+    let within = session.login_patience();
     let mut shutdown = session.shutdown.clone();
     let line = loop {
         match session.wire.line() {

@@ -64,7 +64,6 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level) -> 
     private::tighten_store(&config.data)?;
     let lock = Arc::new(EngineLock::acquire(&config.data)?);
     let opened = open::serving(&config, Arc::clone(&lock)).await?;
-    first_account(&opened, &config).await?;
     let certificates = certificates(&config)?;
     opened.directory.trust_networks(config.login.trusted_networks.clone());
     let mut signals = Signals::new()?;
@@ -81,6 +80,8 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level) -> 
     let mut server = Server { config, common, options, level, opened, certificates, budget };
     let mut listeners = Listeners::new(server.services(), &server.config);
     listeners.set(&server.wanted())?;
+    // Not before the listeners are up: a start that fails must not leave the password of a server in somebody's log.
+    first_account(&server.opened, &server.config).await?;
     println!("ready {}", listeners.addresses());
     while let Asked::Reload = signals.next().await {
         server.reload(&mut listeners);

@@ -74,8 +74,10 @@ impl Channel {
         self.protects_passwords() || self.scram == Plaintext::Allowed
     }
 
+    /// Whether -PLUS is offered. Not in TLS 1.2: there clients bind to `tls-unique` if to anything (RFC 5929 §3), which
+    /// cannot be had, and one that says so with `y` must not be taken for the victim of a downgrade.
     fn can_bind(&self) -> bool {
-        self.tls.as_ref().is_some_and(|b| b.exporter.is_some() || b.server_end_point.is_some())
+        self.tls.as_ref().is_some_and(|b| b.exporter.is_some())
     }
 }
 
