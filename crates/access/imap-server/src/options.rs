@@ -39,8 +39,8 @@ pub struct ImapOptions {
     pub write_within: Duration,
     /// How long a TLS handshake may take.
     pub handshake_within: Duration,
-    /// Bad commands after which we hang up, unless a command that does something succeeds between them; a quarter of it
-    /// before login.
+    /// Bad commands after which we hang up, unless a command that does something succeeds between
+    /// them; a quarter of it before login.
     pub bad_commands_max: u32,
     /// What ID tells of us (RFC 2971).
     pub id: Vec<(String, String)>,

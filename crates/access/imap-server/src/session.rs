@@ -1,10 +1,10 @@
-//! A session: who has logged in, what is selected, what was enabled. It knows one deadline, and waits for nothing;
-//! `connection` drives it and the files of `command` change it.
+//! A session: who has logged in, what is selected, what was enabled. It knows one deadline, and
+//! waits for nothing; `connection` drives it and the files of `command` change it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use posthaste_directory::{Account, Lease};
+use posthaste_directory::{Account, Lease, Source};
 use posthaste_imap_codec::NameEncoding;
 use posthaste_net::{BytePermit, Connection, Shutdown};
 
@@ -146,6 +146,12 @@ impl Session {
     pub(crate) fn login_patience(&self) -> Duration {
         let left = self.login_deadline.saturating_duration_since(Instant::now());
         self.service.options.pre_login_within.min(left)
+    }
+
+    /// Where a login comes from, for the log.
+    pub(crate) fn source(&self) -> Source {
+        let connection = &self.wire.connection;
+        Source { address: connection.peer().ip(), protocol: "imap", session: connection.id() }
     }
 
     /// Whether STARTTLS can be given now.

@@ -15,6 +15,7 @@ use std::path::Path;
 
 use posthaste_mail_model::MailboxName;
 
+use crate::audit::Act;
 use crate::cli::{Cli, Command, Common};
 use crate::config::{self, Config};
 use crate::failure::{Failure, Result};
@@ -29,6 +30,15 @@ pub fn run(cli: Cli) -> Result<()> {
         return show_config(&cli.common, options.default);
     }
     let config = configuration(&cli.common)?;
+    let act = Act::of(&cli.command, &config);
+    let outcome = run_with(config, cli);
+    if let Some(act) = act {
+        act.ended(&outcome);
+    }
+    outcome
+}
+
+fn run_with(config: Config, cli: Cli) -> Result<()> {
     match cli.command {
         Command::Serve(options) => serve::run(config, cli.common, options),
         Command::Account(options) => blocking(account::run(config, options)),

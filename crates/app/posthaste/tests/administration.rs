@@ -181,6 +181,13 @@ fn a_second_server_on_the_same_data_names_the_first() {
         panic!("a second server started on the same data");
     };
     assert!(said.contains(&first.pid().to_string()), "{said}");
+    // Not even if somebody takes the lock's file for a leftover: it was the first start that made
+    // the store.
+    std::fs::remove_file(first.data().join("lock")).unwrap();
+    let Err(said) = ServerBuilder::new(BINARY).data(first.data()).try_start() else {
+        panic!("a second server started when the lock's file was removed");
+    };
+    assert!(said.contains("is being served"), "{said}");
 }
 
 #[test]
@@ -243,7 +250,8 @@ fn sighup_reads_certificate_and_configuration_again() {
     assert!(login(&server, USER, "long enough").1);
 }
 
-/// The certificate that a listener shows, PEM; `start` is the STARTTLS of `openssl s_client`, or nothing.
+/// The certificate that a listener shows, PEM; `start` is the STARTTLS of `openssl s_client`, or
+/// nothing.
 fn shown(address: std::net::SocketAddr, start: &str) -> String {
     let mut client = Command::new("openssl");
     client.args(["s_client", "-connect", &address.to_string(), "-showcerts"]);
@@ -358,6 +366,34 @@ fn a_start_that_fails_shows_no_password() {
     let said = |word: &str| server.greeting().iter().find_map(|line| line.trim().strip_prefix(word));
     let (name, password) = (said("account").unwrap().trim(), said("password").unwrap().trim());
     assert!(login(&server, name, password).1);
+}
+
+#[test]
+fn each_administrative_act_leaves_a_line_and_no_secret() {
+    let server = ServerBuilder::new(BINARY).start();
+    server.add_account(USER, "correct horse");
+    let acts: [(&[&str], &str); 4] = [
+        (&["account", "set", USER, "--disable", "--messages", "9"], ""),
+        (&["account", "passwd", USER, "--password-stdin"], "battery staple"),
+        (&["account", "set", "no\nbody@example.org", "--enable"], ""),
+        (&["account", "list"], ""),
+    ];
+    for (act, input) in acts {
+        server.command(act, input);
+    }
+    let log = std::fs::read_to_string(server.data().join("audit.log")).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    let expected = [
+        ("act=\"account add ana@example.org\" user=", "outcome=done"),
+        ("act=\"account set ana@example.org --messages 9 --disable\" user=", "outcome=done"),
+        ("act=\"account passwd ana@example.org\" user=", "outcome=done"),
+        ("act=\"account set no\\nbody@example.org --enable\" user=", "outcome=failed"),
+    ];
+    assert_eq!(lines.len(), expected.len(), "{log}");
+    for (line, (act, outcome)) in lines.into_iter().zip(expected) {
+        assert!(line.contains(act) && line.ends_with(outcome), "{line}");
+    }
+    assert!(!log.contains("horse") && !log.contains("staple"), "{log}");
 }
 
 /// A file system of 24 MiB, unmounted when dropped. Needs root.

@@ -25,7 +25,8 @@ use crate::{NetError, channel_binding};
 const CERTIFICATE_FILE: &str = "tls-certificate.pem";
 const KEY_FILE: &str = "tls-key.pem";
 
-/// One certificate, shared by all TLS listeners. Clones are the same certificate: they reload and are replaced together.
+/// One certificate, shared by all TLS listeners. Clones are the same certificate: they reload and
+/// are replaced together.
 #[derive(Clone)]
 pub struct Certificates {
     held: Arc<ArcSwap<Held>>,
@@ -83,9 +84,9 @@ impl Certificates {
         Self { held: Arc::new(ArcSwap::from_pointee(held)), protocol: None }
     }
 
-    /// The same certificate where one protocol is spoken, by its name in the registry of ALPN (RFC 7301 §6). A client that
-    /// asks for other protocols only is refused in the handshake, so that nobody can lead a browser here (RFC 9325 §3.8).
-    /// One that asks for none is served.
+    /// The same certificate where one protocol is spoken, by its name in the registry of ALPN (RFC
+    /// 7301 §6). A client that asks for other protocols only is refused in the handshake, so that
+    /// nobody can lead a browser here (RFC 9325 §3.8). One that asks for none is served.
     #[must_use]
     pub fn for_protocol(&self, name: &'static str) -> Self {
         Self { held: Arc::clone(&self.held), protocol: Some(name) }
@@ -101,8 +102,8 @@ impl Certificates {
         Ok(())
     }
 
-    /// Takes the certificate of another, and its files for later reloads. So do all clones: every listener and every
-    /// session that offers STARTTLS shows it from the next handshake on.
+    /// Takes the certificate of another, and its files for later reloads. So do all clones: every
+    /// listener and every session that offers STARTTLS shows it from the next handshake on.
     pub fn replace_by(&self, other: &Self) {
         self.held.store(other.held.load_full());
     }

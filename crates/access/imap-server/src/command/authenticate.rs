@@ -24,14 +24,14 @@ pub(super) async fn run(
 ) -> Result<Reply, Failure> {
     let mut exchange = match Exchange::begin(mechanism, channel(session)) {
         Ok(exchange) => exchange,
-        Err(error) => return login::refuse(session, error).await,
+        Err(error) => return login::refuse(session, "", error).await,
     };
     let mut response = initial;
     loop {
         let octets = response.as_ref().map(|r| r.expose().as_slice());
         match exchange.step(&session.service.directory, octets).await {
             Step::Done(account) => return login::accept(session, *account).await,
-            Step::Fail(error) => return login::refuse(session, error).await,
+            Step::Fail(error) => return login::refuse(session, exchange.name(), error).await,
             Step::Challenge(challenge) => {
                 session.wire.ask(&STANDARD.encode(challenge)).await?;
                 response = Some(read_response(session).await?);

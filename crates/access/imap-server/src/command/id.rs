@@ -6,11 +6,12 @@ use super::DONE;
 use crate::reply::Reply;
 use crate::session::Session;
 
-/// Octets of a client's words that go to the log: what sane clients say is under 300. RFC 2971 §3.3 allows 30 fields of
-/// 1,024 octets, and anybody may send them before a login.
+/// Octets of a client's words that go to the log: what sane clients say is under 300. RFC 2971
+/// §3.3 allows 30 fields of 1,024 octets, and anybody may send them before a login.
 const SHOWN_MAX: usize = 512;
 
-/// What a client says of itself, cut to a bounded length, with nothing in it that could end a line of the log.
+/// What a client says of itself, cut to a bounded length, with nothing in it that could end a line
+/// of the log.
 fn shown(fields: &[(String, Option<String>)]) -> String {
     let mut text = String::new();
     for (key, value) in fields {

@@ -86,7 +86,8 @@ async fn finish(
     }
     match reply.kind {
         StatusKind::Bad => session.bad_commands += 1,
-        // NOOP, CAPABILITY and ID do nothing: whoever guesses could put one between any two guesses.
+        // NOOP, CAPABILITY and ID do nothing: whoever guesses could put one between any two
+        // guesses.
         StatusKind::Ok if rule.legal != Legal::Anywhere => session.bad_commands = 0,
         _ => {}
     }

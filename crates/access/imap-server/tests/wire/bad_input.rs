@@ -62,7 +62,8 @@ fn garbage_ends_in_bye() {
         wire.expect("* BAD …");
     }
     wire.run("S: * BYE …").expect_end();
-    // Logged in, a client gets more patience, and a good command that does something wipes the slate.
+    // Logged in, a client gets more patience, and a good command that does something wipes the
+    // slate.
     let mut wire = server.login();
     for _ in 0..3 {
         for _ in 0..15 {
