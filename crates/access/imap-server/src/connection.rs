@@ -6,7 +6,7 @@
 //! * a session that waits for its client holds neither a read nor a write buffer.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use posthaste_imap_codec::framing::{CommandFrame, LiteralSync, LiteralWanted};
@@ -32,9 +32,6 @@ const COMMAND_BYTES_MAX: u64 = 4 * LINE_BYTES_MAX as u64;
 /// way to others. The client sees a slow line meanwhile.
 const ROOM_WITHIN: Duration = Duration::from_secs(15);
 
-/// How many times the silence allowed before login all of the login may take.
-const LOGIN_SILENCES: u32 = 3;
-
 impl ImapService {
     /// Serves one connection to its end. Once a shutdown is asked for, the command under way is finished and
     /// BYE is said.
@@ -57,7 +54,6 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
     let capabilities = Code::Other("CAPABILITY".to_owned(), Some(capability::text(session)));
     let greeting = format!("{} Posthaste at your service", session.service.options.hostname);
     session.wire.say_code(capabilities, &greeting);
-    let login_deadline = Instant::now() + session.service.options.pre_login_within * LOGIN_SILENCES;
     loop {
         match session.wire.framer.next_frame(session.wire.connection.input_mut()) {
             Some(CommandFrame::Command(bytes)) => {
@@ -81,7 +77,7 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
                 session.permit = None;
                 bad(session, tag, Reply::bad(format!("Lines may have at most {LINE_BYTES_MAX} bytes")));
             }
-            None => match wait_for_input(session, login_deadline).await? {
+            None => match wait_for_input(session).await? {
                 Next::Command => {}
                 Next::Close => return session.wire.flush().await,
             },
@@ -216,7 +212,7 @@ fn abandon(session: &mut Session) {
 }
 
 /// Sends what there is to say and waits for the client. `Close` if it is the server that ends.
-async fn wait_for_input(session: &mut Session, login_deadline: Instant) -> Result<Next, NetError> {
+async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     session.wire.flush().await?;
     // Boxed: nearly every wait does without.
     if session.permit.is_some() && !Box::pin(pay_for_input(session)).await {
@@ -230,7 +226,7 @@ async fn wait_for_input(session: &mut Session, login_deadline: Instant) -> Resul
     if !mid_command {
         session.wire.release();
     }
-    let within = patience(session, mid_command, login_deadline);
+    let within = patience(session, mid_command);
     let room = room(session);
     let Session { wire, shutdown, permit, lease, .. } = session;
     let displaced = async {
@@ -278,11 +274,10 @@ async fn wait_for_input(session: &mut Session, login_deadline: Instant) -> Resul
 }
 
 /// How long the client may let us wait.
-fn patience(session: &Session, mid_command: bool, login_deadline: Instant) -> Duration {
+fn patience(session: &Session, mid_command: bool) -> Duration {
     let options = &session.service.options;
     if session.state() == State::NotAuthenticated {
-        let left = login_deadline.saturating_duration_since(Instant::now());
-        return options.pre_login_within.min(left);
+        return session.login_patience();
     }
     let whole = session.permit.as_ref().map_or(MESSAGE_WITHIN, BytePermit::time_left);
     if mid_command { options.command_within.min(whole) } else { options.silence_within }

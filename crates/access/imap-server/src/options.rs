@@ -29,6 +29,8 @@ pub struct ImapOptions {
     pub append_total_bytes_max: u64,
     /// How long a session may be silent before login.
     pub pre_login_within: Duration,
+    /// How long all of a login may take, from the greeting on.
+    pub login_within: Duration,
     /// How long a session may be silent after login: RFC 9051 §5.4 wants at least 30 minutes.
     pub silence_within: Duration,
     /// How long a client may pause in the middle of a command or a literal.
@@ -37,7 +39,8 @@ pub struct ImapOptions {
     pub write_within: Duration,
     /// How long a TLS handshake may take.
     pub handshake_within: Duration,
-    /// Bad commands in a row after which we hang up; a quarter of it before login.
+    /// Bad commands after which we hang up, unless a command that does something succeeds between
+    /// them; a quarter of it before login.
     pub bad_commands_max: u32,
     /// What ID tells of us (RFC 2971).
     pub id: Vec<(String, String)>,
@@ -54,6 +57,7 @@ impl Default for ImapOptions {
             append_bytes_max: 64 << 20,
             append_total_bytes_max: 128 << 20,
             pre_login_within: Duration::from_secs(60),
+            login_within: Duration::from_secs(3 * 60),
             silence_within: Duration::from_secs(30 * 60 + 30),
             command_within: Duration::from_secs(5 * 60),
             write_within: Duration::from_secs(5 * 60),

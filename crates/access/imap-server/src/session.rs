@@ -1,9 +1,10 @@
-//! A session: who has logged in, what is selected, what was enabled. It has no clock and waits for nothing;
-//! `connection` drives it and the files of `command` change it.
+//! A session: who has logged in, what is selected, what was enabled. It knows one deadline, and
+//! waits for nothing; `connection` drives it and the files of `command` change it.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use posthaste_directory::{Account, Lease};
+use posthaste_directory::{Account, Lease, Source};
 use posthaste_imap_codec::NameEncoding;
 use posthaste_net::{BytePermit, Connection, Shutdown};
 
@@ -46,7 +47,9 @@ pub(crate) struct Session {
     pub(crate) lease: Option<Lease>,
     pub(crate) selected: Option<Selected>,
     pub(crate) enabled: Enabled,
-    /// Bad commands since the last good one.
+    /// When the login must be done.
+    pub(crate) login_deadline: Instant,
+    /// Bad commands since the last good one that did something.
     pub(crate) bad_commands: u32,
     /// For the message bytes of the APPEND under way.
     pub(crate) permit: Option<BytePermit>,
@@ -70,6 +73,7 @@ impl Session {
     /// A session on which nothing was said yet.
     pub(crate) fn new(service: Arc<ImapService>, connection: Connection, shutdown: Shutdown) -> Self {
         let wire = Wire::new(connection, service.options.write_within);
+        let login_deadline = Instant::now() + service.options.login_within;
         Self {
             service,
             wire,
@@ -78,6 +82,7 @@ impl Session {
             lease: None,
             selected: None,
             enabled: Enabled::default(),
+            login_deadline,
             bad_commands: 0,
             permit: None,
         }
@@ -135,6 +140,18 @@ impl Session {
             }
             _ => Ok(()),
         }
+    }
+
+    /// How long we wait for the client before it has logged in.
+    pub(crate) fn login_patience(&self) -> Duration {
+        let left = self.login_deadline.saturating_duration_since(Instant::now());
+        self.service.options.pre_login_within.min(left)
+    }
+
+    /// Where a login comes from, for the log.
+    pub(crate) fn source(&self) -> Source {
+        let connection = &self.wire.connection;
+        Source { address: connection.peer().ip(), protocol: "imap", session: connection.id() }
     }
 
     /// Whether STARTTLS can be given now.

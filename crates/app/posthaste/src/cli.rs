@@ -249,11 +249,12 @@ pub struct Settings {
     /// How new messages are kept.
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// Most it may hold, for example `2 GiB`; `none` for what the configuration's `limits.account_size` says. A message counts
-    /// 1 KiB beside its own size.
+    /// Most it may hold, for example `2 GiB`; `none` for what the configuration's
+    /// `limits.account_size` says. A message counts 1 KiB beside its own size.
     #[arg(long, value_name = "SIZE", value_parser = quota)]
     pub quota: Option<Quota>,
-    /// Most messages it may hold; `none` for what the configuration's `limits.account_messages` says.
+    /// Most messages it may hold; `none` for what the configuration's `limits.account_messages`
+    /// says.
     #[arg(long, value_name = "COUNT", value_parser = messages)]
     pub messages: Option<Quota>,
 }

@@ -15,6 +15,7 @@ use std::path::Path;
 
 use posthaste_mail_model::MailboxName;
 
+use crate::audit::Act;
 use crate::cli::{Cli, Command, Common};
 use crate::config::{self, Config};
 use crate::failure::{Failure, Result};
@@ -29,6 +30,15 @@ pub fn run(cli: Cli) -> Result<()> {
         return show_config(&cli.common, options.default);
     }
     let config = configuration(&cli.common)?;
+    let act = Act::of(&cli.command, &config);
+    let outcome = run_with(config, cli);
+    if let Some(act) = act {
+        act.ended(&outcome);
+    }
+    outcome
+}
+
+fn run_with(config: Config, cli: Cli) -> Result<()> {
     match cli.command {
         Command::Serve(options) => serve::run(config, cli.common, options),
         Command::Account(options) => blocking(account::run(config, options)),
@@ -46,7 +56,14 @@ pub fn run(cli: Cli) -> Result<()> {
 /// The configuration: the named file, or the usual one if it is there, or the defaults; then the command line.
 pub fn configuration(common: &Common) -> Result<Config> {
     let usual = Path::new(USUAL_FILE);
-    let file = common.config.as_deref().or_else(|| usual.exists().then_some(usual));
+    let file = match &common.config {
+        Some(file) => Some(file.as_path()),
+        None if usual.exists() => {
+            private::trusted_here(usual)?;
+            Some(usual)
+        }
+        None => None,
+    };
     let mut config = match file {
         Some(file) => Config::load(file)?,
         None => Config::default(),
@@ -74,7 +91,7 @@ fn show_config(common: &Common, default: bool) -> Result<()> {
         return Ok(());
     }
     // Reading it is the test; printing it shows what a server started here would use.
-    println!("{:#?}", configuration(common)?);
+    println!("{:#?}", configuration(common)?.without_secrets());
     Ok(())
 }
 

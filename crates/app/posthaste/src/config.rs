@@ -16,8 +16,8 @@ pub const DEFAULT: &str = include_str!("default.toml");
 const SCRAM_ITERATIONS_MIN: u32 = 4096;
 /// Most of them: a client would compute for a quarter of a minute.
 const SCRAM_ITERATIONS_MAX: u32 = 20_000_000;
-/// Least and most memory of one Argon2 hash, KiB. Less is below what OWASP advises for any number of passes; eight hashes at a
-/// time of more would take 8 GiB.
+/// Least and most memory of one Argon2 hash, KiB. Less is below what OWASP advises for any number
+/// of passes; eight hashes at a time of more would take 8 GiB.
 const ARGON2_MEMORY_KIB: std::ops::RangeInclusive<u64> = 7 * 1024..=1024 * 1024;
 /// Most passes: at 19 MiB some 200 ms.
 const ARGON2_PASSES_MAX: u32 = 20;
@@ -214,6 +214,15 @@ impl Config {
         Ok(config)
     }
 
+    /// What may be shown: the address of a cluster without its password. All other secrets are in
+    /// files of their own.
+    pub fn without_secrets(mut self) -> Self {
+        if let Some((user, password)) = login(&self.engine).and_then(|login| login.split_once(':')) {
+            self.engine = self.engine.replacen(&format!("{user}:{password}@"), &format!("{user}:…@"), 1);
+        }
+        self
+    }
+
     /// Settings that differ from those a server runs with and that it reads only when it starts.
     pub fn keys_that_wait(&self, running: &Self) -> Vec<&'static str> {
         let (limits, had) = (&self.limits, &running.limits);
@@ -337,6 +346,17 @@ mod tests {
         assert_eq!(parse("").unwrap().login.policy(), Policy::default());
         let none = parse("[login]\nscram_iterations = 0").unwrap().login.policy();
         assert_eq!(none.scram_iterations, None);
+    }
+
+    #[test]
+    fn what_is_shown_has_no_password() {
+        let shown = |engine: &str| parse(&format!("engine = \"{engine}\"")).unwrap().without_secrets().engine;
+        assert_eq!(shown("cassandra://u:p@ss@h,i:9/mail?tls=yes"), "cassandra://u:…@h,i:9/mail?tls=yes");
+        for engine in
+            ["embedded", "cassandra://u@h:9042/mail?password-file=/f", "cassandra://[::1]:9042/mail"]
+        {
+            assert_eq!(shown(engine), engine);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `posthaste`: the server and its administration. Configuration, wiring, signals and the command line; no protocol and
 //! no storage logic.
 
+mod audit;
 mod cli;
 mod command;
 mod config;

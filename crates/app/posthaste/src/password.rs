@@ -11,8 +11,8 @@ const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// 20 characters of 5 bits: 100 bits, past any guessing; more would only be harder to type.
 const GENERATED_LEN: usize = 20;
 
-/// A password for the account `name`: the first line of standard input, or asked for twice at the terminal. It must have
-/// `least` characters.
+/// A password for the account `name`: the first line of standard input, or asked for twice at the
+/// terminal. It must have `least` characters.
 pub fn read(name: &str, from_stdin: bool, least: usize) -> Result<Secret<String>> {
     if from_stdin {
         let mut line = String::new();

@@ -1,7 +1,8 @@
 //! What this program writes is for its owner alone: mail, verifiers of passwords, keys.
 //!
-//! New files get no permissions for others, because [`for_owner_alone`] runs before there are threads. Files of
-//! earlier versions are tightened when their store is opened. Where that is not possible the store is refused.
+//! New files get no permissions for others, because [`for_owner_alone`] runs before there are
+//! threads. Files of earlier versions are tightened when their store is opened. Where that is not
+//! possible the store is refused.
 
 use std::ffi::OsStr;
 use std::fs::{self, Metadata, Permissions};
@@ -15,16 +16,20 @@ use crate::failure::{Failure, Result};
 const OTHERS: u32 = 0o077;
 /// Permissions of others. A group may be meant to read a key, as Debian's `ssl-cert` is.
 const STRANGERS: u32 = 0o007;
+/// Permissions of group and others to write.
+const WRITABLE: u32 = 0o022;
 /// A directory that everybody may use, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 /// How the names of what a store keeps in its directory begin.
-const OURS: [&str; 6] = ["format", "index", "packs", "lock", "imports", "tls-"];
+const OURS: [&str; 7] = ["format", "index", "packs", "lock", "imports", "tls-", "audit.log"];
 
 /// Takes all permissions of group and others from the files that this process makes.
 ///
-/// Called at the start of `main`: the mask belongs to the process, so threads that run already would see it change.
+/// Called at the start of `main`: the mask belongs to the process, so threads that run already
+/// would see it change.
 pub fn for_owner_alone() {
-    // SAFETY: umask takes an integer, always succeeds, and changes only the permissions of files made later.
+    // SAFETY: umask takes an integer, always succeeds, and changes only the permissions of files
+    // made later.
     unsafe { libc::umask(OTHERS as libc::mode_t) };
 }
 
@@ -34,8 +39,8 @@ pub fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Makes a data directory and all that a store keeps in it readable by its owner alone. One that is missing is left
-/// to whoever makes it. The error names the path and the remedy.
+/// Makes a data directory and all that a store keeps in it readable by its owner alone. One that is
+/// missing is left to whoever makes it. The error names the path and the remedy.
 pub fn tighten_store(dir: &Path) -> Result<()> {
     let Some(meta) = present(fs::metadata(dir), dir)? else { return Ok(()) };
     if user() == 0 && meta.uid() != 0 {
@@ -71,14 +76,36 @@ pub fn tighten(dir: &Path) -> Result<()> {
             alone = false;
         }
     }
-    // A directory that also holds other people's things stays open: all of the store in it is closed.
+    // A directory that also holds other people's things stays open: all of the store in it is
+    // closed.
     if alone { take_from(dir, &meta, OTHERS) } else { Ok(()) }
 }
 
-/// A file that holds a secret and is named by the setting `setting`: nobody but its owner and its group may read it.
+/// A file that holds a secret and is named by the setting `setting`: nobody but its owner and its
+/// group may read it.
 pub fn tighten_secret(setting: &str, file: &Path) -> Result<()> {
     let Some(meta) = present(fs::metadata(file), file)? else { return Ok(()) };
     take_from(file, &meta, STRANGERS).map_err(|failure| Failure::Usage(format!("`{setting}`: {failure}")))
+}
+
+/// Whether a file of the working directory that nobody has named may be believed: only this user
+/// and root may have put it there. Otherwise whoever can write to `/tmp` configures the server that
+/// root starts there.
+pub fn trusted_here(file: &Path) -> Result<()> {
+    for path in [Path::new("."), file] {
+        let Some(meta) = present(fs::metadata(path), path)? else { return Ok(()) };
+        let why = match meta.uid() {
+            uid if uid != user() && uid != 0 => format!("belongs to the user with id {uid}"),
+            _ if meta.mode() & WRITABLE != 0 => "can be written by other users".to_owned(),
+            _ => continue,
+        };
+        let what = if path == file { "it" } else { "the working directory" };
+        return Err(Failure::Usage(format!(
+            "./{} is not read: {what} {why}; name it with --config if you mean it, or start elsewhere",
+            file.display()
+        )));
+    }
+    Ok(())
 }
 
 fn tighten_tree(path: &Path, meta: &Metadata) -> Result<()> {

@@ -181,6 +181,13 @@ fn a_second_server_on_the_same_data_names_the_first() {
         panic!("a second server started on the same data");
     };
     assert!(said.contains(&first.pid().to_string()), "{said}");
+    // Not even if somebody takes the lock's file for a leftover: it was the first start that made
+    // the store.
+    std::fs::remove_file(first.data().join("lock")).unwrap();
+    let Err(said) = ServerBuilder::new(BINARY).data(first.data()).try_start() else {
+        panic!("a second server started when the lock's file was removed");
+    };
+    assert!(said.contains("is being served"), "{said}");
 }
 
 #[test]
@@ -243,7 +250,8 @@ fn sighup_reads_certificate_and_configuration_again() {
     assert!(login(&server, USER, "long enough").1);
 }
 
-/// The certificate that a listener shows, PEM; `start` is the STARTTLS of `openssl s_client`, or nothing.
+/// The certificate that a listener shows, PEM; `start` is the STARTTLS of `openssl s_client`, or
+/// nothing.
 fn shown(address: std::net::SocketAddr, start: &str) -> String {
     let mut client = Command::new("openssl");
     client.args(["s_client", "-connect", &address.to_string(), "-showcerts"]);
@@ -305,6 +313,87 @@ fn the_configuration_is_documented_and_checked() {
     assert_eq!(wrong.status.code(), Some(2));
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(said.contains("limits.conections") && said.contains("limits.connections"), "{said}");
+}
+
+#[test]
+fn a_password_of_the_configuration_is_not_printed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mine.toml");
+    std::fs::write(&file, "engine = \"cassandra://mail:hunter2@db1/mail\"\n").unwrap();
+    let shown = Command::new(BINARY).arg("config").arg("--config").arg(&file).output().unwrap();
+    let said = format!("{shown:?}");
+    assert!(shown.status.success() && said.contains("mail:…@db1"), "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn a_configuration_that_others_could_have_put_there_is_not_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("posthaste.toml");
+    std::fs::write(&file, "domain = \"of.the.file\"\n").unwrap();
+    let with_modes = |of_dir: u32, of_file: u32| {
+        let set = |path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        set(dir.path(), of_dir);
+        set(&file, of_file);
+        let output = Command::new(BINARY).arg("config").current_dir(dir.path()).output().unwrap();
+        (output.status.code(), format!("{output:?}"))
+    };
+    for (of_dir, of_file, who) in
+        [(0o1777, 0o644, "the working directory can be written"), (0o755, 0o666, "it can be written")]
+    {
+        let (code, said) = with_modes(of_dir, of_file);
+        assert_eq!(code, Some(2));
+        assert!(said.contains("./posthaste.toml is not read") && said.contains(who), "{said}");
+        assert!(said.contains("--config") && !said.contains("of.the.file"), "{said}");
+    }
+    let (code, said) = with_modes(0o755, 0o644);
+    assert!(code == Some(0) && said.contains("of.the.file"), "{said}");
+}
+
+#[test]
+fn a_start_that_fails_shows_no_password() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("imap={}", busy.local_addr().unwrap());
+    let Err(said) = ServerBuilder::new(BINARY).data(&data).listen(&listen).try_start() else {
+        panic!("it started on a busy port");
+    };
+    assert!(said.contains("another program uses it") && !said.contains("password"), "{said}");
+    // Nor is the password lost: the start that succeeds shows it.
+    let server = ServerBuilder::new(BINARY).data(&data).start();
+    let said = |word: &str| server.greeting().iter().find_map(|line| line.trim().strip_prefix(word));
+    let (name, password) = (said("account").unwrap().trim(), said("password").unwrap().trim());
+    assert!(login(&server, name, password).1);
+}
+
+#[test]
+fn each_administrative_act_leaves_a_line_and_no_secret() {
+    let server = ServerBuilder::new(BINARY).start();
+    server.add_account(USER, "correct horse");
+    let acts: [(&[&str], &str); 4] = [
+        (&["account", "set", USER, "--disable", "--messages", "9"], ""),
+        (&["account", "passwd", USER, "--password-stdin"], "battery staple"),
+        (&["account", "set", "no\nbody@example.org", "--enable"], ""),
+        (&["account", "list"], ""),
+    ];
+    for (act, input) in acts {
+        server.command(act, input);
+    }
+    let log = std::fs::read_to_string(server.data().join("audit.log")).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    let expected = [
+        ("act=\"account add ana@example.org\" user=", "outcome=done"),
+        ("act=\"account set ana@example.org --messages 9 --disable\" user=", "outcome=done"),
+        ("act=\"account passwd ana@example.org\" user=", "outcome=done"),
+        ("act=\"account set no\\nbody@example.org --enable\" user=", "outcome=failed"),
+    ];
+    assert_eq!(lines.len(), expected.len(), "{log}");
+    for (line, (act, outcome)) in lines.into_iter().zip(expected) {
+        assert!(line.contains(act) && line.ends_with(outcome), "{line}");
+    }
+    assert!(!log.contains("horse") && !log.contains("staple"), "{log}");
 }
 
 /// A file system of 24 MiB, unmounted when dropped. Needs root.

@@ -1,4 +1,5 @@
-//! Mail and verifiers of passwords are for the user that the server runs as, whatever the umask was.
+//! Mail and verifiers of passwords are for the user that the server runs as, whatever the umask
+//! was.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -50,7 +50,8 @@ pub struct DeliveryOptions {
 }
 
 impl Default for DeliveryOptions {
-    /// 64 MiB: twice what the large mail services take, and a message is in memory while it comes in. No quota.
+    /// 64 MiB: twice what the large mail services take, and a message is in memory while it comes
+    /// in. No quota.
     fn default() -> Self {
         Self { message_len_max: 64 << 20, quota: Quota::default() }
     }
@@ -260,7 +261,8 @@ impl Delivery {
         Ok(Delivered { account: account.id, mailbox: inbox, uid, body })
     }
 
-    /// Appends messages to a mailbox of an account, all or none, within the account's quota: see [`Delivery::room`].
+    /// Appends messages to a mailbox of an account, all or none, within the account's quota: see
+    /// [`Delivery::room`].
     pub async fn append(
         &self,
         account: &Account,

@@ -1,16 +1,18 @@
-//! What an account may hold, exactly: of appends side by side no more are taken than fit, and none is refused that fits.
+//! What an account may hold, exactly: of appends side by side no more are taken than fit, and none
+//! is refused that fits.
 //!
-//! What an account holds is the sum of its mailboxes' heads. What is on its way into them is counted here, per account:
+//! What an account holds is the sum of its mailboxes' heads. What is on its way into them is
+//! counted here, per account:
 //!
-//! * Whoever wants room first adds what he wants to what is on its way, then reads the heads. Of two at the same time at
-//!   least one therefore sees the other, in the heads or here.
-//! * What has just been committed is in both, for a moment. So a refusal counts only if nothing else was on its way;
-//!   until then whoever found no room waits, one account's in a row.
-//! * Far from the limit nothing is read: while the heads that were read last and all that was let in since come to half
-//!   of the limit at most, the answer is yes.
+//! * Whoever wants room first adds what he wants to what is on its way, and then reads the heads.
+//!   Of two at the same time at least one therefore sees the other, in the heads or here.
+//! * What has just been committed is in both, for a moment. So a refusal counts only if nothing
+//!   else was on its way. Until then whoever found no room waits, one account's in a row.
+//! * Far from the limit nothing is read. The answer is yes while half of the limit holds both the
+//!   heads that were read last and all that was let in since.
 //!
-//! It is exact among the sessions of one process. An import beside the server, or another node, counts on its own, and
-//! both together may pass the limit by what each had on its way.
+//! It is exact among the sessions of one process. An import beside the server, or another node,
+//! counts on its own, and both together may pass the limit by what each had on its way.
 
 use posthaste_directory::Account;
 use posthaste_mail_model::AccountId;
@@ -22,12 +24,15 @@ use tokio::sync::Notify;
 use crate::deliver::{Delivery, Usage};
 use crate::error::DeliveryError;
 
-/// Octets that each message counts beside its own: its row, the heads of its records, and a usual summary, which is some
-/// 600 octets. Otherwise a million empty messages would cost their owner nothing.
+/// Octets that each message counts beside its own: its row, the heads of its records, and a usual
+/// summary, which is some 600 octets. Otherwise a million empty messages would cost their owner
+/// nothing.
 pub const MESSAGE_COST: u64 = 1024;
-/// How long heads that were read are believed far from the limit, as another process may add mail meanwhile.
+/// How long heads that were read are believed far from the limit, as another process may add mail
+/// meanwhile.
 const BELIEVED: Duration = Duration::from_secs(60);
-/// Accounts remembered before those are forgotten that nothing is on its way into: some 200 octets each.
+/// Accounts remembered before those are forgotten that nothing is on its way into: some 200 octets
+/// each.
 const REMEMBERED_MAX: usize = 16_384;
 
 /// Limits; `None` for none.
@@ -104,7 +109,7 @@ pub(crate) struct Quotas(Mutex<HashMap<AccountId, Arc<Traffic>>>);
 #[derive(Default)]
 struct Traffic {
     state: Mutex<State>,
-    /// Told when something came to its end.
+    /// Wakes whoever waits when something came to its end.
     ended: Notify,
     /// Who found no room, in a row.
     row: tokio::sync::Mutex<()>,
@@ -115,7 +120,8 @@ struct State {
     under_way: Usage,
     /// All that was ever let in.
     let_in: Usage,
-    /// The heads as they were read last, and what was under way or let in since, which may be in them.
+    /// The heads as they were read last, and what was under way or let in since, which may be in
+    /// them.
     known: Option<Known>,
 }
 
@@ -127,7 +133,8 @@ struct Known {
     let_in_before: Usage,
 }
 
-/// Room in an account, kept until it is dropped: when the messages are in their mailbox, or will not come.
+/// Room in an account, kept until it is dropped: when the messages are in their mailbox, or will
+/// not come.
 #[must_use = "dropped at once it keeps no room"]
 pub struct Room(Option<(Arc<Traffic>, Usage)>);
 
@@ -170,7 +177,7 @@ impl Traffic {
         Some(self.begin(&mut state, more))
     }
 
-    /// Takes back what found no room: it was not let in. Nobody is told.
+    /// Takes back what found no room: it was not let in. Wakes nobody.
     fn withdraw(&self, mut room: Room) {
         if let Some((_, usage)) = room.0.take() {
             let mut state = lock(&self.state);

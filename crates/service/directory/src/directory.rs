@@ -147,8 +147,8 @@ impl Directory {
         .await
     }
 
-    /// Gives an account a new password. The old one is refused from then on, in every process, and sessions that were
-    /// begun with it end: see [`Directory::lease`].
+    /// Gives an account a new password. The old one is refused from then on, in every process, and
+    /// sessions that were begun with it end: see [`Directory::lease`].
     pub async fn set_password(&self, name: &str, password: &Secret<String>) -> Result<Account> {
         let credentials = self.credentials(password).await?;
         self.update(name, |stored| {

@@ -1,13 +1,14 @@
-//! Logins last as long as what they rest on: an account that is disabled, removed or given another password loses its
-//! sessions, whichever process changed it.
+//! Logins last as long as what they rest on: an account that is disabled, removed or given another
+//! password loses its sessions, whichever process changed it.
 //!
-//! A session holds a [`Lease`] from its login on. One task per process ([`Directory::watch_accounts`]) compares the
-//! accounts that have leases with their records, and ends the leases that no longer hold. While the engine's epoch
-//! stays the same nothing can have changed, and a round costs one read of a number. On a cluster, which has no epoch, a
-//! round reads each account that has sessions, one after the other.
+//! A session holds a [`Lease`] from its login on. One task per process
+//! ([`Directory::watch_accounts`]) compares the accounts that have leases with their records, and
+//! ends the leases that no longer hold. While the engine's epoch stays the same nothing can have
+//! changed, and a round costs one read of a number. On a cluster, which has no epoch, a round reads
+//! each account that has sessions, one after the other.
 //!
-//! What always holds: a lease is compared at least once after it was given, because its record may have changed
-//! between the login's read and the lease; no lock is held over a read.
+//! What always holds: a lease is compared at least once after it was given, because its record may
+//! have changed between the login's read and the lease; no lock is held over a read.
 
 use parking_lot::Mutex;
 use posthaste_mail_model::AccountId;
@@ -92,7 +93,8 @@ impl Directory {
         self.leases.give(account)
     }
 
-    /// Ends the leases of accounts that changed, for as long as it runs, with a pause between two rounds.
+    /// Ends the leases of accounts that changed, for as long as it runs, with a pause between two
+    /// rounds.
     pub async fn watch_accounts(&self, pause: Duration) {
         let mut seen = None;
         loop {
@@ -179,7 +181,8 @@ mod tests {
         let earlier = directory.lease(&account);
         directory.compare_leases(true).await.unwrap();
         other_process(&records).set_password("ana", &secret("pen")).await.unwrap();
-        // The round that saw the epoch change came before this lease; the next one compares new leases only.
+        // The round that saw the epoch change came before this lease; the next one compares new
+        // leases only.
         let late = directory.lease(&account);
         directory.compare_leases(false).await.unwrap();
         assert!(late.is_ended() && earlier.is_ended());

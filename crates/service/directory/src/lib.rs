@@ -2,8 +2,9 @@
 //!
 //! Accounts and aliases are small named records in the store ([`posthaste_store::Engine`]'s directory calls), read
 //! anew for each login and each recipient. That is about a microsecond, and it is why `posthaste account passwd`,
-//! run in another process, takes effect at the next login without anyone being told; sessions end by their [`Lease`]. Whatever is kept in memory (verified
-//! passwords) is keyed by the version of the record it was made from.
+//! run in another process, takes effect at the next login. Sessions that were open end by their
+//! [`Lease`]. Whatever is kept in memory (verified passwords) is keyed by the version of
+//! the record it was made from.
 //!
 //! | record | content |
 //! | --- | --- |
@@ -22,6 +23,7 @@ mod address;
 mod directory;
 mod error;
 mod hashing;
+mod journal;
 mod lease;
 mod login;
 mod network;
@@ -41,6 +43,7 @@ pub use account::{Account, AccountChange, Format, NewAccount};
 pub use address::{Address, AddressError};
 pub use directory::{Alias, Directory};
 pub use error::{DirectoryError, Result};
+pub use journal::Source;
 pub use lease::Lease;
 pub use login::{LoginError, LoginFailure};
 pub use network::Network;

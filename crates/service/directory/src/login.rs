@@ -77,7 +77,8 @@ impl Directory {
         peer: IpAddr,
     ) -> Result<Account, LoginError> {
         let name = Address::parse(name).ok();
-        // Counted and judged before any look at the password: an answer from memory is an answer, too.
+        // Counted and judged before any look at the password: an answer from memory is an answer,
+        // too.
         let attempt = self.begin_attempt(peer, name.as_ref());
         if attempt.refused {
             return Err(LoginError { failure: LoginFailure::TooMany, delay: attempt.delay });
@@ -128,9 +129,11 @@ impl Directory {
         }
     }
 
-    /// The account of a right password, whose record is written again if it was made with less than the policy asks for.
+    /// The account of a right password, whose record is written again if it was made with less than
+    /// the policy asks for.
     ///
-    /// While others wait to be let in it stays as it is, and so it does if it cannot be written: the next login tries.
+    /// While others wait to be let in it stays as it is, and so it does if it cannot be written:
+    /// the next login tries.
     async fn upgraded(&self, stored: &Stored, prepared: &str) -> Account {
         if !self.policy.is_above(&stored.credentials) {
             return stored.account.clone();
@@ -180,8 +183,8 @@ impl Directory {
         self.throttle.lock().succeed(attempt, Instant::now());
     }
 
-    /// Networks that are no stranger from now on, beside loopback: a webmail there brings everybody's logins, and only
-    /// the account that fails is slowed down.
+    /// Networks that are no stranger from now on, beside loopback: a webmail there brings
+    /// everybody's logins, and only the account that fails is slowed down.
     pub fn trust_networks(&self, networks: Vec<Network>) {
         self.throttle.lock().trust(networks);
     }

@@ -29,7 +29,8 @@ impl Network {
         }
     }
 
-    /// Whether an address is in it. An IPv4 address written as IPv6 (RFC 4291 §2.5.5.2) counts as IPv4.
+    /// Whether an address is in it. An IPv4 address written as IPv6 (RFC 4291 §2.5.5.2) counts as
+    /// IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.first.is_ipv4() && Self::of(address, self.bits) == *self

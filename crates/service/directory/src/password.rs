@@ -2,8 +2,8 @@
 //!
 //! Both are made when a password is set, so that either kind of login works from then on. Whoever steals the store
 //! can try passwords against the cheaper of the two, so the SCRAM iterations are chosen well above the 4096 of
-//! RFC 7677 §4; a [`Policy`] without SCRAM leaves Argon2id alone. What an earlier policy made is replaced when its
-//! password is seen next: see [`Policy::is_above`].
+//! RFC 7677 §4; a [`Policy`] without SCRAM leaves Argon2id alone. What an earlier policy made is
+//! replaced when its password is seen next: see [`Policy::is_above`].
 
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -23,7 +23,8 @@ const PASSWORD_LEN_MAX: usize = 1024;
 /// Iterations of SCRAM's PBKDF2 if nothing else is said.
 pub(crate) const SCRAM_ITERATIONS: u32 = 600_000;
 
-/// What a hash costs at least. Kept with each hash: an account's own is replaced at the next login with its password.
+/// What a hash costs at least. Kept with each hash: an account's own is replaced at the next login
+/// with its password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// Argon2id memory in KiB.
@@ -37,8 +38,9 @@ pub struct Policy {
 impl Default for Policy {
     /// Argon2id with 19 MiB and 2 passes, one lane: the least OWASP advises (Password Storage Cheat Sheet), about 20 ms.
     /// More memory would cost a small server more than it costs an attacker: 19 MiB × cores is already taken in a
-    /// login storm. SCRAM: 600,000 iterations, what the same sheet advises for PBKDF2 with SHA-256. A client computes them
-    /// once for each password it is given, if it keeps the result as RFC 5802 §3 lets it.
+    /// login storm. SCRAM: 600,000 iterations, what the same sheet advises for PBKDF2 with SHA-256.
+    /// A client computes them once for each password it is given, if it keeps the result as RFC
+    /// 5802 §3 lets it.
     fn default() -> Self {
         Self { argon2_memory_kib: 19 * 1024, argon2_passes: 2, scram_iterations: Some(SCRAM_ITERATIONS) }
     }

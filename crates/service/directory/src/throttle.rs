@@ -1,5 +1,6 @@
-//! Failed logins slow down: scores for networks, for accounts, and for pairs of both, which grow with each failure and
-//! halve every five minutes. From the scores follows how long the next failure's answer is held back.
+//! Failed logins slow down: scores for networks, for accounts, and for pairs of both, which grow
+//! with each failure and halve every five minutes. From the scores follows how long the next
+//! failure's answer is held back.
 //!
 //! An attempt counts from its start, not from its answer, so that a hundred tries at once are a hundred tries; one that
 //! succeeds is taken back. Successful logins are never held back: the owner of a guessed-at account, or a neighbour
@@ -11,11 +12,11 @@
 //! | an IPv6 /56, /48 | 256, 1,024 | the same |
 //! | an account at one address | 128 | that account at that address |
 //!
-//! A refused attempt is refused without a look at its password. A look costs 20 ms of CPU, and even a look at the
-//! remembered passwords would tell a guesser which guess is right.
+//! A refused attempt is refused without a look at its password. A look costs 20 ms of CPU, and even
+//! a look at the remembered passwords would tell a guesser which guess is right.
 //!
-//! Loopback and trusted networks are not one stranger: a webmail there brings everybody's logins. Only the pairs count
-//! for them, so nobody is refused because of others' failures.
+//! Loopback and trusted networks are not one stranger: a webmail there brings everybody's logins.
+//! Only the pairs count for them, so nobody is refused because of others' failures.
 //!
 //! Scores are kept in bounded tables and in memory only: a restart forgives.
 
@@ -34,18 +35,19 @@ const DELAY_FIRST: Duration = Duration::from_millis(250);
 const ADDRESS_DELAY_MAX: Duration = Duration::from_secs(10);
 /// At most held back for an account: a stranger must not be able to annoy its owner much, who also mistypes.
 const ACCOUNT_DELAY_MAX: Duration = Duration::from_secs(1);
-/// A network over this score is refused unlooked-at. 64 wrong passwords within minutes is no person; an office behind
-/// one address with a few wrongly set up clients stays below.
+/// A network over this score is refused unlooked-at. 64 wrong passwords within minutes is no
+/// person; an office behind one address with a few wrongly set up clients stays below.
 const NETWORK_SCORE_MAX: f64 = 64.0;
-/// The same for an account at one address: twice as much, so that the owner still gets in while a neighbour behind the
-/// same address uses up what the address may.
+/// The same for an account at one address: twice as much, so that the owner still gets in while a
+/// neighbour behind the same address uses up what the address may.
 const PAIR_SCORE_MAX: f64 = 2.0 * NETWORK_SCORE_MAX;
-/// Networks of IPv6 by their leading bits, with what one failure weighs there. One machine has a /64 (RFC 6177 §2), a
-/// household a /56, a site a /48. Each wider one holds 256 of the next and may fail four times as often: more would let
-/// the owner of a /48 guess at will, less would make neighbours pay.
+/// Networks of IPv6 by their leading bits, with what one failure weighs there. One machine has a
+/// /64 (RFC 6177 §2), a household a /56, a site a /48. Each wider one holds 256 of the next and
+/// may fail four times as often: more would let the owner of a /48 guess at will, less would make
+/// neighbours pay.
 const TIERS_V6: [(u8, f64); 3] = [(64, 1.0), (56, 0.25), (48, 0.0625)];
-/// Entries of a table's generation: 65,536 × 2 × about 40 bytes is 5 MiB at the very worst for each of four tables,
-/// under an attack.
+/// Entries of a table's generation: 65,536 × 2 × about 40 bytes is 5 MiB at the very worst for
+/// each of four tables, under an attack.
 const ENTRIES: usize = 65_536;
 
 #[derive(Clone, Copy)]
@@ -134,7 +136,8 @@ impl Throttle {
         add(&mut self.pairs, attempt.pair, -1.0, PAIR_SCORE_MAX, now);
     }
 
-    /// Takes back an attempt whose password was right, and remembers where the account was used from.
+    /// Takes back an attempt whose password was right, and remembers where the account was used
+    /// from.
     pub fn succeed(&mut self, attempt: Attempt, now: Instant) {
         self.forgive(attempt, now);
         self.known.insert(attempt.pair, ());

@@ -7,7 +7,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use arc_swap::ArcSwap;
@@ -25,9 +25,14 @@ use crate::{NetError, channel_binding};
 const CERTIFICATE_FILE: &str = "tls-certificate.pem";
 const KEY_FILE: &str = "tls-key.pem";
 
-/// One certificate, shared by all TLS listeners. Clones are the same certificate: they reload and are replaced together.
+/// One certificate, shared by all TLS listeners. Clones are the same certificate: they reload and
+/// are replaced together.
 #[derive(Clone)]
-pub struct Certificates(Arc<ArcSwap<Held>>);
+pub struct Certificates {
+    held: Arc<ArcSwap<Held>>,
+    /// The one protocol that is spoken inside, by its name in TLS.
+    protocol: Option<&'static str>,
+}
 
 #[derive(Clone)]
 struct Held {
@@ -38,7 +43,9 @@ struct Held {
 
 /// What a handshake needs.
 pub(crate) struct Active {
-    pub(crate) config: Arc<ServerConfig>,
+    config: Arc<ServerConfig>,
+    /// The same for protocols that have a name, made when first used: one or two.
+    named: Mutex<Vec<(&'static str, Arc<ServerConfig>)>>,
     /// See [`channel_binding::server_end_point`].
     pub(crate) end_point: Option<Vec<u8>>,
     leaf: CertificateDer<'static>,
@@ -73,28 +80,37 @@ impl Certificates {
     }
 
     fn holding(active: Active, files: Option<(PathBuf, PathBuf)>) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(Held { files, active: Arc::new(active) })))
+        let held = Held { files, active: Arc::new(active) };
+        Self { held: Arc::new(ArcSwap::from_pointee(held)), protocol: None }
+    }
+
+    /// The same certificate where one protocol is spoken, by its name in the registry of ALPN (RFC
+    /// 7301 §6). A client that asks for other protocols only is refused in the handshake, so that
+    /// nobody can lead a browser here (RFC 9325 §3.8). One that asks for none is served.
+    #[must_use]
+    pub fn for_protocol(&self, name: &'static str) -> Self {
+        Self { held: Arc::clone(&self.held), protocol: Some(name) }
     }
 
     /// Reads the files again (SIGHUP): new connections use what they hold now. On an error the old one stays.
     pub fn reload(&self) -> Result<(), NetError> {
-        let held = self.0.load_full();
+        let held = self.held.load_full();
         if let Some((chain, key)) = &held.files {
             let active = Arc::new(read(chain, key)?);
-            self.0.store(Arc::new(Held { files: held.files.clone(), active }));
+            self.held.store(Arc::new(Held { files: held.files.clone(), active }));
         }
         Ok(())
     }
 
-    /// Takes the certificate of another, and its files for later reloads. So do all clones: every listener and every
-    /// session that offers STARTTLS shows it from the next handshake on.
+    /// Takes the certificate of another, and its files for later reloads. So do all clones: every
+    /// listener and every session that offers STARTTLS shows it from the next handshake on.
     pub fn replace_by(&self, other: &Self) {
-        self.0.store(other.0.load_full());
+        self.held.store(other.held.load_full());
     }
 
     /// The configuration for a TLS server that does not use our listeners.
     pub fn server_config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.active().config)
+        self.active().config_for(self.protocol)
     }
 
     /// The server's own certificate, DER.
@@ -109,14 +125,34 @@ impl Certificates {
         pairs.join(":")
     }
 
+    /// What a handshake with one of our certificates needs, for the protocol that is spoken here.
+    pub(crate) fn config_of(&self, active: &Active) -> Arc<ServerConfig> {
+        active.config_for(self.protocol)
+    }
+
     pub(crate) fn active(&self) -> Arc<Active> {
-        Arc::clone(&self.0.load().active)
+        Arc::clone(&self.held.load().active)
+    }
+}
+
+impl Active {
+    fn config_for(&self, protocol: Option<&'static str>) -> Arc<ServerConfig> {
+        let Some(name) = protocol else { return Arc::clone(&self.config) };
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, config)) = named.iter().find(|(known, _)| *known == name) {
+            return Arc::clone(config);
+        }
+        let mut config = ServerConfig::clone(&self.config);
+        config.alpn_protocols = vec![name.as_bytes().to_vec()];
+        let config = Arc::new(config);
+        named.push((name, Arc::clone(&config)));
+        config
     }
 }
 
 impl std::fmt::Debug for Certificates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Certificates").field("files", &self.0.load().files).finish_non_exhaustive()
+        f.debug_struct("Certificates").field("files", &self.held.load().files).finish_non_exhaustive()
     }
 }
 
@@ -151,7 +187,8 @@ fn parse(chain: (&Path, &[u8]), key: (&Path, &[u8])) -> Result<Active, NetError>
         rustls::Error::InvalidCertificate(_) => unusable(chain.0, error, CHECK_CHAIN),
         error => unusable(key.0, error, CHECK_KEY),
     })?;
-    Ok(Active { config: Arc::new(config), end_point: channel_binding::server_end_point(&leaf), leaf })
+    let end_point = channel_binding::server_end_point(&leaf);
+    Ok(Active { config: Arc::new(config), named: Mutex::default(), end_point, leaf })
 }
 
 fn configuration(

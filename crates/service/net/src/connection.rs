@@ -11,6 +11,7 @@ use std::{
     io,
     net::SocketAddr,
     pin::Pin,
+    sync::atomic::{AtomicU64, Ordering},
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -39,17 +40,24 @@ thread_local! {
 pub struct Connection {
     stream: Stream,
     input: BytesMut,
+    id: u64,
 }
 
 impl Connection {
     /// Wraps a stream.
     pub fn new(stream: Stream) -> Self {
-        Self { stream, input: BytesMut::new() }
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        Self { stream, input: BytesMut::new(), id: IDS.fetch_add(1, Ordering::Relaxed) }
     }
 
     /// The stream itself, to read and write without deadlines.
     pub fn stream(&mut self) -> &mut Stream {
         &mut self.stream
+    }
+
+    /// Its number, which no other connection of this process has: for logs.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
     /// The peer's address.

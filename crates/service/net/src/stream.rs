@@ -146,7 +146,7 @@ impl Stream {
         };
         socket.awaits = Awaits::Rest;
         let shown = certificates.active();
-        let acceptor = TlsAcceptor::from(Arc::clone(&shown.config));
+        let acceptor = TlsAcceptor::from(certificates.config_of(&shown));
         // Boxed: the handshake's state is large and would otherwise be part of the session's task for good.
         let handshake =
             Box::pin(acceptor.accept_with(socket, |session| session.set_buffer_limit(Some(TLS_OUTPUT_MAX))));

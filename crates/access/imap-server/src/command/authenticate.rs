@@ -24,14 +24,14 @@ pub(super) async fn run(
 ) -> Result<Reply, Failure> {
     let mut exchange = match Exchange::begin(mechanism, channel(session)) {
         Ok(exchange) => exchange,
-        Err(error) => return login::refuse(session, error).await,
+        Err(error) => return login::refuse(session, "", error).await,
     };
     let mut response = initial;
     loop {
         let octets = response.as_ref().map(|r| r.expose().as_slice());
         match exchange.step(&session.service.directory, octets).await {
             Step::Done(account) => return login::accept(session, *account).await,
-            Step::Fail(error) => return login::refuse(session, error).await,
+            Step::Fail(error) => return login::refuse(session, exchange.name(), error).await,
             Step::Challenge(challenge) => {
                 session.wire.ask(&STANDARD.encode(challenge)).await?;
                 response = Some(read_response(session).await?);
@@ -54,7 +54,8 @@ fn channel(session: &Session) -> Channel {
 
 /// One line from the client, decoded.
 async fn read_response(session: &mut Session) -> Result<Secret<Vec<u8>>, Failure> {
-    let within = session.service.options.pre_login_within;
+    // The lines of an exchange are part of the login, and its deadline is theirs.
+    let within = session.login_patience();
     let mut shutdown = session.shutdown.clone();
     let line = loop {
         match session.wire.line() {

@@ -14,7 +14,7 @@ pub(super) async fn run(
     password: Secret<Vec<u8>>,
 ) -> Result<Reply, Failure> {
     if !session.may_send_passwords() {
-        return Err(refusal(&LoginFailure::EncryptionRequired).into());
+        return refuse(session, user, LoginError::at_once(LoginFailure::EncryptionRequired)).await;
     }
     let peer = session.wire.connection.peer().ip();
     // A password that is no UTF-8 is nobody's, and takes as long to find out as any other.
@@ -23,14 +23,14 @@ pub(super) async fn run(
     let outcome = session.service.directory.login(user, &Secret::new(password), peer).await;
     match outcome {
         Ok(account) => accept(session, account).await,
-        Err(error) => refuse(session, error).await,
+        Err(error) => refuse(session, user, error).await,
     }
 }
 
 /// Makes the session the account's: first login makes the usual mailboxes (RFC 6154).
 pub(super) async fn accept(session: &mut Session, account: Account) -> Result<Reply, Failure> {
     session.service.delivery.mailboxes(account.id).await?;
-    tracing::info!(peer = %session.wire.connection.peer(), account = %account.name, "logged in");
+    session.source().succeeded(&account.name);
     session.lease = Some(session.service.directory.lease(&account));
     session.login = Some(account);
     // RFC 9051 §6.2.2: the capabilities are others now; telling saves the client a question.
@@ -38,9 +38,9 @@ pub(super) async fn accept(session: &mut Session, account: Account) -> Result<Re
     Ok(Reply::ok("Logged in").with(code))
 }
 
-/// Answers a refused login, once its delay is over.
-pub(super) async fn refuse(session: &mut Session, error: LoginError) -> Result<Reply, Failure> {
-    tracing::info!(peer = %session.wire.connection.peer(), %error, "login refused");
+/// Answers a refused login as the account `name`, once its delay is over.
+pub(super) async fn refuse(session: &mut Session, name: &str, error: LoginError) -> Result<Reply, Failure> {
+    session.source().failed(name, &error.failure);
     // Whoever guesses has to connect again after a few tries.
     session.bad_commands += 1;
     let mut shutdown = session.shutdown.clone();

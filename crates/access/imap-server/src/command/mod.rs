@@ -29,7 +29,7 @@ use posthaste_store::StoreError;
 use crate::heavy::timed;
 use crate::reply::{Failure, Reply, Verdict};
 use crate::session::{Next, Session};
-use crate::table::{Rule, rule_of};
+use crate::table::{Legal, Rule, rule_of};
 use crate::{capability, fetch, search};
 
 /// Carries out a command and answers it.
@@ -87,7 +87,9 @@ async fn finish(
     }
     match reply.kind {
         StatusKind::Bad => session.bad_commands += 1,
-        StatusKind::Ok => session.bad_commands = 0,
+        // NOOP, CAPABILITY and ID do nothing: whoever guesses could put one between any two
+        // guesses.
+        StatusKind::Ok if rule.legal != Legal::Anywhere => session.bad_commands = 0,
         _ => {}
     }
     session.wire.say_status(reply.status(Some(tag)));

@@ -62,13 +62,14 @@ fn garbage_ends_in_bye() {
         wire.expect("* BAD …");
     }
     wire.run("S: * BYE …").expect_end();
-    // Logged in, a client gets more patience, and a good command wipes the slate.
+    // Logged in, a client gets more patience, and a good command that does something wipes the
+    // slate.
     let mut wire = server.login();
     for _ in 0..3 {
         for _ in 0..15 {
             wire.run("C: a FROBNICATE\nS: a BAD …");
         }
-        wire.run("C: b NOOP\nS: b OK …");
+        wire.run("C: b NAMESPACE\nS: * NAMESPACE …\nS: b OK …");
     }
     for _ in 0..20 {
         wire.run("C: a FROBNICATE\nS: a BAD …");

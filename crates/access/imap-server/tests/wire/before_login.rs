@@ -1,6 +1,7 @@
 //! Greeting, login in all its forms, STARTTLS, and what is legal when: RFC 9051 §3, §6.1, §6.2.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste_imap_server::{ClearTextLogin, ImapOptions};
 use posthaste_net::Certificates;
@@ -158,6 +159,30 @@ fn scram_in_the_clear_only_where_the_configuration_has_it() {
     let mut wire = posthaste_testkit::Wire::connect(open.address());
     wire.expect("* OK [CAPABILITY … LOGINDISABLED AUTH=SCRAM-SHA-256] …");
     wire.run(&format!("C: a AUTHENTICATE SCRAM-SHA-256 {FIRST}\nS: + …\nC: *\nS: a BAD …"));
+}
+
+#[test]
+fn the_lines_of_an_exchange_obey_the_deadline_of_the_login() {
+    // Silence alone would be borne for an hour.
+    let hour = Duration::from_secs(3600);
+    let options = ImapOptions {
+        pre_login_within: hour,
+        login_within: Duration::from_millis(300),
+        ..ImapOptions::default()
+    };
+    let server = Server::start_with(options);
+    let mut wire = server.connect();
+    wire.run("C: a AUTHENTICATE LOGIN\nS: + …\nS: * BYE …").expect_end();
+}
+
+#[test]
+fn what_does_nothing_forgives_no_bad_command() {
+    let server = Server::start();
+    let mut wire = server.connect();
+    for _ in 0..4 {
+        wire.run("C: a NONSENSE\nS: a BAD …\nC: b NOOP\nS: b OK …\nC: c CAPABILITY\nS: * …\nS: c OK …");
+    }
+    wire.run("C: a NONSENSE\nS: a BAD …\nS: * BYE Too many bad commands").expect_end();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use posthaste_directory::{
-    LoginError,
+    LoginError, Source,
     sasl::{Channel, Exchange, Plaintext, Step, TlsBindings},
 };
 use posthaste_net::{ChannelBinding, Connection, NetError};
@@ -38,19 +38,19 @@ impl Driver {
         let mut exchange = match Exchange::begin(mechanism, channel(&self.service.options, &self.connection))
         {
             Ok(exchange) => exchange,
-            Err(error) => return self.login_failed(&error).await,
+            Err(error) => return self.login_failed("", &error).await,
         };
         let mut response = initial;
         loop {
             match exchange.step(&self.service.directory, response.as_deref()).await {
                 Step::Done(account) => {
-                    tracing::info!(peer = %self.connection.peer(), account = account.name, mechanism, "logged in");
+                    self.source().succeeded(&account.name);
                     self.lease = Some(self.service.directory.lease(&account));
                     let reply = self.session.authenticated(*account);
                     self.say(&reply);
                     return Ok(Next::Command);
                 }
-                Step::Fail(error) => return self.login_failed(&error).await,
+                Step::Fail(error) => return self.login_failed(exchange.name(), &error).await,
                 Step::Challenge(octets) => {
                     self.replies.extend_from_slice(b"334 ");
                     self.replies.extend_from_slice(BASE64.encode(octets).as_bytes());
@@ -78,8 +78,14 @@ impl Driver {
         })
     }
 
-    async fn login_failed(&mut self, error: &LoginError) -> Result<Next, NetError> {
-        tracing::info!(peer = %self.connection.peer(), %error, "login refused");
+    /// Where a login comes from, for the log.
+    fn source(&self) -> Source {
+        let connection = &self.connection;
+        Source { address: connection.peer().ip(), protocol: "submission", session: connection.id() }
+    }
+
+    async fn login_failed(&mut self, name: &str, error: &LoginError) -> Result<Next, NetError> {
+        self.source().failed(name, &error.failure);
         tokio::select! {
             () = tokio::time::sleep(error.delay) => {}
             () = self.shutdown.requested() => {}

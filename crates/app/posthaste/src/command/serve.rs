@@ -27,8 +27,9 @@ const FOREIGN_LOOK: Duration = Duration::from_millis(75);
 /// The same on a cluster, where each look costs a read for each mailbox that is watched: once a second tells an idle client well
 /// within two seconds, reading included.
 const CLUSTER_LOOK: Duration = Duration::from_secs(1);
-/// Between two looks at whether accounts that have sessions were disabled, removed or given another password. Where there is an
-/// epoch, most looks read one number; on a cluster each reads every such account.
+/// Between two looks at whether accounts that have sessions were disabled, removed or given another
+/// password. Where there is an epoch, most looks read one number; on a cluster each reads every
+/// such account.
 const ACCOUNT_LOOK: Duration = Duration::from_millis(500);
 /// The same on a cluster.
 const ACCOUNT_LOOK_CLUSTER: Duration = Duration::from_secs(3);
@@ -64,7 +65,7 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level) -> 
     private::tighten_store(&config.data)?;
     let lock = Arc::new(EngineLock::acquire(&config.data)?);
     let opened = open::serving(&config, Arc::clone(&lock)).await?;
-    first_account(&opened, &config).await?;
+    lock.hold_directory()?;
     let certificates = certificates(&config)?;
     opened.directory.trust_networks(config.login.trusted_networks.clone());
     let mut signals = Signals::new()?;
@@ -81,6 +82,9 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level) -> 
     let mut server = Server { config, common, options, level, opened, certificates, budget };
     let mut listeners = Listeners::new(server.services(), &server.config);
     listeners.set(&server.wanted())?;
+    // Not before the listeners are up: a start that fails must not leave the password of a server
+    // in somebody's log.
+    first_account(&server.opened, &server.config).await?;
     println!("ready {}", listeners.addresses());
     while let Asked::Reload = signals.next().await {
         server.reload(&mut listeners);
@@ -140,7 +144,8 @@ impl Server {
         // A new `data` waits for the next start, and with it the self-signed pair there.
         let fresh = certificates(&Config { data: self.config.data.clone(), ..next.clone() })?;
         self.level.set(&next.log)?;
-        // The listeners hold this very one: all of them show the new certificate, whichever files it is in.
+        // The listeners hold this very one: all of them show the new certificate, whichever files
+        // it is in.
         self.certificates.replace_by(&fresh);
         self.opened.directory.trust_networks(next.login.trusted_networks.clone());
         for key in next.keys_that_wait(&self.config) {

@@ -80,13 +80,15 @@ fn begins_with_field(text: &[u8]) -> bool {
     name > 0 && colon == Some(&b':')
 }
 
-/// A file, or a link, which is to be refused by name. Pipes and devices are no mail, and reading one may never end.
+/// A file, or a link, which is to be refused by name. Pipes and devices are no mail, and reading
+/// one may never end.
 pub(super) fn is_file_or_link(entry: &fs::DirEntry) -> io::Result<bool> {
     let kind = entry.file_type()?;
     Ok(kind.is_file() || kind.is_symlink())
 }
 
-/// Why a link is not read. Whoever imports may read more than whoever made the link: root reads `/etc/shadow`.
+/// Why a link is not read. Whoever imports may read more than whoever made the link: root reads
+/// `/etc/shadow`.
 pub(super) const LINK: &str = "it is a symbolic link, and links are not followed, as they may lead out of the mail: put what it leads to in its place";
 
 /// Opens a file that is no link.
@@ -95,7 +97,8 @@ pub(super) fn open(path: &Path) -> io::Result<fs::File> {
         return Err(io::Error::other(LINK));
     }
     let file = fs::File::open(path)?;
-    // The name may have become a link meanwhile: what was opened must be what the name itself stands for.
+    // The name may have become a link meanwhile: what was opened must be what the name itself
+    // stands for.
     let (opened, named) = (file.metadata()?, fs::symlink_metadata(path)?);
     if (opened.dev(), opened.ino()) != (named.dev(), named.ino()) {
         return Err(io::Error::other(LINK));

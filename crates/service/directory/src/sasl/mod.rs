@@ -74,8 +74,11 @@ impl Channel {
         self.protects_passwords() || self.scram == Plaintext::Allowed
     }
 
+    /// Whether -PLUS is offered. Not in TLS 1.2: there clients bind to `tls-unique` if to anything
+    /// (RFC 5929 §3), which cannot be had, and one that says so with `y` must not be taken for the
+    /// victim of a downgrade.
     fn can_bind(&self) -> bool {
-        self.tls.as_ref().is_some_and(|b| b.exporter.is_some() || b.server_end_point.is_some())
+        self.tls.as_ref().is_some_and(|b| b.exporter.is_some())
     }
 }
 
@@ -135,6 +138,8 @@ pub enum Step {
 pub struct Exchange {
     channel: Channel,
     state: State,
+    /// The account that the client named, as it did.
+    name: String,
 }
 
 enum State {
@@ -169,7 +174,12 @@ impl Exchange {
             Mechanism::ScramSha256Plus if channel.can_bind() => scram_state(scram::Binding::Demanded),
             Mechanism::ScramSha256Plus => return Err(unknown),
         };
-        Ok(Self { channel, state })
+        Ok(Self { channel, state, name: String::new() })
+    }
+
+    /// The account that the client named, as it did; empty before that. For logs.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Takes a response; `None` only at the start, if the command came without an initial response.
@@ -182,7 +192,10 @@ impl Exchange {
         match state {
             State::Plain => self.plain(directory, response).await,
             State::LoginName => match plain::text(response) {
-                Ok(name) => self.ask(State::LoginPassword { name }, b"Password:".to_vec()),
+                Ok(name) => {
+                    self.name.clone_from(&name);
+                    self.ask(State::LoginPassword { name }, b"Password:".to_vec())
+                }
                 Err(failure) => Step::Fail(LoginError::at_once(failure)),
             },
             State::LoginPassword { name } => match plain::text(response) {
@@ -208,8 +221,12 @@ impl Exchange {
         }
     }
 
-    async fn plain(&self, directory: &Directory, response: &[u8]) -> Step {
-        match plain::Message::parse(response) {
+    async fn plain(&mut self, directory: &Directory, response: &[u8]) -> Step {
+        let message = plain::Message::parse(response);
+        if let Ok(message) = &message {
+            self.name.clone_from(&message.name);
+        }
+        match message {
             Ok(message) if !same_user(&message.authorization, &message.name) => {
                 Step::Fail(LoginError::at_once(LoginFailure::AuthorizationId))
             }
@@ -231,7 +248,9 @@ impl Exchange {
         mut server: Box<scram::Server>,
         response: &[u8],
     ) -> Step {
-        match server.step(directory, &self.channel, response).await {
+        let outcome = server.step(directory, &self.channel, response).await;
+        server.name().clone_into(&mut self.name);
+        match outcome {
             Ok(scram::Answer::Send(octets)) => self.ask(State::Scram(server), octets),
             Ok(scram::Answer::Done(account)) => Step::Done(account),
             Err(error) => Step::Fail(error),

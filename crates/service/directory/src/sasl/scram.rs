@@ -50,6 +50,8 @@ pub(super) enum Answer {
 pub(super) struct Server {
     binding: Binding,
     state: State,
+    /// The account that the client named.
+    name: String,
     #[cfg(test)]
     nonce_fixed: Option<String>,
 }
@@ -80,9 +82,15 @@ impl Server {
         Self {
             binding,
             state: State::ClientFirst,
+            name: String::new(),
             #[cfg(test)]
             nonce_fixed: None,
         }
+    }
+
+    /// The account that the client named; empty before that.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Sends this instead of a random nonce.
@@ -102,6 +110,7 @@ impl Server {
         match std::mem::replace(&mut self.state, State::Over) {
             State::ClientFirst => {
                 let first = ClientFirst::parse(text, self.binding, channel).map_err(LoginError::at_once)?;
+                self.name.clone_from(&first.name);
                 let (pending, challenge) = self
                     .answer_first(directory, first)
                     .await

@@ -25,6 +25,12 @@ fn tls_channel() -> Channel {
     channel(Some(tls), Plaintext::Refused)
 }
 
+/// TLS 1.2, where the certificate's hash is all there is.
+fn tls_1_2() -> Channel {
+    let tls = TlsBindings { exporter: None, server_end_point: Some(vec![2; 32]) };
+    channel(Some(tls), Plaintext::Refused)
+}
+
 /// Runs an exchange with responses prepared beforehand; the outcome of the last.
 async fn run(directory: &Directory, mechanism: &str, channel: Channel, responses: &[Option<&[u8]>]) -> Step {
     let mut exchange = match Exchange::begin(mechanism, channel) {
@@ -235,6 +241,8 @@ async fn scram_binds_to_the_channel_it_runs_on() {
         ("y,,", &[], BARE, tls_channel(), false), // -PLUS was cut out of the list
         ("y,,", &[], BARE, plain_channel(), true),
         ("p=tls-exporter,,", &exporter[..], BARE, tls_channel(), false),
+        ("y,,", &[], BARE, tls_1_2(), true), // -PLUS was never offered
+        ("n,,", &[], BARE, tls_1_2(), true),
         ("n,,", &exporter[..], BARE, tls_channel(), false),
     ] {
         let end = ana(header, data).log_in(&directory, mechanism, channel).await;
@@ -352,6 +360,7 @@ fn what_is_offered_where() {
     assert_eq!(mechanisms(&scram_alone), ["SCRAM-SHA-256"]);
     assert!(Exchange::begin("SCRAM-SHA-256", scram_alone.clone()).is_ok());
     assert!(Exchange::begin("PLAIN", scram_alone).is_err());
+    assert_eq!(mechanisms(&tls_1_2()), ["SCRAM-SHA-256", "PLAIN", "LOGIN"]);
     let unbound = channel(Some(TlsBindings::default()), Plaintext::Refused);
     assert_eq!(mechanisms(&unbound), ["SCRAM-SHA-256", "PLAIN", "LOGIN"]);
     for name in mechanisms(&tls_channel()) {

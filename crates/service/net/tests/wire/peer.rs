@@ -62,13 +62,23 @@ pub async fn expect(stream: &mut (impl AsyncRead + Unpin), expected: &[u8]) {
 
 /// Does the client's side of a handshake, trusting this certificate and no other.
 pub async fn handshake(tcp: TcpStream, trusted: &Certificates) -> std::io::Result<TlsStream<TcpStream>> {
+    handshake_for(tcp, trusted, &[]).await
+}
+
+/// The same, asking for one of these protocols (RFC 7301).
+pub async fn handshake_for(
+    tcp: TcpStream,
+    trusted: &Certificates,
+    protocols: &[&str],
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.leaf()).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     let name = ServerName::try_from("localhost").unwrap();
     within(TlsConnector::from(Arc::new(config)).connect(name, tcp)).await
 }

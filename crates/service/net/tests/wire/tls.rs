@@ -9,7 +9,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use crate::peer::{LONG, Server, echo, expect, handshake, noise, within};
+use crate::peer::{LONG, Server, echo, expect, handshake, handshake_for, noise, within};
 
 fn certificates() -> Certificates {
     Certificates::self_signed_in_memory("mail.example.org").unwrap()
@@ -30,6 +30,26 @@ async fn implicit_tls_carries_bytes_both_ways() {
     within(read.read_to_end(&mut found)).await.unwrap();
     assert!(found == expected);
     writer.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_asks_for_another_protocol_is_refused() {
+    let held = certificates();
+    let imap = held.for_protocol("imap");
+    let server = Server::start(Mode::ImplicitTls, |options| options.certificates = Some(imap), echo);
+    for (asked, answer) in [
+        (&[][..], Some(None)),
+        (&["imap"], Some(Some("imap"))),
+        (&["h2", "imap"], Some(Some("imap"))),
+        (&["h2", "http/1.1"], None),
+    ] {
+        let stream = handshake_for(server.connect().await, &held, asked).await;
+        let agreed = stream.ok().map(|stream| {
+            let agreed = stream.get_ref().1.alpn_protocol();
+            agreed.map(|name| String::from_utf8_lossy(name).into_owned())
+        });
+        assert_eq!(agreed.as_ref().map(Option::as_deref), answer, "{asked:?}");
+    }
 }
 
 #[tokio::test]

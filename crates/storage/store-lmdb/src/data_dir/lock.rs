@@ -1,17 +1,22 @@
 //! The serve lock: one server per data directory, whatever becomes of the one before.
 //!
-//! `flock` on the file `lock`, which the kernel gives up when the process ends in any way. The process id in it is
-//! for the error message alone. Other processes (`account`, `import`, `check`) work beside the server and do not take it.
+//! `flock` on the file `lock` and on the directory itself, which the kernel gives up when the
+//! process ends in any way. Whoever removes `lock` by hand has removed a name, and the directory is
+//! still locked. The process id in the file is for the error message alone. Other processes
+//! (`account`, `import`, `check`) work beside the server and do not take it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Held by the serving process; given up when dropped.
 #[derive(Debug)]
 pub struct EngineLock {
     dir: PathBuf,
     _file: File,
+    /// The directory, locked as well: removing the file `lock` lets nobody in.
+    itself: OnceLock<File>,
 }
 
 /// Why the lock was not had.
@@ -58,7 +63,32 @@ impl EngineLock {
         file.set_len(0).map_err(io)?;
         file.seek(SeekFrom::Start(0)).map_err(io)?;
         writeln!(file, "{}", std::process::id()).map_err(io)?;
-        Ok(Self { dir: dir.to_owned(), _file: file })
+        let lock = Self { dir: dir.to_owned(), _file: file, itself: OnceLock::new() };
+        if dir.join("format").is_file() {
+            lock.hold_directory()?;
+        }
+        Ok(lock)
+    }
+
+    /// Locks the directory itself, if that was not done yet.
+    ///
+    /// Called once there is a store: whoever makes one locks the directory for that long.
+    pub fn hold_directory(&self) -> Result<(), LockError> {
+        if self.itself.get().is_some() {
+            return Ok(());
+        }
+        let io = |source| LockError::Io { path: self.dir.clone(), source };
+        let itself = File::open(&self.dir).map_err(io)?;
+        match itself.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(LockError::Held { dir: self.dir.clone(), pid: "unknown".to_owned() });
+            }
+            Err(TryLockError::Error(error)) => return Err(io(error)),
+        }
+        // Somebody else's thread may have been first: then this one's is not needed.
+        let _ = self.itself.set(itself);
+        Ok(())
     }
 
     /// The data directory it is for.
@@ -79,5 +109,19 @@ mod tests {
         assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
         drop(first);
         EngineLock::acquire(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn removing_the_file_lets_nobody_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = |lock: Result<EngineLock, LockError>| matches!(lock, Err(LockError::Held { .. }));
+        // The first start makes the store under the lock, the second finds it.
+        for _ in 0..2 {
+            let first = EngineLock::acquire(dir.path()).unwrap();
+            std::fs::write(dir.path().join("format"), "").unwrap();
+            first.hold_directory().unwrap();
+            std::fs::remove_file(dir.path().join("lock")).unwrap();
+            assert!(held(EngineLock::acquire(dir.path())) && held(EngineLock::acquire(dir.path())));
+        }
     }
 }

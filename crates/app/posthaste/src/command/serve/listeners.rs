@@ -11,7 +11,7 @@ use posthaste_net::{
 };
 use tokio::task::JoinHandle;
 
-use super::services::{Services, refusal};
+use super::services::{IMAP_ALPN, Services, refusal};
 use crate::cli::{Listen, Protocol};
 use crate::config::Config;
 use crate::failure::Result;
@@ -78,9 +78,14 @@ impl Listeners {
         let listener = Listener::bind(&Endpoint { address: asked.address, mode })?;
         let address = listener.local_addr();
         let (trigger, shutdown) = Shutdown::new();
+        let certificates = self.services.load().certificates.clone();
+        let certificates = match protocol {
+            Protocol::Imaps => certificates.for_protocol(IMAP_ALPN),
+            _ => certificates,
+        };
         let options = ServeOptions {
             limits: self.limits.clone(),
-            certificates: Some(self.services.load().certificates.clone()),
+            certificates: Some(certificates),
             grace: self.grace,
             refusal: refusal(protocol),
             ..ServeOptions::new(shutdown.clone())

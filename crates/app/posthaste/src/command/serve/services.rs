@@ -10,6 +10,9 @@ use crate::cli::Protocol;
 use crate::config::{Config, Plaintext};
 use crate::open::Opened;
 
+/// IMAP's name in the registry of ALPN. Submission and LMTP have none.
+pub const IMAP_ALPN: &str = "imap";
+
 /// One service for each protocol; the TLS-from-the-start twins share theirs.
 #[derive(Clone)]
 pub struct Services {
@@ -25,7 +28,7 @@ impl Services {
         let imap = ImapService::new(
             imap_options(config),
             opened.delivery.clone(),
-            Some(certificates.clone()),
+            Some(certificates.for_protocol(IMAP_ALPN)),
             budget.clone(),
         );
         let smtp = |role| {
@@ -96,6 +99,9 @@ const fn plaintext_auth(setting: Plaintext) -> PlaintextAuth {
     }
 }
 
+/// How many times the silence allowed before login all of the login may take.
+const LOGIN_SILENCES: u32 = 3;
+
 fn imap_options(config: &Config) -> ImapOptions {
     let limits = &config.limits;
     ImapOptions {
@@ -105,6 +111,7 @@ fn imap_options(config: &Config) -> ImapOptions {
         append_bytes_max: limits.message_size.as_u64(),
         append_total_bytes_max: limits.message_size.as_u64().saturating_mul(2),
         pre_login_within: limits.login_timeout,
+        login_within: limits.login_timeout * LOGIN_SILENCES,
         silence_within: limits.idle_timeout,
         ..ImapOptions::default()
     }

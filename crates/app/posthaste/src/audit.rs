@@ -1,0 +1,117 @@
+//! A line in `audit.log` of the data directory for each administrative act: what, by whom, and what
+//! came of it.
+//!
+//! ```text
+//! 2026-11-22T18:57:13Z act="account set ana --disable" user=0 sudo_user="ben" outcome=done
+//! ```
+//!
+//! Lines are appended whole, so several commands at once do not mix theirs. Names are quoted and
+//! escaped. Passwords and addresses of clusters are in none. Whoever may write the data directory
+//! may change the file: send it elsewhere if administrators are to be held to it.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, fchown};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::cli::{Account, Command, Engine, Settings};
+use crate::config::Config;
+use crate::failure::Result;
+use crate::private;
+
+/// The file's name.
+const FILE: &str = "audit.log";
+
+/// An act that has begun.
+pub struct Act {
+    dir: PathBuf,
+    what: String,
+}
+
+impl Act {
+    /// The act of a command; `None` for one that changes nothing and hands out no mail.
+    pub fn of(command: &Command, config: &Config) -> Option<Self> {
+        what(command).map(|what| Self { dir: config.data.clone(), what })
+    }
+
+    /// Writes its line. An act is not undone because that fails: the error is printed.
+    pub fn ended(self, outcome: &Result<()>) {
+        if let Err(error) = self.write(outcome.is_ok()) {
+            eprintln!("posthaste: {}: the act was not noted: {error}", self.dir.join(FILE).display());
+        }
+    }
+
+    fn write(&self, done: bool) -> std::io::Result<()> {
+        let owner = match std::fs::metadata(&self.dir) {
+            // Nothing was made: there is nothing to account for.
+            Err(_) => return Ok(()),
+            Ok(meta) => meta.uid(),
+        };
+        // Root in somebody else's directory: was refused, or leaves a file that the owner can go on
+        // writing.
+        let foreign = private::user() == 0 && owner != 0;
+        if foreign && !done {
+            return Ok(());
+        }
+        let now = humantime::format_rfc3339_seconds(SystemTime::now());
+        let outcome = if done { "done" } else { "failed" };
+        let sudo = std::env::var("SUDO_USER").map(|user| format!(" sudo_user={user:?}")).unwrap_or_default();
+        let line = format!("{now} act={:?} user={}{sudo} outcome={outcome}\n", self.what, private::user());
+        let mut file = OpenOptions::new().append(true).create(true).open(self.dir.join(FILE))?;
+        if foreign {
+            fchown(&file, Some(owner), None)?;
+        }
+        file.write_all(line.as_bytes())
+    }
+}
+
+fn what(command: &Command) -> Option<String> {
+    let path = |path: &Path| path.display().to_string();
+    Some(match command {
+        Command::Account(Account::Add { name, settings, alias, .. }) => {
+            format!("account add {name}{}{}", of_settings(settings), options("--alias", alias))
+        }
+        Command::Account(Account::Set { name, settings, disable, enable, alias, remove_alias }) => {
+            let state = match (disable, enable) {
+                (true, _) => " --disable",
+                (_, true) => " --enable",
+                _ => "",
+            };
+            let aliases = options("--alias", alias) + &options("--remove-alias", remove_alias);
+            format!("account set {name}{}{state}{aliases}", of_settings(settings))
+        }
+        Command::Account(Account::Passwd { name, .. }) => format!("account passwd {name}"),
+        Command::Account(Account::Remove { name, .. }) => format!("account remove {name}"),
+        Command::Import(import) => format!("import --account {}", import.account),
+        Command::Export(export) => format!("export {} --account {}", path(&export.target), export.account),
+        Command::Backup(backup) => {
+            format!("backup {}{}", path(&backup.target), options("--account", &backup.account))
+        }
+        Command::Restore(restore) => {
+            format!("restore {}{}", path(&restore.backup), options("--account", &restore.account))
+        }
+        Command::CopyStore(copy) => format!("copy-store{}", options("--account", &copy.account)),
+        Command::Check(check) if check.rebuild => "check --rebuild".to_owned(),
+        Command::Engine(Engine::Init { .. }) => "engine init".to_owned(),
+        Command::Engine(Engine::Upgrade) => "engine upgrade".to_owned(),
+        // A server has a log of its own.
+        Command::Serve(_) | Command::Check(_) | Command::Config(_) => return None,
+        Command::Account(Account::List { .. } | Account::Show { .. }) => return None,
+    })
+}
+
+fn options(name: &str, values: &[String]) -> String {
+    values.iter().map(|value| format!(" {name} {value}")).collect()
+}
+
+fn of_settings(settings: &Settings) -> String {
+    let limit = |name: &str, limit: Option<crate::cli::Quota>| match limit {
+        Some(crate::cli::Quota(Some(most))) => format!(" {name} {most}"),
+        Some(crate::cli::Quota(None)) => format!(" {name} none"),
+        None => String::new(),
+    };
+    let format =
+        settings.format.map(|format| format!(" --format {format:?}").to_lowercase()).unwrap_or_default();
+    limit("--quota", settings.quota) + &limit("--messages", settings.messages) + &format
+}

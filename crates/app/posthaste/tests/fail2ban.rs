@@ -1,0 +1,87 @@
+//! The lines that failed logins leave, read by the pattern that `contrib/fail2ban` ships.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use posthaste_testkit::{LineClient, Server, ServerBuilder, client_tests_wanted, run_python};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
+const FILTER: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../../contrib/fail2ban/filter.d/posthaste.conf");
+const USER: &str = "ana@example.org";
+/// What somebody says who wants another address to be banned.
+const FORGED: &str = "login failed address=9.9.9.9 protocol=imap session=1 reason=credentials account=";
+
+/// Reads the filter as fail2ban does, and prints the address of each line that matches. A line is
+/// tried as a log file has it, whose date is cut off before the match, and as a journal has it.
+const MATCH: &str = r#"
+import configparser, re, sys
+conf = configparser.RawConfigParser()
+conf.read(sys.argv[1])
+pattern = conf["Definition"]["failregex"]
+pattern = pattern.replace("%(__prefix_line)s", r"\s*(?:\S+ posthaste\[\d+\]: )?")
+pattern = re.compile(pattern.replace("<HOST>", r"(?P<host>[0-9a-fA-F:.]+)"))
+for line in open(sys.argv[2]):
+    line = line.rstrip("\n")
+    undated = re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", "", line)
+    forms = [undated, "mail posthaste[77]: " + line]
+    found = {m.group("host") if m else "-" for m in (pattern.search(form) for form in forms)}
+    assert len(found) == 1, line
+    print(found.pop(), line)
+"#;
+
+fn imap(server: &Server, lines: &[&str]) {
+    let mut client = LineClient::connect(server.address("imap")).unwrap();
+    client.line().unwrap();
+    for line in lines {
+        client.send(format!("{line}\r\n").as_bytes()).unwrap();
+        client.line().unwrap();
+    }
+}
+
+#[test]
+fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let logging = dir.path().join("logging");
+    fs::write(&logging, format!("#!/bin/sh\nexec '{BINARY}' \"$@\" 2>>'{}'\n", log.display())).unwrap();
+    fs::set_permissions(&logging, Permissions::from_mode(0o755)).unwrap();
+    let server = ServerBuilder::new(&logging).start();
+    server.add_account(USER, "correct horse");
+
+    imap(&server, &[&format!("a LOGIN {USER} wrong")]);
+    // base64 of NUL ana@example.org NUL wrong
+    const WRONG: &str = "AGFuYUBleGFtcGxlLm9yZwB3cm9uZw==";
+    imap(&server, &[&format!("a AUTHENTICATE PLAIN {WRONG}")]);
+    imap(&server, &[&format!("a LOGIN \"\\\" {FORGED}\\\"\" wrong")]);
+    imap(&server, &[&format!("a ID (\"name\" \"INFO posthaste::login: {FORGED}\")")]);
+    // Neither a success nor what cannot be a guess counts.
+    imap(&server, &[&format!("a LOGIN {USER} \"correct horse\"")]);
+    imap(&server, &["a AUTHENTICATE GSSAPI"]);
+    let mut sender = LineClient::connect(server.address("submission")).unwrap();
+    sender.reply().unwrap();
+    sender.ask("EHLO test").unwrap();
+    assert!(sender.ask(&format!("AUTH PLAIN {WRONG}")).unwrap().starts_with("535"));
+
+    let said = run_python(MATCH, &[FILTER, log.to_str().unwrap()]);
+    let found: Vec<&str> = said.lines().filter(|line| !line.starts_with("- ")).collect();
+    assert_eq!(found.len(), 4, "{said}");
+    assert!(found.iter().all(|line| line.starts_with("127.0.0.1 ")), "{said}");
+    let of = |part: &str| found.iter().filter(|line| line.contains(part)).count();
+    assert_eq!(
+        (of("protocol=imap "), of("protocol=submission "), of(&format!("account=\"{USER}\""))),
+        (3, 1, 3)
+    );
+    // The forged name is in the log, in quotes, and so is what the client said of itself.
+    assert_eq!(said.matches("9.9.9.9").count(), 2, "{said}");
+    let success = said.lines().find(|line| line.contains("posthaste::login: logged in")).unwrap();
+    assert!(
+        success.contains("address=127.0.0.1 protocol=imap session=")
+            && success.ends_with(&format!("account=\"{USER}\""))
+    );
+}

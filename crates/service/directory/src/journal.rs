@@ -1,0 +1,83 @@
+//! What logins leave in the log: one form for every protocol, so that one pattern finds them.
+//!
+//! ```text
+//! login failed address=192.0.2.1 protocol=imap session=2a reason=credentials account="ana"
+//! logged in address=192.0.2.1 protocol=imap session=2b account="ana@example.org"
+//! ```
+//!
+//! `contrib/fail2ban` holds the pattern. What a client chose itself (the account) comes last and in
+//! quotes, with quotes and line ends in it escaped: nobody can write a line that names somebody
+//! else's address.
+
+use std::net::IpAddr;
+
+use crate::login::LoginFailure;
+
+/// Characters of an account's name that are logged: the longest address has 254 octets (RFC 5321
+/// §4.5.3.1.3).
+const NAME_MAX: usize = 254;
+
+/// Where a login comes from.
+#[derive(Debug, Clone, Copy)]
+pub struct Source {
+    /// The client's address.
+    pub address: IpAddr,
+    /// `imap`, `submission`.
+    pub protocol: &'static str,
+    /// The connection's number, which this process gives once.
+    pub session: u64,
+}
+
+impl Source {
+    /// Logs a login that was let in.
+    pub fn succeeded(&self, account: &str) {
+        let address = self.address.to_canonical();
+        let (protocol, session) = (self.protocol, format_args!("{:x}", self.session));
+        tracing::info!(target: "posthaste::login", %address, %protocol, %session, account = ?shown(account), "logged in");
+    }
+
+    /// Logs a login that was refused. `account`: the name that was asked for, empty if there was
+    /// none.
+    pub fn failed(&self, account: &str, failure: &LoginFailure) {
+        let address = self.address.to_canonical();
+        let (protocol, session) = (self.protocol, format_args!("{:x}", self.session));
+        let (reason, account) = (failure.reason(), shown(account));
+        tracing::info!(target: "posthaste::login", %address, %protocol, %session, %reason, ?account, "login failed");
+    }
+}
+
+/// A name cut to a bounded length.
+fn shown(account: &str) -> &str {
+    match account.char_indices().nth(NAME_MAX) {
+        Some((end, _)) => &account[..end],
+        None => account,
+    }
+}
+
+impl LoginFailure {
+    /// One word for the log.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Credentials => "credentials",
+            Self::Disabled => "disabled",
+            Self::AuthorizationId => "authorization",
+            Self::Malformed(_) => "malformed",
+            Self::ChannelBinding(_) => "binding",
+            Self::UnknownMechanism => "mechanism",
+            Self::EncryptionRequired => "encryption",
+            Self::TooMany => "throttled",
+            Self::Unavailable(_) => "unavailable",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_cut_between_characters() {
+        assert_eq!(shown("ana"), "ana");
+        assert_eq!(shown(&"\u{20ac}".repeat(300)).chars().count(), 254);
+    }
+}
