@@ -147,6 +147,10 @@ fn of_store(error: &StoreError) -> Reply {
         StoreError::TooLarge { .. } => Code::TooBig,
         StoreError::UidsExhausted => Code::Limit,
         StoreError::Busy => Code::InUse,
+        StoreError::Full(why) => {
+            tracing::error!(%why, "the disk is full");
+            return Reply::no(Code::Unavailable, "The disk is full: delete messages, or try again later");
+        }
         StoreError::Unavailable(why) => {
             tracing::error!(%why, "storage is unavailable");
             // What the system said is for the log; a path in it is nobody else's business.
@@ -217,7 +221,8 @@ mod tests {
             (StoreError::TooLarge { what: "message", limit: 1 }, StatusKind::No, Some(Code::TooBig)),
             (StoreError::UidsExhausted, StatusKind::No, Some(Code::Limit)),
             (StoreError::Busy, StatusKind::No, Some(Code::InUse)),
-            (StoreError::Unavailable("disk full".into()), StatusKind::No, Some(Code::Unavailable)),
+            (StoreError::Full("no space".into()), StatusKind::No, Some(Code::Unavailable)),
+            (StoreError::Unavailable("disk failed".into()), StatusKind::No, Some(Code::Unavailable)),
             (StoreError::Corrupt("x".into()), StatusKind::No, Some(Code::Corruption)),
             (StoreError::Unreadable(NumSet::range(1, 1)), StatusKind::No, Some(Code::Corruption)),
             (

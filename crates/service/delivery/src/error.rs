@@ -82,7 +82,7 @@ impl DeliveryError {
                 StoreError::TooLarge { .. } => Kind::TooLarge,
                 StoreError::OverQuota => Kind::OverQuota,
                 StoreError::NoMailbox(_) | StoreError::NoSuchName => Kind::NoMailbox,
-                StoreError::Busy | StoreError::Unavailable(_) => Kind::Unavailable,
+                StoreError::Busy | StoreError::Full(_) | StoreError::Unavailable(_) => Kind::Unavailable,
                 StoreError::NameTaken
                 | StoreError::Name(_)
                 | StoreError::Refused(_)
@@ -112,7 +112,8 @@ mod tests {
             (DeliveryError::Busy, Kind::Unavailable),
             (DeliveryError::TooManyMessages { used: 1, limit: 1, more: 1 }, Kind::OverQuota),
             (StoreError::Busy.into(), Kind::Unavailable),
-            (StoreError::Unavailable("disk full".into()).into(), Kind::Unavailable),
+            (StoreError::Full("no space".into()).into(), Kind::Unavailable),
+            (StoreError::Unavailable("disk failed".into()).into(), Kind::Unavailable),
             (StoreError::Corrupt("row".into()).into(), Kind::ServerBug),
             (DeliveryError::Interrupted("shutdown".into()), Kind::ServerBug),
         ];

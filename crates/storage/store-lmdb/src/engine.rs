@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::data_dir::format::{self, Access, Format};
 use crate::data_dir::lock::EngineLock;
+use crate::data_dir::reserve::{Purpose, Reserve};
 use crate::data_dir::unknown;
 use crate::index::epoch::OwnTransactions;
 use crate::index::lists;
@@ -26,8 +27,9 @@ use crate::index::summaries;
 use crate::index::verified::Verified;
 use crate::index::{Index, Indexed};
 use crate::log::appender::Appender;
-use crate::log::disk::{Disk, RealDisk};
+use crate::log::disk::{Disk, RealDisk, failed};
 use crate::log::reader::{PackReader, ReadFault};
+use crate::log::readers;
 use crate::shared::{Shared, Summarize};
 use crate::verify::check;
 use crate::writer::unindexed::Unindexed;
@@ -52,6 +54,9 @@ pub struct Options {
     /// Neighbours copied by one command from which on their copies have their summaries in common with them: 32. Fewer are not worth a
     /// second place to look at when they are listed.
     pub links_from: usize,
+    /// Bytes kept for deletions on a full disk, at most: 16 MiB, which is a round of maintenance (4
+    /// MiB copied, twice as much for the index) and some thousand deletions. 0: none.
+    pub reserve_bytes: u64,
     /// Messages of one round of maintenance: 2,000, some 5 ms of the writer's time, which commits have to wait for.
     pub round_messages: usize,
     /// Where packs are kept; tests give a disk that fails.
@@ -68,6 +73,7 @@ impl Options {
             readers: 1024,
             pack_bytes: 256 << 20,
             links_from: 32,
+            reserve_bytes: 16 << 20,
             round_messages: 2_000,
             disk: Arc::new(RealDisk),
         }
@@ -91,7 +97,7 @@ impl std::fmt::Debug for LmdbEngine {
 
 /// Opens what a store consists of, or makes it. The format is made last: where it is, the others must be.
 fn open_parts(dir: &Path, options: &Options) -> Result<(Format, Index)> {
-    let unavailable = |e| StoreError::Unavailable(format!("{}: {e}", dir.display()));
+    let unavailable = |e| failed(dir.display())(e);
     let (index, packs) = (dir.join("index"), dir.join("packs"));
     let open_index = || Index::open(&index, options.map_bytes, options.readers);
     if let Some(format) = format::open(dir, Access::Shared)? {
@@ -140,7 +146,12 @@ impl LmdbEngine {
     }
 
     fn start(dir: &Path, options: Options, lock: Option<Arc<EngineLock>>) -> Result<Self> {
-        let (format, index) = open_parts(dir, &options)?;
+        let reserve = Reserve::new(Arc::clone(&options.disk), dir, options.reserve_bytes);
+        let (format, index) = match open_parts(dir, &options) {
+            // LMDB's lock file needs some room.
+            Err(StoreError::Full(_)) if reserve.release(Purpose::Deletion, 0) => open_parts(dir, &options)?,
+            parts => parts?,
+        };
         let (store, packs) = (format.id, dir.join("packs"));
         let reader = PackReader::new(Arc::clone(&options.disk), packs.clone(), store);
         let own = OwnTransactions::default();
@@ -151,6 +162,7 @@ impl LmdbEngine {
             reader,
             disk,
             packs: packs.clone(),
+            reserve,
             store,
             verified: Verified::default(),
             unindexed: Unindexed::default(),
@@ -190,6 +202,8 @@ impl LmdbEngine {
         progress: &mut (dyn FnMut(f64) + Send),
     ) -> Result<Report> {
         self.checkpoint_if(self.shared.unindexed.any()).await?;
+        let packs = &self.shared.packs;
+        let _whole = readers::protect(packs).map_err(failed(packs.display()))?;
         let multi =
             |h: tokio::runtime::Handle| h.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
         let mut check = || check::check(&self.shared, slice, progress);
@@ -253,6 +267,8 @@ impl Shared {
             match self.reader.read(body, place, range.clone()) {
                 Ok(bytes) => return Ok(bytes),
                 Err(ReadFault::Gone) => self.reader.forget(place.pack),
+                // Maintenance may have moved it and cut the pack.
+                Err(_) if read::body_place(&self.index, body)? != place => {}
                 Err(fault) => return Err(body_fault(body, place.pack, fault)),
             }
         }

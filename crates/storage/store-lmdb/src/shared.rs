@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::data_dir::format::Format;
+use crate::data_dir::reserve::Reserve;
 use crate::index::Index;
 use crate::index::epoch::OwnTransactions;
 use crate::index::verified::Verified;
@@ -22,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) reader: PackReader,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) packs: PathBuf,
+    /// Room for deletions on a full disk.
+    pub(crate) reserve: Reserve,
     pub(crate) store: posthaste_mail_model::Id,
     pub(crate) verified: Verified,
     pub(crate) unindexed: Unindexed,

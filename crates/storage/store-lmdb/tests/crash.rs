@@ -58,6 +58,8 @@ struct State {
     /// Removed files whose removal is not durable.
     unsynced_removals: BTreeMap<PathBuf, Arc<Mutex<Contents>>>,
     ops: Vec<Op>,
+    /// Bytes that there is room for, as far as maintenance asks; none: more than enough.
+    room: Option<u64>,
     trouble: Option<(usize, Trouble)>,
 }
 
@@ -89,7 +91,7 @@ impl Faulty {
     /// killed on a machine that goes on keeps all of them.
     fn after_crash(&self, kept: f64) -> Self {
         let state = self.0.lock();
-        let mut next = State::default();
+        let mut next = State { room: state.room, ..State::default() };
         for (path, file) in state.files.iter().chain(&state.unsynced_removals) {
             let file = file.lock();
             if !file.named && kept < 1.0 {
@@ -159,6 +161,10 @@ impl Disk for Faulty {
         state.files.values().for_each(|f| f.lock().named = true);
         Ok(())
     }
+
+    fn room(&self, _: &Path) -> io::Result<(u64, u64)> {
+        Ok((u64::MAX, self.0.lock().room.unwrap_or(u64::MAX)))
+    }
 }
 
 impl DiskFile for File {
@@ -212,7 +218,7 @@ impl DiskFile for File {
 
 fn options(disk: &Faulty) -> Options {
     // Small packs, so that a cut may fall into the making of a new one and the emptying of an old one.
-    Options { pack_bytes: 8_000, disk: Arc::new(disk.clone()), ..small() }
+    Options { pack_bytes: 8_000, reserve_bytes: 0, disk: Arc::new(disk.clone()), ..small() }
 }
 
 /// How the store is opened.
@@ -299,16 +305,17 @@ fn copy_dir(from: &Path, to: &Path) {
 }
 
 /// Lives with trouble at one operation, then crashes in three ways. Packs are named by their path: every life has the same one.
-async fn cut(root: &Path, at: usize, trouble: Trouble, opening: Opening) -> Vec<Op> {
+async fn cut(root: &Path, at: usize, trouble: Trouble, opening: Opening, room: Option<u64>) -> Vec<Op> {
     let dir = root.join("live");
     let disk = Faulty::default();
     disk.0.lock().trouble = Some((at, trouble));
+    disk.0.lock().room = room;
     let mut world = World::new();
     let mut errors = Vec::new();
     let engine = opening.open(&dir, &disk);
     live(&engine, &mut world, &mut errors).await;
     for error in &errors {
-        assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+        assert!(matches!(error, StoreError::Unavailable(_) | StoreError::Full(_)), "{error}");
     }
     match opening {
         Opening::Beside => {
@@ -334,42 +341,64 @@ async fn cut(root: &Path, at: usize, trouble: Trouble, opening: Opening) -> Vec<
 }
 
 /// Every cut of one kind of trouble, a few in parallel threads' worth of directories.
-async fn all_cuts(trouble: Trouble, opening: Opening) {
+async fn all_cuts(trouble: Trouble, opening: Opening, room: Option<u64>) {
     let root = tempfile::tempdir().unwrap();
-    let whole = cut(root.path(), usize::MAX, trouble, opening).await;
+    let whole = cut(root.path(), usize::MAX, trouble, opening, room).await;
     let count = |op| whole.iter().filter(|o| **o == op).count();
     assert!(count(Op::Sync) > 15 && count(Op::Create) > 2 && count(Op::Remove) > 0, "{whole:?}");
+    if room.is_some() {
+        // Each pack but the last is cut to its end when it is followed by another one.
+        assert!(
+            count(Op::Truncate) > count(Op::Create),
+            "no pack was cut: {} files were cut, {} made",
+            count(Op::Truncate),
+            count(Op::Create)
+        );
+    }
     for at in 0..whole.len() {
-        cut(root.path(), at, trouble, opening).await;
+        cut(root.path(), at, trouble, opening, room).await;
     }
 }
 
 #[tokio::test]
 async fn the_machine_goes_at_any_operation() {
-    all_cuts(Trouble::Gone, Opening::Beside).await;
+    all_cuts(Trouble::Gone, Opening::Beside, None).await;
 }
 
 #[tokio::test]
 async fn the_machine_goes_at_any_operation_of_a_server() {
-    all_cuts(Trouble::Gone, Opening::Serving).await;
+    all_cuts(Trouble::Gone, Opening::Serving, None).await;
 }
 
 #[tokio::test]
 async fn any_one_operation_fails() {
-    all_cuts(Trouble::Once, Opening::Beside).await;
+    all_cuts(Trouble::Once, Opening::Beside, None).await;
 }
 
 #[tokio::test]
 async fn any_one_operation_of_a_server_fails() {
-    all_cuts(Trouble::Once, Opening::Serving).await;
+    all_cuts(Trouble::Once, Opening::Serving, None).await;
 }
 
 #[tokio::test]
 async fn the_disk_is_full_from_any_operation_on() {
-    all_cuts(Trouble::Full, Opening::Beside).await;
+    all_cuts(Trouble::Full, Opening::Beside, None).await;
 }
 
 #[tokio::test]
 async fn the_disk_is_full_from_any_operation_of_a_server_on() {
-    all_cuts(Trouble::Full, Opening::Serving).await;
+    all_cuts(Trouble::Full, Opening::Serving, None).await;
+}
+
+/// Room for less than a message: packs are compacted from their ends, and cut.
+const LITTLE: Option<u64> = Some(6_000);
+
+#[tokio::test]
+async fn the_machine_goes_while_packs_are_cut() {
+    all_cuts(Trouble::Gone, Opening::Serving, LITTLE).await;
+}
+
+#[tokio::test]
+async fn any_one_operation_fails_while_packs_are_cut() {
+    all_cuts(Trouble::Once, Opening::Beside, LITTLE).await;
 }

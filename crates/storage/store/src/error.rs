@@ -44,7 +44,11 @@ pub enum StoreError {
     /// Others changed the same unit again and again; nothing was done.
     #[error("too many changes at once; try again")]
     Busy,
-    /// The disk is full or read-only, the database is away. Nothing was done; reading may go on.
+    /// The disk is full. Nothing was done; reading goes on, and mail can be deleted. What the
+    /// system said.
+    #[error("the disk is full ({0}): make room on it, or delete mail")]
+    Full(String),
+    /// The disk fails or is read-only, the database is away. Nothing was done; reading may go on.
     #[error("storage is unavailable: {0}")]
     Unavailable(String),
     /// A record whose checksum or form is wrong. It is never served.
@@ -80,7 +84,7 @@ pub fn named_ranges(uids: &NumSet) -> String {
 impl StoreError {
     /// Whether asking again later may succeed without anyone having mended anything.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, Self::Busy | Self::Unavailable(_))
+        matches!(self, Self::Busy | Self::Full(_) | Self::Unavailable(_))
     }
 
     /// Whether something in the store is damaged. Asking for something else may succeed.

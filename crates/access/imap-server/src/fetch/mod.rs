@@ -165,7 +165,7 @@ async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet, items: &mut Vec<FetchItem>)
             items.splice(0..0, missing);
             Ok(())
         }
-        Err(StoreError::Unavailable(why)) => {
+        Err(StoreError::Full(why) | StoreError::Unavailable(why)) => {
             // A disk that is full keeps nobody from reading.
             tracing::warn!(%why, "messages are read and cannot be marked so");
             Ok(())

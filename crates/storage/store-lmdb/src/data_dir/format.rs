@@ -3,7 +3,7 @@
 //! Text, so that a person who finds the directory knows what it is:
 //!
 //! ```text
-//! posthaste-store 3
+//! posthaste-store 4
 //! id 0123456789abcdefghijklmnop
 //! ```
 //!
@@ -13,7 +13,9 @@
 //! Every process that has the store open holds a shared lock on this file. A rebuild holds it alone.
 //!
 //! Version 1 had no links in its index. Version 2 had log records that were not bound to their place, no
-//! commits on two mailboxes, and did not log which packs were retired. A store of either becomes one of version 3 when it is opened; older programs refuse it then.
+//! commits on two mailboxes, and did not log which packs were retired. Version 3 had no packs that
+//! were cut. A store of any of them becomes one of version 4 when it is opened. Older programs
+//! refuse it then.
 
 use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};
@@ -23,10 +25,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::log::disk::failed;
 use crate::log::number_of;
 
 /// The version of everything below the data directory.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// The first version that this program reads.
 const OLDEST: u32 = 1;
 
@@ -35,7 +38,7 @@ pub(crate) const REMEDY: &str =
     "Nothing was changed. `posthaste check --rebuild` makes the index again from the packs";
 
 fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
-    move |e| StoreError::Unavailable(format!("{}: {e}", path.display()))
+    move |e| failed(path.display())(e)
 }
 
 /// Whether others may have the store open at the same time.

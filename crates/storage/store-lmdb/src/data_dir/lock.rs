@@ -60,9 +60,11 @@ impl EngineLock {
             }
             Err(TryLockError::Error(e)) => return Err(io(e)),
         }
-        file.set_len(0).map_err(io)?;
-        file.seek(SeekFrom::Start(0)).map_err(io)?;
-        writeln!(file, "{}", std::process::id()).map_err(io)?;
+        // The id is for a message alone: a full disk keeps no server from starting. What is there
+        // is written over, as a file that was cut would need room again.
+        let id = format!("{}\n", std::process::id());
+        let written = file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(id.as_bytes()));
+        let _ = written.and_then(|()| file.set_len(id.len() as u64));
         let lock = Self { dir: dir.to_owned(), _file: file, itself: OnceLock::new() };
         if dir.join("format").is_file() {
             lock.hold_directory()?;

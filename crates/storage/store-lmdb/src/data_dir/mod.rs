@@ -2,4 +2,5 @@
 
 pub(crate) mod format;
 pub(crate) mod lock;
+pub(crate) mod reserve;
 pub(crate) mod unknown;

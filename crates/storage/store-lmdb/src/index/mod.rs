@@ -28,6 +28,7 @@ pub(crate) mod chunk;
 pub(crate) mod epoch;
 pub(crate) mod links;
 pub(crate) mod lists;
+pub(crate) mod lock_file;
 pub(crate) mod prefetch;
 pub(crate) mod read;
 pub(crate) mod rows;
@@ -49,6 +50,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use self::values::{BodyPlace, PackState, StoredHead, open_value, seal, seed_of_key, unseal};
+use crate::log::Ahead;
+use crate::log::disk::failed;
 use crate::verify::pages::{self, Extent, PageFile};
 use crate::verify::suspicion;
 use posthaste_store::octets::{Octets, put_set};
@@ -151,6 +154,7 @@ pub(crate) trait Indexed<T> {
 impl<T> Indexed<T> for heed::Result<T> {
     fn indexed(self) -> Result<T> {
         self.map_err(|error| match error {
+            heed::Error::Io(error) => failed("the index")(error),
             heed::Error::Mdb(
                 MdbError::Corrupted
                 | MdbError::PageNotFound
@@ -191,12 +195,12 @@ fn prove_pages(env: &Env<WithoutTls>, pages: &PageFile, extent: Extent) -> Resul
 impl Index {
     /// Opens or makes the index in `dir`.
     pub(crate) fn open(dir: &Path, map_bytes: usize, readers: u32) -> Result<Self> {
-        std::fs::create_dir_all(dir)
-            .map_err(|e| StoreError::Unavailable(format!("{}: {e}", dir.display())))?;
+        std::fs::create_dir_all(dir).map_err(failed(dir.display()))?;
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(map_bytes).max_readers(readers).max_dbs(16);
         let path = dir.join("data.mdb");
         PageFile::prove_metas(&path)?;
+        lock_file::allocate(dir, readers)?;
         // SAFETY: LMDB asks that nothing but LMDB changes the files of the environment while it is mapped, and that no file
         // system without coherent maps lies below. The directory is ours by its format file, every process
         // opens it through this call, and no flag that weakens locking is set.
@@ -280,24 +284,45 @@ impl Index {
         <[Db; N]>::try_from(made.as_slice()).map_err(|_| StoreError::Corrupt("the index: databases".into()))
     }
 
-    /// Writes zeroes behind the last page, so that a transaction of about this size finds room: a full disk shows before anything is written,
-    /// and syncing does not have to record a new length. Only inside a write transaction, when no process extends the file.
-    pub(crate) fn reserve(&self, bytes: u64) -> Result<()> {
-        let io = |e: std::io::Error| StoreError::Unavailable(format!("the index: {e}"));
-        let page = u64::from(self.env.stat().page_size);
-        let used = (self.env.info().last_page_number as u64 + 1) * page;
+    /// The length of the file that a transaction of about this size needs.
+    fn need(&self, bytes: u64) -> u64 {
         // Pages are rewritten whole, and a record may have to be split over two.
-        let need = used + bytes.saturating_mul(2) + RESERVE_MIN / 2;
-        let mut len = self.file.metadata().map_err(io)?.len();
+        self.used() + bytes.saturating_mul(2) + RESERVE_MIN / 2
+    }
+
+    /// Bytes up to the last page.
+    fn used(&self) -> u64 {
+        (self.env.info().last_page_number as u64 + 1) * u64::from(self.env.stat().page_size)
+    }
+
+    fn file_len(&self) -> Result<u64> {
+        self.file.metadata().map(|found| found.len()).map_err(failed("the index"))
+    }
+
+    /// Writes zeroes behind the last page, so that a transaction of about this size finds room: a full disk shows before anything is written,
+    /// and syncing does not have to record a new length. Only inside a write transaction, when no
+    /// process extends the file. `ahead` is asked only if the file must become longer.
+    pub(crate) fn reserve(&self, bytes: u64, ahead: impl FnOnce() -> Result<Ahead>) -> Result<()> {
+        let page = u64::from(self.env.stat().page_size);
+        let (need, mut len) = (self.need(bytes).next_multiple_of(page), self.file_len()?);
         if len >= need {
             return Ok(());
         }
-        let to = (need + (used / 8).clamp(RESERVE_MIN, RESERVE_MAX)).next_multiple_of(page);
+        let step = match ahead()? {
+            Ahead::Step => (self.used() / 8).clamp(RESERVE_MIN, RESERVE_MAX),
+            Ahead::Nothing => 0,
+        };
+        let to = (need + step).next_multiple_of(page);
         let zeroes = vec![0; RESERVE_MIN as usize];
         while len < to {
-            let n = (to - len).min(RESERVE_MIN);
-            self.file.write_all_at(&zeroes[..n as usize], len).map_err(io)?;
-            len += n;
+            let goal = if len < need { need } else { to };
+            let n = (goal - len).min(RESERVE_MIN);
+            match self.file.write_all_at(&zeroes[..n as usize], len) {
+                Ok(()) => len += n,
+                // Where the disk has no room for the step, what is needed is enough.
+                Err(_) if len >= need => break,
+                Err(e) => return Err(failed("the index")(e)),
+            }
         }
         Ok(())
     }
@@ -468,6 +493,11 @@ impl Index {
             body.and_then(|body| Some((body, BodyPlace::from_value(body, value)?)))
                 .ok_or_else(damaged(format_args!("place of body {}", hex(key))))
         }))
+    }
+
+    /// Bytes of all packs.
+    pub(crate) fn packs_len(&self, txn: &RoTxn) -> Result<u64> {
+        Ok(self.all_packs(txn)?.iter().map(|(_, state)| state.end).sum())
     }
 
     /// What is known of a pack.

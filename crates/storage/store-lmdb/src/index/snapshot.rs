@@ -1,8 +1,9 @@
 //! The store at one instant: what a backup reads beside a running server.
 //!
 //! A snapshot is one reading transaction of the index, and every pack that this index names, held open. Both stay as they are:
-//! LMDB reuses no page that the transaction sees, bytes of a pack below its recorded end never change, and an open file
-//! outlives its name when maintenance removes it.
+//! LMDB reuses no page that the transaction sees, bytes of a pack below its recorded end never
+//! change, an open file outlives its name when maintenance removes it, and no pack is cut while a
+//! snapshot lives.
 //!
 //! The instant is that of the index's last transaction when the snapshot begins. Opening the store comes before it. That brings the index up
 //! to what a process left behind, and waits for a server that is ahead of the index. So whatever was acknowledged before the call is seen.
@@ -13,6 +14,7 @@
 use posthaste_store::{Result, StoreError};
 use std::io;
 
+use crate::log::readers;
 use crate::shared::Shared;
 
 /// How often a snapshot is begun again because maintenance removed a pack between its two halves. Each time it emptied a whole pack in
@@ -22,12 +24,14 @@ const ATTEMPTS_MAX: u32 = 3;
 /// Lets an engine that writes nothing read one instant from now on.
 pub(crate) fn pin(shared: &Shared) -> Result<()> {
     let mut missing = io::Error::from(io::ErrorKind::NotFound);
+    let unavailable = |e| StoreError::Unavailable(format!("{}: {e}", shared.packs.display()));
+    let lock = readers::protect(&shared.packs).map_err(unavailable)?;
     for _ in 0..ATTEMPTS_MAX {
         let txn = shared.index.read_for_good()?;
         let packs: Vec<u32> = shared.index.all_packs(&txn)?.into_iter().map(|(pack, _)| pack).collect();
         match shared.reader.open_all(&packs) {
             Ok(files) => {
-                shared.reader.keep(files);
+                shared.reader.keep(files, lock);
                 shared.index.pin(txn);
                 return Ok(());
             }

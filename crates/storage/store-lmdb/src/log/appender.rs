@@ -21,7 +21,8 @@ use super::{number_of, path_of};
 use crate::data_dir::format::REMEDY;
 use crate::index::Index;
 use crate::index::values::PackState;
-use crate::log::disk::{Disk, DiskFile};
+use crate::log::Ahead;
+use crate::log::disk::{Disk, DiskFile, failed};
 use crate::log::entry::{abandon_content, retire_content};
 
 /// Bytes written ahead at least and at most: as much again as the pack holds, within these. A store that only keeps
@@ -64,11 +65,6 @@ pub(crate) struct Appender {
     /// Looked through the packs of processes that ended.
     recovered: bool,
     marks: Marks,
-}
-
-/// A pack error in the store's words.
-fn unavailable(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> StoreError {
-    move |e| StoreError::Unavailable(format!("{what}: {e}"))
 }
 
 impl Appender {
@@ -183,16 +179,16 @@ impl Appender {
             self.marks.retire = (1..packs.last().map_or(0, |(n, _)| *n)).filter(|n| !known(n)).collect();
         }
         let retired = index.retired_packs(txn)?;
-        for name in self.disk.list(&self.dir).map_err(unavailable(self.dir.display()))? {
+        for name in self.disk.list(&self.dir).map_err(failed(self.dir.display()))? {
             let Some(number) = number_of(&name) else { continue };
             if packs.iter().any(|(n, _)| *n == number) || retired.contains(&number) {
                 continue;
             }
             let path = path_of(&self.dir, number);
-            let file = self.disk.open(&path).map_err(unavailable(path.display()))?;
-            let size = file.size().map_err(unavailable(path.display()))?;
-            if size == 0 && file.try_lock().map_err(unavailable(path.display()))? {
-                self.disk.remove(&path).map_err(unavailable(path.display()))?;
+            let file = self.disk.open(&path).map_err(failed(path.display()))?;
+            let size = file.size().map_err(failed(path.display()))?;
+            if size == 0 && file.try_lock().map_err(failed(path.display()))? {
+                self.disk.remove(&path).map_err(failed(path.display()))?;
             }
         }
         Ok(())
@@ -203,13 +199,13 @@ impl Appender {
         let file = match self.disk.open(&path) {
             // The check reports a pack that is missing. Writing can go on without it.
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            other => other.map_err(unavailable(path.display()))?,
+            other => other.map_err(failed(path.display()))?,
         };
-        if !file.try_lock().map_err(unavailable(path.display()))? {
+        if !file.try_lock().map_err(failed(path.display()))? {
             return Ok(());
         }
-        let reserved = file.size().map_err(unavailable(path.display()))?;
-        if !tail_is_zero(&*file, state.end, reserved).map_err(unavailable(path.display()))? {
+        let reserved = file.size().map_err(failed(path.display()))?;
+        if !tail_is_zero(&*file, state.end, reserved).map_err(failed(path.display()))? {
             self.marks.abandon.push((number, state.end));
         } else if !self.can_append(number, &*file, state.end) {
             self.marks.seal.push(number);
@@ -236,50 +232,63 @@ impl Appender {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => self.disk.open(&path),
             file => file,
         };
-        let file = file.map_err(unavailable(path.display()))?;
-        let is_ours = file.try_lock().map_err(unavailable(path.display()))?;
-        if !is_ours || file.size().map_err(unavailable(path.display()))? > 0 {
+        let file = file.map_err(failed(path.display()))?;
+        let is_ours = file.try_lock().map_err(failed(path.display()))?;
+        if !is_ours || file.size().map_err(failed(path.display()))? > 0 {
             return Err(StoreError::Corrupt(format!(
                 "{} is in use and the index does not know it. {REMEDY}",
                 path.display()
             )));
         }
-        self.disk.sync_dir(&self.dir).map_err(unavailable(self.dir.display()))?;
+        self.disk.sync_dir(&self.dir).map_err(failed(self.dir.display()))?;
         Ok(Current { number, file, end: 0, reserved: 0, fresh: true })
     }
 
     /// The highest number of a pack in a store whose index does not keep the next one.
     fn highest(&self, index: &Index, txn: &RoTxn) -> Result<u32> {
         let known = index.all_packs(txn)?.last().map_or(0, |(n, _)| *n);
-        let names = self.disk.list(&self.dir).map_err(unavailable(self.dir.display()))?;
+        let names = self.disk.list(&self.dir).map_err(failed(self.dir.display()))?;
         Ok(names.iter().filter_map(|n| number_of(n)).max().unwrap_or(0).max(known))
     }
 
     /// Puts a batch where a crash cannot undo it. After an error nothing of the batch counts.
-    pub(crate) fn write(&mut self, batch: &Batch) -> Result<()> {
+    /// `ahead` is asked only if the file must become longer.
+    pub(crate) fn write(&mut self, batch: &Batch, ahead: impl FnOnce() -> Result<Ahead>) -> Result<()> {
         let Some(current) = &mut self.current else {
             return Err(StoreError::Unavailable("no pack to write to".into()));
         };
         let path = path_of(&self.dir, current.number);
-        // An error here is no reason to give the pack up: zeroes are all that was written.
-        reserve(current, batch.start + batch.len()).map_err(unavailable(path.display()))?;
+        let need = batch.start + batch.len();
+        if need > current.reserved {
+            // An error here is no reason to give the pack up: zeroes are all that was written.
+            reserve(current, need, ahead()?).map_err(failed(path.display()))?;
+        }
         let written = write_pieces(current, batch).and_then(|()| current.file.sync());
         written.map_err(|e| {
             self.abandon();
-            unavailable(path.display())(e)
+            failed(path.display())(e)
         })
     }
 
     /// Records the state of all packs this transaction touches: its own ends at `end`.
     pub(crate) fn record(&self, index: &Index, txn: &mut RwTxn, pack: u32, end: u64) -> Result<()> {
-        let Marks { seal, abandon, .. } = &self.marks;
-        for &pack in seal.iter().chain(abandon.iter().map(|(n, _)| n)) {
-            if let Some(state) = index.pack(txn, pack)? {
-                index.put_pack(txn, pack, PackState { sealed: true, ..state })?;
-            }
+        self.record_ended(index, txn)?;
+        for &(pack, _) in &self.marks.abandon {
+            seal(index, txn, pack)?;
         }
         let state = index.pack(txn, pack)?.unwrap_or_default();
         index.put_pack(txn, pack, PackState { end, ..state })
+    }
+
+    /// Records the packs that were ended. Unlike what else there is to record it needs no record in
+    /// the log.
+    pub(crate) fn record_ended(&self, index: &Index, txn: &mut RwTxn) -> Result<()> {
+        self.marks.seal.iter().try_for_each(|&pack| seal(index, txn, pack))
+    }
+
+    /// The index has the packs that were ended.
+    pub(crate) fn ended(&mut self) {
+        self.marks.seal.clear();
     }
 
     /// What was written up to `end` counts.
@@ -302,6 +311,13 @@ impl Appender {
     }
 }
 
+fn seal(index: &Index, txn: &mut RwTxn, pack: u32) -> Result<()> {
+    match index.pack(txn, pack)? {
+        Some(state) => index.put_pack(txn, pack, PackState { sealed: true, ..state }),
+        None => Ok(()),
+    }
+}
+
 fn write_pieces(current: &Current, batch: &Batch) -> io::Result<()> {
     let mut at = batch.start;
     for piece in batch.pieces().filter(|p| !p.is_empty()) {
@@ -312,14 +328,17 @@ fn write_pieces(current: &Current, batch: &Batch) -> io::Result<()> {
 }
 
 /// Writes zeroes up to `need` and a step beyond; where the disk has no room for the step, `need` is enough.
-fn reserve(current: &mut Current, need: u64) -> io::Result<()> {
-    if need <= current.reserved {
-        return Ok(());
-    }
-    let to = need.saturating_add(need.clamp(RESERVE_MIN, RESERVE_MAX)).next_multiple_of(4096);
+fn reserve(current: &mut Current, need: u64, ahead: Ahead) -> io::Result<()> {
+    let need = need.next_multiple_of(4096);
+    let step = match ahead {
+        Ahead::Step => need.clamp(RESERVE_MIN, RESERVE_MAX),
+        Ahead::Nothing => 0,
+    };
+    let to = need.saturating_add(step).next_multiple_of(4096);
     // What an earlier try left behind may be longer than is known.
     while current.reserved < to {
-        let n = (to - current.reserved).min(ZEROES.len() as u64);
+        let goal = if current.reserved < need { need } else { to };
+        let n = (goal - current.reserved).min(ZEROES.len() as u64);
         match current.file.write_at(&ZEROES[..n as usize], current.reserved) {
             Ok(()) => current.reserved += n,
             Err(_) if current.reserved >= need => break,

@@ -2,11 +2,26 @@
 //!
 //! Nothing here retries or interprets: an error is an error of the pack, and `appender` decides what it means.
 
+use posthaste_store::StoreError;
+use std::fmt::Display;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Whether the disk, or this user's share of it, has no room.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// A failed operation on a file in the store's words.
+pub(crate) fn failed(what: impl Display) -> impl FnOnce(io::Error) -> StoreError {
+    move |e| {
+        let why = format!("{what}: {e}");
+        if is_full(&e) { StoreError::Full(why) } else { StoreError::Unavailable(why) }
+    }
+}
 
 /// A place for files. [`RealDisk`] is the one that counts.
 pub trait Disk: Send + Sync + 'static {
@@ -20,6 +35,12 @@ pub trait Disk: Send + Sync + 'static {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes creations and removals in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Bytes of the directory's file system: all, and those that this user may still write.
+    fn room(&self, dir: &Path) -> io::Result<(u64, u64)> {
+        let disk = rustix::fs::statvfs(dir)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+        Ok((bytes(disk.f_blocks), bytes(disk.f_bavail)))
+    }
 }
 
 /// An open file.

@@ -181,7 +181,7 @@ pub(crate) fn directory_from(content: &[u8]) -> Option<DirectoryChange> {
     Some(DirectoryChange { name, expected, value })
 }
 
-/// Writes where a pack ends for good.
+/// Writes where a pack ends for good: because it was given up, or because it was cut.
 pub(crate) fn abandon_content(pack: u32, end: u64) -> Vec<u8> {
     let mut out = vec![VERSION];
     out.extend_from_slice(&pack.to_le_bytes());

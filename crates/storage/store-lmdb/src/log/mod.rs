@@ -9,10 +9,20 @@ pub(crate) mod disk;
 pub(crate) mod entry;
 pub(crate) mod pair;
 pub(crate) mod reader;
+pub(crate) mod readers;
 pub(crate) mod record;
 pub(crate) mod scan;
 
 use std::path::{Path, PathBuf};
+
+/// How far a file is written ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ahead {
+    /// A step beyond what is needed, so that the next transactions find room, too.
+    Step,
+    /// Only as far as needed: the disk is full.
+    Nothing,
+}
 
 /// The file of a pack.
 pub(crate) fn path_of(packs: &Path, number: u32) -> PathBuf {

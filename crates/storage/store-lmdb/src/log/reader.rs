@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use super::path_of;
+use super::readers::Lock;
 use super::record::{BLOCK, Form, Header, Kind, RECORD_HEADER, table_len};
 use crate::index::values::BodyPlace;
 use crate::log::disk::{Disk, DiskFile};
@@ -54,14 +55,18 @@ struct OpenFile {
     used: u64,
 }
 
+/// The packs of a snapshot, and what keeps them from being cut.
+type Kept = (HashMap<u32, Arc<dyn DiskFile>>, Lock);
+
 /// Reads bodies from packs.
 pub(crate) struct PackReader {
     disk: Arc<dyn Disk>,
     packs: PathBuf,
     store: Id,
     open: Mutex<(HashMap<u32, OpenFile>, u64)>,
-    /// Of a snapshot: all its packs. They are read to the end though maintenance removes them meanwhile.
-    kept: OnceLock<HashMap<u32, Arc<dyn DiskFile>>>,
+    /// Of a snapshot: all its packs. They are read to the end though maintenance removes them
+    /// meanwhile, and none is cut.
+    kept: OnceLock<Kept>,
 }
 
 impl PackReader {
@@ -75,13 +80,13 @@ impl PackReader {
     }
 
     /// Reads these files from now on, whatever becomes of their names. The first files that are kept stay.
-    pub(crate) fn keep(&self, files: HashMap<u32, Arc<dyn DiskFile>>) {
-        let _ = self.kept.set(files);
+    pub(crate) fn keep(&self, files: HashMap<u32, Arc<dyn DiskFile>>, lock: Lock) {
+        let _ = self.kept.set((files, lock));
     }
 
     /// The file of a pack.
     pub(crate) fn file(&self, pack: u32) -> io::Result<Arc<dyn DiskFile>> {
-        if let Some(file) = self.kept.get().and_then(|kept| kept.get(&pack)) {
+        if let Some(file) = self.kept.get().and_then(|(kept, _)| kept.get(&pack)) {
             return Ok(Arc::clone(file));
         }
         {

@@ -62,6 +62,9 @@ pub(crate) enum Kind {
     Retire = 6,
     /// Commits on two mailboxes. Its id is that of the first.
     Pair = 7,
+    /// Names a pack and the offset from which its live records were all copied elsewhere: the file
+    /// is cut there.
+    Cut = 8,
 }
 
 /// How the heads of a pack's records are checksummed.
@@ -100,8 +103,8 @@ impl Form {
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        use Kind::{Abandon, Body, Directory, List, Mailbox, Pair, Retire};
-        [Body, Mailbox, List, Directory, Abandon, Retire, Pair].into_iter().find(|k| *k as u8 == byte)
+        use Kind::{Abandon, Body, Cut, Directory, List, Mailbox, Pair, Retire};
+        [Body, Mailbox, List, Directory, Abandon, Retire, Pair, Cut].into_iter().find(|k| *k as u8 == byte)
     }
 }
 

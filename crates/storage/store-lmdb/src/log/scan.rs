@@ -35,6 +35,11 @@ impl<'f> Scan<'f> {
         Self { file, form, at: at.max(PACK_HEADER as u64), end }
     }
 
+    /// The same walk from another record on.
+    pub(crate) fn from(&self, at: u64) -> Self {
+        Self { at, ..*self }
+    }
+
     /// Where the next record would begin.
     pub(crate) fn offset(&self) -> u64 {
         self.at

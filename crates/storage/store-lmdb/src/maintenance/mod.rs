@@ -7,8 +7,8 @@
 //!    that link to such a summary get one of their own first. A body without references leaves the
 //!    index and is dead weight in its pack.
 //! 3. `packs`: live records of packs that are more than half dead are copied to the current pack. The
-//!    pack is then *retired*: it leaves the index, a log record says so, and the next round removes its
-//!    file.
+//!    pack is then *retired*: it leaves the index, a log record says so, and its file is removed.
+//!    On a full disk a pack is compacted from its end, and cut after each round (`shrink`).
 //!
 //! COPY does not count references at once, and still no body is lost: a body is removed only in step 2,
 //! and step 2 runs only in a transaction in which step 1 found nothing to do.
@@ -17,13 +17,15 @@ mod copies;
 mod expunged;
 mod holders;
 mod packs;
+mod shrink;
 
 use posthaste_store::{Report, Result};
 use std::sync::Arc;
 
 use self::copies::count_copies;
 use self::expunged::remove_expunged;
-use self::packs::{compact, next_pack, remove_retired};
+use self::packs::{Room, compact, end_wasteful, next_pack, remove_retired};
+use self::shrink::shrink;
 use crate::index::Indexed;
 use crate::writer::Writer;
 
@@ -31,11 +33,12 @@ use crate::writer::Writer;
 pub(crate) fn round(writer: &mut Writer) -> Result<Report> {
     let shared = Arc::clone(&writer.shared);
     remove_retired(writer)?;
+    end_wasteful(writer)?;
     let (busy, pack) = {
         let txn = shared.index.read()?;
         let index = &shared.index;
         let busy = !index.copied.is_empty(&txn).indexed()? || !index.expunging.is_empty(&txn).indexed()?;
-        (busy, next_pack(index, &txn, writer)?)
+        (busy, next_pack(index, &txn, &shared.reserve)?)
     };
     if busy {
         return writer.with_transaction(|apply| {
@@ -48,8 +51,14 @@ pub(crate) fn round(writer: &mut Writer) -> Result<Report> {
         });
     }
     match pack {
-        Some(pack) => compact(writer, pack),
+        Some((pack, Room::Enough)) => compact(writer, pack),
+        Some((pack, Room::Short(bytes))) => shrink(writer, pack, bytes),
         None => {
+            // After a full disk. Without room it stays as it is.
+            let packs = shared.index.packs_len(&*shared.index.read()?)?;
+            if let Err(error) = shared.reserve.make_whole(packs) {
+                tracing::debug!(%error, "the reserve for deletions is not whole");
+            }
             // A process killed while reading would keep LMDB from reusing pages.
             shared.index.env.clear_stale_readers().indexed()?;
             Ok(Report::default())

@@ -5,6 +5,7 @@ use posthaste_mail_model::BodyId;
 use posthaste_store::{Report, Result, StoreError};
 use std::sync::Arc;
 
+use crate::data_dir::reserve::Reserve;
 use crate::index::values::{BodyPlace, PackState};
 use crate::index::{Index, Indexed};
 use crate::log::reader::ReadFault;
@@ -18,8 +19,9 @@ use crate::writer::apply::Apply;
 const COPY_MAX: u64 = 4 << 20;
 /// Records passed over in one round.
 const RECORDS_MAX: u64 = 20_000;
-/// Dead bytes from which the current pack is ended early, so that it can be compacted.
-const ROTATE_DEAD: u64 = 16 << 20;
+/// Dead bytes from which the current pack is ended early, so that it can be compacted: a step by
+/// which packs are written ahead. Less would make more files than room.
+const ROTATE_DEAD: u64 = 256 << 10;
 
 /// Removes the files of retired packs. A pack leaves the list of these after its removal is durable: a file that the
 /// index does not know at all is never removed.
@@ -47,23 +49,55 @@ pub(super) fn remove_retired(writer: &mut Writer) -> Result<()> {
     })
 }
 
-/// The pack to compact next. Ends the current one if it is mostly dead.
-pub(super) fn next_pack(index: &Index, txn: &RoTxn, writer: &mut Writer) -> Result<Option<u32>> {
-    let wasteful = |s: &PackState| s.emptied > 0 || s.dead * 2 > s.end;
-    let packs = index.all_packs(txn)?;
-    let current = writer.appender.current();
-    let ended = |(n, s): &&(u32, PackState)| wasteful(s) && s.dead >= ROTATE_DEAD && Some(*n) == current;
-    if packs.iter().any(|p| ended(&p)) {
-        writer.appender.rotate();
+/// Whether the disk has room for what compacting a pack copies before the pack's file can be
+/// removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    /// For all of it.
+    Enough,
+    /// For so many bytes.
+    Short(u64),
+}
+
+impl Room {
+    /// For a pack in this state. The index needs as much again twice: a page for each body that
+    /// moves, and LMDB copies pages.
+    fn on(reserve: &Reserve, state: &PackState) -> Self {
+        let share = reserve.room() / 4;
+        let live = state.end.saturating_sub(state.emptied.max(state.dead));
+        if live <= share { Self::Enough } else { Self::Short(share.min(COPY_MAX)) }
     }
-    let ready = |(_, s): &&(u32, PackState)| s.sealed && !s.damaged && wasteful(s);
-    Ok(packs.iter().find(ready).map(|(n, _)| *n))
+}
+
+fn is_wasteful(state: &PackState) -> bool {
+    state.emptied > 0 || state.dead * 2 > state.end
+}
+
+/// Ends the current pack if it is mostly dead, so that it can be compacted.
+pub(super) fn end_wasteful(writer: &mut Writer) -> Result<()> {
+    let Some(current) = writer.appender.current() else { return Ok(()) };
+    let shared = Arc::clone(&writer.shared);
+    let state = shared.index.pack(&*shared.index.read()?, current)?;
+    if !state.is_some_and(|state| is_wasteful(&state) && state.dead >= ROTATE_DEAD) {
+        return Ok(());
+    }
+    writer.appender.rotate();
+    // The index must know it: on a full disk no other commit may come for long.
+    writer.with_transaction(|_| Ok(((), true)))
+}
+
+/// The pack to compact next.
+pub(super) fn next_pack(index: &Index, txn: &RoTxn, reserve: &Reserve) -> Result<Option<(u32, Room)>> {
+    let packs = index.all_packs(txn)?;
+    let ready = |(_, s): &&(u32, PackState)| s.sealed && !s.damaged && is_wasteful(s);
+    let next = packs.iter().find(ready);
+    Ok(next.map(|(n, state)| (*n, Room::on(reserve, state))))
 }
 
 /// Compacts a piece of one pack.
 pub(super) fn compact(writer: &mut Writer, pack: u32) -> Result<Report> {
     let shared = Arc::clone(&writer.shared);
-    writer.with_transaction(|apply| {
+    let report = writer.with_transaction(|apply| {
         let mut report = Report::default();
         let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok((report, false)) };
         let file = shared.reader.file(pack);
@@ -71,7 +105,7 @@ pub(super) fn compact(writer: &mut Writer, pack: u32) -> Result<Report> {
         let (moved, at) = match pack_form(&*file, pack, shared.store) {
             Ok(Some(form)) => {
                 let mut scan = Scan::new(&*file, form, state.emptied, state.end);
-                (move_records(apply, pack, &mut scan, &mut report), scan.offset())
+                (move_records(apply, pack, &mut scan, Limits::ROUND, &mut report), scan.offset())
             }
             Ok(None) => (Err(ReadFault::Damaged("its head is damaged").into()), 0),
             Err(fault) => (Err(fault.into()), 0),
@@ -83,18 +117,45 @@ pub(super) fn compact(writer: &mut Writer, pack: u32) -> Result<Report> {
             }
             Ok(false) => apply.index.put_pack(&mut apply.txn, pack, PackState { emptied: at, ..state })?,
             Err(Moving::Store(error)) => return Err(error),
-            Err(Moving::Pack(fault)) => {
-                report.faults.push(format!("pack {pack} near byte {at}: {fault:?}; it is left as it is"));
-                let left = PackState { emptied: 0, damaged: true, ..state };
-                apply.index.put_pack(&mut apply.txn, pack, left)?;
-            }
+            Err(Moving::Pack(fault)) => leave_damaged(apply, pack, at, &fault, &mut report)?,
         }
         Ok((report, true))
-    })
+    })?;
+    if report.reclaimed_bytes > 0 {
+        remove_retired(writer)?;
+    }
+    Ok(report)
+}
+
+/// Reports a damaged pack. Maintenance leaves it as it is from now on.
+pub(super) fn leave_damaged(
+    apply: &mut Apply<'_, '_>,
+    pack: u32,
+    at: u64,
+    fault: &ReadFault,
+    report: &mut Report,
+) -> Result<()> {
+    report.faults.push(format!("pack {pack} near byte {at}: {fault:?}; it is left as it is"));
+    let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok(()) };
+    let left = PackState { emptied: 0, damaged: true, ..state };
+    apply.index.put_pack(&mut apply.txn, pack, left)
+}
+
+/// Where the moving of records pauses.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// Bytes copied.
+    pub(super) bytes: u64,
+    /// Records looked at.
+    pub(super) records: u64,
+}
+
+impl Limits {
+    const ROUND: Self = Self { bytes: COPY_MAX, records: RECORDS_MAX };
 }
 
 /// What can stop the emptying of a pack.
-enum Moving {
+pub(super) enum Moving {
     Pack(ReadFault),
     Store(StoreError),
 }
@@ -112,14 +173,15 @@ impl From<StoreError> for Moving {
 }
 
 /// Copies live records until enough is done; answers whether the pack is at its end.
-fn move_records(
+pub(super) fn move_records(
     apply: &mut Apply<'_, '_>,
     pack: u32,
     scan: &mut Scan<'_>,
+    limits: Limits,
     report: &mut Report,
 ) -> Result<bool, Moving> {
     let mut copied = 0;
-    while copied < COPY_MAX && report.examined < RECORDS_MAX {
+    while copied < limits.bytes && report.examined < limits.records {
         let Some(found) = scan.advance()? else {
             report.examined += 1;
             return Ok(true);

@@ -7,7 +7,7 @@ use heed::{Database, Env, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
 use posthaste_store::{Result, StoreError};
 use std::path::Path;
 
-use crate::index::{Indexed, damaged};
+use crate::index::{Indexed, damaged, lock_file};
 use crate::log::record::{Form, Header, Kind};
 use crate::log::scan::Found;
 
@@ -29,6 +29,9 @@ impl Entry {
     }
 }
 
+/// Reading transactions at a time: the rebuild has a few.
+const READERS: u32 = 126;
+
 type Table = Database<Bytes, Bytes>;
 
 pub(crate) struct Catalog {
@@ -45,7 +48,8 @@ impl Catalog {
         std::fs::create_dir_all(dir)
             .map_err(|e| StoreError::Unavailable(format!("{}: {e}", dir.display())))?;
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
-        options.map_size(map_bytes).max_dbs(2);
+        options.map_size(map_bytes).max_dbs(2).max_readers(READERS);
+        lock_file::allocate(dir, READERS)?;
         // SAFETY: LMDB asks that nothing but LMDB changes the files while they are mapped. The directory was made a moment
         // ago by this process, which holds the store alone and opens it once.
         let env = unsafe { options.open(dir) }.indexed()?;

@@ -27,6 +27,7 @@ use crate::data_dir::lock::EngineLock;
 use crate::engine::Options;
 use crate::index::lists;
 use crate::index::{Index, Indexed};
+use crate::log::disk::failed;
 use crate::log::reader::PackReader;
 
 /// What a rebuild does when it has found faults.
@@ -92,7 +93,7 @@ impl Drop for Workplace {
 }
 
 fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
-    move |e| StoreError::Unavailable(format!("{}: {e}", path.display()))
+    move |e| failed(path.display())(e)
 }
 
 fn remove(path: &Path) -> Result<()> {

@@ -145,7 +145,7 @@ impl<'a> Replay<'a> {
         self.next_seq = self.next_seq.max(entry.seq() + 1);
         let header = entry.found.header;
         let is_removed = header.kind == Kind::Mailbox && self.removed.contains(&MailboxId(header.id));
-        if is_removed || matches!(header.kind, Kind::Body | Kind::Abandon | Kind::Retire) {
+        if is_removed || matches!(header.kind, Kind::Body | Kind::Abandon | Kind::Retire | Kind::Cut) {
             return Ok(());
         }
         let copies = same.iter().filter(|other| other.is_copy_of(&entry));
@@ -223,7 +223,7 @@ impl<'a> Replay<'a> {
             }
             Kind::List => self.list(txn, AccountId(id), content, scratch),
             Kind::Directory => self.directory(txn, content, scratch),
-            Kind::Body | Kind::Abandon | Kind::Retire => Ok(()),
+            Kind::Body | Kind::Abandon | Kind::Retire | Kind::Cut => Ok(()),
         }
     }
 

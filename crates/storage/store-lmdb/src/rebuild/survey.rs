@@ -32,7 +32,8 @@ pub(crate) struct Pack {
     pub(crate) form: Form,
     /// Every record lies below.
     pub(crate) end: u64,
-    /// Where a later process gave the pack up: records from there on never happened.
+    /// Where a later process gave the pack up: records from there on never happened. Or where
+    /// maintenance cut it: they lie elsewhere.
     pub(crate) abandoned: Option<u64>,
 }
 
@@ -199,12 +200,12 @@ impl Survey {
 
     /// Reads a record that is about packs. One that is damaged only leaves a tail uncounted, or a file unremoved.
     fn control_record(&mut self, search: &Search<'_>, found: &Found, abandoned: &mut HashMap<u32, u64>) {
-        if !matches!(found.header.kind, Kind::Abandon | Kind::Retire) {
+        if !matches!(found.header.kind, Kind::Abandon | Kind::Retire | Kind::Cut) {
             return;
         }
         let content = Scan::new(search.file, search.form, 0, search.size).content(found);
         let known = match (&content, found.header.kind) {
-            (Ok(content), Kind::Abandon) => entry::abandon_from(content).map(|(pack, end)| {
+            (Ok(content), Kind::Abandon | Kind::Cut) => entry::abandon_from(content).map(|(pack, end)| {
                 abandoned.entry(pack).and_modify(|e| *e = end.min(*e)).or_insert(end);
             }),
             (Ok(content), _) => entry::retire_from(content).map(|pack| {

@@ -17,7 +17,8 @@ use crate::index::links;
 use crate::index::lists;
 use crate::index::rows::{self, RowWalk, Scratch};
 use crate::index::values::{
-    BodyPlace, Origin, RecordKind, StoredHead, SummaryRef, add_summary, head_value, put_summary, summary_from,
+    BodyPlace, Origin, PackState, RecordKind, StoredHead, SummaryRef, add_summary, head_value, put_summary,
+    summary_from,
 };
 use crate::index::{Index, Indexed, copied_value, numbered_key};
 use crate::log::entry;
@@ -164,6 +165,13 @@ impl Apply<'_, '_> {
     pub(crate) fn retire(&mut self, pack: u32) -> Result<()> {
         self.log(Kind::Retire, Id::from_bytes([0; 16]), entry::retire_content(pack));
         self.index.retire_pack(&mut self.txn, pack)
+    }
+
+    /// Has a sealed pack end earlier and logs it: its live records from there on were copied
+    /// elsewhere before.
+    pub(crate) fn cut(&mut self, pack: u32, state: PackState) -> Result<()> {
+        self.log(Kind::Cut, Id::from_bytes([0; 16]), entry::abandon_content(pack, state.end));
+        self.index.put_pack(&mut self.txn, pack, state)
     }
 
     /// Whether every message to be copied is there.

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | begin the index transaction, unless one is open: waits for a writer in another process | all that wait are answered `Unavailable` |
 //! | check each commit against what is there and apply it | this one is answered; the others go on |
-//! | reserve room behind the index and in the pack | `Unavailable`; nothing was written |
+//! | reserve room in index and pack | `Full`, nothing was written; deletions use the reserve |
 //! | write the records, sync the pack | `Unavailable`; the pack is given up at its old end |
 //! | commit the index, durably | the same |
 //! | answer | |
@@ -24,6 +24,7 @@ mod transaction;
 pub(crate) mod unindexed;
 mod wait;
 
+use posthaste_mail_model::FlagSet;
 use posthaste_store::{
     CommitOutcome, Content, DirectoryChange, ListCommit, MailboxCommit, NewMessage, Report, Result,
     StoreError,
@@ -37,6 +38,7 @@ use tokio::sync::{mpsc, oneshot};
 use self::recover::Others;
 use self::transaction::{Demand, HELD_MESSAGES, OpenTransaction, Wrote};
 use self::wait::{Received, receive};
+use crate::data_dir::reserve::Purpose;
 use crate::index::rows::Scratch;
 use crate::log::appender::Appender;
 use crate::maintenance;
@@ -53,6 +55,10 @@ pub(crate) const QUEUE_MAX: usize = 1024;
 /// What another process that waits for the index's write lock, which is given to whoever is quicker, needs to wake up and take it. Two
 /// hundredths of the time for which this one holds it under load.
 const OTHERS_TURN: Duration = Duration::from_micros(200);
+
+/// Bytes up to which a directory record is a change and not new content: settings of an account
+/// have a few hundred.
+const RECORD_SMALL: usize = 4096;
 
 /// Where the outcome goes.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
@@ -96,6 +102,25 @@ impl Change {
         }
     }
 
+    /// What it wants room for.
+    fn purpose(&self) -> Purpose {
+        match self {
+            Self::Mailbox(commit) if commit.appended.is_empty() => deletes(commit),
+            Self::Mailbox(_) => Purpose::Content,
+            // A MOVE brings summaries and takes as many away. Many clients delete so.
+            Self::Pair(pair) if self.weight() == 0 => {
+                pair.iter().map(deletes).max().unwrap_or(Purpose::Content)
+            }
+            Self::Pair(_) => Purpose::Content,
+            Self::List(_) => Purpose::Deletion,
+            Self::Directory(change) => match &change.value {
+                None => Purpose::Deletion,
+                Some(value) if value.len() <= RECORD_SMALL => Purpose::Change,
+                Some(_) => Purpose::Content,
+            },
+        }
+    }
+
     /// What it may ask of the index.
     fn demand(&self) -> Demand {
         self.on_mailboxes().iter().map(Self::demand_of).fold(Demand::default(), Add::add)
@@ -112,6 +137,13 @@ impl Change {
     }
 }
 
+/// What a commit without new messages wants room for. A message is marked as deleted before it is
+/// expunged.
+fn deletes(commit: &MailboxCommit) -> Purpose {
+    let is_marked = commit.changed.iter().any(|row| row.flags().contains(FlagSet::DELETED));
+    if is_marked || !commit.expunged.is_empty() { Purpose::Deletion } else { Purpose::Change }
+}
+
 /// A pack and where in it what was acknowledged ends.
 type Place = (u32, u64);
 
@@ -121,6 +153,8 @@ pub(crate) struct Writer {
     pub(crate) appender: Appender,
     /// How long the index may stay behind; `None` if nothing is acknowledged before it is committed.
     checkpoint_within: Option<Duration>,
+    /// What the current work wants room for.
+    purpose: Purpose,
     /// What was acknowledged and then failed to reach the index.
     redo: Option<Place>,
     /// Packs whose tails hold no commit that can be redone.
@@ -135,6 +169,7 @@ impl Writer {
             shared,
             appender,
             checkpoint_within,
+            purpose: Purpose::Deletion,
             redo: None,
             dead_tails: Vec::new(),
             others: Others::default(),
@@ -180,7 +215,8 @@ impl Writer {
                 settle.drain(..).for_each(|reply| drop(reply.send(settled.clone())));
             }
             for reply in maintain {
-                let _ = reply.send(maintenance::round(&mut self));
+                let round = self.with_reserve(&shared, Purpose::Deletion, maintenance::round);
+                let _ = reply.send(round);
             }
             if due {
                 std::thread::sleep(OTHERS_TURN);
@@ -202,8 +238,10 @@ impl Writer {
             return;
         }
         let changes: Vec<&Change> = group.iter().map(|(change, _)| change).collect();
+        self.purpose = changes.iter().map(|change| change.purpose()).min().unwrap_or(Purpose::Content);
         let outcomes = match self.transaction(shared, open, &changes) {
             Ok(outcomes) => outcomes,
+            Err(StoreError::Full(why)) => self.on_full_disk(shared, open, &changes, &why),
             // One of them met a damaged record: the others shall not suffer for it.
             Err(e) if !e.is_temporary() && changes.len() > 1 => {
                 changes.iter().map(|change| self.alone(shared, open, change)).collect()
@@ -217,6 +255,40 @@ impl Writer {
             // A caller that went away does not undo the commit.
             let _ = reply.send(outcome);
         }
+    }
+
+    /// Each change of a group for which there was no room, by itself: what deletes may use the
+    /// reserve.
+    fn on_full_disk<'e>(
+        &mut self,
+        shared: &'e Shared,
+        open: &mut Option<OpenTransaction<'e>>,
+        changes: &[&Change],
+        why: &str,
+    ) -> Vec<Result<CommitOutcome>> {
+        // Bytes of new messages for which there is no room.
+        let mut too_much = if changes.len() > 1 { usize::MAX } else { 0 };
+        let mut refused = 0;
+        let mut each = |change: &Change| {
+            let purpose = change.purpose();
+            if purpose == Purpose::Content && change.weight() >= too_much {
+                refused += 1;
+                return Err(StoreError::Full(why.to_owned()));
+            }
+            let outcome = self.with_reserve(shared, purpose, |writer| writer.alone(shared, open, change));
+            if matches!(outcome, Err(StoreError::Full(_))) {
+                refused += 1;
+                if purpose == Purpose::Content {
+                    too_much = too_much.min(change.weight());
+                }
+            }
+            outcome
+        };
+        let outcomes = changes.iter().map(|change| each(change)).collect();
+        if refused > 0 {
+            tracing::error!(why, commits = refused, "the disk is full; commits were not written");
+        }
+        outcomes
     }
 
     fn alone<'e>(

@@ -11,11 +11,12 @@ use posthaste_store::{Result, StoreError};
 use std::sync::Arc;
 
 use super::redo::{Redo, Summaries, Tail, TailEnd, first_of_tail};
-use super::transaction::commit;
+use super::transaction::{ahead, commit};
 use super::{Place, Writer};
+use crate::data_dir::reserve::Purpose;
 use crate::index::Indexed;
 use crate::index::values::PackState;
-use crate::log::disk::DiskFile;
+use crate::log::disk::{DiskFile, failed};
 use crate::log::entry;
 use crate::log::pair;
 use crate::log::record::{Form, Kind};
@@ -127,7 +128,7 @@ impl Writer {
         state: PackState,
         done: &TailEnd,
     ) -> Result<()> {
-        let unavailable = |e| StoreError::Unavailable(format!("pack {pack}: {e}"));
+        let unavailable = |e| failed(format_args!("pack {pack}"))(e);
         let mut buffer = vec![0; PIECE];
         let mut at = state.end;
         while at < done.end {
@@ -145,7 +146,7 @@ impl Writer {
         index.put_seq(&mut txn, done.seq)?;
         // The redo may have retired or sealed the pack's predecessors, never the pack itself.
         index.put_pack(&mut txn, pack, PackState { end: done.end, ..state })?;
-        index.reserve(done.end - state.end)?;
+        index.reserve(done.end - state.end, || ahead(shared, Purpose::Deletion))?;
         match self.redo {
             // Acknowledged by this process, whose views have it.
             Some(_) => commit(shared, txn)?,

@@ -283,6 +283,7 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
             }
             Kind::Abandon => self.abandoned(content)?,
             Kind::Retire => self.retired(content)?,
+            Kind::Cut => self.cut(content)?,
         };
         self.seq = seq + 1;
         Ok(redone == Redone::Done)
@@ -307,6 +308,16 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
             Some(state) if state.end > end => return Ok(Redone::OtherState),
             Some(state) => index.put_pack(txn, pack, PackState { sealed: true, ..state })?,
             None => {}
+        }
+        Ok(Redone::Done)
+    }
+
+    fn cut(&mut self, content: &[u8]) -> Result<Redone> {
+        let (pack, end) = entry::abandon_from(content).ok_or_else(damaged("a cut record"))?;
+        let (index, txn) = (self.redo.index, &mut *self.redo.txn);
+        if let Some(state) = index.pack(txn, pack)?.filter(|state| state.end > end) {
+            let dead = state.dead.min(end);
+            index.put_pack(txn, pack, PackState { end, dead, sealed: true, ..state })?;
         }
         Ok(Redone::Done)
     }

@@ -1,13 +1,15 @@
 //! Index transactions: begun where all that counts is in the index, filled, and committed at once or *open*.
 
 use heed::RwTxn;
-use posthaste_store::Result;
+use posthaste_store::{Result, StoreError};
 use std::ops::Add;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::Writer;
+use crate::data_dir::reserve::Purpose;
 use crate::index::Indexed;
+use crate::log::Ahead;
 use crate::log::record::Batch;
 use crate::shared::Shared;
 use crate::writer::apply::Apply;
@@ -84,6 +86,23 @@ impl Writer {
         })
     }
 
+    /// Runs `work` for this purpose. While the disk is full, and the purpose may use the reserve,
+    /// it is tried again with more of it.
+    pub(super) fn with_reserve<T>(
+        &mut self,
+        shared: &Shared,
+        purpose: Purpose,
+        mut work: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        self.purpose = purpose;
+        loop {
+            match work(self) {
+                Err(StoreError::Full(_)) if release(shared, purpose) => {}
+                done => return done,
+            }
+        }
+    }
+
     /// Runs `work` in the transaction that is open, or in a new one, and leaves it open if it may be.
     pub(super) fn work<'e, T>(
         &mut self,
@@ -130,7 +149,13 @@ impl Writer {
                 Ok((value, Some(unchanged).filter(|h| h.commits > 0)))
             }
             // What maintenance does in the index alone needs no record.
-            _ if batch.len() == before => commit(shared, open.txn).map(|()| (value, None)),
+            _ if batch.len() == before => {
+                let mut txn = open.txn;
+                self.appender.record_ended(index, &mut txn)?;
+                commit(shared, txn)?;
+                self.appender.ended();
+                Ok((value, None))
+            }
             Wrote::Later(more) if self.may_be_held(more) => {
                 let open = OpenTransaction { commits: open.commits + 1, demand: open.demand + more, ..open };
                 let end = self.write(shared, &open, &batch)?;
@@ -153,8 +178,9 @@ impl Writer {
 
     /// Puts a batch where it stays; answers where it ends.
     fn write(&mut self, shared: &Shared, open: &OpenTransaction<'_>, batch: &Batch) -> Result<u64> {
-        shared.index.reserve(open.demand.bytes)?;
-        self.appender.write(batch)?;
+        let ahead = || self::ahead(shared, self.purpose);
+        shared.index.reserve(open.demand.bytes, ahead)?;
+        self.appender.write(batch, ahead)?;
         Ok(batch.start + batch.len())
     }
 
@@ -175,14 +201,19 @@ impl Writer {
         shared: &'e Shared,
         open: &mut Option<OpenTransaction<'e>>,
     ) -> Result<()> {
-        let settled = match (open.take(), self.appender.place()) {
+        let checkpoint = match (open.take(), self.appender.place()) {
             (Some(open), Some((pack, end))) => {
                 self.commit_at(shared, open, pack, end).inspect_err(|_| self.redo = Some((pack, end)))
             }
             _ if self.redo.is_some() || shared.unindexed.any() => self.begin(shared).map(drop),
             _ => Ok(()),
         };
-        settled.inspect_err(|error| tracing::error!(%error, "the index is behind what was acknowledged"))
+        let checkpoint = match checkpoint {
+            // A redo may use the reserve.
+            Err(StoreError::Full(_)) if self.redo.is_some() => self.begin(shared).map(drop),
+            other => other,
+        };
+        checkpoint.inspect_err(|error| tracing::error!(%error, "the index is behind what was acknowledged"))
     }
 
     /// A transaction that begins where every commit that counts is in the index.
@@ -194,7 +225,11 @@ impl Writer {
                 redo => redo,
             };
             if let Some(place) = place {
-                self.redo_tail(shared, txn, place)?;
+                match self.redo_tail(shared, txn, place) {
+                    // What was acknowledged may use the reserve, whoever comes upon it.
+                    Err(StoreError::Full(_)) if release(shared, Purpose::Deletion) => {}
+                    redone => redone?,
+                }
                 continue;
             }
             let seq = shared.index.seq(&txn)?;
@@ -208,13 +243,26 @@ impl Writer {
         if !self.appender.acquire(&shared.index, &mut txn)? {
             return Ok(());
         }
-        let committed = shared.index.reserve(0).and_then(|()| commit(shared, txn));
+        let reserved = shared.index.reserve(0, || ahead(shared, self.purpose));
+        let committed = reserved.and_then(|()| commit(shared, txn));
         match &committed {
             Ok(()) => self.appender.acquired(),
             Err(_) => self.appender.not_acquired(),
         }
         committed
     }
+}
+
+/// Whether files may be made longer for this purpose, and how far.
+pub(super) fn ahead(shared: &Shared, purpose: Purpose) -> Result<Ahead> {
+    let packs = shared.index.packs_len(&*shared.index.read()?)?;
+    shared.reserve.admit(purpose, packs)
+}
+
+/// Gives room of the reserve back to the disk for this purpose; whether there was any.
+fn release(shared: &Shared, purpose: Purpose) -> bool {
+    let packs = shared.index.read().and_then(|txn| shared.index.packs_len(&txn));
+    packs.is_ok_and(|packs| shared.reserve.release(purpose, packs))
 }
 
 /// Commits an index transaction and counts it as our own.

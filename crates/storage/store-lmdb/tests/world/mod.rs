@@ -30,6 +30,7 @@ pub fn small() -> Options {
         readers: 64,
         pack_bytes: 1 << 20,
         links_from: 2,
+        reserve_bytes: 16 << 10,
         round_messages: 20,
         ..Options::new(summarize)
     }

@@ -1,0 +1,188 @@
+//! The file `reserve`: room that is kept for deletions.
+//!
+//! Every commit needs room: a record in a pack, pages of the index. On a full disk nothing could be
+//! deleted, and so no room could be made. So a file of bytes without a meaning is kept. When a
+//! commit without new messages meets a full disk, the file is cut, and the commit is tried again.
+//!
+//! - A change of flags may cut the first half, a deletion and maintenance all of it ([`Purpose`]).
+//!   Otherwise clients that only read would use up what deletions need.
+//! - As long as the file is not whole, new messages make no file of the store longer. Otherwise they
+//!   would take the room that was released. Any process knows it by the file's length.
+//! - The file is made whole again when the disk has room: before new messages take it, and by
+//!   maintenance.
+//!
+//! It is as large as the packs, within limits: what deletions need follows what there is to delete,
+//! and a store that only keeps accounts stays small. Its bytes are random, lest a file system
+//! compress them.
+
+use posthaste_store::{Result, StoreError};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::log::Ahead;
+use crate::log::disk::{Disk, failed, is_full};
+
+/// Bytes of the reserve of a small store: some hundred deletions, each with a dozen pages of the
+/// index and 256 KiB of slack behind them once.
+const MIN: u64 = 1 << 20;
+/// The share of the file system that the reserve takes at most: a sixteenth, for stores on very
+/// small disks.
+const SHARE: u64 = 16;
+/// Bytes written at a time.
+const PIECE: usize = 256 * 1024;
+
+/// What room on the disk is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Purpose {
+    /// New messages: they never use the reserve.
+    Content,
+    /// Changes of what is there (flags, the directory): they may use half of it.
+    Change,
+    /// Expunges, changes of mailbox lists, maintenance, redo: they may use all of it.
+    Deletion,
+}
+
+/// The reserve of a data directory.
+pub(crate) struct Reserve {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    path: PathBuf,
+    /// Bytes at most; 0: there is none.
+    max: u64,
+}
+
+impl Reserve {
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, max: u64) -> Self {
+        Self { disk, dir: dir.to_owned(), path: dir.join("reserve"), max }
+    }
+
+    /// Bytes that the file takes from the disk. After a power cut it may have a length and no room.
+    fn len(&self) -> u64 {
+        std::fs::metadata(&self.path).map_or(0, |found| found.len().min(found.blocks() * 512))
+    }
+
+    /// Bytes that it is to have, beside packs of `packs` bytes.
+    fn target(&self, packs: u64) -> u64 {
+        let max = self.disk.room(&self.dir).map_or(self.max, |(all, _)| self.max.min(all / SHARE));
+        packs.checked_next_power_of_two().unwrap_or(max).clamp(MIN.min(max), max)
+    }
+
+    /// Bytes of the disk that this user may write; all there could be where the system does not
+    /// say.
+    fn free(&self) -> u64 {
+        self.disk.room(&self.dir).map_or(u64::MAX, |(_, free)| free)
+    }
+
+    /// Bytes that maintenance may write.
+    pub(crate) fn room(&self) -> u64 {
+        self.free().saturating_add(self.len())
+    }
+
+    /// Whether a file may be made longer for this purpose, and how far. `packs`: bytes of all
+    /// packs.
+    pub(crate) fn admit(&self, purpose: Purpose, packs: u64) -> Result<Ahead> {
+        let (there, target) = (self.len(), self.target(packs));
+        if there >= target {
+            return Ok(Ahead::Step);
+        }
+        match purpose {
+            Purpose::Content => self.make_whole(packs).map(|()| Ahead::Step),
+            _ if self.has_room_for(target - there, target) => Ok(Ahead::Step),
+            // What is left is for deletions.
+            Purpose::Change if there < target / 2 => Err(self.lack(target - there)),
+            _ => Ok(Ahead::Nothing),
+        }
+    }
+
+    /// Makes it whole. `Full` if there is no room for it.
+    pub(crate) fn make_whole(&self, packs: u64) -> Result<()> {
+        let (there, target) = (self.len(), self.target(packs));
+        if there >= target {
+            return Ok(());
+        }
+        if !self.has_room_for(target - there, target) {
+            return Err(self.lack(target - there));
+        }
+        self.grow(there, target).map_err(failed(self.path.display()))
+    }
+
+    /// Whether it can be made whole, and something is left for the commit that asks.
+    fn has_room_for(&self, missing: u64, target: u64) -> bool {
+        self.free() >= missing + target / 4
+    }
+
+    fn lack(&self, missing: u64) -> StoreError {
+        StoreError::Full(format!("{}: there is no room for its {} KiB", self.path.display(), missing >> 10))
+    }
+
+    fn grow(&self, there: u64, target: u64) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?;
+        // Another process is about it. Both would write the same, but a release in between must not
+        // be undone in part.
+        if file.try_lock().is_err() {
+            return Ok(());
+        }
+        let written = write_random(&file, there, target).and_then(|()| file.sync_all());
+        written.inspect_err(|error| {
+            if is_full(error) {
+                let _ = file.set_len(there);
+            }
+        })
+    }
+
+    /// Gives room back to the disk for this purpose; whether there was any to give.
+    pub(crate) fn release(&self, purpose: Purpose, packs: u64) -> bool {
+        let there = self.len();
+        if purpose == Purpose::Content || there == 0 {
+            return false;
+        }
+        let half = self.target(packs) / 2;
+        let left = match purpose {
+            // Deletions, too, take the first half first.
+            _ if there > half => half,
+            Purpose::Deletion => 0,
+            _ => return false,
+        };
+        let cut = || {
+            let file = OpenOptions::new().write(true).open(&self.path)?;
+            file.set_len(left)?;
+            // A journal gives freed blocks back when it commits.
+            file.sync_all()
+        };
+        if let Err(error) = cut() {
+            tracing::error!(path = %self.path.display(), %error, "the reserve for deletions cannot be released");
+            return false;
+        }
+        tracing::warn!(
+            released = there - left,
+            left,
+            "the disk is full: no new mail is taken; deletions use the reserve until there is room"
+        );
+        true
+    }
+}
+
+/// Writes bytes that no file system can leave out or compress.
+fn write_random(file: &File, from: u64, to: u64) -> io::Result<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| now.as_nanos() as u64);
+    let mut state = now | 1;
+    let mut piece = vec![0; PIECE];
+    let mut at = from;
+    while at < to {
+        for word in piece.chunks_exact_mut(8) {
+            // xorshift64.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+        let n = (to - at).min(PIECE as u64);
+        file.write_all_at(piece.get(..n as usize).unwrap_or_default(), at)?;
+        at += n;
+    }
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! Keeps packs from being cut while somebody reads one state of the index for long.
+//!
+//! A snapshot and a check read packs as one state of the index names them. They hold a shared
+//! `flock` on the directory of the packs, taken before that state is. Who cuts a pack takes the
+//! lock alone, and leaves the pack as it is if he cannot. A pack that is removed needs no lock: an
+//! open file outlives its name.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// The lock, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock(#[expect(dead_code, reason = "held, never read")] File);
+
+/// Keeps packs from being cut. Waits while one is.
+pub(crate) fn protect(packs: &Path) -> io::Result<Lock> {
+    let dir = File::open(packs)?;
+    dir.lock_shared()?;
+    Ok(Lock(dir))
+}
+
+/// Keeps others from beginning to read; `None` if somebody reads.
+pub(crate) fn exclude(packs: &Path) -> Option<Lock> {
+    let dir = File::open(packs).ok()?;
+    dir.try_lock().ok()?;
+    Some(Lock(dir))
+}

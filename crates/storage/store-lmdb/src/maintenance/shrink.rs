@@ -1,0 +1,155 @@
+//! Compacts a pack from its end, for a disk that is full.
+//!
+//! Compacting a whole pack returns its room at the end, when the file is removed. Before, it takes
+//! up to half as much. A full disk has no such room. So the live records of the pack's last part
+//! are copied, as many as there is room for, and the file is cut. Each round returns at least what
+//! it took, but for some pages of the index.
+//!
+//! Two transactions make a cut. The first copies the records. The second logs the cut and lowers
+//! the pack's end. So a rebuild that finds the record finds the copies, even if the second
+//! transaction never came about. The file is cut last, while nobody reads one state of the index
+//! for long ([`crate::log::readers`]). A reader that had looked a place up before looks again.
+
+use posthaste_store::{Report, Result, StoreError};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::packs::{Limits, Moving, compact, leave_damaged, move_records};
+use crate::index::values::PackState;
+use crate::log::reader::ReadFault;
+use crate::log::record::Kind;
+use crate::log::scan::{Found, Scan, pack_form};
+use crate::log::{path_of, readers};
+use crate::shared::Shared;
+use crate::writer::Writer;
+use crate::writer::apply::Apply;
+use posthaste_mail_model::BodyId;
+
+/// What the first transaction did.
+enum Copied {
+    /// Everything from this offset on, where so many dead bytes lie.
+    From { offset: u64, dead: u64 },
+    /// Nothing: there is room for the whole pack.
+    Fits,
+    /// Nothing: the pack is damaged or was retired.
+    No,
+}
+
+/// Copies at most `bytes` of live records, or one record, from a pack's end and cuts it there.
+pub(super) fn shrink(writer: &mut Writer, pack: u32, bytes: u64) -> Result<Report> {
+    let shared = Arc::clone(&writer.shared);
+    // What an earlier round could not cut, as somebody was reading.
+    cut_file(&shared, pack)?;
+    let (mut report, copied) = writer.with_transaction(|apply| {
+        let mut report = Report::default();
+        let copied = copy_end(&shared, apply, pack, bytes, &mut report)?;
+        let wrote = !matches!(copied, Copied::Fits);
+        Ok(((report, copied), wrote))
+    })?;
+    let (offset, dead) = match copied {
+        Copied::From { offset, dead } => (offset, dead),
+        Copied::Fits => return compact(writer, pack),
+        Copied::No => return Ok(report),
+    };
+    report.reclaimed_bytes = writer.with_transaction(|apply| {
+        let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok((0, false)) };
+        let dead = state.dead.saturating_sub(dead);
+        apply.cut(pack, PackState { end: offset, dead, ..state })?;
+        Ok((state.end.saturating_sub(offset), true))
+    })?;
+    cut_file(&shared, pack)?;
+    Ok(report)
+}
+
+/// The first transaction.
+fn copy_end(
+    shared: &Shared,
+    apply: &mut Apply<'_, '_>,
+    pack: u32,
+    bytes: u64,
+    report: &mut Report,
+) -> Result<Copied> {
+    let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok(Copied::No) };
+    let file = shared.reader.file(pack);
+    let file = file.map_err(|e| StoreError::Unavailable(format!("pack {pack}: {e}")))?;
+    let mut scan = match pack_form(&*file, pack, shared.store) {
+        Ok(Some(form)) => Scan::new(&*file, form, state.emptied, state.end),
+        Ok(None) => {
+            let fault = ReadFault::Damaged("its head is damaged");
+            return leave_damaged(apply, pack, 0, &fault, report).map(|()| Copied::No);
+        }
+        Err(fault) => return leave_damaged(apply, pack, 0, &fault, report).map(|()| Copied::No),
+    };
+    let start = scan.offset();
+    let done = begin_of_end(apply, pack, &mut scan, bytes).and_then(|offset| {
+        if offset == start {
+            return Ok(Copied::Fits);
+        }
+        let dead = dead_bodies(apply, pack, &mut scan.from(offset))?;
+        let mut end = scan.from(offset);
+        let all = Limits { bytes: u64::MAX, records: u64::MAX };
+        let moved = move_records(apply, pack, &mut end, all, report);
+        scan = end;
+        moved.map(|_| Copied::From { offset, dead })
+    });
+    match done {
+        Ok(copied) => Ok(copied),
+        Err(Moving::Store(error)) => Err(error),
+        Err(Moving::Pack(fault)) => {
+            leave_damaged(apply, pack, scan.offset(), &fault, report).map(|()| Copied::No)
+        }
+    }
+}
+
+/// The offset from which live records of at most `bytes`, or the last one, follow.
+fn begin_of_end(apply: &Apply<'_, '_>, pack: u32, scan: &mut Scan<'_>, bytes: u64) -> Result<u64, Moving> {
+    let mut begin = scan.offset();
+    // Ends and lengths of the live records from `begin` on.
+    let mut live: VecDeque<(u64, u64)> = VecDeque::new();
+    let mut sum = 0;
+    while let Some(found) = scan.advance()? {
+        if found.header.kind == Kind::Body && !is_live(apply, pack, &found)? {
+            continue;
+        }
+        sum += found.header.record_len();
+        live.push_back((found.end(), found.header.record_len()));
+        while sum > bytes && live.len() > 1 {
+            let Some((end, len)) = live.pop_front() else { break };
+            sum -= len;
+            begin = end;
+        }
+    }
+    Ok(begin)
+}
+
+/// Bytes of the bodies that are not live.
+fn dead_bodies(apply: &Apply<'_, '_>, pack: u32, scan: &mut Scan<'_>) -> Result<u64, Moving> {
+    let mut dead = 0;
+    while let Some(found) = scan.advance()? {
+        if found.header.kind == Kind::Body && !is_live(apply, pack, &found)? {
+            dead += found.header.record_len();
+        }
+    }
+    Ok(dead)
+}
+
+fn is_live(apply: &Apply<'_, '_>, pack: u32, found: &Found) -> Result<bool> {
+    let place = apply.index.body(&apply.txn, BodyId(found.header.id))?;
+    Ok(place.is_some_and(|place| place.pack == pack && place.offset == found.offset))
+}
+
+/// Cuts the file of a sealed pack to the end that the index has of it, if nobody reads an earlier
+/// state.
+fn cut_file(shared: &Shared, pack: u32) -> Result<()> {
+    let failed = |e| StoreError::Unavailable(format!("pack {pack}: {e}"));
+    let Some(_alone) = readers::exclude(&shared.packs) else { return Ok(()) };
+    let state = shared.index.pack(&*shared.index.read()?, pack)?;
+    let Some(state) = state.filter(|state| state.sealed) else { return Ok(()) };
+    let file = shared.disk.open(&path_of(&shared.packs, pack)).map_err(failed)?;
+    if file.size().map_err(failed)? > state.end {
+        file.truncate(state.end).map_err(failed)?;
+        // A journal gives freed blocks back when it commits.
+        file.sync().map_err(failed)?;
+    }
+    Ok(())
+}
