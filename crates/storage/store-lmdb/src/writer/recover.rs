@@ -32,7 +32,6 @@ pub(super) struct Others {
 
 struct OtherPack {
     number: u32,
-    end: u64,
     file: Arc<dyn DiskFile>,
 }
 
@@ -169,13 +168,15 @@ impl Writer {
         }
         let next = shared.index.seq(txn)?;
         let mut tail = None;
-        for OtherPack { number, end, file } in &self.others.packs {
+        for OtherPack { number, file } in &self.others.packs {
             if self.appender.owns(*number) || self.dead_tails.contains(number) {
                 continue;
             }
+            // This process may have taken the pack over since, and given it up: its tail never happened.
+            let Some(state) = shared.index.pack(txn, *number)?.filter(|state| !state.sealed) else { continue };
             let unavailable = |e| StoreError::Unavailable(format!("pack {number}: {e}"));
             let Ok(Some(form)) = pack_form(&**file, *number, shared.store) else { continue };
-            let kind = first_of_tail(&**file, form, *end, next).map_err(unavailable)?;
+            let kind = first_of_tail(&**file, form, state.end, next).map_err(unavailable)?;
             let Some(kind) = kind else { continue };
             tail = Some((*number, file.size().map_err(unavailable)?));
             // A tail that begins by abandoning others counts, and the abandoned ones do not.
@@ -188,12 +189,12 @@ impl Writer {
 
     fn unsealed_of_others(&self, shared: &Shared, txn: &RoTxn) -> Result<Vec<OtherPack>> {
         let mut others = Vec::new();
-        for (number, PackState { end, sealed, .. }) in shared.index.all_packs(txn)? {
+        for (number, PackState { sealed, .. }) in shared.index.all_packs(txn)? {
             if sealed || self.appender.owns(number) {
                 continue;
             }
             match shared.reader.file(number) {
-                Ok(file) => others.push(OtherPack { number, end, file }),
+                Ok(file) => others.push(OtherPack { number, file }),
                 // The check reports it.
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 Err(e) => return Err(StoreError::Unavailable(format!("pack {number}: {e}"))),
