@@ -291,19 +291,19 @@ impl Search<'_> {
     /// lost some of its sectors, which are zero then, as they were written ahead. Whole commits of the same batch may
     /// follow. None of the batch was acknowledged. An opening does not use it either.
     ///
-    /// It is damage, and what follows counts, if no sector is missing, or if more commits follow than a batch has.
+    /// If commits follow, it is damage, and they count, where no sector is missing, or more follow than a batch has.
     fn is_cut_off(&self, at: u64, found: &Found, next_seq: u64) -> bool {
-        let is_intact = found.offset == at && self.is_whole(found);
-        let to = if found.offset == at { found.end() } else { found.offset };
-        if is_intact || !self.lacks_sector(at, to) {
+        if found.offset == at && self.is_whole(found) {
             return false;
         }
         let (mut from, mut commits) = (at, 0);
         while let Some(found) = self.next(from) {
-            commits += usize::from(found.header.kind != Kind::Body && found.header.seq >= next_seq);
+            let is_new = found.header.kind != Kind::Body && found.header.seq >= next_seq;
+            commits += usize::from(is_new && self.is_whole(&found));
             from = found.end();
         }
-        commits <= GROUP_MAX
+        let to = if found.offset == at { found.end() } else { found.offset };
+        commits == 0 || (commits <= GROUP_MAX && self.lacks_sector(at, to))
     }
 
     /// Whether one of the sectors from `from` to `to` is zero, as far as it is not before `from`.
