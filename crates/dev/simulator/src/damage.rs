@@ -128,8 +128,7 @@ impl Sample {
             driver.end(engine, false);
         }
         recorder.stop();
-        let mut files = Files::new();
-        read_tree(dir.path(), "", &mut files).map_err(fails)?;
+        let files = files_of(dir.path()).map_err(fails)?;
         let packs = files.iter().filter(|(path, _)| path.ends_with(".pack"));
         let records =
             packs.filter_map(|(path, bytes)| Some((path.clone(), records(bytes.as_ref()?)))).collect();
@@ -404,6 +403,13 @@ async fn kept(
         0 => Ok(()),
         lost => Err(format!("mailbox {id}: {lost} of {} messages are lost", held.messages.len())),
     }
+}
+
+/// All files below a directory.
+pub fn files_of(dir: &Path) -> std::io::Result<Files> {
+    let mut files = Files::new();
+    read_tree(dir, "", &mut files)?;
+    Ok(files)
 }
 
 fn read_tree(dir: &Path, prefix: &str, files: &mut Files) -> std::io::Result<()> {

@@ -23,6 +23,9 @@ struct Arguments {
     /// Only this state of the first seed, with its story.
     #[arg(long)]
     state: Option<usize>,
+    /// With --state: where the files of that state are left, each try under its own name.
+    #[arg(long, requires = "state")]
+    keep: Option<PathBuf>,
     /// Different states to look at, over as many seeds as that takes.
     #[arg(long, default_value_t = 10_000)]
     states: usize,
@@ -89,6 +92,7 @@ impl Arguments {
             visitor: std::env::current_exe().ok().filter(|_| !self.no_visitor),
             strict: if self.lenient_rebuild { Strict::No } else { Strict::Yes },
             from_first_answer: self.from_first_answer,
+            keep: self.keep.clone(),
             ..Settings::all()
         }
     }

@@ -41,6 +41,19 @@ struct Running {
     input: ChildStdin,
     lines: Receiver<String>,
     operations: File,
+    /// Bytes of `operations` that were read.
+    read: u64,
+}
+
+impl Running {
+    /// What it wrote since, up to this length of its sink; all of it if no length is given.
+    fn operations(&mut self, upto: Option<u64>) -> std::io::Result<Vec<u8>> {
+        let mut operations = Vec::new();
+        let most = upto.map_or(u64::MAX, |upto| upto.saturating_sub(self.read));
+        (&mut self.operations).take(most).read_to_end(&mut operations)?;
+        self.read += operations.len() as u64;
+        Ok(operations)
+    }
 }
 
 /// How a command to the visitor ended.
@@ -105,7 +118,7 @@ impl Visitor {
                 writeln!(input, "{line}")?;
             }
             let operations = File::open(&self.sink)?;
-            self.running = Some(Running { child, input, lines, operations });
+            self.running = Some(Running { child, input, lines, operations, read: 0 });
         }
         self.running.as_mut().ok_or_else(|| std::io::Error::other("no visitor"))
     }
@@ -124,17 +137,18 @@ impl Visitor {
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     running.child.wait().map_err(failed)?;
-                    let mut operations = Vec::new();
-                    running.operations.read_to_end(&mut operations).map_err(failed)?;
+                    let operations = running.operations(None).map_err(failed)?;
                     heard.push(Heard { told: None, operations });
                     (self.running, self.open) = (None, false);
                     return Ok((heard, Ended::Killed));
                 }
             };
-            let mut operations = Vec::new();
-            running.operations.read_to_end(&mut operations).map_err(failed)?;
             let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
-            let told = if word == "told" { Told::from_word(rest) } else { None };
+            // It goes on after it was answered: what it does then belongs to its next answer.
+            let answer = rest.split_once(' ').filter(|_| word == "told");
+            let upto = answer.and_then(|(len, _)| len.parse().ok());
+            let operations = running.operations(upto).map_err(failed)?;
+            let told = answer.and_then(|(_, told)| Told::from_word(told));
             heard.push(Heard { told, operations });
             match word {
                 "told" => {}
@@ -194,7 +208,8 @@ pub fn visitor(root: &Path, sink: &Path, seed: u64, faulty: bool) -> Result<(), 
     let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(fails)?;
     let mut driver =
         Driver::new(Arc::clone(&recorder), Knowledge::default(), seed, 0, faulty).with_options(options(seed));
-    driver.set_listener(|told| println!("told {}", told.word()));
+    let listener = Arc::clone(&recorder);
+    driver.set_listener(move |told| println!("told {} {}", listener.sunk(), told.word()));
     let mut engine: Option<LmdbEngine> = None;
     for line in std::io::stdin().lines() {
         let line = line.map_err(fails)?;

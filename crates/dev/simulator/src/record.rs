@@ -213,6 +213,11 @@ impl Recorder {
         self.inner.lock().ops.len()
     }
 
+    /// Bytes in the sink.
+    pub fn sunk(&self) -> u64 {
+        self.sink.as_ref().and_then(|sink| sink.metadata().ok()).map_or(0, |meta| meta.len())
+    }
+
     /// Whether nothing has happened.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -37,6 +37,8 @@ pub struct Settings {
     pub from_first_answer: bool,
     /// The `simulate` binary, for a second process beside the first; none, no second process.
     pub visitor: Option<PathBuf>,
+    /// Where the files of the one state that is looked at are left.
+    pub keep: Option<PathBuf>,
     /// Where directories are made.
     pub base: PathBuf,
 }
@@ -57,6 +59,7 @@ impl Settings {
             strict: Strict::Yes,
             from_first_answer: false,
             visitor: None,
+            keep: None,
             base,
         }
     }
@@ -148,6 +151,10 @@ impl Seed<'_> {
         if let Some(violation) = &life.violation {
             let story = format!("the life itself\n{}", life.timeline.story(usize::MAX));
             self.found(0, story, violation.clone());
+        }
+        if let (Some(keep), Some(_)) = (&self.settings.keep, self.only) {
+            std::fs::create_dir_all(keep)?;
+            std::fs::write(keep.join("life"), listing(&life.ops, &life.timeline))?;
         }
         let empty = Image::of_files(&Files::new(), self.seed);
         self.cut(&life, empty, self.settings.cuts, "", 0, &mut random)
@@ -273,6 +280,12 @@ impl Seed<'_> {
             self.outcome.states += 1;
         }
         // Before the first commit there may be no store to rebuild.
+        if wanted
+            && self.only.is_some()
+            && let Some(keep) = &self.settings.keep
+        {
+            materialise(&state.files, &keep.join("state"))?;
+        }
         let any = state.files.contains_key("format") || !state.known.certain.lists.is_empty();
         if wanted
             && any
@@ -307,7 +320,7 @@ impl Seed<'_> {
             .with_options(self.options.clone());
         let violation = self.go_on(&mut driver, &mut random).err();
         recorder.stop();
-        std::fs::remove_dir_all(&dir)?;
+        self.dispose(&dir)?;
         let ids = driver.ids();
         Ok(Life { ops: recorder.ops(), timeline: driver.timeline, ids, violation })
     }
@@ -330,6 +343,18 @@ impl Seed<'_> {
         Ok(())
     }
 
+    /// Removes a directory, or leaves it where a person wants to look at it.
+    fn dispose(&self, dir: &Path) -> std::io::Result<()> {
+        match &self.settings.keep {
+            Some(keep) if self.only == Some(self.number) => {
+                let files = crate::damage::files_of(dir)?;
+                materialise(&files, &keep.join(dir.file_name().unwrap_or_default()))?;
+            }
+            _ => {}
+        }
+        std::fs::remove_dir_all(dir)
+    }
+
     /// Makes the index again at once, compares, and goes on.
     fn rebuilt(&mut self, state: &State) -> std::io::Result<Result<(), Violation>> {
         let dir = self.dir(&format!("rebuilt{}", self.number));
@@ -341,7 +366,7 @@ impl Seed<'_> {
             .with_options(self.options.clone());
         let judged = driver.rebuild(self.settings.strict).and_then(|()| self.go_on(&mut driver, &mut random));
         recorder.stop();
-        std::fs::remove_dir_all(&dir)?;
+        self.dispose(&dir)?;
         Ok(judged)
     }
 }
@@ -430,16 +455,22 @@ fn some_faults(random: &mut Random) -> Faults {
     faults
 }
 
-/// Where the operations of a log are, for a person who looks for what was lost.
-pub fn listing(ops: &[Op], from: usize, to: usize) -> String {
-    let some = ops.iter().enumerate().skip(from).take(to.saturating_sub(from));
-    some.map(|(at, op)| match op {
-        Op::Write { node, at: offset, data, durable } => {
-            format!("{at}: write node {node} at {offset}, {} bytes, durable {durable}\n", data.len())
+/// The operations of a life and what they were for, for a person who looks for what was lost.
+fn listing(ops: &[Op], timeline: &Timeline) -> String {
+    let mut text = String::new();
+    let mut moments = timeline.moments.iter().peekable();
+    for (at, op) in ops.iter().enumerate() {
+        while let Some(moment) = moments.next_if(|m| m.end <= at) {
+            text += &format!("--- {}..{}: {}\n", moment.start, moment.end, moment.what);
         }
-        other => format!("{at}: {other:?}\n"),
-    })
-    .collect()
+        text += &match op {
+            Op::Write { node, at: offset, data, durable } => {
+                format!("{at}: write node {node} at {offset}, {} bytes, durable {durable}\n", data.len())
+            }
+            other => format!("{at}: {other:?}\n"),
+        };
+    }
+    text
 }
 
 /// Whether a directory can be watched here.

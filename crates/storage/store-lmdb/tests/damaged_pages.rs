@@ -383,3 +383,41 @@ async fn a_page_that_is_damaged_while_it_is_in_use_ends_a_process_once_at_most()
     }
     println!("{ended} of 40 were ended by a signal");
 }
+
+/// Bytes of a meta page from its map size on: what LMDB writes in one piece. Behind half of it stand the trees of the new transaction, and the old
+/// last page and transaction.
+const META_AT: usize = 16 + 16;
+const META_HALF: usize = 60;
+
+fn transaction_of(index: &[u8], meta: usize) -> u64 {
+    u64::from_le_bytes(index[meta * PAGE + 16 + 128..][..8].try_into().unwrap())
+}
+
+/// A write of a meta page failed half-way, over the page that LMDB does not take: the trees lie beyond the old last page.
+fn half_written(whole: &[u8], meta: usize) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    let place = &mut bytes[meta * PAGE + META_AT..][..META_HALF];
+    // The root of the tree of free pages.
+    place[48..56].copy_from_slice(&1_000_000_u64.to_le_bytes());
+    bytes
+}
+
+#[tokio::test]
+async fn a_half_written_meta_page_is_let_be_if_lmdb_takes_the_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = store(dir.path(), small()).await;
+    for _ in 0..2 {
+        let whole = std::fs::read(index_file(dir.path())).unwrap();
+        let newer = usize::from(transaction_of(&whole, 1) > transaction_of(&whole, 0));
+        std::fs::write(index_file(dir.path()), half_written(&whole, newer)).unwrap();
+        let refusal = LmdbEngine::open(dir.path(), small()).unwrap_err().to_string();
+        assert!(refusal.contains("posthaste check --rebuild"), "{refusal}");
+        std::fs::write(index_file(dir.path()), half_written(&whole, 1 - newer)).unwrap();
+        let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+        world.verify(&engine).await;
+        // The next transaction writes it again.
+        world.set_directory(&engine, "account/bob", Some(b"x")).await.unwrap();
+        world.verify(&engine).await;
+        engine.close();
+    }
+}

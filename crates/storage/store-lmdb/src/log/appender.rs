@@ -244,11 +244,19 @@ impl Appender {
         Ok(Current { number, file, end: 0, reserved: 0, fresh: true })
     }
 
-    /// The highest number of a pack in a store whose index does not keep the next one.
+    /// The highest number of a pack in a store whose index does not keep the next one. A file that is empty and unknown to
+    /// the index was left by a try to make that pack, which takes it over: its number would be missing for good.
     fn highest(&self, index: &Index, txn: &RoTxn) -> Result<u32> {
-        let known = index.all_packs(txn)?.last().map_or(0, |(n, _)| *n);
+        let mut highest = index.all_packs(txn)?.last().map_or(0, |(n, _)| *n);
         let names = self.disk.list(&self.dir).map_err(failed(self.dir.display()))?;
-        Ok(names.iter().filter_map(|n| number_of(n)).max().unwrap_or(0).max(known))
+        for number in names.iter().filter_map(|name| number_of(name)) {
+            let path = path_of(&self.dir, number);
+            let size = self.disk.open(&path).and_then(|file| file.size());
+            if number > highest && size.map_err(failed(path.display()))? > 0 {
+                highest = number;
+            }
+        }
+        Ok(highest)
     }
 
     /// Puts a batch where a crash cannot undo it. After an error nothing of the batch counts.

@@ -142,8 +142,8 @@ impl Summaries<'_> {
     }
 }
 
-/// Takes out bodies that no message holds and records the packs. All are sealed, so that new records never follow old
-/// tails. After faults, all are marked as damaged: maintenance then leaves them as they are.
+/// Takes out bodies that no message holds and records the packs. All that hold something are sealed, so that new records
+/// never follow old tails. So are those that the log gives up. After faults, all are marked as damaged: maintenance then leaves them as they are.
 pub(crate) fn record_packs(
     index: &Index,
     catalog: &Catalog,
@@ -179,7 +179,8 @@ pub(crate) fn record_packs(
         index.put_pack(&mut txn, number, state)?;
     }
     for &number in &survey.empty {
-        index.put_pack(&mut txn, number, PackState::default())?;
+        let sealed = survey.given_up.contains(&number);
+        index.put_pack(&mut txn, number, PackState { sealed, ..PackState::default() })?;
     }
     txn.commit().indexed()
 }

@@ -21,7 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use self::catalog::Catalog;
 use self::replay::Replay;
 use self::salvage::OldIndex;
-use self::survey::{Survey, survey};
+use self::survey::{Before, Survey, survey};
 use crate::data_dir::format::{self, Access};
 use crate::data_dir::lock::EngineLock;
 use crate::engine::Options;
@@ -116,8 +116,10 @@ fn build(
     let mut faults = Vec::new();
     let old = OldIndex::open(&dir.join("index"), options, &mut faults);
     let old_packs = old.as_ref().map(OldIndex::packs).unwrap_or_default();
+    let next_seq = old.as_ref().map_or(1, |old| old.next_numbers().1);
+    let before = Before { packs: &old_packs, next_seq };
     let mut found =
-        survey(&*options.disk, &packs, store, &old_packs, &catalog, &mut |share| progress(share * 0.1))?;
+        survey(&*options.disk, &packs, store, &before, &catalog, &mut |share| progress(share * 0.1))?;
     faults.append(&mut found.faults);
     missing_packs(&found, old.as_ref(), &mut faults);
     let is_log_complete = damaged_parts(&found, &old_packs, &mut faults);

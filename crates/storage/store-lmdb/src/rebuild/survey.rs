@@ -18,6 +18,7 @@ use crate::log::entry;
 use crate::log::record::{Form, Header, Kind, PACK_HEADER, RECORD_HEADER, form_from};
 use crate::log::scan::{Found, Scan};
 use crate::log::{number_of, path_of};
+use crate::writer::GROUP_MAX;
 
 /// Records of one transaction of the catalog.
 const STEP: u64 = 50_000;
@@ -25,6 +26,17 @@ const STEP: u64 = 50_000;
 const WINDOW: usize = 1 << 20;
 /// Bytes passed over where the disk cannot read: a page.
 const PAGE: u64 = 4096;
+/// What a disk writes whole or not at all.
+const SECTOR: u64 = 512;
+
+/// What the old index says of the packs.
+#[derive(Default)]
+pub(crate) struct Before<'o> {
+    /// Where each pack ends.
+    pub(crate) packs: &'o [(u32, PackState)],
+    /// Records from this sequence number on are unknown to it.
+    pub(crate) next_seq: u64,
+}
 
 /// A pack that takes part.
 pub(crate) struct Pack {
@@ -67,16 +79,18 @@ pub(crate) struct Survey {
     pub(crate) retired: BTreeSet<u32>,
     /// Packs that were made and never written: all zero.
     pub(crate) empty: BTreeSet<u32>,
+    /// Those of them that a record of the log gives up. What is written to one would not count at the next rebuild.
+    pub(crate) given_up: BTreeSet<u32>,
     pub(crate) damage: Vec<Damage>,
     pub(crate) faults: Vec<String>,
 }
 
-/// Lists the records of all packs in `dir` in the catalog. `known`: the packs of the old index.
+/// Lists the records of all packs in `dir` in the catalog.
 pub(crate) fn survey(
     disk: &dyn Disk,
     dir: &Path,
     store: Id,
-    known: &[(u32, PackState)],
+    before: &Before<'_>,
     catalog: &Catalog,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Survey> {
@@ -85,6 +99,7 @@ pub(crate) fn survey(
     numbers.sort_unstable();
     let mut survey = Survey::default();
     let mut abandoned: HashMap<u32, u64> = HashMap::new();
+    let is_behind = is_behind(disk, dir, before, &numbers)?;
     for (done, &number) in numbers.iter().enumerate() {
         let path = path_of(dir, number);
         let file = disk.open(&path).map_err(unavailable(&path))?;
@@ -94,21 +109,53 @@ pub(crate) fn survey(
             survey.empty.insert(number);
             continue;
         }
-        let known = known.iter().find(|(n, _)| *n == number).map(|(_, state)| *state);
+        let known = before.packs.iter().find(|(n, _)| *n == number).map(|(_, state)| *state);
         let (form, fault) = form_of(&*file, number, store);
         // A head that the old index does not count was being written.
         survey.faults.extend(fault.filter(|_| known.is_none_or(|state| state.end > 0)));
-        survey.pack(number, Arc::clone(&file), (form, size), known, catalog, &mut abandoned)?;
+        // Nothing was written to a pack after it was sealed: what lies beyond its end never happened.
+        if let Some(state) = known.filter(|state| state.sealed) {
+            abandoned.insert(number, state.end);
+        }
+        let tail = known.filter(|_| !is_behind);
+        let tail = tail.map(|state| Tail { from: state.end, next_seq: before.next_seq });
+        survey.pack(number, Arc::clone(&file), (form, size), tail, catalog, &mut abandoned)?;
         progress((done + 1) as f64 / numbers.len() as f64);
     }
     for (number, end) in abandoned {
         if let Some(pack) = survey.packs.get_mut(&number) {
             pack.abandoned = Some(end);
+        } else if survey.empty.contains(&number) {
+            survey.given_up.insert(number);
         }
     }
     let Survey { packs, damage, .. } = &mut survey;
     damage.retain(|damage| packs.get(&damage.pack).is_none_or(|pack| pack.counts(damage.from)));
     Ok(survey)
+}
+
+/// Beyond the end that the old index has of a pack.
+#[derive(Clone, Copy)]
+struct Tail {
+    from: u64,
+    /// The next sequence number of the old index.
+    next_seq: u64,
+}
+
+/// Whether the old index is older than the packs: one of them holds something and the index does not know it. A pack is
+/// in the index before anything is written to it.
+fn is_behind(disk: &dyn Disk, dir: &Path, before: &Before<'_>, numbers: &[u32]) -> Result<bool> {
+    if before.packs.is_empty() {
+        return Ok(false);
+    }
+    for &number in numbers.iter().filter(|n| !before.packs.iter().any(|(known, _)| known == *n)) {
+        let path = path_of(dir, number);
+        let size = disk.open(&path).and_then(|file| file.size()).map_err(unavailable(&path))?;
+        if size > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn unavailable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
@@ -138,26 +185,24 @@ fn form_of(file: &dyn DiskFile, number: u32, store: Id) -> (Form, Option<String>
 }
 
 impl Survey {
+    /// Lists the records of one pack. `tail`: where the old index has its end, if that can be believed.
     fn pack(
         &mut self,
         number: u32,
         file: Arc<dyn DiskFile>,
         (form, size): (Form, u64),
-        known: Option<PackState>,
+        tail: Option<Tail>,
         catalog: &Catalog,
         abandoned: &mut HashMap<u32, u64>,
     ) -> Result<()> {
-        // Nothing was written to a pack after it was sealed: what lies beyond its end never happened.
-        if let Some(state) = known.filter(|state| state.sealed) {
-            abandoned.insert(number, state.end);
-        }
         let mut txn = catalog.write()?;
-        let mut search = Search { file: &*file, form, size };
+        let search = Search { file: &*file, form, size };
         let (mut at, mut end, mut added) = (PACK_HEADER as u64, PACK_HEADER as u64, 0_u64);
         while let Some(found) = search.next(at) {
-            let is_tail = known.is_some_and(|state| at >= state.end);
-            if is_tail && (found.offset > at || !search.is_whole(&found)) {
-                self.cut_off(number, &mut search, at);
+            if let Some(tail) = tail.filter(|tail| at >= tail.from)
+                && search.is_cut_off(at, &found, tail.next_seq)
+            {
+                tracing::info!(pack = number, at, "commits that were cut off by a crash are not used");
                 abandoned.insert(number, at);
                 break;
             }
@@ -180,22 +225,6 @@ impl Survey {
         }
         self.packs.insert(number, Pack { file, form, end, abandoned: None });
         Ok(())
-    }
-
-    /// Beyond the end that the old index has of a pack, what is not a whole record is where a commit was cut off.
-    /// Commits that were acknowledged cannot follow: a sync makes all before it durable. If whole commits follow
-    /// all the same, the old index may be older than it seems, and that is a fault.
-    fn cut_off(&mut self, pack: u32, search: &mut Search<'_>, cut: u64) {
-        let (mut at, mut commits) = (cut, 0);
-        while let Some(found) = search.next(at) {
-            commits += usize::from(found.header.kind != Kind::Body && search.is_whole(&found));
-            at = found.end();
-        }
-        if commits > 0 {
-            self.faults.push(format!(
-                "pack {pack}: a commit was cut off at byte {cut}; {commits} whole commits after it are not used"
-            ));
-        }
     }
 
     /// Reads a record that is about packs. One that is damaged only leaves a tail uncounted, or a file unremoved.
@@ -230,7 +259,7 @@ struct Search<'f> {
 
 impl Search<'_> {
     /// The record at `at`, or else the next one after it.
-    fn next(&mut self, at: u64) -> Option<Found> {
+    fn next(&self, at: u64) -> Option<Found> {
         let mut head = [0; RECORD_HEADER];
         if self.file.read_at(&mut head, at).is_ok_and(|n| n == RECORD_HEADER)
             && let Some(found) = self.record(&head, at)
@@ -255,6 +284,44 @@ impl Search<'_> {
             from = next;
         }
         None
+    }
+
+    /// Whether the pack was cut off at `at`, in its tail. `found` is the next record.
+    ///
+    /// A server acknowledges commits when its pack is synced, so of a tail only the last batch can be in pieces: a crash
+    /// lost some of its sectors, which are zero then, as they were written ahead. Whole commits of the same batch may
+    /// follow. None of the batch was acknowledged. An opening does not use it either.
+    ///
+    /// If commits follow, it is damage, and they count, where no sector is missing, or more follow than a batch has.
+    fn is_cut_off(&self, at: u64, found: &Found, next_seq: u64) -> bool {
+        if found.offset == at && self.is_whole(found) {
+            return false;
+        }
+        let (mut from, mut commits) = (at, 0);
+        while let Some(found) = self.next(from) {
+            let is_new = found.header.kind != Kind::Body && found.header.seq >= next_seq;
+            commits += usize::from(is_new && self.is_whole(&found));
+            from = found.end();
+        }
+        let to = if found.offset == at { found.end() } else { found.offset };
+        commits == 0 || (commits <= GROUP_MAX && self.lacks_sector(at, to))
+    }
+
+    /// Whether one of the sectors from `from` to `to` is zero, as far as it is not before `from`.
+    fn lacks_sector(&self, from: u64, to: u64) -> bool {
+        let mut at = from;
+        while at < to.min(self.size) {
+            let end = (at + 1).next_multiple_of(SECTOR).min(self.size);
+            let mut sector = [0; SECTOR as usize];
+            let sector = sector.get_mut(..(end - at) as usize).unwrap_or_default();
+            if self.file.read_at(sector, at).is_ok_and(|n| n == sector.len())
+                && sector.iter().all(|b| *b == 0)
+            {
+                return true;
+            }
+            at = end;
+        }
+        false
     }
 
     /// Whether a record's content is intact, too.
@@ -344,7 +411,9 @@ mod tests {
     fn surveyed(dir: &Path) -> (Vec<u64>, Vec<Damage>, Vec<String>) {
         let temp = tempfile::tempdir().unwrap();
         let catalog = Catalog::make(&temp.path().join("catalog"), 1 << 24).unwrap();
-        let found = survey(&crate::log::disk::RealDisk, dir, STORE, &[], &catalog, &mut |_| {}).unwrap();
+        let found =
+            survey(&crate::log::disk::RealDisk, dir, STORE, &Before::default(), &catalog, &mut |_| {})
+                .unwrap();
         let txn = catalog.read().unwrap();
         let offsets = catalog.bodies(&txn).unwrap().map(|e| e.unwrap().found.offset).collect();
         (offsets, found.damage, found.faults)

@@ -46,7 +46,7 @@ use crate::shared::Shared;
 use crate::writer::apply::Applied;
 
 /// Commits in one transaction. A transaction's time is that of its slowest client's patience; 512 appends of 4 KiB take some 5 ms.
-const GROUP_MAX: usize = 512;
+pub(crate) const GROUP_MAX: usize = 512;
 /// Bytes of new messages in one transaction, which are in memory anyway; more would keep other processes from writing.
 const GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Commits that may wait; whoever comes then waits for room.

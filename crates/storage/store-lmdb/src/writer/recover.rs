@@ -10,7 +10,7 @@ use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::{Result, StoreError};
 use std::sync::Arc;
 
-use super::redo::{Redo, Summaries, Tail, TailEnd, first_of_tail};
+use super::redo::{Redo, Summaries, Tail, TailEnd, first_of_tail, given_up_by_tail};
 use super::transaction::{ahead, commit};
 use super::{Place, Writer};
 use crate::data_dir::reserve::Purpose;
@@ -33,7 +33,6 @@ pub(super) struct Others {
 
 struct OtherPack {
     number: u32,
-    end: u64,
     file: Arc<dyn DiskFile>,
 }
 
@@ -169,32 +168,38 @@ impl Writer {
             return Ok(None);
         }
         let next = shared.index.seq(txn)?;
-        let mut tail = None;
-        for OtherPack { number, end, file } in &self.others.packs {
+        let (mut tails, mut given_up) = (Vec::new(), Vec::new());
+        for OtherPack { number, file } in &self.others.packs {
             if self.appender.owns(*number) || self.dead_tails.contains(number) {
                 continue;
             }
+            // This process may have taken the pack over since, and given it up: its tail never happened.
+            let Some(state) = shared.index.pack(txn, *number)?.filter(|state| !state.sealed) else {
+                continue;
+            };
             let unavailable = |e| StoreError::Unavailable(format!("pack {number}: {e}"));
             let Ok(Some(form)) = pack_form(&**file, *number, shared.store) else { continue };
-            let kind = first_of_tail(&**file, form, *end, next).map_err(unavailable)?;
+            let kind = first_of_tail(&**file, form, state.end, next).map_err(unavailable)?;
             let Some(kind) = kind else { continue };
-            tail = Some((*number, file.size().map_err(unavailable)?));
-            // A tail that begins by abandoning others counts, and the abandoned ones do not.
-            if kind == Kind::Abandon {
-                break;
-            }
+            let size = file.size().map_err(unavailable)?;
+            given_up.extend(given_up_by_tail(Scan::new(&**file, form, state.end, size)));
+            tails.push((kind, (*number, size)));
         }
-        Ok(tail)
+        // A tail that begins by abandoning others counts, and the abandoned ones do not, though they may begin in the
+        // same way: a process may have failed to commit the index in several packs, one after the other.
+        tails.retain(|(_, (number, _))| !given_up.contains(number));
+        let abandoning = tails.iter().find(|(kind, _)| *kind == Kind::Abandon);
+        Ok(abandoning.or(tails.last()).map(|(_, place)| *place))
     }
 
     fn unsealed_of_others(&self, shared: &Shared, txn: &RoTxn) -> Result<Vec<OtherPack>> {
         let mut others = Vec::new();
-        for (number, PackState { end, sealed, .. }) in shared.index.all_packs(txn)? {
+        for (number, PackState { sealed, .. }) in shared.index.all_packs(txn)? {
             if sealed || self.appender.owns(number) {
                 continue;
             }
             match shared.reader.file(number) {
-                Ok(file) => others.push(OtherPack { number, end, file }),
+                Ok(file) => others.push(OtherPack { number, file }),
                 // The check reports it.
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 Err(e) => return Err(StoreError::Unavailable(format!("pack {number}: {e}"))),

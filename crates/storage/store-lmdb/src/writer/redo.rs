@@ -198,6 +198,18 @@ pub(crate) fn first_of_tail(
     Ok(header.filter(|header| follows(header, next) || is_moved(header, next)).map(|header| header.kind))
 }
 
+/// Packs that a tail gives up: it begins with a record for each.
+pub(crate) fn given_up_by_tail(mut scan: Scan<'_>) -> Vec<u32> {
+    let mut packs = Vec::new();
+    while let Ok(Some(found)) = scan.advance() {
+        let content =
+            Some(&found).filter(|f| f.header.kind == Kind::Abandon).and_then(|f| scan.content(f).ok());
+        let Some((pack, _)) = content.and_then(|content| entry::abandon_from(&content)) else { break };
+        packs.push(pack);
+    }
+    packs
+}
+
 /// Whether a record is the next of all. Each commit with copies has taken a number for its note of them.
 fn follows(header: &Header, next: u64) -> bool {
     let notes = match header.kind {

@@ -9,11 +9,14 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::REMEDY;
-use super::layout::{META_LEN, Meta, PAGE_HEADER};
+use super::layout::{META_LEN, Meta, MetaHead, PAGE_HEADER};
 
 /// Times the two meta pages are read again because a commit changed them meanwhile. A commit takes a millisecond at most, reading some
 /// microseconds.
 const META_READS_MAX: usize = 100;
+
+/// The head of a meta page, and all of it, or why it is not in order.
+type JudgedMeta = (MetaHead, std::result::Result<Meta, &'static str>);
 
 /// The opened file of the index.
 pub(crate) struct PageFile {
@@ -53,15 +56,15 @@ impl PageFile {
     /// The snapshot of a transaction, which keeps its pages from being written over.
     pub(crate) fn snapshot(&self, txn: &RoTxn<'_, WithoutTls>) -> Result<Snapshot> {
         let metas = self.metas()?;
-        let meta = metas.into_iter().find(|meta| meta.transaction == txn.id() as u64);
+        let meta = metas.into_iter().flatten().find(|meta| meta.transaction == txn.id() as u64);
         // Two commits since the transaction began took its meta page: the caller begins another.
         let meta = meta.ok_or(StoreError::Busy)?;
         let len = self.file.metadata().map_err(io)?.len();
         Ok(Snapshot { meta, pages: (len / u64::from(meta.page_size)).min(meta.last_page + 1) })
     }
 
-    /// Both meta pages. They are written in turn, one transaction apart.
-    fn metas(&self) -> Result<[Meta; 2]> {
+    /// Both meta pages; none for one that is half written. They are written in turn, one transaction apart.
+    fn metas(&self) -> Result<[Option<Meta>; 2]> {
         let mut why = "";
         for _ in 0..META_READS_MAX {
             match self.read_metas()? {
@@ -73,31 +76,50 @@ impl PageFile {
         Err(StoreError::Corrupt(format!("a meta page: {why}")))
     }
 
-    fn read_metas(&self) -> Result<Result<[Meta; 2], &'static str>> {
-        let mut bytes = [0; META_LEN];
-        let mut meta = |number: u64, at: u64| -> Result<Result<Meta, &'static str>> {
-            match self.file.read_exact_at(&mut bytes, at) {
-                Ok(()) => Ok(Meta::read(&bytes, number)),
-                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(Err("it is cut off")),
-                Err(error) => Err(io(error)),
-            }
-        };
-        let first = match meta(0, 0)? {
+    /// LMDB takes the meta page with the higher transaction, whatever else stands in it. A write of the other one that
+    /// failed leaves new trees there under the old, lower transaction. LMDB never reads such a page: its next
+    /// transaction writes it again. So one page that is not in order is let be if LMDB takes the other. If LMDB would
+    /// take it, the index is refused. The other page is a transaction behind, and after that transaction the files of
+    /// retired packs may have been removed: putting it in the place of the damaged one would not be safe.
+    fn read_metas(&self) -> Result<Result<[Option<Meta>; 2], &'static str>> {
+        let (first_head, first) = match self.meta(0, 0)? {
             Ok(first) => first,
             Err(why) => return Ok(Err(why)),
         };
-        let second = match meta(1, u64::from(first.page_size))? {
+        let (second_head, second) = match self.meta(1, u64::from(first_head.page_size))? {
             Ok(second) => second,
             Err(why) => return Ok(Err(why)),
         };
-        if second.page_size != first.page_size || second.free.flags != first.free.flags {
+        if second_head.page_size != first_head.page_size {
             return Ok(Err("the two are of different stores"));
         }
         // Transaction n writes meta page n modulo 2; a new file has two of transaction 0.
-        let in_turn = first.transaction.is_multiple_of(2)
-            && (second.transaction == 0 || !second.transaction.is_multiple_of(2))
-            && first.transaction.abs_diff(second.transaction) <= 1;
-        Ok(if in_turn { Ok([first, second]) } else { Err("the two are not of neighbouring transactions") })
+        let in_turn = first_head.transaction.is_multiple_of(2)
+            && (second_head.transaction == 0 || !second_head.transaction.is_multiple_of(2))
+            && first_head.transaction.abs_diff(second_head.transaction) <= 1;
+        if !in_turn {
+            return Ok(Err("the two are not of neighbouring transactions"));
+        }
+        let takes_second = first_head.transaction < second_head.transaction;
+        Ok(match (first, second) {
+            (Ok(first), Ok(second)) if first.free.flags != second.free.flags => {
+                Err("the two are of different stores")
+            }
+            (Ok(first), Ok(second)) => Ok([Some(first), Some(second)]),
+            (Ok(first), Err(_)) if !takes_second => Ok([Some(first), None]),
+            (Err(_), Ok(second)) if takes_second => Ok([None, Some(second)]),
+            (Err(why), _) | (_, Err(why)) => Err(why),
+        })
+    }
+
+    /// The meta page of this number at this place: its head, and the whole of it if it is in order.
+    fn meta(&self, number: u64, at: u64) -> Result<Result<JudgedMeta, &'static str>> {
+        let mut bytes = [0; META_LEN];
+        match self.file.read_exact_at(&mut bytes, at) {
+            Ok(()) => Ok(MetaHead::read(&bytes, number).map(|head| (head, Meta::read(&bytes, number)))),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(Err("it is cut off")),
+            Err(error) => Err(io(error)),
+        }
     }
 
     /// So many bytes behind the header of an overflow page; `None` if they cannot be read.

@@ -125,8 +125,15 @@ pub(crate) struct Meta {
     pub(crate) transaction: u64,
 }
 
-impl Meta {
-    /// Reads the meta page of this number, or says why it is none.
+/// What LMDB itself looks at before it believes a meta page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MetaHead {
+    pub(super) page_size: u32,
+    pub(super) transaction: u64,
+}
+
+impl MetaHead {
+    /// Reads the head of the meta page of this number, or says why it is none.
     pub(super) fn read(bytes: &[u8], number: u64) -> Result<Self, &'static str> {
         const SHORT: &str = "it is too short";
         if u64_at(bytes, 0) != Some(number) || u16_at(bytes, 10) != Some(META) {
@@ -136,17 +143,23 @@ impl Meta {
         if u32_at(body, 0) != Some(MAGIC) || u32_at(body, 4) != Some(DATA_VERSION) {
             return Err("it is not of this version of LMDB");
         }
-        let tree = |at: usize| body.get(at..at + TREE_LEN).and_then(Tree::read).ok_or(SHORT);
-        let meta = Self {
-            page_size: u32_at(body, 24).ok_or(SHORT)?,
-            free: tree(24)?,
-            main: tree(72)?,
-            last_page: u64_at(body, 120).ok_or(SHORT)?,
-            transaction: u64_at(body, 128).ok_or(SHORT)?,
-        };
-        if !meta.page_size.is_power_of_two() || !(512..=65_536).contains(&meta.page_size) {
+        let page_size = u32_at(body, 24).ok_or(SHORT)?;
+        if !page_size.is_power_of_two() || !(512..=65_536).contains(&page_size) {
             return Err("its page size is none");
         }
+        Ok(Self { page_size, transaction: u64_at(body, 128).ok_or(SHORT)? })
+    }
+}
+
+impl Meta {
+    /// Reads the meta page of this number, or says why it is none.
+    pub(super) fn read(bytes: &[u8], number: u64) -> Result<Self, &'static str> {
+        const SHORT: &str = "it is too short";
+        let MetaHead { page_size, transaction } = MetaHead::read(bytes, number)?;
+        let body = bytes.get(PAGE_HEADER..META_LEN).ok_or(SHORT)?;
+        let tree = |at: usize| body.get(at..at + TREE_LEN).and_then(Tree::read).ok_or(SHORT);
+        let last_page = u64_at(body, 120).ok_or(SHORT)?;
+        let meta = Self { page_size, free: tree(24)?, main: tree(72)?, last_page, transaction };
         if meta.last_page < 1 || meta.free.flags & INTEGER_KEY == 0 {
             return Err("its fields are none that LMDB writes");
         }

@@ -1,0 +1,325 @@
+//! What a crash or a failing disk leaves behind, made by hand: found by the simulator, each with the seed it had there.
+//!
+//! A crash is no damage. The next opening and a rebuild must both say so, and must mean the same by what is left.
+
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use parking_lot::Mutex;
+use posthaste_mail_model::MailboxId;
+use posthaste_store::{CommitOutcome, Engine, Report, Stored};
+use posthaste_store_lmdb::{Disk, DiskFile, EngineLock, LmdbEngine, Options, RealDisk, Rebuild, rebuild};
+use std::collections::VecDeque;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use world::{World, body, maintain, rebuild_whole, serve, small};
+
+/// What the next sync of a pack does.
+enum Sync {
+    Passes,
+    Fails,
+    /// The index is as it is now, whatever is committed to it later: the machine ends after this sync.
+    SavesIndex(PathBuf),
+}
+
+/// A disk whose syncs do as they are told, and then pass.
+#[derive(Clone, Default)]
+struct Failing {
+    syncs: Arc<Mutex<VecDeque<Sync>>>,
+    /// Syncs of a directory that fail.
+    directories: Arc<Mutex<usize>>,
+}
+
+struct File {
+    disk: Failing,
+    file: Arc<dyn DiskFile>,
+}
+
+fn failure() -> io::Error {
+    io::Error::other("the disk fails, as the test wants it")
+}
+
+impl Failing {
+    fn plan(&self, syncs: impl IntoIterator<Item = Sync>) {
+        self.syncs.lock().extend(syncs);
+    }
+
+    fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        Arc::new(File { disk: self.clone(), file })
+    }
+
+    fn options(&self) -> Options {
+        Options { disk: Arc::new(self.clone()), ..small() }
+    }
+}
+
+impl Disk for Failing {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        RealDisk.create(path).map(|file| self.file(file))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        RealDisk.open(path).map(|file| self.file(file))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        RealDisk.list(dir)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut left = self.directories.lock();
+        if *left > 0 {
+            *left -= 1;
+            return Err(failure());
+        }
+        RealDisk.sync_dir(dir)
+    }
+}
+
+impl DiskFile for File {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match self.disk.syncs.lock().pop_front() {
+            Some(Sync::Fails) => return Err(failure()),
+            Some(Sync::SavesIndex(dir)) => save_index(&dir),
+            Some(Sync::Passes) | None => {}
+        }
+        self.file.sync()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.file.truncate(len)
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.file.try_lock()
+    }
+}
+
+fn save_index(dir: &Path) {
+    std::fs::copy(dir.join("index/data.mdb"), dir.join("saved.mdb")).unwrap();
+}
+
+fn restore_index(dir: &Path) {
+    std::fs::rename(dir.join("saved.mdb"), dir.join("index/data.mdb")).unwrap();
+}
+
+fn pack(dir: &Path, number: u32) -> PathBuf {
+    dir.join(format!("packs/{number:08}.pack"))
+}
+
+/// Where the records of a kind begin.
+fn records(dir: &Path, number: u32, kind: u8) -> Vec<usize> {
+    let bytes = std::fs::read(pack(dir, number)).unwrap();
+    let is_head = |at: &usize| bytes[*at..].starts_with(b"PHR1") && bytes[*at + 4] == kind;
+    (64..bytes.len().saturating_sub(48)).step_by(8).filter(is_head).collect()
+}
+
+const BODY: u8 = 1;
+const COMMIT: u8 = 2;
+
+fn change(dir: &Path, number: u32, change: impl FnOnce(&mut [u8])) {
+    let mut bytes = std::fs::read(pack(dir, number)).unwrap();
+    change(&mut bytes);
+    std::fs::write(pack(dir, number), bytes).unwrap();
+}
+
+/// The disk never got the whole sector that follows this byte.
+fn lose_sector(dir: &Path, number: u32, after: usize) {
+    change(dir, number, |bytes| bytes[after.next_multiple_of(512)..][..512].fill(0));
+}
+
+fn run(dir: &Path, mode: Rebuild) -> Report {
+    rebuild(&EngineLock::acquire(dir).unwrap(), &small(), mode, &mut |_| {}).unwrap()
+}
+
+/// A closed store with one mailbox and a message in it.
+async fn store(dir: &Path) -> (World, MailboxId) {
+    let engine = LmdbEngine::open(dir, small()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    world.append(&engine, inbox, &[body(0, 900)]).await.unwrap();
+    (world, inbox)
+}
+
+/// Two commits of a server that was ended before its index had them. Answers the store before them.
+async fn tail_of_two(dir: &Path) -> (World, MailboxId) {
+    let (before, inbox) = store(dir).await;
+    let (mut world, engine) = (before.clone(), serve(dir, small()));
+    for n in 1..3 {
+        world.append(&engine, inbox, &[body(n, 2_000)]).await.unwrap();
+    }
+    engine.kill();
+    (before, inbox)
+}
+
+async fn verify(dir: &Path, world: &World) {
+    world.verify(&LmdbEngine::open(dir, small()).unwrap()).await;
+}
+
+/// Texts of the messages of a mailbox that can be read.
+async fn texts(dir: &Path, mailbox: MailboxId) -> Vec<bytes::Bytes> {
+    let engine = LmdbEngine::open(dir, small()).unwrap();
+    let mut bodies = Vec::new();
+    let mut visit = |s: Stored<'_>| {
+        bodies.push(s.body);
+        ControlFlow::Continue(())
+    };
+    let all = posthaste_mail_model::NumSet::range(1, u32::MAX);
+    engine.summaries(mailbox, &all, &mut visit).await.unwrap();
+    let mut texts = Vec::new();
+    for body in bodies {
+        texts.extend(engine.read_body(body, 0..u64::MAX).await.ok());
+    }
+    texts
+}
+
+/// Seed 7, state 14. The two commits were one batch, of which a power cut lost a sector.
+#[tokio::test]
+async fn a_batch_of_which_a_sector_was_lost_is_no_fault_for_a_rebuild() {
+    let dir = tempfile::tempdir().unwrap();
+    let (before, _) = tail_of_two(dir.path()).await;
+    lose_sector(dir.path(), 1, records(dir.path(), 1, BODY)[1]);
+    rebuild_whole(dir.path(), &small());
+    verify(dir.path(), &before).await;
+}
+
+/// A crash turns no bit: what follows was acknowledged, and counts.
+#[tokio::test]
+async fn a_flip_in_a_tail_is_a_fault_and_costs_its_own_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let (before, inbox) = tail_of_two(dir.path()).await;
+    let first = records(dir.path(), 1, COMMIT)[1];
+    change(dir.path(), 1, |bytes| bytes[first + 60] ^= 4);
+    assert!(!run(dir.path(), Rebuild::UnlessFaulty).faults.is_empty());
+    assert!(!dir.path().join("index.old").exists(), "with faults, the index stays as it is");
+    run(dir.path(), Rebuild::Force);
+    assert_eq!(texts(dir.path(), inbox).await, [body(0, 900), body(2, 2_000)]);
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let list = engine.load_list(before.list.account).await.unwrap();
+    assert!(list.entries[0].uid_validity > before.list.entries[0].uid_validity);
+}
+
+/// The index is older than a pack, so what it lacks is no tail of one batch.
+#[tokio::test]
+async fn beyond_the_end_in_an_old_index_a_lost_sector_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    save_index(dir.path());
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    for n in 1..5 {
+        world.append(&engine, inbox, &[body(n, 400_000)]).await.unwrap();
+    }
+    engine.close();
+    assert!(pack(dir.path(), 2).exists());
+    restore_index(dir.path());
+    lose_sector(dir.path(), 1, records(dir.path(), 1, BODY)[1] + 1_000);
+    assert!(!run(dir.path(), Rebuild::UnlessFaulty).faults.is_empty());
+    run(dir.path(), Rebuild::Force);
+    let kept = [body(0, 900), body(2, 400_000), body(3, 400_000), body(4, 400_000)];
+    assert_eq!(texts(dir.path(), inbox).await, kept);
+}
+
+/// Seeds 48 and 1039. The pack was made and given up before the disk had a byte of it; a rebuild counted it as one to write to, and the next
+/// rebuild dropped what was written there.
+#[tokio::test]
+async fn a_pack_that_was_given_up_empty_is_not_written_after_a_rebuild() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    let disk = Failing::default();
+    let engine = LmdbEngine::open(dir.path(), Options { pack_bytes: 500, ..disk.options() }).unwrap();
+    disk.plan([Sync::Fails]);
+    world.append(&engine, inbox, &[body(1, 300)]).await.unwrap_err();
+    assert_eq!(world.append(&engine, inbox, &[body(2, 300)]).await.unwrap(), CommitOutcome::Done);
+    engine.close();
+    change(dir.path(), 2, |bytes| bytes.fill(0));
+    rebuild_whole(dir.path(), &small());
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    world.append(&engine, inbox, &[body(3, 300)]).await.unwrap();
+    engine.close();
+    std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+    rebuild_whole(dir.path(), &small());
+    verify(dir.path(), &world).await;
+}
+
+/// Seeds 1041 and 1045. The process that gave the tail up took it for one that an ended process had left.
+#[tokio::test]
+async fn a_tail_that_was_given_up_is_not_taken_for_that_of_an_ended_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    let disk = Failing::default();
+    let engine = LmdbEngine::open(dir.path(), disk.options()).unwrap();
+    let bodies: Vec<_> = (1..20).map(|n| body(n, 5_000)).collect();
+    world.append(&engine, inbox, &bodies).await.unwrap();
+    engine.close();
+    let engine = LmdbEngine::open(dir.path(), disk.options()).unwrap();
+    disk.plan([Sync::Fails]);
+    world.expunge(&engine, inbox, &[1]).await.unwrap_err();
+    world.append(&engine, inbox, &[body(30, 300)]).await.unwrap();
+    let uids: Vec<u32> = (1..21).collect();
+    world.expunge(&engine, inbox, &uids).await.unwrap();
+    // The records that count move to another pack.
+    maintain(&engine).await;
+    assert!(!pack(dir.path(), 1).exists());
+    world.verify(&engine).await;
+    engine.close();
+    rebuild_whole(dir.path(), &small());
+    verify(dir.path(), &world).await;
+}
+
+/// Seed 1056. Both tails begin by giving up the first pack, and the later one gives up the earlier one, too.
+#[tokio::test]
+async fn of_two_tails_the_one_that_gives_up_the_other_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    let disk = Failing::default();
+    let engine = LmdbEngine::open(dir.path(), disk.options()).unwrap();
+    world.append(&engine, inbox, &[body(1, 300)]).await.unwrap();
+    disk.plan([Sync::Fails, Sync::Fails, Sync::SavesIndex(dir.path().to_owned())]);
+    for n in [2, 3] {
+        world.append(&engine, inbox, &[body(n, 300)]).await.unwrap_err();
+    }
+    world.append(&engine, inbox, &[body(4, 300)]).await.unwrap();
+    engine.kill();
+    restore_index(dir.path());
+    verify(dir.path(), &world).await;
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    world.append(&engine, inbox, &[body(5, 300)]).await.unwrap();
+    engine.close();
+    rebuild_whole(dir.path(), &small());
+    verify(dir.path(), &world).await;
+}
+
+/// Seed 1005. The first pack could not be made; its number was passed over, and a rebuild missed a pack.
+#[tokio::test]
+async fn a_pack_that_could_not_be_made_leaves_no_gap_between_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Failing::default();
+    let engine = LmdbEngine::open(dir.path(), disk.options()).unwrap();
+    let mut world = World::new();
+    *disk.directories.lock() = 1;
+    world.create(&engine, "INBOX").await.unwrap_err();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    world.append(&engine, inbox, &[body(1, 300)]).await.unwrap();
+    engine.close();
+    rebuild_whole(dir.path(), &small());
+    verify(dir.path(), &world).await;
+}
