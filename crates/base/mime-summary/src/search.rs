@@ -234,12 +234,15 @@ impl TextSearch {
                 return Some(field.start);
             }
             let name = field.name(message);
+            if !has_texts && !self.selects(keys, name) {
+                continue;
+            }
             text.clear();
             fold_into(&String::from_utf8_lossy(name), &mut text);
             text.extend_from_slice(b": ");
             let value_at = text.len();
-            let value = field_text(field.raw_value(message));
-            text.extend_from_slice(&value);
+            let raw = field.raw_value(message);
+            fold_into(&decode_words(raw.get(..SEARCH_TEXT_MAX).unwrap_or(raw)), &mut text);
             let found = &mut self.found;
             note(keys, found, &mut self.in_text, |key| key.is_in(&text));
             if root == Root::Nested {
@@ -260,6 +263,12 @@ impl TextSearch {
             }
         }
         None
+    }
+
+    /// Whether a key that is left is looked for in fields of this name.
+    fn selects(&self, keys: &[TextKey], name: &[u8]) -> bool {
+        let mut left = self.in_fields.iter().filter_map(|&number| keys.get(number));
+        left.any(|key| matches!(&key.within, Within::Fields(mask) if mask.selects_name(name)))
     }
 
     /// Begins with the text of a part, if it is one.

@@ -48,7 +48,7 @@ pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply,
     Ok(DONE)
 }
 
-/// Finds out what is to be told: at once if that is little work, else on another thread and in
+/// Finds the names of the answer: at once if that is little work, else on another thread and in
 /// pieces, as long as the client is there.
 async fn selected(
     session: &mut Session,
@@ -179,7 +179,7 @@ impl Patterns {
     }
 }
 
-/// Names of which LIST finds out at once what is to be told; of more it does so on another thread.
+/// Names that LIST looks at on its own thread; more of them are looked at on another one.
 const INLINE_NAMES_MAX: usize = 1000;
 /// Steps that a name takes beside those of patterns: it is copied and put in order.
 const NAME_STEPS: u64 = 500;
@@ -199,7 +199,7 @@ struct Selector {
     patterns: Patterns,
     /// Every name there is something to say of, in order.
     names: Vec<(MailboxName, Known)>,
-    /// The next name to be matched; behind them all, the next whose upper levels are told of it.
+    /// The next name to be matched; behind them all, the next whose upper levels are marked.
     at: usize,
 }
 
@@ -338,7 +338,7 @@ fn mark_above(
     Ok(())
 }
 
-/// The reply where names have more levels above them than are told.
+/// The reply where names have more levels above them than LIST shows.
 fn too_many_levels() -> Failure {
     let text = format!("There are over {DERIVED_MAX} levels that are no mailboxes; ask for \"*\" instead");
     Reply::no(Code::Limit, text).into()

@@ -2,7 +2,7 @@
 //! and ends with the client.
 //!
 //! That no slice is too long is checked by the server itself: where debug assertions are on, it
-//! panics, and the session that was to answer here is gone.
+//! panics, and the session that was to answer here ends.
 
 use std::time::{Duration, Instant};
 
