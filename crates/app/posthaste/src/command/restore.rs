@@ -3,14 +3,15 @@
 //! Nothing that is in the store is changed: an account of the same name is refused. An account that comes back becomes visible when all its
 //! mail is there and was compared. Until then its mailboxes belong to an account that has no record, so that nobody can log in or deliver.
 //!
-//! A record `restore/<name>` in the store says what is under way, so that a restore that was cut off goes on:
+//! A record `restore/<name>` in the store says what is under way, so that a restore that was cut off goes
+//! on. It stays, so that the same command can be run again at any time, also after it did all its work:
 //!
 //! | JSON | |
 //! | --- | --- |
 //! | `account` | id of the account in the store |
 //! | `fresh` | its mailboxes get new ids, as the first ones are in use here or were removed |
 //! | `source` | which backup it comes from |
-//! | `done` | the account is visible; the record goes when the whole command is done |
+//! | `done` | all of the account is here |
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::Restore;
 use crate::command::backup::{last_run, parse, place_of, taken, write};
-use crate::command::ends::{Ends, How, bar, open, put};
+use crate::command::ends::{Ends, How, bar, open};
 use crate::command::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
@@ -125,13 +126,13 @@ impl Job {
             )));
         }
         match (self.ends.there.account(&name).await?, chosen) {
-            (Some(_), Some(chosen)) if chosen.source == source && chosen.done => {
-                println!("{name} was restored already");
-                Ok(None)
-            }
             (Some(there), Some(chosen))
                 if chosen.source == source && there.id.to_string() == chosen.account =>
             {
+                if chosen.done {
+                    println!("{name} was restored from this backup already");
+                    return Ok(None);
+                }
                 Ok(Some(Wanted { account, name, source, chosen: Some(chosen), visible: true }))
             }
             (Some(_), _) => Err(Failure::Usage(format!(
@@ -139,7 +140,11 @@ impl Job {
                  OTHER-NAME, or remove it first",
                 account.name
             ))),
-            (None, chosen) => Ok(Some(Wanted { account, name, source, chosen, visible: false })),
+            (None, chosen) => {
+                // An account that was restored and then removed comes back as if it never was here.
+                let chosen = chosen.filter(|chosen| !chosen.done);
+                Ok(Some(Wanted { account, name, source, chosen, visible: false }))
+            }
         }
     }
 
@@ -154,9 +159,6 @@ impl Job {
             self.restore_account(wanted, &bar).await?;
         }
         bar.finish_and_clear();
-        for wanted in wanted {
-            put(&*self.ends.to, &underway_name(&wanted.name), None).await?;
-        }
         println!(
             "restored {} accounts with {total} messages from {}, read back and compared",
             wanted.len(),
