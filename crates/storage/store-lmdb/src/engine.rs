@@ -57,6 +57,11 @@ pub struct Options {
     /// Bytes kept for deletions on a full disk, at most: 16 MiB, which is a round of maintenance (4
     /// MiB copied, twice as much for the index) and some thousand deletions. 0: none.
     pub reserve_bytes: u64,
+    /// Called, by the thread that writes, when LMDB has failed to write its meta page: it then
+    /// refuses every transaction of this process, and a new process brings the index up to what was
+    /// acknowledged. A program is to say why and end. By default nothing is done, and every call
+    /// fails.
+    pub on_dead_index: fn(&StoreError),
     /// Messages of one round of maintenance: 2,000, some 5 ms of the writer's time, which commits have to wait for.
     pub round_messages: usize,
     /// Where packs are kept; tests give a disk that fails.
@@ -73,6 +78,7 @@ impl Options {
             readers: 1024,
             pack_bytes: 256 << 20,
             links_from: 32,
+            on_dead_index: |_| {},
             reserve_bytes: 16 << 20,
             round_messages: 2_000,
             disk: Arc::new(RealDisk),
@@ -167,6 +173,7 @@ impl LmdbEngine {
             verified: Verified::default(),
             unindexed: Unindexed::default(),
             summarize: options.summarize,
+            on_dead_index: options.on_dead_index,
             links_from: options.links_from,
             round_messages: options.round_messages,
             killed: AtomicBool::new(false),

@@ -1,5 +1,6 @@
 //! What the parts of an open engine have in common.
 
+use posthaste_store::StoreError;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) verified: Verified,
     pub(crate) unindexed: Unindexed,
     pub(crate) summarize: Summarize,
+    /// Called when this process can use the index no more.
+    pub(crate) on_dead_index: fn(&StoreError),
     pub(crate) links_from: usize,
     pub(crate) round_messages: usize,
     /// Whether to end as if by a signal that cannot be caught.

@@ -11,7 +11,7 @@ use posthaste_store::{Result, StoreError};
 use std::sync::Arc;
 
 use super::redo::{Redo, Summaries, Tail, TailEnd, first_of_tail};
-use super::transaction::{ahead, commit};
+use super::transaction::{ahead, commit, end_if_dead};
 use super::{Place, Writer};
 use crate::data_dir::reserve::Purpose;
 use crate::index::Indexed;
@@ -151,7 +151,7 @@ impl Writer {
             // Acknowledged by this process, whose views have it.
             Some(_) => commit(shared, txn)?,
             // News to this process: its epoch must show it.
-            None => txn.commit().indexed()?,
+            None => txn.commit().indexed().inspect_err(|error| end_if_dead(shared, error))?,
         }
         self.others = Others::default();
         shared.unindexed.clear();

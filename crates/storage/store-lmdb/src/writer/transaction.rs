@@ -269,9 +269,21 @@ fn release(shared: &Shared, purpose: Purpose) -> bool {
 pub(super) fn commit(shared: &Shared, txn: heed::RwTxn<'_>) -> Result<()> {
     shared.own.begin(txn.id() as u64);
     let committed = txn.commit().indexed();
-    match committed {
+    match &committed {
         Ok(()) => shared.own.committed(),
-        Err(_) => shared.own.failed(),
+        Err(error) => {
+            shared.own.failed();
+            end_if_dead(shared, error);
+        }
     }
     committed
+}
+
+/// After a failed commit of the index: has the process end if LMDB refuses every further
+/// transaction.
+pub(super) fn end_if_dead(shared: &Shared, cause: &StoreError) {
+    if let Some(dead) = shared.index.is_dead() {
+        tracing::error!(%cause, "{dead}");
+        (shared.on_dead_index)(&dead);
+    }
 }
