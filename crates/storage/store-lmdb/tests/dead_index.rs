@@ -36,6 +36,10 @@ fn is_meta(len: usize, at: i64) -> bool {
 }
 
 /// That of libc, but for meta pages that are to fail.
+///
+/// # Safety
+///
+/// As for libc's: `buffer` points to `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwrite(fd: c_int, buffer: *const c_void, len: usize, at: i64) -> isize {
     if META_FAILS.load(Ordering::Acquire) && is_meta(len, at) {
@@ -48,6 +52,10 @@ pub unsafe extern "C" fn pwrite(fd: c_int, buffer: *const c_void, len: usize, at
 }
 
 /// The same function on 64-bit systems.
+///
+/// # Safety
+///
+/// The same.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwrite64(fd: c_int, buffer: *const c_void, len: usize, at: i64) -> isize {
     // SAFETY: the same contract.
@@ -122,7 +130,8 @@ async fn ends_and_loses_nothing(serving: bool) {
     let (said, told) = (String::from_utf8_lossy(&child.stderr), String::from_utf8_lossy(&child.stdout));
     assert_eq!(child.status.code(), Some(17), "{said}");
     assert!(said.contains("see to the disk, then start again"), "{said}");
-    let last: u32 = told.lines().filter_map(|line| line.strip_prefix("done ")?.parse().ok()).last().unwrap();
+    let last: u32 =
+        told.lines().filter_map(|line| line.strip_prefix("done ")?.parse().ok()).next_back().unwrap();
     assert!(last >= 49, "{told}");
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();
     let mut bodies = Vec::new();
