@@ -32,6 +32,7 @@ use crate::log::reader::{PackReader, ReadFault};
 use crate::log::readers;
 use crate::shared::{Shared, Summarize};
 use crate::verify::check;
+use crate::writer::turn::Turn;
 use crate::writer::unindexed::Unindexed;
 use crate::writer::{Change, Job, QUEUE_MAX, Writer};
 
@@ -196,6 +197,7 @@ impl LmdbEngine {
             index,
             own,
             reader,
+            turn: Turn::open(dir),
             disk,
             packs: packs.clone(),
             reserve,

@@ -12,6 +12,7 @@ use crate::index::epoch::OwnTransactions;
 use crate::index::verified::Verified;
 use crate::log::disk::Disk;
 use crate::log::reader::PackReader;
+use crate::writer::turn::Turn;
 use crate::writer::unindexed::Unindexed;
 
 /// What delivery makes of a message: its bytes to its summary.
@@ -22,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) index: Index,
     pub(crate) own: OwnTransactions,
     pub(crate) reader: PackReader,
+    /// The queue of processes that want to write.
+    pub(crate) turn: Turn,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) packs: PathBuf,
     /// Room for deletions on a full disk.

@@ -21,6 +21,7 @@ pub(crate) mod apply;
 mod recover;
 pub(crate) mod redo;
 mod transaction;
+pub(crate) mod turn;
 pub(crate) mod unindexed;
 mod wait;
 
@@ -48,10 +49,6 @@ const GROUP_MAX: usize = 512;
 const GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Commits that may wait; whoever comes then waits for room.
 pub(crate) const QUEUE_MAX: usize = 1024;
-
-/// What another process that waits for the index's write lock, which is given to whoever is quicker, needs to wake up and take it. Two
-/// hundredths of the time for which this one holds it under load.
-const OTHERS_TURN: Duration = Duration::from_micros(200);
 
 /// Bytes up to which a directory record is a change and not new content: settings of an account
 /// have a few hundred.
@@ -172,7 +169,6 @@ impl<'e> Writer<'e> {
                 Received::Closed => break,
                 Received::Nothing => {
                     let _ = self.checkpoint();
-                    std::thread::sleep(OTHERS_TURN);
                     continue;
                 }
             };
@@ -200,9 +196,6 @@ impl<'e> Writer<'e> {
             for reply in maintain {
                 let round = self.with_reserve(Purpose::Deletion, maintenance::round);
                 let _ = reply.send(round);
-            }
-            if due {
-                std::thread::sleep(OTHERS_TURN);
             }
         }
         if !self.shared.killed.load(Ordering::Acquire) {

@@ -189,7 +189,7 @@ impl<'e> Writer<'e> {
     pub(super) fn begin(&mut self) -> Result<OpenTransaction<'e>> {
         let shared = self.shared;
         loop {
-            let txn = shared.index.env.write_txn().indexed()?;
+            let txn = shared.turn.take(|| shared.index.env.write_txn()).indexed()?;
             let place = match self.redo {
                 None => self.tail_of_others(&txn)?,
                 redo => redo,
