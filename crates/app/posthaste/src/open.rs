@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use posthaste_delivery::{Delivery, DeliveryOptions, Quota};
 use posthaste_directory::{Account, Directory};
-use posthaste_store::{Engine, Report, Store, StoreOptions};
+use posthaste_store::{Engine, Report, Store, StoreError, StoreOptions};
 use posthaste_store_cassandra::{BodyPlace, CassandraEngine, S3};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild};
 
@@ -105,7 +105,14 @@ pub fn object_store(config: &S3Config) -> Result<S3> {
 
 /// How the embedded engine is opened, by whichever command.
 pub fn embedded() -> Options {
-    Options::new(posthaste_delivery::summarize)
+    Options { on_dead_index: end_process, ..Options::new(posthaste_delivery::summarize) }
+}
+
+/// Ends the process when it can use the index no more: neither reading nor writing would ever
+/// succeed again. Whoever started it starts it again.
+fn end_process(why: &StoreError) {
+    eprintln!("posthaste: {why}");
+    std::process::exit(1);
 }
 
 /// Opens the engine beside a server that may be running; makes the data directory if it is embedded there.

@@ -32,6 +32,7 @@ use crate::log::reader::{PackReader, ReadFault};
 use crate::log::readers;
 use crate::shared::{Shared, Summarize};
 use crate::verify::check;
+use crate::writer::turn::Turn;
 use crate::writer::unindexed::Unindexed;
 use crate::writer::{Change, Job, QUEUE_MAX, Writer};
 
@@ -57,6 +58,10 @@ pub struct Options {
     /// Bytes kept for deletions on a full disk, at most: 16 MiB, which is a round of maintenance (4
     /// MiB copied, twice as much for the index) and some thousand deletions. 0: none.
     pub reserve_bytes: u64,
+    /// Called, by the thread that writes, when LMDB has failed to write its meta page: it then refuses
+    /// every transaction of this process, and a new process brings the index up to what was
+    /// acknowledged. A program is to say why and end. By default nothing is done, and every call fails.
+    pub on_dead_index: fn(&StoreError),
     /// Messages of one round of maintenance: 2,000, some 5 ms of the writer's time, which commits have to wait for.
     pub round_messages: usize,
     /// Where packs are kept; tests give a disk that fails.
@@ -73,6 +78,7 @@ impl Options {
             readers: 1024,
             pack_bytes: 256 << 20,
             links_from: 32,
+            on_dead_index: |_| {},
             reserve_bytes: 16 << 20,
             round_messages: 2_000,
             disk: Arc::new(RealDisk),
@@ -130,6 +136,37 @@ fn open_parts(dir: &Path, options: &Options) -> Result<(Format, Index)> {
     Ok((format, open_index()?))
 }
 
+/// Starts the thread that writes, and waits until it has redone what ended processes left.
+fn start_writer(
+    shared: &Arc<Shared>,
+    appender: Appender,
+    checkpoint_within: Option<Duration>,
+) -> Result<(mpsc::Sender<Job>, std::thread::JoinHandle<()>)> {
+    let unavailable = |e: &dyn std::fmt::Display| StoreError::Unavailable(format!("the writer: {e}"));
+    let (jobs, queue) = mpsc::channel(QUEUE_MAX);
+    let (recovered, recovery) = std::sync::mpsc::channel();
+    let for_thread = Arc::clone(shared);
+    let write = move || {
+        // It has index transactions, which belong to the thread that began them.
+        let mut writer = Writer::new(&for_thread, appender, checkpoint_within);
+        let redone = writer.recover();
+        let is_ready = redone.is_ok();
+        if recovered.send(redone).is_ok() && is_ready {
+            writer.run(queue);
+        }
+    };
+    let thread =
+        std::thread::Builder::new().name("writer".into()).spawn(write).map_err(|e| unavailable(&e))?;
+    match recovery.recv().map_err(|e| unavailable(&e)).flatten() {
+        Ok(()) => Ok((jobs, thread)),
+        Err(error) => {
+            // It has the index open for as long as it runs.
+            let _ = thread.join();
+            Err(error)
+        }
+    }
+}
+
 impl LmdbEngine {
     /// Opens the store in `dir`, or makes one there. Blocks for as long as files take to open.
     ///
@@ -160,6 +197,7 @@ impl LmdbEngine {
             index,
             own,
             reader,
+            turn: Turn::open(dir),
             disk,
             packs: packs.clone(),
             reserve,
@@ -167,6 +205,7 @@ impl LmdbEngine {
             verified: Verified::default(),
             unindexed: Unindexed::default(),
             summarize: options.summarize,
+            on_dead_index: options.on_dead_index,
             links_from: options.links_from,
             round_messages: options.round_messages,
             killed: AtomicBool::new(false),
@@ -174,14 +213,8 @@ impl LmdbEngine {
         });
         unknown::refuse_foreign_packs(&shared)?;
         let ahead = lock.as_ref().map(|_| options.checkpoint_within);
-        let writer = Appender::new(options.disk, packs, store, options.pack_bytes);
-        let mut writer = Writer::new(Arc::clone(&shared), writer, ahead);
-        writer.recover()?;
-        let (jobs, queue) = mpsc::channel(QUEUE_MAX);
-        let writer = std::thread::Builder::new()
-            .name("writer".into())
-            .spawn(move || writer.run(queue))
-            .map_err(|e| StoreError::Unavailable(format!("the writer: {e}")))?;
+        let appender = Appender::new(options.disk, packs, store, options.pack_bytes);
+        let (jobs, writer) = start_writer(&shared, appender, ahead)?;
         Ok(Self { shared, jobs: Some(jobs), writer: Some(writer), _lock: lock })
     }
 

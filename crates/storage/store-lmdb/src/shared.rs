@@ -1,5 +1,6 @@
 //! What the parts of an open engine have in common.
 
+use posthaste_store::StoreError;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,6 +12,7 @@ use crate::index::epoch::OwnTransactions;
 use crate::index::verified::Verified;
 use crate::log::disk::Disk;
 use crate::log::reader::PackReader;
+use crate::writer::turn::Turn;
 use crate::writer::unindexed::Unindexed;
 
 /// What delivery makes of a message: its bytes to its summary.
@@ -21,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) index: Index,
     pub(crate) own: OwnTransactions,
     pub(crate) reader: PackReader,
+    /// The queue of processes that want to write.
+    pub(crate) turn: Turn,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) packs: PathBuf,
     /// Room for deletions on a full disk.
@@ -29,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) verified: Verified,
     pub(crate) unindexed: Unindexed,
     pub(crate) summarize: Summarize,
+    /// Called when this process can use the index no more.
+    pub(crate) on_dead_index: fn(&StoreError),
     pub(crate) links_from: usize,
     pub(crate) round_messages: usize,
     /// Whether to end as if by a signal that cannot be caught.

@@ -14,6 +14,8 @@ use posthaste_store_lmdb::{EngineLock, LmdbEngine, LockError};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use world::{World, body, maintain, small, summarize};
 
 const DIR: &str = "POSTHASTE_TEST_DIR";
@@ -277,4 +279,65 @@ async fn a_commit_can_be_read_as_soon_as_the_epoch_counts_it() {
     }
     assert_eq!(reader.join().unwrap(), 300);
     assert!(seen.is_some());
+}
+
+/// Commits of a server beside which a command gets no turn: four transactions of some 30,000
+/// commits (4 MiB) for each of the command's.
+const STARVED: usize = 600_000;
+
+/// The server's thread that writes always has the next commits at hand, and nothing but their
+/// number ends a transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_makes_progress_beside_a_server_under_constant_load() {
+    const COMMITS: u32 = 20;
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Arc::new(world::serve(dir.path(), small()));
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    world.append(&engine, inbox, &[body(7, 10)]).await.unwrap();
+    let mut boxes = Vec::new();
+    for n in 0..64 {
+        boxes.push(world.create(&engine, &format!("m{n}")).await.unwrap());
+    }
+    let (mut other, done) = (start(dir.path(), COMMITS, false), Arc::new(AtomicUsize::new(0)));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let load: Vec<_> = boxes
+        .into_iter()
+        .map(|mailbox| {
+            let (engine, done, is_over) = (Arc::clone(&engine), Arc::clone(&done), Arc::clone(&is_over));
+            tokio::spawn(async move {
+                let mut head = MailboxHead::default();
+                while !is_over.load(Ordering::Acquire) {
+                    let expected = head.modseq;
+                    head.modseq = expected.next();
+                    let (appended, changed, expunged) = (vec![], vec![], vec![]);
+                    let commit =
+                        MailboxCommit { mailbox, expected, head: head.clone(), appended, changed, expunged };
+                    assert_eq!(engine.commit(commit).await.unwrap(), CommitOutcome::Done);
+                    if done.fetch_add(1, Ordering::AcqRel) > STARVED {
+                        return;
+                    }
+                }
+            })
+        })
+        .collect();
+    let told = tokio::task::spawn_blocking(move || {
+        let told = acknowledged(&mut other).count();
+        assert!(other.wait().unwrap().success());
+        told
+    });
+    let over = Arc::clone(&is_over);
+    let told = tokio::spawn(async move {
+        let told = told.await.unwrap();
+        over.store(true, Ordering::Release);
+        told
+    });
+    for task in load {
+        task.await.unwrap();
+    }
+    let commits = done.load(Ordering::Acquire);
+    println!("{commits} commits of the server beside {COMMITS} of the command");
+    assert!(commits <= STARVED, "the command is starved");
+    assert_eq!(told.await.unwrap(), COMMITS as usize);
+    assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
 }

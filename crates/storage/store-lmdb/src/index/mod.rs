@@ -164,6 +164,7 @@ impl<T> Indexed<T> for heed::Result<T> {
                 | MdbError::BadTxn
                 | MdbError::CursorFull,
             ) => StoreError::Corrupt(format!("the index: {error}")),
+            heed::Error::Mdb(MdbError::Panic) => StoreError::Unavailable(DEAD.into()),
             heed::Error::Mdb(MdbError::MapFull) => {
                 StoreError::Unavailable("the index has reached its map size".into())
             }
@@ -171,6 +172,10 @@ impl<T> Indexed<T> for heed::Result<T> {
         })
     }
 }
+
+/// What is known of an index after LMDB failed to write its meta page: LMDB then refuses every transaction of the process.
+const DEAD: &str = "the index could not be written, and this process can use it no more: see to the disk, then start \
+                    again; what was acknowledged is in the packs and is brought into the index";
 
 /// A fault of one record, for `ok_or_else`.
 pub(crate) fn damaged(what: impl std::fmt::Display) -> impl FnOnce() -> StoreError {
@@ -325,6 +330,14 @@ impl Index {
             }
         }
         Ok(())
+    }
+
+    /// Why this process can neither read nor write the index any more; `None` if it can.
+    pub(crate) fn is_dead(&self) -> Option<StoreError> {
+        match self.env.read_txn() {
+            Err(error @ heed::Error::Mdb(MdbError::Panic)) => Err::<(), _>(error).indexed().err(),
+            _ => None,
+        }
     }
 
     /// Judges every page, for a reader that must not be ended by a damaged one.

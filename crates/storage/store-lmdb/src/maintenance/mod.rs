@@ -20,7 +20,6 @@ mod packs;
 mod shrink;
 
 use posthaste_store::{Report, Result};
-use std::sync::Arc;
 
 use self::copies::count_copies;
 use self::expunged::remove_expunged;
@@ -30,8 +29,8 @@ use crate::index::Indexed;
 use crate::writer::Writer;
 
 /// One round.
-pub(crate) fn round(writer: &mut Writer) -> Result<Report> {
-    let shared = Arc::clone(&writer.shared);
+pub(crate) fn round(writer: &mut Writer<'_>) -> Result<Report> {
+    let shared = writer.shared;
     remove_retired(writer)?;
     end_wasteful(writer)?;
     let (busy, pack) = {

@@ -3,7 +3,6 @@
 use heed::RoTxn;
 use posthaste_mail_model::BodyId;
 use posthaste_store::{Report, Result, StoreError};
-use std::sync::Arc;
 
 use crate::data_dir::reserve::Reserve;
 use crate::index::values::{BodyPlace, PackState};
@@ -25,8 +24,8 @@ const ROTATE_DEAD: u64 = 256 << 10;
 
 /// Removes the files of retired packs. A pack leaves the list of these after its removal is durable: a file that the
 /// index does not know at all is never removed.
-pub(super) fn remove_retired(writer: &mut Writer) -> Result<()> {
-    let shared = Arc::clone(&writer.shared);
+pub(super) fn remove_retired(writer: &mut Writer<'_>) -> Result<()> {
+    let shared = writer.shared;
     let retired = shared.index.retired_packs(&*shared.index.read()?)?;
     if retired.is_empty() {
         return Ok(());
@@ -74,9 +73,9 @@ fn is_wasteful(state: &PackState) -> bool {
 }
 
 /// Ends the current pack if it is mostly dead, so that it can be compacted.
-pub(super) fn end_wasteful(writer: &mut Writer) -> Result<()> {
+pub(super) fn end_wasteful(writer: &mut Writer<'_>) -> Result<()> {
     let Some(current) = writer.appender.current() else { return Ok(()) };
-    let shared = Arc::clone(&writer.shared);
+    let shared = writer.shared;
     let state = shared.index.pack(&*shared.index.read()?, current)?;
     if !state.is_some_and(|state| is_wasteful(&state) && state.dead >= ROTATE_DEAD) {
         return Ok(());
@@ -95,8 +94,8 @@ pub(super) fn next_pack(index: &Index, txn: &RoTxn, reserve: &Reserve) -> Result
 }
 
 /// Compacts a piece of one pack.
-pub(super) fn compact(writer: &mut Writer, pack: u32) -> Result<Report> {
-    let shared = Arc::clone(&writer.shared);
+pub(super) fn compact(writer: &mut Writer<'_>, pack: u32) -> Result<Report> {
+    let shared = writer.shared;
     let report = writer.with_transaction(|apply| {
         let mut report = Report::default();
         let Some(state) = apply.index.pack(&apply.txn, pack)? else { return Ok((report, false)) };

@@ -12,7 +12,6 @@
 
 use posthaste_store::{Report, Result, StoreError};
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use super::packs::{Limits, Moving, compact, leave_damaged, move_records};
 use crate::index::values::PackState;
@@ -36,13 +35,13 @@ enum Copied {
 }
 
 /// Copies at most `bytes` of live records, or one record, from a pack's end and cuts it there.
-pub(super) fn shrink(writer: &mut Writer, pack: u32, bytes: u64) -> Result<Report> {
-    let shared = Arc::clone(&writer.shared);
+pub(super) fn shrink(writer: &mut Writer<'_>, pack: u32, bytes: u64) -> Result<Report> {
+    let shared = writer.shared;
     // What an earlier round could not cut, as somebody was reading.
-    cut_file(&shared, pack)?;
+    cut_file(shared, pack)?;
     let (mut report, copied) = writer.with_transaction(|apply| {
         let mut report = Report::default();
-        let copied = copy_end(&shared, apply, pack, bytes, &mut report)?;
+        let copied = copy_end(shared, apply, pack, bytes, &mut report)?;
         let wrote = !matches!(copied, Copied::Fits);
         Ok(((report, copied), wrote))
     })?;
@@ -57,7 +56,7 @@ pub(super) fn shrink(writer: &mut Writer, pack: u32, bytes: u64) -> Result<Repor
         apply.cut(pack, PackState { end: offset, dead, ..state })?;
         Ok((state.end.saturating_sub(offset), true))
     })?;
-    cut_file(&shared, pack)?;
+    cut_file(shared, pack)?;
     Ok(report)
 }
 

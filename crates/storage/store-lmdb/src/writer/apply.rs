@@ -10,6 +10,7 @@ use posthaste_store::{
 };
 
 use std::collections::HashMap;
+use std::ops::Add;
 
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
@@ -35,6 +36,28 @@ pub(crate) enum Applied {
     /// It cannot be.
     Refused(StoreError),
 }
+
+/// What the commits of a transaction ask of the index: counted where it is written.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Demand {
+    /// Messages whose rows or summaries are written.
+    pub(crate) messages: usize,
+    /// Bytes of records and their share of pages; `Index::reserve` doubles it.
+    pub(crate) bytes: u64,
+}
+
+impl Add for Demand {
+    type Output = Self;
+    fn add(self, more: Self) -> Self {
+        Self { messages: self.messages + more.messages, bytes: self.bytes + more.bytes }
+    }
+}
+
+/// Of a message beside its summary: its row, which shares a page with 143 others and is written with some of them, its
+/// link, and its body's place.
+const BESIDE_SUMMARY: usize = 256;
+/// A page. An expunge may rewrite one for each range of UIDs.
+const PAGE: usize = 4096;
 
 /// Bodies a commit brings: each once, though several of its messages may hold it.
 #[derive(Default)]
@@ -91,10 +114,16 @@ pub(crate) struct Apply<'a, 'e> {
     pub(crate) seq: u64,
     /// From how many neighbours on copies are linked.
     pub(crate) links_from: usize,
+    /// What was asked of the index so far.
+    pub(crate) demand: Demand,
     pub(crate) scratch: &'a mut Scratch,
 }
 
 impl Apply<'_, '_> {
+    fn note_demand(&mut self, messages: usize, bytes: usize) {
+        self.demand = self.demand + Demand { messages, bytes: bytes as u64 };
+    }
+
     fn next_seq(&mut self) -> u64 {
         self.seq += 1;
         self.seq - 1
@@ -156,6 +185,10 @@ impl Apply<'_, '_> {
         self.messages(commit)?;
         self.expunged(commit)?;
         let MailboxCommit { mailbox, ref head, ref appended, ref changed, ref expunged, .. } = *commit;
+        self.note_demand(changed.len(), changed.len() * BESIDE_SUMMARY);
+        let ranges: usize = expunged.iter().map(|(_, set)| set.ranges().len()).sum();
+        let rows = head.counts.messages.max(stored.head.counts.messages) as usize * size_of::<Row>();
+        self.note_demand(0, (ranges * PAGE).min(rows));
         let change = MailboxChange { mailbox, before: stored, head, changed, expunged };
         let new = appended.iter().map(|m| m.row);
         put_mailbox(self.index, &mut self.txn, change, new, self.scratch)
@@ -231,6 +264,7 @@ impl Apply<'_, '_> {
             let uid = message.row.uid().value();
             put_summary(&mut self.scratch.bytes, own, uid, message.body, message.saved, summary);
             self.index.summaries.put(&mut self.txn, &uid_key(to, uid), &self.scratch.bytes).indexed()?;
+            self.note_demand(1, self.scratch.bytes.len() + BESIDE_SUMMARY);
         }
         Ok(())
     }
@@ -263,6 +297,7 @@ impl Apply<'_, '_> {
             let (copies, origins) = (&copies[run.clone()], &origins[run]);
             if copies.len() >= self.links_from {
                 links::put_links(self.index, &mut self.txn, to, copies, origins)?;
+                self.note_demand(copies.len(), copies.len() * BESIDE_SUMMARY);
             } else {
                 self.copied_summaries(to, copies, origins)?;
             }
@@ -295,6 +330,7 @@ impl Apply<'_, '_> {
             let key = uid_key(to, message.row.uid().value());
             self.index.summaries.put(&mut self.txn, &key, &made[place.clone()]).indexed()?;
         }
+        self.note_demand(copies.len(), made.len() + copies.len() * BESIDE_SUMMARY);
         Ok(())
     }
 

@@ -21,22 +21,20 @@ pub(crate) mod apply;
 mod recover;
 pub(crate) mod redo;
 mod transaction;
+pub(crate) mod turn;
 pub(crate) mod unindexed;
 mod wait;
 
 use posthaste_mail_model::FlagSet;
 use posthaste_store::{
-    CommitOutcome, Content, DirectoryChange, ListCommit, MailboxCommit, NewMessage, Report, Result,
-    StoreError,
+    CommitOutcome, Content, DirectoryChange, ListCommit, MailboxCommit, Report, Result, StoreError,
 };
-use std::ops::Add;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 use self::recover::Others;
-use self::transaction::{Demand, HELD_MESSAGES, OpenTransaction, Wrote};
+use self::transaction::{OpenTransaction, Wrote};
 use self::wait::{Received, receive};
 use crate::data_dir::reserve::Purpose;
 use crate::index::rows::Scratch;
@@ -51,10 +49,6 @@ pub(crate) const GROUP_MAX: usize = 512;
 const GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Commits that may wait; whoever comes then waits for room.
 pub(crate) const QUEUE_MAX: usize = 1024;
-
-/// What another process that waits for the index's write lock, which is given to whoever is quicker, needs to wake up and take it. Two
-/// hundredths of the time for which this one holds it under load.
-const OTHERS_TURN: Duration = Duration::from_micros(200);
 
 /// Bytes up to which a directory record is a change and not new content: settings of an account
 /// have a few hundred.
@@ -120,21 +114,6 @@ impl Change {
             },
         }
     }
-
-    /// What it may ask of the index.
-    fn demand(&self) -> Demand {
-        self.on_mailboxes().iter().map(Self::demand_of).fold(Demand::default(), Add::add)
-    }
-
-    fn demand_of(commit: &MailboxCommit) -> Demand {
-        let (new, changed) = (commit.appended.len(), commit.changed.len());
-        // Summaries and their share of pages, or, of many copies, links; chunks of rows, where one in sixteen is changed. `reserve`
-        // doubles it.
-        let is_copy = |m: &NewMessage| matches!(m.content, Content::CopyOf { .. });
-        let are_links = new >= HELD_MESSAGES && commit.appended.iter().all(is_copy);
-        let each = if are_links { 256 } else { 1024 };
-        Demand { messages: new + changed, bytes: (new * each + changed * 256) as u64 }
-    }
 }
 
 /// What a commit without new messages wants room for. A message is marked as deleted before it is
@@ -148,8 +127,8 @@ fn deletes(commit: &MailboxCommit) -> Purpose {
 type Place = (u32, u64);
 
 /// The writer's own state.
-pub(crate) struct Writer {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct Writer<'e> {
+    pub(crate) shared: &'e Shared,
     pub(crate) appender: Appender,
     /// How long the index may stay behind; `None` if nothing is acknowledged before it is committed.
     checkpoint_within: Option<Duration>,
@@ -161,10 +140,12 @@ pub(crate) struct Writer {
     dead_tails: Vec<u32>,
     others: Others,
     scratch: Scratch,
+    /// Acknowledged commits that the index is to have, and those that are about to be acknowledged.
+    open: Option<OpenTransaction<'e>>,
 }
 
-impl Writer {
-    pub(crate) fn new(shared: Arc<Shared>, appender: Appender, checkpoint_within: Option<Duration>) -> Self {
+impl<'e> Writer<'e> {
+    pub(crate) fn new(shared: &'e Shared, appender: Appender, checkpoint_within: Option<Duration>) -> Self {
         Self {
             shared,
             appender,
@@ -174,26 +155,24 @@ impl Writer {
             dead_tails: Vec::new(),
             others: Others::default(),
             scratch: Scratch::default(),
+            open: None,
         }
     }
 
     /// Runs until every sender is gone.
     pub(crate) fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
-        let shared = Arc::clone(&self.shared);
-        let mut open = None;
         let mut group = Vec::new();
         loop {
-            let due = open.as_ref().map(|h: &OpenTransaction<'_>| h.due);
+            let due = self.open.as_ref().map(|open| open.due);
             let job = match receive(&mut jobs, due) {
                 Received::Job(job) => job,
                 Received::Closed => break,
                 Received::Nothing => {
-                    let _ = self.checkpoint(&shared, &mut open);
-                    std::thread::sleep(OTHERS_TURN);
+                    let _ = self.checkpoint();
                     continue;
                 }
             };
-            let (mut maintain, mut settle) = (Vec::new(), Vec::new());
+            let (mut maintain, mut checkpoints) = (Vec::new(), Vec::new());
             let mut weight = 0;
             let mut next = Some(job);
             while let Some(job) = next {
@@ -203,48 +182,40 @@ impl Writer {
                         group.push((change, reply));
                     }
                     Job::Maintain(reply) => maintain.push(reply),
-                    Job::Checkpoint(reply) => settle.push(reply),
+                    Job::Checkpoint(reply) => checkpoints.push(reply),
                 }
                 let full = group.len() >= GROUP_MAX || weight >= GROUP_BYTES_MAX;
                 next = if full { None } else { jobs.try_recv().ok() };
             }
-            self.group(&shared, &mut open, &mut group);
-            let due = open.as_ref().is_some_and(|h| h.is_full() || h.due <= Instant::now());
-            if due || !maintain.is_empty() || !settle.is_empty() {
-                let settled = self.checkpoint(&shared, &mut open);
-                settle.drain(..).for_each(|reply| drop(reply.send(settled.clone())));
+            self.group(&mut group);
+            let due = self.open.as_ref().is_some_and(|open| open.is_full() || open.due <= Instant::now());
+            if due || !maintain.is_empty() || !checkpoints.is_empty() {
+                let checkpoint = self.checkpoint();
+                checkpoints.drain(..).for_each(|reply| drop(reply.send(checkpoint.clone())));
             }
             for reply in maintain {
-                let round = self.with_reserve(&shared, Purpose::Deletion, maintenance::round);
+                let round = self.with_reserve(Purpose::Deletion, maintenance::round);
                 let _ = reply.send(round);
             }
-            if due {
-                std::thread::sleep(OTHERS_TURN);
-            }
         }
-        if !shared.killed.load(Ordering::Acquire) {
-            let _ = self.checkpoint(&shared, &mut open);
+        if !self.shared.killed.load(Ordering::Acquire) {
+            let _ = self.checkpoint();
         }
     }
 
     /// Commits a group and answers each of it.
-    fn group<'e>(
-        &mut self,
-        shared: &'e Shared,
-        open: &mut Option<OpenTransaction<'e>>,
-        group: &mut Vec<(Change, Reply<CommitOutcome>)>,
-    ) {
+    fn group(&mut self, group: &mut Vec<(Change, Reply<CommitOutcome>)>) {
         if group.is_empty() {
             return;
         }
         let changes: Vec<&Change> = group.iter().map(|(change, _)| change).collect();
         self.purpose = changes.iter().map(|change| change.purpose()).min().unwrap_or(Purpose::Content);
-        let outcomes = match self.transaction(shared, open, &changes) {
+        let outcomes = match self.transaction(&changes) {
             Ok(outcomes) => outcomes,
-            Err(StoreError::Full(why)) => self.on_full_disk(shared, open, &changes, &why),
+            Err(StoreError::Full(why)) => self.on_full_disk(&changes, &why),
             // One of them met a damaged record: the others shall not suffer for it.
             Err(e) if !e.is_temporary() && changes.len() > 1 => {
-                changes.iter().map(|change| self.alone(shared, open, change)).collect()
+                changes.iter().map(|change| self.alone(change)).collect()
             }
             Err(e) => {
                 tracing::error!(error = %e, commits = changes.len(), "commits were not written");
@@ -259,13 +230,7 @@ impl Writer {
 
     /// Each change of a group for which there was no room, by itself: what deletes may use the
     /// reserve.
-    fn on_full_disk<'e>(
-        &mut self,
-        shared: &'e Shared,
-        open: &mut Option<OpenTransaction<'e>>,
-        changes: &[&Change],
-        why: &str,
-    ) -> Vec<Result<CommitOutcome>> {
+    fn on_full_disk(&mut self, changes: &[&Change], why: &str) -> Vec<Result<CommitOutcome>> {
         // Bytes of new messages for which there is no room.
         let mut too_much = if changes.len() > 1 { usize::MAX } else { 0 };
         let mut refused = 0;
@@ -275,7 +240,7 @@ impl Writer {
                 refused += 1;
                 return Err(StoreError::Full(why.to_owned()));
             }
-            let outcome = self.with_reserve(shared, purpose, |writer| writer.alone(shared, open, change));
+            let outcome = self.with_reserve(purpose, |writer| writer.alone(change));
             if matches!(outcome, Err(StoreError::Full(_))) {
                 refused += 1;
                 if purpose == Purpose::Content {
@@ -291,23 +256,13 @@ impl Writer {
         outcomes
     }
 
-    fn alone<'e>(
-        &mut self,
-        shared: &'e Shared,
-        open: &mut Option<OpenTransaction<'e>>,
-        change: &Change,
-    ) -> Result<CommitOutcome> {
-        self.transaction(shared, open, &[change])?.pop().unwrap_or(Err(StoreError::Busy))
+    fn alone(&mut self, change: &Change) -> Result<CommitOutcome> {
+        self.transaction(&[change])?.pop().unwrap_or(Err(StoreError::Busy))
     }
 
     /// One transaction: each change's outcome, or why none was made.
-    fn transaction<'e>(
-        &mut self,
-        shared: &'e Shared,
-        open: &mut Option<OpenTransaction<'e>>,
-        changes: &[&Change],
-    ) -> Result<Vec<Result<CommitOutcome>>> {
-        let outcomes = self.work(shared, open, |apply| {
+    fn transaction(&mut self, changes: &[&Change]) -> Result<Vec<Result<CommitOutcome>>> {
+        let outcomes = self.work(|apply| {
             let mut outcomes = Vec::with_capacity(changes.len());
             for change in changes {
                 let applied = match change {
@@ -324,16 +279,14 @@ impl Writer {
             }
             let wrote = match done(changes, &outcomes).count() {
                 0 => Wrote::Nothing,
-                _ if done(changes, &outcomes).all(|c| !c.on_mailboxes().is_empty()) => Wrote::Later(
-                    done(changes, &outcomes).map(Change::demand).fold(Demand::default(), Add::add),
-                ),
+                _ if done(changes, &outcomes).all(|c| !c.on_mailboxes().is_empty()) => Wrote::Later,
                 _ => Wrote::Now,
             };
             Ok((outcomes, wrote))
         })?;
-        if open.is_some() {
+        if self.open.is_some() {
             let commits = done(changes, &outcomes).flat_map(Change::on_mailboxes);
-            commits.for_each(|commit| shared.unindexed.note(commit));
+            commits.for_each(|commit| self.shared.unindexed.note(commit));
         }
         Ok(outcomes)
     }

@@ -11,7 +11,7 @@ use posthaste_store::{Result, StoreError};
 use std::sync::Arc;
 
 use super::redo::{Redo, Summaries, Tail, TailEnd, first_of_tail, given_up_by_tail};
-use super::transaction::{ahead, commit};
+use super::transaction::{ahead, commit, end_if_dead};
 use super::{Place, Writer};
 use crate::data_dir::reserve::Purpose;
 use crate::index::Indexed;
@@ -39,26 +39,27 @@ struct OtherPack {
 /// Bytes of a tail that are written again at a time.
 const PIECE: usize = 1 << 20;
 
-impl Writer {
+impl Writer<'_> {
     /// Redoes what ended processes left, if anything. To be called once before [`Writer::run`].
     ///
     /// A tail that cannot be redone now (a full disk, a damaged index) does not keep the store from being opened. Its
     /// mailboxes cannot be read and nothing can be written until a redo succeeds.
     pub(crate) fn recover(&mut self) -> Result<()> {
-        let shared = Arc::clone(&self.shared);
+        let shared = self.shared;
         // Most often there is nothing, and the write lock need not be waited for.
-        let Some((pack, limit)) = self.tail_of_others(&shared, &*shared.index.read()?)? else {
+        let Some((pack, limit)) = self.tail_of_others(&*shared.index.read()?)? else {
             return Ok(());
         };
-        if let Err(error) = self.begin(&shared) {
+        if let Err(error) = self.begin() {
             tracing::error!(%error, pack, "commits in a pack are not in the index; nothing is written until they are");
-            self.note_tail(&shared, pack, limit)?;
+            self.note_tail(pack, limit)?;
         }
         Ok(())
     }
 
     /// Notes what a tail changes, so that nobody reads it as it was before.
-    fn note_tail(&self, shared: &Shared, pack: u32, limit: u64) -> Result<()> {
+    fn note_tail(&self, pack: u32, limit: u64) -> Result<()> {
+        let shared = self.shared;
         let end = shared.index.pack(&*shared.index.read()?, pack)?.map_or(0, |state| state.end);
         let (file, Some(form)) = open(shared, pack)? else { return Ok(()) };
         let mut scan = Scan::new(&*file, form, end, limit);
@@ -79,12 +80,8 @@ impl Writer {
     }
 
     /// Commits the index with the commits that a pack holds beyond the end the index has of it.
-    pub(super) fn redo_tail(
-        &mut self,
-        shared: &Shared,
-        mut txn: RwTxn<'_>,
-        (pack, limit): Place,
-    ) -> Result<()> {
+    pub(super) fn redo_tail(&mut self, mut txn: RwTxn<'_>, (pack, limit): Place) -> Result<()> {
+        let shared = self.shared;
         let index = &shared.index;
         let state = index.pack(&txn, pack)?.unwrap_or_default();
         let mut done = TailEnd { end: state.end, seq: index.seq(&txn)? };
@@ -97,7 +94,7 @@ impl Writer {
             let tail = Tail::new(redo, scan, pack, done.seq).redo()?;
             if tail.end > state.end.max(crate::log::record::PACK_HEADER as u64) {
                 done = tail;
-                self.make_durable(shared, txn, pack, &*file, state, &done)?;
+                self.make_durable(txn, pack, &*file, state, &done)?;
             }
         }
         if self.redo.take().is_none() {
@@ -120,13 +117,13 @@ impl Writer {
     /// So the same bytes are written again first.
     fn make_durable(
         &mut self,
-        shared: &Shared,
         mut txn: RwTxn<'_>,
         pack: u32,
         file: &dyn DiskFile,
         state: PackState,
         done: &TailEnd,
     ) -> Result<()> {
+        let shared = self.shared;
         let unavailable = |e| failed(format_args!("pack {pack}"))(e);
         let mut buffer = vec![0; PIECE];
         let mut at = state.end;
@@ -150,7 +147,7 @@ impl Writer {
             // Acknowledged by this process, whose views have it.
             Some(_) => commit(shared, txn)?,
             // News to this process: its epoch must show it.
-            None => txn.commit().indexed()?,
+            None => txn.commit().indexed().inspect_err(|error| end_if_dead(shared, error))?,
         }
         self.others = Others::default();
         shared.unindexed.clear();
@@ -159,10 +156,11 @@ impl Writer {
     }
 
     /// A pack of another process with records beyond its end that begin with the index's next sequence number.
-    pub(super) fn tail_of_others(&mut self, shared: &Shared, txn: &RoTxn) -> Result<Option<Place>> {
+    pub(super) fn tail_of_others(&mut self, txn: &RoTxn) -> Result<Option<Place>> {
+        let shared = self.shared;
         let epoch = shared.own.foreign(|| shared.index.last_readable());
         if self.others.epoch != Some(epoch) {
-            self.others = Others { epoch: Some(epoch), packs: self.unsealed_of_others(shared, txn)? };
+            self.others = Others { epoch: Some(epoch), packs: self.unsealed_of_others(txn)? };
         }
         if self.others.packs.is_empty() {
             return Ok(None);
@@ -192,7 +190,8 @@ impl Writer {
         Ok(abandoning.or(tails.last()).map(|(_, place)| *place))
     }
 
-    fn unsealed_of_others(&self, shared: &Shared, txn: &RoTxn) -> Result<Vec<OtherPack>> {
+    fn unsealed_of_others(&self, txn: &RoTxn) -> Result<Vec<OtherPack>> {
+        let shared = self.shared;
         let mut others = Vec::new();
         for (number, PackState { sealed, .. }) in shared.index.all_packs(txn)? {
             if sealed || self.appender.owns(number) {

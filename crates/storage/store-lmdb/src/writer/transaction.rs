@@ -2,8 +2,6 @@
 
 use heed::RwTxn;
 use posthaste_store::{Result, StoreError};
-use std::ops::Add;
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::Writer;
@@ -12,35 +10,13 @@ use crate::index::Indexed;
 use crate::log::Ahead;
 use crate::log::record::Batch;
 use crate::shared::Shared;
-use crate::writer::apply::Apply;
+use crate::writer::apply::{Apply, Demand};
 
 /// What may wait for the index: some 10 ms of replaying after a crash. Commits on more messages than that do not wait at all: writing
 /// their pages costs more than syncing them, and a disk that has no room for so many should say so before it is too late.
 const HELD_COMMITS: usize = 512;
-pub(super) const HELD_MESSAGES: usize = 256;
+const HELD_MESSAGES: usize = 256;
 const HELD_BYTES: u64 = 4 << 20;
-
-/// What commits ask of the index.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Demand {
-    /// Messages whose rows or summaries they write.
-    pub(super) messages: usize,
-    /// Room, their records in packs included.
-    pub(super) bytes: u64,
-}
-
-impl Demand {
-    fn and_bytes(self, bytes: u64) -> Self {
-        Self { bytes: self.bytes + bytes, ..self }
-    }
-}
-
-impl Add for Demand {
-    type Output = Self;
-    fn add(self, more: Self) -> Self {
-        Self { messages: self.messages + more.messages, bytes: self.bytes + more.bytes }
-    }
-}
 
 /// An index transaction with commits that were acknowledged, or that are about to be.
 pub(super) struct OpenTransaction<'e> {
@@ -70,17 +46,16 @@ pub(super) enum Wrote {
     /// The index must have it before it counts.
     Now,
     /// It may count before.
-    Later(Demand),
+    Later,
 }
 
-impl Writer {
+impl<'e> Writer<'e> {
     /// Runs `work` in a transaction of its own and makes it durable if it says that it wrote.
     pub(crate) fn with_transaction<T>(
         &mut self,
         work: impl FnOnce(&mut Apply<'_, '_>) -> Result<(T, bool)>,
     ) -> Result<T> {
-        let shared = Arc::clone(&self.shared);
-        self.work(&shared, &mut None, |apply| {
+        self.work(|apply| {
             let (value, wrote) = work(apply)?;
             Ok((value, if wrote { Wrote::Now } else { Wrote::Nothing }))
         })
@@ -90,81 +65,78 @@ impl Writer {
     /// it is tried again with more of it.
     pub(super) fn with_reserve<T>(
         &mut self,
-        shared: &Shared,
         purpose: Purpose,
         mut work: impl FnMut(&mut Self) -> Result<T>,
     ) -> Result<T> {
         self.purpose = purpose;
         loop {
             match work(self) {
-                Err(StoreError::Full(_)) if release(shared, purpose) => {}
+                Err(StoreError::Full(_)) if release(self.shared, purpose) => {}
                 done => return done,
             }
         }
     }
 
     /// Runs `work` in the transaction that is open, or in a new one, and leaves it open if it may be.
-    pub(super) fn work<'e, T>(
+    pub(super) fn work<T>(
         &mut self,
-        shared: &'e Shared,
-        open: &mut Option<OpenTransaction<'e>>,
         work: impl FnOnce(&mut Apply<'_, '_>) -> Result<(T, Wrote)>,
     ) -> Result<T> {
         if self.appender.lacks_pack() {
-            self.checkpoint(shared, open)?;
-            self.acquire_pack(shared)?;
+            self.checkpoint()?;
+            self.acquire_pack()?;
         }
-        let place = open.as_ref().and_then(|_| self.appender.place());
-        let begun = match open.take() {
+        let place = self.open.as_ref().and_then(|_| self.appender.place());
+        let begun = match self.open.take() {
             Some(open) => open,
-            None => self.begin(shared)?,
+            None => self.begin()?,
         };
-        let (value, rest) = self.attempt(shared, begun, work).inspect_err(|_| {
+        let (value, rest) = self.attempt(begun, work).inspect_err(|_| {
             // The acknowledged part of the transaction went with it.
             self.redo = self.redo.or(place);
         })?;
-        *open = rest;
+        self.open = rest;
         Ok(value)
     }
 
-    fn attempt<'e, T>(
+    fn attempt<T>(
         &mut self,
-        shared: &'e Shared,
         open: OpenTransaction<'e>,
         work: impl FnOnce(&mut Apply<'_, '_>) -> Result<(T, Wrote)>,
     ) -> Result<(T, Option<OpenTransaction<'e>>)> {
-        let index = &shared.index;
-        let OpenTransaction { txn, seq: begun_at, commits, demand, due } = open;
+        let (index, links_from) = (&self.shared.index, self.shared.links_from);
+        let OpenTransaction { txn, seq: begun_at, commits, demand: before, due } = open;
         let mut seq = begun_at;
         let batch = self.appender.begin(index, &txn, &mut seq)?;
-        let before = batch.len();
-        let (scratch, links_from) = (&mut self.scratch, shared.links_from);
-        let mut apply = Apply { index, txn, batch, seq, links_from, scratch };
+        let begun_len = batch.len();
+        let (scratch, demand) = (&mut self.scratch, Demand::default());
+        let mut apply = Apply { index, txn, batch, seq, links_from, demand, scratch };
         let (value, wrote) = work(&mut apply)?;
-        let Apply { txn, batch, seq, .. } = apply;
-        let open = OpenTransaction { txn, seq, commits, demand: demand.and_bytes(batch.len()), due };
+        let Apply { txn, batch, seq, demand, .. } = apply;
+        let demand = Demand { bytes: demand.bytes + batch.len(), ..demand };
+        let open = OpenTransaction { txn, seq, commits, demand: before + demand, due };
         match wrote {
             Wrote::Nothing => {
-                let unchanged = OpenTransaction { seq: begun_at, demand, ..open };
+                let unchanged = OpenTransaction { seq: begun_at, demand: before, ..open };
                 Ok((value, Some(unchanged).filter(|h| h.commits > 0)))
             }
             // What maintenance does in the index alone needs no record.
-            _ if batch.len() == before => {
+            _ if batch.len() == begun_len => {
                 let mut txn = open.txn;
                 self.appender.record_ended(index, &mut txn)?;
-                commit(shared, txn)?;
+                commit(self.shared, txn)?;
                 self.appender.ended();
                 Ok((value, None))
             }
-            Wrote::Later(more) if self.may_be_held(more) => {
-                let open = OpenTransaction { commits: open.commits + 1, demand: open.demand + more, ..open };
-                let end = self.write(shared, &open, &batch)?;
+            Wrote::Later if self.may_be_held(demand) => {
+                let open = OpenTransaction { commits: open.commits + 1, ..open };
+                let end = self.write(&open, &batch)?;
                 self.appender.advance(end);
                 Ok((value, Some(open)))
             }
-            Wrote::Later(_) | Wrote::Now => {
-                let end = self.write(shared, &open, &batch)?;
-                self.commit_at(shared, open, batch.pack, end).inspect_err(|_| self.appender.abandon())?;
+            Wrote::Later | Wrote::Now => {
+                let end = self.write(&open, &batch)?;
+                self.commit_at(open, batch.pack, end).inspect_err(|_| self.appender.abandon())?;
                 self.appender.advance(end);
                 Ok((value, None))
             }
@@ -177,15 +149,16 @@ impl Writer {
     }
 
     /// Puts a batch where it stays; answers where it ends.
-    fn write(&mut self, shared: &Shared, open: &OpenTransaction<'_>, batch: &Batch) -> Result<u64> {
-        let ahead = || self::ahead(shared, self.purpose);
-        shared.index.reserve(open.demand.bytes, ahead)?;
+    fn write(&mut self, open: &OpenTransaction<'_>, batch: &Batch) -> Result<u64> {
+        let ahead = || self::ahead(self.shared, self.purpose);
+        self.shared.index.reserve(open.demand.bytes, ahead)?;
         self.appender.write(batch, ahead)?;
         Ok(batch.start + batch.len())
     }
 
     /// Commits the index with this end of this pack.
-    fn commit_at(&mut self, shared: &Shared, open: OpenTransaction<'_>, pack: u32, end: u64) -> Result<()> {
+    fn commit_at(&mut self, open: OpenTransaction<'_>, pack: u32, end: u64) -> Result<()> {
+        let shared = self.shared;
         let OpenTransaction { mut txn, seq, .. } = open;
         shared.index.put_seq(&mut txn, seq)?;
         self.appender.record(&shared.index, &mut txn, pack, end)?;
@@ -196,36 +169,33 @@ impl Writer {
     }
 
     /// Brings the index up to all that was acknowledged.
-    pub(super) fn checkpoint<'e>(
-        &mut self,
-        shared: &'e Shared,
-        open: &mut Option<OpenTransaction<'e>>,
-    ) -> Result<()> {
-        let checkpoint = match (open.take(), self.appender.place()) {
+    pub(super) fn checkpoint(&mut self) -> Result<()> {
+        let checkpoint = match (self.open.take(), self.appender.place()) {
             (Some(open), Some((pack, end))) => {
-                self.commit_at(shared, open, pack, end).inspect_err(|_| self.redo = Some((pack, end)))
+                self.commit_at(open, pack, end).inspect_err(|_| self.redo = Some((pack, end)))
             }
-            _ if self.redo.is_some() || shared.unindexed.any() => self.begin(shared).map(drop),
+            _ if self.redo.is_some() || self.shared.unindexed.any() => self.begin().map(drop),
             _ => Ok(()),
         };
         let checkpoint = match checkpoint {
             // A redo may use the reserve.
-            Err(StoreError::Full(_)) if self.redo.is_some() => self.begin(shared).map(drop),
+            Err(StoreError::Full(_)) if self.redo.is_some() => self.begin().map(drop),
             other => other,
         };
         checkpoint.inspect_err(|error| tracing::error!(%error, "the index is behind what was acknowledged"))
     }
 
     /// A transaction that begins where every commit that counts is in the index.
-    pub(super) fn begin<'e>(&mut self, shared: &'e Shared) -> Result<OpenTransaction<'e>> {
+    pub(super) fn begin(&mut self) -> Result<OpenTransaction<'e>> {
+        let shared = self.shared;
         loop {
-            let txn = shared.index.env.write_txn().indexed()?;
+            let txn = shared.turn.take(|| shared.index.env.write_txn()).indexed()?;
             let place = match self.redo {
-                None => self.tail_of_others(shared, &txn)?,
+                None => self.tail_of_others(&txn)?,
                 redo => redo,
             };
             if let Some(place) = place {
-                match self.redo_tail(shared, txn, place) {
+                match self.redo_tail(txn, place) {
                     // What was acknowledged may use the reserve, whoever comes upon it.
                     Err(StoreError::Full(_)) if release(shared, Purpose::Deletion) => {}
                     redone => redone?,
@@ -238,8 +208,9 @@ impl Writer {
         }
     }
 
-    fn acquire_pack(&mut self, shared: &Shared) -> Result<()> {
-        let OpenTransaction { mut txn, .. } = self.begin(shared)?;
+    fn acquire_pack(&mut self) -> Result<()> {
+        let shared = self.shared;
+        let OpenTransaction { mut txn, .. } = self.begin()?;
         if !self.appender.acquire(&shared.index, &mut txn)? {
             return Ok(());
         }
@@ -269,9 +240,20 @@ fn release(shared: &Shared, purpose: Purpose) -> bool {
 pub(super) fn commit(shared: &Shared, txn: heed::RwTxn<'_>) -> Result<()> {
     shared.own.begin(txn.id() as u64);
     let committed = txn.commit().indexed();
-    match committed {
+    match &committed {
         Ok(()) => shared.own.committed(),
-        Err(_) => shared.own.failed(),
+        Err(error) => {
+            shared.own.failed();
+            end_if_dead(shared, error);
+        }
     }
     committed
+}
+
+/// After a failed commit of the index: has the process end if LMDB refuses every further transaction.
+pub(super) fn end_if_dead(shared: &Shared, cause: &StoreError) {
+    if let Some(dead) = shared.index.is_dead() {
+        tracing::error!(%cause, "{dead}");
+        (shared.on_dead_index)(&dead);
+    }
 }

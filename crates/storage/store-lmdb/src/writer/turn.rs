@@ -1,0 +1,44 @@
+//! Processes write in turn.
+//!
+//! LMDB gives its write lock to whoever is quicker. A server that begins its next transaction at
+//! once is quicker than a process that has to wake up first, and a command beside it could wait for
+//! ever.
+//!
+//! So whoever wants to write takes the `flock` of the file `turn` first, keeps it while it waits
+//! for LMDB's lock, and gives it back when it has that. A process that waits for LMDB's lock
+//! therefore holds the turn, and the one that has just written waits behind it. Where nobody waits
+//! this costs two system calls and no sleep. A process that ends gives its turn back.
+
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// The queue of the processes that want to write.
+#[derive(Debug)]
+pub(crate) struct Turn(Option<File>);
+
+impl Turn {
+    /// Opens or makes the file. Without it (a disk that is full to the last name) writing goes on,
+    /// and may be unfair.
+    pub(crate) fn open(dir: &Path) -> Self {
+        let path = dir.join("turn");
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = file.inspect_err(|error| {
+            tracing::warn!(path = %path.display(), %error, "processes that write do not take turns");
+        });
+        Self(file.ok())
+    }
+
+    /// Runs `begin`, which waits for LMDB's lock, when it is this process's turn.
+    pub(super) fn take<T>(&self, begin: impl FnOnce() -> T) -> T {
+        let Some(file) = &self.0 else { return begin() };
+        while let Err(error) = file.lock() {
+            if error.kind() != ErrorKind::Interrupted {
+                return begin();
+            }
+        }
+        let begun = begin();
+        let _ = file.unlock();
+        begun
+    }
+}
