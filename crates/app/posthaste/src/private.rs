@@ -21,7 +21,8 @@ const WRITABLE: u32 = 0o022;
 /// A directory that everybody may use, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 /// How the names of what a store keeps in its directory begin.
-const OURS: [&str; 7] = ["format", "index", "packs", "lock", "imports", "tls-", "audit.log"];
+const OURS: [&str; 9] =
+    ["format", "index", "packs", "lock", "imports", "reserve", "turn", "tls-", "audit.log"];
 
 /// Takes all permissions of group and others from the files that this process makes.
 ///

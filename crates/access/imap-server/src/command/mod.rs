@@ -99,6 +99,7 @@ async fn finish(
 /// The end of a command about which there is nothing to say.
 pub(crate) const DONE: Reply = Reply::ok("");
 
+/// Large commands run on the heap: an idle session holds room for the largest of the others.
 async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Reply, Failure> {
     match body {
         CommandBody::Capability => {
@@ -115,10 +116,10 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Enable(names) => enable::run(session, &names),
         CommandBody::Login { user, password } => login::run(session, &user, password).await,
         CommandBody::Authenticate { mechanism, initial } => {
-            authenticate::run(session, &mechanism, initial).await
+            Box::pin(authenticate::run(session, &mechanism, initial)).await
         }
         CommandBody::Select { mailbox, access, params } => {
-            select::run(session, &mailbox, access, params).await
+            Box::pin(select::run(session, &mailbox, access, params)).await
         }
         CommandBody::Create { mailbox, special_use } => {
             mailboxes::create(session, &mailbox, &special_use).await
@@ -127,29 +128,29 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Rename { from, to } => mailboxes::rename(session, &from, &to).await,
         CommandBody::Subscribe(mailbox) => mailboxes::subscribe(session, &mailbox).await,
         CommandBody::Unsubscribe(mailbox) => mailboxes::unsubscribe(session, &mailbox).await,
-        CommandBody::List(args) => list::run(session, &args).await,
+        CommandBody::List(args) => Box::pin(list::run(session, &args)).await,
         CommandBody::Lsub { reference, pattern } => lsub::run(session, &reference, &pattern).await,
         CommandBody::Namespace => Ok(mailboxes::namespace(session)),
         CommandBody::Status { mailbox, items } => status::run(session, &mailbox, &items).await,
-        CommandBody::Append { mailbox, messages } => append::run(session, &mailbox, messages).await,
+        CommandBody::Append { mailbox, messages } => Box::pin(append::run(session, &mailbox, messages)).await,
         CommandBody::Idle => idle::run(session).await,
         CommandBody::Close => close::close(session).await,
         CommandBody::Unselect => Ok(close::unselect(session)),
         CommandBody::Expunge { uids } => expunge::run(&mut session.ctx()?, uids.as_ref()).await,
-        CommandBody::Search(args) => search::run(&mut session.ctx()?, tag, args).await,
+        CommandBody::Search(args) => Box::pin(search::run(&mut session.ctx()?, tag, args)).await,
         CommandBody::Fetch { numbering, set, items, modifiers } => {
             let command = fetch::FetchCommand { numbering, set, items, modifiers };
-            fetch::run(&mut session.ctx()?, command).await
+            Box::pin(fetch::run(&mut session.ctx()?, command)).await
         }
         CommandBody::Store { numbering, set, unchanged_since, action, answer, flags } => {
             let command = store::StoreCommand { numbering, set, unchanged_since, action, answer, flags };
-            store::run(&mut session.ctx()?, command).await
+            Box::pin(store::run(&mut session.ctx()?, command)).await
         }
         CommandBody::Copy { numbering, set, mailbox } => {
-            copy::copy(&mut session.ctx()?, numbering, &set, &mailbox).await
+            Box::pin(copy::copy(&mut session.ctx()?, numbering, &set, &mailbox)).await
         }
         CommandBody::Move { numbering, set, mailbox } => {
-            copy::move_(&mut session.ctx()?, numbering, &set, &mailbox).await
+            Box::pin(copy::move_(&mut session.ctx()?, numbering, &set, &mailbox)).await
         }
         // Done with in `dispatch`.
         CommandBody::Logout | CommandBody::StartTls | CommandBody::CompressDeflate => {
