@@ -201,8 +201,12 @@ impl Seed<'_> {
         let mut left = steps;
         while left > 0 {
             if random.chance(8) && left < steps {
-                if let Some(visitor) = company.as_mut().filter(|v| v.is_open()) {
-                    visitor.command(driver, "close")?;
+                if let Some(visitor) = company.as_mut() {
+                    if visitor.is_open() {
+                        visitor.command(driver, "close")?;
+                    }
+                    // It would know the files by the names they had. The next one looks at all of them.
+                    visitor.kill();
                 }
                 driver.rebuild(self.settings.strict)?;
             }

@@ -122,6 +122,15 @@ impl PageFile {
         }
     }
 
+    /// What either meta page says, whichever LMDB takes.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        let len = self.file.metadata().map_err(io)?.len();
+        let metas = self.metas()?.into_iter().flatten();
+        let snapshot = |meta: Meta| Snapshot { meta, pages: (len / u64::from(meta.page_size)).min(meta.last_page + 1) };
+        Ok(metas.map(snapshot).collect())
+    }
+
     /// So many bytes behind the header of an overflow page; `None` if they cannot be read.
     pub(super) fn data(&self, snapshot: &Snapshot, number: u64, len: u32) -> Option<Vec<u8>> {
         let at = number.checked_mul(u64::from(snapshot.meta.page_size))? + PAGE_HEADER as u64;

@@ -16,7 +16,11 @@ mod first_pages;
 mod judge;
 mod layout;
 mod walk;
+#[cfg(any(test, feature = "fuzzing"))]
+mod any;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use any::walk_any;
 pub(crate) use file::PageFile;
 pub(crate) use first_pages::{Extent, examine};
 pub(crate) use walk::{Walk, WalkEnd};
