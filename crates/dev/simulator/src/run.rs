@@ -284,7 +284,10 @@ impl Seed<'_> {
             self.outcome.states += 1;
         }
         // Before the first commit there may be no store to rebuild.
-        if wanted && self.only.is_some() && let Some(keep) = &self.settings.keep {
+        if wanted
+            && self.only.is_some()
+            && let Some(keep) = &self.settings.keep
+        {
             materialise(&state.files, &keep.join("state"))?;
         }
         let any = state.files.contains_key("format") || !state.known.certain.lists.is_empty();

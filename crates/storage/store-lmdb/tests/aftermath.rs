@@ -19,7 +19,6 @@ use world::{World, body, maintain, rebuild_whole, serve, small};
 
 /// What the next sync of a pack does.
 enum Sync {
-    Passes,
     Fails,
     /// The index is as it is now, whatever is committed to it later: the machine ends after this sync.
     SavesIndex(PathBuf),
@@ -31,6 +30,8 @@ struct Failing {
     syncs: Arc<Mutex<VecDeque<Sync>>>,
     /// Syncs of a directory that fail.
     directories: Arc<Mutex<usize>>,
+    /// Whether files cannot be removed.
+    keeps_files: Arc<Mutex<bool>>,
 }
 
 struct File {
@@ -70,7 +71,7 @@ impl Disk for Failing {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        RealDisk.remove(path)
+        if *self.keeps_files.lock() { Err(failure()) } else { RealDisk.remove(path) }
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
@@ -96,7 +97,7 @@ impl DiskFile for File {
         match self.disk.syncs.lock().pop_front() {
             Some(Sync::Fails) => return Err(failure()),
             Some(Sync::SavesIndex(dir)) => save_index(&dir),
-            Some(Sync::Passes) | None => {}
+            None => {}
         }
         self.file.sync()
     }
@@ -184,7 +185,7 @@ async fn texts(dir: &Path, mailbox: MailboxId) -> Vec<bytes::Bytes> {
         ControlFlow::Continue(())
     };
     let all = posthaste_mail_model::NumSet::range(1, u32::MAX);
-    engine.summaries(mailbox, &all, &mut visit).await.unwrap();
+    engine.summaries(mailbox, &all, &mut visit).await.unwrap().refuse().unwrap();
     let mut texts = Vec::new();
     for body in bodies {
         texts.extend(engine.read_body(body, 0..u64::MAX).await.ok());
@@ -215,6 +216,31 @@ async fn a_batch_of_which_the_rest_of_a_sector_was_lost_is_no_fault_for_a_rebuil
     // Head, and a table of two blocks.
     let content = records(dir.path(), 1, BODY)[1] + 48 + 8;
     change(dir.path(), 1, |bytes| bytes[content..content.next_multiple_of(512)].fill(0));
+    rebuild_whole(dir.path(), &small());
+    verify(dir.path(), &before).await;
+}
+
+/// Seed 100468. The file of a retired pack was still there. The index knows it, and is not older than the packs.
+#[tokio::test]
+async fn a_retired_pack_that_is_still_there_makes_no_index_old() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    let disk = Failing::default();
+    let engine = LmdbEngine::open(dir.path(), Options { pack_bytes: 20_000, ..disk.options() }).unwrap();
+    world.append(&engine, inbox, &[body(1, 15_000), body(2, 15_000)]).await.unwrap();
+    world.expunge(&engine, inbox, &[2, 3]).await.unwrap();
+    *disk.keeps_files.lock() = true;
+    while engine.maintain().await.is_ok_and(|report| report.examined > 0) {}
+    engine.close();
+    assert!(pack(dir.path(), 1).exists() && pack(dir.path(), 2).exists());
+    let before = world.clone();
+    let engine = serve(dir.path(), disk.options());
+    for n in 3..5 {
+        world.append(&engine, inbox, &[body(n, 2_000)]).await.unwrap();
+    }
+    engine.kill();
+    let body = *records(dir.path(), 2, BODY).iter().rev().nth(1).unwrap();
+    lose_sector(dir.path(), 2, body);
     rebuild_whole(dir.path(), &small());
     verify(dir.path(), &before).await;
 }

@@ -116,7 +116,7 @@ async fn a_rebuild_passes_over_a_sector_and_no_more() {
             there.push((s.uid.value(), s.body));
             ControlFlow::Continue(())
         };
-        engine.summaries(inbox, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap();
+        engine.summaries(inbox, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap().refuse().unwrap();
         assert_eq!(there.len(), 40);
         for ((uid, id), hit) in there.into_iter().zip(hit) {
             let read = engine.read_body(id, 0..u64::MAX).await;
@@ -136,7 +136,8 @@ async fn a_tail_that_cannot_be_read_keeps_nobody_from_reading() {
     let used = pack(dir.path()).iter().rposition(|b| *b != 0).unwrap() as u64 + 1;
     let from = used.next_multiple_of(8);
     let bad = from..from + 512;
-    for engine in [LmdbEngine::open(dir.path(), options(bad.clone())).unwrap(), serve(dir.path(), options(bad.clone()))] {
+    for open in [|dir: &Path, options| LmdbEngine::open(dir, options).unwrap(), serve] {
+        let engine = open(dir.path(), options(bad.clone()));
         world.verify_contents(&engine).await;
         let refused = world.flag(&engine, inbox, &[3], FlagSet::SEEN).await.unwrap_err();
         assert!(refused.is_temporary(), "{refused}");

@@ -116,7 +116,8 @@ fn build(
     let old = OldIndex::open(&dir.join("index"), options, &mut faults);
     let old_packs = old.as_ref().map(OldIndex::packs).unwrap_or_default();
     let next_seq = old.as_ref().map_or(1, |old| old.next_numbers().1);
-    let before = Before { packs: &old_packs, next_seq };
+    let retired = old.as_ref().map(OldIndex::retired).unwrap_or_default();
+    let before = Before { packs: &old_packs, retired: &retired, next_seq };
     let mut found =
         survey(&*options.disk, &packs, store, &before, &catalog, &mut |share| progress(share * 0.1))?;
     faults.append(&mut found.faults);

@@ -32,6 +32,8 @@ const SECTOR: u64 = 512;
 pub(crate) struct Before<'o> {
     /// Where each pack ends.
     pub(crate) packs: &'o [(u32, PackState)],
+    /// Packs whose files are to be removed.
+    pub(crate) retired: &'o [u32],
     /// Records from this sequence number on are unknown to it.
     pub(crate) next_seq: u64,
 }
@@ -145,7 +147,8 @@ fn is_behind(disk: &dyn Disk, dir: &Path, before: &Before<'_>, numbers: &[u32]) 
     if before.packs.is_empty() {
         return Ok(false);
     }
-    for &number in numbers.iter().filter(|n| !before.packs.iter().any(|(known, _)| known == *n)) {
+    let is_known = |n: &u32| before.packs.iter().any(|(known, _)| known == n) || before.retired.contains(n);
+    for &number in numbers.iter().filter(|n| !is_known(n)) {
         let path = path_of(dir, number);
         let size = disk.open(&path).and_then(|file| file.size()).map_err(unavailable(&path))?;
         if size > 0 {
@@ -318,7 +321,9 @@ impl Search<'_> {
             let end = (at + 1).next_multiple_of(SECTOR).min(self.size);
             let mut sector = [0; SECTOR as usize];
             let sector = sector.get_mut(..(end - at) as usize).unwrap_or_default();
-            if self.file.read_at(sector, at).is_ok_and(|n| n == sector.len()) && sector.iter().all(|b| *b == 0) {
+            if self.file.read_at(sector, at).is_ok_and(|n| n == sector.len())
+                && sector.iter().all(|b| *b == 0)
+            {
                 return true;
             }
             at = end;
@@ -423,7 +428,9 @@ mod tests {
     fn surveyed(dir: &Path) -> (Vec<u64>, Vec<Damage>, Vec<String>) {
         let temp = tempfile::tempdir().unwrap();
         let catalog = Catalog::make(&temp.path().join("catalog"), 1 << 24).unwrap();
-        let found = survey(&crate::log::disk::RealDisk, dir, STORE, &Before::default(), &catalog, &mut |_| {}).unwrap();
+        let found =
+            survey(&crate::log::disk::RealDisk, dir, STORE, &Before::default(), &catalog, &mut |_| {})
+                .unwrap();
         let txn = catalog.read().unwrap();
         let offsets = catalog.bodies(&txn).unwrap().map(|e| e.unwrap().found.offset).collect();
         (offsets, found.damage, found.faults)

@@ -181,7 +181,9 @@ impl Writer {
                 continue;
             }
             // This process may have taken the pack over since, and given it up: its tail never happened.
-            let Some(state) = shared.index.pack(txn, *number)?.filter(|state| !state.sealed) else { continue };
+            let Some(state) = shared.index.pack(txn, *number)?.filter(|state| !state.sealed) else {
+                continue;
+            };
             let unavailable = |e| StoreError::Unavailable(format!("pack {number}: {e}"));
             let Ok(Some(form)) = pack_form(&**file, *number, shared.store) else { continue };
             let kind = first_of_tail(&**file, form, state.end, next).map_err(unavailable)?;

@@ -202,7 +202,8 @@ pub(crate) fn first_of_tail(
 pub(crate) fn given_up_by_tail(mut scan: Scan<'_>) -> Vec<u32> {
     let mut packs = Vec::new();
     while let Ok(Some(found)) = scan.advance() {
-        let content = Some(&found).filter(|f| f.header.kind == Kind::Abandon).and_then(|f| scan.content(f).ok());
+        let content =
+            Some(&found).filter(|f| f.header.kind == Kind::Abandon).and_then(|f| scan.content(f).ok());
         let Some((pack, _)) = content.and_then(|content| entry::abandon_from(&content)) else { break };
         packs.push(pack);
     }

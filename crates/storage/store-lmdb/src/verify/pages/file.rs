@@ -60,7 +60,7 @@ impl PageFile {
         // Two commits since the transaction began took its meta page: the caller begins another.
         let meta = meta.ok_or(StoreError::Busy)?;
         let len = self.file.metadata().map_err(io)?.len();
-        Ok(Snapshot { meta, pages: (len / u64::from(meta.page_size)).min(meta.last_page + 1) })
+        Ok(Snapshot { meta, pages: (len / u64::from(meta.page_size)).min(meta.last_page.saturating_add(1)) })
     }
 
     /// Both meta pages; none for one that is half written. They are written in turn, one transaction apart.
@@ -127,7 +127,10 @@ impl PageFile {
     pub(super) fn snapshots(&self) -> Result<Vec<Snapshot>> {
         let len = self.file.metadata().map_err(io)?.len();
         let metas = self.metas()?.into_iter().flatten();
-        let snapshot = |meta: Meta| Snapshot { meta, pages: (len / u64::from(meta.page_size)).min(meta.last_page + 1) };
+        let snapshot = |meta: Meta| Snapshot {
+            meta,
+            pages: (len / u64::from(meta.page_size)).min(meta.last_page.saturating_add(1)),
+        };
         Ok(metas.map(snapshot).collect())
     }
 
