@@ -200,7 +200,8 @@ impl Seed<'_> {
         driver.set_listener(move |word| listener.lock().push(word));
         let mut left = steps;
         while left > 0 {
-            if random.chance(8) && left < steps {
+            // Where the disk failed from the beginning, no store is there yet.
+            if random.chance(8) && left < steps && self.dir("life").join("format").exists() {
                 if let Some(visitor) = company.as_mut() {
                     if visitor.is_open() {
                         visitor.command(driver, "close")?;

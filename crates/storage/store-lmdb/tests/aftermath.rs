@@ -245,6 +245,42 @@ async fn a_retired_pack_that_is_still_there_makes_no_index_old() {
     verify(dir.path(), &before).await;
 }
 
+/// Seed 100429. The tail of a sealed pack was torn; a rebuild then ended the pack where it was torn, and what had been refused came back.
+#[tokio::test]
+async fn a_torn_tail_of_a_sealed_pack_stays_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    let disk = Failing::default();
+    let engine = LmdbEngine::open(dir.path(), Options { pack_bytes: 500, ..disk.options() }).unwrap();
+    disk.plan([Sync::Fails]);
+    // Two bodies in one batch, of which the first is whole.
+    world.append(&engine, inbox, &[body(1, 3_000), body(2, 3_000)]).await.unwrap_err();
+    world.append(&engine, inbox, &[body(3, 300)]).await.unwrap();
+    engine.close();
+    lose_sector(dir.path(), 2, records(dir.path(), 2, BODY)[1]);
+    rebuild_whole(dir.path(), &small());
+    change(dir.path(), 2, |bytes| bytes.fill(0));
+    verify(dir.path(), &world).await;
+}
+
+/// A rebuild counts what an ended process had not synced; a failing sync keeps the old index.
+#[tokio::test]
+async fn a_rebuild_syncs_what_its_index_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let (before, inbox) = store(dir.path()).await;
+    let (mut world, engine) = (before.clone(), serve(dir.path(), small()));
+    world.append(&engine, inbox, &[body(1, 300)]).await.unwrap();
+    engine.kill();
+    let disk = Failing::default();
+    disk.plan([Sync::Fails]);
+    let lock = EngineLock::acquire(dir.path()).unwrap();
+    rebuild(&lock, &disk.options(), Rebuild::UnlessFaulty, &mut |_| {}).unwrap_err();
+    assert!(!dir.path().join("index.old").exists());
+    rebuild(&lock, &disk.options(), Rebuild::UnlessFaulty, &mut |_| {}).unwrap();
+    drop(lock);
+    verify(dir.path(), &world).await;
+}
+
 /// A crash turns no bit: what follows was acknowledged, and counts.
 #[tokio::test]
 async fn a_flip_in_a_tail_is_a_fault_and_costs_its_own_commit() {

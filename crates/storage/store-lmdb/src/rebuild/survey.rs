@@ -55,6 +55,27 @@ impl Pack {
         scan.content(found).map_err(|fault| fault.to_string())
     }
 
+    /// Where what counts of it ends.
+    pub(crate) fn counted_end(&self) -> u64 {
+        self.abandoned.map_or(self.end, |end| end.min(self.end))
+    }
+
+    /// Makes what counts from `from` on durable, as a redo does: the process that wrote it may have ended before its sync,
+    /// or its sync may have failed. So the same bytes are written again. What cannot be read is left as it is.
+    pub(crate) fn make_durable(&self, from: u64) -> std::io::Result<()> {
+        let (mut at, end) = (from, self.counted_end());
+        let mut sector = [0; SECTOR as usize];
+        while at < end {
+            let next = (at + 1).next_multiple_of(SECTOR).min(end);
+            let piece = sector.get_mut(..(next - at) as usize).unwrap_or_default();
+            if self.file.read_at(piece, at).is_ok_and(|read| read == piece.len()) {
+                self.file.write_at(piece, at)?;
+            }
+            at = next;
+        }
+        self.file.sync()
+    }
+
     pub(crate) fn counts(&self, offset: u64) -> bool {
         self.abandoned.is_none_or(|end| offset < end)
     }
@@ -203,7 +224,8 @@ impl Survey {
                 && search.is_cut_off(at, &found, tail.next_seq)
             {
                 tracing::info!(pack = number, at, "commits that were cut off by a crash are not used");
-                abandoned.insert(number, at);
+                // A sealed pack ends before its tail.
+                abandoned.entry(number).and_modify(|end| *end = at.min(*end)).or_insert(at);
                 break;
             }
             if found.offset > at {
