@@ -266,7 +266,10 @@ impl Driver {
         self.moment("rebuild".into(), start, Vec::new());
         match done {
             Ok(faults) => match faults.first() {
-                Some(fault) if strict == Strict::Yes => Err(format!("rebuild finds a fault: {fault}")),
+                // What a failing disk could not read is a fault, and the index stays as it was.
+                Some(fault) if strict == Strict::Yes && !self.faulty => {
+                    Err(format!("rebuild finds a fault: {fault}"))
+                }
                 _ => Ok(()),
             },
             Err(error) => self.excuse("rebuild", &error),

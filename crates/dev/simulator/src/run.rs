@@ -200,9 +200,14 @@ impl Seed<'_> {
         driver.set_listener(move |word| listener.lock().push(word));
         let mut left = steps;
         while left > 0 {
-            if random.chance(8) && left < steps {
-                if let Some(visitor) = company.as_mut().filter(|v| v.is_open()) {
-                    visitor.command(driver, "close")?;
+            // Where the disk failed from the beginning, no store is there yet.
+            if random.chance(8) && left < steps && self.dir("life").join("format").exists() {
+                if let Some(visitor) = company.as_mut() {
+                    if visitor.is_open() {
+                        visitor.command(driver, "close")?;
+                    }
+                    // It would know the files by the names they had. The next one looks at all of them.
+                    visitor.kill();
                 }
                 driver.rebuild(self.settings.strict)?;
             }

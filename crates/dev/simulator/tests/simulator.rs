@@ -24,20 +24,16 @@ fn look_at(states: usize, flags: &[&str]) {
     assert!(counted.is_some_and(|counted| counted >= states), "{said}");
 }
 
-/// Rebuilds included, which must find no fault.
+/// Power cuts, a second process, a disk that fails and is full, rebuilds, which must find no fault.
+#[test]
+fn acknowledged_mail_survives_whatever_happens() {
+    look_at(9_000, &[]);
+}
+
+/// The machine goes on: all that was written is there for the next process.
 #[test]
 fn acknowledged_mail_survives_killed_processes() {
-    look_at(2_500, &["--no-power", "--no-faults", "--no-visitor"]);
-}
-
-#[test]
-fn acknowledged_mail_survives_power_cuts() {
-    look_at(5_000, &["--no-rebuild", "--no-faults", "--no-visitor"]);
-}
-
-#[test]
-fn acknowledged_mail_survives_a_rebuild_after_a_power_cut() {
-    look_at(3_000, &["--lenient-rebuild", "--no-faults", "--no-visitor"]);
+    look_at(1_000, &["--no-power", "--seed", "50000"]);
 }
 
 /// What was recorded is what is there: the recorder misses no write.

@@ -246,6 +246,23 @@ impl LmdbEngine {
         check()
     }
 
+    /// [`Engine::check`] for the fuzz targets.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn check_at_once(&self) {
+        let _ = check::check(&self.shared, check::SLICE, &mut |_| {});
+    }
+
+    /// The end of pack 1 and the next sequence number, as the index has them.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn place_in_pack(&self) -> (usize, u64) {
+        let place = || -> Result<(usize, u64)> {
+            let txn = self.shared.index.read()?;
+            let end = self.shared.index.pack(&txn, 1)?.map_or(0, |state| state.end as usize);
+            Ok((end, self.shared.index.seq(&txn)?))
+        };
+        place().unwrap_or((0, 0))
+    }
+
     /// Has the index brought up to what was acknowledged, if what is to be read is behind.
     async fn checkpoint_if(&self, behind: bool) -> Result<()> {
         if behind { self.ask(Job::Checkpoint).await } else { Ok(()) }

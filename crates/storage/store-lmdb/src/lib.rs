@@ -26,6 +26,10 @@
 
 mod data_dir;
 mod engine;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+#[allow(clippy::expect_used, reason = "a fuzz target ends where its sample cannot be made")]
+pub mod fuzzing;
 mod index;
 mod log;
 mod maintenance;

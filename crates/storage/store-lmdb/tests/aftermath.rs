@@ -19,7 +19,6 @@ use world::{World, body, maintain, rebuild_whole, serve, small};
 
 /// What the next sync of a pack does.
 enum Sync {
-    Passes,
     Fails,
     /// The index is as it is now, whatever is committed to it later: the machine ends after this sync.
     SavesIndex(PathBuf),
@@ -31,6 +30,8 @@ struct Failing {
     syncs: Arc<Mutex<VecDeque<Sync>>>,
     /// Syncs of a directory that fail.
     directories: Arc<Mutex<usize>>,
+    /// Whether files cannot be removed.
+    keeps_files: Arc<Mutex<bool>>,
 }
 
 struct File {
@@ -70,7 +71,7 @@ impl Disk for Failing {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        RealDisk.remove(path)
+        if *self.keeps_files.lock() { Err(failure()) } else { RealDisk.remove(path) }
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
@@ -96,7 +97,7 @@ impl DiskFile for File {
         match self.disk.syncs.lock().pop_front() {
             Some(Sync::Fails) => return Err(failure()),
             Some(Sync::SavesIndex(dir)) => save_index(&dir),
-            Some(Sync::Passes) | None => {}
+            None => {}
         }
         self.file.sync()
     }
@@ -184,7 +185,7 @@ async fn texts(dir: &Path, mailbox: MailboxId) -> Vec<bytes::Bytes> {
         ControlFlow::Continue(())
     };
     let all = posthaste_mail_model::NumSet::range(1, u32::MAX);
-    engine.summaries(mailbox, &all, &mut visit).await.unwrap();
+    engine.summaries(mailbox, &all, &mut visit).await.unwrap().refuse().unwrap();
     let mut texts = Vec::new();
     for body in bodies {
         texts.extend(engine.read_body(body, 0..u64::MAX).await.ok());
@@ -200,6 +201,84 @@ async fn a_batch_of_which_a_sector_was_lost_is_no_fault_for_a_rebuild() {
     lose_sector(dir.path(), 1, records(dir.path(), 1, BODY)[1]);
     rebuild_whole(dir.path(), &small());
     verify(dir.path(), &before).await;
+}
+
+/// Seed 100135. The head of a large body was written in a piece of its own, and the disk had the sector before the body was written into it.
+#[tokio::test]
+async fn a_batch_of_which_the_rest_of_a_sector_was_lost_is_no_fault_for_a_rebuild() {
+    let dir = tempfile::tempdir().unwrap();
+    let (before, inbox) = store(dir.path()).await;
+    let (mut world, engine) = (before.clone(), serve(dir.path(), small()));
+    for n in 1..3 {
+        world.append(&engine, inbox, &[body(n, 70_000)]).await.unwrap();
+    }
+    engine.kill();
+    // Head, and a table of two blocks.
+    let content = records(dir.path(), 1, BODY)[1] + 48 + 8;
+    change(dir.path(), 1, |bytes| bytes[content..content.next_multiple_of(512)].fill(0));
+    rebuild_whole(dir.path(), &small());
+    verify(dir.path(), &before).await;
+}
+
+/// Seed 100468. The file of a retired pack was still there. The index knows it, and is not older than the packs.
+#[tokio::test]
+async fn a_retired_pack_that_is_still_there_makes_no_index_old() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    let disk = Failing::default();
+    let engine = LmdbEngine::open(dir.path(), Options { pack_bytes: 20_000, ..disk.options() }).unwrap();
+    world.append(&engine, inbox, &[body(1, 15_000), body(2, 15_000)]).await.unwrap();
+    world.expunge(&engine, inbox, &[2, 3]).await.unwrap();
+    *disk.keeps_files.lock() = true;
+    while engine.maintain().await.is_ok_and(|report| report.examined > 0) {}
+    engine.close();
+    assert!(pack(dir.path(), 1).exists() && pack(dir.path(), 2).exists());
+    let before = world.clone();
+    let engine = serve(dir.path(), disk.options());
+    for n in 3..5 {
+        world.append(&engine, inbox, &[body(n, 2_000)]).await.unwrap();
+    }
+    engine.kill();
+    let body = *records(dir.path(), 2, BODY).iter().rev().nth(1).unwrap();
+    lose_sector(dir.path(), 2, body);
+    rebuild_whole(dir.path(), &small());
+    verify(dir.path(), &before).await;
+}
+
+/// Seed 100429. The tail of a sealed pack was torn; a rebuild then ended the pack where it was torn, and what had been refused came back.
+#[tokio::test]
+async fn a_torn_tail_of_a_sealed_pack_stays_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    let disk = Failing::default();
+    let engine = LmdbEngine::open(dir.path(), Options { pack_bytes: 500, ..disk.options() }).unwrap();
+    disk.plan([Sync::Fails]);
+    // Two bodies in one batch, of which the first is whole.
+    world.append(&engine, inbox, &[body(1, 3_000), body(2, 3_000)]).await.unwrap_err();
+    world.append(&engine, inbox, &[body(3, 300)]).await.unwrap();
+    engine.close();
+    lose_sector(dir.path(), 2, records(dir.path(), 2, BODY)[1]);
+    rebuild_whole(dir.path(), &small());
+    change(dir.path(), 2, |bytes| bytes.fill(0));
+    verify(dir.path(), &world).await;
+}
+
+/// A rebuild counts what an ended process had not synced; a failing sync keeps the old index.
+#[tokio::test]
+async fn a_rebuild_syncs_what_its_index_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let (before, inbox) = store(dir.path()).await;
+    let (mut world, engine) = (before.clone(), serve(dir.path(), small()));
+    world.append(&engine, inbox, &[body(1, 300)]).await.unwrap();
+    engine.kill();
+    let disk = Failing::default();
+    disk.plan([Sync::Fails]);
+    let lock = EngineLock::acquire(dir.path()).unwrap();
+    rebuild(&lock, &disk.options(), Rebuild::UnlessFaulty, &mut |_| {}).unwrap_err();
+    assert!(!dir.path().join("index.old").exists());
+    rebuild(&lock, &disk.options(), Rebuild::UnlessFaulty, &mut |_| {}).unwrap();
+    drop(lock);
+    verify(dir.path(), &world).await;
 }
 
 /// A crash turns no bit: what follows was acknowledged, and counts.
@@ -318,6 +397,9 @@ async fn a_pack_that_could_not_be_made_leaves_no_gap_between_numbers() {
     *disk.directories.lock() = 1;
     world.create(&engine, "INBOX").await.unwrap_err();
     let inbox = world.create(&engine, "INBOX").await.unwrap();
+    engine.close();
+    // The next process that writes removes the empty file, if it was left.
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
     world.append(&engine, inbox, &[body(1, 300)]).await.unwrap();
     engine.close();
     rebuild_whole(dir.path(), &small());

@@ -421,3 +421,18 @@ async fn a_half_written_meta_page_is_let_be_if_lmdb_takes_the_other() {
         engine.close();
     }
 }
+
+/// LMDB maps as far as the last page, and memory for a walk was asked for by it.
+#[tokio::test]
+async fn any_bit_of_the_last_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = store(dir.path(), small()).await;
+    let whole = std::fs::read(index_file(dir.path())).unwrap();
+    let newer = usize::from(transaction_of(&whole, 1) > transaction_of(&whole, 0));
+    for bit in 0..64 {
+        let mut bytes = whole.clone();
+        bytes[newer * PAGE + 16 + 120 + bit / 8] ^= 1 << (bit % 8);
+        let (opened, _) = look(dir.path(), &world, &bytes, &format!("bit {bit} of the last page")).await;
+        assert!(!opened || bit < 20, "bit {bit}");
+    }
+}

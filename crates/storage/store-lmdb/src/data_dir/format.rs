@@ -116,7 +116,7 @@ pub(crate) fn require_parts(dir: &Path) -> Result<()> {
 }
 
 /// Version and id.
-fn parse(path: &Path, text: &str) -> Result<(u32, Id)> {
+pub(crate) fn parse(path: &Path, text: &str) -> Result<(u32, Id)> {
     let mut lines = text.lines();
     let version = lines.next().and_then(|l| l.strip_prefix("posthaste-store ")).and_then(|v| v.parse().ok());
     let version = match version {

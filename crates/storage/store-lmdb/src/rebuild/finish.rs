@@ -170,7 +170,7 @@ pub(crate) fn record_packs(
         *bodies.entry(entry.pack).or_default() += entry.found.header.record_len();
     }
     for (&number, pack) in &survey.packs {
-        let end = pack.abandoned.map_or(pack.end, |end| end.min(pack.end));
+        let end = pack.counted_end();
         // A pack without a record that counts: its head need not be whole.
         let end = if end > PACK_HEADER as u64 { end } else { 0 };
         let all = bodies.get(&number).copied().unwrap_or(0);

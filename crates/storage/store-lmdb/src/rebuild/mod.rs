@@ -54,7 +54,7 @@ pub fn rebuild(
         || StoreError::Corrupt(format!("{}: no store is here: there is no file `format`", dir.display()));
     let format = format::open(dir, Access::Alone)?.ok_or_else(missing)?;
     let scratch = Workplace::make(dir)?;
-    let report = build(dir, &scratch, options, format.id, progress)?;
+    let report = build(dir, &scratch, options, (format.id, mode), progress)?;
     if report.faults.is_empty() || mode == Rebuild::Force {
         // Every name on the way to the new index is durable before the new index counts.
         for path in [scratch.index().as_path(), &scratch.0, dir] {
@@ -108,7 +108,7 @@ fn build(
     dir: &Path,
     place: &Workplace,
     options: &Options,
-    store: posthaste_mail_model::Id,
+    (store, mode): (posthaste_mail_model::Id, Rebuild),
     progress: &mut dyn FnMut(f64),
 ) -> Result<Report> {
     let packs = dir.join("packs");
@@ -117,7 +117,8 @@ fn build(
     let old = OldIndex::open(&dir.join("index"), options, &mut faults);
     let old_packs = old.as_ref().map(OldIndex::packs).unwrap_or_default();
     let next_seq = old.as_ref().map_or(1, |old| old.next_numbers().1);
-    let before = Before { packs: &old_packs, next_seq };
+    let retired = old.as_ref().map(OldIndex::retired).unwrap_or_default();
+    let before = Before { packs: &old_packs, retired: &retired, next_seq };
     let mut found =
         survey(&*options.disk, &packs, store, &before, &catalog, &mut |share| progress(share * 0.1))?;
     faults.append(&mut found.faults);
@@ -150,6 +151,9 @@ fn build(
         finish::Summaries { index: &index, reader: &reader, summarize, copies, old, faults: &mut faults };
     summaries.make_all(&mut |share| progress(0.3 + share * 0.7))?;
     finish::record_packs(&index, &catalog, &found, !faults.is_empty())?;
+    if faults.is_empty() || mode == Rebuild::Force {
+        sync_packs(&found, &old_packs)?;
+    }
     let examined = catalog.len(&*catalog.read()?)?;
     index.env.force_sync().indexed()?;
     index.env.prepare_for_closing().wait();
@@ -200,6 +204,20 @@ fn damaged_parts(
         faults.push(format!("pack {pack} is damaged from byte {from} to {to}"));
     }
     is_complete
+}
+
+/// The new index names what lies beyond the ends in the old one: a power cut must not take it away. Below those ends all
+/// is durable. Without an old index each pack is synced as it is.
+fn sync_packs(found: &Survey, old: &[(u32, crate::index::values::PackState)]) -> Result<()> {
+    for (number, pack) in &found.packs {
+        let known = old.iter().find(|(n, _)| n == number).map(|(_, state)| state.end);
+        let from = known.unwrap_or(pack.counted_end());
+        if known.is_none() || from < pack.counted_end() {
+            let failed = |e| StoreError::Unavailable(format!("pack {number}: {e}"));
+            pack.make_durable(from).map_err(failed)?;
+        }
+    }
+    Ok(())
 }
 
 /// The new index takes the old one's place, in one step where the system has one. The old one is kept.

@@ -2,7 +2,7 @@
 //!
 //! Where no intact record begins and not all that follows is zero, the pack is searched for the next head whose
 //! checksum matches at its place. What lies between is reported as damaged. What the disk cannot read is passed over a
-//! page at a time.
+//! sector at a time.
 
 use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};
@@ -24,9 +24,7 @@ use crate::writer::GROUP_MAX;
 const STEP: u64 = 50_000;
 /// Bytes searched at a time.
 const WINDOW: usize = 1 << 20;
-/// Bytes passed over where the disk cannot read: a page.
-const PAGE: u64 = 4096;
-/// What a disk writes whole or not at all.
+/// What a disk writes whole or not at all, and what is passed over where it cannot read.
 const SECTOR: u64 = 512;
 
 /// What the old index says of the packs.
@@ -34,6 +32,8 @@ const SECTOR: u64 = 512;
 pub(crate) struct Before<'o> {
     /// Where each pack ends.
     pub(crate) packs: &'o [(u32, PackState)],
+    /// Packs whose files are to be removed.
+    pub(crate) retired: &'o [u32],
     /// Records from this sequence number on are unknown to it.
     pub(crate) next_seq: u64,
 }
@@ -54,6 +54,27 @@ impl Pack {
     pub(crate) fn content(&self, found: &Found) -> std::result::Result<bytes::Bytes, String> {
         let scan = Scan::new(&*self.file, self.form, 0, self.end);
         scan.content(found).map_err(|fault| fault.to_string())
+    }
+
+    /// Where what counts of it ends.
+    pub(crate) fn counted_end(&self) -> u64 {
+        self.abandoned.map_or(self.end, |end| end.min(self.end))
+    }
+
+    /// Makes what counts from `from` on durable, as a redo does: the process that wrote it may have ended before its sync,
+    /// or its sync may have failed. So the same bytes are written again. What cannot be read is left as it is.
+    pub(crate) fn make_durable(&self, from: u64) -> std::io::Result<()> {
+        let (mut at, end) = (from, self.counted_end());
+        let mut sector = [0; SECTOR as usize];
+        while at < end {
+            let next = (at + 1).next_multiple_of(SECTOR).min(end);
+            let piece = sector.get_mut(..(next - at) as usize).unwrap_or_default();
+            if self.file.read_at(piece, at).is_ok_and(|read| read == piece.len()) {
+                self.file.write_at(piece, at)?;
+            }
+            at = next;
+        }
+        self.file.sync()
     }
 
     pub(crate) fn counts(&self, offset: u64) -> bool {
@@ -148,7 +169,8 @@ fn is_behind(disk: &dyn Disk, dir: &Path, before: &Before<'_>, numbers: &[u32]) 
     if before.packs.is_empty() {
         return Ok(false);
     }
-    for &number in numbers.iter().filter(|n| !before.packs.iter().any(|(known, _)| known == *n)) {
+    let is_known = |n: &u32| before.packs.iter().any(|(known, _)| known == n) || before.retired.contains(n);
+    for &number in numbers.iter().filter(|n| !is_known(n)) {
         let path = path_of(dir, number);
         let size = disk.open(&path).and_then(|file| file.size()).map_err(unavailable(&path))?;
         if size > 0 {
@@ -203,7 +225,8 @@ impl Survey {
                 && search.is_cut_off(at, &found, tail.next_seq)
             {
                 tracing::info!(pack = number, at, "commits that were cut off by a crash are not used");
-                abandoned.insert(number, at);
+                // A sealed pack ends before its tail.
+                abandoned.entry(number).and_modify(|end| *end = at.min(*end)).or_insert(at);
                 break;
             }
             if found.offset > at {
@@ -303,8 +326,15 @@ impl Search<'_> {
             commits += usize::from(is_new && self.is_whole(&found));
             from = found.end();
         }
-        let to = if found.offset == at { found.end() } else { found.offset };
-        commits == 0 || (commits <= GROUP_MAX && self.lacks_sector(at, to))
+        let is_last_batch = commits <= GROUP_MAX;
+        commits == 0 || (is_last_batch && (self.lacks_sector(at, found.offset) || self.lacks_part(at, found)))
+    }
+
+    /// Whether a sector of the record at `at` is missing. A large body is written apart from its head: the sector that both
+    /// share may have the head alone.
+    fn lacks_part(&self, at: u64, found: &Found) -> bool {
+        let content = at + RECORD_HEADER as u64 + found.header.table_len();
+        found.offset == at && (self.lacks_sector(at, found.end()) || self.lacks_sector(content, content + 1))
     }
 
     /// Whether one of the sectors from `from` to `to` is zero, as far as it is not before `from`.
@@ -337,19 +367,29 @@ impl Search<'_> {
 
     /// Bytes from `from` on and where to go on; none where the disk cannot read.
     fn window(&self, from: u64) -> (Vec<u8>, u64) {
-        let mut bytes = vec![0; WINDOW];
-        let left = usize::try_from(self.size - from).unwrap_or(WINDOW).min(WINDOW);
-        let in_page = (PAGE - from % PAGE) as usize;
-        for len in [left, left.min(in_page)] {
-            let buffer = bytes.get_mut(..len).unwrap_or_default();
-            if let Ok(read) = self.file.read_at(buffer, from) {
-                bytes.truncate(read);
-                // Heads that begin in the last bytes are looked at with the next window.
-                let heads = (read.saturating_sub(RECORD_HEADER) & !7) as u64;
-                return (bytes, from + (heads + 8));
+        let mut bytes = vec![0; usize::try_from(self.size - from).unwrap_or(WINDOW).min(WINDOW)];
+        let read = self.file.read_at(&mut bytes, from).unwrap_or_else(|_| self.readable(from, &mut bytes));
+        bytes.truncate(read);
+        if read == 0 {
+            return (bytes, (from + 1).next_multiple_of(SECTOR));
+        }
+        // Heads that begin in the last bytes are looked at with the next window.
+        let heads = (read.saturating_sub(RECORD_HEADER) & !7) as u64;
+        (bytes, from + (heads + 8))
+    }
+
+    /// Reads what lies before the first sector that the disk cannot read.
+    fn readable(&self, from: u64, bytes: &mut [u8]) -> usize {
+        let mut read = 0;
+        while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
+            let at = from + read as u64;
+            let len = ((SECTOR - at % SECTOR) as usize).min(rest.len());
+            match self.file.read_at(rest.get_mut(..len).unwrap_or_default(), at) {
+                Ok(n) if n > 0 => read += n,
+                _ => break,
             }
         }
-        (Vec::new(), (from + 1).next_multiple_of(PAGE))
+        read
     }
 
     /// Where the last byte from `from` on that is not zero ends; none if all are. A byte that cannot be read is not zero.
@@ -367,7 +407,7 @@ impl Search<'_> {
                     at += read as u64;
                 }
                 Err(_) => {
-                    at = (at + 1).next_multiple_of(PAGE).min(self.size);
+                    at = (at + 1).next_multiple_of(SECTOR).min(self.size);
                     last = Some(at);
                 }
             }

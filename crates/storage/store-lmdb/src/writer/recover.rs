@@ -43,12 +43,20 @@ impl Writer<'_> {
     /// Redoes what ended processes left, if anything. To be called once before [`Writer::run`].
     ///
     /// A tail that cannot be redone now (a full disk, a damaged index) does not keep the store from being opened. Its
-    /// mailboxes cannot be read and nothing can be written until a redo succeeds.
+    /// mailboxes cannot be read and nothing can be written until a redo succeeds. Where the disk cannot read a tail, its
+    /// mailboxes are not known: all are read as the index has them.
     pub(crate) fn recover(&mut self) -> Result<()> {
         let shared = self.shared;
         // Most often there is nothing, and the write lock need not be waited for.
-        let Some((pack, limit)) = self.tail_of_others(&*shared.index.read()?)? else {
-            return Ok(());
+        let (pack, limit) = match self.tail_of_others(&*shared.index.read()?) {
+            Ok(None) => return Ok(()),
+            Ok(Some(place)) => place,
+            Err(error @ StoreError::Unavailable(_)) => {
+                tracing::error!(%error, "whether there are commits that the index lacks cannot be known; nothing is \
+                    written. `posthaste check --rebuild` goes on without what cannot be read");
+                return Ok(());
+            }
+            Err(error) => return Err(error),
         };
         if let Err(error) = self.begin() {
             tracing::error!(%error, pack, "commits in a pack are not in the index; nothing is written until they are");

@@ -16,5 +16,7 @@ mod walk;
 pub(crate) use detach::{detach, forget, has_origin};
 pub(crate) use follow::Follow;
 pub(crate) use note::noted;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use note::read_any;
 pub(crate) use put::{origins_of, put_links};
 pub(crate) use walk::{GAP, runs};

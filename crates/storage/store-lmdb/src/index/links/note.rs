@@ -100,6 +100,14 @@ pub(super) fn notes_between(
     there.map(|item| item.indexed().and_then(|(key, value)| Note::read(key, value))).collect()
 }
 
+/// Reads any bytes as a note.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn read_any(key: &[u8], value: &[u8]) {
+    if let Ok(note) = Note::read(key, value) {
+        assert!(note.links().count() <= WINDOW as usize);
+    }
+}
+
 /// How many links all notes together speak of; those that are not there are faults.
 pub(crate) fn noted(index: &Index, txn: &RoTxn, faults: &mut Vec<String>) -> Result<u64> {
     let mut count = 0;

@@ -60,7 +60,7 @@ impl PageFile {
         // Two commits since the transaction began took its meta page: the caller begins another.
         let meta = meta.ok_or(StoreError::Busy)?;
         let len = self.file.metadata().map_err(io)?.len();
-        Ok(Snapshot { meta, pages: (len / u64::from(meta.page_size)).min(meta.last_page + 1) })
+        Ok(Snapshot { meta, pages: (len / u64::from(meta.page_size)).min(meta.last_page.saturating_add(1)) })
     }
 
     /// Both meta pages; none for one that is half written. They are written in turn, one transaction apart.
@@ -120,6 +120,18 @@ impl PageFile {
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(Err("it is cut off")),
             Err(error) => Err(io(error)),
         }
+    }
+
+    /// What either meta page says, whichever LMDB takes.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        let len = self.file.metadata().map_err(io)?.len();
+        let metas = self.metas()?.into_iter().flatten();
+        let snapshot = |meta: Meta| Snapshot {
+            meta,
+            pages: (len / u64::from(meta.page_size)).min(meta.last_page.saturating_add(1)),
+        };
+        Ok(metas.map(snapshot).collect())
     }
 
     /// So many bytes behind the header of an overflow page; `None` if they cannot be read.

@@ -160,6 +160,10 @@ impl Meta {
         let tree = |at: usize| body.get(at..at + TREE_LEN).and_then(Tree::read).ok_or(SHORT);
         let last_page = u64_at(body, 120).ok_or(SHORT)?;
         let meta = Self { page_size, free: tree(24)?, main: tree(72)?, last_page, transaction };
+        // LMDB would map as many bytes as the last page asks for.
+        if u64_at(body, 16).is_none_or(|map| last_page >= map / u64::from(page_size)) {
+            return Err("its last page lies beyond the map");
+        }
         if meta.last_page < 1 || meta.free.flags & INTEGER_KEY == 0 {
             return Err("its fields are none that LMDB writes");
         }

@@ -11,12 +11,16 @@
 //!
 //! The structure is that of LMDB 0.9.70 (data version 1) on a little-endian machine with 64 bits.
 
+#[cfg(any(test, feature = "fuzzing"))]
+mod any;
 mod file;
 mod first_pages;
 mod judge;
 mod layout;
 mod walk;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use any::walk_any;
 pub(crate) use file::PageFile;
 pub(crate) use first_pages::{Extent, examine};
 pub(crate) use walk::{Walk, WalkEnd};

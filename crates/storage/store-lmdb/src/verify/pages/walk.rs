@@ -38,7 +38,8 @@ pub(crate) struct Walk {
 impl Walk {
     /// One slice of about so many pages.
     pub(crate) fn slice(&mut self, file: &PageFile, snapshot: &Snapshot, pages: u64) -> Result<WalkEnd> {
-        let met = vec![0; (snapshot.meta.last_page / 64 + 1) as usize];
+        // By the length of the file: a damaged meta page may name any last page.
+        let met = vec![0; (snapshot.pages / 64 + 1) as usize];
         let mut slice = Slice { walk: self, file, snapshot, met, left: u64::MAX };
         if !std::mem::replace(&mut slice.walk.is_begun, true) {
             slice.tree(Branch::new(b"free pages", Order::Numbers), snapshot.meta.free, None)?;

@@ -1,0 +1,424 @@
+//! Every decoder of the disk formats on any bytes: what the fuzz targets call, and a plain test here.
+//!
+//! None of these may panic, end the process, or read beyond what it was given. Where a checksum stands before a decoder, it is made to
+//! match, so that the decoder itself gets the bytes: damage does not pass a checksum, but a program with a fault may write one.
+
+use posthaste_mail_model::{
+    AccountId, BodyId, FlagSet, Id, MailboxId, MailboxName, ModSeq, NumSet, UidValidity,
+};
+use posthaste_store::{
+    Content, Counts, Engine, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, NewMessage, Row,
+};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::data_dir::format;
+use crate::index::checksum::{seed, seed_at, sum32};
+use crate::index::values::{self, BodyPlace, PackState, seal, seed_of_key};
+use crate::index::{chunk, links};
+use crate::log::record::{Batch, Form, Header, Kind, form_from};
+use crate::log::{entry, pair};
+use crate::rebuild::{Rebuild, rebuild};
+use crate::verify::pages;
+use crate::{EngineLock, LmdbEngine, Options};
+
+const STORE: Id = Id::from_bytes([7; 16]);
+
+/// Heads of packs and of records.
+pub fn heads(data: &[u8]) {
+    let _ = form_from(data, 1, STORE);
+    for form in [Form::Unbound, Form::bound(STORE, 1)] {
+        if let Some(header) = Header::from_bytes(data, form, 64) {
+            let _ = (header.table_len(), header.record_len());
+            assert!(data.starts_with(&header.to_bytes(form, 64)[..5]));
+        }
+    }
+}
+
+/// Contents of the log's records.
+pub fn entries(data: &[u8]) {
+    let logged = entry::mailbox_from(data);
+    // Sets of many UIDs are many rows; no commit has so many.
+    let count = |set: &NumSet| set.ranges().iter().map(|(low, high)| u64::from(high - low) + 1).sum::<u64>();
+    if let Some(logged) =
+        logged.filter(|l| l.changed.iter().map(|(_, _, set)| count(set)).sum::<u64>() < 10_000)
+    {
+        let _ = logged.changed_rows();
+    }
+    let _ = entry::list_from(AccountId(STORE), data);
+    let _ = entry::directory_from(data);
+    let _ = entry::abandon_from(data);
+    let _ = entry::retire_from(data);
+    let parts = pair::parts(data).into_iter().flatten();
+    parts.for_each(|(_, part)| drop(entry::mailbox_from(part)));
+}
+
+/// Values of the index's tables, links included.
+pub fn index_values(data: &[u8]) {
+    let sealed = |key_seed| seal(key_seed, [&[0; 4], data].concat());
+    let of_id = sealed(seed(STORE));
+    let _ = values::head_from(MailboxId(STORE), &of_id);
+    let _ = BodyPlace::from_value(BodyId(STORE), &of_id);
+    let _ = values::list_from(AccountId(STORE), &of_id);
+    let _ = PackState::from_value(1, &sealed(1));
+    let _ = values::directory_from("x", &sealed(seed_of_key(b"x")));
+    let mut summary = [&[0; 4], data].concat();
+    let sum = sum32(seed_at(seed(STORE), 5), data).to_le_bytes();
+    summary.iter_mut().zip(sum).for_each(|(byte, sum)| *byte = sum);
+    let _ = values::summary_from(seed(STORE), 5, &summary);
+    let _ = values::summary_parts(data);
+    let _ = values::read_entry(&mut posthaste_store::octets::Octets(data));
+    for key in [&[1; 40][..], &[1; 24], data] {
+        let _ = crate::index::set_from(key, &sealed(seed_of_key(key)));
+        let _ = crate::index::copied_from(key, &sealed(seed_of_key(key)));
+        links::read_any(key, &sealed(seed_of_key(key)));
+    }
+}
+
+/// Chunks of rows.
+pub fn chunks(data: &[u8]) {
+    let mut rows = Vec::new();
+    let _ = chunk::decode(MailboxId(STORE), 1, data, &mut rows);
+    let mut chunk = [&[0; 4], data].concat();
+    let sum = sum32(seed_at(seed(STORE), 1), data).to_le_bytes();
+    chunk.iter_mut().zip(sum).for_each(|(byte, sum)| *byte = sum);
+    let _ = chunk::decode(MailboxId(STORE), 1, &chunk, &mut rows);
+    let _ = chunk::modseq_max(MailboxId(STORE), 1, data);
+}
+
+/// The file `format`.
+pub fn formats(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = format::parse(Path::new("format"), text);
+    }
+}
+
+/// The pages of an index, without LMDB.
+pub fn index_pages(data: &[u8]) {
+    let place = Place::make();
+    let path = place.0.join("data.mdb");
+    if std::fs::write(&path, data).is_ok() {
+        pages::walk_any(&path);
+    }
+}
+
+/// The redo of a tail at an opening: bytes as they are, or in records whose heads are in order.
+pub fn tail(data: &[u8]) {
+    let (place, sample) = (Place::make(), sample());
+    sample.put(&place.0, |pack| {
+        pack.truncate(sample.end);
+        pack.extend(records(data, sample.store, sample.end, sample.seq));
+        pack.resize(pack.len() + 512, 0);
+    });
+    open_and_check(&place.0);
+}
+
+/// A rebuild of a pack of any bytes, or of any records, with and without the old index.
+pub fn any_pack(data: &[u8]) {
+    let (place, sample) = (Place::make(), sample());
+    let (without_index, data) =
+        data.split_first().map_or((false, data), |(flag, rest)| (flag & 2 != 0, rest));
+    sample.put(&place.0, |pack| {
+        pack.truncate(64);
+        pack.extend(records(data, sample.store, 64, 1));
+        pack.resize(pack.len() + 512, 0);
+    });
+    if without_index {
+        let _ = std::fs::remove_dir_all(place.0.join("index"));
+    }
+    let forced =
+        EngineLock::acquire(&place.0).map(|lock| rebuild(&lock, &options(), Rebuild::Force, &mut |_| {}));
+    if forced.is_ok_and(|report| report.is_ok()) {
+        open_and_check(&place.0);
+    }
+}
+
+/// The bytes after the first one; if that is odd, as records: a kind, a length of two bytes, and the content of each.
+fn records(data: &[u8], store: Id, at: usize, mut seq: u64) -> Vec<u8> {
+    let Some((flag, mut rest)) = data.split_first() else { return Vec::new() };
+    if flag % 2 == 0 {
+        return rest.to_vec();
+    }
+    let mut batch = Batch::new(store, 1, at as u64);
+    while let Some(([kind, low, high], after)) = rest.split_first_chunk::<3>() {
+        let (content, after) =
+            after.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(after.len()));
+        let id = content.first_chunk().copied().map_or(MAILBOX.0, Id::from_bytes);
+        match kind % 8 {
+            0 | 1 => {
+                batch.body(seq, BodyId(id), &content.to_vec().into());
+            }
+            2 => batch.record(Kind::Mailbox, seq, MAILBOX.0, content.to_vec()),
+            3 => batch.record(Kind::List, seq, ACCOUNT.0, content.to_vec()),
+            4 => batch.record(Kind::Directory, seq, STORE, content.to_vec()),
+            5 => batch.record(Kind::Abandon, seq, STORE, content.to_vec()),
+            6 => batch.record(Kind::Retire, seq, STORE, content.to_vec()),
+            _ => batch.record(Kind::Pair, seq, MAILBOX.0, content.to_vec()),
+        }
+        (seq, rest) = (seq + 1, after);
+    }
+    batch.pieces().flatten().copied().collect()
+}
+
+const MAILBOX: MailboxId = MailboxId(Id::from_bytes([1; 16]));
+const ACCOUNT: AccountId = AccountId(Id::from_bytes([2; 16]));
+
+fn options() -> Options {
+    let summarize = |bytes: &[u8]| bytes.len().to_string().into_bytes();
+    Options {
+        map_bytes: 1 << 26,
+        readers: 4,
+        checkpoint_within: Duration::from_secs(3600),
+        ..Options::new(summarize)
+    }
+}
+
+fn open_and_check(dir: &Path) {
+    if let Ok(engine) = LmdbEngine::open(dir, options()) {
+        engine.check_at_once();
+    }
+}
+
+/// A directory that is removed at the end.
+struct Place(PathBuf);
+
+impl Place {
+    fn make() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = base.join(format!("posthaste-fuzz-{process}-{count}"));
+        std::fs::create_dir_all(&path).expect("a place for a store");
+        Self(path)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A small closed store whose pack has a tail.
+struct Sample {
+    files: [(&'static str, Vec<u8>); 3],
+    store: Id,
+    /// Where the index has the end of the pack.
+    end: usize,
+    seq: u64,
+}
+
+impl Sample {
+    fn put(&self, dir: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut files = self.files.clone();
+        let [.., (_, pack)] = &mut files;
+        change(pack);
+        for (name, bytes) in files {
+            let path = dir.join(name);
+            let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+            made.and_then(|()| std::fs::write(path, bytes)).expect("the files of a store");
+        }
+    }
+}
+
+fn sample() -> &'static Sample {
+    static SAMPLE: OnceLock<Sample> = OnceLock::new();
+    SAMPLE.get_or_init(|| {
+        let place = Place::make();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let engine = LmdbEngine::open(&place.0, options()).expect("a new store");
+        let (end, seq) = runtime.block_on(async {
+            engine.commit_list(a_list()).await.expect("a list");
+            engine.commit(an_append(0)).await.expect("an append");
+            engine.place_in_pack()
+        });
+        engine.close();
+        let lock = Arc::new(EngineLock::acquire(&place.0).expect("the lock"));
+        let engine = LmdbEngine::serve(lock, options()).expect("the store");
+        runtime.block_on(async { engine.commit(an_append(1)).await.expect("an append") });
+        engine.kill();
+        let read = |name: &'static str| (name, std::fs::read(place.0.join(name)).expect("a file"));
+        let store =
+            format::open(&place.0, format::Access::Shared).ok().flatten().map_or(STORE, |format| format.id);
+        Sample {
+            files: [read("format"), read("index/data.mdb"), read("packs/00000001.pack")],
+            store,
+            end,
+            seq,
+        }
+    })
+}
+
+fn a_list() -> ListCommit {
+    let name = MailboxName::new("INBOX").expect("a name");
+    let entry = MailboxEntry {
+        id: MAILBOX,
+        name: name.clone(),
+        uid_validity: UidValidity::new(1).expect("not 0"),
+        special_use: None,
+    };
+    ListCommit {
+        account: ACCOUNT,
+        expected: ModSeq::ZERO,
+        version: ModSeq::ZERO.next(),
+        upsert: vec![entry],
+        remove: vec![],
+        subscribe: vec![name],
+        unsubscribe: vec![],
+        uid_validity_last: 1,
+    }
+}
+
+fn an_append(n: u32) -> MailboxCommit {
+    let mut head = MailboxHead::default();
+    for _ in 0..n {
+        head.uid_next = head.uid_next.next().unwrap_or(head.uid_next);
+        head.modseq = head.modseq.next();
+    }
+    let (uid, expected) = (head.uid_next, head.modseq);
+    head.uid_next = uid.next().unwrap_or(uid);
+    head.modseq = expected.next();
+    head.counts = Counts { messages: n + 1, unseen: n + 1, deleted: 0, bytes: u64::from(n + 1) * 40 };
+    let row = Row::new(uid, 40, 1, FlagSet::EMPTY, head.modseq);
+    let content = Content::New { bytes: vec![b'x'; 40].into(), summary: b"40".to_vec().into() };
+    let message = NewMessage { row, body: BodyId(Id::new(2, u128::from(n))), saved: 1, content };
+    MailboxCommit {
+        mailbox: MAILBOX,
+        expected,
+        head,
+        appended: vec![message],
+        changed: vec![],
+        expunged: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A step of xorshift: the same inputs at every run.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, n: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 % n.max(1) as u64) as usize
+        }
+
+        /// Valid bytes with a few changes: bytes, lengths, pieces of others.
+        fn changed(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
+            let mut bytes = corpus[self.below(corpus.len())].clone();
+            for _ in 0..1 + self.below(6) {
+                let at = self.below(bytes.len() + 1);
+                match self.below(6) {
+                    0 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
+                    1 if at < bytes.len() => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][self.below(5)],
+                    2 => bytes.truncate(at),
+                    3 => bytes.insert(at, self.below(256) as u8),
+                    4 => {
+                        let other = &corpus[self.below(corpus.len())];
+                        let from = self.below(other.len() + 1);
+                        let piece = other[from..(from + 1 + self.below(40)).min(other.len())].to_vec();
+                        bytes.splice(at..at, piece);
+                    }
+                    _ => {
+                        let end = (at + 8).min(bytes.len());
+                        bytes[at..end].fill([0, 0xff][self.below(2)]);
+                    }
+                }
+            }
+            bytes
+        }
+    }
+
+    fn run(target: fn(&[u8]), corpus: &[Vec<u8>], rounds: usize) {
+        corpus.iter().for_each(|bytes| target(bytes));
+        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        for _ in 0..rounds {
+            target(&random.changed(corpus));
+        }
+    }
+
+    /// Contents of records, each of its kind.
+    fn contents() -> Vec<(u8, Vec<u8>)> {
+        let mut expunge = an_append(1);
+        expunge.expunged.push((expunge.head.modseq, NumSet::range(1, 1)));
+        expunge.changed = vec![expunge.appended[0].row];
+        vec![
+            (2, entry::mailbox_content(&an_append(0))),
+            (2, entry::mailbox_content(&expunge)),
+            (3, entry::list_content(&a_list())),
+            (4, {
+                let (name, value) = ("account/x".to_owned(), Some(vec![1; 40].into()));
+                entry::directory_content(&posthaste_store::DirectoryChange { name, expected: 0, value })
+            }),
+            (5, entry::abandon_content(1, 500)),
+            (6, entry::retire_content(2)),
+            (7, pair::content(&[an_append(0), expunge])),
+        ]
+    }
+
+    /// The same as input of [`records`], one after the other.
+    fn logs() -> Vec<Vec<u8>> {
+        let record =
+            |kind: u8, content: &[u8]| [&[kind][..], &(content.len() as u16).to_le_bytes(), content].concat();
+        let mut all: Vec<Vec<u8>> = contents()
+            .iter()
+            .map(|(kind, content)| [vec![1], record(1, &[7; 60]), record(*kind, content)].concat())
+            .collect();
+        all.push([vec![1], contents().iter().flat_map(|(k, c)| record(*k, c)).collect()].concat());
+        let pack = &sample().files[2].1;
+        all.push([&[0], &pack[sample().end..sample().end + 700]].concat());
+        all
+    }
+
+    #[test]
+    fn decoders_of_the_log_take_any_bytes() {
+        let contents: Vec<Vec<u8>> = contents().into_iter().map(|(_, content)| content).collect();
+        run(entries, &contents, 20_000);
+        let pack = &sample().files[2].1;
+        run(heads, &[pack[..64].to_vec(), pack[64..112].to_vec()], 20_000);
+        run(formats, std::slice::from_ref(&sample().files[0].1), 5_000);
+    }
+
+    #[test]
+    fn decoders_of_the_index_take_any_bytes() {
+        let stored = values::StoredHead { head: an_append(1).head, forgotten: ModSeq::ZERO };
+        let mut values = vec![values::head_value(MAILBOX, &stored), PackState::default().to_value(1)];
+        values.push(values::list_value(ACCOUNT, ModSeq::ZERO, 3));
+        let key = crate::index::numbered_key(MAILBOX, 3);
+        values.push(crate::index::copied_value(&key, MAILBOX, &NumSet::range(1, 500)));
+        let behind: Vec<Vec<u8>> = values.iter().map(|value| value[4..].to_vec()).collect();
+        run(index_values, &behind, 20_000);
+        let mut chunk = Vec::new();
+        chunk::encode(
+            MailboxId(STORE),
+            1,
+            &[an_append(0).appended[0].row, an_append(1).appended[0].row],
+            &mut chunk,
+        );
+        run(chunks, &[chunk.clone(), chunk[4..].to_vec()], 20_000);
+    }
+
+    #[test]
+    fn pages_of_any_bytes_are_walked() {
+        let whole = &sample().files[1].1;
+        let used = whole.iter().rposition(|b| *b != 0).unwrap_or(0) + 1;
+        run(index_pages, &[whole[..used.next_multiple_of(4096)].to_vec()], 1_500);
+    }
+
+    #[test]
+    fn any_tail_is_redone_or_left() {
+        run(tail, &logs(), 300);
+    }
+
+    #[test]
+    fn any_pack_is_rebuilt() {
+        run(any_pack, &logs(), 200);
+    }
+}

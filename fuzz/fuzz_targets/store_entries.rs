@@ -1,0 +1,6 @@
+//! Contents of the log's records of the embedded store: no panic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| posthaste_store_lmdb::fuzzing::entries(data));

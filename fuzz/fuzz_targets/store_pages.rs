@@ -1,0 +1,6 @@
+//! The pages of an index of the embedded store: no panic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| posthaste_store_lmdb::fuzzing::index_pages(data));

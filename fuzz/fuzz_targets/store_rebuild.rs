@@ -1,0 +1,6 @@
+//! A rebuild of any pack of the embedded store: no panic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| posthaste_store_lmdb::fuzzing::any_pack(data));

@@ -1,0 +1,6 @@
+//! The redo of a tail, any bytes or any records of the embedded store: no panic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| posthaste_store_lmdb::fuzzing::tail(data));
