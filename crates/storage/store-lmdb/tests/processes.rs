@@ -254,8 +254,8 @@ async fn the_lock_names_its_holder() {
     );
 }
 
-/// Commits of a server beside which a command gets no turn: four transactions of some 30,000
-/// commits (4 MiB) for each of the command's.
+/// Commits of a server beside which a command gets no turn: a transaction of some 30,000 commits
+/// (4 MiB) for each of the command's.
 const STARVED: usize = 600_000;
 
 /// The server's thread that writes always has the next commits at hand, and nothing but their
