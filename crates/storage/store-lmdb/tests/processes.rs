@@ -281,8 +281,8 @@ async fn a_commit_can_be_read_as_soon_as_the_epoch_counts_it() {
     assert!(seen.is_some());
 }
 
-/// Commits of a server beside which a command gets no turn: four transactions of some 30,000
-/// commits (4 MiB) for each of the command's.
+/// Commits of a server beside which a command gets no turn: a transaction of some 30,000 commits
+/// (4 MiB) for each of the command's.
 const STARVED: usize = 600_000;
 
 /// The server's thread that writes always has the next commits at hand, and nothing but their

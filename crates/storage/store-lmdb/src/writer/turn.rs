@@ -42,3 +42,35 @@ impl Turn {
         begun
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parking_lot::Mutex;
+
+    /// A mutex stands for LMDB's lock: it, too, is given to whoever is quicker.
+    #[test]
+    fn who_waits_comes_before_who_has_just_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let probe = File::create(dir.path().join("turn")).unwrap();
+        let written = Mutex::new(Vec::new());
+        let (server, command) = (Turn::open(dir.path()), Turn::open(dir.path()));
+        for round in 0..200 {
+            std::thread::scope(|scope| {
+                let mut held = server.take(|| written.lock());
+                scope.spawn(|| command.take(|| written.lock()).push(("command", round)));
+                // Until the command has its turn: it then waits for the lock.
+                let mut looks = 0;
+                while probe.try_lock().is_ok() {
+                    probe.unlock().unwrap();
+                    std::thread::yield_now();
+                    looks += 1;
+                    assert!(looks < 5_000_000, "who waits does not hold the turn");
+                }
+                held.push(("server", round));
+                drop(held);
+                assert_eq!(server.take(|| written.lock()).last(), Some(&("command", round)));
+            });
+        }
+    }
+}
