@@ -1,4 +1,5 @@
-//! Any bytes as a message: no panic, ranges inside each other, and a record that can be read and searched.
+//! Any bytes as a message: no panic, ranges inside each other, and a record that can be read and
+//! searched.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

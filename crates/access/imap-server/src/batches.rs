@@ -1,8 +1,8 @@
 //! A walk over messages and their summaries, in batches: what FETCH and SEARCH share.
 //!
-//! The engine answers sets, so the walk asks for some hundred messages at a time; it can be stopped at any message (a full
-//! buffer has to be sent first) and goes on behind it. Nothing is allocated per message, and the memory of a walk does
-//! not grow with the folder.
+//! The engine answers sets, so the walk asks for some hundred messages at a time; it can be stopped
+//! at any message (a full buffer has to be sent first) and goes on behind it. Nothing is allocated
+//! per message, and the memory of a walk does not grow with the folder.
 //!
 //! The walk visits every message, counts it as expunged, or names it as unreadable.
 //! It leaves none out in silence.
@@ -12,8 +12,9 @@ use std::ops::ControlFlow;
 use posthaste_mail_model::{NumSet, SeqNum, Uid};
 use posthaste_store::{Mailbox, Result, Row, Runs, Stored, Unreadable, View};
 
-/// Messages asked for at once. With the usual 350 bytes of response each, two batches fill the output buffer once;
-/// twice as many would overshoot it by half, and finding the place anew costs about as much as one message.
+/// Messages asked for at once. With the usual 350 bytes of response each, two batches fill the
+/// output buffer once; twice as many would overshoot it by half, and finding the place anew costs
+/// about as much as one message.
 const BATCH: usize = 128;
 
 /// Called for each message of a batch that has a summary.
@@ -82,7 +83,8 @@ impl<'v> Batches<'v> {
         !self.batch.is_empty()
     }
 
-    /// Visits what is left of the batch, up to the first `Break`; the message that broke off is done with too.
+    /// Visits what is left of the batch, up to the first `Break`; the message that broke off is
+    /// done with too.
     pub(crate) async fn visit(&mut self, mailbox: &Mailbox, each: &mut Each<'_>) -> Result<()> {
         let Some(batch) = self.batch.get(self.at..) else { return Ok(()) };
         let (mut done, mut missing, mut stopped) = (0, 0, false);

@@ -1,4 +1,5 @@
-//! What the server can do, in the words of CAPABILITY: RFC 9051 §7.2.2 and the registry of extensions.
+//! What the server can do, in the words of CAPABILITY: RFC 9051 §7.2.2 and the registry of
+//! extensions.
 
 use posthaste_net::ChannelBinding;
 
@@ -8,8 +9,9 @@ use crate::table::State;
 /// Told in every state.
 const ALWAYS: &str = "IMAP4rev1 IMAP4rev2 SASL-IR LITERAL+ ID ENABLE IDLE";
 
-/// Told once somebody has logged in. No LITERAL-: RFC 7888 §5 allows only one of the two, and LITERAL+ is all it is
-/// and more. STATUS=DELETED has no RFC of its own: it names the item that RFC 9051 §6.3.11 and RFC 9208 §4.1.4 define.
+/// Told once somebody has logged in. No LITERAL-: RFC 7888 §5 allows only one of the two, and
+/// LITERAL+ is all it is and more. STATUS=DELETED has no RFC of its own: it names the item that
+/// RFC 9051 §6.3.11 and RFC 9208 §4.1.4 define.
 const AFTER_LOGIN: &str = " NAMESPACE CHILDREN UNSELECT UIDPLUS ESEARCH SEARCHRES WITHIN LIST-EXTENDED \
      LIST-STATUS MOVE BINARY SPECIAL-USE CREATE-SPECIAL-USE STATUS=SIZE STATUS=DELETED CONDSTORE QRESYNC \
      MULTIAPPEND OBJECTID SAVEDATE PREVIEW";

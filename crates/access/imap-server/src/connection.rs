@@ -1,7 +1,9 @@
-//! The thin adapter between a session and its connection: greet, read, frame, dispatch, answer, hang up.
+//! The thin adapter between a session and its connection: greet, read, frame, dispatch, answer,
+//! hang up.
 //!
 //! It alone knows of deadlines and of how much a stranger may make us hold. What always holds:
-//! * responses are sent before we wait, and only then or when the buffer is full: pipelined commands share a packet;
+//! * responses are sent before we wait, and only then or when the buffer is full: pipelined
+//!   commands share a packet;
 //! * a literal is refused before it is sent wherever the client lets us;
 //! * a session that waits for its client holds neither a read nor a write buffer.
 
@@ -28,13 +30,13 @@ const LITERAL_BEFORE_LOGIN_MAX: u64 = 16 * 1024;
 /// Bytes of a command and its text literals together, messages aside.
 const COMMAND_BYTES_MAX: u64 = 4 * LINE_BYTES_MAX as u64;
 
-/// How long an APPEND waits for others to finish before it is refused: longer than a sender may pause before it gives
-/// way to others. The client sees a slow line meanwhile.
+/// How long an APPEND waits for others to finish before it is refused: longer than a sender may
+/// pause before it gives way to others. The client sees a slow line meanwhile.
 const ROOM_WITHIN: Duration = Duration::from_secs(15);
 
 impl ImapService {
-    /// Serves one connection to its end. Once a shutdown is asked for, the command under way is finished and
-    /// BYE is said.
+    /// Serves one connection to its end. Once a shutdown is asked for, the command under way is
+    /// finished and BYE is said.
     pub async fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
         let peer = connection.peer();
         let mut session = Box::new(Session::new(self, connection, shutdown));

@@ -1,14 +1,14 @@
 //! Flag lists as text, printed once for each set of bits and copied from then on.
 //!
-//! Folders hold few different sets of flags; printing `(\Answered \Seen $Label1)` name by name for every
-//! message would be half the cost of a listing. Made for one command and dropped with it: an idle session
-//! holds none.
+//! Folders hold few different sets of flags; printing `(\Answered \Seen $Label1)` name by name for
+//! every message would be half the cost of a listing. Made for one command and dropped with it: an
+//! idle session holds none.
 
 use posthaste_imap_codec::print;
 use posthaste_mail_model::{FlagSet, KeywordTable};
 
-/// Slots, found by a hash of the bits. Folders seldom have twenty different sets; two that share a slot
-/// print each other away, which costs time and nothing else.
+/// Slots, found by a hash of the bits. Folders seldom have twenty different sets; two that share a
+/// slot print each other away, which costs time and nothing else.
 const SLOTS: usize = 64;
 
 /// Bytes of text kept before all is forgotten: 64 lists of the longest usual kind.

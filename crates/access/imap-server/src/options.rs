@@ -52,8 +52,8 @@ impl Default for ImapOptions {
             hostname: "localhost".to_owned(),
             clear_text_login: ClearTextLogin::default(),
             clear_text_scram: ClearTextLogin::default(),
-            // What large mail providers take is 25 to 50 MB, a third more in base64. Twice as much and a
-            // few clients at once fill a small machine's memory.
+            // What large mail providers take is 25 to 50 MB, a third more in base64. Twice as much
+            // and a few clients at once fill a small machine's memory.
             append_bytes_max: 64 << 20,
             append_total_bytes_max: 128 << 20,
             pre_login_within: Duration::from_secs(60),

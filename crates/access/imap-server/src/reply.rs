@@ -1,7 +1,8 @@
-//! What ends a command: a status, a code, a sentence; and the one total map from everything that can go
-//! wrong to it.
+//! What ends a command: a status, a code, a sentence; and the one total map from everything that
+//! can go wrong to it.
 //!
-//! Handlers return `Result<Reply, Failure>`; nobody looks at the text of an error to decide anything.
+//! Handlers return `Result<Reply, Failure>`; nobody looks at the text of an error to decide
+//! anything.
 
 use std::borrow::Cow;
 
@@ -47,8 +48,8 @@ impl Reply {
 
     /// As the codec prints it.
     pub(crate) fn status(self, tag: Option<posthaste_imap_codec::Tag>) -> Status {
-        // Texts of errors may come from a system or a database: none may break the line, and none may go beyond ASCII
-        // (RFC 3501 §9, text; RFC 9051 §9 allows it after ENABLE only).
+        // Texts of errors may come from a system or a database: none may break the line, and none
+        // may go beyond ASCII (RFC 3501 §9, text; RFC 9051 §9 allows it after ENABLE only).
         let plain = |c: char| c.is_ascii() && !c.is_ascii_control();
         let text = if self.text.chars().all(plain) {
             self.text.into_owned()
@@ -113,7 +114,8 @@ impl Failure {
         }
     }
 
-    /// A wait for the client that ended without it: told, where the client can still hear it (RFC 9051 §5.4).
+    /// A wait for the client that ended without it: told, where the client can still hear it
+    /// (RFC 9051 §5.4).
     pub(crate) fn of_wait(error: NetError) -> Self {
         match error {
             NetError::TimedOut(_) => Self::Bye("Idle for too long"),

@@ -1,7 +1,8 @@
 //! The selected state: an open mailbox and the one view of it that the client has been told of.
 //!
-//! Every sequence number the client uses or reads is a position in [`Selected::announced`]; nothing else in
-//! a session knows what a number means. Its memory does not grow with the folder: the view is shared.
+//! Every sequence number the client uses or reads is a position in [`Selected::announced`]; nothing
+//! else in a session knows what a number means. Its memory does not grow with the folder: the view
+//! is shared.
 
 use std::sync::Arc;
 
@@ -11,19 +12,21 @@ use posthaste_store::{Mailbox, View};
 
 use crate::reply::{Failure, Reply};
 
-/// Ranges of `\Recent` a session remembers: 8 KiB. Only sessions that take turns at new mail for weeks get
-/// there; the oldest then stop being recent.
+/// Ranges of `\Recent` a session remembers: 8 KiB. Only sessions that take turns at new mail for
+/// weeks get there; the oldest then stop being recent.
 const RECENT_RANGES_MAX: usize = 1024;
 
 /// A selected mailbox.
 pub(crate) struct Selected {
     /// The mailbox.
     pub(crate) mailbox: Arc<Mailbox>,
-    /// What the client knows of it. May hold messages that are gone, for as long as no EXPUNGE could be sent.
+    /// What the client knows of it. May hold messages that are gone, for as long as no EXPUNGE
+    /// could be sent.
     pub(crate) announced: Arc<View>,
     /// Opened by EXAMINE.
     pub(crate) read_only: bool,
-    /// While an EXPUNGE is held back: the mod-sequence up to which the client was told everything (RFC 7162 §3.2).
+    /// While an EXPUNGE is held back: the mod-sequence up to which the client was told everything
+    /// (RFC 7162 §3.2).
     pub(crate) held_since: Option<ModSeq>,
     /// `$`, as UIDs: RFC 9051 §6.4.4.1.
     pub(crate) saved_search: NumSet,
@@ -66,8 +69,8 @@ impl Selected {
         set.resolve(self.announced.last_uid().map_or(0, Uid::value), &self.saved_search)
     }
 
-    /// The same for messages that are gone: `*` is the last UID that was ever given, since the client's last message may
-    /// be among those that went (RFC 7162 §3.2.6).
+    /// The same for messages that are gone: `*` is the last UID that was ever given, since the
+    /// client's last message may be among those that went (RFC 7162 §3.2.6).
     pub(crate) fn uid_set_ever(&self, set: &SequenceSet) -> NumSet {
         set.resolve(self.announced.head().uid_next.value() - 1, &self.saved_search)
     }
@@ -90,7 +93,8 @@ impl Selected {
         !self.recent.is_empty() && self.recent.contains(uid.value())
     }
 
-    /// Claims what is new for this session. EXAMINE sees it and takes nothing away from others (RFC 3501 §6.3.2).
+    /// Claims what is new for this session. EXAMINE sees it and takes nothing away from others
+    /// (RFC 3501 §6.3.2).
     pub(crate) fn claim_recent(&mut self) {
         let mut taken = if self.read_only { self.mailbox.recent() } else { self.mailbox.take_recent() };
         if taken.is_empty() {

@@ -46,8 +46,9 @@ const READS_BYTES_DEFAULT: usize = 256 << 20;
 const READS_WITHIN: Duration = Duration::from_secs(30);
 
 impl ImapService {
-    /// A service on the store and the directory of `delivery`. Without `certificates` there is no STARTTLS. `budget` bounds the bytes of messages that all
-    /// sessions together hold while they are appended.
+    /// A service on the store and the directory of `delivery`. Without `certificates` there is no
+    /// STARTTLS. `budget` bounds the bytes of messages that all sessions together hold while they
+    /// are appended.
     pub fn new(
         options: ImapOptions,
         delivery: Delivery,

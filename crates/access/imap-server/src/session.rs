@@ -97,7 +97,8 @@ impl Session {
         }
     }
 
-    /// Who is logged in. The table lets no command get here before; should it ever, the command fails.
+    /// Who is logged in. The table lets no command get here before; should it ever, the command
+    /// fails.
     pub(crate) fn login(&self) -> Result<&Account, Failure> {
         self.login.as_ref().ok_or_else(|| Reply::bad("Log in first").into())
     }

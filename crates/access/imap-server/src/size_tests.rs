@@ -1,5 +1,5 @@
-//! What a waiting session holds is counted in bytes here, so that nobody adds a kibibyte to ten thousand sessions
-//! without noticing.
+//! What a waiting session holds is counted in bytes here, so that nobody adds a kibibyte to ten
+//! thousand sessions without noticing.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

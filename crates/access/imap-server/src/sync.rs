@@ -1,11 +1,11 @@
 //! What a client has to be told: the difference between the view it knows and the newest one.
 //!
-//! * EXPUNGE is never told during FETCH, STORE or SEARCH by sequence number, nor without a command in progress
-//!   (RFC 9051 §7.5.1). What has gone meanwhile stays in the announced view, where it keeps its number; all else
-//!   of the difference is told.
+//! * EXPUNGE is never told during FETCH, STORE or SEARCH by sequence number, nor without a command
+//!   in progress (RFC 9051 §7.5.1). What has gone meanwhile stays in the announced view, where it
+//!   keeps its number; all else of the difference is told.
 //! * After ENABLE QRESYNC it is VANISHED instead (RFC 7162 §3.2.10).
-//! * FETCH carries the UID (RFC 9051 §7.5.2 demands it) and, for those who asked for CONDSTORE, MODSEQ
-//!   (RFC 7162 §3.2).
+//! * FETCH carries the UID (RFC 9051 §7.5.2 demands it) and, for those who asked for CONDSTORE,
+//!   MODSEQ (RFC 7162 §3.2).
 
 use std::sync::Arc;
 
@@ -24,20 +24,20 @@ use crate::wire::Wire;
 /// Rows printed between two looks at the buffer.
 const ROWS_PER_RELIEF: usize = 512;
 
-/// HIGHESTMODSEQ as it is told. Of a mailbox never changed it is 1, because 0 would say that there are no
-/// mod-sequences (RFC 7162 §3.1.2.1, §7).
+/// HIGHESTMODSEQ as it is told. Of a mailbox never changed it is 1, because 0 would say that there
+/// are no mod-sequences (RFC 7162 §3.1.2.1, §7).
 pub(crate) fn told_modseq(modseq: ModSeq) -> ModSeq {
     modseq.max(ModSeq::ZERO.next())
 }
 
-/// A mod-sequence a client remembers. 1 may be what a mailbox never changed told it ([`told_modseq`]), so the first
-/// change is told again.
+/// A mod-sequence a client remembers. 1 may be what a mailbox never changed told it
+/// ([`told_modseq`]), so the first change is told again.
 pub(crate) fn asked_since(modseq: ModSeq) -> ModSeq {
     if modseq <= ModSeq::ZERO.next() { ModSeq::ZERO } else { modseq }
 }
 
-/// Switches CONDSTORE on: RFC 7162 §3.1. The first command that does so while a mailbox is selected is told that
-/// mailbox's HIGHESTMODSEQ. Whether it was off.
+/// Switches CONDSTORE on: RFC 7162 §3.1. The first command that does so while a mailbox is selected
+/// is told that mailbox's HIGHESTMODSEQ. Whether it was off.
 pub(crate) fn enable_condstore(wire: &mut Wire, selected: Option<&Selected>, enabled: &mut Enabled) -> bool {
     let was_off = !std::mem::replace(&mut enabled.condstore, true);
     if was_off && let Some(selected) = selected {
@@ -51,8 +51,8 @@ pub(crate) fn tell_synchronised(wire: &mut Wire, selected: &Selected) {
     wire.say_code(Code::HighestModSeq(told_modseq(selected.synchronised_to())), "Highest");
 }
 
-/// A change the client made and that needs no response of its own if nobody else had a hand in it: with `.SILENT`, or by
-/// reading a body, when the response to FETCH carries the flags.
+/// A change the client made and that needs no response of its own if nobody else had a hand in it:
+/// with `.SILENT`, or by reading a body, when the response to FETCH carries the flags.
 pub(crate) struct Silently<'c> {
     /// Which messages.
     pub(crate) uids: &'c NumSet,
@@ -65,7 +65,8 @@ pub(crate) struct Silently<'c> {
 }
 
 impl Silently<'_> {
-    /// Its flags by a view's table. `None` if others have removed one of the keywords since, so that no message has it.
+    /// Its flags by a view's table. `None` if others have removed one of the keywords since, so
+    /// that no message has it.
     fn flags_by(&self, table: &KeywordTable) -> Option<FlagSet> {
         self.flags.iter().try_fold(FlagSet::EMPTY, |set, flag| match table.set_of(flag) {
             Some(bit) => Some(set.union(bit)),
@@ -117,8 +118,8 @@ pub(crate) async fn announce(
     }
     let told = Told::new(&old, &new, enabled, silently);
     tell_changed(wire, selected, &diff.changed, &told).await?;
-    // RFC 7162 §3.2: who is told a MODSEQ beyond that of an EXPUNGE held back must not take it for all there was, or
-    // would never hear of the EXPUNGE if the connection broke now.
+    // RFC 7162 §3.2: who is told a MODSEQ beyond that of an EXPUNGE held back must not take it for
+    // all there was, or would never hear of the EXPUNGE if the connection broke now.
     let overtaken = selected.held_since.is_some() && !diff.changed.is_empty();
     let caught_up = was_held.is_some() && selected.held_since.is_none();
     if enabled.condstore && (overtaken || caught_up) {
@@ -165,8 +166,8 @@ pub(crate) fn tell_arrived(wire: &mut Wire, selected: &mut Selected, enabled: En
     }
 }
 
-/// FLAGS and PERMANENTFLAGS: RFC 9051 §7.3.5, §7.1. Where a client cannot add keywords of its own, the common ones, which it
-/// still can, are named one by one.
+/// FLAGS and PERMANENTFLAGS: RFC 9051 §7.3.5, §7.1. Where a client cannot add keywords of its own,
+/// the common ones, which it still can, are named one by one.
 pub(crate) fn tell_flags(wire: &mut Wire, selected: &Selected) {
     let (view, mut all) = (&selected.announced, Vec::new());
     let table = &view.head().keywords;
@@ -201,7 +202,8 @@ struct Told<'v> {
     /// What the client did itself, and its flags by the new view's table.
     own: Option<(&'v Silently<'v>, FlagSet)>,
     with_modseq: bool,
-    /// Slots that mean another keyword in the new view than in the old. Flags without them are the same by both tables.
+    /// Slots that mean another keyword in the new view than in the old. Flags without them are the
+    /// same by both tables.
     renamed: FlagSet,
 }
 
@@ -301,8 +303,8 @@ fn print_row(
     out.extend_from_slice(b")\r\n");
 }
 
-/// FETCH for messages of the announced view, changed or not: the answer to a STORE that found them as asked, and to QRESYNC. With
-/// flags, or with mod-sequences alone if it is to be silent of them.
+/// FETCH for messages of the announced view, changed or not: the answer to a STORE that found them
+/// as asked, and to QRESYNC. With flags, or with mod-sequences alone if it is to be silent of them.
 pub(crate) async fn tell_again(
     wire: &mut Wire,
     selected: &Selected,

@@ -1,12 +1,14 @@
-//! The table of commands: in which states each is legal, whether it reads message sequence numbers and
-//! whether EXPUNGE may be told before it ends.
+//! The table of commands: in which states each is legal, whether it reads message sequence numbers
+//! and whether EXPUNGE may be told before it ends.
 //!
-//! It is one total function, so that a command added to the grammar does not compile until its row is here.
+//! It is one total function, so that a command added to the grammar does not compile until its row
+//! is here.
 
 use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::{CommandBody, Numbering, SequenceSet};
 
-/// The states of a session: RFC 9051 §3. (Logout is the end of the session, not a state it waits in.)
+/// The states of a session: RFC 9051 §3. (Logout is the end of the session, not a state it waits
+/// in.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     /// Nobody has logged in.

@@ -1,8 +1,10 @@
-//! The two directions of a connection as a session uses them: commands in, a bounded buffer of responses out.
+//! The two directions of a connection as a session uses them: commands in, a bounded buffer of
+//! responses out.
 //!
-//! Responses are printed straight into [`Wire::out`]; whoever prints many calls [`Wire::relieve`] now and then,
-//! which sends the buffer once it is full and waits for the peer to take it, however long the answer is. What always
-//! holds: the buffer never grows with the folder, and a session that waits owns no buffer at all.
+//! Responses are printed straight into [`Wire::out`]; whoever prints many calls [`Wire::relieve`]
+//! now and then, which sends the buffer once it is full and waits for the peer to take it, however
+//! long the answer is. What always holds: the buffer never grows with the folder, and a session
+//! that waits owns no buffer at all.
 
 use std::time::Duration;
 
@@ -16,8 +18,8 @@ use posthaste_net::{Connection, NetError};
 
 use crate::heavy::{Pace, STEPS_MAX};
 
-/// Bytes gathered before they are sent: one TLS record is 16 KiB, and with four of them the cost of the
-/// system call disappears beside that of printing. Twice as many gain nothing measurable.
+/// Bytes gathered before they are sent: one TLS record is 16 KiB, and with four of them the cost of
+/// the system call disappears beside that of printing. Twice as many gain nothing measurable.
 pub(crate) const OUT_BYTES: usize = 64 * 1024;
 
 /// Bodies from this size on go out as they are, uncopied.

@@ -1,16 +1,18 @@
-//! Paths of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3): the syntax alone. Whose an address is, and which
-//! spellings are one, is the directory's business.
+//! Paths of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3): the syntax alone. Whose an address is,
+//! and which spellings are one, is the directory's business.
 
 use std::fmt;
 
 use crate::syntax::SyntaxError;
 
-/// Octets between the brackets. RFC 5321 §4.5.3.1.3 asks for 256; twice that because sub-addresses made by
-/// programs and UTF-8 domains run longer. More would not fit a command line with its parameters.
+/// Octets between the brackets. RFC 5321 §4.5.3.1.3 asks for 256; twice that because sub-addresses
+/// made by programs and UTF-8 domains run longer. More would not fit a command line with its
+/// parameters.
 const PATH_LEN_MAX: usize = 512;
 
-/// `Mailbox = Local-part "@" ( Domain / address-literal )`, or a local part alone (`<postmaster>`, and the plain
-/// names that LMTP clients use for accounts). Kept as sent; a source route is dropped (RFC 5321 §4.1.1.3).
+/// `Mailbox = Local-part "@" ( Domain / address-literal )`, or a local part alone (`<postmaster>`,
+/// and the plain names that LMTP clients use for accounts). Kept as sent; a source route is dropped
+/// (RFC 5321 §4.1.1.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mailbox {
     text: String,
@@ -80,7 +82,8 @@ impl fmt::Display for ReversePath {
     }
 }
 
-/// Cuts `<…>` off the front: the inside and what follows. A `>` inside a quoted string does not end it.
+/// Cuts `<…>` off the front: the inside and what follows. A `>` inside a quoted string does not end
+/// it.
 pub(crate) fn bracketed(text: &str) -> Result<(&str, &str), SyntaxError> {
     let missing = SyntaxError::Path("it must stand in <angle brackets>");
     let inside = text.strip_prefix('<').ok_or(missing.clone())?;
@@ -114,8 +117,8 @@ fn local_part(text: &str) -> Result<&str, SyntaxError> {
         Some(inside) => return quoted_end(inside),
         None => text.split_at(text.find(|c| !is_atext(c) && c != '.').unwrap_or(text.len())),
     };
-    // RFC 5321 has no empty atoms; they are let through as some systems make such names, except at the start,
-    // where one would be no name at all. The directory refuses what it cannot store.
+    // RFC 5321 has no empty atoms; they are let through as some systems make such names, except at
+    // the start, where one would be no name at all. The directory refuses what it cannot store.
     if local.is_empty() { Err(SyntaxError::Path("it has no local part")) } else { Ok(rest) }
 }
 

@@ -1,8 +1,8 @@
 //! Command lines to typed values and back.
 //!
-//! RFC 5321 §4.1.1 (SMTP), RFC 2033 §4.1 (LHLO), RFC 3207 (STARTTLS), RFC 4954 §4 (AUTH), RFC 3030 §2 (BDAT),
-//! RFC 1870 §6 (SIZE), RFC 6152 §3 (BODY), RFC 6531 §3.4 (SMTPUTF8). A line comes without its CRLF and is UTF-8;
-//! bare CR, bare LF and NUL are no part of any command.
+//! RFC 5321 §4.1.1 (SMTP), RFC 2033 §4.1 (LHLO), RFC 3207 (STARTTLS), RFC 4954 §4 (AUTH),
+//! RFC 3030 §2 (BDAT), RFC 1870 §6 (SIZE), RFC 6152 §3 (BODY), RFC 6531 §3.4 (SMTPUTF8). A line
+//! comes without its CRLF and is UTF-8; bare CR, bare LF and NUL are no part of any command.
 
 use std::fmt;
 
@@ -120,7 +120,8 @@ const VERBS: [(&str, Parse); 17] = [
     ("EXPN", |argument| Ok(Command::Expn(something(argument)?))),
     ("STARTTLS", |argument| alone(argument, Command::StartTls)),
     ("AUTH", auth),
-    // SEND and its kin are obsolete (RFC 5321 appendix F.6); named to keep them from ever meaning anything else.
+    // SEND and its kin are obsolete (RFC 5321 appendix F.6); named to keep them from ever meaning
+    // anything else.
     ("SEND", |_| Err(SyntaxError::Verb)),
     ("TURN", |_| Err(SyntaxError::Verb)),
 ];
@@ -137,7 +138,8 @@ fn something(argument: &str) -> Result<String, SyntaxError> {
     }
 }
 
-/// `Domain / address-literal`. It goes into `Received:` headers, so what could break one is refused.
+/// `Domain / address-literal`. It goes into `Received:` headers, so what could break one is
+/// refused.
 fn client_name(argument: &str) -> Result<String, SyntaxError> {
     if is_domain(argument) || is_literal(argument) {
         Ok(argument.to_owned())

@@ -1,8 +1,9 @@
 //! The message after DATA: where it ends, and without the dots that were stuffed in.
 //!
-//! Only CR LF `.` CR LF ends a message (RFC 5321 §4.1.1.4, §4.5.2). A bare CR or LF is a byte of the message like
-//! any other and begins no line: `LF . LF` in the middle of a message, which has smuggled commands past servers
-//! more generous (CVE-2023-51764 and its kin), neither ends it nor loses its dot. One pass, whatever the chunks.
+//! Only CR LF `.` CR LF ends a message (RFC 5321 §4.1.1.4, §4.5.2). A bare CR or LF is a byte of
+//! the message like any other and begins no line: `LF . LF` in the middle of a message, which has
+//! smuggled commands past servers more generous (CVE-2023-51764 and its kin), neither ends it nor
+//! loses its dot. One pass, whatever the chunks.
 
 use bytes::BytesMut;
 use memchr::{memchr, memmem};
@@ -68,7 +69,8 @@ impl DotReader {
                     self.0 = At::LineStart;
                     return Progress { used, ended: true };
                 }
-                // RFC 5321 §4.5.2: a dot before anything else was stuffed in. The CR behind it was the line's own.
+                // RFC 5321 §4.5.2: a dot before anything else was stuffed in. The CR behind it was
+                // the line's own.
                 (At::DotCr, _) => {
                     out.extend_from_slice(b"\r");
                     self.0 = At::Cr;
@@ -91,8 +93,8 @@ struct Run {
     then: At,
 }
 
-/// How much of a text can be passed on as it is: up to the next line that begins with a dot, or all. Never
-/// empty for a text that is not.
+/// How much of a text can be passed on as it is: up to the next line that begins with a dot, or
+/// all. Never empty for a text that is not.
 fn run_of_text(text: &[u8]) -> Run {
     match memmem::find(text, b"\r\n.") {
         Some(at) => Run { length: at + 2, then: At::LineStart },

@@ -1,7 +1,9 @@
-//! A message while it arrives: its bytes, the share of the server's memory they take, and what went wrong.
+//! A message while it arrives: its bytes, the share of the server's memory they take, and what went
+//! wrong.
 //!
-//! A message that is refused is still read to its end, and thrown away: the client is not listening before. Memory is
-//! paid for before it is taken, as the bytes come; a message that does not move may lose what it holds to others.
+//! A message that is refused is still read to its end, and thrown away: the client is not listening
+//! before. Memory is paid for before it is taken, as the bytes come; a message that does not move
+//! may lose what it holds to others.
 
 use std::{future::pending, time::Duration};
 
@@ -16,8 +18,9 @@ use crate::{
 /// First size of a message's buffer: most mail fits.
 const FIRST_BYTES: usize = 64 * 1024;
 
-/// How long a message waits for others to finish before it is refused: longer than a sender may pause before it gives
-/// way. The client sees a slow line meanwhile, and RFC 5321 §4.5.3.2.5 has it wait three minutes.
+/// How long a message waits for others to finish before it is refused: longer than a sender may
+/// pause before it gives way. The client sees a slow line meanwhile, and RFC 5321 §4.5.3.2.5 has it
+/// wait three minutes.
 const ROOM_WITHIN: Duration = Duration::from_secs(15);
 
 /// A message that is being received.
@@ -51,7 +54,8 @@ impl Incoming {
         }
     }
 
-    /// Pays for room for `more` bytes, and waits for it if there is none. Without it the message is refused.
+    /// Pays for room for `more` bytes, and waits for it if there is none. Without it the message is
+    /// refused.
     pub async fn make_room(&mut self, more: usize) {
         let Some(permit) = &self.permit else { return };
         permit.came(more);
@@ -73,7 +77,8 @@ impl Incoming {
         self.take(more.len(), |bytes| bytes.extend_from_slice(more));
     }
 
-    /// Has `read` append up to `more` bytes, for which there is room. Those of a refused message go nowhere.
+    /// Has `read` append up to `more` bytes, for which there is room. Those of a refused message go
+    /// nowhere.
     pub fn take<R>(&mut self, more: usize, read: impl FnOnce(&mut BytesMut) -> R) -> R {
         if self.refused.is_some() {
             self.discarded += more as u64;

@@ -8,10 +8,13 @@
 //!                                       └──── outcome ───────┘
 //! ```
 //!
-//! [`command`], [`reply`], [`dots`] and [`Session`] know neither sockets nor clocks. What always holds:
+//! [`command`], [`reply`], [`dots`] and [`Session`] know neither sockets nor clocks. What always
+//! holds:
 //! * a message is acknowledged after the sink has said that it is kept, never before;
-//! * its bytes are those the client meant to send, with trace headers in front and nothing else changed;
-//! * only CR LF `.` CR LF ends a message, and nothing sent before a TLS handshake is obeyed after it;
+//! * its bytes are those the client meant to send, with trace headers in front and nothing else
+//!   changed;
+//! * only CR LF `.` CR LF ends a message, and nothing sent before a TLS handshake is obeyed after
+//!   it;
 //! * what a client can make us hold or do is bounded by [`SmtpOptions`].
 
 pub mod address;

@@ -5,8 +5,8 @@ use std::time::Duration;
 /// Whom we speak with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The mail transfer agent next door, trusted to have checked everything (RFC 2033): no AUTH, a reply for
-    /// each recipient. To be listened on where strangers cannot connect.
+    /// The mail transfer agent next door, trusted to have checked everything (RFC 2033): no AUTH, a
+    /// reply for each recipient. To be listened on where strangers cannot connect.
     Lmtp,
     /// Our own users, once they have logged in (RFC 6409).
     Submission,
@@ -39,19 +39,19 @@ pub enum PlaintextAuth {
 pub struct SmtpOptions {
     /// Our own name, in greetings and trace headers.
     pub host: String,
-    /// Octets of the largest message taken (RFC 1870 §4), without the headers we add. The sink's own limit counts
-    /// if it is lower.
+    /// Octets of the largest message taken (RFC 1870 §4), without the headers we add. The sink's
+    /// own limit counts if it is lower.
     pub message_size_max: usize,
-    /// Recipients of one message. RFC 5321 §4.5.3.1.8 wants at least 100; a thousand suits list servers, and ten
-    /// times as many would make one transaction hold everyone's mailbox.
+    /// Recipients of one message. RFC 5321 §4.5.3.1.8 wants at least 100; a thousand suits list
+    /// servers, and ten times as many would make one transaction hold everyone's mailbox.
     pub recipients_max: usize,
-    /// Errors a client may make before it is shown the door: enough for a person at a terminal, few for someone
-    /// who guesses addresses or passwords.
+    /// Errors a client may make before it is shown the door: enough for a person at a terminal, few
+    /// for someone who guesses addresses or passwords.
     pub errors_max: u32,
     /// Wait for a command (RFC 5321 §4.5.3.2.7: at least 5 minutes).
     pub command_within: Duration,
-    /// Wait for the next part of a message. RFC 5321 §4.5.3.2.5 gives the other side 3 minutes to send one; the
-    /// sum of its rounds and ours stays under its 10 minutes for the whole.
+    /// Wait for the next part of a message. RFC 5321 §4.5.3.2.5 gives the other side 3 minutes to
+    /// send one; the sum of its rounds and ours stays under its 10 minutes for the whole.
     pub data_within: Duration,
     /// Wait for the client to take a reply.
     pub write_within: Duration,
@@ -84,8 +84,9 @@ impl SmtpOptions {
     }
 }
 
-/// Octets of a line, CRLF included. RFC 5321 §4.5.3.1.4 wants 512 and more for extensions; RFC 4954 §4 wants
-/// 12,288 for a line of an authentication exchange. One limit for both, since a line costs nobody anything.
+/// Octets of a line, CRLF included. RFC 5321 §4.5.3.1.4 wants 512 and more for extensions;
+/// RFC 4954 §4 wants 12,288 for a line of an authentication exchange. One limit for both, since a
+/// line costs nobody anything.
 pub(crate) const LINE_MAX: usize = 12_288 + 2;
 
 /// Octets of a line over the limit that are skipped to find its end; after that we hang up.
@@ -97,6 +98,7 @@ pub(crate) const READ_AHEAD: usize = 64 * 1024;
 /// Octets of replies gathered before they are sent although more commands wait.
 pub(crate) const REPLIES_MAX: usize = 16 * 1024;
 
-/// Octets of a message that was refused that are read and thrown away, so that the client reads the refusal. A
-/// client that goes on after so many did not look at SIZE and does not deserve more of our line.
+/// Octets of a message that was refused that are read and thrown away, so that the client reads the
+/// refusal. A client that goes on after so many did not look at SIZE and does not deserve more of
+/// our line.
 pub(crate) const DRAIN_MAX: u64 = 128 * 1024 * 1024;

@@ -1,7 +1,8 @@
-//! Replies: a code, an enhanced status code and lines of text; printed, and read back by tests and clients.
+//! Replies: a code, an enhanced status code and lines of text; printed, and read back by tests and
+//! clients.
 //!
-//! RFC 5321 §4.2, RFC 2034 §3 and RFC 3463. Printing cannot produce a second reply: control characters in the
-//! text become spaces.
+//! RFC 5321 §4.2, RFC 2034 §3 and RFC 3463. Printing cannot produce a second reply: control
+//! characters in the text become spaces.
 
 use std::{borrow::Cow, fmt};
 
@@ -23,7 +24,8 @@ impl Reply {
         Self { code, enhanced: Some(enhanced), lines: vec![text.into()] }
     }
 
-    /// Greetings, answers to EHLO and invitations to go on carry no enhanced status code (RFC 2034 §4).
+    /// Greetings, answers to EHLO and invitations to go on carry no enhanced status code
+    /// (RFC 2034 §4).
     pub fn bare(code: u16, text: impl Into<Cow<'static, str>>) -> Self {
         Self { code, enhanced: None, lines: vec![text.into()] }
     }
@@ -69,8 +71,8 @@ impl Reply {
         }
     }
 
-    /// Reads a whole reply off the front and says how many bytes it took; `None` if it is not all there, or
-    /// not a reply.
+    /// Reads a whole reply off the front and says how many bytes it took; `None` if it is not all
+    /// there, or not a reply.
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let mut used = 0;
         let mut found: Option<Self> = None;

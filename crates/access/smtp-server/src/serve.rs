@@ -1,6 +1,8 @@
-//! The adapter: a connection's bytes and the clock on one side, the session's lines and actions on the other.
+//! The adapter: a connection's bytes and the clock on one side, the session's lines and actions on
+//! the other.
 //!
-//! Replies are gathered while commands wait in the input (RFC 2920 §3.2) and sent before anything is waited for.
+//! Replies are gathered while commands wait in the input (RFC 2920 §3.2) and sent before anything
+//! is waited for.
 
 mod login;
 
@@ -39,8 +41,8 @@ pub struct SmtpService {
     budget: ByteBudget,
 }
 
-/// Message bytes that all sessions may hold together, if nothing else is said: four of the largest messages, or
-/// some thousands of usual ones.
+/// Message bytes that all sessions may hold together, if nothing else is said: four of the largest
+/// messages, or some thousands of usual ones.
 const BUDGET_DEFAULT_BYTES: usize = 256 * 1024 * 1024;
 
 /// Octets of trace headers at most: five lines, each with one name of a client or recipient.
@@ -88,8 +90,8 @@ pub fn refusal(role: Role) -> &'static [u8] {
 }
 
 impl SmtpService {
-    /// Serves one connection to its end. Once a shutdown is asked for, the command under way is finished and
-    /// the client told goodbye.
+    /// Serves one connection to its end. Once a shutdown is asked for, the command under way is
+    /// finished and the client told goodbye.
     pub async fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
         let peer = connection.peer();
         let mut driver = Driver::new(self, connection, shutdown);
@@ -221,8 +223,8 @@ impl Driver {
         found
     }
 
-    /// The same for a recipient, who may be `postmaster` without a domain (RFC 5321 §4.5.1): the one of our own name, of
-    /// a domain above it, or of the first start.
+    /// The same for a recipient, who may be `postmaster` without a domain (RFC 5321 §4.5.1): the
+    /// one of our own name, of a domain above it, or of the first start.
     async fn resolve_recipient(&self, address: &str) -> Result<Recipient, ResolveError> {
         let found = self.resolve(address).await;
         if found.is_ok() || !address.eq_ignore_ascii_case("postmaster") {
@@ -242,7 +244,8 @@ impl Driver {
     async fn start_tls(&mut self, reply: &Reply) -> Result<Next, NetError> {
         let Some(certificates) = self.service.certificates.clone() else { return Ok(Next::End) };
         if self.connection.has_input() {
-            // RFC 3207 §4.2 and CVE-2011-0411: nothing sent in the clear may be taken for something sent inside.
+            // RFC 3207 §4.2 and CVE-2011-0411: nothing sent in the clear may be taken for something
+            // sent inside.
             self.say(&Reply::new(554, Enhanced(5, 5, 1), "Commands were sent after STARTTLS"));
             return Ok(Next::End);
         }
@@ -360,8 +363,8 @@ impl Driver {
         Ok(Next::Command)
     }
 
-    /// Once the sink has begun, nothing interrupts it: the client is told what came of it or, if it has gone,
-    /// sends the message again.
+    /// Once the sink has begun, nothing interrupts it: the client is told what came of it or, if it
+    /// has gone, sends the message again.
     async fn deliver(&self, id: &str, incoming: Incoming, transaction: Transaction) -> Vec<Reply> {
         let recipients: Vec<Recipient> = transaction.recipients.into_iter().map(|(_, found)| found).collect();
         // The message's share of the budget is held until the sink is done with it.
@@ -487,7 +490,8 @@ fn closing(enhanced: (u8, u16, u16), text: &'static str) -> Reply {
     Reply::new(421, Enhanced(enhanced.0, enhanced.1, enhanced.2), text)
 }
 
-/// An id that no other message of this server has: the time in microseconds, and a count for those within one.
+/// An id that no other message of this server has: the time in microseconds, and a count for those
+/// within one.
 fn message_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());

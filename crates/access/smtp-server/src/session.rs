@@ -1,4 +1,5 @@
-//! The session as a machine: lines and outcomes go in, actions come out. No socket, no clock, no waiting.
+//! The session as a machine: lines and outcomes go in, actions come out. No socket, no clock, no
+//! waiting.
 //!
 //! The order of commands (RFC 5321 §4.1.4), per role:
 //!
@@ -150,10 +151,12 @@ impl Session {
         self.account.as_ref()
     }
 
-    /// Takes a line, without its CRLF. `room` is how many octets of messages could be taken just now.
+    /// Takes a line, without its CRLF. `room` is how many octets of messages could be taken just
+    /// now.
     pub fn line(&mut self, line: &[u8], room: usize) -> Action {
         if is_http(line) {
-            // A web page can make a browser post to any port, with our commands in the body. Nothing is read of it.
+            // A web page can make a browser post to any port, with our commands in the body.
+            // Nothing is read of it.
             return Action::Close(replies::no_web_server());
         }
         let action = match Command::parse(line) {
@@ -436,9 +439,9 @@ impl Session {
         vec![reply; if self.role == Role::Lmtp { recipients } else { 1 }]
     }
 
-    /// What to say of a delivery: for each recipient in LMTP (RFC 2033 §4.2), or for all. In SMTP one failure
-    /// fails the message: the client keeps it and tries again, so that someone may get it twice and nobody
-    /// never.
+    /// What to say of a delivery: for each recipient in LMTP (RFC 2033 §4.2), or for all. In SMTP
+    /// one failure fails the message: the client keeps it and tries again, so that someone may get
+    /// it twice and nobody never.
     pub fn delivered(&self, id: &str, outcomes: &[Result<(), DeliveryError>]) -> Vec<Reply> {
         let replies = outcomes.iter().map(|outcome| match outcome {
             Ok(()) => replies::delivered(id),

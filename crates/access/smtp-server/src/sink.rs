@@ -1,4 +1,5 @@
-//! Where messages go: what this crate asks of the rest of the server, so that a test can be a full disk.
+//! Where messages go: what this crate asks of the rest of the server, so that a test can be a full
+//! disk.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,8 +11,8 @@ pub trait MailSink: Send + Sync + 'static {
     /// Where mail for an address goes.
     async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError>;
 
-    /// Keeps one message for all recipients and returns an outcome for each, in their order, once what succeeded
-    /// is on disk. Recipients that share an account get one copy.
+    /// Keeps one message for all recipients and returns an outcome for each, in their order, once
+    /// what succeeded is on disk. Recipients that share an account get one copy.
     async fn deliver(&self, message: Bytes, recipients: &[Recipient]) -> Vec<Result<(), DeliveryError>>;
 
     /// Octets of the largest message taken, trace headers included.

@@ -1,5 +1,5 @@
-//! What a command costs the server: nanoseconds of its CPU per message, taken from outside, on the real binary over
-//! loopback.
+//! What a command costs the server: nanoseconds of its CPU per message, taken from outside, on the
+//! real binary over loopback.
 //!
 //! ```text
 //! cargo bench -p posthaste --bench cost                      the table of the README, folders of up to 100,000
@@ -8,9 +8,10 @@
 //! POSTHASTE_BINARY=./posthaste-before cargo bench …          the same of another build
 //! ```
 //!
-//! Wall time on a shared machine varies twofold; CPU time does less, and the least of several interleaved rounds least of
-//! all. The kernel's scheduler counts a task's CPU in nanoseconds (`/proc/PID/task/*/schedstat`): both the server's own
-//! work and the kernel's work for it. Client and server are separate processes; nothing of the client is counted.
+//! Wall time on a shared machine varies twofold; CPU time does less, and the least of several
+//! interleaved rounds least of all. The kernel's scheduler counts a task's CPU in nanoseconds
+//! (`/proc/PID/task/*/schedstat`): both the server's own work and the kernel's work for it. Client
+//! and server are separate processes; nothing of the client is counted.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
@@ -120,7 +121,8 @@ impl Cpu {
         Self(tasks.filter_map(one).collect())
     }
 
-    /// What was used since, by all threads that are there now: one that has ended meanwhile had nothing to do for a while.
+    /// What was used since, by all threads that are there now: one that has ended meanwhile had
+    /// nothing to do for a while.
     fn since(&self, before: &Self) -> u64 {
         self.0.iter().map(|(task, ns)| ns - before.0.get(task).copied().unwrap_or(0)).sum()
     }
@@ -196,7 +198,8 @@ fn measured(server: &Server, work: impl FnOnce()) -> (u64, u64) {
     measured_with(server, work, Duration::ZERO)
 }
 
-/// The same of work that changes something: what the index costs that follows is counted, though nobody waits for it.
+/// The same of work that changes something: what the index costs that follows is counted, though
+/// nobody waits for it.
 fn measured_to_the_end(server: &Server, work: impl FnOnce()) -> (u64, u64) {
     std::thread::sleep(INDEX_FOLLOWS);
     measured_with(server, work, INDEX_FOLLOWS)
@@ -331,7 +334,8 @@ fn listings(server: &Server, imap: SocketAddr, table: &mut Table, sizes: &[usize
         // The sizes in turn, so that they are compared in the same moments.
         for size in (0..SAMPLES).flat_map(|_| sizes) {
             client.ask(&format!("EXAMINE F{size}"));
-            // As many messages of a small folder as of a large one: the least of short samples is less than that of long ones.
+            // As many messages of a small folder as of a large one: the least of short samples is
+            // less than that of long ones.
             let times = (200_000 / size).max(1);
             let (cpu, wall) = measured(server, || {
                 for _ in 0..times {
@@ -404,7 +408,8 @@ impl Told {
     }
 }
 
-/// What one session does is told to another from when it was asked for; what another process does, from when that has ended.
+/// What one session does is told to another from when it was asked for; what another process does,
+/// from when that has ended.
 fn pushes(server: &Server, imap: SocketAddr) -> [Told; 2] {
     let mut there = Client::login(imap);
     there.ask("CREATE Told");
@@ -460,8 +465,8 @@ fn append_one(client: &mut Client, target: &str, text: &[u8]) {
     client.until(tag.as_bytes());
 }
 
-/// 4 KiB to one recipient, one at a time, each on disk before the next: as an MTA that knows PIPELINING sends it, with
-/// an answer awaited behind each command, and on a connection of its own.
+/// 4 KiB to one recipient, one at a time, each on disk before the next: as an MTA that knows
+/// PIPELINING sends it, with an answer awaited behind each command, and on a connection of its own.
 fn lmtp_deliveries(server: &Server, table: &mut Table) {
     const TIMES: usize = 100;
     let mut text = four_kibibytes();
@@ -527,8 +532,9 @@ fn whose_inbox(size: usize) -> String {
     format!("has{size}@example.org")
 }
 
-/// One message into an INBOX that nobody has opened since the server started: by APPEND, and on another start by LMTP. Twenty
-/// to a small mailbox come before, so that only what depends on the mailbox differs.
+/// One message into an INBOX that nobody has opened since the server started: by APPEND, and on
+/// another start by LMTP. Twenty to a small mailbox come before, so that only what depends on the
+/// mailbox differs.
 fn deliveries(data: &Path, table: &mut Table, sizes: &[usize]) {
     const WARM: usize = 20;
     let text = four_kibibytes();
@@ -613,8 +619,8 @@ idle = [open_session() for _ in range(int(count))]
 print((anonymous() - before) // int(count))
 "#;
 
-/// What is measured on servers that have done nothing yet: opening folders, and then what an idle session keeps in memory,
-/// each row on a server of its own.
+/// What is measured on servers that have done nothing yet: opening folders, and then what an idle
+/// session keeps in memory, each row on a server of its own.
 fn restarted(data: &Path, table: &mut Table, sizes: &[usize], large: bool) {
     let mut rows = vec![("imap", "F1000", 2_000, "≤ 24 KiB"), ("imaps", "F1000", 2_000, "≤ 48 KiB")];
     rows.push(("imaps", "F100000", 2_000, "< 64 KiB"));

@@ -6,12 +6,14 @@
 //! POSTHASTE_BINARY=./posthaste-before cargo bench …          the same of another build
 //! ```
 //!
-//! Linux delays an acknowledgement by 40 ms at least. A client with Nagle's algorithm that sends one command in
-//! several writes waits for it, whatever the server costs. `waits.py` drives the real server over loopback: imaplib,
-//! smtplib, curl, mbsync, msmtp, and raw sockets that split what they send wherever a client might.
+//! Linux delays an acknowledgement by 40 ms at least. A client with Nagle's algorithm that sends
+//! one command in several writes waits for it, whatever the server costs. `waits.py` drives the
+//! real server over loopback: imaplib, smtplib, curl, mbsync, msmtp, and raw sockets that split
+//! what they send wherever a client might.
 //!
-//! The least wait of several rounds counts: what every round waits for is no accident of a busy machine. This is a
-//! measurement and asserts nothing of time; `ack_tests` in the servers assert what it rests on.
+//! The least wait of several rounds counts: what every round waits for is no accident of a busy
+//! machine. This is a measurement and asserts nothing of time; `ack_tests` in the servers assert
+//! what it rests on.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
@@ -21,9 +23,11 @@ use posthaste_testkit::{Server, ServerBuilder, run_python};
 
 const USER: &str = "ana@example.org";
 const PASSWORD: &str = "correct horse";
-/// Rounds of everything, the least of which counts: five seconds each, and the least of five hardly changes any more.
+/// Rounds of everything, the least of which counts: five seconds each, and the least of five hardly
+/// changes any more.
 const ROUNDS: usize = 5;
-/// Waits from here on are named: the least by which Linux delays an acknowledgement, in milliseconds.
+/// Waits from here on are named: the least by which Linux delays an acknowledgement, in
+/// milliseconds.
 const STALL_MS: f64 = 40.0;
 
 /// Client, protocol, command.

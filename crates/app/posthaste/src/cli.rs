@@ -1,4 +1,5 @@
-//! The command line. Its help is the manual: each command says what it does, what it touches and what it prints.
+//! The command line. Its help is the manual: each command says what it does, what it touches and
+//! what it prints.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,11 +36,12 @@ pub struct Common {
     /// Data directory; wins over the configuration's `data`.
     #[arg(long, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// `embedded`, or cassandra://[USER@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTIONS]; wins over the configuration's `engine`.
+    /// `embedded`, or cassandra://[USER@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTIONS]; wins over the
+    /// configuration's `engine`.
     #[arg(long, global = true, value_name = "ENGINE")]
     pub engine: Option<String>,
-    /// `cassandra`, or s3://BUCKET[/PREFIX]: where a cluster keeps bodies of messages. `engine init` decides it; elsewhere
-    /// it need not be said. Wins over the configuration's `bodies`.
+    /// `cassandra`, or s3://BUCKET[/PREFIX]: where a cluster keeps bodies of messages. `engine
+    /// init` decides it; elsewhere it need not be said. Wins over the configuration's `bodies`.
     #[arg(long, global = true, value_name = "PLACE")]
     pub bodies: Option<String>,
 }
@@ -48,59 +50,69 @@ pub struct Common {
 pub enum Command {
     /// Run the server.
     ///
-    /// Needs no configuration: the first start makes the data directory, a self-signed certificate and one account,
-    /// and prints that account's name and password once. When every listener accepts, one line `ready` names each
-    /// address. SIGTERM or Ctrl-C lets commands in flight finish; SIGHUP reads configuration and certificate again.
+    /// Needs no configuration: the first start makes the data directory, a self-signed certificate
+    /// and one account, and prints that account's name and password once. When every listener
+    /// accepts, one line `ready` names each address. SIGTERM or Ctrl-C lets commands in flight
+    /// finish; SIGHUP reads configuration and certificate again.
     Serve(Serve),
     /// Add, list, show, change and remove accounts, while the server runs or not.
     #[command(subcommand)]
     Account(Account),
     /// Bring mail in from mbox files, Maildirs, .eml files, or folders of them.
     ///
-    /// Flags and dates come along. The server may run meanwhile: its clients see the messages arrive. What cannot be
-    /// read is named, counted and passed over; the rest is imported.
+    /// Flags and dates come along. The server may run meanwhile: its clients see the messages
+    /// arrive. What cannot be read is named, counted and passed over; the rest is imported.
     ///
-    /// The same command can be run again: after it was cut off, or when the source has more mail than before. The store remembers
-    /// for each mailbox which messages were imported into it, and how often. A message is the same if its bytes are; flags and dates
-    /// do not count. So a source that holds a message twice is imported twice, and not three times by a second run. A message that was
-    /// moved or deleted since does not come back. To import it all once more, say --again, or delete the mailbox first. On a cluster, a
-    /// run after one that was cut off waits 30 seconds first, as that one may still be running elsewhere.
+    /// The same command can be run again: after it was cut off, or when the source has more mail
+    /// than before. The store remembers for each mailbox which messages were imported into it, and
+    /// how often. A message is the same if its bytes are; flags and dates do not count. So a source
+    /// that holds a message twice is imported twice, and not three times by a second run. A message
+    /// that was moved or deleted since does not come back. To import it all once more, say --again,
+    /// or delete the mailbox first. On a cluster, a run after one that was cut off waits 30 seconds
+    /// first, as that one may still be running elsewhere.
     Import(Import),
     /// Write an account's mail out as mbox files or Maildirs.
     Export(Export),
     /// Prove that everything in the store fits together.
     ///
-    /// Reads every record and checks it against its checksum and its fellows. The server may run meanwhile.
+    /// Reads every record and checks it against its checksum and its fellows. The server may run
+    /// meanwhile.
     Check(Check),
     /// Copy accounts and all their mail from one store to another.
     ///
-    /// UIDs, UIDVALIDITY, flags, dates, mod-sequences, subscriptions, passwords, settings and aliases are kept. What is there
-    /// already is not copied again: it can be cut off and started anew, and be run once beside the server and once more
-    /// after that was stopped. At the end both stores are compared; exit status 0 means that they hold the same. Accounts
-    /// that are only in --to are left alone. Nobody may change the copied accounts in --to meanwhile.
+    /// UIDs, UIDVALIDITY, flags, dates, mod-sequences, subscriptions, passwords, settings and
+    /// aliases are kept. What is there already is not copied again: it can be cut off and started
+    /// anew, and be run once beside the server and once more after that was stopped. At the end
+    /// both stores are compared; exit status 0 means that they hold the same. Accounts that are
+    /// only in --to are left alone. Nobody may change the copied accounts in --to meanwhile.
     CopyStore(CopyStore),
     /// Back up accounts and all their mail into a directory, beside the running server.
     ///
-    /// The first run copies everything, each later one what has changed since. A run that was cut off is run again. At the end every
-    /// message is read back from the backup and compared with the store; exit status 0 means that they are the same.
+    /// The first run copies everything, each later one what has changed since. A run that was cut
+    /// off is run again. At the end every message is read back from the backup and compared with
+    /// the store; exit status 0 means that they are the same.
     ///
-    /// From the embedded engine a run takes all accounts as they were at one instant: whatever was acknowledged before the command
-    /// was started, and nothing that came later than the instant. From a cluster it takes each mailbox as it was at one moment of the run.
+    /// From the embedded engine a run takes all accounts as they were at one instant: whatever was
+    /// acknowledged before the command was started, and nothing that came later than the instant.
+    /// From a cluster it takes each mailbox as it was at one moment of the run.
     ///
-    /// The directory is readable by its owner alone. It is a store like any other: `posthaste account list --data DIR` and
-    /// `posthaste check --data DIR` look into it. It keeps accounts that were removed from the store. Configuration and
-    /// certificates are files of their own and are not in it. While a run copies from the embedded engine, the index grows by what is
-    /// changed meanwhile, and one file is open for each pack of 256 MiB: `ulimit -n` must be above their number.
+    /// The directory is readable by its owner alone. It is a store like any other: `posthaste
+    /// account list --data DIR` and `posthaste check --data DIR` look into it. It keeps accounts
+    /// that were removed from the store. Configuration and certificates are files of their own and
+    /// are not in it. While a run copies from the embedded engine, the index grows by what is
+    /// changed meanwhile, and one file is open for each pack of 256 MiB: `ulimit -n` must be above
+    /// their number.
     Backup(Backup),
     /// Bring accounts and all their mail back from a backup, beside the running server.
     ///
-    /// UIDs, UIDVALIDITY, flags, dates, mod-sequences, subscriptions, passwords, settings and aliases are kept. An account
-    /// appears in the store when all its mail is there and was compared with the backup: nobody sees half of it. A restore that was cut
-    /// off is run again and goes on. Nothing that is in the store is written over: an account of the same name is refused. It can be
-    /// restored beside the other one with --as.
+    /// UIDs, UIDVALIDITY, flags, dates, mod-sequences, subscriptions, passwords, settings and
+    /// aliases are kept. An account appears in the store when all its mail is there and was
+    /// compared with the backup: nobody sees half of it. A restore that was cut off is run again
+    /// and goes on. Nothing that is in the store is written over: an account of the same name is
+    /// refused. It can be restored beside the other one with --as.
     ///
-    /// Without --account all accounts of the last backup come back; a store that is missing is made. Mailboxes get new MAILBOXIDs if
-    /// the store knew the account before.
+    /// Without --account all accounts of the last backup come back; a store that is missing is
+    /// made. Mailboxes get new MAILBOXIDs if the store knew the account before.
     Restore(Restore),
     /// Prepare a cluster for mail.
     #[command(subcommand)]
@@ -117,16 +129,19 @@ pub enum Engine {
         #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9))]
         replicas: u32,
     },
-    /// Take the tables that --engine names to this program's version, before its servers are started on them.
+    /// Take the tables that --engine names to this program's version, before its servers are
+    /// started on them.
     ///
-    /// Servers of the version before may run meanwhile. Tables of a later version are refused and left alone.
+    /// Servers of the version before may run meanwhile. Tables of a later version are refused and
+    /// left alone.
     Upgrade,
 }
 
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Listen here instead of where the configuration says; repeat for more. PROTOCOL is imap, imaps, lmtp,
-    /// submission or submissions; port 0 takes a free one. One --listen replaces all configured listeners.
+    /// Listen here instead of where the configuration says; repeat for more. PROTOCOL is imap,
+    /// imaps, lmtp, submission or submissions; port 0 takes a free one. One --listen replaces all
+    /// configured listeners.
     #[arg(long, value_name = "PROTOCOL=ADDR:PORT")]
     pub listen: Vec<Listen>,
 }
@@ -299,7 +314,8 @@ pub struct Import {
     /// Whose mail it becomes.
     #[arg(long, value_name = "NAME")]
     pub account: String,
-    /// Where to put it; folders found below the source become mailboxes below this one. Made if missing.
+    /// Where to put it; folders found below the source become mailboxes below this one. Made if
+    /// missing.
     #[arg(long, value_name = "NAME")]
     pub mailbox: Option<String>,
     /// Import also what was imported before: each message of the source comes once more.
@@ -309,7 +325,8 @@ pub struct Import {
 
 #[derive(Debug, Args)]
 pub struct Export {
-    /// Folder to write to, or with --mailbox the very file or Maildir. Nothing that exists is written over.
+    /// Folder to write to, or with --mailbox the very file or Maildir. Nothing that exists is
+    /// written over.
     #[arg(value_name = "FILE-OR-DIR")]
     pub target: PathBuf,
     /// Whose mail.
@@ -337,7 +354,8 @@ pub struct CopyStore {
     /// The store to copy: a data directory, or cassandra://…
     #[arg(long, value_name = "STORE")]
     pub from: String,
-    /// The store to copy into: a data directory (made if missing), or cassandra://… (made by `posthaste engine init`).
+    /// The store to copy into: a data directory (made if missing), or cassandra://… (made by
+    /// `posthaste engine init`).
     #[arg(long, value_name = "STORE")]
     pub to: String,
     /// Only this account; repeat for more.
@@ -372,7 +390,8 @@ pub struct Restore {
     /// Give the account this name. Its aliases stay behind.
     #[arg(long = "as", value_name = "NAME", requires = "account")]
     pub name: Option<String>,
-    /// Restore also from a backup whose last run was cut off: each mailbox is whole, but some are newer than others.
+    /// Restore also from a backup whose last run was cut off: each mailbox is whole, but some are
+    /// newer than others.
     #[arg(long)]
     pub incomplete: bool,
 }
@@ -381,10 +400,12 @@ pub struct Restore {
 pub struct Check {
     /// Make the index again from the packs. The server and all commands must have ended.
     ///
-    /// The new index takes the place of the old one only if nothing was damaged. The old one is kept as `index.old`.
+    /// The new index takes the place of the old one only if nothing was damaged. The old one is
+    /// kept as `index.old`.
     #[arg(long)]
     pub rebuild: bool,
-    /// With --rebuild: put the new index in place although something was damaged. Read first what it would lose.
+    /// With --rebuild: put the new index in place although something was damaged. Read first what
+    /// it would lose.
     #[arg(long, requires = "rebuild")]
     pub force: bool,
 }

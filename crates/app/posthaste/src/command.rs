@@ -1,4 +1,5 @@
-//! One file per command; here they are told apart, and the configuration each works with is settled.
+//! One file per command; here they are told apart, and the configuration each works with is
+//! settled.
 
 mod account;
 mod backup;
@@ -53,7 +54,8 @@ fn run_with(config: Config, cli: Cli) -> Result<()> {
     }
 }
 
-/// The configuration: the named file, or the usual one if it is there, or the defaults; then the command line.
+/// The configuration: the named file, or the usual one if it is there, or the defaults; then the
+/// command line.
 pub fn configuration(common: &Common) -> Result<Config> {
     let usual = Path::new(USUAL_FILE);
     let file = match &common.config {

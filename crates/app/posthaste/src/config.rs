@@ -1,5 +1,6 @@
-//! The configuration file: `default.toml` beside this file is its documentation, its list of keys and its defaults, all
-//! in one. A key that is not in it is an error that names the nearest one that is.
+//! The configuration file: `default.toml` beside this file is its documentation, its list of keys
+//! and its defaults, all in one. A key that is not in it is an error that names the nearest one
+//! that is.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

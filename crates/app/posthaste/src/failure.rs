@@ -1,4 +1,5 @@
-//! What a command ends with when it fails: one sentence that names the thing and the remedy, and an exit code.
+//! What a command ends with when it fails: one sentence that names the thing and the remedy, and an
+//! exit code.
 
 use posthaste_delivery::DeliveryError;
 use posthaste_delivery::export::ExportError;

@@ -1,4 +1,5 @@
-//! Logs: one subscriber, on standard error, as text for people or JSON for machines. The level can be changed later.
+//! Logs: one subscriber, on standard error, as text for people or JSON for machines. The level can
+//! be changed later.
 
 use std::io::IsTerminal as _;
 
@@ -38,7 +39,8 @@ pub fn start(log: &Log) -> Result<Level> {
 }
 
 fn filter(log: &Log) -> Result<EnvFilter> {
-    // rustls warns of whatever is odd in a stranger's handshake, once for each connection: told only when asked for.
+    // rustls warns of whatever is odd in a stranger's handshake, once for each connection: told
+    // only when asked for.
     let asked = log.level.contains("rustls");
     let directives = if asked { log.level.clone() } else { format!("{},rustls=error", log.level) };
     EnvFilter::try_new(directives).map_err(|e| {

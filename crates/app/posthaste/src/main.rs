@@ -1,5 +1,5 @@
-//! `posthaste`: the server and its administration. Configuration, wiring, signals and the command line; no protocol and
-//! no storage logic.
+//! `posthaste`: the server and its administration. Configuration, wiring, signals and the command
+//! line; no protocol and no storage logic.
 
 mod audit;
 mod cli;

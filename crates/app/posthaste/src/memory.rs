@@ -4,15 +4,17 @@
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const MAPPED_FROM: libc::c_int = 1024 * 1024;
 
-/// Has large allocations given back when they are freed. Left to itself, glibc raises that bound to the size of the first
-/// large block freed (up to 32 MiB): the 19 MiB that each password hash takes then come from arenas of the threads that
-/// hashed, and stay there, half a gigabyte after some hundred logins.
+/// Has large allocations given back when they are freed. Left to itself, glibc raises that bound to
+/// the size of the first large block freed (up to 32 MiB): the 19 MiB that each password hash takes
+/// then come from arenas of the threads that hashed, and stay there, half a gigabyte after some
+/// hundred logins.
 ///
 /// Called before there are threads. Elsewhere than on glibc there is nothing to do.
 pub fn give_large_blocks_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: mallopt takes two integers and changes the allocator's own settings under the allocator's own lock; it is
-    // called once, at the start of main, and what it returns (0 for an unknown setting) leaves the default in force.
+    // SAFETY: mallopt takes two integers and changes the allocator's own settings under the
+    // allocator's own lock; it is called once, at the start of main, and what it returns (0 for an
+    // unknown setting) leaves the default in force.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_FROM);
     }

@@ -115,7 +115,8 @@ fn end_process(why: &StoreError) {
     std::process::exit(1);
 }
 
-/// Opens the engine beside a server that may be running; makes the data directory if it is embedded there.
+/// Opens the engine beside a server that may be running; makes the data directory if it is embedded
+/// there.
 pub async fn create(config: &Config) -> Result<Opened> {
     if cluster(config)?.is_none() {
         private::tighten_store(&config.data)?;

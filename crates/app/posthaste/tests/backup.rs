@@ -117,7 +117,8 @@ fn a_backup_beside_deliveries_and_expunges_is_of_one_instant() {
     let stop = AtomicBool::new(false);
     let (lmtp, imap) = (server.address("lmtp"), server.address("imap"));
     std::thread::scope(|scope| {
-        // Each message goes to ana and, when that is acknowledged, to ben. Accounts are copied by name.
+        // Each message goes to ana and, when that is acknowledged, to ben. Accounts are copied by
+        // name.
         let deliverer = scope.spawn(|| deliver_until(lmtp, &[ANA, BEN], DELIVERED, &stop));
         let expunger = scope.spawn(|| {
             let mut client = login(imap, ANA);

@@ -1,4 +1,5 @@
-//! A hundred thousand messages: imported whole, pulled whole by mbsync, and pulled again with nothing to do.
+//! A hundred thousand messages: imported whole, pulled whole by mbsync, and pulled again with
+//! nothing to do.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,7 +30,8 @@ fn a_large_mbox_is_imported_and_mirrored_whole() {
     mirror.run();
     let pulled = mirror.files("Large");
     assert_eq!(pulled.len(), COUNT);
-    // Every message is there, and is what was imported (mbsync keeps Maildir files with LF and adds X-TUID while it works).
+    // Every message is there, and is what was imported (mbsync keeps Maildir files with LF and adds
+    // X-TUID while it works).
     let mut seen = vec![false; COUNT];
     for file in &pulled {
         let text = std::fs::read_to_string(file).unwrap();

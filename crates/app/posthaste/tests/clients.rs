@@ -1,4 +1,5 @@
-//! Other people's clients against the real server: imaplib, curl, mbsync, neomutt, Mail::IMAPClient, msmtp.
+//! Other people's clients against the real server: imaplib, curl, mbsync, neomutt,
+//! Mail::IMAPClient, msmtp.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -216,7 +217,8 @@ fn neomutt_reads_saves_and_deletes() {
     )
     .unwrap();
     let folder = format!("imap://127.0.0.1:{}/INBOX", imap.port());
-    // First message: copy to a local file. Second: save to Archive on the server (which deletes it here). Third: flag.
+    // First message: copy to a local file. Second: save to Archive on the server (which deletes it
+    // here). Third: flag.
     let keys = format!(
         "<first-entry><copy-message><kill-line>{}<enter><next-entry><save-message><kill-line>=Archive<enter><last-entry><flag-message><sync-mailbox><quit>",
         copied.display()

@@ -1,4 +1,5 @@
-//! A store copied into another: embedded into embedded, or into a cluster where the switch for that is set.
+//! A store copied into another: embedded into embedded, or into a cluster where the switch for that
+//! is set.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

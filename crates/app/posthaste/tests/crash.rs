@@ -1,4 +1,5 @@
-//! `kill -9` while mail comes in, again and again: what was acknowledged is there, once, byte for byte.
+//! `kill -9` while mail comes in, again and again: what was acknowledged is there, once, byte for
+//! byte.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,7 +15,8 @@ const USER: &str = "ana@example.org";
 const PASSWORD: &str = "correct horse";
 /// Deliverers at once: enough that commits are grouped.
 const DELIVERERS: usize = 4;
-/// Kills. Each comes after another number of acknowledgements, so that it falls elsewhere in the work.
+/// Kills. Each comes after another number of acknowledgements, so that it falls elsewhere in the
+/// work.
 const KILLS: usize = 8;
 
 /// Delivers messages `serial()` until the connection breaks; every acknowledged serial is reported.
@@ -49,7 +51,8 @@ fn login(imap: SocketAddr) -> LineClient {
     client
 }
 
-/// Every stored message of a mailbox by its serial, without the trace fields that delivery put before it.
+/// Every stored message of a mailbox by its serial, without the trace fields that delivery put
+/// before it.
 fn stored(imap: SocketAddr, mailbox: &str) -> BTreeMap<usize, Vec<Vec<u8>>> {
     let mut client = login(imap);
     client.imap(&format!("EXAMINE {mailbox}")).unwrap();
@@ -119,7 +122,8 @@ fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
 /// Messages that are moved to and fro while the server is killed.
 const MOVED: usize = 60;
 
-/// Moves everything from one mailbox to the other and back until the connection breaks; each answer is reported.
+/// Moves everything from one mailbox to the other and back until the connection breaks; each answer
+/// is reported.
 fn move_to_and_fro(imap: SocketAddr, acknowledged: impl Fn()) -> std::io::Result<()> {
     let mut client = LineClient::connect(imap)?;
     client.line()?;
@@ -136,7 +140,8 @@ fn move_to_and_fro(imap: SocketAddr, acknowledged: impl Fn()) -> std::io::Result
     }
 }
 
-/// Each of at least `known` messages is in one of both mailboxes, or in at most so many; answers with their number.
+/// Each of at least `known` messages is in one of both mailboxes, or in at most so many; answers
+/// with their number.
 fn messages_in_one(imap: SocketAddr, known: usize, most: usize) -> usize {
     let mut times: BTreeMap<usize, usize> = BTreeMap::new();
     for mailbox in ["INBOX", "Archive"] {

@@ -1,4 +1,5 @@
-//! Mail that comes in by LMTP and submission, seen from the outside: byte-exact, for whom it is, refused when it is not ours.
+//! Mail that comes in by LMTP and submission, seen from the outside: byte-exact, for whom it is,
+//! refused when it is not ours.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

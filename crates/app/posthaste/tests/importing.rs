@@ -1,4 +1,5 @@
-//! Imports that are killed beside a server that serves and delivers, and run again: every message is there, and once.
+//! Imports that are killed beside a server that serves and delivers, and run again: every message
+//! is there, and once.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +18,8 @@ const USER: &str = "ana@example.org";
 const COUNT: usize = 3_000;
 /// Serials of messages that come by LMTP start here.
 const DELIVERED: usize = 1_000_000;
-/// Kills come when so many messages of the import are there: in the first commits, in the middle, near the end.
+/// Kills come when so many messages of the import are there: in the first commits, in the middle,
+/// near the end.
 const KILLS: [usize; 5] = [1, 500, 501, 1_500, 2_500];
 
 fn import(server: &Server, source: &Path, mailbox: &str) -> Command {

@@ -1,8 +1,9 @@
 //! `kill -9` under mixed load, with an exact model: after each restart, every mailbox is what was
 //! acknowledged, or that and the one command that was not answered.
 //!
-//! Each worker has two mailboxes to itself and one command under way at a time, so the model knows every
-//! UID, flag and place. `POSTHASTE_TEST_KILLS` sets the number of kills; `scripts/kill` runs hundreds.
+//! Each worker has two mailboxes to itself and one command under way at a time, so the model knows
+//! every UID, flag and place. `POSTHASTE_TEST_KILLS` sets the number of kills; `scripts/kill` runs
+//! hundreds.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -191,7 +192,8 @@ impl Worker {
         }
     }
 
-    /// Compares what the server has with the model, and takes the unanswered command over if it was done.
+    /// Compares what the server has with the model, and takes the unanswered command over if it was
+    /// done.
     fn verify(&mut self, imap: SocketAddr) {
         let mut client = login(imap).unwrap();
         let mut found = Model::default();
@@ -248,7 +250,8 @@ fn set(uids: &[u32]) -> String {
     uids.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Whether the command was answered with OK. Panics on any other answer; a broken connection is none.
+/// Whether the command was answered with OK. Panics on any other answer; a broken connection is
+/// none.
 fn ask(client: &mut LineClient, command: &str, literal: Option<&[u8]>) -> bool {
     let answer = match literal {
         None => client.imap(command).ok().and_then(|mut lines| lines.pop()),

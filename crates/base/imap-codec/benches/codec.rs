@@ -1,7 +1,7 @@
 //! Nanoseconds of the codec's hot paths: `cargo bench -p posthaste-imap-codec`.
 //!
-//! Least of many rounds, since other work on the machine can only add. No harness: nothing to install, and
-//! the figures are for comparing with each other.
+//! Least of many rounds, since other work on the machine can only add. No harness: nothing to
+//! install, and the figures are for comparing with each other.
 
 use std::hint::black_box;
 use std::time::Instant;

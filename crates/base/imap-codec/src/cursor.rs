@@ -1,7 +1,7 @@
 //! Character classes of RFC 9051 §9 and the reader that both parsers share.
 //!
-//! The reader looks at the bytes of one whole command or response and only ever moves forward; what it
-//! hands out are slices of them. Every failure says where it stood and what it wanted.
+//! The reader looks at the bytes of one whole command or response and only ever moves forward; what
+//! it hands out are slices of them. Every failure says where it stood and what it wanted.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -188,7 +188,8 @@ impl<'a> Cursor<'a> {
         matches!(self.rest(), b"" | b"\n" | b"\r\n")
     }
 
-    /// Passes over the one space before a further argument; false if only the end of the line is left.
+    /// Passes over the one space before a further argument; false if only the end of the line is
+    /// left.
     pub(crate) fn more(&mut self) -> Parsed<bool> {
         let before = self.at;
         self.spaces();
@@ -232,7 +233,8 @@ impl<'a> Cursor<'a> {
         let start = self.at;
         let mut n: u64 = 0;
         while let Some(b @ b'0'..=b'9') = self.peek() {
-            // 2^63 - 1 has 19 digits, and 20 nines do not overflow 2^64 before the check sees 19 of them.
+            // 2^63 - 1 has 19 digits, and 20 nines do not overflow 2^64 before the check sees 19 of
+            // them.
             n = match n.checked_mul(10).and_then(|n| n.checked_add(u64::from(b - b'0'))) {
                 Some(n) if n <= i64::MAX as u64 => n,
                 _ => return self.limit("The number is over 63 bits"),
@@ -255,7 +257,8 @@ impl<'a> Cursor<'a> {
         if self.peek() == Some(b'0') { self.fail(expected) } else { self.number(expected) }
     }
 
-    /// `{n}` CRLF and the range of its bytes, on which it then stands behind. The `~` before is the caller's.
+    /// `{n}` CRLF and the range of its bytes, on which it then stands behind. The `~` before is the
+    /// caller's.
     pub(crate) fn literal(&mut self) -> Parsed<Range<usize>> {
         self.expect(b'{', "a literal")?;
         let size = self.number64("the size of a literal")?;

@@ -1,7 +1,9 @@
-//! Dates as IMAP writes them: `17-Jul-1996` and `"17-Jul-1996 02:44:25 -0700"` (RFC 9051 §9, date-text and
-//! date-time). The civil calendar is the proleptic Gregorian one; leap seconds count as the second before.
+//! Dates as IMAP writes them: `17-Jul-1996` and `"17-Jul-1996 02:44:25 -0700"` (RFC 9051 §9,
+//! date-text and date-time). The civil calendar is the proleptic Gregorian one; leap seconds count
+//! as the second before.
 //!
-//! Own code rather than a date crate: the two forms are fixed, and this is on the path of every INTERNALDATE.
+//! Own code rather than a date crate: the two forms are fixed, and this is on the path of every
+//! INTERNALDATE.
 
 use std::fmt;
 
@@ -53,7 +55,8 @@ impl Date {
 
     /// Days since 1970-01-01, negative before.
     pub fn unix_days(self) -> i64 {
-        // Years begin in March, so that the leap day is the last of its year; 400 of them are 146,097 days.
+        // Years begin in March, so that the leap day is the last of its year; 400 of them are
+        // 146,097 days.
         let (m, d) = (i64::from(self.month), i64::from(self.day));
         let y = i64::from(self.year) - i64::from(m <= 2);
         let (era, year_of_era) = (y.div_euclid(400), y.rem_euclid(400));
@@ -115,8 +118,9 @@ impl DateTime {
     /// Minutes of the largest zone offset that the wire can say: 99 hours 59.
     pub const OFFSET_MINUTES_MAX: i16 = 99 * 60 + 59;
 
-    /// A moment, seconds since 1970 in UTC, and the zone it is shown in, minutes east. `None` if the day there
-    /// is outside the years 0 … 9999 or the offset beyond [`Self::OFFSET_MINUTES_MAX`].
+    /// A moment, seconds since 1970 in UTC, and the zone it is shown in, minutes east. `None` if
+    /// the day there is outside the years 0 … 9999 or the offset beyond
+    /// [`Self::OFFSET_MINUTES_MAX`].
     pub fn new(unix_seconds: i64, offset_minutes: i16) -> Option<Self> {
         if offset_minutes.unsigned_abs() > Self::OFFSET_MINUTES_MAX.unsigned_abs() {
             return None;
@@ -134,15 +138,16 @@ impl DateTime {
     pub const fn offset_minutes(self) -> i16 {
         self.offset_minutes
     }
-    /// The day in its own zone: what SEARCH ON compares (RFC 9051 §6.4.4, "disregarding time and timezone").
+    /// The day in its own zone: what SEARCH ON compares (RFC 9051 §6.4.4, "disregarding time and
+    /// timezone").
     pub fn date(self) -> Date {
         let local = self.unix_seconds + i64::from(self.offset_minutes) * 60;
         // `new` has seen that this day exists.
         Date::from_unix_days(local.div_euclid(DAY_SECONDS)).unwrap_or(Date { year: 1970, month: 1, day: 1 })
     }
 
-    /// `dd-Mon-yyyy hh:mm:ss +zzzz` without its quotes; the day with two digits, a space for the first of them,
-    /// or (seen from clients) one digit alone. A 60th second is taken as the 59th.
+    /// `dd-Mon-yyyy hh:mm:ss +zzzz` without its quotes; the day with two digits, a space for the
+    /// first of them, or (seen from clients) one digit alone. A 60th second is taken as the 59th.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = text.strip_prefix(b" ").unwrap_or(text);
         let dash = text.iter().position(|&b| b == b'-')?;

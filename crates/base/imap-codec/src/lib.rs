@@ -1,13 +1,14 @@
-//! The IMAP grammar, once, for both ends of the wire: RFC 3501 and RFC 9051 with the extensions of the
-//! table in `docs/rfc.md`.
+//! The IMAP grammar, once, for both ends of the wire: RFC 3501 and RFC 9051 with the extensions of
+//! the table in `docs/rfc.md`.
 //!
 //! * [`framing`] cuts a byte stream into whole commands and whole responses;
 //! * [`parse_command`] and [`parse_response`] turn those bytes into [`Command`] and [`Response`];
 //! * [`print`] turns them back, with the pieces that are printed once at delivery open to callers.
 //!
-//! Nothing here knows a socket, a clock, a task or a store. What always holds: no input makes a parser
-//! panic, recurse deeper than [`limits`] says or hold more than a constant factor of the input's own size;
-//! for every value the types can hold and the grammar can say, parsing what was printed gives it back.
+//! Nothing here knows a socket, a clock, a task or a store. What always holds: no input makes a
+//! parser panic, recurse deeper than [`limits`] says or hold more than a constant factor of the
+//! input's own size; for every value the types can hold and the grammar can say, parsing what was
+//! printed gives it back.
 
 pub mod command;
 mod cursor;

@@ -1,7 +1,9 @@
-//! What a stranger may make us hold or do. Every limit is met by an error that names it, never by a panic.
+//! What a stranger may make us hold or do. Every limit is met by an error that names it, never by a
+//! panic.
 
-/// Bytes of one command outside its literals. RFC 7162 §4 asks for at least 8,192; a client that lists
-/// single UIDs needs about 10 each, so 64 KiB lets it name 6,000. Twice as much buys no client we know.
+/// Bytes of one command outside its literals. RFC 7162 §4 asks for at least 8,192; a client that
+/// lists single UIDs needs about 10 each, so 64 KiB lets it name 6,000. Twice as much buys no
+/// client we know.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes of one literal where text is meant (names, search strings, passwords): one line's worth.
@@ -10,10 +12,12 @@ pub const TEXT_LITERAL_BYTES_MAX: u64 = LINE_BYTES_MAX as u64;
 /// Bytes of a non-synchronising literal under LITERAL-: RFC 7888 §5.
 pub const LITERAL_MINUS_BYTES_MAX: u64 = 4096;
 
-/// Bytes of a tag. RFC 9051 sets none; real ones have under 20, and the server repeats them in its answers.
+/// Bytes of a tag. RFC 9051 sets none; real ones have under 20, and the server repeats them in its
+/// answers.
 pub const TAG_BYTES_MAX: usize = 128;
 
-/// Ranges in one sequence set: what fits a line at two bytes each (`1,`). A literal cannot hold a set.
+/// Ranges in one sequence set: what fits a line at two bytes each (`1,`). A literal cannot hold a
+/// set.
 pub const SET_RANGES_MAX: usize = LINE_BYTES_MAX / 2;
 
 /// Levels of `(`, NOT and OR in a search. The parser takes one stack frame of under 1 KiB for each.
@@ -43,7 +47,8 @@ pub const ID_PAIRS_MAX: usize = 30;
 /// Messages in one MULTIAPPEND (RFC 3502): bounds what one commit may hold.
 pub const APPEND_MESSAGES_MAX: usize = 4096;
 
-/// Levels of parts in a body structure a client reads, and the deepest one the printer is meant for.
+/// Levels of parts in a body structure a client reads, and the deepest one the printer is meant
+/// for.
 pub const BODY_NESTING_MAX: usize = 128;
 
 /// Levels of parentheses in response data a client does not know and skips.

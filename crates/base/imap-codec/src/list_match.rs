@@ -1,11 +1,14 @@
-//! LIST patterns against names: `*` is anything, `%` anything without the separator (RFC 9051 §6.3.9).
+//! LIST patterns against names: `*` is anything, `%` anything without the separator
+//! (RFC 9051 §6.3.9).
 //!
-//! Keeps the set of places in the pattern that the name so far may have reached, 64 of them to a word, so
-//! that the time is at most length of pattern × length of name / 64, whatever wildcards a stranger thinks up.
+//! Keeps the set of places in the pattern that the name so far may have reached, 64 of them to a
+//! word, so that the time is at most length of pattern × length of name / 64, whatever wildcards a
+//! stranger thinks up.
 
 use posthaste_mail_model::{MailboxName, SEPARATOR};
 
-/// A compiled pattern. Matching needs `&mut` for its scratch space: make one a command, not one a name.
+/// A compiled pattern. Matching needs `&mut` for its scratch space: make one a command, not one a
+/// name.
 #[derive(Clone, Debug)]
 pub struct ListMatcher {
     /// The pattern is `*`.
@@ -33,8 +36,8 @@ enum Token {
 }
 
 impl ListMatcher {
-    /// Reference and pattern, decoded. They are joined as they stand (RFC 9051 §6.3.9 leaves it to the server;
-    /// all we know of do so), with their characters composed as those of names are.
+    /// Reference and pattern, decoded. They are joined as they stand (RFC 9051 §6.3.9 leaves it to
+    /// the server; all we know of do so), with their characters composed as those of names are.
     pub fn new(reference: &str, pattern: &str) -> Self {
         let joined = [reference, pattern].concat();
         let tokens = tokens(&fold_inbox(&MailboxName::composed(&joined)));
@@ -78,10 +81,11 @@ impl ListMatcher {
             return self.all;
         }
         self.here.fill(0);
-        // The first place, and the one behind it if that is a wildcard, which may stand for nothing.
+        // The first place, and the one behind it if that is a wildcard, which may stand for
+        // nothing.
         self.here[0] = 1 | (((self.at_any[0] | self.at_level[0]) & 1) << 1);
-        // INBOX is stored in capitals; its letters in a pattern match in any case, even where a wildcard
-        // stands beside them (`inb%`).
+        // INBOX is stored in capitals; its letters in a pattern match in any case, even where a
+        // wildcard stands beside them (`inb%`).
         let inbox = name.starts_with("INBOX") && (name.len() == 5 || name[5..].starts_with(SEPARATOR));
         for (i, c) in name.chars().enumerate() {
             if !self.step(c, inbox && i < 5) {
@@ -100,8 +104,8 @@ impl ListMatcher {
     fn step(&mut self, c: char, any_case: bool) -> bool {
         let exact = self.places(c);
         let small = if any_case { self.places(c.to_ascii_lowercase()) } else { None };
-        // Bits that go over from one word to the next: places behind a character that matched, and places
-        // behind a wildcard that stands for nothing more.
+        // Bits that go over from one word to the next: places behind a character that matched, and
+        // places behind a wildcard that stands for nothing more.
         let (mut moved_over, mut skipped_over, mut some) = (0, 0, 0);
         for word in 0..self.words {
             let here = self.here[word];

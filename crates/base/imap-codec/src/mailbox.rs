@@ -1,7 +1,7 @@
 //! Mailbox names as arguments: what the client meant, or why it cannot be known.
 //!
-//! A name that does not decode is not a syntax error of the command: the server answers it like any other
-//! name it cannot use. Hence the undecodable bytes are kept as a value.
+//! A name that does not decode is not a syntax error of the command: the server answers it like any
+//! other name it cannot use. Hence the undecodable bytes are kept as a value.
 
 use std::fmt;
 
@@ -123,8 +123,8 @@ impl fmt::Debug for MailboxArg {
     }
 }
 
-/// A LIST pattern: a name in which `*` and `%` are wildcards (RFC 9051 §6.3.9). The wildcards are ASCII, so
-/// decoding leaves them alone.
+/// A LIST pattern: a name in which `*` and `%` are wildcards (RFC 9051 §6.3.9). The wildcards are
+/// ASCII, so decoding leaves them alone.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ListPattern(pub MailboxArg);
 

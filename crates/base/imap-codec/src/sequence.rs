@@ -42,7 +42,8 @@ impl Bound {
 /// `sequence-set` of RFC 9051 §9, or `$` of RFC 5182 §2.1.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum SequenceSet {
-    /// Ranges as written, in any order; a single number is a range from itself to itself. Never empty.
+    /// Ranges as written, in any order; a single number is a range from itself to itself. Never
+    /// empty.
     Ranges(Vec<(Bound, Bound)>),
     /// `$`: the result that a `SEARCH RETURN (SAVE)` kept.
     Saved,
@@ -83,10 +84,10 @@ impl SequenceSet {
         }
     }
 
-    /// What the set means in a mailbox whose largest number is `largest` (0: it is empty, and `*` names
-    /// nothing) and whose saved search result is `saved`. `5:*` holds the largest even where that is below 5
-    /// (RFC 9051 §9, seq-range). Numbers above `largest` stay in: a server refuses them in a sequence-number
-    /// set and passes over them in a UID set.
+    /// What the set means in a mailbox whose largest number is `largest` (0: it is empty, and `*`
+    /// names nothing) and whose saved search result is `saved`. `5:*` holds the largest even where
+    /// that is below 5 (RFC 9051 §9, seq-range). Numbers above `largest` stay in: a server refuses
+    /// them in a sequence-number set and passes over them in a UID set.
     pub fn resolve(&self, largest: u32, saved: &NumSet) -> NumSet {
         match self {
             Self::Saved => saved.clone(),
@@ -100,8 +101,8 @@ impl SequenceSet {
     }
 }
 
-/// A set of known numbers: one range for each of its ranges. `None` for the empty set, which the grammar
-/// cannot write.
+/// A set of known numbers: one range for each of its ranges. `None` for the empty set, which the
+/// grammar cannot write.
 impl TryFrom<&NumSet> for SequenceSet {
     type Error = EmptySet;
 
@@ -117,8 +118,8 @@ impl TryFrom<&NumSet> for SequenceSet {
 #[error("a sequence set names at least one message")]
 pub struct EmptySet;
 
-/// `uid-set` of RFC 4315 §4 in the order it is written: COPYUID pairs the numbers of two of them by place,
-/// and a server may have copied in any order.
+/// `uid-set` of RFC 4315 §4 in the order it is written: COPYUID pairs the numbers of two of them by
+/// place, and a server may have copied in any order.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct UidRanges(pub Vec<(u32, u32)>);
 

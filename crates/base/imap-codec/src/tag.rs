@@ -11,7 +11,8 @@ use crate::limits::TAG_BYTES_MAX;
 pub struct Tag(Box<str>);
 
 impl Tag {
-    /// A tag from its text; `None` for what the grammar does not allow or over [`TAG_BYTES_MAX`] bytes.
+    /// A tag from its text; `None` for what the grammar does not allow or over [`TAG_BYTES_MAX`]
+    /// bytes.
     pub fn new(text: impl AsRef<[u8]>) -> Option<Self> {
         let bytes = text.as_ref();
         let fits = !bytes.is_empty() && bytes.len() <= TAG_BYTES_MAX;

@@ -1,8 +1,9 @@
-//! Flags of a message as one 64-bit set: five system flags, then the mailbox's own keywords by slot.
+//! Flags of a message as one 64-bit set: five system flags, then the mailbox's own keywords by
+//! slot.
 //!
-//! A set only has meaning beside the [`KeywordTable`] it was made with. A slot whose keyword no message has may be given to
-//! another keyword, so a set from one state of a mailbox must not be read with the table of another:
-//! [`KeywordTable::renamed_since`] says which slots that concerns.
+//! A set only has meaning beside the [`KeywordTable`] it was made with. A slot whose keyword no
+//! message has may be given to another keyword, so a set from one state of a mailbox must not be
+//! read with the table of another: [`KeywordTable::renamed_since`] says which slots that concerns.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ pub enum Flag {
     Keyword(Keyword),
 }
 
-/// A keyword: an IMAP atom, compared without regard to ASCII case (RFC 9051 §2.3.2), shown as first written.
+/// A keyword: an IMAP atom, compared without regard to ASCII case (RFC 9051 §2.3.2), shown as first
+/// written.
 #[derive(Clone, Debug)]
 pub struct Keyword(Arc<str>);
 
@@ -43,7 +45,8 @@ pub enum KeywordError {
 }
 
 impl Keyword {
-    /// Bytes. Twice as much would let one mailbox's table outgrow the 16 KiB an untagged FLAGS line may take.
+    /// Bytes. Twice as much would let one mailbox's table outgrow the 16 KiB an untagged FLAGS line
+    /// may take.
     pub const LEN_MAX: usize = 128;
 
     /// A keyword from its text.
@@ -158,7 +161,8 @@ impl fmt::Debug for FlagSet {
     }
 }
 
-/// The keywords a mailbox has used, by slot. A slot is given to another keyword only when no message has its keyword.
+/// The keywords a mailbox has used, by slot. A slot is given to another keyword only when no
+/// message has its keyword.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KeywordTable(Vec<Keyword>);
 
@@ -166,8 +170,9 @@ impl KeywordTable {
     /// 64 bits less the five system flags.
     pub const SLOTS: usize = 59;
 
-    /// Keywords that there is always room for: those of RFC 9051 §2.3.2, RFC 8457 (`$Important`) and RFC 5550 §5.9.
-    /// Clients set them by themselves. Each takes a slot from all others, so keywords that few clients set are not among them.
+    /// Keywords that there is always room for: those of RFC 9051 §2.3.2, RFC 8457 (`$Important`)
+    /// and RFC 5550 §5.9. Clients set them by themselves. Each takes a slot from all others, so
+    /// keywords that few clients set are not among them.
     pub const COMMON: [&str; 8] = [
         "$Forwarded",
         "$MDNSent",
@@ -202,8 +207,9 @@ impl KeywordTable {
         self.0.iter().position(|k| k == keyword)
     }
 
-    /// The slot of a keyword, given one now if it had none. `in_use` are the flags that any message has: if there is no
-    /// room, the slot of a keyword that is not among them is given to the new one.
+    /// The slot of a keyword, given one now if it had none. `in_use` are the flags that any message
+    /// has: if there is no room, the slot of a keyword that is not among them is given to the new
+    /// one.
     pub fn slot_or_insert(&mut self, keyword: &Keyword, in_use: FlagSet) -> Result<usize, KeywordError> {
         if let Some(slot) = self.slot(keyword) {
             return Ok(slot);
@@ -226,7 +232,8 @@ impl KeywordTable {
         self.0.iter().filter(|keyword| !Self::is_common(keyword)).count()
     }
 
-    /// A slot whose keyword no message has. That of a common keyword is given to another common one only.
+    /// A slot whose keyword no message has. That of a common keyword is given to another common one
+    /// only.
     fn unused(&self, in_use: FlagSet, for_common: bool) -> Option<usize> {
         let unused = |(slot, keyword): &(usize, &Keyword)| {
             !in_use.contains(FlagSet::keyword(*slot)) && (for_common || !Self::is_common(keyword))
@@ -236,8 +243,8 @@ impl KeywordTable {
         slots.min_by_key(|(_, keyword)| Self::is_common(keyword)).map(|(slot, _)| slot)
     }
 
-    /// Whether a keyword that is not among the common ones can be added: `\*` of PERMANENTFLAGS (RFC 9051 §7.1). `in_use` as
-    /// in [`KeywordTable::slot_or_insert`].
+    /// Whether a keyword that is not among the common ones can be added: `\*` of PERMANENTFLAGS
+    /// (RFC 9051 §7.1). `in_use` as in [`KeywordTable::slot_or_insert`].
     pub fn has_room(&self, in_use: FlagSet) -> bool {
         let free = self.0.len() < Self::SLOTS && self.own() < Self::OWN_MAX;
         free || self.unused(in_use, false).is_some()
@@ -249,15 +256,16 @@ impl KeywordTable {
         Self::COMMON.into_iter().filter(move |common| !has(common))
     }
 
-    /// Slots that had another keyword in `older`, an earlier table of the same mailbox: what a set from then means by them, this
-    /// table does not say.
+    /// Slots that had another keyword in `older`, an earlier table of the same mailbox: what a set
+    /// from then means by them, this table does not say.
     pub fn renamed_since(&self, older: &Self) -> FlagSet {
         let pairs = older.0.iter().enumerate();
         let renamed = pairs.filter(|(slot, keyword)| self.0.get(*slot) != Some(keyword));
         renamed.fold(FlagSet::EMPTY, |set, (slot, _)| set.union(FlagSet::keyword(slot)))
     }
 
-    /// A set made with `older`, an earlier table of the same mailbox, by this table. Keywords that it lacks are left out.
+    /// A set made with `older`, an earlier table of the same mailbox, by this table. Keywords that
+    /// it lacks are left out.
     pub fn set_from(&self, older: &Self, set: FlagSet) -> FlagSet {
         let renamed = set.intersection(self.renamed_since(older));
         let named = older.flags_of(renamed).filter_map(|flag| self.set_of(&flag));
@@ -276,7 +284,8 @@ impl KeywordTable {
         })
     }
 
-    /// The set of several flags; keywords that are new get a slot, as by [`KeywordTable::slot_or_insert`].
+    /// The set of several flags; keywords that are new get a slot, as by
+    /// [`KeywordTable::slot_or_insert`].
     pub fn set_or_insert<'a>(
         &mut self,
         flags: impl IntoIterator<Item = &'a Flag>,

@@ -64,7 +64,8 @@ number!(
     UidValidity
 );
 
-/// Mod-sequence: counts the changes of one mailbox. 63 bits (RFC 7162 §3.1.1); 0 is "before any change".
+/// Mod-sequence: counts the changes of one mailbox. 63 bits (RFC 7162 §3.1.1); 0 is "before any
+/// change".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ModSeq(u64);
 
@@ -186,7 +187,8 @@ id!(
     MailboxId
 );
 id!(
-    /// The bytes of a message, stored once however many mailboxes hold it: EMAILID of RFC 8474 §5.1.
+    /// The bytes of a message, stored once however many mailboxes hold it: EMAILID of
+    /// RFC 8474 §5.1.
     BodyId
 );
 

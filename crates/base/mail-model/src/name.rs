@@ -1,7 +1,7 @@
 //! Mailbox names as the store keeps them: UTF-8, levels parted by `/`, INBOX in capitals.
 //!
-//! What a client may send on the wire (modified UTF-7 in RFC 3501 §5.1.3, UTF-8 in RFC 9051 §5.1) is the
-//! codec's business; what names may exist is decided here.
+//! What a client may send on the wire (modified UTF-7 in RFC 3501 §5.1.3, UTF-8 in RFC 9051 §5.1)
+//! is the codec's business; what names may exist is decided here.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,8 +13,8 @@ use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 pub const SEPARATOR: char = '/';
 
 /// A valid mailbox name. The first level `INBOX` is written in capitals whatever the client sent
-/// (RFC 9051 §5.1: INBOX is case-insensitive), and characters are composed, so that what looks the same is the
-/// same (RFC 9051 §5.1, §6.3.4: names are Net-Unicode, RFC 5198 §3).
+/// (RFC 9051 §5.1: INBOX is case-insensitive), and characters are composed, so that what looks the
+/// same is the same (RFC 9051 §5.1, §6.3.4: names are Net-Unicode, RFC 5198 §3).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxName(Arc<str>);
 

@@ -1,6 +1,8 @@
-//! A set of numbers as sorted, disjoint, non-touching ranges: what a sequence set means once `*` is known.
+//! A set of numbers as sorted, disjoint, non-touching ranges: what a sequence set means once `*` is
+//! known.
 //!
-//! A folder of a million messages is one range; nothing here costs per message unless asked to iterate.
+//! A folder of a million messages is one range; nothing here costs per message unless asked to
+//! iterate.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -17,7 +19,8 @@ impl NumSet {
         Self { ranges: Vec::new() }
     }
 
-    /// From ranges in any order, overlapping or not; a range written backwards is turned (RFC 9051 §9, seq-range).
+    /// From ranges in any order, overlapping or not; a range written backwards is turned
+    /// (RFC 9051 §9, seq-range).
     pub fn from_ranges(ranges: impl IntoIterator<Item = (u32, u32)>) -> Self {
         let mut all: Vec<(u32, u32)> = ranges.into_iter().map(|(a, b)| (a.min(b), a.max(b))).collect();
         all.sort_unstable();

@@ -1,8 +1,9 @@
 //! Address lists in the form that ENVELOPE has.
 //!
-//! Names stay raw: unquoted, but encoded words are not decoded, because the client does that. A group is a pair of
-//! marks around its members: (NIL NIL "name" NIL) and (NIL NIL NIL NIL). RFC 9051 §7.5.2; syntax RFC 5322 §3.4 with
-//! the obsolete forms of §4.4 (routes, names in comments).
+//! Names stay raw: unquoted, but encoded words are not decoded, because the client does that. A
+//! group is a pair of marks around its members: (NIL NIL "name" NIL) and (NIL NIL NIL NIL).
+//! RFC 9051 §7.5.2; syntax RFC 5322 §3.4 with the obsolete forms of §4.4 (routes, names in
+//! comments).
 
 use std::borrow::Cow;
 

@@ -1,8 +1,9 @@
 //! Text of any charset as UTF-8: whole, or piece by piece.
 //!
-//! Tables are those of `encoding_rs`; the few charsets that mail has beyond them (UTF-7, IBM850 …) are
-//! `mail-parser`'s. Nothing is refused: text without a charset, or said to be us-ascii, is taken for UTF-8 if it is
-//! that and for windows-1252 if not; an unknown charset is read as UTF-8 with replacement characters.
+//! Tables are those of `encoding_rs`; the few charsets that mail has beyond them (UTF-7, IBM850 …)
+//! are `mail-parser`'s. Nothing is refused: text without a charset, or said to be us-ascii, is
+//! taken for UTF-8 if it is that and for windows-1252 if not; an unknown charset is read as UTF-8
+//! with replacement characters.
 
 use std::borrow::Cow;
 
@@ -59,8 +60,8 @@ enum State {
 }
 
 impl CharsetReader {
-    /// For the charset with this label; `sample` is the first piece of the bytes, which decides if the label says
-    /// nothing.
+    /// For the charset with this label; `sample` is the first piece of the bytes, which decides if
+    /// the label says nothing.
     pub fn new(label: &[u8], sample: &[u8]) -> Self {
         let charset = match named(label) {
             Named::Other(decode) => return CharsetReader { state: State::Whole(decode, Vec::new()) },

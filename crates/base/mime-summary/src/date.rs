@@ -9,8 +9,8 @@ use crate::scan::trim;
 pub struct SentDate {
     /// Seconds since 1970-01-01T00:00:00Z: what SORT DATE compares (RFC 5256 §2.2).
     pub unix_s: i64,
-    /// Days since 1970-01-01 of the date as written, time and zone disregarded: what SENTBEFORE, SENTON and
-    /// SENTSINCE compare (RFC 9051 §6.4.4).
+    /// Days since 1970-01-01 of the date as written, time and zone disregarded: what SENTBEFORE,
+    /// SENTON and SENTSINCE compare (RFC 9051 §6.4.4).
     pub local_day: i32,
 }
 

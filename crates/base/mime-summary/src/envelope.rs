@@ -12,8 +12,8 @@ use crate::header::{Field, unfold};
 use crate::known::FieldId;
 use crate::room::Room;
 
-/// Longest text that an envelope holds, in bytes: sixty times the longest line of RFC 5322 §2.1.1. What a header has
-/// beyond that is for whoever fetches the header.
+/// Longest text that an envelope holds, in bytes: sixty times the longest line of RFC 5322 §2.1.1.
+/// What a header has beyond that is for whoever fetches the header.
 const TEXT_MAX: usize = 64 * 1024;
 
 /// How much of an address field is read, in bytes: some eight thousand addresses.

@@ -1,9 +1,10 @@
 //! The comparator of SEARCH, SORT and THREAD: text folded so that equal means alike.
 //!
-//! i;unicode-casemap (RFC 5051) in effect: text is decomposed for compatibility (NFKD), each character mapped to upper
-//! and then to lower case (so that ß is ss and both small sigmas are one), and decomposed again. White space of any length, line ends
-//! included, is one space, so that a phrase is found across a line break. Keys and texts are folded by the same
-//! function; a substring is then looked for byte by byte.
+//! i;unicode-casemap (RFC 5051) in effect: text is decomposed for compatibility (NFKD), each
+//! character mapped to upper and then to lower case (so that ß is ss and both small sigmas are
+//! one), and decomposed again. White space of any length, line ends included, is one space, so that
+//! a phrase is found across a line break. Keys and texts are folded by the same function; a
+//! substring is then looked for byte by byte.
 
 use std::sync::LazyLock;
 
@@ -44,7 +45,8 @@ impl Folder {
         Folder { in_space: true }
     }
 
-    /// Appends folded `text` to `into`. Pieces should end at ASCII characters: marks are ordered within a piece.
+    /// Appends folded `text` to `into`. Pieces should end at ASCII characters: marks are ordered
+    /// within a piece.
     pub fn fold(&mut self, text: &str, into: &mut Vec<u8>) {
         into.reserve(text.len());
         let mut rest = text;
@@ -58,8 +60,8 @@ impl Folder {
         }
     }
 
-    /// Without a branch for any byte: each is written, and the place moves on unless it was white space after white
-    /// space.
+    /// Without a branch for any byte: each is written, and the place moves on unless it was white
+    /// space after white space.
     fn fold_ascii(&mut self, bytes: &[u8], into: &mut Vec<u8>) {
         let start = into.len();
         into.resize(start + bytes.len(), 0);
@@ -127,8 +129,8 @@ fn fold_chars(text: impl Iterator<Item = char>) -> impl Iterator<Item = char> {
     text.nfkd().flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfkd()
 }
 
-/// Length of the beginning of `text` that has to be folded together: up to the last character that is in the tables
-/// and has another one of them after it.
+/// Length of the beginning of `text` that has to be folded together: up to the last character that
+/// is in the tables and has another one of them after it.
 fn marked_len(text: &str) -> usize {
     let mut chars = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {
@@ -147,15 +149,15 @@ enum Folded {
     Short(&'static [u8]),
 }
 
-/// First character that is not in the table: it has Latin, Greek, Cyrillic, Hebrew, Arabic, the scripts of India and
-/// the punctuation of all of them.
+/// First character that is not in the table: it has Latin, Greek, Cyrillic, Hebrew, Arabic, the
+/// scripts of India and the punctuation of all of them.
 const TABLE_END: u32 = 0x3000;
 
 /// Longest folded character in the table; longer ones are not in it.
 const SHORT_LEN_MAX: usize = 7;
 
-/// For each character below [`TABLE_END`]: its folded bytes, and how many they are; 0 for a mark, or one that may change
-/// with its neighbours. 96 KiB, made at the first need.
+/// For each character below [`TABLE_END`]: its folded bytes, and how many they are; 0 for a mark,
+/// or one that may change with its neighbours. 96 KiB, made at the first need.
 static TABLE: LazyLock<Vec<[u8; SHORT_LEN_MAX + 1]>> =
     LazyLock::new(|| (0..TABLE_END).map(table_entry).collect());
 

@@ -1,8 +1,8 @@
 //! Header fields: where each begins and ends, and its value without folding.
 //!
-//! A header is all lines up to and including the blank line. A line that is no field (no colon, or a name with a
-//! space in it) is kept as a field without a name, so that the fields of a header put together are always the
-//! header itself. RFC 5322 §2.2, §4.5.
+//! A header is all lines up to and including the blank line. A line that is no field (no colon, or
+//! a name with a space in it) is kept as a field without a name, so that the fields of a header put
+//! together are always the header itself. RFC 5322 §2.2, §4.5.
 
 use std::borrow::Cow;
 
@@ -116,8 +116,8 @@ impl Iterator for HeaderFields<'_> {
     }
 }
 
-/// A field's value without folding: line ends dropped (the white space after them stays), NULs dropped, white
-/// space at both ends trimmed. RFC 5322 §2.2.3.
+/// A field's value without folding: line ends dropped (the white space after them stays), NULs
+/// dropped, white space at both ends trimmed. RFC 5322 §2.2.3.
 pub fn unfold(raw: &[u8]) -> Cow<'_, [u8]> {
     let trimmed = trim(raw);
     if trimmed.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)) {

@@ -1,7 +1,8 @@
-//! Header fields known by number, which of them are kept in a summary, and masks that select fields.
+//! Header fields known by number, which of them are kept in a summary, and masks that select
+//! fields.
 //!
-//! Numbers are part of the stored form: append to the table, never reorder it. Sixty-three fit beside 0, which
-//! means any other name.
+//! Numbers are part of the stored form: append to the table, never reorder it. Sixty-three fit
+//! beside 0, which means any other name.
 
 /// Number of a well-known header field; 0 is any other field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -149,7 +150,8 @@ pub(crate) fn is_kept(id: FieldId, name: &[u8], len: usize) -> bool {
         && (id != FieldId::OTHER || !is_bulky_other())
 }
 
-/// One bit out of 64 for a name without a number: tells cheaply that a field is surely not among those left out.
+/// One bit out of 64 for a name without a number: tells cheaply that a field is surely not among
+/// those left out.
 pub(crate) fn other_name_bit(name: &[u8]) -> u64 {
     let hash = name.iter().fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0193)

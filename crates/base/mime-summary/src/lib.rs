@@ -1,13 +1,13 @@
 //! What IMAP can ask of a message, computed once at delivery, and read back at no cost.
 //!
 //! Three steps, each its own module:
-//! 1. [`Structure`] makes one pass over the raw bytes and knows every part by its byte range; [`HeaderFields`],
-//!    [`Media`] and [`Envelope`] read values out of those ranges.
+//! 1. [`Structure`] makes one pass over the raw bytes and knows every part by its byte range;
+//!    [`HeaderFields`], [`Media`] and [`Envelope`] read values out of those ranges.
 //! 2. [`SummaryParts`] with the response bytes that the caller printed become one compact record
 //!    ([`SummaryParts::encode`]).
-//! 3. [`SummaryRef`] reads such a record in place: a FETCH item, a header field, a search text or the range of a
-//!    part is a slice, never a parse. [`TransferDecoder`] and [`SearchKey`] serve BINARY and SEARCH
-//!    where a body has to be read after all.
+//! 3. [`SummaryRef`] reads such a record in place: a FETCH item, a header field, a search text or
+//!    the range of a part is a slice, never a parse. [`TransferDecoder`] and [`SearchKey`] serve
+//!    BINARY and SEARCH where a body has to be read after all.
 //!
 //! What always holds: no input panics; work and memory are linear in the message, and a summary is
 //! never longer than [`summary_len_max`]; every range of a part lies inside its parent's; every

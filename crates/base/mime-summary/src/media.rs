@@ -48,7 +48,8 @@ impl<'m> Media<'m> {
         self.top.eq_ignore_ascii_case(b"multipart")
     }
 
-    /// Whether it is a message that can be opened. RFC 9051 §7.5.2 counts message/global (RFC 6532) among them.
+    /// Whether it is a message that can be opened. RFC 9051 §7.5.2 counts message/global (RFC 6532)
+    /// among them.
     pub fn is_message(&self) -> bool {
         self.is("message", "rfc822") || self.is("message", "global")
     }
@@ -114,7 +115,8 @@ pub(crate) fn parse_encoding(value: &[u8]) -> Encoding {
     }
 }
 
-/// The token of a Content-Transfer-Encoding field as it stands, for body-fld-enc; none if there is none.
+/// The token of a Content-Transfer-Encoding field as it stands, for body-fld-enc; none if there is
+/// none.
 pub(crate) fn encoding_token(value: &[u8]) -> Option<&[u8]> {
     token(value, 0).map(|(token, _)| token)
 }

@@ -1,12 +1,13 @@
-//! Parameters of a structured field: `; name=value` pairs, kept as they stand and decoded on request.
+//! Parameters of a structured field: `; name=value` pairs, kept as they stand and decoded on
+//! request.
 //!
 //! ```abnf
 //! parameter := attribute "=" value          ; RFC 2045 §5.1
 //! value     := token / quoted-string
 //! ```
-//! Reading is lenient: an unquoted value may hold spaces, an unfinished quoted string ends with the field. Names
-//! with `*` (RFC 2231 continuations and charsets) are kept raw, because BODYSTRUCTURE shows them so;
-//! [`Params::decoded`] puts them together.
+//! Reading is lenient: an unquoted value may hold spaces, an unfinished quoted string ends with the
+//! field. Names with `*` (RFC 2231 continuations and charsets) are kept raw, because BODYSTRUCTURE
+//! shows them so; [`Params::decoded`] puts them together.
 
 use std::borrow::Cow;
 
@@ -74,8 +75,9 @@ impl<'m> Params<'m> {
         self.0.iter().find(|p| p.name.eq_ignore_ascii_case(name.as_bytes())).map(|p| p.value.as_ref())
     }
 
-    /// The value of the parameter as text: RFC 2231 continuations put together and decoded; else the plain value,
-    /// with encoded words decoded, which RFC 2047 §5 forbids there and many programs write.
+    /// The value of the parameter as text: RFC 2231 continuations put together and decoded; else
+    /// the plain value, with encoded words decoded, which RFC 2047 §5 forbids there and many
+    /// programs write.
     pub fn decoded(&self, name: &str) -> Option<String> {
         self.extended(name).or_else(|| self.value(name).map(|value| decode_words(value).into_owned()))
     }

@@ -1,7 +1,7 @@
 //! The stored form of a summary: version 2.
 //!
-//! All numbers little-endian. A head, then sections one after the other without gaps; the head has the end of
-//! each, and the first begins after the head.
+//! All numbers little-endian. A head, then sections one after the other without gaps; the head has
+//! the end of each, and the first begins after the head.
 //!
 //! | offset | size | what |
 //! | --- | --- | --- |
@@ -14,25 +14,30 @@
 //! | 24 | 4 | Date: days since 1970 as written, signed |
 //! | 28 | 20 × 2 | numbers, see below; 20 × 4 with `FLAG_WIDE`, which a record over 65,535 bytes has |
 //!
-//! Numbers: where in the folded subject the base subject begins and ends; the ends of the 15 sections, from the start of
-//! the record; where in ENVELOPE the list of From begins and ends that is sent twice more behind it, as Sender and Reply-To
-//! (nearly all mail has neither; both 0: nothing is repeated); how much of BODYSTRUCTURE BODY begins with.
+//! Numbers: where in the folded subject the base subject begins and ends; the ends of the 15
+//! sections, from the start of the record; where in ENVELOPE the list of From begins and ends that
+//! is sent twice more behind it, as Sender and Reply-To (nearly all mail has neither; both 0:
+//! nothing is repeated); how much of BODYSTRUCTURE BODY begins with.
 //!
-//! Sections: 0–4 folded subject, from, to, cc, bcc, 5 ENVELOPE, 6 field table, 7 kept fields, 8 BODY without what it shares
-//! with BODYSTRUCTURE, 9 BODYSTRUCTURE, 10 preview, 11 thread, 12 sort keys, 13 part table (see [`crate::table`]), 14 bits of
-//! the fields that were left out. What a search of a whole folder looks at comes first and is short, so that it reads three
-//! or four lines of memory a message.
+//! Sections: 0–4 folded subject, from, to, cc, bcc, 5 ENVELOPE, 6 field table, 7 kept fields, 8
+//! BODY without what it shares with BODYSTRUCTURE, 9 BODYSTRUCTURE, 10 preview, 11 thread, 12 sort
+//! keys, 13 part table (see [`crate::table`]), 14 bits of the fields that were left out. What a
+//! search of a whole folder looks at comes first and is short, so that it reads three or four lines
+//! of memory a message.
 //!
-//! Field table: for each kept field, in message order, number (1), length of the name (1), length (2); the fields lie in
-//! section 7 in this order. Thread: hash of Message-ID (8; 0 if none), then of each identifier that the message refers to (8).
-//! Sort keys: of From, To and Cc the folded local part of the first address, each with its length (2) before it. Bits of
-//! fields left out: the well-known ones (8), other names (8); nothing if there are none.
+//! Field table: for each kept field, in message order, number (1), length of the name (1), length
+//! (2); the fields lie in section 7 in this order. Thread: hash of Message-ID (8; 0 if none), then
+//! of each identifier that the message refers to (8). Sort keys: of From, To and Cc the folded
+//! local part of the first address, each with its length (2) before it. Bits of fields left out:
+//! the well-known ones (8), other names (8); nothing if there are none.
 //!
-//! A reader refuses versions that it does not know. New sections may be added only with a new version.
+//! A reader refuses versions that it does not know. New sections may be added only with a new
+//! version.
 //!
-//! Version 1, which is still read, is longer by a fifth: its head has 4 bytes of zero at 28, the bits of section 14 at 40 and 48,
-//! and from 56 on the numbers, 16 × 4, without those of section 14 and of what is repeated and shared; the field table has
-//! each field's place (4) behind its length.
+//! Version 1, which is still read, is longer by a fifth: its head has 4 bytes of zero at 28, the
+//! bits of section 14 at 40 and 48, and from 56 on the numbers, 16 × 4, without those of section 14
+//! and of what is repeated and shared; the field table has each field's place (4) behind its
+//! length.
 
 use crate::address::addresses_up_to;
 use crate::date::sent_date;
@@ -106,7 +111,8 @@ pub(crate) const FIRST_ENTRY_LEN: usize = 8;
 /// How much of a header is kept in all: 64 KiB, a hundred times what is usual.
 const KEPT_TOTAL_MAX: usize = 64 * 1024;
 
-/// How much of a field SEARCH, SORT and THREAD look at: 256 KiB, which is several thousand addresses.
+/// How much of a field SEARCH, SORT and THREAD look at: 256 KiB, which is several thousand
+/// addresses.
 pub(crate) const SEARCH_TEXT_MAX: usize = 256 * 1024;
 
 /// How many bytes a folded text may have for each byte of its field. Korean takes 3.4, the most of
@@ -115,8 +121,8 @@ const FOLDED_SHARE: usize = 4;
 /// The same, beside what the field's length gives.
 const FOLDED_BASE: usize = 256;
 
-/// What a summary is made of: the message, its structure, and the responses printed from them, which are opaque
-/// here.
+/// What a summary is made of: the message, its structure, and the responses printed from them,
+/// which are opaque here.
 #[derive(Debug, Clone)]
 pub struct SummaryParts<'a> {
     /// The message, whole.
@@ -125,8 +131,8 @@ pub struct SummaryParts<'a> {
     pub structure: &'a Structure,
     /// What FETCH ENVELOPE sends.
     pub envelope: &'a [u8],
-    /// Which bytes of it stand there twice more right behind themselves, as the list of From does for want of Sender and
-    /// Reply-To; they are kept once.
+    /// Which bytes of it stand there twice more right behind themselves, as the list of From does
+    /// for want of Sender and Reply-To; they are kept once.
     pub repeated: Range<usize>,
     /// What FETCH BODY sends.
     pub body: &'a [u8],
@@ -171,8 +177,8 @@ impl SummaryParts<'_> {
         self.with_head(flags, &digest, numbers, &out.bytes)
     }
 
-    /// ENVELOPE without what is repeated, in two pieces, and where the first of the three lies; the whole of it if it does not
-    /// stand there three times after all.
+    /// ENVELOPE without what is repeated, in two pieces, and where the first of the three lies; the
+    /// whole of it if it does not stand there three times after all.
     fn envelope_once(&self) -> ([&[u8]; 2], Range<usize>) {
         let Range { start, end } = self.repeated;
         let whole = ([self.envelope, &[]], 0..0);
@@ -199,7 +205,8 @@ impl SummaryParts<'_> {
         flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)
     }
 
-    /// The record: the head, in which the ends of sections count from the start of the record, and the sections.
+    /// The record: the head, in which the ends of sections count from the start of the record, and
+    /// the sections.
     fn with_head(
         &self,
         flags: u16,

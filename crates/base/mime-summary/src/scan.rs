@@ -1,11 +1,12 @@
 //! Lines, and spans of bytes: the smallest steps of the pass over a message.
 //!
-//! A line ends at LF; a CR before it belongs to the line end. A bare CR is data: taking it for a line end would
-//! split lines that every other mail program leaves whole.
+//! A line ends at LF; a CR before it belongs to the line end. A bare CR is data: taking it for a
+//! line end would split lines that every other mail program leaves whole.
 
 use std::ops::Range;
 
-/// A range of bytes of the message, from `start` up to but without `end`; `start <= end` always holds.
+/// A range of bytes of the message, from `start` up to but without `end`; `start <= end` always
+/// holds.
 ///
 /// Offsets are 32 bit: what lies beyond 4 GiB of a message is not looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]

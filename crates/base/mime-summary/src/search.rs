@@ -18,8 +18,8 @@ use crate::table::PartRow;
 use crate::transfer::TransferDecoder;
 use crate::words::decode_words;
 
-/// How much of a body is decoded at a time: large enough for the substring search to run at memory speed, small
-/// enough to stay in the processor's second cache together with what it becomes.
+/// How much of a body is decoded at a time: large enough for the substring search to run at memory
+/// speed, small enough to stay in the processor's second cache together with what it becomes.
 const PIECE_LEN: usize = 32 * 1024;
 
 /// What decoding and folding a byte costs, in bytes that are searched for one key. About: text in
@@ -50,7 +50,8 @@ impl SearchKey {
         self.is_in(&field_text(raw))
     }
 
-    /// Whether it is in the body: the text parts, and the headers of nested messages. RFC 9051 §6.4.4: BODY.
+    /// Whether it is in the body: the text parts, and the headers of nested messages.
+    /// RFC 9051 §6.4.4: BODY.
     pub fn is_in_body(&self, message: &[u8], summary: &SummaryRef<'_>) -> bool {
         self.is_found(message, summary, Within::Body)
     }
@@ -352,7 +353,8 @@ struct Window {
 impl Window {
     /// Folds the decoded text.
     fn fold(&mut self, is_last: bool) {
-        // Marks belong to the character before them: stop after an ASCII one, which begins something new.
+        // Marks belong to the character before them: stop after an ASCII one, which begins
+        // something new.
         let whole = if is_last {
             self.text.len()
         } else {

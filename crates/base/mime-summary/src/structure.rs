@@ -1,18 +1,23 @@
-//! The tree of MIME parts of a message, each with its exact byte ranges, from one pass over its lines.
+//! The tree of MIME parts of a message, each with its exact byte ranges, from one pass over its
+//! lines.
 //!
 //! Mail in the wild breaks every rule of MIME; what this pass makes of it:
-//! * A delimiter line is `--boundary` or `--boundary--` followed by nothing but white space. It is compared with
-//!   the boundaries of all open multiparts, innermost first, whole and not as a prefix: so one boundary may begin
-//!   with another. A delimiter of an outer multipart ends all inner ones, even in the middle of a header.
-//! * After its close delimiter, a multipart's boundary means nothing any more: the rest is epilogue.
-//! * A multipart that has no boundary, or in which no delimiter occurs, is text/plain (RFC 2045 §5.2), so that its
-//!   content can still be read.
-//! * A message/rfc822 that is transfer-encoded against RFC 2046 §5.2.1, or a composite part nested deeper than
-//!   [`MAX_DEPTH`], is a leaf of type application/octet-stream (RFC 2045 §6.4).
-//! * Beyond [`MAX_PARTS`] parts nothing more is opened: the bytes are in the body, but have no number.
+//! * A delimiter line is `--boundary` or `--boundary--` followed by nothing but white space. It is
+//!   compared with the boundaries of all open multiparts, innermost first, whole and not as a
+//!   prefix: so one boundary may begin with another. A delimiter of an outer multipart ends all
+//!   inner ones, even in the middle of a header.
+//! * After its close delimiter, a multipart's boundary means nothing any more: the rest is
+//!   epilogue.
+//! * A multipart that has no boundary, or in which no delimiter occurs, is text/plain
+//!   (RFC 2045 §5.2), so that its content can still be read.
+//! * A message/rfc822 that is transfer-encoded against RFC 2046 §5.2.1, or a composite part nested
+//!   deeper than [`MAX_DEPTH`], is a leaf of type application/octet-stream (RFC 2045 §6.4).
+//! * Beyond [`MAX_PARTS`] parts nothing more is opened: the bytes are in the body, but have no
+//!   number.
 //! * The same two rules hold beyond what a summary may print of the message (see [`crate::Room`]).
 //!
-//! The line end before a delimiter belongs to the delimiter (RFC 2046 §5.1.1). Work is linear in the message.
+//! The line end before a delimiter belongs to the delimiter (RFC 2046 §5.1.1). Work is linear in
+//! the message.
 
 use crate::header::Field;
 use crate::known::FieldId;
@@ -22,20 +27,20 @@ use crate::scan::{Span, count_lines, is_blank, line_end, newline_before, trim_en
 use crate::thread::fnv1a;
 use crate::transfer::Encoding;
 
-/// How deep parts nest before composite parts become leaves. Real mail stays under 20; a hundred keeps every
-/// recursion over the tree (printing, dropping) within a few kilobytes of stack.
+/// How deep parts nest before composite parts become leaves. Real mail stays under 20; a hundred
+/// keeps every recursion over the tree (printing, dropping) within a few kilobytes of stack.
 pub const MAX_DEPTH: usize = 100;
 
-/// How many parts a message may have: twice the 10,000 that we promise to serve; each costs 24 bytes in the stored
-/// record and some 60 in BODYSTRUCTURE.
+/// How many parts a message may have: twice the 10,000 that we promise to serve; each costs 24
+/// bytes in the stored record and some 60 in BODYSTRUCTURE.
 pub const MAX_PARTS: usize = 20_000;
 
-/// How many fields of the message's own header are listed. Real headers have under 200; the rest is served from
-/// the message itself.
+/// How many fields of the message's own header are listed. Real headers have under 200; the rest is
+/// served from the message itself.
 pub const MAX_FIELDS: usize = 10_000;
 
-/// How much of a Content-* value is read, in bytes: the file names of RFC 2231 stay under a thousand, and BODYSTRUCTURE
-/// repeats what is read.
+/// How much of a Content-* value is read, in bytes: the file names of RFC 2231 stay under a
+/// thousand, and BODYSTRUCTURE repeats what is read.
 const CONTENT_VALUE_MAX: u32 = 16 * 1024;
 
 /// Longest boundary that is looked for. RFC 2046 §5.1.1 allows 70; a line may have 998.
@@ -58,7 +63,8 @@ pub enum Kind {
     Message,
 }
 
-/// The values of the Content-* fields of a part, by range, folded as they stand; the first of each name counts.
+/// The values of the Content-* fields of a part, by range, folded as they stand; the first of each
+/// name counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ContentFields {
     /// Content-Type.
@@ -154,7 +160,8 @@ impl Part {
         }
     }
 
-    /// Whether its media type is text/plain only because nothing (sensible) is declared: its charset is us-ascii.
+    /// Whether its media type is text/plain only because nothing (sensible) is declared: its
+    /// charset is us-ascii.
     pub fn is_text_by_default(&self, message: &[u8]) -> bool {
         match self.effective {
             Effective::TextPlain => true,
@@ -290,7 +297,8 @@ impl<'m> Pass<'m> {
             let mut body_end = start - newline;
             let body_lines = self.lines - u32::from(newline > 0);
             while self.open.len() > delimiter.level + 1 {
-                // A child that ends later than that has its header cut by the delimiter: its holder ends with it.
+                // A child that ends later than that has its header cut by the delimiter: its holder
+                // ends with it.
                 body_end = self.close_part(body_end, body_lines);
             }
             self.end_preamble(delimiter.level, body_end);
@@ -440,13 +448,14 @@ impl<'m> Pass<'m> {
         self.made.parts.push(part);
     }
 
-    /// Closes the innermost open part: its body ends at `end`, before which `lines` lines have ended; or where it
-    /// begins, if that is later. Returns where it ends.
+    /// Closes the innermost open part: its body ends at `end`, before which `lines` lines have
+    /// ended; or where it begins, if that is later. Returns where it ends.
     fn close_part(&mut self, end: usize, lines: u32) -> usize {
         let Some(open) = self.open.pop() else { return end };
         self.boundaries -= usize::from(open.boundary.is_some());
         let Some(part) = self.made.parts.get_mut(open.part as usize) else { return end };
-        // A delimiter right after the header: its line end is the blank line's, and the body is empty.
+        // A delimiter right after the header: its line end is the blank line's, and the body is
+        // empty.
         let end = (end as u32).max(part.body.start);
         part.body.end = end;
         part.lines = if part.body.is_empty() { 0 } else { lines.saturating_sub(open.lines_before) };
@@ -462,7 +471,8 @@ impl<'m> Pass<'m> {
         end as usize
     }
 
-    /// Reads a header from here up to and including the blank line, or up to a delimiter of an open multipart.
+    /// Reads a header from here up to and including the blank line, or up to a delimiter of an open
+    /// multipart.
     fn read_header(&mut self, role: HeaderOf) -> (Span, ContentFields) {
         let start = self.at;
         let mut fields = ContentFields::default();
@@ -516,7 +526,8 @@ impl<'m> Pass<'m> {
         }
     }
 
-    /// The next delimiter line from here on; counts the lines passed over. Without one, goes to the end.
+    /// The next delimiter line from here on; counts the lines passed over. Without one, goes to the
+    /// end.
     fn next_delimiter(&mut self) -> Option<Delimiter> {
         while self.boundaries > 0 {
             let rest = self.message.get(self.at..).unwrap_or_default();

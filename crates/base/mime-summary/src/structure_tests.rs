@@ -143,7 +143,8 @@ fn nested_boundaries() {
         shape(&crlf(cut)),
         "multipart/mixed(multipart/mixed(text/html \"\" 0), text/plain \"last\" 0)"
     );
-    // The same boundary inside and outside: the inner one takes it, and its close leaves the rest to the outer.
+    // The same boundary inside and outside: the inner one takes it, and its close leaves the rest
+    // to the outer.
     let same = "Content-Type: multipart/mixed; boundary=s\n\n--s\nContent-Type: multipart/mixed; boundary=s\n\n--s\n\n\
                 a\n--s--\n--s\n\nb\n--s--\n";
     assert_eq!(

@@ -1,7 +1,7 @@
 //! The base subject, by which SORT and THREAD put messages together. RFC 5256 §2.1.
 //!
-//! Taken from the folded subject, every step only ever cuts at its ends: the base subject is a range of it, and a
-//! summary stores two numbers and no second text.
+//! Taken from the folded subject, every step only ever cuts at its ends: the base subject is a
+//! range of it, and a summary stores two numbers and no second text.
 
 use crate::scan::Span;
 
@@ -75,8 +75,8 @@ impl Cut<'_> {
         }
     }
 
-    /// Every `subj-blob` here, as long as something remains without it. All of them at once: no reply mark follows
-    /// them, or `leader` would have cut it, and one by one would be quadratic.
+    /// Every `subj-blob` here, as long as something remains without it. All of them at once: no
+    /// reply mark follows them, or `leader` would have cut it, and one by one would be quadratic.
     fn blob(&mut self) -> bool {
         let before = self.start;
         while let Some(len) = blob_len(self.rest()).filter(|len| *len < self.rest().len()) {

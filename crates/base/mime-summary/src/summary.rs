@@ -1,8 +1,9 @@
 //! Reading a stored summary in place: every answer is a slice of it.
 //!
-//! [`SummaryRef::new`] checks version, length and the ends of all sections once (some ten nanoseconds); after that
-//! no access can leave the record, whatever its bytes are. A damaged record gives wrong or empty answers, never a
-//! panic: that it is not damaged is what the store's checksum is for.
+//! [`SummaryRef::new`] checks version, length and the ends of all sections once (some ten
+//! nanoseconds); after that no access can leave the record, whatever its bytes are. A damaged
+//! record gives wrong or empty answers, never a panic: that it is not damaged is what the store's
+//! checksum is for.
 
 use crate::date::SentDate;
 use crate::header::HeaderFields;
@@ -278,7 +279,8 @@ impl<'s> SummaryRef<'s> {
         (0..(table.len() / ROW_LEN) as u32).filter_map(move |row| PartRow::read(table, row))
     }
 
-    /// Finds the bytes of `BODY[path.section]` or `BINARY[path]`; none if the message has no such part.
+    /// Finds the bytes of `BODY[path.section]` or `BINARY[path]`; none if the message has no such
+    /// part.
     pub fn locate(&self, path: &[u32], section: Section) -> Option<Located> {
         locate(self.section(record::PARTS), path, section)
     }
@@ -298,7 +300,8 @@ impl<'s> SummaryRef<'s> {
         self.left_out() == (0, 0) && !self.flag(record::FLAG_FIELDS_CUT)
     }
 
-    /// Whether a field that the mask selects may have been left out of the summary: then the header has to be read.
+    /// Whether a field that the mask selects may have been left out of the summary: then the header
+    /// has to be read.
     pub fn needs_body(&self, mask: &FieldMask) -> bool {
         let (left_known, left_other) = self.left_out();
         let is_left = if mask.is_negated {
@@ -309,8 +312,9 @@ impl<'s> SummaryRef<'s> {
         is_left || self.flag(record::FLAG_FIELDS_CUT)
     }
 
-    /// The selected fields as they stand in the message, and the blank line. RFC 9051 §6.4.5.1: "the blank
-    /// line is included in all header fetches, except in the case of a message that has no body and no blank line".
+    /// The selected fields as they stand in the message, and the blank line. RFC 9051 §6.4.5.1:
+    /// "the blank line is included in all header fetches, except in the case of a message that has
+    /// no body and no blank line".
     pub fn header_fields(&self, mask: &FieldMask) -> HeaderText<'s> {
         let blank_line = self.blank_line();
         let mut text = HeaderText { runs: [&[]; RUNS], count: 0, more: Vec::new(), len: 0 };
@@ -452,8 +456,9 @@ impl<'s> HeaderText<'s> {
 }
 
 impl FieldMask {
-    /// Appends the selected fields of a header read from the message itself, and its blank line: for a summary that
-    /// [needs the body](SummaryRef::needs_body), and for the headers of nested messages.
+    /// Appends the selected fields of a header read from the message itself, and its blank line:
+    /// for a summary that [needs the body](SummaryRef::needs_body), and for the headers of nested
+    /// messages.
     pub fn append_from_header(&self, header: &[u8], into: &mut Vec<u8>) {
         let mut end = 0;
         for field in HeaderFields::new(header, Span::new(0, u32::try_from(header.len()).unwrap_or(u32::MAX)))

@@ -1,8 +1,8 @@
 //! The part table: where each part of a message lies, found without reading the message.
 //!
-//! One row of 24 bytes a part, little-endian, in breadth-first order: the children of a part are neighbours, so
-//! that the n-th child is one multiplication away, and a path of part numbers costs its length whatever the number
-//! of parts.
+//! One row of 24 bytes a part, little-endian, in breadth-first order: the children of a part are
+//! neighbours, so that the n-th child is one multiplication away, and a path of part numbers costs
+//! its length whatever the number of parts.
 //!
 //! | offset | size | what |
 //! | --- | --- | --- |
@@ -195,8 +195,8 @@ pub(crate) fn write_table(message: &[u8], structure: &Structure, into: &mut Vec<
     }
 }
 
-/// Finds a section. RFC 9051 §6.4.5.1: every message has a part 1, which is the message's own body if it is not a
-/// multipart; the parts of a part that is a message are those of the message inside.
+/// Finds a section. RFC 9051 §6.4.5.1: every message has a part 1, which is the message's own body
+/// if it is not a multipart; the parts of a part that is a message are those of the message inside.
 pub(crate) fn locate(table: &[u8], path: &[u32], section: Section) -> Option<Located> {
     let root = PartRow::read(table, 0)?;
     let Some((&first, rest)) = path.split_first() else {

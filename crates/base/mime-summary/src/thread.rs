@@ -1,11 +1,13 @@
 //! Message identifiers as numbers: what THREAD REFERENCES follows. RFC 5256 §3.
 //!
-//! A conversation is a relation of identifiers; 64 bits of each are enough to follow it and cost eight bytes. Who
-//! makes two identifiers collide joins two conversations, which a forged References field does as well.
+//! A conversation is a relation of identifiers; 64 bits of each are enough to follow it and cost
+//! eight bytes. Who makes two identifiers collide joins two conversations, which a forged
+//! References field does as well.
 
 use crate::params::read_quoted;
 
-/// How many identifiers of References are kept: the first (the root) and the last ones before the message.
+/// How many identifiers of References are kept: the first (the root) and the last ones before the
+/// message.
 pub(crate) const IDS_MAX: usize = 32;
 
 /// FNV-1a, 64 bit: stable across releases, because it is stored.
@@ -22,8 +24,9 @@ pub struct MessageIds<'m> {
     at: usize,
 }
 
-/// The identifiers in a Message-ID, In-Reply-To or References field: what stands between angle brackets, without
-/// quotes and white space. RFC 5256 §3: quoted and unquoted forms are the same identifier.
+/// The identifiers in a Message-ID, In-Reply-To or References field: what stands between angle
+/// brackets, without quotes and white space. RFC 5256 §3: quoted and unquoted forms are the same
+/// identifier.
 pub fn message_ids(value: &[u8]) -> MessageIds<'_> {
     MessageIds { value, at: 0 }
 }

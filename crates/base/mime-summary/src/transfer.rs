@@ -1,8 +1,9 @@
 //! Undoing a transfer encoding, piece by piece: what BINARY and SEARCH read.
 //!
-//! Decoders forgive what mail programs forgive: bytes that do not belong to the alphabet are skipped in base64
-//! (RFC 2045 §6.8), a broken `=XY` stays as it stands in quoted-printable (§6.7). Only an encoding that we do not
-//! know is an error, for which IMAP has [UNKNOWN-CTE] (RFC 9051 §7.1).
+//! Decoders forgive what mail programs forgive: bytes that do not belong to the alphabet are
+//! skipped in base64 (RFC 2045 §6.8), a broken `=XY` stays as it stands in quoted-printable (§6.7).
+//! Only an encoding that we do not know is an error, for which IMAP has [UNKNOWN-CTE]
+//! (RFC 9051 §7.1).
 
 /// How the content of a part is encoded for transfer. RFC 2045 §6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,7 +51,8 @@ enum State {
         groups: u8,
         is_ended: bool,
     },
-    /// What a piece ended in the middle of: `=…` or white space that may stand at the end of a line.
+    /// What a piece ended in the middle of: `=…` or white space that may stand at the end of a
+    /// line.
     QuotedPrintable {
         held: Vec<u8>,
     },
@@ -108,7 +110,8 @@ impl TransferDecoder {
             // Padding is often missing at the end: two groups are a byte, three are two.
             State::Base64 { bits, groups, is_ended: false } => base64_tail(bits, groups, into),
             State::Base64 { .. } => {}
-            // A soft line break without a line, or white space at the end: nothing. RFC 2045 §6.7 (3).
+            // A soft line break without a line, or white space at the end: nothing. RFC 2045 §6.7
+            // (3).
             State::QuotedPrintable { held }
                 if held.iter().all(|b| matches!(b, b'=' | b' ' | b'\t' | b'\r')) => {}
             State::QuotedPrintable { held } => into.extend_from_slice(&held),

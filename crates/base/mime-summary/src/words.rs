@@ -1,7 +1,8 @@
 //! Encoded words: `=?charset?Q?text?=` in header fields, as text. RFC 2047.
 //!
-//! White space between two encoded words is dropped (§6.2); adjacent words of one charset and encoding are put
-//! together before decoding, because programs cut characters in the middle. What does not parse stays as it stands.
+//! White space between two encoded words is dropped (§6.2); adjacent words of one charset and
+//! encoding are put together before decoding, because programs cut characters in the middle. What
+//! does not parse stays as it stands.
 
 use std::borrow::Cow;
 
@@ -11,7 +12,8 @@ use crate::scan::is_space;
 use crate::transfer::Encoding;
 use crate::transfer::TransferDecoder;
 
-/// Longest encoded word that is looked at; RFC 2047 §2 says 75, programs write whole subjects as one.
+/// Longest encoded word that is looked at; RFC 2047 §2 says 75, programs write whole subjects as
+/// one.
 const WORD_MAX: usize = 4096;
 
 /// A field's value as text: unfolded, trimmed, encoded words decoded.
@@ -112,7 +114,8 @@ fn read_word(value: &[u8], start: usize) -> Option<(Word<'_>, usize)> {
         return None;
     }
     let text_start = charset_len + 3;
-    // The text has no question mark; programs that write one must not make us look twice at the same bytes.
+    // The text has no question mark; programs that write one must not make us look twice at the
+    // same bytes.
     let text_len = memchr::memchr(b'?', rest.get(text_start..)?)?;
     let text = rest.get(text_start..text_start + text_len)?;
     (rest.get(text_start + text_len + 1) == Some(&b'='))

@@ -1,5 +1,5 @@
-//! What holds for every sequence of bytes: nothing panics, ranges lie inside each other, records give back what
-//! went in, damaged records are refused or harmless.
+//! What holds for every sequence of bytes: nothing panics, ranges lie inside each other, records
+//! give back what went in, damaged records are refused or harmless.
 
 use posthaste_mime_summary::{
     Encoding, Envelope, FieldMask, HeaderFields, Kind, SearchKey, Section, Structure, SummaryParts,

@@ -1,11 +1,14 @@
-//! The damage sweep: every region of every file of a small store is damaged in turn, and the store must notice.
+//! The damage sweep: every region of every file of a small store is damaged in turn, and the store
+//! must notice.
 //!
-//! What must hold, for a damaged file, while the store is open: each message reads right or with an error, none is missing without one, and
-//! damage in a pack concerns only the messages whose bytes lie there. `check` names a fault wherever a reader met one, and wherever a record of a
-//! pack was damaged. A rebuild keeps every message that the damage does not concern, and never gives a UID to another message.
+//! What must hold, for a damaged file, while the store is open: each message reads right or with an
+//! error, none is missing without one, and damage in a pack concerns only the messages whose bytes
+//! lie there. `check` names a fault wherever a reader met one, and wherever a record of a pack was
+//! damaged. A rebuild keeps every message that the damage does not concern, and never gives a UID
+//! to another message.
 //!
-//! A damaged index may end a process with a signal, so the store is opened in a process of its own ([`child`]), which the sweep starts again
-//! when it has died ([`Sweep`]).
+//! A damaged index may end a process with a signal, so the store is opened in a process of its own
+//! ([`child`]), which the sweep starts again when it has died ([`Sweep`]).
 
 use posthaste_mail_model::{BodyId, Id, NumSet};
 use posthaste_store::{Engine, Stored};
@@ -113,7 +116,8 @@ fn records(pack: &[u8]) -> Vec<Record> {
 }
 
 impl Sample {
-    /// Makes a store with a bit of everything in it: the same for the same seed, but for the store's id.
+    /// Makes a store with a bit of everything in it: the same for the same seed, but for the
+    /// store's id.
     pub fn make(seed: u64, base: &Path) -> Result<Self, Violation> {
         let fails = |e: std::io::Error| e.to_string();
         let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(fails)?;
@@ -135,7 +139,8 @@ impl Sample {
         Ok(Self { files, world: driver.known.certain, options, records })
     }
 
-    /// Every damage with regions of `step` bytes. What a zeroed or flipped region cannot change is left out.
+    /// Every damage with regions of `step` bytes. What a zeroed or flipped region cannot change is
+    /// left out.
     pub fn all(&self, step: usize) -> Vec<Damage> {
         let mut all = Vec::new();
         for (file, bytes) in &self.files {
@@ -218,7 +223,8 @@ impl Sample {
         let opened = Opening::Serving.open(dir, self.options.clone());
         let engine = match opened {
             Ok(engine) => engine,
-            // Whatever reads the index or the format file may refuse to start; a pack concerns its own messages alone.
+            // Whatever reads the index or the format file may refuse to start; a pack concerns its
+            // own messages alone.
             Err(_) if !in_pack && !damage.file.starts_with("lock") => return Ok(()),
             Err(error) => return Err(format!("opening fails: {error}")),
         };
@@ -363,7 +369,8 @@ struct Read {
     unread: Vec<BodyId>,
 }
 
-/// Every message is there that is not concerned. `same`: UIDVALIDITY is what it was, so that UIDs must name what they named.
+/// Every message is there that is not concerned. `same`: UIDVALIDITY is what it was, so that UIDs
+/// must name what they named.
 async fn kept(
     engine: &LmdbEngine,
     id: posthaste_mail_model::MailboxId,
@@ -501,7 +508,8 @@ impl Drop for Sweep {
     }
 }
 
-/// What an opened store answers, for the sweep's own test: an intact sample has nothing wrong with it.
+/// What an opened store answers, for the sweep's own test: an intact sample has nothing wrong with
+/// it.
 pub fn intact(sample: &Sample, base: &Path) -> Result<(), Violation> {
     let none = Damage { file: "format".into(), at: 0, len: 0, kind: Kind::Zero };
     sample.judge(&none, base, true)

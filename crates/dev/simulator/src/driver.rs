@@ -1,7 +1,9 @@
-//! Does to a store what a mail server does, step by step, and keeps beside it what the store must hold.
+//! Does to a store what a mail server does, step by step, and keeps beside it what the store must
+//! hold.
 //!
-//! Everything is chosen by the seed. One step is asked and answered before the next, but for groups: commits that wait together while the disk
-//! is held up. Steps that fail leave a doubt, as they do for a client.
+//! Everything is chosen by the seed. One step is asked and answered before the next, but for
+//! groups: commits that wait together while the disk is held up. Steps that fail leave a doubt, as
+//! they do for a client.
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -36,7 +38,8 @@ pub fn message(n: u64, len: usize) -> Bytes {
     line.bytes().cycle().take(len).collect::<Vec<u8>>().into()
 }
 
-/// Sizes that make everything happen within a few dozen steps: packs that fill, maintenance that leaves something over.
+/// Sizes that make everything happen within a few dozen steps: packs that fill, maintenance that
+/// leaves something over.
 pub fn options(seed: u64) -> Options {
     let mut random = Random::new(seed, 7);
     let pack_bytes = random.pick(&[24u64 << 10, 64 << 10, 256 << 10]).copied().unwrap_or(64 << 10);
@@ -130,7 +133,8 @@ pub struct Driver {
     listener: Option<Box<dyn FnMut(Told) + Send>>,
 }
 
-/// The engine of the process that takes a step; `None` if it is another process, and this one follows.
+/// The engine of the process that takes a step; `None` if it is another process, and this one
+/// follows.
 pub type Who<'e> = Option<&'e LmdbEngine>;
 
 /// What a process was answered, in a step that others follow.
@@ -202,7 +206,8 @@ fn outcome_of(told: Option<Told>) -> Result<CommitOutcome> {
 }
 
 impl Driver {
-    /// A driver of the store in the recorder's directory, of which so much is known. `ids` must be beyond those of earlier drivers.
+    /// A driver of the store in the recorder's directory, of which so much is known. `ids` must be
+    /// beyond those of earlier drivers.
     pub fn new(recorder: Arc<Recorder>, known: Knowledge, seed: u64, ids: u64, faulty: bool) -> Self {
         let random = Random::new(seed, 2);
         let timeline = Timeline::new(known.clone());
@@ -256,7 +261,8 @@ impl Driver {
         self.moment(if killed { "kill" } else { "close" }.into(), start, Vec::new());
     }
 
-    /// Makes the index again, whatever is said to be amiss. `strict`: a crash is no damage, and nothing may be.
+    /// Makes the index again, whatever is said to be amiss. `strict`: a crash is no damage, and
+    /// nothing may be.
     pub fn rebuild(&mut self, strict: Strict) -> Result<(), Violation> {
         let start = self.recorder.len();
         let mut done = rebuild_index(self.recorder.root(), &self.options, Rebuild::UnlessFaulty);
@@ -324,7 +330,8 @@ impl Driver {
         self.script = script.into_iter().collect();
     }
 
-    /// The next that another process was answered. What it wrote until then comes into the log first.
+    /// The next that another process was answered. What it wrote until then comes into the log
+    /// first.
     fn hear(&mut self) -> Option<Told> {
         let heard = self.script.pop_front()?;
         self.recorder.adopt(&heard.operations);
@@ -356,7 +363,8 @@ impl Driver {
         self.moment(what.into(), start, Vec::new());
     }
 
-    /// What became of requests: asked here, or told by the process that asked. One that ended without a word leaves all open.
+    /// What became of requests: asked here, or told by the process that asked. One that ended
+    /// without a word leaves all open.
     async fn outcomes(&mut self, engine: Who<'_>, requests: Vec<Request>) -> Vec<Result<CommitOutcome>> {
         let Some(engine) = engine else {
             return requests.iter().map(|_| outcome_of(self.hear())).collect();
@@ -405,8 +413,9 @@ impl Driver {
         Ok(())
     }
 
-    /// The first request is held up in the middle of its writing until all others wait behind it: the writer then makes one transaction of
-    /// them. Which requests go together so does not depend on threads.
+    /// The first request is held up in the middle of its writing until all others wait behind it:
+    /// the writer then makes one transaction of them. Which requests go together so does not depend
+    /// on threads.
     async fn together(&self, engine: &LmdbEngine, requests: Vec<Request>) -> Vec<Result<CommitOutcome>> {
         self.recorder.hold();
         let mut requests = requests.into_iter().map(|r| r.send(engine));

@@ -1,4 +1,5 @@
-//! What a store must hold: what was acknowledged, and beside it what was asked and not answered, which may be there whole or not at all.
+//! What a store must hold: what was acknowledged, and beside it what was asked and not answered,
+//! which may be there whole or not at all.
 
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, NumSet};
@@ -179,7 +180,8 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    /// A change that was acknowledged. What was in doubt of the same unit did not happen, or is part of it.
+    /// A change that was acknowledged. What was in doubt of the same unit did not happen, or is
+    /// part of it.
     pub fn done(&mut self, change: &Change) {
         let unit = change.unit();
         self.doubts.retain(|doubt| doubt.unit() != unit);

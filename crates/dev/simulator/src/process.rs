@@ -1,8 +1,11 @@
-//! A second process on the same store: an `import` beside the server, a `check`, a command that is killed.
+//! A second process on the same store: an `import` beside the server, a `check`, a command that is
+//! killed.
 //!
-//! LMDB can be opened once in a process, so the visitor is a real one. Both processes know everything: each takes its own steps and follows
-//! those of the other by what it was answered ([`Told`]). One acts at a time, as the driver decides, so that the order is the seed's. The visitor's
-//! operations go to a file before they are done, and from there into the one log; a killed visitor leaves what it had done.
+//! LMDB can be opened once in a process, so the visitor is a real one. Both processes know
+//! everything: each takes its own steps and follows those of the other by what it was answered
+//! ([`Told`]). One acts at a time, as the driver decides, so that the order is the seed's. The
+//! visitor's operations go to a file before they are done, and from there into the one log; a
+//! killed visitor leaves what it had done.
 
 use posthaste_store::Engine;
 use posthaste_store_lmdb::{LmdbEngine, Rebuild};
@@ -19,7 +22,8 @@ use crate::model::Knowledge;
 use crate::record::Recorder;
 use crate::verify::Violation;
 
-/// How long an answer may take: a visitor that waits for a lock which this process has would wait for ever.
+/// How long an answer may take: a visitor that waits for a lock which this process has would wait
+/// for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The other process, seen from the one that keeps the log.
@@ -68,7 +72,8 @@ pub enum Ended {
 }
 
 impl Visitor {
-    /// A visitor of the store in `root`. `program` is the `simulate` binary; `sink` lies outside of the store.
+    /// A visitor of the store in `root`. `program` is the `simulate` binary; `sink` lies outside of
+    /// the store.
     pub fn new(program: PathBuf, seed: u64, root: &Path, sink: PathBuf, faulty: bool) -> Self {
         let (running, history) = (None, Vec::new());
         Self { program, seed, root: root.to_owned(), sink, faulty, running, history, open: false }
@@ -159,7 +164,8 @@ impl Visitor {
         }
     }
 
-    /// Has it take the driver's next step, and the driver follow. `die`: it is killed before its operation of this number.
+    /// Has it take the driver's next step, and the driver follow. `die`: it is killed before its
+    /// operation of this number.
     pub async fn step(&mut self, driver: &mut Driver, die: Option<usize>) -> Result<(), Violation> {
         if let Some(count) = die {
             self.ask(&format!("die {count}"))?;

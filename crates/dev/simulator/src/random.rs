@@ -5,7 +5,8 @@
 pub struct Random(u64);
 
 impl Random {
-    /// A generator for a seed and a purpose, so that two uses of one seed do not draw the same numbers.
+    /// A generator for a seed and a purpose, so that two uses of one seed do not draw the same
+    /// numbers.
     pub fn new(seed: u64, purpose: u64) -> Self {
         let mut random = Self(seed ^ purpose.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         random.draw();
@@ -21,7 +22,8 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`, which must not be 0. The small bias of the remainder does not matter here.
+    /// A number below `n`, which must not be 0. The small bias of the remainder does not matter
+    /// here.
     pub fn below(&mut self, n: usize) -> usize {
         (self.draw() % n as u64) as usize
     }

@@ -1,8 +1,9 @@
 //! Records every change of a watched directory, in order, and lets chosen ones fail.
 //!
-//! A [`Recorder`] watches one directory tree. Files and directories have numbers of its own (*nodes*); the root is 0. An operation on a
-//! file is matched by device and inode, which a duplicated or renamed file keeps. The recorder's lock is held while the system call runs, so that the
-//! recorded order is the real one.
+//! A [`Recorder`] watches one directory tree. Files and directories have numbers of its own
+//! (*nodes*); the root is 0. An operation on a file is matched by device and inode, which a
+//! duplicated or renamed file keeps. The recorder's lock is held while the system call runs, so
+//! that the recorded order is the real one.
 
 use libc::{c_int, c_long};
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -64,7 +65,8 @@ pub enum Op {
     Exchange { one: (Node, String), other: (Node, String) },
     /// A name was removed.
     Remove { dir: Node, name: String },
-    /// Bytes were written; `durable` if the file was opened so that a write is synced when it returns.
+    /// Bytes were written; `durable` if the file was opened so that a write is synced when it
+    /// returns.
     Write { node: Node, at: u64, data: Data, durable: bool },
     /// The length was set.
     Resize { node: Node, len: u64 },
@@ -125,7 +127,8 @@ struct Hold {
     waiting: usize,
 }
 
-/// How long [`Recorder::wait_until_held`] waits for a request that writes nothing: far longer than any request takes.
+/// How long [`Recorder::wait_until_held`] waits for a request that writes nothing: far longer than
+/// any request takes.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A file is known by device and inode.
@@ -146,12 +149,14 @@ fn registry() -> &'static RwLock<Registry> {
 }
 
 impl Recorder {
-    /// Watches a directory. What is in it already gets its numbers in the order of names, directories before what is in them.
+    /// Watches a directory. What is in it already gets its numbers in the order of names,
+    /// directories before what is in them.
     pub fn watch(root: &Path) -> std::io::Result<Arc<Self>> {
         Self::watch_into(root, None)
     }
 
-    /// Watches a directory beside another process, and writes each operation to a file at once: the other reads it with [`Recorder::adopt`].
+    /// Watches a directory beside another process, and writes each operation to a file at once: the
+    /// other reads it with [`Recorder::adopt`].
     pub fn watch_into(root: &Path, sink: Option<File>) -> std::io::Result<Arc<Self>> {
         assert!(syscalls::linked());
         let inner = Inner {
@@ -275,7 +280,8 @@ impl Recorder {
         inner.faults.die = Some(inner.ops.len() + count);
     }
 
-    /// Takes operations over that another process wrote to its sink. Answers how many bytes of them were whole.
+    /// Takes operations over that another process wrote to its sink. Answers how many bytes of them
+    /// were whole.
     pub fn adopt(self: &Arc<Self>, bytes: &[u8]) -> usize {
         let mut inner = self.inner.lock();
         let mut read = Octets(bytes);
@@ -352,8 +358,8 @@ impl Inner {
         }
     }
 
-    /// Two names that changed places since: `renameat2` is called without libc. A directory is looked at when it is synced, which is the next
-    /// thing after such a call.
+    /// Two names that changed places since: `renameat2` is called without libc. A directory is
+    /// looked at when it is synced, which is the next thing after such a call.
     fn exchanged(&self, dir: Node, path: &Path) -> Option<Op> {
         for ((of, name), node) in
             self.entries.range((dir, String::new())..).take_while(|((d, _), _)| *d == dir)

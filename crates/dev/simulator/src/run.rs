@@ -1,4 +1,5 @@
-//! One seed: lives a life, cuts it at many operations, and has the store opened and rebuilt after each cut.
+//! One seed: lives a life, cuts it at many operations, and has the store opened and rebuilt after
+//! each cut.
 
 use parking_lot::Mutex;
 use posthaste_store_lmdb::{LmdbEngine, Options};
@@ -23,7 +24,8 @@ pub struct Settings {
     pub cuts: usize,
     /// Cuts of what happens after each cut.
     pub nested: usize,
-    /// Whether a power cut may lose what was not synced; else processes are killed, and the machine goes on.
+    /// Whether a power cut may lose what was not synced; else processes are killed, and the machine
+    /// goes on.
     pub power: bool,
     /// Whether changes of names may be lost out of order, as POSIX allows.
     pub posix_names: bool,
@@ -206,7 +208,8 @@ impl Seed<'_> {
                     if visitor.is_open() {
                         visitor.command(driver, "close")?;
                     }
-                    // It would know the files by the names they had. The next one looks at all of them.
+                    // It would know the files by the names they had. The next one looks at all of
+                    // them.
                     visitor.kill();
                 }
                 driver.rebuild(self.settings.strict)?;
@@ -299,7 +302,8 @@ impl Seed<'_> {
         {
             self.found(number, format!("{}  then a rebuild at once\n", state.story), violation);
         }
-        // What comes after is needed for the numbers of later states, even if only one is looked at.
+        // What comes after is needed for the numbers of later states, even if only one is looked
+        // at.
         let life = self.opened(&state)?;
         self.outcome.operations += life.ops.len();
         if let Some(violation) = life.violation.clone().filter(|_| wanted) {

@@ -1,12 +1,14 @@
 //! Stands between the program and libc, so that every change of a watched directory is seen.
 //!
-//! The functions here have the names of libc's. The linker resolves a name to the executable's own definition before it looks into
-//! shared libraries, so LMDB's C code and Rust's standard library call these. Each does the system call itself, and lets
-//! [`record`](crate::record) see it if it concerns a watched directory. Changes through a shared map are not seen: LMDB makes such changes only to
-//! its lock file, which it makes again at the first open.
+//! The functions here have the names of libc's. The linker resolves a name to the executable's own
+//! definition before it looks into shared libraries, so LMDB's C code and Rust's standard library
+//! call these. Each does the system call itself, and lets [`record`](crate::record) see it if it
+//! concerns a watched directory. Changes through a shared map are not seen: LMDB makes such changes
+//! only to its lock file, which it makes again at the first open.
 //!
-//! Linux on x86-64 and aarch64 only: `open` and `openat` take their mode as an ordinary argument here. Both calling
-//! conventions pass a variable argument of that size as they pass an ordinary one.
+//! Linux on x86-64 and aarch64 only: `open` and `openat` take their mode as an ordinary argument
+//! here. Both calling conventions pass a variable argument of that size as they pass an ordinary
+//! one.
 
 #![allow(clippy::missing_safety_doc, missing_docs)]
 
@@ -18,7 +20,8 @@ use crate::record::{self, Change, Name};
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("the simulator needs Linux on x86-64 or aarch64");
 
-/// Makes sure that this module is linked: an unused module of a library is left out, and libc's functions would be used.
+/// Makes sure that this module is linked: an unused module of a library is left out, and libc's
+/// functions would be used.
 pub(crate) fn linked() -> bool {
     let ours: unsafe extern "C" fn(c_int) -> c_int = fdatasync;
     ours as usize != 0
@@ -41,7 +44,8 @@ fn result(value: c_long) -> Result<c_long, c_int> {
 
 macro_rules! call {
     ($number:expr $(, $argument:expr)*) => {
-        // SAFETY: the arguments are those that our caller meant for libc's function of the same name, which has the same contract.
+        // SAFETY: the arguments are those that our caller meant for libc's function of the same
+        // name, which has the same contract.
         result(unsafe { libc::syscall($number $(, $argument)*) })
     };
 }
@@ -136,12 +140,14 @@ pub unsafe extern "C" fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, at
 }
 
 unsafe fn write_vector(fd: c_int, parts: *const iovec, count: c_int, at: Option<u64>) -> ssize_t {
-    // SAFETY: our caller gives what libc's `writev` asks for: `count` parts, each of which names bytes that live for the call.
+    // SAFETY: our caller gives what libc's `writev` asks for: `count` parts, each of which names
+    // bytes that live for the call.
     let parts = unsafe { std::slice::from_raw_parts(parts, count.max(0) as usize) };
     // SAFETY: as before.
     let data: Vec<&[u8]> = parts.iter().map(|p| unsafe { bytes(p.iov_base, p.iov_len) }).collect();
     let whole: Vec<u8> = data.concat();
-    // One write of the joined bytes is what a vector is, as far as a file can tell, and can be cut short anywhere.
+    // One write of the joined bytes is what a vector is, as far as a file can tell, and can be cut
+    // short anywhere.
     let write = |n: usize| match at {
         Some(at) => call!(libc::SYS_pwrite64, fd, whole.as_ptr(), n, at),
         None => call!(libc::SYS_write, fd, whole.as_ptr(), n),
@@ -181,7 +187,8 @@ pub unsafe extern "C" fn ftruncate64(fd: c_int, len: off_t) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fallocate(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
     let grow = || call!(libc::SYS_fallocate, fd, mode, at, len);
-    // Only growth changes what a file says; the modes that punch holes are not used by anything here.
+    // Only growth changes what a file says; the modes that punch holes are not used by anything
+    // here.
     answer(record::grow(fd, (at + len) as u64, grow)) as c_int
 }
 

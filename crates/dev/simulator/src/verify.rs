@@ -117,7 +117,8 @@ pub async fn find(engine: &dyn Engine, known: &Knowledge, unit: &Unit) -> Result
     }
 }
 
-/// Reads one unit and takes over what it is. A doubt that was not found stays: its answer was an error, which leaves it open.
+/// Reads one unit and takes over what it is. A doubt that was not found stays: its answer was an
+/// error, which leaves it open.
 async fn observe(engine: &dyn Engine, known: &mut Knowledge, unit: &Unit) -> Result<(), Violation> {
     let found = find(engine, known, unit).await?;
     if let Some(doubt) = found.and_then(|n| known.doubts.get(n).cloned()) {
@@ -126,8 +127,9 @@ async fn observe(engine: &dyn Engine, known: &mut Knowledge, unit: &Unit) -> Res
     Ok(())
 }
 
-/// Reads everything and takes over what it is. The store must find no fault with itself. What was asked and not answered may still come, as long as
-/// nothing else was acknowledged for the same unit: a rebuild finds it where an open passed it over.
+/// Reads everything and takes over what it is. The store must find no fault with itself. What was
+/// asked and not answered may still come, as long as nothing else was acknowledged for the same
+/// unit: a rebuild finds it where an open passed it over.
 pub async fn verify(engine: &dyn Engine, known: &mut Knowledge) -> Result<(), Violation> {
     let units: BTreeSet<Unit> = known.doubts.iter().map(Change::unit).collect();
     let lists = units.iter().filter(|u| matches!(u, Unit::List(_))).cloned();

@@ -1,6 +1,7 @@
 //! The embedded store after crashes and under damage, by the seeded simulator.
 //!
-//! A failure names its seed and state; `cargo run -p posthaste-simulator -- --seed S --state N` with the flags it names tells the story.
+//! A failure names its seed and state; `cargo run -p posthaste-simulator -- --seed S --state N`
+//! with the flags it names tells the story.
 
 #![allow(clippy::unwrap_used)]
 
@@ -88,7 +89,8 @@ fn a_seed_always_gives_the_same_states() {
     assert_eq!((first.states, first.operations), (second.states, second.operations));
 }
 
-/// Bytes of packs, and the places of bodies in them: what is damaged is an error for its own messages, and for no others.
+/// Bytes of packs, and the places of bodies in them: what is damaged is an error for its own
+/// messages, and for no others.
 #[test]
 fn damage_in_packs_concerns_its_own_messages() {
     let base = Settings::all().base;

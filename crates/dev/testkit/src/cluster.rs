@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// `HOST:PORT` of the cluster that tests shall run on; `None`: in memory, or the embedded engine. Panics if it is another kind of
-/// address, so that nobody believes tests ran where they did not.
+/// `HOST:PORT` of the cluster that tests shall run on; `None`: in memory, or the embedded engine.
+/// Panics if it is another kind of address, so that nobody believes tests ran where they did not.
 pub fn host() -> Option<String> {
     let url = std::env::var("POSTHASTE_TEST_ENGINE").ok().filter(|url| !url.is_empty())?;
     match url.strip_prefix("cassandra://") {
@@ -20,7 +20,8 @@ pub fn host() -> Option<String> {
     }
 }
 
-/// Where the keyspaces of tests keep their bodies, if `POSTHASTE_BODIES=s3://BUCKET` says so: a prefix of its own for each.
+/// Where the keyspaces of tests keep their bodies, if `POSTHASTE_BODIES=s3://BUCKET` says so: a
+/// prefix of its own for each.
 pub fn bodies(keyspace: &str) -> Option<String> {
     let bucket = std::env::var("POSTHASTE_BODIES").ok().filter(|bucket| !bucket.is_empty())?;
     Some(format!("{bucket}/{keyspace}"))
@@ -42,7 +43,8 @@ pub fn new_keyspace(what: &str) -> String {
     format!("{what}_{ms}_{}_{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The address of the keyspace that keeps the mail of this data directory; `None` for the embedded engine.
+/// The address of the keyspace that keeps the mail of this data directory; `None` for the embedded
+/// engine.
 pub fn engine_of(binary: &Path, data: &Path) -> Option<String> {
     engine_args(binary, data).pop().and_then(|url| url.into_string().ok())
 }
@@ -56,8 +58,8 @@ pub(crate) fn share(data: &Path, engine: &str) {
     known.insert(data.to_owned(), engine.to_owned());
 }
 
-/// Arguments by which the real binary keeps the mail of this data directory in a keyspace of its own, made when it is first
-/// asked for. None for the embedded engine.
+/// Arguments by which the real binary keeps the mail of this data directory in a keyspace of its
+/// own, made when it is first asked for. None for the embedded engine.
 pub(crate) fn engine_args(binary: &Path, data: &Path) -> Vec<OsString> {
     let Some(host) = host() else { return Vec::new() };
     let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -1,6 +1,8 @@
-//! What tests need and users never see: the real server on free ports with a data directory of its own.
+//! What tests need and users never see: the real server on free ports with a data directory of its
+//! own.
 //!
-//! Every wait has a deadline and names what it waited for; nothing is left running when a test ends, however it ends.
+//! Every wait has a deadline and names what it waited for; nothing is left running when a test
+//! ends, however it ends.
 
 mod cluster;
 #[cfg(feature = "engine")]

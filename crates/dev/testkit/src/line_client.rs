@@ -1,5 +1,5 @@
-//! A client that speaks in lines: enough for a test to be an SMTP, LMTP or IMAP peer without a library between it and
-//! the bytes. Every read has a deadline.
+//! A client that speaks in lines: enough for a test to be an SMTP, LMTP or IMAP peer without a
+//! library between it and the bytes. Every read has a deadline.
 
 use std::io::{BufRead, BufReader, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -64,8 +64,8 @@ impl LineClient {
         self.reply()
     }
 
-    /// Sends a tagged IMAP command and returns every line up to its tagged answer, that one last. Literals in the answer
-    /// come as further lines.
+    /// Sends a tagged IMAP command and returns every line up to its tagged answer, that one last.
+    /// Literals in the answer come as further lines.
     pub fn imap(&mut self, command: &str) -> Result<Vec<String>> {
         self.send(format!("t {command}\r\n").as_bytes())?;
         let mut lines = Vec::new();
@@ -80,7 +80,8 @@ impl LineClient {
     }
 }
 
-/// A message as DATA sends it: dots at the start of a line doubled, `.` at the end (RFC 5321 §4.5.2).
+/// A message as DATA sends it: dots at the start of a line doubled, `.` at the end
+/// (RFC 5321 §4.5.2).
 pub fn dot_stuffed(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len() + 16);
     for line in message.split_inclusive(|&b| b == b'\n') {

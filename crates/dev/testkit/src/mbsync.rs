@@ -12,7 +12,8 @@ pub struct Mbsync {
 }
 
 impl Mbsync {
-    /// Configures a mirror below `dir` of the mailboxes that `patterns` name (`*` for all), both ways.
+    /// Configures a mirror below `dir` of the mailboxes that `patterns` name (`*` for all), both
+    /// ways.
     pub fn new(dir: &Path, imap: SocketAddr, user: &str, password: &str, patterns: &str) -> Self {
         let (near, port) = (dir.join("mail"), imap.port());
         std::fs::create_dir_all(&near).expect("a directory for the mirror");

@@ -1,4 +1,5 @@
-//! Messages for tests: each with a serial number that says which one it is, all of them the same in every run.
+//! Messages for tests: each with a serial number that says which one it is, all of them the same in
+//! every run.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;

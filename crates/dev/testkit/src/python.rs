@@ -4,7 +4,8 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest any one client run may take: the slowest pulls 100,000 messages in well under a minute on an idle machine.
+/// Longest any one client run may take: the slowest pulls 100,000 messages in well under a minute
+/// on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Whether tests with other people's clients are to run: `scripts/test --quick` says no.
@@ -16,7 +17,8 @@ pub fn client_tests_wanted() -> bool {
     wanted
 }
 
-/// Runs a client to its end and returns what it printed (both channels); panics with that if it fails.
+/// Runs a client to its end and returns what it printed (both channels); panics with that if it
+/// fails.
 pub fn run_client(mut command: Command) -> String {
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
     let mut child = command

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 
 use crate::cluster::{engine_args, share};
 
-/// How long a start or stop may take before a test gives up on it: far more than either needs, on a machine that
-/// compiles at the same time.
+/// How long a start or stop may take before a test gives up on it: far more than either needs, on a
+/// machine that compiles at the same time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How the server is to be started.
@@ -46,8 +46,8 @@ pub struct Stopped {
 }
 
 impl ServerBuilder {
-    /// A server from a binary, `env!("CARGO_BIN_EXE_posthaste")` in the application's own tests. Every protocol on a
-    /// free port, unless [`ServerBuilder::listen`] says otherwise.
+    /// A server from a binary, `env!("CARGO_BIN_EXE_posthaste")` in the application's own tests.
+    /// Every protocol on a free port, unless [`ServerBuilder::listen`] says otherwise.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         Self { binary: binary.into(), data: None, listen: Vec::new(), args: Vec::new(), engine: None }
     }

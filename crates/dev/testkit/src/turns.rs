@@ -1,5 +1,5 @@
-//! A session and its client in one task, in turns: what the session does between two of the client's writes is the
-//! same in every run, whatever the machine does meanwhile.
+//! A session and its client in one task, in turns: what the session does between two of the
+//! client's writes is the same in every run, whatever the machine does meanwhile.
 
 use std::future::{Future, poll_fn};
 use std::io::{ErrorKind, Read, Result, Write};
@@ -35,8 +35,9 @@ impl Turns {
         Ok((server.try_clone()?, Self { client, server, heard: Vec::new() }))
     }
 
-    /// Lets the client say something, and then the session run until it has read that, has answered `answer` (empty
-    /// if no answer is due), and waits. Panics if the session ends, or says nothing of the kind in time.
+    /// Lets the client say something, and then the session run until it has read that, has answered
+    /// `answer` (empty if no answer is due), and waits. Panics if the session ends, or says nothing
+    /// of the kind in time.
     pub async fn say<F: Future>(&mut self, session: &mut Pin<Box<F>>, text: &str, answer: &str) {
         let deadline = Instant::now() + PATIENCE;
         self.client.write_all(text.as_bytes()).expect("the session hung up");

@@ -9,8 +9,8 @@
 //! # a remark
 //! ```
 //!
-//! Empty lines are passed over. A line that is not as written, or does not come within [`READ_WITHIN`], fails the test
-//! with the whole conversation so far.
+//! Empty lines are passed over. A line that is not as written, or does not come within
+//! [`READ_WITHIN`], fails the test with the whole conversation so far.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,7 +19,8 @@ use std::time::Duration;
 /// How long a line may take: long enough for a machine that builds something else meanwhile.
 pub const READ_WITHIN: Duration = Duration::from_secs(20);
 
-/// How short "nothing comes" is looked at: only ever makes a test miss a fault, never fail without one.
+/// How short "nothing comes" is looked at: only ever makes a test miss a fault, never fail without
+/// one.
 const SILENCE: Duration = Duration::from_millis(80);
 
 /// One connection.

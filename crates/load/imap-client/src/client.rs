@@ -1,7 +1,8 @@
 //! One IMAP connection.
 //!
-//! Always holds: answers come in the order of the tags sent; a connection that gave an [`Error`] is not used
-//! again; between commands an idle client keeps no more than [`READ_BYTES_IDLE`] of buffer.
+//! Always holds: answers come in the order of the tags sent; a connection that gave an [`Error`] is
+//! not used again; between commands an idle client keeps no more than [`READ_BYTES_IDLE`] of
+//! buffer.
 
 use crate::net::{Dialer, Endpoint, Security, Wire};
 use crate::scan::{Response, Scanner, Stop};
@@ -116,7 +117,8 @@ impl Client {
         }
     }
 
-    /// Logs in: AUTHENTICATE PLAIN where the server offers it with an initial response and forbids LOGIN, else LOGIN.
+    /// Logs in: AUTHENTICATE PLAIN where the server offers it with an initial response and forbids
+    /// LOGIN, else LOGIN.
     pub async fn login(&mut self, user: &str, password: &str) -> Result<(), Error> {
         let mut line = Vec::new();
         if self.capabilities.has("LOGINDISABLED") && self.capabilities.has("SASL-IR") {
@@ -265,7 +267,8 @@ impl Client {
         self.continuation(handler).await
     }
 
-    /// While idling: waits until something arrives or `patience` is over, whichever is first; false if nothing came.
+    /// While idling: waits until something arrives or `patience` is over, whichever is first; false
+    /// if nothing came.
     pub async fn listen<H: Handler>(&mut self, handler: &mut H, patience: Duration) -> Result<bool, Error> {
         match tokio::time::timeout(patience, self.read_more()).await {
             Err(_) => Ok(false),

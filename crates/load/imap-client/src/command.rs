@@ -1,7 +1,8 @@
 //! Values to command bytes: the few shapes of argument that commands are made of.
 
-/// Appends a string as IMAP quotes it; one that cannot be quoted becomes a non-synchronising literal,
-/// which every server with LITERAL+ or LITERAL- takes (RFC 7888), so that a command stays one write.
+/// Appends a string as IMAP quotes it; one that cannot be quoted becomes a non-synchronising
+/// literal, which every server with LITERAL+ or LITERAL- takes (RFC 7888), so that a command stays
+/// one write.
 pub fn string(out: &mut Vec<u8>, text: &str) {
     if text.bytes().all(|b| (0x20..0x7f).contains(&b)) {
         out.push(b'"');
@@ -18,8 +19,8 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Quotes into a `String`, for commands made with `format!`. Bytes that cannot be quoted are left out:
-/// only for names the instrument chose itself or read from a quoted string.
+/// Quotes into a `String`, for commands made with `format!`. Bytes that cannot be quoted are left
+/// out: only for names the instrument chose itself or read from a quoted string.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

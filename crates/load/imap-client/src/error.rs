@@ -44,7 +44,8 @@ pub enum Error {
         /// The start of what came.
         line: String,
     },
-    /// The server said NO or BAD to something that cannot go on without it (greeting, STARTTLS, login).
+    /// The server said NO or BAD to something that cannot go on without it (greeting, STARTTLS,
+    /// login).
     #[error("{what} refused: {text}")]
     Refused {
         /// What was refused.

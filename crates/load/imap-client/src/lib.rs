@@ -1,14 +1,16 @@
 //! An IMAP client made to be many: what the instrument drives servers with.
 //!
-//! Ten thousand of these live in one process beside the server they measure, so a client idles in a few
-//! kilobytes and reads a listing of 500,000 lines without allocating. It shares nothing with the server but
-//! the words of `mail-model`: were the parser shared, one bug would hide in both.
+//! Ten thousand of these live in one process beside the server they measure, so a client idles in a
+//! few kilobytes and reads a listing of 500,000 lines without allocating. It shares nothing with
+//! the server but the words of `mail-model`: were the parser shared, one bug would hide in both.
 //!
-//! - [`scan`]: bytes to responses, without sockets. Tolerant: what it does not know it hands on as it came.
+//! - [`scan`]: bytes to responses, without sockets. Tolerant: what it does not know it hands on as
+//!   it came.
 //! - [`fetch`], [`listing`]: what is inside FETCH, LIST, STATUS and SEARCH responses.
 //! - [`command`]: values to command bytes.
 //! - [`net`]: dialling, TLS, counting bytes.
-//! - [`Client`]: one connection: commands, pipelining, literals both ways, IDLE, a transcript of the last commands.
+//! - [`Client`]: one connection: commands, pipelining, literals both ways, IDLE, a transcript of
+//!   the last commands.
 
 mod client;
 pub mod command;

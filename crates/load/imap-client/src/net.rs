@@ -1,4 +1,5 @@
-//! Dialling a server: plain, TLS from the start, or STARTTLS; bytes counted; source addresses spread.
+//! Dialling a server: plain, TLS from the start, or STARTTLS; bytes counted; source addresses
+//! spread.
 //!
 //! SMTP and POP3 drivers use the same [`Dialer`] and [`Wire`]; nothing here knows a protocol.
 
@@ -45,8 +46,8 @@ pub struct Dialer {
     tls: TlsConnector,
     /// Longest wait for a connection or an answer.
     pub patience: Duration,
-    /// Acknowledge segments at once. Servers that write an answer in two small segments without TCP_NODELAY
-    /// otherwise wait up to 40 ms for the client's delayed acknowledgement.
+    /// Acknowledge segments at once. Servers that write an answer in two small segments without
+    /// TCP_NODELAY otherwise wait up to 40 ms for the client's delayed acknowledgement.
     pub quick_ack: bool,
 }
 
@@ -83,8 +84,9 @@ impl Dialer {
         Ok(Self { tls: TlsConnector::from(Arc::new(config)), patience, quick_ack: true })
     }
 
-    /// Connects; does the TLS handshake unless `endpoint` is plain or STARTTLS. `who` numbers the virtual user:
-    /// on loopback each gets one of 60,000 source addresses, so that neither ports nor limits per address run out.
+    /// Connects; does the TLS handshake unless `endpoint` is plain or STARTTLS. `who` numbers the
+    /// virtual user: on loopback each gets one of 60,000 source addresses, so that neither ports
+    /// nor limits per address run out.
     pub async fn dial(&self, endpoint: &Endpoint, who: u32) -> Result<Wire, Error> {
         let address = format!("{}:{}", endpoint.host, endpoint.port);
         let fail = |source| Error::Connect { address: address.clone(), source };
@@ -187,7 +189,8 @@ impl Wire {
         };
     }
 
-    /// The kernel forgets the wish by itself (tcp(7), TCP_QUICKACK), so it is renewed before each read.
+    /// The kernel forgets the wish by itself (tcp(7), TCP_QUICKACK), so it is renewed before each
+    /// read.
     fn acknowledge_quickly(&self) {
         let tcp = match &self.stream {
             Stream::Plain(s) => s,

@@ -1,18 +1,20 @@
 //! Bytes to responses, without sockets.
 //!
-//! The scanner is fed whatever arrived and calls a [`Handler`] once per complete response. A line that lies
-//! whole in the input is handed on where it lies; only lines cut by a read, or carrying literals, are copied.
-//! Every byte is looked at once (one `memchr` per line), so the cost of a listing is that of its bytes.
+//! The scanner is fed whatever arrived and calls a [`Handler`] once per complete response. A line
+//! that lies whole in the input is handed on where it lies; only lines cut by a read, or carrying
+//! literals, are copied. Every byte is looked at once (one `memchr` per line), so the cost of a
+//! listing is that of its bytes.
 //!
 //! Literals of up to [`INLINE_LIMIT`] bytes stay in their response; longer ones stream to
 //! [`Handler::literal`] and are left out of it, so that a message of 40 MB never sits in memory.
 
 use memchr::memchr;
 
-/// Literals up to this many bytes stay inside their response. 8 KiB: header sections and envelopes fit,
-/// message bodies mostly do not.
+/// Literals up to this many bytes stay inside their response. 8 KiB: header sections and envelopes
+/// fit, message bodies mostly do not.
 pub const INLINE_LIMIT: u64 = 8 * 1024;
-/// The longest response kept: an untagged SEARCH naming 1,000,000 UIDs of seven digits is 8 MB; four times that.
+/// The longest response kept: an untagged SEARCH naming 1,000,000 UIDs of seven digits is 8 MB;
+/// four times that.
 pub const RESPONSE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Buffers above this are given back once a response is done, so that an idle client stays small.
 const KEEP_BYTES: usize = 16 * 1024;
@@ -43,7 +45,8 @@ pub enum Response<'a> {
     Expunge(u32),
     /// `* VANISHED …`: what follows the word.
     Vanished(&'a [u8]),
-    /// `* n FETCH (…)`: sequence number and what is between the outer parentheses, see [`crate::fetch`].
+    /// `* n FETCH (…)`: sequence number and what is between the outer parentheses, see
+    /// [`crate::fetch`].
     Fetch(u32, &'a [u8]),
     /// `* SEARCH …`: the numbers.
     Search(&'a [u8]),
@@ -71,7 +74,8 @@ pub trait Handler {
     fn response(&mut self, response: Response<'_>) {
         let _ = response;
     }
-    /// A piece of a literal too long to stay in its response; the response follows when the literal is done.
+    /// A piece of a literal too long to stay in its response; the response follows when the literal
+    /// is done.
     fn literal(&mut self, chunk: &[u8]) {
         let _ = chunk;
     }
@@ -115,8 +119,8 @@ pub struct Scanner {
 }
 
 impl Scanner {
-    /// Takes input up to its end or the next tagged or continuation response. Returns how much it took and why
-    /// it stopped; the rest has to be offered again.
+    /// Takes input up to its end or the next tagged or continuation response. Returns how much it
+    /// took and why it stopped; the rest has to be offered again.
     pub fn scan<H: Handler>(
         &mut self,
         input: &[u8],
@@ -187,7 +191,8 @@ impl Scanner {
     }
 }
 
-/// The size announced by `{n}\r\n` at the end of `line`. Human-readable text may end so without meaning it.
+/// The size announced by `{n}\r\n` at the end of `line`. Human-readable text may end so without
+/// meaning it.
 fn trailing_literal(line: &[u8], whole: &[u8]) -> Option<u64> {
     let line = line.strip_suffix(b"\r\n").or_else(|| line.strip_suffix(b"\n"))?;
     let line = line.strip_suffix(b"}")?;
@@ -199,7 +204,8 @@ fn trailing_literal(line: &[u8], whole: &[u8]) -> Option<u64> {
     number64(digits)
 }
 
-/// Whether the response is one whose tail is prose: a condition, untagged or tagged, or a continuation.
+/// Whether the response is one whose tail is prose: a condition, untagged or tagged, or a
+/// continuation.
 fn is_human_text(line: &[u8]) -> bool {
     let Some(rest) = line.strip_prefix(b"* ") else { return true };
     matches!(split_word(rest).0, word if status_of(word).is_some())

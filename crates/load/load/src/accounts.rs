@@ -64,8 +64,8 @@ impl Accounts {
         self
     }
 
-    /// Passwords from a file: a single line is a pattern as above; more lines are `name:password`, or one
-    /// password for each account in order.
+    /// Passwords from a file: a single line is a pattern as above; more lines are `name:password`,
+    /// or one password for each account in order.
     pub fn with_password_file(mut self, file: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
         let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();

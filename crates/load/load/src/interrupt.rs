@@ -1,9 +1,9 @@
 //! Ctrl-C, for the whole program: once asks for an orderly end, twice (or SIGTERM) ends it at once.
 //!
-//! The first call of [`wait`], [`happened`] or [`listen`] takes the signal over for good, and no press is lost between
-//! two of them. Servers that a study started are told to stop before the program ends ([`on_exit_stop`]): they have
-//! process groups of their own, so that the terminal does not send them the first Ctrl-C. Then the folders made for them
-//! go ([`on_exit_remove`]).
+//! The first call of [`wait`], [`happened`] or [`listen`] takes the signal over for good, and no
+//! press is lost between two of them. Servers that a study started are told to stop before the
+//! program ends ([`on_exit_stop`]): they have process groups of their own, so that the terminal
+//! does not send them the first Ctrl-C. Then the folders made for them go ([`on_exit_remove`]).
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// How long servers may take to stop before the program ends without them: long enough for one that has nothing left to
-/// do, short enough for a person who wants to be gone.
+/// How long servers may take to stop before the program ends without them: long enough for one that
+/// has nothing left to do, short enough for a person who wants to be gone.
 const STOPPING_MAX: Duration = Duration::from_secs(3);
 
 /// Processes to stop when the program ends at once.
@@ -95,13 +95,15 @@ fn children<T>(with: impl FnOnce(&mut HashSet<u32>) -> T) -> T {
 fn stop_children() {
     let pids: Vec<i32> = children(|c| c.iter().filter_map(|pid| i32::try_from(*pid).ok()).collect());
     for pid in &pids {
-        // SAFETY: a signal to a child that was not waited for (it would have been taken out), so its id is its own.
+        // SAFETY: a signal to a child that was not waited for (it would have been taken out), so
+        // its id is its own.
         unsafe { libc::kill(*pid, libc::SIGTERM) };
     }
     let started = Instant::now();
     for pid in pids {
-        // SAFETY: asks for the end of one child and is given no place to write to. Should the thread that owns it wait for
-        // it at the same time, one of both is told that there is no such child.
+        // SAFETY: asks for the end of one child and is given no place to write to. Should the
+        // thread that owns it wait for it at the same time, one of both is told that there is no
+        // such child.
         while unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) } == 0
             && started.elapsed() < STOPPING_MAX
         {
@@ -123,8 +125,8 @@ pub fn removed(path: &Path) {
 fn remove_folders() {
     let started = Instant::now();
     for path in FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        // A control group is removed as if it were empty, though it shows files; and only when its last process is gone,
-        // which may outlive the first for a moment.
+        // A control group is removed as if it were empty, though it shows files; and only when its
+        // last process is gone, which may outlive the first for a moment.
         let is_group = path.starts_with("/sys");
         while path.exists() {
             let _ = if is_group { std::fs::remove_dir(path) } else { std::fs::remove_dir_all(path) };

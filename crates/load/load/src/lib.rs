@@ -1,8 +1,10 @@
-//! `posthaste-load`: a load generator and measuring instrument for IMAP, POP3, SMTP and LMTP servers.
+//! `posthaste-load`: a load generator and measuring instrument for IMAP, POP3, SMTP and LMTP
+//! servers.
 //!
-//! It drives any server with workloads that are data ([`workload`]), checks every answer ([`run`]), measures the
-//! server's cost from outside ([`measure`]) and keeps what it found in one documented schema ([`results`]).
-//! It shares nothing with the server of this project but the words of `mail-model`.
+//! It drives any server with workloads that are data ([`workload`]), checks every answer ([`run`]),
+//! measures the server's cost from outside ([`measure`]) and keeps what it found in one documented
+//! schema ([`results`]). It shares nothing with the server of this project but the words of
+//! `mail-model`.
 
 pub mod accounts;
 pub mod agent;

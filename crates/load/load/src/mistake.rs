@@ -64,7 +64,8 @@ impl Source<'_> {
     }
 }
 
-/// Turns the reader's "unknown field `a`, expected one of `b`, `c`" into a suggestion of the nearest.
+/// Turns the reader's "unknown field `a`, expected one of `b`, `c`" into a suggestion of the
+/// nearest.
 fn with_suggestion(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     if !message.starts_with("unknown field") {

@@ -1,7 +1,8 @@
 //! What a run leaves behind: the types of `results.json`, documented in `docs/measuring.md`.
 //!
-//! One schema for single runs and for studies, so that `report` reads both. Every figure is in the unit its
-//! name ends with; a figure that could not be had is [`Offered::No`] with the reason, never a zero.
+//! One schema for single runs and for studies, so that `report` reads both. Every figure is in the
+//! unit its name ends with; a figure that could not be had is [`Offered::No`] with the reason,
+//! never a zero.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -132,7 +133,8 @@ pub struct Outcome {
     pub headline: String,
     /// Errors, all kinds.
     pub errors: u64,
-    /// Outages that were tolerated (connections lost, servers and databases away), by kind; no errors.
+    /// Outages that were tolerated (connections lost, servers and databases away), by kind; no
+    /// errors.
     #[serde(default)]
     pub outages: std::collections::BTreeMap<String, u64>,
     /// Ended by Ctrl-C.
@@ -187,7 +189,8 @@ pub struct Summary {
     pub bytes_in: u64,
     /// Bytes to the server.
     pub bytes_out: u64,
-    /// The histogram itself: (upper edge in µs, count) of each filled bucket, so that runs can be merged.
+    /// The histogram itself: (upper edge in µs, count) of each filled bucket, so that runs can be
+    /// merged.
     pub histogram_us: Vec<(u64, u64)>,
 }
 
@@ -202,7 +205,8 @@ pub struct Transaction {
     pub share_asked: Option<f64>,
     /// Share realised (0–1) in the window.
     pub share_realised: f64,
-    /// Times it was drawn and could not be done (thresholds, empty mailbox), so that another was drawn.
+    /// Times it was drawn and could not be done (thresholds, empty mailbox), so that another was
+    /// drawn.
     pub redrawn: u64,
     /// Counts and times.
     pub summary: Summary,
@@ -241,7 +245,8 @@ pub struct Series {
 /// Errors of one kind.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ErrorCount {
-    /// `wrong-answer`, `refused`, `connection-lost`, `timeout`, `garbage`, `login`, `connect`, `tls`, …
+    /// `wrong-answer`, `refused`, `connection-lost`, `timeout`, `garbage`, `login`, `connect`,
+    /// `tls`, …
     pub kind: String,
     /// Over the whole run, ramp included.
     pub count: u64,
@@ -308,8 +313,8 @@ pub struct ServerCost {
     pub pss_mean_bytes: Offered<u64>,
     /// Proportional set size, highest.
     pub pss_max_bytes: Offered<u64>,
-    /// Without pages of files, highest: a server that maps its store has the store's pages in its set size, one that reads
-    /// its files has them in the system's cache, which is in nobody's.
+    /// Without pages of files, highest: a server that maps its store has the store's pages in its
+    /// set size, one that reads its files has them in the system's cache, which is in nobody's.
     #[serde(default)]
     pub pss_own_max_bytes: Offered<u64>,
     /// Processes at the end of the window.
@@ -326,7 +331,8 @@ pub struct ServerCost {
     pub counters: Offered<Counters>,
     /// CPU by program name.
     pub roles: Vec<Role>,
-    /// The functions it spent its CPU in, hottest first, from a run of its own; `None` if that was not asked for.
+    /// The functions it spent its CPU in, hottest first, from a run of its own; `None` if that was
+    /// not asked for.
     #[serde(default)]
     pub hottest: Option<Offered<Vec<HotFunction>>>,
 }
@@ -385,8 +391,8 @@ pub struct GeneratorCost {
     pub rss_max_bytes: u64,
     /// Open loop: 99th percentile of how late tasks were dispatched by the generator itself.
     pub late_p99_ms: Option<f64>,
-    /// Processors of the generator's machine that neither it nor the server used and that were not idle; not known where the
-    /// server is not watched.
+    /// Processors of the generator's machine that neither it nor the server used and that were not
+    /// idle; not known where the server is not watched.
     #[serde(default)]
     pub other_cpus: Option<f64>,
 }

@@ -1,4 +1,5 @@
-//! Addresses of servers as URLs: `imap://`, `imaps://`, `imap+starttls://`, likewise pop3, smtp, lmtp, submission.
+//! Addresses of servers as URLs: `imap://`, `imaps://`, `imap+starttls://`, likewise pop3, smtp,
+//! lmtp, submission.
 
 use posthaste_imap_client::net::{Endpoint, Security};
 use std::str::FromStr;

@@ -25,8 +25,8 @@ impl Default for Trial {
     }
 }
 
-/// Populates, runs and audits. The faults are there from the start: what populate loses is found by the baseline
-/// of the run, so faults of taking mail show in SEND and APPEND.
+/// Populates, runs and audits. The faults are there from the start: what populate loses is found by
+/// the baseline of the run, so faults of taking mail show in SEND and APPEND.
 fn try_it(trial: Trial) -> RunResult {
     let at = start(trial.faults).unwrap();
     let dialer = Dialer::new(Trust::Anyone, Duration::from_secs(5)).unwrap();
@@ -140,8 +140,8 @@ fn a_delayed_command_shows_in_the_tail_and_is_named() {
 
 #[test]
 fn in_open_loop_a_stall_cannot_hide() {
-    // One command in six takes 400 ms: four users can then do 60 tasks a second, and 100 are due. A closed loop
-    // would see five quick ones of six; counted from when they were due, most are slow.
+    // One command in six takes 400 ms: four users can then do 60 tasks a second, and 100 are due. A
+    // closed loop would see five quick ones of six; counted from when they were due, most are slow.
     let delay = Some(("NOOP", Duration::from_millis(400), 6));
     let faults = Faults { delay, ..Faults::default() };
     let arrivals = Some(Arrivals::Even(100.0));

@@ -1,5 +1,5 @@
-//! What an import costs before any disk: reading, summarising and appending 20,000 messages to the in-memory engine.
-//! `cargo bench -p posthaste-delivery`
+//! What an import costs before any disk: reading, summarising and appending 20,000 messages to the
+//! in-memory engine. `cargo bench -p posthaste-delivery`
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use posthaste_delivery::import::{Fault, Found, ImportOptions, Sink, read};

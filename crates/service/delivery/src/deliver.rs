@@ -16,8 +16,9 @@ use crate::quota::{Quota, Quotas};
 /// Makes a message's summary.
 pub type Summarize = fn(&[u8]) -> Vec<u8>;
 
-/// A message over this is summarised on a blocking thread, so that no session on the same runtime thread waits for it:
-/// a summary takes about 1 ms per 256 KiB in the worst case, and handing it over 10 µs.
+/// A message over this is summarised on a blocking thread, so that no session on the same runtime
+/// thread waits for it: a summary takes about 1 ms per 256 KiB in the worst case, and handing it
+/// over 10 µs.
 const INLINE_LEN_MAX: usize = 256 * 1024;
 /// Memory that all summaries in the making may take, if nobody says otherwise: two of the largest
 /// messages, or twenty of 300 KiB that are made to take much. A message up to [`INLINE_LEN_MAX`] is
@@ -27,8 +28,8 @@ const SUMMARIES_BYTES_DEFAULT: usize = 512 << 20;
 /// 10 minutes for an answer to their data (RFC 5321 §4.5.3.2.6), people who append a message far
 /// less.
 const SUMMARY_WITHIN: Duration = Duration::from_secs(60);
-/// Recipients whose mailboxes are appended to at a time. Enough for the engine to commit them as one group, which takes at
-/// most some hundreds of commits; twice as many would share no sync more.
+/// Recipients whose mailboxes are appended to at a time. Enough for the engine to commit them as
+/// one group, which takes at most some hundreds of commits; twice as many would share no sync more.
 const PARALLEL: usize = 64;
 
 /// What is made for an account that never had a mailbox, beside INBOX: RFC 6154 §2.
@@ -139,8 +140,8 @@ impl Delivery {
         self.directory.resolve(address).await
     }
 
-    /// An account's mailboxes. One that never had any gets INBOX and the defaults first: its first mail and its first
-    /// login do the same.
+    /// An account's mailboxes. One that never had any gets INBOX and the defaults first: its first
+    /// mail and its first login do the same.
     pub async fn mailboxes(&self, account: AccountId) -> Result<Arc<MailboxList>, DeliveryError> {
         static DEFAULTS: OnceLock<Vec<(MailboxName, SpecialUse)>> = OnceLock::new();
         let defaults = DEFAULTS.get_or_init(|| {
@@ -150,8 +151,8 @@ impl Delivery {
         Ok(self.store.ensure_default_mailboxes(account, defaults).await?)
     }
 
-    /// A message as a mailbox takes it: its size checked, its summary made. `date` is INTERNALDATE in unix seconds, now
-    /// if there is none.
+    /// A message as a mailbox takes it: its size checked, its summary made. `date` is INTERNALDATE
+    /// in unix seconds, now if there is none.
     pub async fn incoming(
         &self,
         bytes: Bytes,
@@ -219,8 +220,9 @@ impl Delivery {
         }
     }
 
-    /// Delivers one message to the INBOX of each recipient and answers for each, in their order. Recipients that share
-    /// an account get one copy and one answer. RFC 2033 §4.2: each answer stands for itself.
+    /// Delivers one message to the INBOX of each recipient and answers for each, in their order.
+    /// Recipients that share an account get one copy and one answer. RFC 2033 §4.2: each answer
+    /// stands for itself.
     pub async fn deliver(
         &self,
         bytes: Bytes,

@@ -36,7 +36,8 @@ pub enum DeliveryError {
         /// Messages asked for.
         more: u64,
     },
-    /// The work was cut short by the server's own shutdown, or a fault in reading this very message.
+    /// The work was cut short by the server's own shutdown, or a fault in reading this very
+    /// message.
     #[error("the message could not be read through: {0}")]
     Interrupted(String),
     /// The store did not take it.

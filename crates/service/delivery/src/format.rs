@@ -1,7 +1,9 @@
-//! What mailbox files on disk look like: dates, line ends and quoting, the same for import and export.
+//! What mailbox files on disk look like: dates, line ends and quoting, the same for import and
+//! export.
 //!
-//! Files of mail end their lines with LF; messages in the store, as on the wire, with CRLF. Import makes the one of the
-//! other and export turns it back, so that what was exported imports as the same message.
+//! Files of mail end their lines with LF; messages in the store, as on the wire, with CRLF. Import
+//! makes the one of the other and export turns it back, so that what was exported imports as the
+//! same message.
 
 use memchr::{memchr, memchr_iter};
 use posthaste_mime_summary::sent_date;
@@ -31,8 +33,8 @@ fn three(name: &str) -> &str {
     name.get(..3).unwrap_or(name)
 }
 
-/// The date of a `From ` line, in unix seconds: `Www Mmm dd hh:mm[:ss] [zone] yyyy [+zzzz]` after any sender. A zone by
-/// name is taken for UTC, as is none: only programs of long ago wrote them.
+/// The date of a `From ` line, in unix seconds: `Www Mmm dd hh:mm[:ss] [zone] yyyy [+zzzz]` after
+/// any sender. A zone by name is taken for UTC, as is none: only programs of long ago wrote them.
 pub(crate) fn parse_from_line(line: &[u8]) -> Option<u32> {
     let line = std::str::from_utf8(line).ok()?;
     let words: Vec<&str> = line.split_ascii_whitespace().collect();

@@ -1,9 +1,10 @@
 //! The one path by which mail comes in: LMTP, submission, APPEND and import all end here.
 //!
-//! What happens here happens once per message, so that nothing has to happen when it is read: its size is checked, its
-//! summary is made (all that FETCH, SEARCH, SORT and THREAD will ever ask of it, in the very bytes in which it is
-//! sent), one body id is given to it however many recipients it has, and it is appended to their mailboxes side by
-//! side, so that the engine's group commit takes them together.
+//! What happens here happens once per message, so that nothing has to happen when it is read: its
+//! size is checked, its summary is made (all that FETCH, SEARCH, SORT and THREAD will ever ask of
+//! it, in the very bytes in which it is sent), one body id is given to it however many recipients
+//! it has, and it is appended to their mailboxes side by side, so that the engine's group commit
+//! takes them together.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -12,8 +13,8 @@
 //! | [`import`] | mbox, Maildir, `.eml` and folders of them, read into mailboxes |
 //! | [`export`] | mailboxes written as mbox or Maildir |
 //!
-//! What always holds: a message is delivered byte for byte; when `deliver` says yes it is on disk; no message, however
-//! broken, is refused for what is in it.
+//! What always holds: a message is delivered byte for byte; when `deliver` says yes it is on disk;
+//! no message, however broken, is refused for what is in it.
 
 mod deliver;
 mod error;

@@ -19,7 +19,8 @@ use posthaste_mime_summary::{HeaderFields, Kind, Part, PartIndex, Room, Span, St
 /// How often BODY and BODYSTRUCTURE together print what both tell.
 const IN_BOTH: usize = 2;
 
-/// Computes all that IMAP can ask of `message`, as the stored record that [`mime::SummaryRef`] reads.
+/// Computes all that IMAP can ask of `message`, as the stored record that [`mime::SummaryRef`]
+/// reads.
 pub fn summarize(message: &[u8]) -> Vec<u8> {
     let structure = Structure::parse(message);
     let mut room = Room::new(message, &structure);

@@ -1,4 +1,5 @@
-//! Delivery on the in-memory engine: one body for many, quotas, default mailboxes, and files in and out.
+//! Delivery on the in-memory engine: one body for many, quotas, default mailboxes, and files in and
+//! out.
 
 use bytes::Bytes;
 use posthaste_directory::{Account, AccountChange, Directory, NewAccount, Policy};

@@ -1,15 +1,17 @@
 //! Mail addresses in the one form in which they are compared and stored.
 //!
-//! Two spellings of one address become one text: the domain as lower-case A-labels (`Bücher.example` is
-//! `xn--bcher-kva.example`), the local part composed (NFC) and in lower case. RFC 5321 §2.4 lets a host treat local
-//! parts as case-sensitive and advises against relying on it; like nearly every server, this one does not: `Ana@` and
-//! `ana@` are one person. An account may also have a plain name without a domain.
+//! Two spellings of one address become one text: the domain as lower-case A-labels
+//! (`Bücher.example` is `xn--bcher-kva.example`), the local part composed (NFC) and in lower case.
+//! RFC 5321 §2.4 lets a host treat local parts as case-sensitive and advises against relying on it;
+//! like nearly every server, this one does not: `Ana@` and `ana@` are one person. An account may
+//! also have a plain name without a domain.
 
 use std::fmt;
 use unicode_normalization::UnicodeNormalization;
 
-/// Octets of a local part. RFC 5321 §4.5.3.1.1 asks for 64; twice that, because sub-addresses made by programs are
-/// often longer. More would not fit the 400 bytes a directory record's name may have.
+/// Octets of a local part. RFC 5321 §4.5.3.1.1 asks for 64; twice that, because sub-addresses made
+/// by programs are often longer. More would not fit the 400 bytes a directory record's name may
+/// have.
 const LOCAL_LEN_MAX: usize = 128;
 /// Octets of a domain in A-labels: RFC 1035 §3.1 less the root.
 const DOMAIN_LEN_MAX: usize = 253;
@@ -46,9 +48,11 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// An address from the text between the angle brackets of `RCPT TO:<…>`, or from what a user typed.
+    /// An address from the text between the angle brackets of `RCPT TO:<…>`, or from what a user
+    /// typed.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
-        // Refused before anything is allocated for it: no limit grows more than ninefold by normalising.
+        // Refused before anything is allocated for it: no limit grows more than ninefold by
+        // normalising.
         if text.len() > 9 * (LOCAL_LEN_MAX + DOMAIN_LEN_MAX) {
             return Err(AddressError::TooLong);
         }
@@ -84,7 +88,8 @@ impl Address {
         self.text.get(self.local_len + 1..)
     }
 
-    /// The address without its detail, and the detail: `ana@example.org` and `lists` for `ana+lists@example.org`.
+    /// The address without its detail, and the detail: `ana@example.org` and `lists` for
+    /// `ana+lists@example.org`.
     pub fn split_detail(&self) -> Option<(Self, &str)> {
         let detail = self.detail.as_deref()?;
         let (user, _) = self.local().split_once(DETAIL_SEPARATOR)?;

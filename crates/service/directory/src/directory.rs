@@ -1,7 +1,7 @@
 //! The directory itself: accounts and aliases made, changed, listed and removed.
 //!
-//! Each change reads a record, and writes it on the condition that nobody else has since; a change that lost the race
-//! is made again from what is there now.
+//! Each change reads a record, and writes it on the condition that nobody else has since; a change
+//! that lost the race is made again from what is there now.
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -21,7 +21,8 @@ use crate::record::{self, Stored};
 use crate::throttle::Throttle;
 use crate::verified::Verified;
 
-/// How often a change that lost a race is made again. Each loss means someone else won: sixteen in a row is no accident.
+/// How often a change that lost a race is made again. Each loss means someone else won: sixteen in
+/// a row is no accident.
 const TRIES: usize = 16;
 /// Records per engine call when all of a kind are gone through.
 const SCAN_LIMIT: usize = 256;
@@ -60,7 +61,8 @@ impl Directory {
         Self::with_policy(engine, Policy::default())
     }
 
-    /// The directory in a store, with other costs for new passwords. Fails only if the system has no randomness.
+    /// The directory in a store, with other costs for new passwords. Fails only if the system has
+    /// no randomness.
     pub fn with_policy(engine: Arc<dyn Engine>, policy: Policy) -> Result<Self> {
         Ok(Self {
             engine,
@@ -107,7 +109,8 @@ impl Directory {
         }
     }
 
-    /// Makes an account of one in another directory, password and settings included, under a name and an id of its own.
+    /// Makes an account of one in another directory, password and settings included, under a name
+    /// and an id of its own.
     pub async fn adopt(&self, from: &Self, account: &str, name: &str, id: AccountId) -> Result<Account> {
         let (account, address) = (parse(account)?, parse(name)?);
         let mut stored = from.existing(account.as_str()).await?;
@@ -122,7 +125,8 @@ impl Directory {
         }
     }
 
-    /// The account of exactly this name (in any spelling); aliases and sub-addresses are not followed.
+    /// The account of exactly this name (in any spelling); aliases and sub-addresses are not
+    /// followed.
     pub async fn account(&self, name: &str) -> Result<Option<Account>> {
         let address = parse(name)?;
         Ok(self.stored(address.as_str()).await?.map(|stored| stored.account))
@@ -158,7 +162,8 @@ impl Directory {
         .await
     }
 
-    /// Removes an account and its aliases, and answers with what it was. Its mailboxes are the caller's to remove.
+    /// Removes an account and its aliases, and answers with what it was. Its mailboxes are the
+    /// caller's to remove.
     pub async fn remove(&self, name: &str) -> Result<Account> {
         let address = parse(name)?;
         let stored = self.existing(address.as_str()).await?;

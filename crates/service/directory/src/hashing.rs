@@ -10,8 +10,9 @@ use crate::error::{DirectoryError, Result};
 
 /// Most hashes at a time: 8 × 19 MiB is 152 MiB. More cores than that have other work to do.
 const RUNNING_MAX: usize = 8;
-/// Most that wait for their turn, for each that runs: at 20 ms each the last one waits 24 s, which mail programs bear. After a restart all
-/// users come at once and no password is remembered; who comes later than that is told to come again.
+/// Most that wait for their turn, for each that runs: at 20 ms each the last one waits 24 s, which
+/// mail programs bear. After a restart all users come at once and no password is remembered; who
+/// comes later than that is told to come again.
 const WAITING_MAX_EACH: usize = 1200;
 
 pub(crate) struct Hashing {
@@ -31,8 +32,8 @@ impl Hashing {
         Self { permits: Arc::new(Semaphore::new(running)), waiting: AtomicUsize::new(0), waiting_max }
     }
 
-    /// Runs `work` when there is room for it. If the caller goes away meanwhile, work begun is finished, and its room
-    /// is free only then.
+    /// Runs `work` when there is room for it. If the caller goes away meanwhile, work begun is
+    /// finished, and its room is free only then.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         let place = Place::take(&self.waiting, self.waiting_max)?;
         let permit = Arc::clone(&self.permits).acquire_owned().await;

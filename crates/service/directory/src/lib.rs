@@ -1,10 +1,10 @@
 //! Who may log in, and where mail for an address goes.
 //!
-//! Accounts and aliases are small named records in the store ([`posthaste_store::Engine`]'s directory calls), read
-//! anew for each login and each recipient. That is about a microsecond, and it is why `posthaste account passwd`,
-//! run in another process, takes effect at the next login. Sessions that were open end by their
-//! [`Lease`]. Whatever is kept in memory (verified passwords) is keyed by the version of
-//! the record it was made from.
+//! Accounts and aliases are small named records in the store ([`posthaste_store::Engine`]'s
+//! directory calls), read anew for each login and each recipient. That is about a microsecond, and
+//! it is why `posthaste account passwd`, run in another process, takes effect at the next login.
+//! Sessions that were open end by their [`Lease`]. Whatever is kept in memory (verified passwords)
+//! is keyed by the version of the record it was made from.
 //!
 //! | record | content |
 //! | --- | --- |
@@ -13,8 +13,9 @@
 //! | `domain/<domain>` | present for each domain that ever had an account or alias: tells "no such user" from "not ours" |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
-//! What always holds: a password is never kept, nor logged; nobody learns from an answer, or from how long it took,
-//! whether a user exists; nothing in here sleeps: a [`LoginError`] carries the delay that its caller is to wait.
+//! What always holds: a password is never kept, nor logged; nobody learns from an answer, or from
+//! how long it took, whether a user exists; nothing in here sleeps: a [`LoginError`] carries the
+//! delay that its caller is to wait.
 //!
 //! Not in here: sockets, protocol syntax, mailboxes.
 

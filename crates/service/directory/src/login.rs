@@ -40,7 +40,8 @@ pub enum LoginFailure {
     /// `[PRIVACYREQUIRED]`, 538 5.7.11.
     #[error("encryption is required to log in this way: use TLS")]
     EncryptionRequired,
-    /// Too many failures from this address; the password was not looked at. `[UNAVAILABLE]`, 454 4.7.0.
+    /// Too many failures from this address; the password was not looked at. `[UNAVAILABLE]`, 454
+    /// 4.7.0.
     #[error("too many failed logins from this address: wait some minutes")]
     TooMany,
     /// It cannot be said just now. `[UNAVAILABLE]`, 454 4.7.0.
@@ -68,8 +69,9 @@ impl LoginError {
 impl Directory {
     /// Checks a name and a password that came from `peer`.
     ///
-    /// Takes as long for an unknown name as for a wrong password. The error says how long its answer is to be held
-    /// back; the caller waits, so that it can stop waiting when the client goes.
+    /// Takes as long for an unknown name as for a wrong password. The error says how long its
+    /// answer is to be held back; the caller waits, so that it can stop waiting when the client
+    /// goes.
     pub async fn login(
         &self,
         name: &str,

@@ -1,9 +1,11 @@
-//! Passwords at rest: an Argon2id hash for mechanisms that show us the password, SCRAM keys for those that do not.
+//! Passwords at rest: an Argon2id hash for mechanisms that show us the password, SCRAM keys for
+//! those that do not.
 //!
-//! Both are made when a password is set, so that either kind of login works from then on. Whoever steals the store
-//! can try passwords against the cheaper of the two, so the SCRAM iterations are chosen well above the 4096 of
-//! RFC 7677 §4; a [`Policy`] without SCRAM leaves Argon2id alone. What an earlier policy made is
-//! replaced when its password is seen next: see [`Policy::is_above`].
+//! Both are made when a password is set, so that either kind of login works from then on. Whoever
+//! steals the store can try passwords against the cheaper of the two, so the SCRAM iterations are
+//! chosen well above the 4096 of RFC 7677 §4; a [`Policy`] without SCRAM leaves Argon2id alone.
+//! What an earlier policy made is replaced when its password is seen next: see
+//! [`Policy::is_above`].
 
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -17,7 +19,8 @@ use crate::error::{DirectoryError, Result};
 pub(crate) const SALT_LEN: usize = 16;
 /// Octets of SHA-256.
 pub(crate) const KEY_LEN: usize = 32;
-/// Octets of a password, before and after preparation. Long enough for any passphrase; each login hashes it.
+/// Octets of a password, before and after preparation. Long enough for any passphrase; each login
+/// hashes it.
 const PASSWORD_LEN_MAX: usize = 1024;
 
 /// Iterations of SCRAM's PBKDF2 if nothing else is said.
@@ -31,16 +34,17 @@ pub struct Policy {
     pub argon2_memory_kib: u32,
     /// Argon2id passes.
     pub argon2_passes: u32,
-    /// SCRAM iterations: paid once here and at each login by the client. `None` keeps no SCRAM keys.
+    /// SCRAM iterations: paid once here and at each login by the client. `None` keeps no SCRAM
+    /// keys.
     pub scram_iterations: Option<u32>,
 }
 
 impl Default for Policy {
-    /// Argon2id with 19 MiB and 2 passes, one lane: the least OWASP advises (Password Storage Cheat Sheet), about 20 ms.
-    /// More memory would cost a small server more than it costs an attacker: 19 MiB × cores is already taken in a
-    /// login storm. SCRAM: 600,000 iterations, what the same sheet advises for PBKDF2 with SHA-256.
-    /// A client computes them once for each password it is given, if it keeps the result as RFC
-    /// 5802 §3 lets it.
+    /// Argon2id with 19 MiB and 2 passes, one lane: the least OWASP advises (Password Storage Cheat
+    /// Sheet), about 20 ms. More memory would cost a small server more than it costs an attacker:
+    /// 19 MiB × cores is already taken in a login storm. SCRAM: 600,000 iterations, what the same
+    /// sheet advises for PBKDF2 with SHA-256. A client computes them once for each password it is
+    /// given, if it keeps the result as RFC 5802 §3 lets it.
     fn default() -> Self {
         Self { argon2_memory_kib: 19 * 1024, argon2_passes: 2, scram_iterations: Some(SCRAM_ITERATIONS) }
     }
@@ -106,8 +110,8 @@ impl Credentials {
     }
 }
 
-/// Whether a prepared password is the one a PHC string was made of. Takes tens of milliseconds and as much memory as
-/// the string says.
+/// Whether a prepared password is the one a PHC string was made of. Takes tens of milliseconds and
+/// as much memory as the string says.
 pub(crate) fn verify(prepared: &str, phc: &str) -> bool {
     PasswordHash::new(phc)
         .and_then(|hash| Argon2::default().verify_password(prepared.as_bytes(), &hash))
@@ -133,7 +137,8 @@ impl ScramKeys {
 pub(crate) fn hmac_sha256(key: &[u8; KEY_LEN], parts: &[&[u8]]) -> [u8; KEY_LEN] {
     let mut block = [0u8; 64];
     block[..KEY_LEN].copy_from_slice(key);
-    // A key of exactly one block is used as it is, and RFC 2104 §2 pads shorter ones with zeros: the same MAC.
+    // A key of exactly one block is used as it is, and RFC 2104 §2 pads shorter ones with zeros:
+    // the same MAC.
     let mut mac = <Hmac<Sha256> as hmac::digest::KeyInit>::new((&block).into());
     for part in parts {
         mac.update(part);
@@ -148,10 +153,11 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(out)
 }
 
-/// A password in the form in which it is hashed: SASLprep (RFC 4013), which RFC 5802 §2.2 demands of SCRAM clients.
+/// A password in the form in which it is hashed: SASLprep (RFC 4013), which RFC 5802 §2.2 demands
+/// of SCRAM clients.
 ///
-/// SASLprep is frozen at Unicode 3.2 and refuses letters and emoji made since. For those the rules of
-/// RFC 8265 §4.2.2 (OpaqueString) are used instead: spaces beyond ASCII become U+0020, then NFC.
+/// SASLprep is frozen at Unicode 3.2 and refuses letters and emoji made since. For those the rules
+/// of RFC 8265 §4.2.2 (OpaqueString) are used instead: spaces beyond ASCII become U+0020, then NFC.
 pub(crate) fn prepare(password: &str) -> Result<String> {
     if password.len() > PASSWORD_LEN_MAX {
         return Err(DirectoryError::Password("it is longer than 1024 octets"));
@@ -209,7 +215,8 @@ mod tests {
         }
     }
 
-    /// RFC 4231 §4.3 (test case 2) has a four-octet key: "Jefe", here padded by hand as RFC 2104 pads it.
+    /// RFC 4231 §4.3 (test case 2) has a four-octet key: "Jefe", here padded by hand as RFC 2104
+    /// pads it.
     #[test]
     fn hmac_of_a_known_answer() {
         let mut key = [0; KEY_LEN];

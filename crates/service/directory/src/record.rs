@@ -1,7 +1,7 @@
 //! Directory records as they are stored: JSON with a version number, one line each.
 //!
-//! A record of a later version, or with a field this program does not know, is refused rather than rewritten without
-//! what it says. Octets are in base 64.
+//! A record of a later version, or with a field this program does not know, is refused rather than
+//! rewritten without what it says. Octets are in base 64.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -70,7 +70,8 @@ impl Directory {
         Ok(self.engine.directory_entry(&record::domain_key(domain)).await?.is_some())
     }
 
-    /// The account that has exactly this address. An alias of an alias leads nowhere, so there are no loops.
+    /// The account that has exactly this address. An alias of an alias leads nowhere, so there are
+    /// no loops.
     async fn owner(&self, address: &str) -> Result<Option<Account>, DirectoryError> {
         if let Some(stored) = self.stored(address).await? {
             return Ok(Some(stored.account));

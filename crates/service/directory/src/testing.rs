@@ -1,4 +1,5 @@
-//! The directory part of an engine, in a map, for this crate's tests: with changes from outside and faults on demand.
+//! The directory part of an engine, in a map, for this crate's tests: with changes from outside and
+//! faults on demand.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,7 +14,8 @@ use std::sync::Arc;
 
 use crate::{Account, Directory, NewAccount, Policy};
 
-/// Records by name; how many of the next commits are to lose a race; how many hashes' worth of reads were made.
+/// Records by name; how many of the next commits are to lose a race; how many hashes' worth of
+/// reads were made.
 #[derive(Default)]
 pub(crate) struct Records {
     entries: Mutex<BTreeMap<String, (u64, Bytes)>>,

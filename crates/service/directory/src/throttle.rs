@@ -2,9 +2,9 @@
 //! with each failure and halve every five minutes. From the scores follows how long the next
 //! failure's answer is held back.
 //!
-//! An attempt counts from its start, not from its answer, so that a hundred tries at once are a hundred tries; one that
-//! succeeds is taken back. Successful logins are never held back: the owner of a guessed-at account, or a neighbour
-//! behind one address, waits for nothing.
+//! An attempt counts from its start, not from its answer, so that a hundred tries at once are a
+//! hundred tries; one that succeeds is taken back. Successful logins are never held back: the owner
+//! of a guessed-at account, or a neighbour behind one address, waits for nothing.
 //!
 //! | score of | refuses above | whom |
 //! | --- | --- | --- |
@@ -33,7 +33,8 @@ const HALF_LIFE: Duration = Duration::from_secs(300);
 const DELAY_FIRST: Duration = Duration::from_millis(250);
 /// At most held back for an address: below the 30 s after which clients give up waiting.
 const ADDRESS_DELAY_MAX: Duration = Duration::from_secs(10);
-/// At most held back for an account: a stranger must not be able to annoy its owner much, who also mistypes.
+/// At most held back for an account: a stranger must not be able to annoy its owner much, who also
+/// mistypes.
 const ACCOUNT_DELAY_MAX: Duration = Duration::from_secs(1);
 /// A network over this score is refused unlooked-at. 64 wrong passwords within minutes is no
 /// person; an office behind one address with a few wrongly set up clients stays below.
@@ -63,8 +64,8 @@ impl Score {
     }
 }
 
-/// The scores. Time comes in with each call. The tables are keyed by hashes: two names that share one share a score,
-/// which harms nobody, and a long name takes no more room than a short one.
+/// The scores. Time comes in with each call. The tables are keyed by hashes: two names that share
+/// one share a score, which harms nobody, and a long name takes no more room than a short one.
 pub(crate) struct Throttle {
     hasher: RandomState,
     networks: Recent<u64, Score>,

@@ -1,8 +1,9 @@
 //! Passwords lately found right.
 //!
-//! Argon2 takes 20 ms of a core on purpose, and a mail client logs in every few minutes on several connections. So a
-//! password found right is remembered, as a keyed hash under a key made at start, together with account and record
-//! version: the next login costs a microsecond, and any change of the record ends it. Wrong ones are not remembered.
+//! Argon2 takes 20 ms of a core on purpose, and a mail client logs in every few minutes on several
+//! connections. So a password found right is remembered, as a keyed hash under a key made at start,
+//! together with account and record version: the next login costs a microsecond, and any change of
+//! the record ends it. Wrong ones are not remembered.
 
 use parking_lot::Mutex;
 
@@ -11,8 +12,8 @@ use crate::error::Result;
 use crate::password::{self, KEY_LEN, hmac_sha256};
 use crate::recent::Recent;
 
-/// Passwords remembered per generation: 32,768 × 2 × about 40 bytes is 2.6 MiB at most. More accounts than that at a
-/// time only cost a hash now and then.
+/// Passwords remembered per generation: 32,768 × 2 × about 40 bytes is 2.6 MiB at most. More
+/// accounts than that at a time only cost a hash now and then.
 const REMEMBERED: usize = 32_768;
 
 /// Passwords lately found right.

@@ -1,5 +1,6 @@
-//! What an idle session costs: opens many, in the clear, with TLS and compressed, and prints the server's
-//! memory for each. The server is a process of its own, so that the clients' memory does not count.
+//! What an idle session costs: opens many, in the clear, with TLS and compressed, and prints the
+//! server's memory for each. The server is a process of its own, so that the clients' memory does
+//! not count.
 //!
 //! ```text
 //! cargo run --release -p posthaste-net --example idle_sessions -- 10000

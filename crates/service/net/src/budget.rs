@@ -1,12 +1,14 @@
-//! A bound on the message bytes that all sessions together hold in memory, and who gives way when it is reached.
+//! A bound on the message bytes that all sessions together hold in memory, and who gives way when
+//! it is reached.
 //!
-//! A message pays for its bytes as they come, not for what was announced: an announcement costs its sender nothing.
-//! When bytes are short, a message that moves has precedence over one that does not: the permit of a slow message
-//! is revoked, and its session forgets what came of it.
+//! A message pays for its bytes as they come, not for what was announced: an announcement costs its
+//! sender nothing. When bytes are short, a message that moves has precedence over one that does
+//! not: the permit of a slow message is revoked, and its session forgets what came of it.
 //!
 //! What always holds:
 //! * all permits together are within the budget, those of one holder within its share;
-//! * a message that is complete keeps its bytes until its permit is dropped, however long its delivery takes;
+//! * a message that is complete keeps its bytes until its permit is dropped, however long its
+//!   delivery takes;
 //! * nothing waits without a deadline, and no lock is held across a wait.
 
 use std::{
@@ -20,22 +22,23 @@ use tokio::sync::Notify;
 
 use crate::NetError;
 
-/// The least pace of a sender that nobody can displace, in bytes a second: an uplink of 128 kbit/s. Twice as much would
-/// displace people on bad lines.
+/// The least pace of a sender that nobody can displace, in bytes a second: an uplink of 128 kbit/s.
+/// Twice as much would displace people on bad lines.
 const LEAST_PACE: u64 = 16 * 1024;
 
-/// How long a sender may pause before it counts as slow. Longer than the pauses of a line that loses packets; twice as
-/// long lets a stranger keep others waiting for twice as long.
+/// How long a sender may pause before it counts as slow. Longer than the pauses of a line that
+/// loses packets; twice as long lets a stranger keep others waiting for twice as long.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Time from the first byte of a message to its last, whatever its pace: 64 MiB at [`LEAST_PACE`] take 68 minutes.
+/// Time from the first byte of a message to its last, whatever its pace: 64 MiB at [`LEAST_PACE`]
+/// take 68 minutes.
 pub const MESSAGE_WITHIN: Duration = Duration::from_secs(75 * 60);
 
 /// How often one who waits looks whether somebody has become slow.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// One holder's share is the budget divided by this: four hostile accounts are needed to use it up. A share of an
-/// eighth would be two of the largest messages with the default budget.
+/// One holder's share is the budget divided by this: four hostile accounts are needed to use it up.
+/// A share of an eighth would be two of the largest messages with the default budget.
 const SHARE_DIVISOR: usize = 4;
 
 /// Who pays for bytes: all that one holder has is bounded together.
@@ -87,7 +90,8 @@ struct Held {
 struct Message {
     holder: Holder,
     bytes: usize,
-    /// When it counts as slow: each byte puts this off by what it takes at the least pace, up to the longest pause.
+    /// When it counts as slow: each byte puts this off by what it takes at the least pace, up to
+    /// the longest pause.
     moves_until: Instant,
     complete: bool,
     revoked: Arc<Notify>,
@@ -110,7 +114,8 @@ impl ByteBudget {
         Self { shared: Arc::new(shared), share: total.div_ceil(SHARE_DIVISOR), pause_max: PAUSE_MAX }
     }
 
-    /// Lets one holder have at least so many bytes, if there are as many: the largest message must fit its share.
+    /// Lets one holder have at least so many bytes, if there are as many: the largest message must
+    /// fit its share.
     #[must_use]
     pub fn with_share_of_at_least(mut self, bytes: usize) -> Self {
         self.share = self.share.max(bytes).min(self.shared.total);
@@ -172,8 +177,8 @@ impl State {
         Some(message)
     }
 
-    /// Revokes permits of slow messages, the largest first, until so many bytes are free; those of one holder, or of
-    /// all. Revokes none if that would not do.
+    /// Revokes permits of slow messages, the largest first, until so many bytes are free; those of
+    /// one holder, or of all. Revokes none if that would not do.
     fn displace(&mut self, bytes: usize, of: Option<Holder>, spared: u64) -> Result<(), NetError> {
         let now = Instant::now();
         if self.all_move_until.is_some_and(|until| now < until) {
@@ -230,7 +235,8 @@ impl BytePermit {
         }
     }
 
-    /// Has at least so many bytes reserved, at once or not at all. Slow messages may lose theirs for it.
+    /// Has at least so many bytes reserved, at once or not at all. Slow messages may lose theirs
+    /// for it.
     pub fn grow_to(&self, bytes: usize) -> Result<(), NetError> {
         let (total, share) = (self.budget.shared.total, self.budget.share);
         let mut state = self.budget.lock();

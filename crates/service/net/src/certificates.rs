@@ -1,4 +1,5 @@
-//! The server's certificate and key: read from files, or made by ourselves, and replaced while we run.
+//! The server's certificate and key: read from files, or made by ourselves, and replaced while we
+//! run.
 //!
 //! A reload that fails leaves the one in use; connections made before keep theirs.
 
@@ -58,13 +59,14 @@ impl Certificates {
         Ok(Self::holding(active, Some((chain.to_owned(), key.to_owned()))))
     }
 
-    /// The self-signed certificate kept in `directory`, made at the first start: for `localhost`, the loopback
-    /// addresses and `host`. The key can be read by its owner only.
+    /// The self-signed certificate kept in `directory`, made at the first start: for `localhost`,
+    /// the loopback addresses and `host`. The key can be read by its owner only.
     pub fn self_signed(directory: &Path, host: &str) -> Result<Self, NetError> {
         let (chain, key) = (directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE));
         if !(chain.exists() && key.exists()) {
             let (chain_pem, key_pem) = generate(host).map_err(|error| unusable(&chain, error, SET_FILES))?;
-            // The key first: a chain without its key would look complete after a crash between the two.
+            // The key first: a chain without its key would look complete after a crash between the
+            // two.
             write_whole(&key, key_pem.as_bytes(), 0o600)?;
             write_whole(&chain, chain_pem.as_bytes(), 0o644)?;
         }
@@ -92,7 +94,8 @@ impl Certificates {
         Self { held: Arc::clone(&self.held), protocol: Some(name) }
     }
 
-    /// Reads the files again (SIGHUP): new connections use what they hold now. On an error the old one stays.
+    /// Reads the files again (SIGHUP): new connections use what they hold now. On an error the old
+    /// one stays.
     pub fn reload(&self) -> Result<(), NetError> {
         let held = self.held.load_full();
         if let Some((chain, key)) = &held.files {
@@ -195,14 +198,14 @@ fn configuration(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 ) -> Result<ServerConfig, rustls::Error> {
-    // The provider is named, so that another crate's choice of a default cannot change it. TLS 1.2 and 1.3
-    // (RFC 8314 §3, RFC 8997).
+    // The provider is named, so that another crate's choice of a default cannot change it. TLS 1.2
+    // and 1.3 (RFC 8314 §3, RFC 8997).
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
-    // Resumption by tickets alone: they cost the server no memory, and a client that comes back saves us
-    // a signature. One for each connection: mail clients open few.
+    // Resumption by tickets alone: they cost the server no memory, and a client that comes back
+    // saves us a signature. One for each connection: mail clients open few.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.ticketer = ring::Ticketer::new()?;
     config.send_tls13_tickets = 1;

@@ -1,7 +1,7 @@
 //! Channel bindings: what ties SCRAM-…-PLUS to the TLS connection it runs in.
 //!
-//! `tls-server-end-point` (RFC 5929 §4) is a hash of the server's certificate, the same for every connection;
-//! `tls-exporter` (RFC 9266) is made of this connection's own keys.
+//! `tls-server-end-point` (RFC 5929 §4) is a hash of the server's certificate, the same for every
+//! connection; `tls-exporter` (RFC 9266) is made of this connection's own keys.
 
 use rustls::{ProtocolVersion, ServerConnection};
 use sha2::{Digest, Sha256, Sha384, Sha512};
@@ -34,15 +34,16 @@ impl ChannelBinding {
 const EXPORTER_BYTES: usize = 32;
 
 pub(crate) fn exporter(session: &ServerConnection) -> Option<Vec<u8>> {
-    // RFC 9266 §4.2: in TLS 1.2 only with the extended master secret, which rustls does not tell us of.
+    // RFC 9266 §4.2: in TLS 1.2 only with the extended master secret, which rustls does not tell us
+    // of.
     if session.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
         return None;
     }
     session.export_keying_material(vec![0; EXPORTER_BYTES], b"EXPORTER-Channel-Binding", Some(b"")).ok()
 }
 
-/// The hash of a certificate by the hash of its own signature (RFC 5929 §4.1): MD5 and SHA-1 become SHA-256;
-/// a signature without one hash of its own (Ed25519) leaves the binding undefined.
+/// The hash of a certificate by the hash of its own signature (RFC 5929 §4.1): MD5 and SHA-1 become
+/// SHA-256; a signature without one hash of its own (Ed25519) leaves the binding undefined.
 pub(crate) fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     Some(match signature_hash(certificate)? {
         Hash::Sha256 => Sha256::digest(certificate).to_vec(),
@@ -63,14 +64,16 @@ const OID: u8 = 0x06;
 /// `hashAlgorithm [0]` of RSASSA-PSS-params (RFC 4055 §3.1).
 const PSS_HASH: u8 = 0xa0;
 
-/// RFC 5280 §4.1: `Certificate ::= SEQUENCE { tbsCertificate, signatureAlgorithm, signatureValue }`.
+/// RFC 5280 §4.1: `Certificate ::= SEQUENCE { tbsCertificate, signatureAlgorithm, signatureValue
+/// }`.
 fn signature_hash(certificate: &[u8]) -> Option<Hash> {
     let (certificate, _) = element(certificate, SEQUENCE)?;
     let (_tbs, rest) = element(certificate, SEQUENCE)?;
     let (algorithm, _) = element(rest, SEQUENCE)?;
     let (oid, parameters) = element(algorithm, OID)?;
     match oid {
-        // 1.2.840.113549.1.1.{4,5,11,12,13,14}: md5, sha1, sha256, sha384, sha512, sha224 WithRSAEncryption
+        // 1.2.840.113549.1.1.{4,5,11,12,13,14}: md5, sha1, sha256, sha384, sha512, sha224
+        // WithRSAEncryption
         [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, kind] => match kind {
             4 | 5 | 11 => Some(Hash::Sha256),
             12 => Some(Hash::Sha384),
@@ -100,7 +103,8 @@ fn pss_hash(parameters: &[u8]) -> Hash {
     }
 }
 
-/// The contents of the DER element at the front, if it has this tag, and what follows it (X.690 §8.1).
+/// The contents of the DER element at the front, if it has this tag, and what follows it
+/// (X.690 §8.1).
 fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&[found, first], mut rest) = der.split_first_chunk::<2>()?;
     if found != tag {

@@ -1,9 +1,9 @@
 //! What a session holds: a stream, what was read from it and not yet understood, and deadlines.
 //!
-//! Reads go through one scratch buffer per thread and are copied to the connection's own buffer, which is
-//! given back when a read has to wait with nothing in it: ten thousand idle sessions own no read buffer, and
-//! the copy costs less than the system call before it. Every method may be dropped while it waits (`select!`)
-//! without loss, except where it says otherwise.
+//! Reads go through one scratch buffer per thread and are copied to the connection's own buffer,
+//! which is given back when a read has to wait with nothing in it: ten thousand idle sessions own
+//! no read buffer, and the copy costs less than the system call before it. Every method may be
+//! dropped while it waits (`select!`) without loss, except where it says otherwise.
 
 use std::{
     cell::RefCell,
@@ -21,11 +21,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 use crate::{Certificates, ChannelBinding, NetError, Stream, TlsFacts, Traffic, socket::Awaits};
 
-/// Bytes one read can bring: four TLS records. Once per thread, so its size matters to nobody's budget.
+/// Bytes one read can bring: four TLS records. Once per thread, so its size matters to nobody's
+/// budget.
 const SCRATCH: usize = 64 * 1024;
 
-/// A compressed session silent for this long gives its compressor back ([`Connection::rest`]): a person who
-/// reads pauses as long, a program that synchronises does not.
+/// A compressed session silent for this long gives its compressor back ([`Connection::rest`]): a
+/// person who reads pauses as long, a program that synchronises does not.
 const REST_AFTER: Duration = Duration::from_secs(10);
 
 /// A body of unknown trustworthiness gets its buffer in steps of this many bytes, as it arrives.
@@ -110,18 +111,19 @@ impl Connection {
         self.input.advance(count.min(self.input.len()));
     }
 
-    /// Waits for bytes and appends them to the input, which may then hold up to `input_max`; returns how many
-    /// came. The end of the stream is [`NetError::Closed`].
+    /// Waits for bytes and appends them to the input, which may then hold up to `input_max`;
+    /// returns how many came. The end of the stream is [`NetError::Closed`].
     ///
-    /// What the input holds is the beginning of something: before it waits for the rest, it has the kernel
-    /// acknowledge what came.
+    /// What the input holds is the beginning of something: before it waits for the rest, it has the
+    /// kernel acknowledge what came.
     pub async fn fill(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
         let awaits = if self.input.is_empty() { Awaits::Anything } else { Awaits::Rest };
         self.fill_awaiting(awaits, input_max, within).await
     }
 
-    /// Like [`fill`](Self::fill), for the rest of something whose beginning the caller has taken out of the
-    /// input: a literal, a chunk, DATA. A peer may send that rest only once we have acknowledged the beginning.
+    /// Like [`fill`](Self::fill), for the rest of something whose beginning the caller has taken
+    /// out of the input: a literal, a chunk, DATA. A peer may send that rest only once we have
+    /// acknowledged the beginning.
     pub async fn fill_rest(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
         self.fill_awaiting(Awaits::Rest, input_max, within).await
     }
@@ -174,9 +176,9 @@ impl Connection {
         })
     }
 
-    /// Reads exactly `length` bytes: first from the input, then from the peer straight into the result, with a
-    /// deadline for each read. The caller has decided that it wants so many; memory still grows only as they
-    /// come. If dropped while waiting, the bytes read so far are lost.
+    /// Reads exactly `length` bytes: first from the input, then from the peer straight into the
+    /// result, with a deadline for each read. The caller has decided that it wants so many; memory
+    /// still grows only as they come. If dropped while waiting, the bytes read so far are lost.
     pub async fn read_exact_within(&mut self, length: usize, within: Duration) -> Result<Bytes, NetError> {
         if self.input.len() >= length {
             return Ok(self.input.split_to(length).freeze());
@@ -199,8 +201,9 @@ impl Connection {
         Ok(body.freeze())
     }
 
-    /// Writes all and flushes. A peer that does not take it in time is [`NetError::TimedOut`]; what it got is
-    /// then unknown, so close. Not to be dropped while waiting, unless the connection is closed then.
+    /// Writes all and flushes. A peer that does not take it in time is [`NetError::TimedOut`]; what
+    /// it got is then unknown, so close. Not to be dropped while waiting, unless the connection is
+    /// closed then.
     pub async fn write_all_within(&mut self, bytes: &[u8], within: Duration) -> Result<(), NetError> {
         let stream = &mut self.stream;
         timely(within, async {
@@ -210,7 +213,8 @@ impl Connection {
         .await
     }
 
-    /// Writes all; more will follow, so nothing is flushed. The rest as [`write_all_within`](Self::write_all_within).
+    /// Writes all; more will follow, so nothing is flushed. The rest as
+    /// [`write_all_within`](Self::write_all_within).
     pub async fn write_more_within(&mut self, bytes: &[u8], within: Duration) -> Result<(), NetError> {
         timely(within, self.stream.write_all(bytes)).await
     }
@@ -222,16 +226,18 @@ impl Connection {
 
     /// STARTTLS: does the handshake, after the answer that invites to it was written.
     ///
-    /// Refuses if the peer sent anything after the command: whoever can insert bytes into the clear text could
-    /// have it taken for part of the encrypted session (CVE-2011-0411; RFC 3207 §4.2, RFC 9051 §6.2.1). Check
-    /// [`has_input`](Self::has_input) before answering OK; after an error here, close.
+    /// Refuses if the peer sent anything after the command: whoever can insert bytes into the clear
+    /// text could have it taken for part of the encrypted session (CVE-2011-0411; RFC 3207 §4.2,
+    /// RFC 9051 §6.2.1). Check [`has_input`](Self::has_input) before answering OK; after an error
+    /// here, close.
     pub async fn start_tls(&mut self, certificates: &Certificates, within: Duration) -> Result<(), NetError> {
         self.nothing_pipelined()?;
         self.stream.accept_tls(certificates, within).await
     }
 
-    /// COMPRESS: all that follows is compressed, after the answer that says so was written. Refuses, like
-    /// [`start_tls`](Self::start_tls), if the peer did not wait for that answer (RFC 4978 §3).
+    /// COMPRESS: all that follows is compressed, after the answer that says so was written.
+    /// Refuses, like [`start_tls`](Self::start_tls), if the peer did not wait for that answer
+    /// (RFC 4978 §3).
     pub fn start_deflate(&mut self) -> Result<(), NetError> {
         self.nothing_pipelined()?;
         self.stream.start_deflate()
@@ -254,9 +260,9 @@ impl Connection {
         self.stream.rest();
     }
 
-    /// Sends what is left, says goodbye in TLS, and closes our side; then reads what the peer still sends, a
-    /// moment and a little long, because closing with unread input would make the kernel reset the connection
-    /// and take our last answer from the peer.
+    /// Sends what is left, says goodbye in TLS, and closes our side; then reads what the peer still
+    /// sends, a moment and a little long, because closing with unread input would make the kernel
+    /// reset the connection and take our last answer from the peer.
     pub async fn close(mut self, within: Duration) -> Result<(), NetError> {
         timely(within, self.stream.shutdown()).await?;
         self.input = BytesMut::new();

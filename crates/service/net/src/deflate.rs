@@ -1,12 +1,14 @@
 //! COMPRESS=DEFLATE (RFC 4978): a raw deflate stream (RFC 1951) each way, over any transport.
 //!
-//! Each flush ends with a sync flush, so that no byte waits in the compressor for the next one and the output
-//! stands on a byte boundary. At such a point the compressor can be thrown away and a new one can go on with
-//! the same stream, since nothing it writes refers to bytes it has not seen: [`Deflate::rest`] does so for
-//! sessions that have nothing to say, and an idle compressed session keeps only its decompressor.
+//! Each flush ends with a sync flush, so that no byte waits in the compressor for the next one and
+//! the output stands on a byte boundary. At such a point the compressor can be thrown away and a
+//! new one can go on with the same stream, since nothing it writes refers to bytes it has not seen:
+//! [`Deflate::rest`] does so for sessions that have nothing to say, and an idle compressed session
+//! keeps only its decompressor.
 //!
-//! Memory: compressor about 320 KiB while talking, decompressor about 43 KiB (its 32 KiB window belongs to
-//! the peer's stream and cannot be given up), pending output at most [`OUTPUT_MAX`] plus one input's worth.
+//! Memory: compressor about 320 KiB while talking, decompressor about 43 KiB (its 32 KiB window
+//! belongs to the peer's stream and cannot be given up), pending output at most [`OUTPUT_MAX`] plus
+//! one input's worth.
 
 use std::{
     io,
@@ -19,11 +21,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Bytes compressed in one go; larger writes are taken in pieces.
 const INPUT_PIECE: usize = 16 * 1024;
-/// Compressed bytes that may wait for the socket before a write has to wait with them: one TLS record.
+/// Compressed bytes that may wait for the socket before a write has to wait with them: one TLS
+/// record.
 const OUTPUT_MAX: usize = 16 * 1024;
-/// Compressed bytes read at once; on the stack while reading, kept only if the caller's buffer was too small.
+/// Compressed bytes read at once; on the stack while reading, kept only if the caller's buffer was
+/// too small.
 const READ_PIECE: usize = 4 * 1024;
-/// Level 1 finds most of what there is to find in protocol text, at a fraction of the work of the default.
+/// Level 1 finds most of what there is to find in protocol text, at a fraction of the work of the
+/// default.
 const LEVEL: Compression = Compression::fast();
 
 /// The state of both directions; the transport is lent to each call.
@@ -111,8 +116,8 @@ impl Deflate {
         }
     }
 
-    /// Decompresses into what is free of `buf`: a small input that would expand to gigabytes does so only as
-    /// fast as the session reads.
+    /// Decompresses into what is free of `buf`: a small input that would expand to gigabytes does
+    /// so only as fast as the session reads.
     fn inflate(&mut self, from: &[u8], buf: &mut ReadBuf<'_>) -> io::Result<(usize, usize)> {
         let room = buf.initialize_unfilled();
         let (in_before, out_before) = (self.decompress.total_in(), self.decompress.total_out());
@@ -250,8 +255,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
-        /// Whatever is written between two flushes is there after the second, however small the reads, and
-        /// whether or not the compressor rested.
+        /// Whatever is written between two flushes is there after the second, however small the
+        /// reads, and whether or not the compressor rested.
         #[test]
         fn all_that_was_flushed_can_be_read(
             rounds in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..3000), 1..40usize, any::<bool>()), 1..8),

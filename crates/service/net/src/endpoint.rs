@@ -10,8 +10,9 @@ use tokio::net::TcpListener;
 
 use crate::NetError;
 
-/// Connections the kernel completes while we are busy. A login storm of some thousand clients a second and a
-/// pause of a quarter of a second fit; the kernel lowers it to `net.core.somaxconn` (4,096 as Linux ships).
+/// Connections the kernel completes while we are busy. A login storm of some thousand clients a
+/// second and a pause of a quarter of a second fit; the kernel lowers it to `net.core.somaxconn`
+/// (4,096 as Linux ships).
 pub const ACCEPT_BACKLOG: i32 = 4096;
 
 /// How a connection begins.
@@ -32,8 +33,8 @@ pub struct Endpoint {
     pub mode: Mode,
 }
 
-/// A bound socket that accepts connections once [`serve`](Self::serve) runs; until then they wait in the
-/// backlog, so that `ready` can be said before.
+/// A bound socket that accepts connections once [`serve`](Self::serve) runs; until then they wait
+/// in the backlog, so that `ready` can be said before.
 #[derive(Debug)]
 pub struct Listener {
     pub(crate) tcp: TcpListener,
@@ -76,8 +77,8 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Reads `IP:PORT`, `[IPV6]:PORT`, `NAME:PORT` (each address the name has) or `*:PORT` (every IPv4 and IPv6
-/// address of the machine).
+/// Reads `IP:PORT`, `[IPV6]:PORT`, `NAME:PORT` (each address the name has) or `*:PORT` (every IPv4
+/// and IPv6 address of the machine).
 pub fn resolve(given: &str) -> Result<Vec<SocketAddr>, NetError> {
     let wrong = |why: String| NetError::Address { given: given.to_owned(), why };
     if let Ok(address) = given.parse::<SocketAddr>() {

@@ -6,12 +6,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Connections in all: at 48 KiB for an idle TLS session about 1 GiB, and some way under the 65,536 file
-/// descriptors a process can usually raise itself to. Twice as many would need the administrator's word.
+/// Connections in all: at 48 KiB for an idle TLS session about 1 GiB, and some way under the 65,536
+/// file descriptors a process can usually raise itself to. Twice as many would need the
+/// administrator's word.
 pub const TOTAL_DEFAULT: usize = 20_000;
 
-/// Connections from one address. An office behind one address: 50 people with five connections each. Twice
-/// as many would let forty addresses close the server to all others.
+/// Connections from one address. An office behind one address: 50 people with five connections
+/// each. Twice as many would let forty addresses close the server to all others.
 pub const PER_ADDRESS_DEFAULT: usize = 250;
 
 /// The bounds, shared by all listeners of a server. Clones count together.
@@ -54,8 +55,8 @@ impl Default for ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// Bounds for all connections and for those of one address. The addresses of this very machine count
-    /// only in the total: webmail, proxies and measurements come from there.
+    /// Bounds for all connections and for those of one address. The addresses of this very machine
+    /// count only in the total: webmail, proxies and measurements come from there.
     pub fn new(total: usize, per_address: usize) -> Self {
         let (total_max, per_address_max) = (total, per_address);
         let open = Open { total_max, per_address_max, total: 0, by_address: HashMap::new() };
@@ -115,8 +116,8 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// The address a peer is counted under: none for loopback; for IPv6 its /64, which is what one household or
-/// one rented machine has at its disposal (RFC 6177 §2).
+/// The address a peer is counted under: none for loopback; for IPv6 its /64, which is what one
+/// household or one rented machine has at its disposal (RFC 6177 §2).
 fn counted(peer: IpAddr) -> Option<IpAddr> {
     match peer.to_canonical() {
         peer if peer.is_loopback() => None,

@@ -4,8 +4,9 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the number of files this process may open to `wanted`, or as far as the system lets it, and returns
-/// what holds now. Never lowers. Each connection is a file; most systems start a process at 1,024.
+/// Raises the number of files this process may open to `wanted`, or as far as the system lets it,
+/// and returns what holds now. Never lowers. Each connection is a file; most systems start a
+/// process at 1,024.
 pub fn raise_file_limit(wanted: u64) -> io::Result<u64> {
     let limit = getrlimit(Resource::Nofile);
     let now = limit.current.unwrap_or(u64::MAX);

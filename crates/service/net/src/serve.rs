@@ -6,12 +6,12 @@ use tokio::{net::TcpStream, task::JoinSet, time::Instant};
 
 use crate::{Certificates, Connection, ConnectionLimits, Listener, Mode, NetError, Shutdown, Stream};
 
-/// Time for a TLS handshake: two round trips on the worst of lines. Twice as much only helps those who hold
-/// connections to exhaust them.
+/// Time for a TLS handshake: two round trips on the worst of lines. Twice as much only helps those
+/// who hold connections to exhaust them.
 pub const HANDSHAKE_WITHIN_DEFAULT: Duration = Duration::from_secs(30);
 
-/// Time sessions get to finish the command in flight once the server stops. Service managers kill after 90 s
-/// (systemd) or 10 s (container engines): stay below both.
+/// Time sessions get to finish the command in flight once the server stops. Service managers kill
+/// after 90 s (systemd) or 10 s (container engines): stay below both.
 pub const SHUTDOWN_GRACE_DEFAULT: Duration = Duration::from_secs(8);
 
 /// First pause after the system refused us a file or memory; doubles up to [`BACK_OFF_MAX`].
@@ -61,9 +61,9 @@ pub struct Drained {
 }
 
 impl Listener {
-    /// Accepts connections and runs `session` for each, until the shutdown is asked for; then stops listening
-    /// and waits for the sessions, which listen to their own [`Shutdown`] token. A session that panics ends
-    /// alone.
+    /// Accepts connections and runs `session` for each, until the shutdown is asked for; then stops
+    /// listening and waits for the sessions, which listen to their own [`Shutdown`] token. A
+    /// session that panics ends alone.
     pub async fn serve<S, F>(self, options: ServeOptions, session: S) -> Result<Drained, NetError>
     where
         S: Fn(Connection) -> F + Clone + Send + 'static,
@@ -90,7 +90,8 @@ impl Listener {
                     }
                     Err(error) if is_of_one_connection(&error) => {}
                     Err(error) => {
-                        // EMFILE, ENFILE, ENOBUFS, ENOMEM: trying again at once would only burn the processor.
+                        // EMFILE, ENFILE, ENOBUFS, ENOMEM: trying again at once would only burn the
+                        // processor.
                         tracing::error!(listener = %self.local_addr(), %error,
                             "cannot accept connections; raise the file limit or lower the connection limit");
                         tokio::time::sleep(back_off).await;
@@ -119,7 +120,8 @@ impl Listener {
             Err(reason) => {
                 tracing::warn!(%peer, %reason, "connection refused");
                 if self.mode == Mode::Plain {
-                    // As far as it fits into the empty send buffer: nobody waits for a peer we do not want.
+                    // As far as it fits into the empty send buffer: nobody waits for a peer we do
+                    // not want.
                     let _ = tcp.try_write(options.refusal);
                 }
                 return None;
@@ -153,7 +155,8 @@ async fn greet(tcp: TcpStream, mode: Mode, options: &ServeOptions) -> Result<Con
     Ok(Connection::new(stream))
 }
 
-/// Errors of `accept` that are the fault of the connection being accepted (accept(2), "Error handling").
+/// Errors of `accept` that are the fault of the connection being accepted (accept(2), "Error
+/// handling").
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::*;
     matches!(

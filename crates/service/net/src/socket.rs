@@ -1,12 +1,12 @@
 //! A TCP socket that counts its bytes, and acknowledges at once what is the beginning of something.
 //!
-//! The kernel delays an acknowledgement (40 ms on Linux) in the hope that an answer will carry it. A peer that
-//! sends the rest in a small write of its own waits for that acknowledgement (Nagle, RFC 896), while we wait for
-//! the rest. So whoever reads says what it awaits ([`Awaits`]); where that is a rest, the socket has the kernel
-//! acknowledge before it waits.
+//! The kernel delays an acknowledgement (40 ms on Linux) in the hope that an answer will carry it.
+//! A peer that sends the rest in a small write of its own waits for that acknowledgement (Nagle,
+//! RFC 896), while we wait for the rest. So whoever reads says what it awaits ([`Awaits`]); where
+//! that is a rest, the socket has the kernel acknowledge before it waits.
 //!
-//! What always holds: at most one such system call for each wait that follows a read, and none while the peer
-//! owes us nothing.
+//! What always holds: at most one such system call for each wait that follows a read, and none
+//! while the peer owes us nothing.
 
 use std::{
     io,
@@ -19,15 +19,16 @@ use tokio::{
     net::TcpStream,
 };
 
-/// What was counted on a connection since it was accepted. Bytes are as on the wire: after compression and
-/// encryption.
+/// What was counted on a connection since it was accepted. Bytes are as on the wire: after
+/// compression and encryption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Bytes from the peer.
     pub bytes_in: u64,
     /// Bytes to the peer.
     pub bytes_out: u64,
-    /// How often the kernel was asked to acknowledge at once. Always 0 where the system has no such call.
+    /// How often the kernel was asked to acknowledge at once. Always 0 where the system has no such
+    /// call.
     pub prompt_acks: u64,
 }
 
@@ -37,7 +38,8 @@ pub(crate) enum Awaits {
     /// Whatever comes next. The kernel acknowledges when it likes.
     #[default]
     Anything,
-    /// The rest of what has begun to arrive. The peer may hold it back until we acknowledge the beginning.
+    /// The rest of what has begun to arrive. The peer may hold it back until we acknowledge the
+    /// beginning.
     Rest,
 }
 
@@ -46,7 +48,8 @@ pub(crate) struct Socket {
     tcp: TcpStream,
     pub(crate) traffic: Traffic,
     pub(crate) awaits: Awaits,
-    /// Bytes came since we last sent any or asked for an acknowledgement: the kernel may still owe one.
+    /// Bytes came since we last sent any or asked for an acknowledgement: the kernel may still owe
+    /// one.
     unacknowledged: bool,
 }
 
@@ -69,8 +72,9 @@ impl Socket {
     }
 }
 
-/// Asks the kernel to acknowledge now (`TCP_QUICKACK`, tcp(7)); whether it was asked. Linux forgets the wish
-/// again, so it is repeated for each wait. A socket that refuses is one that fails at the next read.
+/// Asks the kernel to acknowledge now (`TCP_QUICKACK`, tcp(7)); whether it was asked. Linux forgets
+/// the wish again, so it is repeated for each wait. A socket that refuses is one that fails at the
+/// next read.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn ask_for_ack(tcp: &TcpStream) -> bool {
     socket2::SockRef::from(tcp).set_tcp_quickack(true).is_ok()

@@ -1,7 +1,7 @@
 //! One type for every kind of connection: TCP, TLS over TCP, and either of them compressed.
 //!
-//! The parts that not every connection has are boxed, so that a plain one stays small. Layers are added in
-//! place (STARTTLS, COMPRESS) and never removed.
+//! The parts that not every connection has are boxed, so that a plain one stays small. Layers are
+//! added in place (STARTTLS, COMPRESS) and never removed.
 
 use std::{
     fmt, io, mem,
@@ -26,8 +26,8 @@ use crate::{
     socket::{Awaits, Socket},
 };
 
-/// TLS bytes that may wait for the socket before a write has to wait with them: four records. rustls would
-/// allow as much; said here because the memory of a slow reader rests on it.
+/// TLS bytes that may wait for the socket before a write has to wait with them: four records.
+/// rustls would allow as much; said here because the memory of a slow reader rests on it.
 const TLS_OUTPUT_MAX: usize = 64 * 1024;
 
 /// A connection that can be read and written, whatever layers it has.
@@ -64,7 +64,8 @@ impl Stream {
     /// Wraps an accepted socket, in the clear.
     pub fn plain(tcp: TcpStream) -> io::Result<Self> {
         let (peer, local) = (tcp.peer_addr()?, tcp.local_addr()?);
-        // Answers are written whole and then flushed: waiting for more to send (Nagle) only delays them.
+        // Answers are written whole and then flushed: waiting for more to send (Nagle) only delays
+        // them.
         tcp.set_nodelay(true)?;
         Ok(Self { transport: Transport::Plain(Socket::new(tcp)), deflate: None, peer, local })
     }
@@ -119,8 +120,8 @@ impl Stream {
         self.deflate.is_some()
     }
 
-    /// The bytes that tie an authentication exchange to this TLS connection; none in the clear, or if the
-    /// kind is not defined for it.
+    /// The bytes that tie an authentication exchange to this TLS connection; none in the clear, or
+    /// if the kind is not defined for it.
     pub fn channel_binding(&self, kind: ChannelBinding) -> Option<Vec<u8>> {
         let Transport::Tls(tls) = &self.transport else { return None };
         match kind {
@@ -129,9 +130,9 @@ impl Stream {
         }
     }
 
-    /// Does the server's side of a TLS handshake, within a deadline. After an error the stream is closed.
-    /// The caller must hold no byte read before; [`Connection::start_tls`](crate::Connection::start_tls)
-    /// makes sure of it.
+    /// Does the server's side of a TLS handshake, within a deadline. After an error the stream is
+    /// closed. The caller must hold no byte read before;
+    /// [`Connection::start_tls`](crate::Connection::start_tls) makes sure of it.
     pub async fn accept_tls(
         &mut self,
         certificates: &Certificates,
@@ -147,7 +148,8 @@ impl Stream {
         socket.awaits = Awaits::Rest;
         let shown = certificates.active();
         let acceptor = TlsAcceptor::from(certificates.config_of(&shown));
-        // Boxed: the handshake's state is large and would otherwise be part of the session's task for good.
+        // Boxed: the handshake's state is large and would otherwise be part of the session's task
+        // for good.
         let handshake =
             Box::pin(acceptor.accept_with(socket, |session| session.set_buffer_limit(Some(TLS_OUTPUT_MAX))));
         let mut stream = tokio::time::timeout(within, handshake)
@@ -162,8 +164,8 @@ impl Stream {
         Ok(())
     }
 
-    /// From here on all bytes are compressed, both ways (RFC 4978). The answer that promises it must have been
-    /// flushed.
+    /// From here on all bytes are compressed, both ways (RFC 4978). The answer that promises it
+    /// must have been flushed.
     pub fn start_deflate(&mut self) -> Result<(), NetError> {
         if self.deflate.is_some() {
             return Err(NetError::CompressionActive);
@@ -172,7 +174,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Gives back memory that an idle session does not need. Costs the next answer a little compression.
+    /// Gives back memory that an idle session does not need. Costs the next answer a little
+    /// compression.
     pub fn rest(&mut self) {
         if let Some(deflate) = &mut self.deflate {
             deflate.rest();

@@ -1,4 +1,5 @@
-//! Running out of files: the accept loop waits and goes on. A process of its own, since the limit is shared.
+//! Running out of files: the accept loop waits and goes on. A process of its own, since the limit
+//! is shared.
 
 // `allow-unwrap-in-tests` knows test functions only, and not the sessions they start.
 #![allow(clippy::unwrap_used)]

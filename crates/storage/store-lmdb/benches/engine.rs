@@ -1,7 +1,8 @@
 //! What the engine's calls cost, in CPU of the whole process and wall time: least of several runs.
 //!
-//! `cargo bench -p posthaste-store-lmdb` prints a table. `BENCH_DIR` names the disk to work on; the default is the
-//! system's temporary directory. `BENCH_ONLY` names one part: reading, appends, changes or large. Figures are of one machine and one moment: compare runs of the same minutes.
+//! `cargo bench -p posthaste-store-lmdb` prints a table. `BENCH_DIR` names the disk to work on; the
+//! default is the system's temporary directory. `BENCH_ONLY` names one part: reading, appends,
+//! changes or large. Figures are of one machine and one moment: compare runs of the same minutes.
 
 #![allow(clippy::unwrap_used)]
 

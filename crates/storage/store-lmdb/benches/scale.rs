@@ -1,7 +1,7 @@
 //! A large store: what it costs to start, to commit during maintenance, to check and to rebuild.
 //!
-//! `scripts/scale` runs it. `SCALE_ACCOUNTS` (10,000) and `SCALE_MESSAGES` (1,000 each) set the size;
-//! `SCALE_DIR` names the disk. Ten million messages need some 20 GB and some minutes.
+//! `scripts/scale` runs it. `SCALE_ACCOUNTS` (10,000) and `SCALE_MESSAGES` (1,000 each) set the
+//! size; `SCALE_DIR` names the disk. Ten million messages need some 20 GB and some minutes.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
@@ -182,7 +182,8 @@ async fn run(dir: &Path, accounts: usize, messages: usize) {
     row("index after the rebuild", megabytes(index_bytes(dir)));
 }
 
-/// Expunges a fifth of the store, commits while maintenance removes it, and fills the freed pages again.
+/// Expunges a fifth of the store, commits while maintenance removes it, and fills the freed pages
+/// again.
 async fn mass_deletion(
     dir: &Path,
     engine: &Arc<LmdbEngine>,

@@ -1,7 +1,7 @@
 //! The embedded engine: opens a data directory and answers the calls of [`Engine`].
 //!
-//! Reading happens where it is asked for, from the map; writing is handed to the writer. No reading transaction lives
-//! across an await.
+//! Reading happens where it is asked for, from the map; writing is handed to the writer. No reading
+//! transaction lives across an await.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -39,30 +39,33 @@ use crate::writer::{Change, Job, QUEUE_MAX, Writer};
 /// How an engine is opened.
 #[derive(Clone)]
 pub struct Options {
-    /// For messages whose summaries the index lacks, after a crash or a rebuild: the function that deliveries use.
+    /// For messages whose summaries the index lacks, after a crash or a rebuild: the function that
+    /// deliveries use.
     pub summarize: Summarize,
-    /// How long a serving process's index may stay behind what was acknowledged: 10 ms, in which a busy connection appends
-    /// thirty messages, and other processes see and do nothing newer.
+    /// How long a serving process's index may stay behind what was acknowledged: 10 ms, in which a
+    /// busy connection appends thirty messages, and other processes see and do nothing newer.
     pub checkpoint_within: Duration,
-    /// Bytes of address space for the index: its limit, not its size. 1 TiB; a thousandth of what 64 bits address, and
-    /// some 500 million messages.
+    /// Bytes of address space for the index: its limit, not its size. 1 TiB; a thousandth of what
+    /// 64 bits address, and some 500 million messages.
     pub map_bytes: usize,
     /// Reading transactions at a time, over all processes.
     pub readers: u32,
-    /// Bytes after which a pack is followed by a new one. 256 MiB: emptying one copies at most half of it, and 1 TiB of mail is
-    /// 4,096 files.
+    /// Bytes after which a pack is followed by a new one. 256 MiB: emptying one copies at most half
+    /// of it, and 1 TiB of mail is 4,096 files.
     pub pack_bytes: u64,
-    /// Neighbours copied by one command from which on their copies have their summaries in common with them: 32. Fewer are not worth a
-    /// second place to look at when they are listed.
+    /// Neighbours copied by one command from which on their copies have their summaries in common
+    /// with them: 32. Fewer are not worth a second place to look at when they are listed.
     pub links_from: usize,
     /// Bytes kept for deletions on a full disk, at most: 16 MiB, which is a round of maintenance (4
     /// MiB copied, twice as much for the index) and some thousand deletions. 0: none.
     pub reserve_bytes: u64,
-    /// Called, by the thread that writes, when LMDB has failed to write its meta page: it then refuses
-    /// every transaction of this process, and a new process brings the index up to what was
-    /// acknowledged. A program is to say why and end. By default nothing is done, and every call fails.
+    /// Called, by the thread that writes, when LMDB has failed to write its meta page: it then
+    /// refuses every transaction of this process, and a new process brings the index up to what was
+    /// acknowledged. A program is to say why and end. By default nothing is done, and every call
+    /// fails.
     pub on_dead_index: fn(&StoreError),
-    /// Messages of one round of maintenance: 2,000, some 5 ms of the writer's time, which commits have to wait for.
+    /// Messages of one round of maintenance: 2,000, some 5 ms of the writer's time, which commits
+    /// have to wait for.
     pub round_messages: usize,
     /// Where packs are kept; tests give a disk that fails.
     pub disk: Arc<dyn Disk>,
@@ -91,7 +94,8 @@ pub struct LmdbEngine {
     shared: Arc<Shared>,
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<std::thread::JoinHandle<()>>,
-    /// Of a serving process: there is one, or what it left behind could not be told from what it has yet to do.
+    /// Of a serving process: there is one, or what it left behind could not be told from what it
+    /// has yet to do.
     _lock: Option<Arc<EngineLock>>,
 }
 
@@ -101,7 +105,8 @@ impl std::fmt::Debug for LmdbEngine {
     }
 }
 
-/// Opens what a store consists of, or makes it. The format is made last: where it is, the others must be.
+/// Opens what a store consists of, or makes it. The format is made last: where it is, the others
+/// must be.
 fn open_parts(dir: &Path, options: &Options) -> Result<(Format, Index)> {
     let unavailable = |e| failed(dir.display())(e);
     let (index, packs) = (dir.join("index"), dir.join("packs"));
@@ -170,13 +175,14 @@ fn start_writer(
 impl LmdbEngine {
     /// Opens the store in `dir`, or makes one there. Blocks for as long as files take to open.
     ///
-    /// One process may have a directory open once at a time; several processes may. What is acknowledged is on disk and in the index.
+    /// One process may have a directory open once at a time; several processes may. What is
+    /// acknowledged is on disk and in the index.
     pub fn open(dir: &Path, options: Options) -> Result<Self> {
         Self::start(dir, options, None)
     }
 
-    /// Opens the store of a locked directory for a server: what is acknowledged is on disk, and the index, for all but this process, may be
-    /// behind by [`Options::checkpoint_within`].
+    /// Opens the store of a locked directory for a server: what is acknowledged is on disk, and the
+    /// index, for all but this process, may be behind by [`Options::checkpoint_within`].
     pub fn serve(lock: Arc<EngineLock>, options: Options) -> Result<Self> {
         let dir = lock.dir().to_owned();
         Self::start(&dir, options, Some(lock))
@@ -221,13 +227,15 @@ impl LmdbEngine {
     /// Waits until what was handed over is on disk, and closes all files. Dropping does the same.
     pub fn close(self) {}
 
-    /// Closes all files and leaves the disk as a process does that is killed: for tests of what comes after.
+    /// Closes all files and leaves the disk as a process does that is killed: for tests of what
+    /// comes after.
     #[doc(hidden)]
     pub fn kill(self) {
         self.shared.killed.store(true, Ordering::Release);
     }
 
-    /// [`Engine::check`] with another number of records read in one transaction: for tests of what is judged between two of them.
+    /// [`Engine::check`] with another number of records read in one transaction: for tests of what
+    /// is judged between two of them.
     #[doc(hidden)]
     pub async fn check_in_slices(
         &self,
@@ -291,8 +299,8 @@ impl LmdbEngine {
         }
     }
 
-    /// Opens the store in `dir` as it is at this moment, for reading. It stays so, whatever servers and maintenance do meanwhile: see
-    /// `snapshot`. Changes are refused.
+    /// Opens the store in `dir` as it is at this moment, for reading. It stays so, whatever servers
+    /// and maintenance do meanwhile: see `snapshot`. Changes are refused.
     pub fn snapshot(dir: &Path, options: Options) -> Result<Self> {
         let mut engine = Self::start(dir, options, None)?;
         engine.stop();

@@ -1,10 +1,13 @@
 //! Cuts at every file operation of the packs.
 //!
-//! `Faulty` keeps, for every pack, what a reader sees (live) and what a power cut leaves (durable): writes become durable at the sync, files and
-//! their names at the sync of the directory. From a chosen operation on, everything fails. Then the store is reopened as each kind of
-//! crash leaves it, and must hold every acknowledged commit, nothing of the others, and be able to go on. The index is LMDB's own: it is as
-//! it was when the last of its transactions returned, which for a server is a while before the crash. After a server's crash, the commit at
-//! which the trouble began may be there though it was refused: its records were whole, and nobody was left to strike them out.
+//! `Faulty` keeps, for every pack, what a reader sees (live) and what a power cut leaves (durable):
+//! writes become durable at the sync, files and their names at the sync of the directory. From a
+//! chosen operation on, everything fails. Then the store is reopened as each kind of crash leaves
+//! it, and must hold every acknowledged commit, nothing of the others, and be able to go on. The
+//! index is LMDB's own: it is as it was when the last of its transactions returned, which for a
+//! server is a while before the crash. After a server's crash, the commit at which the trouble
+//! began may be there though it was refused: its records were whole, and nobody was left to strike
+//! them out.
 
 #![allow(clippy::unwrap_used)]
 
@@ -87,8 +90,8 @@ impl Faulty {
         Err(io::Error::other("the disk fails, as the test wants it"))
     }
 
-    /// The disk after a crash. `kept` says which share of the unsynced writes made it, in the order they were made; a process that is
-    /// killed on a machine that goes on keeps all of them.
+    /// The disk after a crash. `kept` says which share of the unsynced writes made it, in the order
+    /// they were made; a process that is killed on a machine that goes on keeps all of them.
     fn after_crash(&self, kept: f64) -> Self {
         let state = self.0.lock();
         let mut next = State { room: state.room, ..State::default() };
@@ -217,7 +220,8 @@ impl DiskFile for File {
 }
 
 fn options(disk: &Faulty) -> Options {
-    // Small packs, so that a cut may fall into the making of a new one and the emptying of an old one.
+    // Small packs, so that a cut may fall into the making of a new one and the emptying of an old
+    // one.
     Options { pack_bytes: 8_000, reserve_bytes: 0, disk: Arc::new(disk.clone()), ..small() }
 }
 
@@ -239,7 +243,8 @@ impl Opening {
     }
 }
 
-/// A life of some twenty-five commits and the maintenance between them. What fails is not done, and must leave no trace.
+/// A life of some twenty-five commits and the maintenance between them. What fails is not done, and
+/// must leave no trace.
 async fn live(engine: &LmdbEngine, world: &mut World, errors: &mut Vec<StoreError>) {
     let mut note = |error: Option<StoreError>| errors.extend(error);
     let inbox = match world.create(engine, "INBOX").await {
@@ -304,7 +309,8 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// Lives with trouble at one operation, then crashes in three ways. Packs are named by their path: every life has the same one.
+/// Lives with trouble at one operation, then crashes in three ways. Packs are named by their path:
+/// every life has the same one.
 async fn cut(root: &Path, at: usize, trouble: Trouble, opening: Opening, room: Option<u64>) -> Vec<Op> {
     let dir = root.join("live");
     let disk = Faulty::default();

@@ -1,4 +1,5 @@
-//! Records of the index that are missing or cannot be believed: each message is served from its body or named, never left out.
+//! Records of the index that are missing or cannot be believed: each message is served from its
+//! body or named, never left out.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +30,8 @@ fn key(mailbox: MailboxId, uid: u32) -> Vec<u8> {
     [&mailbox.0.to_bytes()[..], &uid.to_be_bytes()].concat()
 }
 
-/// Changes a record of the summaries of a closed store: what it answers takes the record's place, `None` removes it.
+/// Changes a record of the summaries of a closed store: what it answers takes the record's place,
+/// `None` removes it.
 fn edit(dir: &Path, mailbox: MailboxId, uids: &[u32], change: impl Fn(Vec<u8>) -> Option<Vec<u8>>) {
     // SAFETY: no engine has the index open, so nothing changes its file but this environment.
     let env = unsafe { EnvOpenOptions::new().map_size(1 << 28).max_dbs(16).open(dir.join("index")) }.unwrap();
@@ -59,7 +61,8 @@ async fn listed(engine: &LmdbEngine, mailbox: MailboxId, uids: &NumSet) -> (Seen
     (seen, unreadable)
 }
 
-/// What a listing must give: the messages but for `unreadable`, those in `made` with their internal dates as dates saved.
+/// What a listing must give: the messages but for `unreadable`, those in `made` with their internal
+/// dates as dates saved.
 fn expected(world: &World, mailbox: MailboxId, unreadable: &[u32], made: &[u32]) -> Seen {
     let held = world.boxes[&mailbox].messages.iter().filter(|(uid, _)| !unreadable.contains(uid));
     held.map(|(uid, m)| {
@@ -119,7 +122,8 @@ async fn a_damaged_record_is_made_good_from_the_body_it_names() {
         Some(value)
     });
     edit(dir.path(), inbox, &[92], |value| Some(value[..28].to_vec()));
-    // A damaged checksum, a damaged date (the bit that would make a link of it): the summary itself is the proof.
+    // A damaged checksum, a damaged date (the bit that would make a link of it): the summary itself
+    // is the proof.
     edit(dir.path(), inbox, &[50], |mut value| {
         value[0] ^= 0x80;
         Some(value)
@@ -128,7 +132,8 @@ async fn a_damaged_record_is_made_good_from_the_body_it_names() {
         value[27] ^= 0x40;
         Some(value)
     });
-    // Nothing is proved of these: another body's id (the next one, of a message that differs in a digit; one of other words), no id, no record.
+    // Nothing is proved of these: another body's id (the next one, of a message that differs in a
+    // digit; one of other words), no id, no record.
     edit(dir.path(), inbox, &[71], |mut value| {
         let next = &world.boxes[&inbox].messages[&72];
         value[4..20].copy_from_slice(&next.body.0.to_bytes());
@@ -163,7 +168,8 @@ async fn copies_outlive_the_summary_they_link_to() {
     let uids: Vec<u32> = world.boxes[&inbox].messages.keys().copied().take(100).collect();
     world.copy(&engine, inbox, &uids, copies).await.unwrap();
     engine.close();
-    // Origins of copies 10 and 50 are lost, that of copy 20 is damaged; the record of copy 30 is damaged itself.
+    // Origins of copies 10 and 50 are lost, that of copy 20 is damaged; the record of copy 30 is
+    // damaged itself.
     edit(dir.path(), inbox, &[uids[9], uids[49]], |_| None);
     edit(dir.path(), inbox, &[uids[19]], |mut value| {
         *value.last_mut().unwrap() ^= 1;

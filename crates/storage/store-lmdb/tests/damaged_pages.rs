@@ -1,5 +1,6 @@
-//! Damage to the pages of the index, anywhere: the store is refused with the remedy, or every message is right or an error of its own.
-//! Never a signal, never a wrong byte, never a message left out.
+//! Damage to the pages of the index, anywhere: the store is refused with the remedy, or every
+//! message is right or an error of its own. Never a signal, never a wrong byte, never a message
+//! left out.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +27,8 @@ fn index_file(dir: &Path) -> PathBuf {
     dir.join("index/data.mdb")
 }
 
-/// A closed store with pages of every kind: branches, leaves, records on pages of their own, lists of free pages.
+/// A closed store with pages of every kind: branches, leaves, records on pages of their own, lists
+/// of free pages.
 async fn store(dir: &Path, options: Options) -> World {
     let engine = LmdbEngine::open(dir, options).unwrap();
     let mut world = World::new();
@@ -86,7 +88,8 @@ async fn verify_mailbox(engine: &LmdbEngine, world: &World, id: MailboxId, what:
     }
 }
 
-/// Opens a store whose index has these bytes, and looks at everything. Whether the store was opened, and whether `check` found faults.
+/// Opens a store whose index has these bytes, and looks at everything. Whether the store was
+/// opened, and whether `check` found faults.
 async fn look(dir: &Path, world: &World, bytes: &[u8], what: &str) -> (bool, bool) {
     std::fs::write(index_file(dir), bytes).unwrap();
     let engine = match LmdbEngine::open(dir, small()) {
@@ -191,7 +194,8 @@ async fn large_store(dir: &Path) {
     engine.close();
     let mut bytes = std::fs::read(index_file(dir)).unwrap();
     assert!(bytes.len() > 5_000 * PAGE);
-    // The leaves with nodes for such summaries, those that are free by now too: the flag of one of them.
+    // The leaves with nodes for such summaries, those that are free by now too: the flag of one of
+    // them.
     let key = inbox.0.to_bytes();
     let key_at =
         |page: &[u8]| page.windows(16).position(|w| w == key).filter(|at| page[10] == 2 && page[at - 4] == 1);
@@ -308,7 +312,8 @@ async fn what_lies_behind_a_damaged_record_is_read() {
 /// Set for a process that reads a store while another damages it.
 const READ_DIR: &str = "POSTHASTE_TEST_READ_DIR";
 
-/// The process that reads: it opens the store, says so, waits for a line and reads everything; not a test when run by itself.
+/// The process that reads: it opens the store, says so, waits for a line and reads everything; not
+/// a test when run by itself.
 #[tokio::test]
 async fn the_process_that_reads() {
     let Some(dir) = std::env::var_os(READ_DIR).map(PathBuf::from) else { return };
@@ -334,7 +339,8 @@ async fn the_process_that_reads() {
     }
 }
 
-/// Starts that process, damages the index with `flip` once it has it open, and answers how it ended and what it said.
+/// Starts that process, damages the index with `flip` once it has it open, and answers how it ended
+/// and what it said.
 fn read_beside(dir: &Path, flip: impl FnOnce(&std::fs::File)) -> (std::process::ExitStatus, String) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_process_that_reads", "--nocapture"])
@@ -384,8 +390,8 @@ async fn a_page_that_is_damaged_while_it_is_in_use_ends_a_process_once_at_most()
     println!("{ended} of 40 were ended by a signal");
 }
 
-/// Bytes of a meta page from its map size on: what LMDB writes in one piece. Behind half of it stand the trees of the new transaction, and the old
-/// last page and transaction.
+/// Bytes of a meta page from its map size on: what LMDB writes in one piece. Behind half of it
+/// stand the trees of the new transaction, and the old last page and transaction.
 const META_AT: usize = 16 + 16;
 const META_HALF: usize = 60;
 
@@ -393,7 +399,8 @@ fn transaction_of(index: &[u8], meta: usize) -> u64 {
     u64::from_le_bytes(index[meta * PAGE + 16 + 128..][..8].try_into().unwrap())
 }
 
-/// A write of a meta page failed half-way, over the page that LMDB does not take: the trees lie beyond the old last page.
+/// A write of a meta page failed half-way, over the page that LMDB does not take: the trees lie
+/// beyond the old last page.
 fn half_written(whole: &[u8], meta: usize) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     let place = &mut bytes[meta * PAGE + META_AT..][..META_HALF];

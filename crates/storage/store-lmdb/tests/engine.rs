@@ -1,4 +1,5 @@
-//! The engine as a whole: what was put in comes out, after reopening, maintenance and a rebuild as well.
+//! The engine as a whole: what was put in comes out, after reopening, maintenance and a rebuild as
+//! well.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! Copies that have their summaries in common with what they were copied from: whatever goes first, nothing is missed.
+//! Copies that have their summaries in common with what they were copied from: whatever goes first,
+//! nothing is missed.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! An index that is missing, empty or old beside full packs: the store is not opened, or brought up; no mail is lost.
+//! An index that is missing, empty or old beside full packs: the store is not opened, or brought
+//! up; no mail is lost.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,6 +1,8 @@
-//! Two processes on one data directory: conflicts are seen, both see each other, and one may be killed at any time.
+//! Two processes on one data directory: conflicts are seen, both see each other, and one may be
+//! killed at any time.
 //!
-//! The other process is this test binary, started again with `POSTHASTE_TEST_DIR` set and told to run `the_other_process` only.
+//! The other process is this test binary, started again with `POSTHASTE_TEST_DIR` set and told to
+//! run `the_other_process` only.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +24,8 @@ const DIR: &str = "POSTHASTE_TEST_DIR";
 const MESSAGES: &str = "POSTHASTE_TEST_MESSAGES";
 const SERVING: &str = "POSTHASTE_TEST_SERVING";
 
-/// Starts the other process; it appends so many messages to every mailbox's first and says which it has been told are done.
+/// Starts the other process; it appends so many messages to every mailbox's first and says which it
+/// has been told are done.
 fn start(dir: &Path, messages: u32, serving: bool) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_other_process", "--nocapture"])
@@ -45,7 +48,8 @@ async fn first_mailbox(engine: &LmdbEngine) -> MailboxId {
     list.entries[0].id
 }
 
-/// Appends message `n` to a mailbox with this head; the head after it, or none if another process was quicker.
+/// Appends message `n` to a mailbox with this head; the head after it, or none if another process
+/// was quicker.
 async fn append_after(
     engine: &LmdbEngine,
     mailbox: MailboxId,
@@ -99,7 +103,8 @@ async fn the_other_process() {
     }
 }
 
-/// Files may not grow over this; what would be `ENOSPC` on a full disk is `EFBIG` here, which the engine treats alike.
+/// Files may not grow over this; what would be `ENOSPC` on a full disk is `EFBIG` here, which the
+/// engine treats alike.
 fn limit_file_size(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: both calls take plain values, and a pointer to a struct that lives for the call.
@@ -254,8 +259,8 @@ async fn the_lock_names_its_holder() {
     );
 }
 
-/// An epoch that counts a commit is not shown before the commit can be read. Whoever read the old state
-/// under the new epoch would take it for the newest, and not look again.
+/// An epoch that counts a commit is not shown before the commit can be read. Whoever read the old
+/// state under the new epoch would take it for the newest, and not look again.
 #[tokio::test]
 async fn a_commit_can_be_read_as_soon_as_the_epoch_counts_it() {
     let dir = tempfile::tempdir().unwrap();

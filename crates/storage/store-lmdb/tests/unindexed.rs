@@ -1,4 +1,5 @@
-//! A server whose index never follows by itself, killed at any moment: what it acknowledged is there when the store is opened again.
+//! A server whose index never follows by itself, killed at any moment: what it acknowledged is
+//! there when the store is opened again.
 
 #![allow(clippy::unwrap_used)]
 

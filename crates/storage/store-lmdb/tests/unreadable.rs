@@ -128,7 +128,8 @@ async fn a_rebuild_passes_over_a_sector_and_no_more() {
     }
 }
 
-/// The sweep's region 5632 of the newest pack. Whether commits are there cannot be known, so nothing is written; all else is served.
+/// The sweep's region 5632 of the newest pack. Whether commits are there cannot be known, so
+/// nothing is written; all else is served.
 #[tokio::test]
 async fn a_tail_that_cannot_be_read_keeps_nobody_from_reading() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! A change of one mailbox, resolved to what exactly becomes of it: what a store hands to an engine.
+//! A change of one mailbox, resolved to what exactly becomes of it: what a store hands to an
+//! engine.
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Keyword, KeywordTable, MailboxId, ModSeq, NumSet, Uid};
@@ -9,22 +10,26 @@ use crate::row::Row;
 
 /// One commit on one mailbox: applied whole, if the mailbox is still at `expected`, or not at all.
 ///
-/// Everything in it is already decided (UIDs, mod-sequences, counts), so that an engine only writes.
+/// Everything in it is already decided (UIDs, mod-sequences, counts), so that an engine only
+/// writes.
 #[derive(Debug, Clone)]
 pub struct MailboxCommit {
     /// Which mailbox.
     pub mailbox: MailboxId,
     /// The mod-sequence this commit was made against; [`ModSeq::ZERO`] for a mailbox never changed.
     pub expected: ModSeq,
-    /// The head after the commit: mod-sequence (higher than `expected`), UIDNEXT, keywords, counts. A slot has another keyword
-    /// than before only if every message that has it is among `appended` and `changed`.
+    /// The head after the commit: mod-sequence (higher than `expected`), UIDNEXT, keywords, counts.
+    /// A slot has another keyword than before only if every message that has it is among `appended`
+    /// and `changed`.
     pub head: MailboxHead,
-    /// New messages, UIDs rising, all at or above the old UIDNEXT. Rows here and in `changed` have mod-sequences above
-    /// `expected`; only a transfer, whose mailboxes nobody has open, brings those they had elsewhere, below the head's.
+    /// New messages, UIDs rising, all at or above the old UIDNEXT. Rows here and in `changed` have
+    /// mod-sequences above `expected`; only a transfer, whose mailboxes nobody has open, brings
+    /// those they had elsewhere, below the head's.
     pub appended: Vec<NewMessage>,
     /// Changed rows of messages that were there before, UIDs rising, each at most once.
     pub changed: Vec<Row>,
-    /// Messages that go, by the mod-sequence at which they went (RFC 7162 §3.2.7), mod-sequences rising.
+    /// Messages that go, by the mod-sequence at which they went (RFC 7162 §3.2.7), mod-sequences
+    /// rising.
     pub expunged: Vec<(ModSeq, NumSet)>,
 }
 
@@ -55,8 +60,8 @@ pub struct NewMessage {
 /// Where a new message's bytes and summary come from.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// From outside. An engine that has a body of this id already (another recipient's commit brought it) does not
-    /// write it again.
+    /// From outside. An engine that has a body of this id already (another recipient's commit
+    /// brought it) does not write it again.
     New {
         /// The message, byte for byte.
         bytes: Bytes,
@@ -77,7 +82,8 @@ pub enum Content {
 pub enum CommitOutcome {
     /// Applied and on disk.
     Done,
-    /// Not applied: the mailbox is at another mod-sequence by now, or a message to be copied is gone.
+    /// Not applied: the mailbox is at another mod-sequence by now, or a message to be copied is
+    /// gone.
     Conflict,
 }
 
@@ -99,7 +105,7 @@ pub struct Appended {
     pub uids: Vec<Uid>,
     /// The mailbox's mod-sequence after it.
     pub modseq: ModSeq,
-    /// Keywords the mailbox has no room for: the messages came in without them. RFC 9051 §6.3.12 asks that flags be set, and
-    /// does not demand it; the messages matter more.
+    /// Keywords the mailbox has no room for: the messages came in without them. RFC 9051 §6.3.12
+    /// asks that flags be set, and does not demand it; the messages matter more.
     pub left_out: Vec<Keyword>,
 }

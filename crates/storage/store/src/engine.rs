@@ -1,12 +1,13 @@
 //! What a storage engine promises: fifteen calls in the words of mail, each for a set or a range.
 //!
-//! An engine keeps four kinds of things: **bodies** (bytes, found by id, never changed), **mailboxes** (rows,
-//! summaries and a head; changed by conditional commits), **mailbox lists** (one per account) and the **directory**
-//! (small named records: accounts, aliases). It knows no grammar, no MIME and no session.
+//! An engine keeps four kinds of things: **bodies** (bytes, found by id, never changed),
+//! **mailboxes** (rows, summaries and a head; changed by conditional commits), **mailbox lists**
+//! (one per account) and the **directory** (small named records: accounts, aliases). It knows no
+//! grammar, no MIME and no session.
 //!
-//! Every `commit*` call answers `Done` only when the change survives power loss, and leaves no trace when it answers
-//! `Conflict` or fails. Several processes (embedded) or nodes (cluster) may use one store at a time: that is what the
-//! expected mod-sequence is for.
+//! Every `commit*` call answers `Done` only when the change survives power loss, and leaves no
+//! trace when it answers `Conflict` or fails. Several processes (embedded) or nodes (cluster) may
+//! use one store at a time: that is what the expected mod-sequence is for.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -19,8 +20,9 @@ use crate::head::MailboxHead;
 use crate::list::{ListCommit, MailboxList};
 use crate::row::Row;
 
-/// A number that changes whenever another process or node may have changed anything. While it stays the same, every
-/// view that was current is current; an engine that cannot know cheaply gives `None`, and is asked for heads instead.
+/// A number that changes whenever another process or node may have changed anything. While it stays
+/// the same, every view that was current is current; an engine that cannot know cheaply gives
+/// `None`, and is asked for heads instead.
 pub type Epoch = Option<u64>;
 
 /// Bytes `start..end` of a body.
@@ -35,7 +37,8 @@ pub struct Changes {
     pub rows: Vec<Row>,
     /// UIDs that went. May name UIDs that came and went within the span.
     pub expunged: NumSet,
-    /// `false` if the engine no longer remembers every expunge that far back; `expunged` is then what it does remember.
+    /// `false` if the engine no longer remembers every expunge that far back; `expunged` is then
+    /// what it does remember.
     pub complete: bool,
 }
 
@@ -52,10 +55,11 @@ pub struct Stored<'a> {
     pub summary: &'a [u8],
 }
 
-/// Messages of a set that exist and whose summaries an engine cannot give: the record is missing or damaged, and the engine
-/// cannot make it again.
+/// Messages of a set that exist and whose summaries an engine cannot give: the record is missing or
+/// damaged, and the engine cannot make it again.
 ///
-/// Whoever asked must say so to its own caller: a message that is left out in silence looks like one that never was.
+/// Whoever asked must say so to its own caller: a message that is left out in silence looks like
+/// one that never was.
 #[must_use = "a message left out in silence looks like one that never was"]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unreadable(
@@ -115,7 +119,8 @@ pub trait Engine: Send + Sync + 'static {
     /// One directory record.
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>>;
 
-    /// Directory records whose name starts with `prefix` and sorts after `after`, in order, at most `limit`.
+    /// Directory records whose name starts with `prefix` and sorts after `after`, in order, at most
+    /// `limit`.
     async fn directory_scan(
         &self,
         prefix: &str,
@@ -132,8 +137,8 @@ pub trait Engine: Send + Sync + 'static {
     /// Applies one change of a mailbox list. Removed mailboxes answer `NoMailbox` from then on.
     async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome>;
 
-    /// The heads of mailboxes, in the order asked; `None` for one that was removed. A mailbox that is in a list and
-    /// was never committed to has the default head.
+    /// The heads of mailboxes, in the order asked; `None` for one that was removed. A mailbox that
+    /// is in a list and was never committed to has the default head.
     async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>>;
 
     /// Streams every row in UID order, in slices, and answers with the head that belongs to them.
@@ -154,28 +159,32 @@ pub trait Engine: Send + Sync + 'static {
         false
     }
 
-    /// Applies commits on two different mailboxes, both or neither, also over a crash. The second must not need what the first
-    /// brings. `Conflict` does not say which of them was in the way. An engine that does not keep all mailboxes together refuses.
+    /// Applies commits on two different mailboxes, both or neither, also over a crash. The second
+    /// must not need what the first brings. `Conflict` does not say which of them was in the way.
+    /// An engine that does not keep all mailboxes together refuses.
     async fn commit_pair(&self, _pair: [MailboxCommit; 2]) -> Result<CommitOutcome> {
         Err(StoreError::Refused("this engine cannot change two mailboxes at once"))
     }
 
     /// Visits the summaries of those UIDs that exist, in UID order.
     ///
-    /// Every UID of the set that has a row is visited, or is in the answer: the engine compares the summaries it finds with the
-    /// rows, logs what is wrong with each record, and goes on behind it. A summary that can be made again from the body is
-    /// visited like any other. After `Break` the answer covers the UIDs up to the last one visited. `Corrupt` is the answer only
-    /// when nothing can be said of single messages: the mailbox's head or rows are damaged.
+    /// Every UID of the set that has a row is visited, or is in the answer: the engine compares the
+    /// summaries it finds with the rows, logs what is wrong with each record, and goes on behind
+    /// it. A summary that can be made again from the body is visited like any other. After `Break`
+    /// the answer covers the UIDs up to the last one visited. `Corrupt` is the answer only when
+    /// nothing can be said of single messages: the mailbox's head or rows are damaged.
     async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>)
     -> Result<Unreadable>;
 
     /// A range of a body, cut at its end. Every byte handed out was checked against its checksum.
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes>;
 
-    /// Does a bounded piece of the work that commits leave for later (summaries of expunged messages, bodies nothing
-    /// refers to, space in files). Called now and then; `examined` of 0 means nothing is left to do.
+    /// Does a bounded piece of the work that commits leave for later (summaries of expunged
+    /// messages, bodies nothing refers to, space in files). Called now and then; `examined` of 0
+    /// means nothing is left to do.
     async fn maintain(&self) -> Result<Report>;
 
-    /// Reads everything and proves that it fits together. `progress` is told the share done, 0.0 … 1.0.
+    /// Reads everything and proves that it fits together. `progress` is told the share done, 0.0 …
+    /// 1.0.
     async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report>;
 }

@@ -5,8 +5,8 @@ use posthaste_mail_model::{BodyId, KeywordError, MailboxId, NameError, NumSet, U
 /// Shorthand of this crate and the engines.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// Every failure a protocol has to answer for. The protocol decides the words; the kind decides between
-/// "you asked for what cannot be" and "the server cannot just now".
+/// Every failure a protocol has to answer for. The protocol decides the words; the kind decides
+/// between "you asked for what cannot be" and "the server cannot just now".
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// No mailbox of that id: deleted by someone, perhaps while it was selected.
@@ -69,7 +69,8 @@ pub enum StoreError {
     },
 }
 
-/// Ranges of UIDs named in a sentence: 20, some 200 characters. A reply line with ten times as many helps no reader.
+/// Ranges of UIDs named in a sentence: 20, some 200 characters. A reply line with ten times as many
+/// helps no reader.
 const NAMED_RANGES_MAX: usize = 20;
 
 /// The first ranges of a set, for a sentence, and how many more there are.

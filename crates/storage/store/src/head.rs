@@ -45,8 +45,8 @@ pub struct MailboxHead {
     pub modseq: ModSeq,
     /// The UID the next message will get.
     pub uid_next: Uid,
-    /// Messages from this UID on no session has been told of: `\Recent` of RFC 3501 §2.3.2. Advisory: it is saved with
-    /// the next commit that has a better reason.
+    /// Messages from this UID on no session has been told of: `\Recent` of RFC 3501 §2.3.2.
+    /// Advisory: it is saved with the next commit that has a better reason.
     pub first_recent: Uid,
     /// Keywords by slot.
     pub keywords: Arc<KeywordTable>,

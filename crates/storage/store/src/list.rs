@@ -74,7 +74,8 @@ impl MailboxList {
         self.entries.binary_search_by(|e| e.name.cmp(name)).ok().and_then(|i| self.entries.get(i))
     }
 
-    /// Whether a mailbox lies below this name. Logarithmic: names below `a` sort between `a/` and `a0`.
+    /// Whether a mailbox lies below this name. Logarithmic: names below `a` sort between `a/` and
+    /// `a0`.
     pub fn has_children(&self, name: &MailboxName) -> bool {
         let prefix = format!("{name}/");
         let at = self.entries.partition_point(|e| e.name.as_str() < prefix.as_str());

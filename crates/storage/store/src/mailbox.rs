@@ -1,13 +1,16 @@
-//! Mailboxes as protocols see them: an open one ([`Mailbox`]), and one that messages go to ([`Destination`]).
+//! Mailboxes as protocols see them: an open one ([`Mailbox`]), and one that messages go to
+//! ([`Destination`]).
 //!
-//! Reading takes no lock: [`Mailbox::view`] is a pointer. A change is an *intent* that waits in line; whoever finds no
-//! one leading becomes the leader, resolves all waiting intents in order against the newest view, and sends them to
-//! the engine as one commit. Then the new view is published, waiters get their results and watchers are woken. While
-//! nobody has the mailbox open there is no view: messages that come in are then resolved against its head.
+//! Reading takes no lock: [`Mailbox::view`] is a pointer. A change is an *intent* that waits in
+//! line; whoever finds no one leading becomes the leader, resolves all waiting intents in order
+//! against the newest view, and sends them to the engine as one commit. Then the new view is
+//! published, waiters get their results and watchers are woken. While nobody has the mailbox open
+//! there is no view: messages that come in are then resolved against its head.
 //!
-//! What always holds: there is one [`MailboxState`] of a mailbox, so all its changes wait in one line; views are published
-//! in the order of their mod-sequences, each only after its commit is on disk; no lock is held while the engine works (to
-//! lead is a role, not a lock); dropping the future of a change neither undoes it nor holds up others.
+//! What always holds: there is one [`MailboxState`] of a mailbox, so all its changes wait in one
+//! line; views are published in the order of their mod-sequences, each only after its commit is on
+//! disk; no lock is held while the engine works (to lead is a role, not a lock); dropping the
+//! future of a change neither undoes it nor holds up others.
 
 mod changes;
 mod copy;
@@ -40,7 +43,8 @@ pub struct IncomingMessage {
     pub bytes: Bytes,
     /// What delivery made of it; opaque here.
     pub summary: Bytes,
-    /// Its id: the same for every mailbox this very message goes to. See [`crate::Store::new_body_id`].
+    /// Its id: the same for every mailbox this very message goes to. See
+    /// [`crate::Store::new_body_id`].
     pub body: BodyId,
     /// Flags it comes with.
     pub flags: Vec<Flag>,
@@ -100,8 +104,9 @@ pub struct Mailbox {
     published: Arc<Published>,
 }
 
-/// A mailbox that messages go to, open or not: what an APPEND, a delivery, a COPY or a MOVE needs of it. Made by
-/// [`crate::Store::destination`]; nothing of the mailbox is read before the first message.
+/// A mailbox that messages go to, open or not: what an APPEND, a delivery, a COPY or a MOVE needs
+/// of it. Made by [`crate::Store::destination`]; nothing of the mailbox is read before the first
+/// message.
 #[derive(Clone)]
 pub struct Destination {
     state: Arc<MailboxState>,
@@ -114,8 +119,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The next view that is another than `seen`: at once if there is one already. `NoMailbox` once it is deleted.
-    /// May be dropped and called again.
+    /// The next view that is another than `seen`: at once if there is one already. `NoMailbox` once
+    /// it is deleted. May be dropped and called again.
     pub async fn changed(&mut self, seen: &View) -> Result<Arc<View>> {
         loop {
             // Marked as seen before the view is read, so that what comes in between is not missed.
@@ -175,21 +180,22 @@ impl Mailbox {
         NumSet::range(self.state.first_recent.load(Ordering::Acquire), next - 1)
     }
 
-    /// Claims the messages no session has been told of: their UIDs are `\Recent` in the calling session and in no
-    /// other (RFC 3501 §2.3.2). Kept in memory; saved with the next commit.
+    /// Claims the messages no session has been told of: their UIDs are `\Recent` in the calling
+    /// session and in no other (RFC 3501 §2.3.2). Kept in memory; saved with the next commit.
     pub fn take_recent(&self) -> NumSet {
         let next = self.view().head().uid_next.value();
         let first = self.state.first_recent.fetch_max(next, Ordering::AcqRel);
         NumSet::range(first, next - 1)
     }
 
-    /// Visits the summaries of those UIDs that exist, in UID order, in one call of the engine. Answers with those that exist and
-    /// cannot be read.
+    /// Visits the summaries of those UIDs that exist, in UID order, in one call of the engine.
+    /// Answers with those that exist and cannot be read.
     pub async fn summaries(&self, uids: &NumSet, visit: &mut Visit<'_>) -> Result<Unreadable> {
         self.state.context.engine.summaries(self.id(), uids, visit).await
     }
 
-    /// The body of a message; `None` if there is no such message. `Unreadable` if there is one and its body is not known.
+    /// The body of a message; `None` if there is no such message. `Unreadable` if there is one and
+    /// its body is not known.
     pub async fn body_of(&self, uid: Uid) -> Result<Option<BodyId>> {
         let mut body = None;
         let uids = NumSet::range(uid.value(), uid.value());
@@ -201,8 +207,8 @@ impl Mailbox {
         Ok(body)
     }
 
-    /// A range of a message's bytes, cut at its end. Whoever reads in pieces asks [`Mailbox::body_of`] first and then
-    /// this.
+    /// A range of a message's bytes, cut at its end. Whoever reads in pieces asks
+    /// [`Mailbox::body_of`] first and then this.
     pub async fn read_body(&self, uid: Uid, body: BodyId, range: BodyRange) -> Result<Bytes> {
         self.state.context.engine.read_body(body, range).await.map_err(|error| match error {
             StoreError::Corrupt(why) => StoreError::Body { uid, body, why },
@@ -210,8 +216,8 @@ impl Mailbox {
         })
     }
 
-    /// UIDs that went after a mod-sequence, and whether that is all of them: if not, [`View::missing`] tells which of
-    /// the UIDs a client knows are gone (RFC 7162 §3.2.5).
+    /// UIDs that went after a mod-sequence, and whether that is all of them: if not,
+    /// [`View::missing`] tells which of the UIDs a client knows are gone (RFC 7162 §3.2.5).
     pub async fn vanished_since(&self, since: ModSeq) -> Result<(NumSet, bool)> {
         if since >= self.view().modseq() {
             return Ok((NumSet::new(), true));

@@ -1,7 +1,7 @@
 //! Bytes that engines keep to values and back: little-endian numbers, varints, texts, sets.
 //!
-//! Reading never trusts a length: every call answers `None` when the bytes end too early, and the caller turns that
-//! into a fault that names the record.
+//! Reading never trusts a length: every call answers `None` when the bytes end too early, and the
+//! caller turns that into a fault that names the record.
 
 use posthaste_mail_model::{Id, NumSet};
 
@@ -78,7 +78,8 @@ impl<'a> Octets<'a> {
         std::str::from_utf8(self.counted()?).ok()
     }
 
-    /// A set: how many ranges, then for each the gap since the last one's end and its length less one.
+    /// A set: how many ranges, then for each the gap since the last one's end and its length less
+    /// one.
     pub fn set(&mut self) -> Option<NumSet> {
         let ranges = self.varint()?;
         let (mut set, mut floor) = (NumSet::new(), 0u64);

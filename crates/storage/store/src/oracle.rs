@@ -1,7 +1,9 @@
-//! The oracle: an engine in memory, naive enough to be seen right, that every other engine is compared with.
+//! The oracle: an engine in memory, naive enough to be seen right, that every other engine is
+//! compared with.
 //!
-//! It also refuses what no engine should ever be asked: a commit whose counts do not add up, rows out of order, a UID
-//! given twice. So a test on the oracle tests the store above it, too. Nothing survives it.
+//! It also refuses what no engine should ever be asked: a commit whose counts do not add up, rows
+//! out of order, a UID given twice. So a test on the oracle tests the store above it, too. Nothing
+//! survives it.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -68,7 +70,8 @@ impl MemoryEngine {
         Self { state: Arc::default(), own: Mutex::new(0) }
     }
 
-    /// The same store as another process has it: its epoch changes with the commits made through other handles.
+    /// The same store as another process has it: its epoch changes with the commits made through
+    /// other handles.
     pub fn another_process(&self) -> Self {
         let own = self.state.lock().commits;
         Self { state: Arc::clone(&self.state), own: Mutex::new(own) }
@@ -184,7 +187,8 @@ fn verify(old: &MailboxHead, commit: &MailboxCommit, after: &BTreeMap<Uid, Messa
         (head.first_recent >= old.first_recent, "the first recent UID falls"),
         (
             touched.clone().all(|r| r.modseq() > commit.expected && r.modseq() <= head.modseq)
-                // A transfer brings rows with the mod-sequences they had, in commits above all of them.
+                // A transfer brings rows with the mod-sequences they had, in commits above all of
+                // them.
                 || touched.clone().all(|r| r.modseq() < head.modseq),
             "a row's mod-sequence is out of bounds",
         ),

@@ -12,7 +12,8 @@ use posthaste_mail_model::{FlagSet, ModSeq, Uid};
 /// | 12–19 | flags, two words, low first |
 /// | 20–27 | mod-sequence, two words, low first |
 ///
-/// 28 rather than 32: eight-byte fields are kept as pairs of words so that the row needs no padding.
+/// 28 rather than 32: eight-byte fields are kept as pairs of words so that the row needs no
+/// padding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Row {

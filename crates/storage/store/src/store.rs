@@ -1,7 +1,7 @@
 //! The store as protocols see it: accounts' mailbox lists, open mailboxes, ids, one memory budget.
 //!
-//! What always holds: there is at most one [`Mailbox`] of an id in a store, so that a change made through one handle
-//! wakes all who watch; what a session holds is never evicted.
+//! What always holds: there is at most one [`Mailbox`] of an id in a store, so that a change made
+//! through one handle wakes all who watch; what a session holds is never evicted.
 
 mod cache;
 mod foreign;
@@ -28,7 +28,8 @@ pub use lists::ListDraft;
 /// What a store is told when it is made. `StoreOptions::default()` is what a server wants.
 #[derive(Clone)]
 pub struct StoreOptions {
-    /// Memory for views and mailbox lists, in bytes. What sessions hold counts and is kept even above it.
+    /// Memory for views and mailbox lists, in bytes. What sessions hold counts and is kept even
+    /// above it.
     pub cache_bytes: usize,
     /// Mailboxes an account may have, and names it may subscribe.
     pub mailboxes_max: usize,
@@ -39,7 +40,8 @@ pub struct StoreOptions {
 }
 
 impl Default for StoreOptions {
-    /// 256 MiB (nine million messages), 10,000 mailboxes an account, the system's clock and randomness.
+    /// 256 MiB (nine million messages), 10,000 mailboxes an account, the system's clock and
+    /// randomness.
     fn default() -> Self {
         Self {
             cache_bytes: 256 << 20,
@@ -60,7 +62,8 @@ fn system_randomness() -> u128 {
     let mut bytes = [0; 16];
     match getrandom::fill(&mut bytes) {
         Ok(()) => u128::from_le_bytes(bytes),
-        // The kernel has no randomness only before it has booted. An id must still never be given twice.
+        // The kernel has no randomness only before it has booted. An id must still never be given
+        // twice.
         Err(_) => {
             use std::hash::{BuildHasher, RandomState};
             u128::from(RandomState::new().hash_one(system_clock())) << 64
@@ -182,7 +185,8 @@ impl Store {
     fn state(&self, id: MailboxId) -> Arc<MailboxState> {
         let new = || Arc::new(MailboxState::new(Arc::clone(&self.shared.context), id));
         let mut mailboxes = self.shared.mailboxes.lock();
-        // An id is never given twice, but a node may have asked for a mailbox before its database showed it.
+        // An id is never given twice, but a node may have asked for a mailbox before its database
+        // showed it.
         mailboxes.remove_if(&id, |state| state.is_gone());
         mailboxes.get_or_insert_with(id, new)
     }
@@ -206,7 +210,8 @@ impl Store {
         self.shared.mailboxes.lock().peek(&id).cloned()
     }
 
-    /// The heads of mailboxes, in the order asked, without loading any; `None` for one that was removed.
+    /// The heads of mailboxes, in the order asked, without loading any; `None` for one that was
+    /// removed.
     pub async fn status(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
         let epoch = self.engine().epoch();
         let mut heads: Vec<Option<MailboxHead>> = mailboxes

@@ -6,8 +6,8 @@
 //!     posthaste_store::suite::run_all(&MyFactory::new()).await;
 //! }
 //! ```
-//! Each test makes an account of its own, so all may share one store, which may hold anything else. A test panics where
-//! the engine breaks the contract; it ends with `maintain` and `check`.
+//! Each test makes an account of its own, so all may share one store, which may hold anything else.
+//! A test panics where the engine breaks the contract; it ends with `maintain` and `check`.
 // Tests say what is wrong by panicking.
 #![allow(clippy::unwrap_used)]
 
@@ -190,7 +190,8 @@ pub(crate) const fn modseq(n: u64) -> ModSeq {
     ModSeq::new(n).unwrap()
 }
 
-/// A small generator of pseudo-random numbers (the finaliser of MurmurHash3 over a counter): enough to choose steps.
+/// A small generator of pseudo-random numbers (the finaliser of MurmurHash3 over a counter): enough
+/// to choose steps.
 #[derive(Clone)]
 pub(crate) struct Seeded(u64);
 

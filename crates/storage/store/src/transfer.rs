@@ -1,16 +1,20 @@
 //! An account's mail from one engine to another: what growing out of one machine takes.
 //!
-//! Everything a client can have remembered stays true: names, subscriptions, UIDVALIDITY, UIDs, flags, dates and the
-//! mod-sequence of each message. HIGHESTMODSEQ alone becomes higher than it was: the commits that bring the messages come after
-//! all that clients know of, so that a client which asks what changed since (RFC 7162 §3.2.5) is told no less than it must be;
-//! what is missing between UIDs is told as expunged.
+//! Everything a client can have remembered stays true: names, subscriptions, UIDVALIDITY, UIDs,
+//! flags, dates and the mod-sequence of each message. HIGHESTMODSEQ alone becomes higher than it
+//! was: the commits that bring the messages come after all that clients know of, so that a client
+//! which asks what changed since (RFC 7162 §3.2.5) is told no less than it must be; what is missing
+//! between UIDs is told as expunged.
 //!
-//! A transfer looks at what is there already and brings the rest. It can be cut off anywhere and begun again, and be run twice:
-//! once beside the server, for as long as it takes, and once more after the server was stopped, for what changed meanwhile.
+//! A transfer looks at what is there already and brings the rest. It can be cut off anywhere and
+//! begun again, and be run twice: once beside the server, for as long as it takes, and once more
+//! after the server was stopped, for what changed meanwhile.
 //!
-//! Each mailbox is copied as it is at one moment. If its messages are expunged while they are copied, it is looked at again.
+//! Each mailbox is copied as it is at one moment. If its messages are expunged while they are
+//! copied, it is looked at again.
 //!
-//! Account and mailboxes may get other ids at the other end ([`Places`]): where the first ones are in use, or were removed.
+//! Account and mailboxes may get other ids at the other end ([`Places`]): where the first ones are
+//! in use, or were removed.
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -34,8 +38,8 @@ const BATCH_CHANGED: usize = 10_000;
 const BODIES_AT_ONCE: usize = 8;
 /// Differences told of one account.
 const FAULTS_MAX: usize = 20;
-/// How often a mailbox is looked at again because messages went while they were copied. Each time brings what did not go, so that the
-/// next one is shorter.
+/// How often a mailbox is looked at again because messages went while they were copied. Each time
+/// brings what did not go, so that the next one is shorter.
 const LOOKS_MAX: u32 = 10;
 
 /// The way from one engine to another.
@@ -45,8 +49,8 @@ pub struct Transfer<'e> {
     places: Option<Places>,
 }
 
-/// Ids that an account and its mailboxes have at the other end, where they are not the same. A mailbox that is not named keeps
-/// its id.
+/// Ids that an account and its mailboxes have at the other end, where they are not the same. A
+/// mailbox that is not named keeps its id.
 #[derive(Debug, Clone)]
 pub struct Places {
     /// The account's id there.
@@ -82,7 +86,8 @@ struct Contents {
 }
 
 impl<'e> Transfer<'e> {
-    /// From one engine to another. The other must not be written to by anyone else in the accounts that are copied.
+    /// From one engine to another. The other must not be written to by anyone else in the accounts
+    /// that are copied.
     pub fn new(from: &'e dyn Engine, to: &'e dyn Engine) -> Self {
         Self { from, to, places: None }
     }
@@ -115,7 +120,8 @@ impl<'e> Transfer<'e> {
         Ok(heads.iter().flatten().map(|head| u64::from(head.counts.messages)).sum())
     }
 
-    /// Makes an account's mail at the other end what it is here. What is damaged in one mailbox is an error, after all others were copied.
+    /// Makes an account's mail at the other end what it is here. What is damaged in one mailbox is
+    /// an error, after all others were copied.
     pub async fn copy(&self, account: AccountId, progress: &mut Progress<'_>) -> Result<()> {
         let list = self.from.load_list(account).await?;
         self.copy_list(&self.placed(list.clone())).await?;
@@ -198,8 +204,8 @@ impl<'e> Transfer<'e> {
         writer.finish(&rows).await
     }
 
-    /// Compares an account's mail at both ends, bodies too if `bodies`; differences, a sentence each. Nothing that either engine cannot
-    /// prove to be undamaged is compared: that is an error.
+    /// Compares an account's mail at both ends, bodies too if `bodies`; differences, a sentence
+    /// each. Nothing that either engine cannot prove to be undamaged is compared: that is an error.
     pub async fn audit(
         &self,
         account: AccountId,
@@ -456,7 +462,8 @@ fn batches(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
     })
 }
 
-/// Body, date saved and summary of messages, by UID. One that cannot be read ends the transfer: what is copied is complete.
+/// Body, date saved and summary of messages, by UID. One that cannot be read ends the transfer:
+/// what is copied is complete.
 type Summaries = BTreeMap<u32, (BodyId, i64, Bytes)>;
 
 async fn summaries(engine: &dyn Engine, id: MailboxId, rows: &[Row]) -> Result<Summaries> {

@@ -1,12 +1,14 @@
-//! A mailbox as an immutable value: its head and its rows, shared with every other state it was ever in.
+//! A mailbox as an immutable value: its head and its rows, shared with every other state it was
+//! ever in.
 //!
-//! Rows lie in UID order in **chunks** of at most [`CHUNK_ROWS`]; chunks lie in **groups** of at most
-//! [`node::GROUP_CHUNKS`]; a view is its head and a short list of groups. Each chunk and each group knows totals of what
-//! it holds, so that counting, ranking and most searches skip what they need not see. A change copies the chunks it
-//! touches, their groups and the list of groups: some 15 KiB for one flag in a million messages, and little less in a
-//! thousand. All else is shared.
+//! Rows lie in UID order in **chunks** of at most [`CHUNK_ROWS`]; chunks lie in **groups** of at
+//! most [`node::GROUP_CHUNKS`]; a view is its head and a short list of groups. Each chunk and each
+//! group knows totals of what it holds, so that counting, ranking and most searches skip what they
+//! need not see. A change copies the chunks it touches, their groups and the list of groups: some
+//! 15 KiB for one flag in a million messages, and little less in a thousand. All else is shared.
 //!
-//! What always holds: UIDs rise; no chunk and no group is empty; totals and starting numbers are right.
+//! What always holds: UIDs rise; no chunk and no group is empty; totals and starting numbers are
+//! right.
 
 mod build;
 mod diff;
@@ -119,13 +121,14 @@ impl View {
         self.rank_of(uid.value())
     }
 
-    /// The slices of rows with these sequence numbers, in order, each with its first sequence number. Numbers above
-    /// [`View::exists`] are passed over.
+    /// The slices of rows with these sequence numbers, in order, each with its first sequence
+    /// number. Numbers above [`View::exists`] are passed over.
     pub fn runs<'v>(&'v self, seqs: &'v NumSet) -> Runs<'v> {
         Runs::of_seqs(self, seqs)
     }
 
-    /// The slices of rows with these UIDs. UIDs that do not exist are passed over (RFC 9051 §6.4.9).
+    /// The slices of rows with these UIDs. UIDs that do not exist are passed over
+    /// (RFC 9051 §6.4.9).
     pub fn runs_of_uids<'v>(&'v self, uids: &'v NumSet) -> Runs<'v> {
         Runs::of_uids(self, uids)
     }
@@ -140,7 +143,8 @@ impl View {
         Rows::new(self.runs_of_uids(uids))
     }
 
-    /// Calls `run` with every slice of rows with these sequence numbers: the tight loop of a listing.
+    /// Calls `run` with every slice of rows with these sequence numbers: the tight loop of a
+    /// listing.
     pub fn for_each_run(&self, seqs: &NumSet, mut run: impl FnMut(SeqNum, &[Row])) {
         for (seq, rows) in self.runs(seqs) {
             run(seq, rows);
@@ -174,8 +178,8 @@ impl View {
         out
     }
 
-    /// Those of the UIDs that were given once and exist no more: VANISHED when the engine has forgotten when
-    /// (RFC 7162 §3.2.5).
+    /// Those of the UIDs that were given once and exist no more: VANISHED when the engine has
+    /// forgotten when (RFC 7162 §3.2.5).
     pub fn missing(&self, uids: &NumSet) -> NumSet {
         let given = NumSet::range(1, self.head.uid_next.value() - 1);
         let known = uids.intersection(&given);
@@ -195,8 +199,8 @@ impl View {
         self.exists() - self.rank(self.head.first_recent)
     }
 
-    /// The sequence numbers of rows that match. `of_totals` may spare the look at a whole chunk or group; where it
-    /// says [`Part::Some`], `of_row` decides.
+    /// The sequence numbers of rows that match. `of_totals` may spare the look at a whole chunk or
+    /// group; where it says [`Part::Some`], `of_row` decides.
     pub fn select(
         &self,
         mut of_totals: impl FnMut(&Totals) -> Part,
@@ -247,7 +251,8 @@ impl View {
         )
     }
 
-    /// Sequence numbers of messages with a mod-sequence above `since`: CHANGEDSINCE of RFC 7162 §3.1.4.1.
+    /// Sequence numbers of messages with a mod-sequence above `since`: CHANGEDSINCE of
+    /// RFC 7162 §3.1.4.1.
     pub fn changed_since(&self, since: ModSeq) -> NumSet {
         self.select(
             |t| if t.modseq_max > since { Part::Some } else { Part::None },

@@ -1,7 +1,7 @@
 //! APPEND: RFC 9051 §6.3.12, several messages by RFC 3502, sizes by RFC 7889.
 //!
-//! The literals were judged before they came (see `connection`); here the whole messages become summaries, by the
-//! same path as any other mail, and enter the mailbox together or not at all.
+//! The literals were judged before they came (see `connection`); here the whole messages become
+//! summaries, by the same path as any other mail, and enter the mailbox together or not at all.
 
 use posthaste_imap_codec::command::AppendMessage;
 use posthaste_imap_codec::response::Code;

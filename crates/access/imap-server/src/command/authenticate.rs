@@ -1,6 +1,7 @@
 //! AUTHENTICATE: RFC 9051 §6.2.2, with the initial response of RFC 4959.
 //!
-//! The mechanisms themselves live in the directory; here is only the dialogue: base64 in lines, `*` to give up.
+//! The mechanisms themselves live in the directory; here is only the dialogue: base64 in lines, `*`
+//! to give up.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

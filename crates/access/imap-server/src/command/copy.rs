@@ -23,7 +23,8 @@ pub(super) async fn copy(
         return Ok(Reply::ok("No messages to copy"));
     }
     all_there(ctx, &uids, numbering)?;
-    // Copies count against the quota as any other mail; a MOVE leaves the account as full as it was.
+    // Copies count against the quota as any other mail; a MOVE leaves the account as full as it
+    // was.
     let rows = ctx.selected.announced.rows_of_uids(&uids);
     let more = rows.fold(Usage::default(), |sum, (_, row)| Usage {
         bytes: sum.bytes + u64::from(row.size()),
@@ -53,7 +54,8 @@ pub(super) async fn move_(
     all_there(ctx, &uids, numbering)?;
     let moved = ctx.selected.mailbox.move_to(&uids, &target).await;
     let moved = moved.map_err(|error| not_copied(&target, error))?;
-    // RFC 9051 §6.4.8: COPYUID comes before the EXPUNGEs, lest the client have forgotten what the numbers meant.
+    // RFC 9051 §6.4.8: COPYUID comes before the EXPUNGEs, lest the client have forgotten what the
+    // numbers meant.
     let Some(code) = copy_uid(validity, &moved.copied) else { return all_gone(numbering) };
     ctx.wire.say_code(code, "Moved");
     ctx.announce(Numbers::Free, None).await?;
@@ -85,8 +87,9 @@ fn copy_uid(validity: UidValidity, copied: &Copied) -> Option<Code> {
     (!copied.uids.is_empty()).then(|| Code::CopyUid(validity, ranges(&copied.source), ranges(&copied.uids)))
 }
 
-/// By number the client means messages that it has been told of, and all of them or none is copied (RFC 9051 §6.4.7): also if others
-/// have expunged some and it has not been told yet (RFC 2180 §4.4.1).
+/// By number the client means messages that it has been told of, and all of them or none is copied
+/// (RFC 9051 §6.4.7): also if others have expunged some and it has not been told yet
+/// (RFC 2180 §4.4.1).
 fn all_there(ctx: &Ctx<'_>, uids: &NumSet, numbering: Numbering) -> Result<(), Failure> {
     if numbering == Numbering::Seq && ctx.selected.mailbox.view().existing(uids) != *uids {
         return Err(Reply::no(Code::ExpungeIssued, "Some of these messages are gone").into());

@@ -1,7 +1,9 @@
-//! LIST in its basic and extended forms: RFC 9051 §6.3.9, RFC 5258, RFC 5819 (STATUS), RFC 6154 (SPECIAL-USE).
+//! LIST in its basic and extended forms: RFC 9051 §6.3.9, RFC 5258, RFC 5819 (STATUS), RFC 6154
+//! (SPECIAL-USE).
 //!
-//! Names come from three sources: mailboxes; levels above mailboxes that are none themselves; subscriptions, whose
-//! names need not exist. They are gathered in one sorted pass, then each is asked whether it is selected.
+//! Names come from three sources: mailboxes; levels above mailboxes that are none themselves;
+//! subscriptions, whose names need not exist. They are gathered in one sorted pass, then each is
+//! asked whether it is selected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -151,8 +153,8 @@ struct Patterns {
 impl Patterns {
     fn of(args: &ListArgs) -> Self {
         let reference = args.reference.text().unwrap_or_default();
-        // RFC 9051 §6.3.9: in the extended syntax empty patterns are ignored, whatever the reference is; in the basic
-        // one an empty pattern does not come here.
+        // RFC 9051 §6.3.9: in the extended syntax empty patterns are ignored, whatever the
+        // reference is; in the basic one an empty pattern does not come here.
         let texts = || {
             let texts = args.patterns.iter().filter_map(|pattern| pattern.text().ok());
             texts.filter(|pattern| !pattern.is_empty())
@@ -275,7 +277,8 @@ impl Selector {
     }
 }
 
-/// Whether a name is what the selection options ask for: RFC 5258 §3.1. Without any, names that exist are.
+/// Whether a name is what the selection options ask for: RFC 5258 §3.1. Without any, names that
+/// exist are.
 fn is_selected(list: &MailboxList, known: &Known, want: ListSelection) -> bool {
     if !want.subscribed && !want.special_use {
         return known.entry.is_some();
@@ -348,8 +351,8 @@ fn parents(name: &MailboxName) -> impl Iterator<Item = MailboxName> {
     std::iter::successors(name.parent(), MailboxName::parent)
 }
 
-/// A name with its attributes: RFC 9051 §7.3.1. Children and special uses are told unasked, as clients expect.
-/// `absent` is told of a level that is no mailbox.
+/// A name with its attributes: RFC 9051 §7.3.1. Children and special uses are told unasked, as
+/// clients expect. `absent` is told of a level that is no mailbox.
 fn told(
     name: &MailboxName,
     entry: Option<&MailboxEntry>,
@@ -381,8 +384,8 @@ fn told(
     }
 }
 
-/// One mailbox, as SELECT, CREATE and RENAME tell it in rev2: with the name the client knows it by, where that is
-/// another (RFC 9051 §6.3.9.7, OLDNAME).
+/// One mailbox, as SELECT, CREATE and RENAME tell it in rev2: with the name the client knows it by,
+/// where that is another (RFC 9051 §6.3.9.7, OLDNAME).
 pub(super) fn data_of(list: &MailboxList, entry: &MailboxEntry, asked: &MailboxArg) -> ListData {
     let known = Known {
         subscribed: list.subscribed.contains(&entry.name),
@@ -396,8 +399,8 @@ pub(super) fn data_of(list: &MailboxList, entry: &MailboxEntry, asked: &MailboxA
     }
 }
 
-/// The lines of LSUB (RFC 3501 §6.3.9): subscribed names, and where a pattern has a `%`, the level that stands for
-/// those below it.
+/// The lines of LSUB (RFC 3501 §6.3.9): subscribed names, and where a pattern has a `%`, the level
+/// that stands for those below it.
 pub(super) async fn subscribed(
     session: &mut Session,
     account: AccountId,

@@ -1,4 +1,5 @@
-//! The commands that change the list of mailboxes, and NAMESPACE: RFC 9051 §6.3.4 – §6.3.8, §6.3.10.
+//! The commands that change the list of mailboxes, and NAMESPACE: RFC 9051 §6.3.4 –
+//! §6.3.8, §6.3.10.
 
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::command::SpecialUse as Use;
@@ -35,8 +36,8 @@ fn no_use(text: &'static str) -> Reply {
     Reply::no(Code::UseAttr, text)
 }
 
-/// A special use as the store knows it. `\All` and `\Flagged` are views over other mailboxes, which we do not have;
-/// a mailbox that merely carries their name would mislead its readers.
+/// A special use as the store knows it. `\All` and `\Flagged` are views over other mailboxes, which
+/// we do not have; a mailbox that merely carries their name would mislead its readers.
 fn stored_use(given: &Use) -> Option<SpecialUse> {
     match given {
         Use::Archive => Some(SpecialUse::Archive),

@@ -1,7 +1,8 @@
-//! Commands: one file each, or one for those that are one idea. This file sends each to its own and ends it.
+//! Commands: one file each, or one for those that are one idea. This file sends each to its own and
+//! ends it.
 //!
-//! A handler prints its untagged responses and returns how the command ended; what else is new in the mailbox is
-//! told after it, as far as the table allows, and then the tagged response goes out.
+//! A handler prints its untagged responses and returns how the command ended; what else is new in
+//! the mailbox is told after it, as far as the table allows, and then the tagged response goes out.
 
 mod append;
 mod authenticate;
@@ -76,7 +77,8 @@ async fn finish(
     match session.announce(rule.numbers).await {
         Ok(()) => {}
         Err(Failure::Net(error)) => return Err(error),
-        // Someone deleted the mailbox that is selected here: RFC 2180 §3.3 leaves little else to do.
+        // Someone deleted the mailbox that is selected here: RFC 2180 §3.3 leaves little else to
+        // do.
         Err(Failure::Store(StoreError::NoMailbox(_))) => {
             session.wire.say_status(reply.status(Some(tag)));
             session.wire.say_bye("The selected mailbox was deleted");

@@ -1,4 +1,5 @@
-//! SELECT and EXAMINE: RFC 9051 §6.3.2, §6.3.3; CONDSTORE and QRESYNC of RFC 7162; MAILBOXID of RFC 8474.
+//! SELECT and EXAMINE: RFC 9051 §6.3.2, §6.3.3; CONDSTORE and QRESYNC of RFC 7162; MAILBOXID of
+//! RFC 8474.
 
 use std::sync::Arc;
 
@@ -111,8 +112,8 @@ async fn resynchronise(ctx: &mut Ctx<'_>, known: &Qresync) -> Result<(), Failure
     sync::tell_again(ctx.wire, ctx.selected, *ctx.enabled, &changed, None).await
 }
 
-/// Which of the client's UIDs went after its mod-sequence. Where that is no longer known, all that are missing,
-/// less those that its matching numbers show it knows to be gone (RFC 7162 §3.2.5.2).
+/// Which of the client's UIDs went after its mod-sequence. Where that is no longer known, all that
+/// are missing, less those that its matching numbers show it knows to be gone (RFC 7162 §3.2.5.2).
 async fn vanished(ctx: &Ctx<'_>, known: &Qresync, client_has: &NumSet) -> Result<NumSet, Failure> {
     let view = &ctx.selected.announced;
     let (gone, complete) = ctx.selected.mailbox.vanished_since(sync::asked_since(known.modseq)).await?;

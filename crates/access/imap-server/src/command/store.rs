@@ -1,7 +1,8 @@
 //! STORE and UID STORE: RFC 9051 §6.4.6, with UNCHANGEDSINCE of RFC 7162 §3.1.3.
 //!
-//! The FETCH responses are those of `sync`: what changed is told there, whoever changed it. Here it is only
-//! decided what the client knows already (`.SILENT`) and what it is told although nothing changed.
+//! The FETCH responses are those of `sync`: what changed is told there, whoever changed it. Here it
+//! is only decided what the client knows already (`.SILENT`) and what it is told although nothing
+//! changed.
 
 use posthaste_imap_codec::command::{StoreAction, StoreAnswer};
 use posthaste_imap_codec::response::Code;
@@ -55,7 +56,8 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
             let own = Silently { uids: &stored.changed, change, flags: &command.flags, with_modseq: true };
             ctx.announce(numbers, Some(&own)).await?;
             if command.unchanged_since.is_some() {
-                // RFC 7162 §3.1.3: each message that passes the test is answered for, also with `.SILENT`.
+                // RFC 7162 §3.1.3: each message that passes the test is answered for, also with
+                // `.SILENT`.
                 let seqs = ctx.selected.announced.seqs_of_uids(&same);
                 // To add no flags changes nothing: every row is as the client expects it.
                 let own = Silently { uids: &same, change: FlagChange::Add, flags: &[], with_modseq: true };
@@ -70,7 +72,8 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
     let modified = (!stored.modified.is_empty())
         .then(|| Code::Modified(ctx.selected.in_numbering(&stored.modified, command.numbering)));
     if !gone.is_empty() {
-        // RFC 2180 §4.2.2, RFC 7162 §3.1.3 (example 11): what is there was changed, and OK would say all was.
+        // RFC 2180 §4.2.2, RFC 7162 §3.1.3 (example 11): what is there was changed, and OK would
+        // say all was.
         let code = modified.unwrap_or(Code::ExpungeIssued);
         return Ok(Reply::no(code, "Some of the messages are gone"));
     }

@@ -101,15 +101,17 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
         return Ok(cannot_be_read(&unreadable));
     }
     if expunged > 0 && numbering == Numbering::Seq {
-        // RFC 5530 §3, RFC 9051 §7.1. A UID nobody has is no error (§6.4.9), and its EXPUNGE is told next.
+        // RFC 5530 §3, RFC 9051 §7.1. A UID nobody has is no error (§6.4.9), and its EXPUNGE is
+        // told next.
         return Ok(Reply::no(Code::ExpungeIssued, "Some of the messages are gone"));
     }
     Ok(Reply::ok(""))
 }
 
-/// The end of a FETCH that answered all messages but these. RFC 9051 §6.4.5: NO, "can't fetch that data"; the responses before it
-/// stand. RFC 5530 §3: CORRUPTION says that a person has to mend something and that trying again is of no use; UNAVAILABLE would
-/// have clients try again, and SERVERBUG would blame the program.
+/// The end of a FETCH that answered all messages but these. RFC 9051 §6.4.5: NO, "can't fetch that
+/// data"; the responses before it stand. RFC 5530 §3: CORRUPTION says that a person has to mend
+/// something and that trying again is of no use; UNAVAILABLE would have clients try again, and
+/// SERVERBUG would blame the program.
 fn cannot_be_read(unreadable: &NumSet) -> Reply {
     let named = named_ranges(unreadable);
     Reply::no(
@@ -140,8 +142,8 @@ fn is_of_one_message(error: &StoreError) -> bool {
     matches!(error, StoreError::Body { .. } | StoreError::Corrupt(_))
 }
 
-/// Reading a body sets `\Seen`. The flags come with the body, in one response: RFC 9051 §6.4.5 has it so, and curl takes the
-/// first FETCH response for the one it asked for.
+/// Reading a body sets `\Seen`. The flags come with the body, in one response: RFC 9051 §6.4.5 has
+/// it so, and curl takes the first FETCH response for the one it asked for.
 async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet, items: &mut Vec<FetchItem>) -> Result<(), Failure> {
     let view = &ctx.selected.announced;
     let unseen = seqs.intersection(&view.with_flags(FlagSet::EMPTY, FlagSet::SEEN));

@@ -1,7 +1,9 @@
-//! FETCH compiled: the items asked for as steps that need no more thought, and what has to be read for them.
+//! FETCH compiled: the items asked for as steps that need no more thought, and what has to be read
+//! for them.
 //!
-//! Everything that is the same for every message is done here once: labels are printed, header field names become a mask,
-//! and the plan knows whether rows suffice, summaries are wanted or bodies have to be opened.
+//! Everything that is the same for every message is done here once: labels are printed, header
+//! field names become a mask, and the plan knows whether rows suffice, summaries are wanted or
+//! bodies have to be opened.
 
 use posthaste_imap_codec::command::FetchItem;
 use posthaste_imap_codec::{Partial, Section, SectionText, print};
@@ -184,7 +186,8 @@ fn binary(start: &[u8], part: &[u32], partial: Option<Partial>) -> Bytes {
     Bytes { label, path: part.to_vec(), section: mime::Section::Body, partial }
 }
 
-/// `<offset>` of a partial answer, which tells no count (RFC 9051 §7.5.2), and the space before the value.
+/// `<offset>` of a partial answer, which tells no count (RFC 9051 §7.5.2), and the space before the
+/// value.
 fn origin(label: &mut Vec<u8>, partial: Option<Partial>) {
     if let Some(partial) = partial {
         label.push(b'<');

@@ -1,5 +1,5 @@
-//! SEARCH keys compiled: texts folded, days counted, names made masks; then asked of one message at a time, with no more
-//! of it read than the question needs.
+//! SEARCH keys compiled: texts folded, days counted, names made masks; then asked of one message at
+//! a time, with no more of it read than the question needs.
 //!
 //! Each question has three answers. [`Answer::Unknown`] means "not from what is at hand": the
 //! message is asked again with its summary, and only if that does not decide it with its body.
@@ -288,7 +288,8 @@ impl Compiler<'_> {
 }
 
 impl Criterion {
-    /// The flags that every match has and lacks, as far as they can be told: lets the view skip whole chunks.
+    /// The flags that every match has and lacks, as far as they can be told: lets the view skip
+    /// whole chunks.
     pub(super) fn flags(&self) -> (FlagSet, FlagSet) {
         match self {
             Self::Flags { with, without } => (*with, *without),
@@ -359,7 +360,8 @@ impl Criterion {
             Self::Email(id) => kept(&|k| k.body == *id),
             Self::Saved { from, to } => kept(&|k| (*from..*to).contains(&k.saved)),
             Self::Sent { from, to } => kept(&|k| {
-                // A message without a Date that can be read was sent when it arrived, as far as anyone knows.
+                // A message without a Date that can be read was sent when it arrived, as far as
+                // anyone knows.
                 let arrived = i64::from(row.date()).div_euclid(DAY_S);
                 let day = k.summary.sent().map_or(arrived, |sent| i64::from(sent.local_day));
                 (*from..*to).contains(&day)

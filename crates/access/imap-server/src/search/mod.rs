@@ -1,13 +1,16 @@
-//! SEARCH and UID SEARCH: RFC 9051 §6.4.4, with ESEARCH (RFC 4731), SEARCHRES (RFC 5182) and MODSEQ (RFC 7162).
+//! SEARCH and UID SEARCH: RFC 9051 §6.4.4, with ESEARCH (RFC 4731), SEARCHRES (RFC 5182) and MODSEQ
+//! (RFC 7162).
 //!
-//! Flags and sets narrow the view down first, whole chunks at a time; rows then decide what rows can; summaries are walked for
-//! the rest; bodies are opened only for messages about which nothing else could decide.
+//! Flags and sets narrow the view down first, whole chunks at a time; rows then decide what rows
+//! can; summaries are walked for the rest; bodies are opened only for messages about which nothing
+//! else could decide.
 //!
-//! An answer to SEARCH is a statement about every message: a client takes what is not named for what does not match, and COUNT,
-//! MIN and MAX (RFC 9051 §7.3.4) have no way to say "of those that could be read". So when a message whose summary or body is needed
-//! cannot be read, no result is sent: the command ends in NO (RFC 9051 §6.4.4) with CORRUPTION (RFC 5530 §3), and names the UIDs.
-//! A client that searches again with `NOT UID 7,9` gets all the rest: what a UID decides needs no summary. `$` is emptied
-//! (RFC 5182 §2.1).
+//! An answer to SEARCH is a statement about every message: a client takes what is not named for
+//! what does not match, and COUNT, MIN and MAX (RFC 9051 §7.3.4) have no way to say "of those that
+//! could be read". So when a message whose summary or body is needed cannot be read, no result is
+//! sent: the command ends in NO (RFC 9051 §6.4.4) with CORRUPTION (RFC 5530 §3), and names the
+//! UIDs. A client that searches again with `NOT UID 7,9` gets all the rest: what a UID decides
+//! needs no summary. `$` is emptied (RFC 5182 §2.1).
 
 mod criteria;
 

@@ -104,7 +104,8 @@ fn coming_back_after_a_while() {
     back("1 5", "S: b OK …");
     // Nothing since.
     back(&format!("{validity} 8"), "S: b OK …");
-    // Once the engine has forgotten when, all that is missing is told, except below what both know to agree.
+    // Once the engine has forgotten when, all that is missing is told, except below what both know
+    // to agree.
     if !server.forget_expunged("INBOX") {
         eprintln!("SKIPPED on a cluster: what an engine answers that has forgotten (it takes 4,096 commits)");
         return;
@@ -132,7 +133,8 @@ fn a_new_mailbox_says_one_and_means_none() {
 
 #[test]
 fn the_first_command_that_enables_it_is_told_how_far_the_mailbox_is() {
-    // RFC 7162 §3.1: "… executed in the session with a mailbox selected MUST cause the server to return HIGHESTMODSEQ".
+    // RFC 7162 §3.1: "… executed in the session with a mailbox selected MUST cause the server to
+    // return HIGHESTMODSEQ".
     let server = Server::start();
     server.with_messages(3);
     for (command, answer) in [
@@ -182,7 +184,8 @@ fn uid_and_modseq_come_with_every_change() {
 
 #[test]
 fn a_change_does_not_overtake_an_expunge_unnoticed() {
-    // RFC 7162 §3.2, §6: a client that takes the MODSEQ it sees for all there was would never hear of the expunge.
+    // RFC 7162 §3.2, §6: a client that takes the MODSEQ it sees for all there was would never hear
+    // of the expunge.
     let server = Server::start();
     server.with_messages(3);
     let mut one = server.login();
@@ -217,7 +220,8 @@ fn a_change_does_not_overtake_an_expunge_unnoticed() {
 
 #[test]
 fn the_last_message_is_missed_as_any_other() {
-    // RFC 7162 §3.2.6: `1:*` is all that ever was, also where the last message, or every one, is gone.
+    // RFC 7162 §3.2.6: `1:*` is all that ever was, also where the last message, or every one, is
+    // gone.
     let server = Server::start();
     server.with_messages(3);
     let mut wire = server.login();

@@ -1,4 +1,5 @@
-//! FETCH while things change, and the items of extensions: RFC 7162, 8474, 8514, 8970; EXPUNGEISSUED.
+//! FETCH while things change, and the items of extensions: RFC 7162, 8474, 8514, 8970;
+//! EXPUNGEISSUED.
 
 use crate::harness::{Server, fetch_text, literal};
 
@@ -58,7 +59,8 @@ fn changed_since_and_vanished() {
     );
 }
 
-/// HIGHESTMODSEQ of a mailbox nothing ever happened in is told as 1; the first change is not above that.
+/// HIGHESTMODSEQ of a mailbox nothing ever happened in is told as 1; the first change is not above
+/// that.
 #[test]
 fn changed_since_the_beginning() {
     let server = Server::start();

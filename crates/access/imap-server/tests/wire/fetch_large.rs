@@ -55,7 +55,8 @@ fn a_reader_that_takes_its_time() {
     server.put("INBOX", &message);
     let wire = server.select("INBOX");
     let mut socket = wire.socket();
-    // Twice in one go, with a command behind it: nothing of it is lost while the first answer waits to be read.
+    // Twice in one go, with a command behind it: nothing of it is lost while the first answer waits
+    // to be read.
     socket.write_all(b"a FETCH 1 (BODY.PEEK[] UID)\r\nb FETCH 1 (UID BODY.PEEK[])\r\nc NOOP\r\n").unwrap();
     let mut expected = format!("* 1 FETCH (BODY[] {{{LEN}}}\r\n").into_bytes();
     expected.extend_from_slice(&message);
@@ -74,7 +75,8 @@ fn a_reader_that_takes_its_time() {
     assert!(heard == expected);
 }
 
-/// More messages than a batch, than a chunk of the view and than the buffer holds, with gaps and with bodies in between.
+/// More messages than a batch, than a chunk of the view and than the buffer holds, with gaps and
+/// with bodies in between.
 #[test]
 fn many_messages_in_order() {
     let server = Server::start();

@@ -1,8 +1,10 @@
-//! FETCH of header, text and parts as they stand, whole and in part: RFC 9051 §6.4.5, RFC 3501 §6.4.5.
+//! FETCH of header, text and parts as they stand, whole and in part: RFC 9051 §6.4.5,
+//! RFC 3501 §6.4.5.
 
 use crate::harness::{Server, fetch_text, literal};
 
-/// Two parts, the second a message with two parts of its own; fields that summaries keep and fields they do not.
+/// Two parts, the second a message with two parts of its own; fields that summaries keep and fields
+/// they do not.
 const NESTED: &str = "\
 Received: by a\n\
 From: ana@x.test\n\
@@ -89,7 +91,8 @@ fn sections_of_parts() {
     }
 }
 
-/// RFC 9051 §6.4.5.1: fields in the order of the message, whichever way they are asked for, and wherever they are kept.
+/// RFC 9051 §6.4.5.1: fields in the order of the message, whichever way they are asked for, and
+/// wherever they are kept.
 #[test]
 fn header_fields() {
     let server = Server::start();
@@ -114,7 +117,8 @@ fn header_fields() {
         let answer = fetch_text(&mut wire, 1, &format!("BODY.PEEK[{section}]"));
         assert_eq!(answer, literal(&format!("BODY[{section}]"), content));
     }
-    // Names that are not atoms are printed so that they can be read back; quoted as asked, they are no others.
+    // Names that are not atoms are printed so that they can be read back; quoted as asked, they are
+    // no others.
     assert_eq!(
         fetch_text(&mut wire, 1, "BODY.PEEK[HEADER.FIELDS (\"Subject\" \"a b\")]"),
         literal("BODY[HEADER.FIELDS (Subject \"a b\")]", "Subject: outer\r\n\r\n")

@@ -93,7 +93,8 @@ fn hard() -> Vec<Vec<u8>> {
         // 8 bits and NULs in header and body.
         b"From: J\xfcrgen \xff <j\xfc@x.test>\r\nSubject: gr\xfc\xdf\0e \xf0\x9f\x98\x80\r\n\r\nb\0dy\xff\r\n".to_vec(),
         b"Subject: \0\r\nFrom: \0\r\nTo: a\0b@c\0d\r\nMessage-ID: <\0>\r\nContent-Type: te\0xt/pl\0ain; ch\0=\"\0\"\r\n\r\n".to_vec(),
-        // Boundaries: none, empty, never met, not closed, one that begins with another, met in a header, in the wrong order.
+        // Boundaries: none, empty, never met, not closed, one that begins with another, met in a
+        // header, in the wrong order.
         crlf("Content-Type: multipart/mixed\n\nx\n"),
         crlf("Content-Type: multipart/mixed; boundary=\"\"\n\n--\n\nx\n"),
         crlf("Content-Type: multipart/mixed; boundary=b\n\nnever\n"),

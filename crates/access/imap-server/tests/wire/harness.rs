@@ -1,5 +1,5 @@
-//! A server of its own for each test: the in-memory engine (or a cluster: `posthaste_testkit::TestEngine`), port 0, one
-//! account.
+//! A server of its own for each test: the in-memory engine (or a cluster:
+//! `posthaste_testkit::TestEngine`), port 0, one account.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -164,7 +164,8 @@ impl Server {
         self.address
     }
 
-    /// Makes the engine forget which messages of a mailbox are gone; `false` if it cannot be made to.
+    /// Makes the engine forget which messages of a mailbox are gone; `false` if it cannot be made
+    /// to.
     pub fn forget_expunged(&self, mailbox: &str) -> bool {
         let Some(memory) = &self.engine.memory else { return false };
         memory.forget_expunged(self.mailbox_id(mailbox));

@@ -76,7 +76,8 @@ fn an_unused_keyword_makes_room_for_another() {
     );
 }
 
-/// The same bit before and after, but another keyword: a silent change of one's own does not hide it.
+/// The same bit before and after, but another keyword: a silent change of one's own does not hide
+/// it.
 #[test]
 fn a_silent_change_does_not_hide_that_a_keyword_became_another() {
     let server = full();

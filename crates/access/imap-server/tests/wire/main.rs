@@ -1,4 +1,5 @@
-//! The server over a real socket: transcripts of whole conversations, each with a server of its own.
+//! The server over a real socket: transcripts of whole conversations, each with a server of its
+//! own.
 
 mod harness;
 

@@ -1,4 +1,5 @@
-//! Every SEARCH key that asks about flags, numbers, dates and sizes: RFC 9051 §6.4.4, RFC 3501 §6.4.4, RFC 5032, RFC 8514.
+//! Every SEARCH key that asks about flags, numbers, dates and sizes: RFC 9051 §6.4.4,
+//! RFC 3501 §6.4.4, RFC 5032, RFC 8514.
 
 use crate::harness::{Server, search, searches};
 
@@ -120,7 +121,8 @@ fn dates() {
     let message = |date: &str| format!("Date: {date}\r\nSubject: x\r\n\r\ny").into_bytes();
     // 1: sent late on the 1st where the sender was, the 2nd by Greenwich; kept on the 2nd.
     server.put("INBOX \"02-Jan-2024 08:00:00 +0000\"", &message("Mon, 1 Jan 2024 23:30:00 -0800"));
-    // 2: sent early on the 3rd there, the 2nd by Greenwich; kept on the 3rd as the client's zone had it.
+    // 2: sent early on the 3rd there, the 2nd by Greenwich; kept on the 3rd as the client's zone
+    // had it.
     server.put("INBOX \"03-Jan-2024 00:30:00 +0200\"", &message("3 Jan 2024 01:00 +1400"));
     // 3: the last second of a day, and the first of the next.
     server.put("INBOX \"04-Jan-2024 23:59:59 +0000\"", &message("Thu, 4 Jan 2024 23:59:59 GMT (a comment)"));

@@ -1,4 +1,5 @@
-//! ESEARCH and the saved result: RFC 4731, RFC 5182, RFC 9051 §6.4.4; what a session knows while others expunge.
+//! ESEARCH and the saved result: RFC 4731, RFC 5182, RFC 9051 §6.4.4; what a session knows while
+//! others expunge.
 
 use crate::harness::Server;
 

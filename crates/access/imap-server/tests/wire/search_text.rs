@@ -1,4 +1,5 @@
-//! SEARCH in header and body as a person reads them: encoded words, transfer encodings, charsets. RFC 9051 §6.4.4.
+//! SEARCH in header and body as a person reads them: encoded words, transfer encodings, charsets.
+//! RFC 9051 §6.4.4.
 
 use crate::harness::{Server, search, searches};
 

@@ -1,5 +1,5 @@
-//! When a session has the kernel acknowledge at once: while the rest of a line or a message is awaited, and never
-//! between commands.
+//! When a session has the kernel acknowledge at once: while the rest of a line or a message is
+//! awaited, and never between commands.
 //!
 //! A client that sends a message in several small writes waits for that acknowledgement.
 
@@ -15,7 +15,8 @@ use tokio::net::TcpStream;
 
 use super::*;
 
-/// How often it was asked for while an LMTP client said this behind RCPT, piece by piece, each with what it waits for.
+/// How often it was asked for while an LMTP client said this behind RCPT, piece by piece, each with
+/// what it waits for.
 async fn acks(pieces: &[(&str, &str)]) -> u64 {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let store = Store::new(Arc::clone(&engine), StoreOptions::default());

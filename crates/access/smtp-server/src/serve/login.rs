@@ -1,4 +1,5 @@
-//! AUTH: the exchange between client and directory (RFC 4954 §4). Base 64 and `*` are SMTP's, the rest is SASL's.
+//! AUTH: the exchange between client and directory (RFC 4954 §4). Base 64 and `*` are SMTP's, the
+//! rest is SASL's.
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use posthaste_directory::{

@@ -1,4 +1,5 @@
-//! Every reply of the server, and the total maps from failures to replies: whose fault it is decides the class.
+//! Every reply of the server, and the total maps from failures to replies: whose fault it is
+//! decides the class.
 
 use posthaste_delivery::{Kind, ResolveError};
 use posthaste_directory::LoginFailure;

@@ -72,7 +72,8 @@ async fn failures_have_their_codes() {
         .await;
 }
 
-/// The client's side of SCRAM-SHA-256 (RFC 5802 §3, RFC 7677), with channel binding data or without.
+/// The client's side of SCRAM-SHA-256 (RFC 5802 §3, RFC 7677), with channel binding data or
+/// without.
 async fn scram<T: AsyncRead + AsyncWrite + Unpin>(client: &mut Talk<T>, header: &str, binding: &[u8]) {
     let mechanism = if header.starts_with('p') { "SCRAM-SHA-256-PLUS" } else { "SCRAM-SHA-256" };
     let first = "n=ana@example.org,r=clientnonce".to_owned();

@@ -23,8 +23,8 @@ pub const LONG: Duration = Duration::from_secs(30);
 
 pub const PASSWORD: &str = "correct horse";
 
-/// A server in this process, with `ana@example.org` (alias `info@example.org`) and `ben@example.org`, who has room
-/// for 100,000 octets.
+/// A server in this process, with `ana@example.org` (alias `info@example.org`) and
+/// `ben@example.org`, who has room for 100,000 octets.
 pub struct Server {
     pub address: SocketAddr,
     pub certificates: Certificates,

@@ -1,4 +1,5 @@
-//! `posthaste account`: everything about accounts, on the store itself, so that a running server sees it at once.
+//! `posthaste account`: everything about accounts, on the store itself, so that a running server
+//! sees it at once.
 
 use std::io::Write;
 
@@ -100,7 +101,8 @@ async fn remove(opened: &Opened, name: &str, yes: bool) -> Result<()> {
     if !yes && !confirmed(&account.name)? {
         return Err(Failure::Usage("not removed: the name was not repeated (or say --yes)".into()));
     }
-    // The account goes first: from then on nobody can log in or deliver, so the list below cannot grow again.
+    // The account goes first: from then on nobody can log in or deliver, so the list below cannot
+    // grow again.
     opened.directory.remove(&account.name).await?;
     opened
         .store

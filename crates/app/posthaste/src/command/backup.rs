@@ -1,15 +1,16 @@
 //! `posthaste backup`: accounts and all their mail into a directory, beside a running server.
 //!
-//! A backup is a store of the embedded engine, so that it can be looked at with every command, and served. Each run copies what changed.
-//! Two kinds of directory records make it a backup:
+//! A backup is a store of the embedded engine, so that it can be looked at with every command, and
+//! served. Each run copies what changed. Two kinds of directory records make it a backup:
 //!
 //! | record | JSON |
 //! | --- | --- |
 //! | `backup/run` | `begun`: the instant of the last run, unix milliseconds, later than that of any run before · `whole`: all accounts were meant · `done`: it came to its end |
 //! | `backup/account/<name>` | `id`: the account · `taken`: the instant of its copy, as `begun` |
 //!
-//! From the embedded engine, all accounts of a run are copied as they were at one instant: see `LmdbEngine::snapshot`. A cluster has no
-//! such instant; there each mailbox is copied as it was at one moment of the run, and copied again until it compares equal.
+//! From the embedded engine, all accounts of a run are copied as they were at one instant: see
+//! `LmdbEngine::snapshot`. A cluster has no such instant; there each mailbox is copied as it was at
+//! one moment of the run, and copied again until it compares equal.
 //!
 //! An account that was removed from the store stays in its backup, but is no part of a later run.
 
@@ -32,7 +33,8 @@ use crate::failure::{Failure, Result};
 use crate::private;
 
 const RUN: &str = "backup/run";
-/// How often an account of a cluster is copied again because it changed meanwhile. Each time only the last changes are left to copy.
+/// How often an account of a cluster is copied again because it changed meanwhile. Each time only
+/// the last changes are left to copy.
 const LOOKS_MAX: u32 = 5;
 /// Differences that are printed.
 const FAULTS_SHOWN: usize = 50;
@@ -110,7 +112,8 @@ fn prepare(target: &Path, data: &Path) -> Result<()> {
     if same(target) == same(data) {
         return Err(Failure::Usage(format!("{} is the store itself", target.display())));
     }
-    // What a run leaves that was cut off while it made the store. The engine looks itself whether there is mail in it.
+    // What a run leaves that was cut off while it made the store. The engine looks itself whether
+    // there is mail in it.
     let is_ours = |entry: std::io::Result<fs::DirEntry>| {
         entry.is_ok_and(|entry| {
             let name = entry.file_name();

@@ -1,7 +1,8 @@
-//! Two stores, and what goes from one to the other beside mail: accounts' records, aliases, domains and secrets. For `copy-store`, `backup`
-//! and `restore`.
+//! Two stores, and what goes from one to the other beside mail: accounts' records, aliases, domains
+//! and secrets. For `copy-store`, `backup` and `restore`.
 //!
-//! An account's record comes after its mail: until all of it is there, nobody can log in at the other end, or deliver.
+//! An account's record comes after its mail: until all of it is there, nobody can log in at the
+//! other end, or deliver.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ const PAGE: usize = 256;
 pub enum How {
     /// To be read. It must be there.
     Read,
-    /// To be read as it is at this moment, as far as the engine can: the embedded one can, a cluster cannot.
+    /// To be read as it is at this moment, as far as the engine can: the embedded one can, a
+    /// cluster cannot.
     ReadOneInstant,
     /// To be written. A data directory is made if it is missing.
     Write,

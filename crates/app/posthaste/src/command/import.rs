@@ -1,7 +1,8 @@
 //! `posthaste import`: mail from files into an account, resumed where an earlier run was cut off.
 //!
-//! On a data directory, a file lock per account keeps two imports apart; the kernel gives it up when the process ends in any way. On a cluster
-//! there is no such lock: there an import waits if the one before may still be running.
+//! On a data directory, a file lock per account keeps two imports apart; the kernel gives it up
+//! when the process ends in any way. On a cluster there is no such lock: there an import waits if
+//! the one before may still be running.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -17,7 +18,8 @@ use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open;
 
-/// Levels of folders that are looked into for the length of the progress bar: as many as an import reads.
+/// Levels of folders that are looked into for the length of the progress bar: as many as an import
+/// reads.
 const DEPTH_MAX: usize = 32;
 
 pub async fn run(config: Config, options: Import) -> Result<()> {

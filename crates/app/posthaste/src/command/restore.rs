@@ -1,10 +1,13 @@
-//! `posthaste restore`: accounts and all their mail out of a backup, into the configured store, beside its server.
+//! `posthaste restore`: accounts and all their mail out of a backup, into the configured store,
+//! beside its server.
 //!
-//! Nothing that is in the store is changed: an account of the same name is refused. An account that comes back becomes visible when all its
-//! mail is there and was compared. Until then its mailboxes belong to an account that has no record, so that nobody can log in or deliver.
+//! Nothing that is in the store is changed: an account of the same name is refused. An account that
+//! comes back becomes visible when all its mail is there and was compared. Until then its mailboxes
+//! belong to an account that has no record, so that nobody can log in or deliver.
 //!
-//! A record `restore/<name>` in the store says what is under way, so that a restore that was cut off goes
-//! on. It stays, so that the same command can be run again at any time, also after it did all its work:
+//! A record `restore/<name>` in the store says what is under way, so that a restore that was cut
+//! off goes on. It stays, so that the same command can be run again at any time, also after it did
+//! all its work:
 //!
 //! | JSON | |
 //! | --- | --- |
@@ -76,7 +79,8 @@ struct Wanted {
     source: String,
     /// The id it has in the store, if a restore that was cut off chose one.
     chosen: Option<Underway>,
-    /// That restore was cut off right after it made the account visible. Its mail is its owner's by now.
+    /// That restore was cut off right after it made the account visible. Its mail is its owner's by
+    /// now.
     visible: bool,
 }
 

@@ -21,11 +21,12 @@ use crate::logging::{self, Level};
 use crate::open::{self, Opened};
 use crate::{command, password, private};
 
-/// Between two looks at what other processes changed, so that whoever idles is told within a tenth of a second of mail that is imported
-/// beside the server. A look reads one number; what costs is waking up: some 2 ms of CPU a second in all.
+/// Between two looks at what other processes changed, so that whoever idles is told within a tenth
+/// of a second of mail that is imported beside the server. A look reads one number; what costs is
+/// waking up: some 2 ms of CPU a second in all.
 const FOREIGN_LOOK: Duration = Duration::from_millis(75);
-/// The same on a cluster, where each look costs a read for each mailbox that is watched: once a second tells an idle client well
-/// within two seconds, reading included.
+/// The same on a cluster, where each look costs a read for each mailbox that is watched: once a
+/// second tells an idle client well within two seconds, reading included.
 const CLUSTER_LOOK: Duration = Duration::from_secs(1);
 /// Between two looks at whether accounts that have sessions were disabled, removed or given another
 /// password. Where there is an epoch, most looks read one number; on a cluster each reads every
@@ -46,7 +47,8 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     runtime.block_on(serve(config, common, options, level))
 }
 
-/// Asks the system for as many open files as connections may need, and says what that means if they are not to be had.
+/// Asks the system for as many open files as connections may need, and says what that means if they
+/// are not to be had.
 fn make_room_for_connections(config: &Config) {
     let wanted = config.limits.connections as u64 + FILES_BESIDE_CONNECTIONS;
     match raise_file_limit(wanted) {
@@ -124,7 +126,8 @@ impl Server {
         }
     }
 
-    /// SIGHUP: certificate and configuration are read again. What cannot be used leaves everything as it was.
+    /// SIGHUP: certificate and configuration are read again. What cannot be used leaves everything
+    /// as it was.
     fn reload(&mut self, listeners: &mut Listeners) {
         let outcome = self.reload_config().and_then(|()| {
             listeners.replace(self.services(), &self.config);

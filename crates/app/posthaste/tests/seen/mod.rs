@@ -28,7 +28,8 @@ pub fn count(client: &mut LineClient, mailbox: &str) -> usize {
     number.map_or(0, |rest| rest.trim_end_matches(')').parse().unwrap())
 }
 
-/// UIDVALIDITY, and of each message UID, flags, dates, size and mod-sequence in a line, and its octets.
+/// UIDVALIDITY, and of each message UID, flags, dates, size and mod-sequence in a line, and its
+/// octets.
 pub fn seen(client: &mut LineClient, mailbox: &str) -> (String, Vec<(String, Vec<u8>)>) {
     let examined = client.imap(&format!("EXAMINE {mailbox} (CONDSTORE)")).unwrap();
     assert!(examined.last().unwrap().starts_with("t OK"), "{examined:?}");
@@ -52,7 +53,8 @@ pub fn seen(client: &mut LineClient, mailbox: &str) -> (String, Vec<(String, Vec
     }
 }
 
-/// How often each serial is in a mailbox; every message is the one of its serial, byte for byte, behind trace fields.
+/// How often each serial is in a mailbox; every message is the one of its serial, byte for byte,
+/// behind trace fields.
 pub fn serials(client: &mut LineClient, mailbox: &str) -> BTreeMap<usize, usize> {
     let mut found = BTreeMap::new();
     for (_, bytes) in seen(client, mailbox).1 {
@@ -64,7 +66,8 @@ pub fn serials(client: &mut LineClient, mailbox: &str) -> BTreeMap<usize, usize>
     found
 }
 
-/// Delivers messages `first`, `first + 1`, … to each of `users` in turn until it is stopped; how many serials all of them have.
+/// Delivers messages `first`, `first + 1`, … to each of `users` in turn until it is stopped; how
+/// many serials all of them have.
 pub fn deliver_until(lmtp: SocketAddr, users: &[&str], first: usize, stop: &AtomicBool) -> usize {
     let mut client = LineClient::connect(lmtp).unwrap();
     client.reply().unwrap();

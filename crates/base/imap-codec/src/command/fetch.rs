@@ -81,6 +81,7 @@ impl FetchItem {
 pub struct FetchModifiers {
     /// `CHANGEDSINCE`: only messages above this mod-sequence (RFC 7162 §3.1.4.1).
     pub changed_since: Option<ModSeq>,
-    /// `VANISHED`: and tell which are gone (RFC 7162 §3.2.6); only with `changed_since` and UID FETCH.
+    /// `VANISHED`: and tell which are gone (RFC 7162 §3.2.6); only with `changed_since` and UID
+    /// FETCH.
     pub vanished: bool,
 }

@@ -1,7 +1,7 @@
 //! Commands of a client as typed values: RFC 9051 §6 and the extensions named at each.
 //!
-//! One variant a command; `UID FETCH` is FETCH with [`Numbering::Uid`]. Whether a command is legal in the
-//! present state is the session's business, not the grammar's.
+//! One variant a command; `UID FETCH` is FETCH with [`Numbering::Uid`]. Whether a command is legal
+//! in the present state is the session's business, not the grammar's.
 
 mod fetch;
 mod mailbox;
@@ -125,7 +125,8 @@ pub enum CommandBody {
         /// Never none.
         messages: Vec<AppendMessage>,
     },
-    /// RFC 9051 §6.3.13. The `DONE` that ends it is no command: see [`crate::framing::CommandFramer::next_line`].
+    /// RFC 9051 §6.3.13. The `DONE` that ends it is no command: see
+    /// [`crate::framing::CommandFramer::next_line`].
     Idle,
     /// RFC 3501 §6.4.1.
     Check,

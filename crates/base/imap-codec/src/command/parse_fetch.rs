@@ -6,7 +6,8 @@ use crate::cursor::{Cursor, Parsed};
 use crate::limits::{FETCH_ITEMS_MAX, FLAGS_MAX};
 use crate::{Numbering, PartPath, Partial, Section, SequenceSet};
 
-/// `"FETCH" SP sequence-set SP (macro / fetch-att / "(" fetch-att *(SP fetch-att) ")") [fetch-modifiers]`
+/// `"FETCH" SP sequence-set SP (macro / fetch-att / "(" fetch-att *(SP fetch-att) ")")
+/// [fetch-modifiers]`
 pub(super) fn fetch(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBody> {
     c.sp()?;
     let set = SequenceSet::parse(c)?;

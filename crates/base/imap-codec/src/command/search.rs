@@ -112,7 +112,8 @@ pub enum SearchKey {
     Younger(u32),
     /// `MODSEQ`: RFC 7162 §3.1.5.
     ModSeq {
-        /// Metadata the client cares about; servers that keep one mod-sequence a message pass over it.
+        /// Metadata the client cares about; servers that keep one mod-sequence a message pass over
+        /// it.
         entry: Option<ModSeqEntry>,
         /// At least this.
         modseq: ModSeq,

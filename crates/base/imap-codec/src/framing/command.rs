@@ -1,7 +1,8 @@
 //! The framer of commands, for a server.
 //!
-//! Memory is bounded by the caller's own decisions: what is held is at most one line limit, the literals
-//! it has accepted and one read. A line is looked at once, however small the pieces it comes in.
+//! Memory is bounded by the caller's own decisions: what is held is at most one line limit, the
+//! literals it has accepted and one read. A line is looked at once, however small the pieces it
+//! comes in.
 
 use bytes::{Buf, BytesMut};
 
@@ -22,13 +23,14 @@ impl Default for FramerLimits {
     }
 }
 
-/// Cuts a client's stream into commands. Between two calls the caller may append to the buffer but take
-/// nothing from it.
+/// Cuts a client's stream into commands. Between two calls the caller may append to the buffer but
+/// take nothing from it.
 #[derive(Clone, Debug, Default)]
 pub struct CommandFramer {
     limits: FramerLimits,
     state: State,
-    /// Where the command's present line starts in the buffer: behind its earlier lines and literals.
+    /// Where the command's present line starts in the buffer: behind its earlier lines and
+    /// literals.
     line_start: usize,
     /// Up to where the buffer is known to hold no line end.
     scanned: usize,
@@ -43,8 +45,8 @@ enum State {
     Line,
     /// A literal is announced; the caller has to say what becomes of it.
     Deciding,
-    /// The rest of a command is thrown away: first the bytes of a literal, then to the end of the line,
-    /// and so on if that line announces a literal that follows at once.
+    /// The rest of a command is thrown away: first the bytes of a literal, then to the end of the
+    /// line, and so on if that line announces a literal that follows at once.
     Dropping { literal: u64, tail: Tail },
 }
 
@@ -85,13 +87,14 @@ impl CommandFramer {
         Self { limits, ..Self::default() }
     }
 
-    /// The next frame; `None` until more bytes have come. Ask again and again until `None`: clients pipeline.
+    /// The next frame; `None` until more bytes have come. Ask again and again until `None`: clients
+    /// pipeline.
     pub fn next_frame(&mut self, buffer: &mut BytesMut) -> Option<CommandFrame> {
         self.next(buffer, Literals::Possible)
     }
 
-    /// One line as it is, its line end taken off, as a `Command`: what follows a continuation of AUTHENTICATE
-    /// or IDLE. A line over the limit is `LineTooLong`; `LiteralWanted` never comes.
+    /// One line as it is, its line end taken off, as a `Command`: what follows a continuation of
+    /// AUTHENTICATE or IDLE. A line over the limit is `LineTooLong`; `LiteralWanted` never comes.
     pub fn next_line(&mut self, buffer: &mut BytesMut) -> Option<CommandFrame> {
         let frame = self.next(buffer, Literals::None)?;
         Some(match frame {
@@ -105,8 +108,8 @@ impl CommandFramer {
         })
     }
 
-    /// Takes the announced literal: its bytes become part of the command. The caller sends `+` if the client
-    /// waits for it.
+    /// Takes the announced literal: its bytes become part of the command. The caller sends `+` if
+    /// the client waits for it.
     pub fn accept_literal(&mut self, wanted: &LiteralWanted) {
         if let State::Deciding = self.state {
             self.state = State::Line;
@@ -116,8 +119,8 @@ impl CommandFramer {
         }
     }
 
-    /// Refuses the announced literal, and with it the command, which the caller answers NO or BAD. What the
-    /// client sends of it all the same is dropped without being kept.
+    /// Refuses the announced literal, and with it the command, which the caller answers NO or BAD.
+    /// What the client sends of it all the same is dropped without being kept.
     pub fn refuse_literal(&mut self, wanted: &LiteralWanted, buffer: &mut BytesMut) {
         if let State::Deciding = self.state {
             buffer.advance(self.line_start.min(buffer.len()));
@@ -128,8 +131,9 @@ impl CommandFramer {
         }
     }
 
-    /// Gives up a literal that was accepted, and with it the command, which the caller answers NO with the tag this
-    /// returns. What has come is forgotten, and what is still to come of the command is dropped without being kept.
+    /// Gives up a literal that was accepted, and with it the command, which the caller answers NO
+    /// with the tag this returns. What has come is forgotten, and what is still to come of the
+    /// command is dropped without being kept.
     pub fn abandon_literal(&mut self, buffer: &mut BytesMut) -> Option<Tag> {
         let (tag, _) = head(buffer);
         let missing = self.missing(buffer) as u64;
@@ -139,7 +143,8 @@ impl CommandFramer {
         tag
     }
 
-    /// Bytes of an accepted literal that have yet to come: what a reader may ask the socket for at once.
+    /// Bytes of an accepted literal that have yet to come: what a reader may ask the socket for at
+    /// once.
     pub fn missing(&self, buffer: &BytesMut) -> usize {
         self.line_start.saturating_sub(buffer.len())
     }
@@ -379,7 +384,8 @@ mod tests {
     }
 
     proptest! {
-        /// However the stream is cut, the same frames come out, and what is held stays within limits.
+        /// However the stream is cut, the same frames come out, and what is held stays within
+        /// limits.
         #[test]
         fn cuts_do_not_matter(
             stream in prop::collection::vec(prop_oneof![

@@ -1,8 +1,9 @@
-//! Whole commands and whole responses out of a stream of bytes, without knowing where the bytes come from.
+//! Whole commands and whole responses out of a stream of bytes, without knowing where the bytes
+//! come from.
 //!
-//! A command ends at a line end that no literal header stands before: RFC 9051 §4.3. The framers own no
-//! buffer: the caller reads into a `BytesMut` and hands it over, complete frames leave it as slices that
-//! share its memory.
+//! A command ends at a line end that no literal header stands before: RFC 9051 §4.3. The framers
+//! own no buffer: the caller reads into a `BytesMut` and hands it over, complete frames leave it as
+//! slices that share its memory.
 
 mod command;
 mod response;
@@ -62,8 +63,8 @@ struct LiteralHeader {
     literal8: bool,
 }
 
-/// The literal that a line announces, line end included. A size over 64 bits is taken as the largest, so
-/// that it is refused and not mistaken for text.
+/// The literal that a line announces, line end included. A size over 64 bits is taken as the
+/// largest, so that it is refused and not mistaken for text.
 fn literal_header(line: &[u8]) -> Option<LiteralHeader> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -7,7 +7,8 @@ use super::literal_header;
 /// What a client is ready to take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResponseLimits {
-    /// Bytes of one response outside its literals. A SEARCH that finds a million messages takes 7 MB.
+    /// Bytes of one response outside its literals. A SEARCH that finds a million messages takes 7
+    /// MB.
     pub line_bytes_max: usize,
     /// Bytes of one literal, streamed or not.
     pub literal_bytes_max: u64,
@@ -25,10 +26,11 @@ impl Default for ResponseLimits {
 /// What the bytes so far make of a server's stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ResponseFrame {
-    /// A response with its literals and line end, for [`crate::parse_response`]. Where literals were streamed,
-    /// each stands in it as `{0}`.
+    /// A response with its literals and line end, for [`crate::parse_response`]. Where literals
+    /// were streamed, each stands in it as `{0}`.
     Response(Bytes),
-    /// A literal is about to be streamed: the response as far as it has come, up to the literal's header.
+    /// A literal is about to be streamed: the response as far as it has come, up to the literal's
+    /// header.
     LiteralStart {
         /// `* 12 FETCH (BODY[] {300000000}` CRLF.
         head: Bytes,
@@ -50,8 +52,8 @@ pub enum ResponseFrameError {
     Literal(u64),
 }
 
-/// Cuts a server's stream into responses. Between two calls the caller may append to the buffer but take
-/// nothing from it. After an error the stream is of no more use.
+/// Cuts a server's stream into responses. Between two calls the caller may append to the buffer but
+/// take nothing from it. After an error the stream is of no more use.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseFramer {
     limits: ResponseLimits,
@@ -121,8 +123,8 @@ impl ResponseFramer {
         ResponseFrame::LiteralStart { head, size }
     }
 
-    /// A piece of the literal being streamed. When it is whole, what stood before it goes back in front of
-    /// the buffer: at most one read's worth of bytes is moved.
+    /// A piece of the literal being streamed. When it is whole, what stood before it goes back in
+    /// front of the buffer: at most one read's worth of bytes is moved.
     fn chunk(&mut self, buffer: &mut BytesMut) -> Option<ResponseFrame> {
         let (left, kept) = self.streaming.as_mut()?;
         let n = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
@@ -143,8 +145,8 @@ impl ResponseFramer {
     }
 }
 
-/// Only data can: the text of a status response may end in `{5}` and mean nothing by it (RFC 9051 §9,
-/// resp-text).
+/// Only data can: the text of a status response may end in `{5}` and mean nothing by it
+/// (RFC 9051 §9, resp-text).
 fn may_hold_literals(response: &[u8]) -> bool {
     let Some(rest) = response.strip_prefix(b"* ") else { return false };
     let word = rest.split(|b| !b.is_ascii_alphabetic()).next().unwrap_or_default();

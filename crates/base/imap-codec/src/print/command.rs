@@ -1,4 +1,5 @@
-//! Commands, for a client: RFC 9051 §6. A client must wait before most literals, so what comes out says where.
+//! Commands, for a client: RFC 9051 §6. A client must wait before most literals, so what comes out
+//! says where.
 
 use bytes::Bytes;
 use posthaste_mail_model::Flag;

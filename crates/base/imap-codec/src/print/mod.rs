@@ -1,8 +1,8 @@
 //! Bytes from values. Everything appends to a `Vec<u8>` and nothing fails.
 //!
-//! The pieces are public: `delivery` prints ENVELOPE, BODY and BODYSTRUCTURE once, the server copies them.
-//! What is printed is valid for clients of IMAP4rev1 and rev2 alike: text beyond 7 bits goes out as a
-//! literal, never in quotes (RFC 9051 §4.3 would allow it only after ENABLE).
+//! The pieces are public: `delivery` prints ENVELOPE, BODY and BODYSTRUCTURE once, the server
+//! copies them. What is printed is valid for clients of IMAP4rev1 and rev2 alike: text beyond 7
+//! bits goes out as a literal, never in quotes (RFC 9051 §4.3 would allow it only after ENABLE).
 
 mod command;
 mod response;
@@ -22,13 +22,14 @@ pub use response::{
 };
 pub use structure::{Boundary, address, address_list, body, body_structure, envelope, params};
 
-/// Bytes of the longest text put in quotes: clients read quoted strings a line at a time, and RFC 2683
-/// §3.2.1.5 has servers keep lines short. Longer text goes out as a literal.
+/// Bytes of the longest text put in quotes: clients read quoted strings a line at a time, and
+/// RFC 2683 §3.2.1.5 has servers keep lines short. Longer text goes out as a literal.
 pub const QUOTED_BYTES_MAX: usize = 1000;
 
 /// Appends a decimal number.
 pub fn number(out: &mut Vec<u8>, mut n: u64) {
-    // Flags, UIDs and sequence numbers are most of what a listing says: one digit is the commonest after them.
+    // Flags, UIDs and sequence numbers are most of what a listing says: one digit is the commonest
+    // after them.
     if n < 10 {
         return out.push(b'0' + n as u8);
     }
@@ -44,7 +45,8 @@ pub fn number(out: &mut Vec<u8>, mut n: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Whether a text may stand in quotes: 7 bits, no NUL, CR or LF (RFC 9051 §9, quoted), and not too long.
+/// Whether a text may stand in quotes: 7 bits, no NUL, CR or LF (RFC 9051 §9, quoted), and not too
+/// long.
 pub fn fits_quotes(text: &[u8]) -> bool {
     text.len() <= QUOTED_BYTES_MAX && text.iter().all(|&b| b.is_ascii() && !matches!(b, 0 | b'\r' | b'\n'))
 }
@@ -65,7 +67,8 @@ pub fn quoted(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// Appends `{n}` and the bytes. For a server: a client's literals wait for `+`, see [`crate::command`].
+/// Appends `{n}` and the bytes. For a server: a client's literals wait for `+`, see
+/// [`crate::command`].
 pub fn literal(out: &mut Vec<u8>, bytes: &[u8]) {
     literal_head(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
@@ -106,7 +109,8 @@ pub fn nstring(out: &mut Vec<u8>, text: Option<&[u8]>) {
     }
 }
 
-/// Appends `astring`: an atom if it is one, else a string. `NIL` is put in quotes, lest it be read as none.
+/// Appends `astring`: an atom if it is one, else a string. `NIL` is put in quotes, lest it be read
+/// as none.
 pub fn astring(out: &mut Vec<u8>, text: &[u8]) {
     let atom = !text.is_empty() && text.iter().all(|&b| is_astring_char(b));
     if atom && !text.eq_ignore_ascii_case(b"NIL") { out.extend_from_slice(text) } else { string(out, text) }

@@ -1,7 +1,8 @@
 //! Responses, for a server: RFC 9051 §7.
 //!
-//! The server's hot paths (FETCH of flags and prepared bytes) are written by the server from the pieces in
-//! [`crate::print`]; these functions serve all else, and say what those pieces must add up to.
+//! The server's hot paths (FETCH of flags and prepared bytes) are written by the server from the
+//! pieces in [`crate::print`]; these functions serve all else, and say what those pieces must add
+//! up to.
 
 use super::{
     astring, body, body_structure, date_time, envelope, fits_quotes, flag, list, literal_head, literal8_head,
@@ -447,8 +448,8 @@ fn origin(out: &mut Vec<u8>, origin: Option<u64>) {
     }
 }
 
-/// Bytes of a message as they are: in quotes if that is shorter and can hold them, a literal8 only if there
-/// is a NUL in them (RFC 3516 §4.2).
+/// Bytes of a message as they are: in quotes if that is shorter and can hold them, a literal8 only
+/// if there is a NUL in them (RFC 3516 §4.2).
 fn named_bytes(out: &mut Vec<u8>, name: &str, data: Option<&[u8]>) {
     put(out, name);
     let Some(data) = data else { return put(out, "NIL") };

@@ -6,7 +6,8 @@ use posthaste_mail_model::{ModSeq, Uid};
 use super::{BodyStructure, Envelope, ResponseFlag};
 use crate::{DateTime, PartPath, Section};
 
-/// One data item with its value. Bytes of messages are slices of the response, not copies; `None` is `NIL`.
+/// One data item with its value. Bytes of messages are slices of the response, not copies; `None`
+/// is `NIL`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FetchValue {
     /// `ENVELOPE`

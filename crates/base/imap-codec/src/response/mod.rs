@@ -1,5 +1,5 @@
-//! Responses of a server as typed values: RFC 9051 §7, for the server that prints them and the client that
-//! reads them.
+//! Responses of a server as typed values: RFC 9051 §7, for the server that prints them and the
+//! client that reads them.
 
 mod code;
 mod data;
@@ -76,8 +76,8 @@ impl StatusKind {
     }
 }
 
-/// A response from all its bytes, literals in place, as [`crate::framing::ResponseFramer`] yields them.
-/// Lenient where servers in the field are: unknown codes and data become `Other`.
+/// A response from all its bytes, literals in place, as [`crate::framing::ResponseFramer`] yields
+/// them. Lenient where servers in the field are: unknown codes and data become `Other`.
 pub fn parse_response(input: &Bytes, names: NameEncoding) -> Result<Response, ParseError> {
     parse::response(input, names)
 }

@@ -1,7 +1,7 @@
 //! The parser of responses: status responses, codes and the table of data.
 //!
-//! Looser than the parser of commands: spaces may be doubled, and what is not known is kept as it stands.
-//! What is known and does not parse is an error: a client that measures must see it.
+//! Looser than the parser of commands: spaces may be doubled, and what is not known is kept as it
+//! stands. What is known and does not parse is an error: a client that measures must see it.
 
 use bytes::Bytes;
 
@@ -87,8 +87,8 @@ fn status(c: &mut Cursor<'_>, tag: Option<Tag>, kind: StatusKind) -> Response {
     Response::Status(Status { tag, kind, code, text: text_line(c) })
 }
 
-/// A code and its closing bracket. One that does not parse by its own rule is kept as it stands; without a
-/// bracket on the line it is text.
+/// A code and its closing bracket. One that does not parse by its own rule is kept as it stands;
+/// without a bracket on the line it is text.
 fn code(c: &mut Cursor<'_>) -> Option<Code> {
     let name = c.take_while(|b| crate::cursor::is_atom_char(b) && b != b'[');
     if name.is_empty() {

@@ -67,7 +67,8 @@ fn mailbox(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<MailboxArg> {
     Ok(MailboxArg::decode(&c.astring("a mailbox name")?, names))
 }
 
-/// `"(" [mbx-list-flags] ")" SP (DQUOTE QUOTED-CHAR DQUOTE / nil) SP mailbox [SP mbox-list-extended]`
+/// `"(" [mbx-list-flags] ")" SP (DQUOTE QUOTED-CHAR DQUOTE / nil) SP mailbox [SP
+/// mbox-list-extended]`
 fn list(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<ListData> {
     c.expect(b'(', "attributes in parentheses")?;
     let mut attributes = Vec::new();

@@ -1,8 +1,8 @@
 //! The agent: runs beside a server on another machine and tells the instrument what it costs.
 //!
-//! One JSON object per line, both ways. The agent sends a nonce; the instrument answers with its HMAC-SHA-256 under
-//! the token both know, so that the token never travels. What is asked for is a process number and nothing else:
-//! an agent gives figures of processes, it runs nothing.
+//! One JSON object per line, both ways. The agent sends a nonce; the instrument answers with its
+//! HMAC-SHA-256 under the token both know, so that the token never travels. What is asked for is a
+//! process number and nothing else: an agent gives figures of processes, it runs nothing.
 
 use crate::measure::{Monitor, Sample, WatchTarget};
 use hmac::{Hmac, Mac};

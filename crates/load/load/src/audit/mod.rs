@@ -1,4 +1,5 @@
-//! Accounting for every message: what is there before a run, and whether what must be there after it is.
+//! Accounting for every message: what is there before a run, and whether what must be there after
+//! it is.
 //!
 //! The audit uses sessions of its own and trusts nothing the run's sessions were told.
 
@@ -18,7 +19,8 @@ use std::time::Duration;
 const PARALLEL: usize = 16;
 /// Findings told in words.
 const FINDINGS_MAX: usize = 50;
-/// Looks at an account where something is missing, and the wait between them: mail accepted over SMTP may be queued.
+/// Looks at an account where something is missing, and the wait between them: mail accepted over
+/// SMTP may be queued.
 const LOOKS_MAX: u32 = 5;
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 

@@ -22,13 +22,14 @@ use std::time::Duration;
 /// Share of the machine's processors that a generator may use beside the server it measures.
 const SHARE_MAX: f64 = 0.1;
 
-/// Time in which users connect, for each of them: a thousand a second, which a listener's queue can take.
+/// Time in which users connect, for each of them: a thousand a second, which a listener's queue can
+/// take.
 const RAMP_PER_USER: Duration = Duration::from_millis(1);
 
 /// Flags of `calibrate`.
 ///
-/// Runs the workload without think time against a built-in server that answers from memory, and states up to
-/// which rate the instrument can be believed on this machine.
+/// Runs the workload without think time against a built-in server that answers from memory, and
+/// states up to which rate the instrument can be believed on this machine.
 #[derive(Args)]
 pub struct CalibrateArgs {
     /// A built-in workload or a file (IMAP, without TLS).
@@ -157,7 +158,8 @@ fn verdict(result: &RunResult, threads: usize) -> String {
     )
 }
 
-/// What a run says in which no transaction ended: not how fast the generator is, but how many users it held.
+/// What a run says in which no transaction ended: not how fast the generator is, but how many users
+/// it held.
 fn held(result: &RunResult) -> String {
     let online = result.series.online.iter().copied().max().unwrap_or(0);
     let cpu_s = result.generator.cpu_user_s + result.generator.cpu_system_s;

@@ -1,4 +1,5 @@
-//! The command line: `posthaste-load run | study | populate | plan | report | agent | calibrate | workload`.
+//! The command line: `posthaste-load run | study | populate | plan | report | agent | calibrate |
+//! workload`.
 //!
 //! Exit codes: 0 done, 1 failed (a run with errors too), 2 wrong usage.
 
@@ -18,8 +19,8 @@ use std::process::ExitCode;
 
 /// Load generator and measuring instrument for IMAP, POP3, SMTP and LMTP servers.
 ///
-/// It drives any server with the workloads of five published studies (or your own), checks every answer,
-/// measures the server's cost from outside, and writes a report.
+/// It drives any server with the workloads of five published studies (or your own), checks every
+/// answer, measures the server's cost from outside, and writes a report.
 #[derive(Parser)]
 #[command(name = "posthaste-load", version, max_term_width = 100)]
 pub struct Cli {
@@ -31,7 +32,8 @@ pub struct Cli {
 enum Command {
     /// Run one workload against a server.
     ///
-    /// Exit code 0 means: every answer was right. A run with errors says so in its first line and exits 1.
+    /// Exit code 0 means: every answer was right. A run with errors says so in its first line and
+    /// exits 1.
     Run(Box<run::RunArgs>),
     /// Run a whole study, from populating to the report.
     Study(study::StudyArgs),

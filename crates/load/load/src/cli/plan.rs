@@ -33,7 +33,8 @@ pub struct PlanArgs {
     peak_factor: f64,
 }
 
-/// (users, CPU percent). A type of its own: a list by itself would be taken for a flag that is repeated.
+/// (users, CPU percent). A type of its own: a list by itself would be taken for a flag that is
+/// repeated.
 #[derive(Clone, Debug, PartialEq)]
 struct MeasuredPoints(Vec<(f64, f64)>);
 

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 /// Flags of `populate`.
 ///
-/// What accounts should hold is the wish of a workload (--workload), or said by --inbox, --folders, --per-folder
-/// and --sizes. An interrupted populate goes on where it was when started again with the same flags.
+/// What accounts should hold is the wish of a workload (--workload), or said by --inbox, --folders,
+/// --per-folder and --sizes. An interrupted populate goes on where it was when started again with
+/// the same flags.
 #[derive(Args)]
 pub struct PopulateArgs {
     /// The server: imap://HOST:PORT, imaps://… or imap+starttls://….

@@ -11,7 +11,8 @@ pub struct ReportArgs {
     /// Results of runs or studies; several are laid over each other.
     #[arg(value_name = "DIR", required = true)]
     results: Vec<PathBuf>,
-    /// The file to write, and every run's figures as CSV beside it. Results keep the reports they came with.
+    /// The file to write, and every run's figures as CSV beside it. Results keep the reports they
+    /// came with.
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
     /// Overwrite it.

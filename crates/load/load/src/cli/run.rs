@@ -20,15 +20,16 @@ pub struct RunArgs {
     /// A built-in workload (see `workload list`) or a file.
     #[arg(long, value_name = "NAME-OR-FILE")]
     pub workload: String,
-    /// The server: imap://HOST:PORT, imaps://… or imap+starttls://…. Repeated for several servers of the same accounts:
-    /// clients are spread over them in turn, and go to the next when theirs is gone.
+    /// The server: imap://HOST:PORT, imaps://… or imap+starttls://…. Repeated for several servers
+    /// of the same accounts: clients are spread over them in turn, and go to the next when theirs
+    /// is gone.
     #[arg(long, value_name = "URL", required_unless_present = "pop3")]
     pub imap: Vec<String>,
     /// The server, for POP3 workloads: pop3://HOST:PORT, pop3s://… or pop3+starttls://….
     #[arg(long, value_name = "URL")]
     pub pop3: Option<String>,
-    /// How mail is sent: smtp://, lmtp://, submission:// or submissions://HOST:PORT, or `append` for a session of
-    /// the recipient's own that appends.
+    /// How mail is sent: smtp://, lmtp://, submission:// or submissions://HOST:PORT, or `append`
+    /// for a session of the recipient's own that appends.
     #[arg(long, value_name = "URL")]
     pub send: Option<String>,
     #[command(flatten)]
@@ -39,11 +40,12 @@ pub struct RunArgs {
     /// Think time instead of the workload's: 4s, 0, 2s-18s (uniform) or exp:10s (exponential).
     #[arg(long, value_name = "TIME", value_parser = think)]
     pub think: Option<Think>,
-    /// Open loop: tasks are due at this rate whatever the server does (50/s, 3000/m), at random times; response
-    /// time counts from when a task was due.
+    /// Open loop: tasks are due at this rate whatever the server does (50/s, 3000/m), at random
+    /// times; response time counts from when a task was due.
     #[arg(long, value_name = "RATE", value_parser = quantity::rate)]
     pub arrivals: Option<f64>,
-    /// Open loop by a simulated day of this length: tasks are spread evenly over it; see --tasks-per-user.
+    /// Open loop by a simulated day of this length: tasks are spread evenly over it; see
+    /// --tasks-per-user.
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, conflicts_with = "arrivals", requires = "tasks_per_user")]
     pub day: Option<Duration>,
     /// Tasks of each user in the simulated day.
@@ -58,11 +60,13 @@ pub struct RunArgs {
     /// Then everything is counted for this time.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = quantity::duration)]
     pub measure: Duration,
-    /// Account for every message at the end: acknowledged ones are there exactly once, expunged ones are gone.
+    /// Account for every message at the end: acknowledged ones are there exactly once, expunged
+    /// ones are gone.
     #[arg(long)]
     pub audit: bool,
-    /// Count lost connections, refused ones, NO [UNAVAILABLE] and SMTP 4yz by themselves and not as errors: for runs
-    /// in which servers are made to fail. Wrong answers and what the audit finds are errors as ever.
+    /// Count lost connections, refused ones, NO [UNAVAILABLE] and SMTP 4yz by themselves and not as
+    /// errors: for runs in which servers are made to fail. Wrong answers and what the audit finds
+    /// are errors as ever.
     #[arg(long)]
     pub tolerate_outages: bool,
     /// Fetch and verify every body in the audit, too.
@@ -190,7 +194,8 @@ fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble
     }
     let arrivals = match (args.arrivals, args.day, args.tasks_per_user) {
         (Some(rate), ..) => Some(Arrivals::Poisson(rate)),
-        // Interval between tasks = day ÷ (users × tasks per user), as Exchange Load Generator dispatches them.
+        // Interval between tasks = day ÷ (users × tasks per user), as Exchange Load Generator
+        // dispatches them.
         (None, Some(day), Some(tasks)) => {
             Some(Arrivals::Even(f64::from(clients) * tasks / day.as_secs_f64()))
         }

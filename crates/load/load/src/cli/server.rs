@@ -19,7 +19,8 @@ pub struct AccountArgs {
     /// Password of all accounts; {} stands for the account's name, {n} for its number.
     #[arg(long, value_name = "PASSWORD", conflicts_with = "password_file")]
     pub password: Option<String>,
-    /// File with one password for all, or lines NAME:PASSWORD, or one password per account in order.
+    /// File with one password for all, or lines NAME:PASSWORD, or one password per account in
+    /// order.
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
 }
@@ -45,7 +46,8 @@ pub struct ConnectionArgs {
     /// Accept only certificates signed by those in this PEM file [default: any certificate].
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// Let the kernel delay acknowledgements (up to 40 ms with some servers) instead of asking for quick ones.
+    /// Let the kernel delay acknowledgements (up to 40 ms with some servers) instead of asking for
+    /// quick ones.
     #[arg(long)]
     pub delayed_acks: bool,
 }

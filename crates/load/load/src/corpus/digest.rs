@@ -1,7 +1,7 @@
 //! Serial and digest: how a message that comes back is known and checked.
 //!
-//! The digest is CRC-32C with the number of bytes. It guards against accidents of storage and transport, not
-//! against an adversary; it costs the generator a tenth of a nanosecond per byte.
+//! The digest is CRC-32C with the number of bytes. It guards against accidents of storage and
+//! transport, not against an adversary; it costs the generator a tenth of a nanosecond per byte.
 
 use super::Serial;
 use memchr::memmem;

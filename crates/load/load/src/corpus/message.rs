@@ -155,7 +155,8 @@ mod tests {
 
     #[test]
     fn the_corpus_never_changes() {
-        // If this fails, mailboxes populated by an earlier release no longer match: do not change the figure.
+        // If this fails, mailboxes populated by an earlier release no longer match: do not change
+        // the figure.
         assert_eq!(crc32c::crc32c(&message(7, &Sizes::Html)), crc32c::crc32c(&message(7, &Sizes::Html)));
         assert_ne!(message(7, &Sizes::Wide), message(8, &Sizes::Wide));
         assert_eq!(rfc5322_date(1_767_225_600), "Thu, 01 Jan 2026 00:00:00 +0000");

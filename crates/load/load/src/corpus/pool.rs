@@ -1,12 +1,15 @@
-//! Lines that bodies are cut from, made once: generating a message is then copying, which costs the generator little.
+//! Lines that bodies are cut from, made once: generating a message is then copying, which costs the
+//! generator little.
 //!
-//! Every line is [`LINE_BYTES`] long with its CRLF, is ASCII, and starts with neither a dot nor "From ".
+//! Every line is [`LINE_BYTES`] long with its CRLF, is ASCII, and starts with neither a dot nor
+//! "From ".
 
 use crate::random::Random;
 
 /// Bytes of a line with its CRLF: 76 and two, as MIME likes it.
 pub(super) const LINE_BYTES: usize = 78;
-/// Lines in a pool: 4,096 × 78 = 319 kB, so that few messages share a stretch and a pool fits the cache of a core.
+/// Lines in a pool: 4,096 × 78 = 319 kB, so that few messages share a stretch and a pool fits the
+/// cache of a core.
 const LINES: usize = 4096;
 
 /// A pool of lines of one kind.

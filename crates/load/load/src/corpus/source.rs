@@ -1,7 +1,7 @@
 //! Mail given by the user: an mbox file, a Maildir, a folder of .eml files or one such file.
 //!
-//! Files are listed first and read one at a time. Serial and digest are put before each message, so that what
-//! comes back can be checked as for generated mail.
+//! Files are listed first and read one at a time. Serial and digest are put before each message, so
+//! that what comes back can be checked as for generated mail.
 
 use super::digest::{DIGEST_HEADER, SERIAL_HEADER, digest_of};
 use super::{Serial, serial_token};

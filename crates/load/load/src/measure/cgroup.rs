@@ -13,7 +13,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// Opens a group's directory: one with `cpu.stat` that says `user_usec` is version 2, one with `cpuacct.*` version 1.
+    /// Opens a group's directory: one with `cpu.stat` that says `user_usec` is version 2, one with
+    /// `cpuacct.*` version 1.
     pub fn open(path: &Path) -> io::Result<Self> {
         let v2 = fs::read_to_string(path.join("cpu.stat")).is_ok_and(|text| text.contains("user_usec"));
         let v1 = path.join("cpuacct.usage").exists() || path.join("cpuacct.stat").exists();
@@ -39,8 +40,9 @@ impl Group {
             let total = ns(total)?;
             let of = |name: &str| read(name).map_err(|_| bad()).and_then(ns);
             let (user, system) = (of("cpuacct.usage_user")?, of("cpuacct.usage_sys")?);
-            // The total is what the scheduler counted, to the nanosecond. Its parts are counted by the clock's ticks,
-            // which on a busy machine miss much of what runs briefly: they only say how to split it.
+            // The total is what the scheduler counted, to the nanosecond. Its parts are counted by
+            // the clock's ticks, which on a busy machine miss much of what runs briefly: they only
+            // say how to split it.
             let user_share = if user + system > 0.0 { user / (user + system) } else { 0.0 };
             return Ok((total * user_share, total * (1.0 - user_share)));
         }
@@ -152,8 +154,9 @@ impl OwnGroup {
 /// A limit of disk operations a second that no disk reaches and the kernel still takes for one.
 const LIMIT_OUT_OF_REACH: u32 = 1_000_000_000;
 
-/// Since Linux 6.10 a group of version 1 counts disk operations only on disks for which it has a limit. It is given one
-/// that never holds anything up, on every disk that is not made of others (those would count everything once more).
+/// Since Linux 6.10 a group of version 1 counts disk operations only on disks for which it has a
+/// limit. It is given one that never holds anything up, on every disk that is not made of others
+/// (those would count everything once more).
 fn have_disks_counted(blkio: &Path) {
     for disk in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
         let disk = disk.path();

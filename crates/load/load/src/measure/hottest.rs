@@ -1,6 +1,8 @@
-//! The functions a server spends its CPU in, by `perf record` where it is installed and the kernel offers it.
+//! The functions a server spends its CPU in, by `perf record` where it is installed and the kernel
+//! offers it.
 //!
-//! Sampling costs the machine something, so it is done in a run of its own whose other figures are not used.
+//! Sampling costs the machine something, so it is done in a run of its own whose other figures are
+//! not used.
 
 use super::process::Tree;
 use crate::results::{HotFunction, Offered};
@@ -8,8 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Samples per second and processor: often enough to tell 1 % from 2 % in ten seconds, rare enough to cost little;
-/// odd, so that it does not beat with timers.
+/// Samples per second and processor: often enough to tell 1 % from 2 % in ten seconds, rare enough
+/// to cost little; odd, so that it does not beat with timers.
 const SAMPLES_PER_S: u32 = 499;
 /// With fewer samples in all, shares mean nothing: at a hundred, 10 % is 10 ± 3.
 const SAMPLES_MIN: u64 = 100;
@@ -25,7 +27,8 @@ pub fn sample(root: u32, after: Duration, length: Duration) -> Offered<Vec<HotFu
     found.map_or_else(Offered::NotOffered, Offered::Value)
 }
 
-/// Processes and threads that are started meanwhile are sampled, too: perf's counters are inherited.
+/// Processes and threads that are started meanwhile are sampled, too: perf's counters are
+/// inherited.
 fn record(root: u32, length: Duration, file: &Path) -> Result<(), String> {
     let pids = Tree::new(root).look().map_err(|e| e.to_string())?.pids;
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
@@ -62,7 +65,8 @@ fn printed(command: &mut Command) -> Result<String, String> {
     Err(format!("perf: {}", said.lines().find(|l| !l.trim().is_empty()).unwrap_or("it failed").trim()))
 }
 
-/// Lines `12.34%|56|imap|libdovecot.so.0|[.] function`, samples and function; a name may itself hold the separator.
+/// Lines `12.34%|56|imap|libdovecot.so.0|[.] function`, samples and function; a name may itself
+/// hold the separator.
 fn functions(report: &str) -> Vec<(u64, HotFunction)> {
     let line = |line: &str| {
         let mut parts = line.splitn(5, '|').map(str::trim);

@@ -1,8 +1,9 @@
 //! What a server costs, measured from outside.
 //!
-//! CPU of a process tree is that of its living processes plus that of all children they have waited for, so
-//! servers that fork per connection are charged in full. A control group is exact where there is one. Figures that
-//! cannot be had are "not offered here" with the reason; none is ever a zero that was not measured.
+//! CPU of a process tree is that of its living processes plus that of all children they have waited
+//! for, so servers that fork per connection are charged in full. A control group is exact where
+//! there is one. Figures that cannot be had are "not offered here" with the reason; none is ever a
+//! zero that was not measured.
 
 pub mod cgroup;
 pub mod hottest;

@@ -1,4 +1,5 @@
-//! Watches a server through a run: a sample a second, memory every few, and the cost between two of them.
+//! Watches a server through a run: a sample a second, memory every few, and the cost between two of
+//! them.
 
 use super::cgroup::Group;
 use super::perf::Counters;
@@ -176,9 +177,9 @@ struct Disk {
     write_bytes: Offered<u64>,
 }
 
-/// By the control group if it counts at all: some kernels have the files and leave them at zero, and that is no
-/// measurement. Else bytes by the processes' own accounts; these know no operations (their `syscr` and `syscw` count
-/// calls of read and write, files in memory and sockets included).
+/// By the control group if it counts at all: some kernels have the files and leave them at zero,
+/// and that is no measurement. Else bytes by the processes' own accounts; these know no operations
+/// (their `syscr` and `syscw` count calls of read and write, files in memory and sockets included).
 fn disk(before: &Sample, after: &Sample) -> Disk {
     let counts = |disk: Option<[u64; 3]>| disk.filter(|d| d.iter().any(|n| *n > 0));
     if let (Some(then), Some(now)) = (before.disk, counts(after.disk)) {

@@ -9,13 +9,15 @@ pub struct Own {
     pub system_s: f64,
     /// Highest resident size.
     pub rss_max_bytes: u64,
-    /// CPU that anybody on this machine has used, and its host instead of it; `None` if the kernel does not tell.
+    /// CPU that anybody on this machine has used, and its host instead of it; `None` if the kernel
+    /// does not tell.
     pub machine_busy_s: Option<f64>,
 }
 
 /// Now.
 pub fn now() -> Own {
-    // SAFETY: rusage is plain numbers, for which all zeroes is a value; getrusage fills it and keeps no pointer.
+    // SAFETY: rusage is plain numbers, for which all zeroes is a value; getrusage fills it and
+    // keeps no pointer.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
@@ -30,8 +32,8 @@ pub fn now() -> Own {
     }
 }
 
-/// Seconds not idle of all processors, by the first line of `/proc/stat` (proc(5)): user, nice, system, irq, softirq and
-/// steal. Idle and waiting for the disk are left out; guests are in user.
+/// Seconds not idle of all processors, by the first line of `/proc/stat` (proc(5)): user, nice,
+/// system, irq, softirq and steal. Idle and waiting for the disk are left out; guests are in user.
 fn busy_s(stat: &str) -> Option<f64> {
     let ticks: Vec<u64> = stat
         .lines()
@@ -47,8 +49,8 @@ fn busy_s(stat: &str) -> Option<f64> {
 /// Files a generator opens beside its connections: libraries, sampling of processes, the report.
 const FILES_BESIDE: u64 = 200;
 
-/// Raises the limit of open files to what the system allows, and beyond where this process may, for as many connections
-/// at once; a connection is a file.
+/// Raises the limit of open files to what the system allows, and beyond where this process may, for
+/// as many connections at once; a connection is a file.
 ///
 /// # Errors
 /// The limit that holds is too low: says what is needed and how to get it.
@@ -69,7 +71,8 @@ fn enough(connections: u32, needed: u64, files: u64) -> Result<(), String> {
     ))
 }
 
-/// Raises the limit of open files to `wanted`, or to what the system allows if that is more or all there is; what holds now.
+/// Raises the limit of open files to `wanted`, or to what the system allows if that is more or all
+/// there is; what holds now.
 pub fn raise_file_limit(wanted: u64) -> u64 {
     // SAFETY: rlimit is two numbers; all calls only read or fill the structure given.
     unsafe {

@@ -12,7 +12,8 @@ const TYPE_HARDWARE: u32 = 0;
 /// `inherit`, the second bit of the flags: threads and children started later count too.
 const FLAG_INHERIT: u64 = 1 << 1;
 
-/// The first 64 bytes of `struct perf_event_attr` (its first published size), which is all that is used of it.
+/// The first 64 bytes of `struct perf_event_attr` (its first published size), which is all that is
+/// used of it.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -32,7 +33,8 @@ struct Attributes {
 pub struct Counters(Vec<[File; 3]>);
 
 impl Counters {
-    /// Starts counting on all threads of these processes; the reason if the kernel does not offer it.
+    /// Starts counting on all threads of these processes; the reason if the kernel does not offer
+    /// it.
     pub fn start(pids: &[u32]) -> Result<Self, String> {
         let mut open = Vec::new();
         for pid in pids {
@@ -79,8 +81,9 @@ fn open_counter(event: u64, tid: i32) -> io::Result<File> {
     };
     let any_cpu: libc::c_int = -1;
     let no_group: libc::c_int = -1;
-    // SAFETY: `attributes` outlives the call, is laid out as the kernel's structure of the size it states, and
-    // the kernel only reads it. The result is a new descriptor that nothing else owns, or -1.
+    // SAFETY: `attributes` outlives the call, is laid out as the kernel's structure of the size it
+    // states, and the kernel only reads it. The result is a new descriptor that nothing else owns,
+    // or -1.
     unsafe {
         let pointer = &raw const attributes;
         let fd =

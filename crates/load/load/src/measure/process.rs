@@ -23,7 +23,8 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Reads a line of `/proc/PID/stat`. The name is between the first and the last parenthesis: it may hold any.
+    /// Reads a line of `/proc/PID/stat`. The name is between the first and the last parenthesis: it
+    /// may hold any.
     pub fn parse(line: &str) -> Option<Self> {
         let (pid, rest) = line.split_once(" (")?;
         let (name, rest) = rest.rsplit_once(") ")?;
@@ -152,8 +153,9 @@ fn members(root: u32, all: Vec<Stat>) -> Vec<Stat> {
     found.into_iter().map(|at| all[at].clone()).collect()
 }
 
-/// Bytes that processes read from and wrote towards the disk, by `/proc/PID/io`; `None` where that may not be read: it
-/// needs the same user or privileges. What has ended meanwhile is in its parent's account.
+/// Bytes that processes read from and wrote towards the disk, by `/proc/PID/io`; `None` where that
+/// may not be read: it needs the same user or privileges. What has ended meanwhile is in its
+/// parent's account.
 pub fn io_of(pids: &[u32]) -> Option<[u64; 2]> {
     let mut sum = [0, 0];
     for pid in pids {

@@ -1,7 +1,9 @@
-//! A server that does next to nothing: what the instrument is calibrated against, and what proves that it notices.
+//! A server that does next to nothing: what the instrument is calibrated against, and what proves
+//! that it notices.
 //!
-//! Mail lies in memory, answers are copied, nothing is synced. It knows just the IMAP and LMTP that the instrument
-//! speaks. With [`Faults`] it lies: it acknowledges mail and drops it, alters a body, delays a command.
+//! Mail lies in memory, answers are copied, nothing is synced. It knows just the IMAP and LMTP that
+//! the instrument speaks. With [`Faults`] it lies: it acknowledges mail and drops it, alters a
+//! body, delays a command.
 
 mod imap;
 mod lmtp;

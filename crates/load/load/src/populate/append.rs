@@ -1,5 +1,5 @@
-//! APPEND in bulk: MULTIAPPEND where the server has it (RFC 3502), LITERAL+ and pipelining where it has that
-//! (RFC 7888), one at a time where it has neither.
+//! APPEND in bulk: MULTIAPPEND where the server has it (RFC 3502), LITERAL+ and pipelining where it
+//! has that (RFC 7888), one at a time where it has neither.
 
 use super::Work;
 use crate::run::Failure;

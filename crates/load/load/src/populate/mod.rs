@@ -1,7 +1,8 @@
-//! Filling mailboxes through the server's own front door: APPEND, many messages to a command, or LMTP.
+//! Filling mailboxes through the server's own front door: APPEND, many messages to a command, or
+//! LMTP.
 //!
-//! The order of messages in each mailbox is a function of the seed, so an interrupted populate goes on where the
-//! mailbox ends: how many messages it has says which one is next.
+//! The order of messages in each mailbox is a function of the seed, so an interrupted populate goes
+//! on where the mailbox ends: how many messages it has says which one is next.
 
 mod append;
 

@@ -1,5 +1,5 @@
-//! Horizontal bars: parts stacked (user and kernel CPU) or bars beside each other (the mix asked for and realised),
-//! with the figure at each bar's end.
+//! Horizontal bars: parts stacked (user and kernel CPU) or bars beside each other (the mix asked
+//! for and realised), with the figure at each bar's end.
 
 use super::chart::WIDTH;
 use super::legend::{self, Look, colour, r};

@@ -1,7 +1,7 @@
 //! Opens reports in a real browser: what is drawn must be there, by day and by night.
 //!
-//! Needs Chromium; without it these tests say so and do nothing. `POSTHASTE_KEEP_REPORTS=DIR` keeps pages and
-//! pictures for people to look at.
+//! Needs Chromium; without it these tests say so and do nothing. `POSTHASTE_KEEP_REPORTS=DIR` keeps
+//! pages and pictures for people to look at.
 
 use super::{html, sample};
 use crate::results::Results;

@@ -1,7 +1,8 @@
 //! A plot of curves over two axes, as SVG.
 //!
-//! Linear or logarithmic axes with units, curves with markers where points were measured and dashes where they were
-//! fitted, marks, shaded bands. Colours are variables of the page, so one drawing serves light, dark and print.
+//! Linear or logarithmic axes with units, curves with markers where points were measured and dashes
+//! where they were fitted, marks, shaded bands. Colours are variables of the page, so one drawing
+//! serves light, dark and print.
 
 use super::legend::{self, Look, colour, marker, r};
 use super::lettering::width;
@@ -46,7 +47,8 @@ pub enum Across {
     Value,
     /// Time: the axis ends with the last point.
     Time,
-    /// 1 ÷ (1 − percentile), on a logarithmic axis: each step to the right is a tenth of the requests.
+    /// 1 ÷ (1 − percentile), on a logarithmic axis: each step to the right is a tenth of the
+    /// requests.
     Tail,
 }
 
@@ -384,7 +386,8 @@ mod tests {
         let document = roxmltree::Document::parse(xml.trim_end()).unwrap_or_else(|e| panic!("{e}\n{xml}"));
         assert_eq!(count(&document, "path", "line"), 3);
         assert_eq!(count(&document, "path", "fitted"), 1);
-        // Five measured points that can be placed (one is zero on a logarithmic axis) and two samples in the legend.
+        // Five measured points that can be placed (one is zero on a logarithmic axis) and two
+        // samples in the legend.
         assert_eq!(count(&document, "path", "dot"), 5 + 2);
         assert_eq!((count(&document, "line", "rule"), count(&document, "text", "mark")), (2, 2));
         let texts: Vec<String> = document

@@ -1,4 +1,5 @@
-//! Tables as CSV (RFC 4180): a head of column names, one record a line, for spreadsheets and scripts.
+//! Tables as CSV (RFC 4180): a head of column names, one record a line, for spreadsheets and
+//! scripts.
 
 use super::metric::METRICS;
 use crate::results::{Results, RunResult, StudyResult, Summary};
@@ -167,7 +168,8 @@ impl Lines {
     }
 }
 
-/// A field, in quotes if it needs them. Text a spreadsheet would run as a formula gets an apostrophe before it.
+/// A field, in quotes if it needs them. Text a spreadsheet would run as a formula gets an
+/// apostrophe before it.
 fn quote(field: &str, out: &mut String) {
     let is_number = field.parse::<f64>().is_ok();
     let formula = !is_number && field.starts_with(['=', '+', '-', '@', '\t', '\r']);

@@ -1,5 +1,5 @@
-//! What was wrong, in the order of how much it matters: the verdict in the first line, caveats, errors by kind with
-//! their last commands, and what the audit found.
+//! What was wrong, in the order of how much it matters: the verdict in the first line, caveats,
+//! errors by kind with their last commands, and what the audit found.
 
 use super::markup::Markup;
 use super::number::{figure, whole};
@@ -55,8 +55,8 @@ fn line(good: bool, says: &str, out: &mut Markup) {
 /// A caveat, and what it is said of: (name, caveat).
 type Said = (String, String);
 
-/// Everything to be known before a figure is believed. What is said of several runs is said once; where only the
-/// figures in it differ, each is behind a fold.
+/// Everything to be known before a figure is believed. What is said of several runs is said once;
+/// where only the figures in it differ, each is behind a fold.
 pub fn caveats(said: &[Said], out: &mut Markup) {
     let mut grouped: Vec<Vec<&Said>> = Vec::new();
     for one in said {

@@ -1,5 +1,5 @@
-//! The legend of a plot: one row of names with their line, marker or fill, wrapped where the plot ends, above it,
-//! so that it never covers a curve.
+//! The legend of a plot: one row of names with their line, marker or fill, wrapped where the plot
+//! ends, above it, so that it never covers a curve.
 
 use super::lettering::{fitted, width};
 use super::markup::Markup;
@@ -89,7 +89,8 @@ fn sample(svg: &mut Markup, look: Look, x: f64, y: f64) {
     );
 }
 
-/// The marker of a measured point: each series has a shape of its own, so that prints without colour can be read.
+/// The marker of a measured point: each series has a shape of its own, so that prints without
+/// colour can be read.
 pub fn marker(svg: &mut Markup, series: usize, x: f64, y: f64, says: Option<&str>) {
     let shape = match series % 6 {
         0 => circle(x, y),

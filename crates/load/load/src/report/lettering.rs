@@ -3,8 +3,8 @@
 /// Size of text in plots, in pixels.
 pub const SIZE: f64 = 12.0;
 
-/// The width of a text in pixels at [`SIZE`]: widths of a common sans-serif face, one tenth added because the
-/// reader's face may be wider.
+/// The width of a text in pixels at [`SIZE`]: widths of a common sans-serif face, one tenth added
+/// because the reader's face may be wider.
 pub fn width(text: &str) -> f64 {
     let ems: f64 = text
         .chars()

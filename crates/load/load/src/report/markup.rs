@@ -1,7 +1,8 @@
 //! Writes HTML and SVG that is well-formed by construction.
 //!
-//! Tag and attribute names and raw pieces are `&'static str`, so they can only come from this program; everything
-//! else is escaped on its way in. A server called `<script>` is text and nothing more.
+//! Tag and attribute names and raw pieces are `&'static str`, so they can only come from this
+//! program; everything else is escaped on its way in. A server called `<script>` is text and
+//! nothing more.
 
 use std::fmt::{Display, Write};
 
@@ -50,7 +51,8 @@ impl Markup {
         self.open(tag, attributes).text(text).close(tag)
     }
 
-    /// An element that holds nothing. In HTML itself only for elements of SVG, which may be closed like this.
+    /// An element that holds nothing. In HTML itself only for elements of SVG, which may be closed
+    /// like this.
     pub fn leaf(&mut self, tag: &'static str, attributes: Attributes) -> &mut Self {
         self.start(tag, attributes);
         self.text.push_str("/>\n");
@@ -78,8 +80,9 @@ impl Markup {
     }
 }
 
-/// Escapes for text and for attributes in double quotes. Characters XML does not allow become U+FFFD; marks that
-/// turn the direction of writing are shown as such, so that no name can rearrange what stands beside it.
+/// Escapes for text and for attributes in double quotes. Characters XML does not allow become
+/// U+FFFD; marks that turn the direction of writing are shown as such, so that no name can
+/// rearrange what stands beside it.
 fn escape(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {

@@ -1,4 +1,5 @@
-//! The figures of a run that are compared between runs, in one list for the tables, the ratios and the CSV.
+//! The figures of a run that are compared between runs, in one list for the tables, the ratios and
+//! the CSV.
 
 use crate::results::{Offered, RunResult, ServerCost};
 

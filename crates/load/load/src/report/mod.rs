@@ -1,8 +1,9 @@
-//! The report: one self-contained HTML file of one or several results, plots as inline SVG, readable by day, by
-//! night and on paper; and the same figures as CSV.
+//! The report: one self-contained HTML file of one or several results, plots as inline SVG,
+//! readable by day, by night and on paper; and the same figures as CSV.
 //!
 //! - [`page`] puts it together from [`runs`] (overview, plots, tables of runs) and [`studies`].
-//! - [`chart`], [`bars`], [`ranges`] draw; [`scale`] says where; [`legend`], [`lettering`], [`number`] how it reads.
+//! - [`chart`], [`bars`], [`ranges`] draw; [`scale`] says where; [`legend`], [`lettering`],
+//!   [`number`] how it reads.
 //! - [`markup`] escapes whatever was not written here. No script, nothing loaded from elsewhere.
 //!
 //! What was wrong comes first: errors in the first line, then every caveat, then figures.

@@ -1,4 +1,5 @@
-//! Figures as a person reads them: three significant digits, thousands set apart, the unit in the column's head.
+//! Figures as a person reads them: three significant digits, thousands set apart, the unit in the
+//! column's head.
 
 /// A whole number with its thousands apart: `1,234,567`.
 pub fn whole(n: u64) -> String {

@@ -1,7 +1,8 @@
 //! From values to pixels, and where an axis has its ticks.
 //!
-//! Linear axes step by 1, 2 or 5 × 10ⁿ. Logarithmic ones end on such a figure too; they label decades, and between
-//! decades only if there are few. Labels that would touch are left out, decades last.
+//! Linear axes step by 1, 2 or 5 × 10ⁿ. Logarithmic ones end on such a figure too; they label
+//! decades, and between decades only if there are few. Labels that would touch are left out,
+//! decades last.
 
 use super::number::{figure, whole};
 
@@ -145,8 +146,8 @@ impl Scale {
     }
 }
 
-/// Takes the labels away that would touch another of a higher rank (decades before the rest, then from the left).
-/// `extent` says how much room a label needs along the axis.
+/// Takes the labels away that would touch another of a higher rank (decades before the rest, then
+/// from the left). `extent` says how much room a label needs along the axis.
 pub fn thin(ticks: &mut [Tick], scale: &Scale, extent: impl Fn(&str) -> f64) {
     let mut taken: Vec<(f64, f64)> = Vec::new();
     for decades in [true, false] {

@@ -1,5 +1,5 @@
-//! The part of a report that is about studies: what was found, the curves, a table of every point, and behind each
-//! point its run.
+//! The part of a report that is about studies: what was found, the curves, a table of every point,
+//! and behind each point its run.
 
 use super::chart::Chart;
 use super::markup::Markup;

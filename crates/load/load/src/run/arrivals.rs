@@ -1,4 +1,5 @@
-//! Mail that arrives from outside while users are at work: sent to random accounts at the workload's rate.
+//! Mail that arrives from outside while users are at work: sent to random accounts at the
+//! workload's rate.
 
 use super::failure::Failure;
 use super::open_loop::Lane;

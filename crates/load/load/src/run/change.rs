@@ -22,8 +22,8 @@ impl User {
         uids.iter().filter_map(|uid| mailbox.by_uid(*uid).copied()).collect()
     }
 
-    /// With an audit to come: finds out which messages these are before they are changed, where a listing did
-    /// not say. Costs a command; without an audit it is not done.
+    /// With an audit to come: finds out which messages these are before they are changed, where a
+    /// listing did not say. Costs a command; without an audit it is not done.
     async fn identify(&mut self, uids: &[u32]) -> Result<(), Failure> {
         if self.shared.ledger.is_none() {
             return Ok(());
@@ -36,7 +36,8 @@ impl User {
         self.ask(&line, Asking::default()).await.map(drop)
     }
 
-    /// STORE. What is known changes first: the answers are compared with what the flags must become.
+    /// STORE. What is known changes first: the answers are compared with what the flags must
+    /// become.
     pub async fn store(&mut self, which: &Messages, how: &str, flags: &str) -> Result<(), Failure> {
         let uids = self.pick_messages(which);
         if uids.is_empty() {

@@ -21,7 +21,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Rows of the engine's own behind the workload's transactions: deleting beyond the threshold, and mail arriving.
+/// Rows of the engine's own behind the workload's transactions: deleting beyond the threshold, and
+/// mail arriving.
 pub(super) const TRIM: usize = 0;
 const ARRIVAL: usize = 1;
 /// How long users may take to finish what they are at when the run ends.
@@ -461,7 +462,8 @@ fn warn(
     }
 }
 
-/// Users who were to be online and never all were: those who still wait to connect fail nothing and measure nothing.
+/// Users who were to be online and never all were: those who still wait to connect fail nothing and
+/// measure nothing.
 fn absent(options: &RunOptions, series: &Series, window: &Window) -> Option<String> {
     let online = series.online.iter().skip(window.start_s as usize).max().copied()?;
     (options.workload.session == SessionKind::Online && online < u64::from(options.clients)).then(|| {

@@ -3,8 +3,8 @@
 use super::mailer::MailerError;
 use posthaste_imap_client::Error;
 
-/// RFC 5530 §3: a subsystem the server needs is away. Whether what it was last asked for is done nobody knows, as after a lost
-/// connection.
+/// RFC 5530 §3: a subsystem the server needs is away. Whether what it was last asked for is done
+/// nobody knows, as after a lost connection.
 fn is_unavailable(text: &str) -> bool {
     text.contains("[UNAVAILABLE]")
 }
@@ -51,8 +51,8 @@ impl Failure {
         }
     }
 
-    /// Whether the session has to be given up. After a wrong answer too: what is known about the mailbox is no
-    /// longer known, and one fault would be counted again and again.
+    /// Whether the session has to be given up. After a wrong answer too: what is known about the
+    /// mailbox is no longer known, and one fault would be counted again and again.
     pub fn ends_session(&self) -> bool {
         match self {
             Self::Connection(_) | Self::Wrong(_) | Self::Stopped => true,
@@ -70,7 +70,8 @@ impl Failure {
         }
     }
 
-    /// Whether this is what a client sees of a server, or of what the server needs, that is not there for a while.
+    /// Whether this is what a client sees of a server, or of what the server needs, that is not
+    /// there for a while.
     pub fn is_outage(&self) -> bool {
         match self {
             Self::Connection(Error::Refused { text, .. }) | Self::Refused { text, .. } => {

@@ -1,4 +1,5 @@
-//! Every response is checked here against what is known, as a client that keeps a copy would notice it.
+//! Every response is checked here against what is known, as a client that keeps a copy would notice
+//! it.
 
 use super::ledger::Ledger;
 use super::model::{DELETED, MailboxModel, Message, SEEN};
@@ -31,7 +32,8 @@ pub enum Wanted {
     From(u32),
     /// One for each of these UIDs, ascending.
     Uids(Vec<u32>),
-    /// One for each message of a mailbox that is not followed message by message: counted and summed up.
+    /// One for each message of a mailbox that is not followed message by message: counted and
+    /// summed up.
     Count(Sum),
 }
 
@@ -116,8 +118,8 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// To be called when the command has ended: whether all that was wanted came. `before` is EXISTS as it was
-    /// when the command was sent.
+    /// To be called when the command has ended: whether all that was wanted came. `before` is
+    /// EXISTS as it was when the command was sent.
     pub fn check_complete(&mut self, before: Option<u32>) {
         let missing = match &self.wanted {
             Wanted::Nothing | Wanted::Count(_) => return,

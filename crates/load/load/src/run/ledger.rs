@@ -1,7 +1,7 @@
 //! What must be in each account at the end: how often each message at least, and at most.
 //!
-//! A change is entered before it is asked for (it may happen) and again when it is acknowledged (it did). What was
-//! asked for and never answered stays between the two, as it must: nobody can know.
+//! A change is entered before it is asked for (it may happen) and again when it is acknowledged (it
+//! did). What was asked for and never answered stays between the two, as it must: nobody can know.
 
 use crate::corpus::Serial;
 use std::collections::HashMap;
@@ -19,7 +19,8 @@ pub struct Span {
 /// One account's messages.
 pub type Account = HashMap<Serial, Span>;
 
-/// Which message each UID stands for, by mailbox and UIDVALIDITY: for ever, says RFC 9051 §2.3.1.1, gone messages included.
+/// Which message each UID stands for, by mailbox and UIDVALIDITY: for ever, says RFC 9051 §2.3.1.1,
+/// gone messages included.
 type Uids = HashMap<(String, u32, u32), Serial>;
 
 /// All accounts of a run.
@@ -85,8 +86,8 @@ impl Ledger {
         self.change(account, serial, 1, 0);
     }
 
-    /// A UID of a mailbox (name and UIDVALIDITY) was seen to stand for a message. The other message, if it was seen to
-    /// stand for one.
+    /// A UID of a mailbox (name and UIDVALIDITY) was seen to stand for a message. The other
+    /// message, if it was seen to stand for one.
     pub fn identified(
         &self,
         account: u32,

@@ -102,7 +102,8 @@ impl Mailer {
             let first = self.expect("MAIL", 2).await;
             let second = self.expect("RCPT", 2).await;
             let third = self.expect("DATA", 3).await;
-            // Had DATA been accepted without a recipient, the server would be waiting: end it with nothing sent.
+            // Had DATA been accepted without a recipient, the server would be waiting: end it with
+            // nothing sent.
             if third.is_ok() && (first.is_err() || second.is_err()) {
                 self.say(".\r\n").await?;
                 let _ = self.reply().await?;

@@ -3,9 +3,11 @@
 //! - [`engine`]: threads, phases, putting the result together. - [`user`]: one virtual user's life.
 //! - [`session`], [`read`], [`change`]: IMAP steps. - [`pop3`], [`mailer`]: the other protocols.
 //! - [`follow`]: every response checked against [`model`]. - [`ledger`]: what an audit will expect.
-//! - [`recorder`]: times and errors. - [`open_loop`]: tasks by the clock instead of by the last answer.
+//! - [`recorder`]: times and errors. - [`open_loop`]: tasks by the clock instead of by the last
+//!   answer.
 //!
-//! Threads share nothing while measuring but counters: each has its own runtime, its own users, its own recorder.
+//! Threads share nothing while measuring but counters: each has its own runtime, its own users, its
+//! own recorder.
 
 mod arrivals;
 mod change;

@@ -74,8 +74,9 @@ impl MailboxModel {
         self.messages.get_mut(at)
     }
 
-    /// Takes note of a message that came in by COPY, MOVE or APPEND; its UID if the server told it. In INBOX it
-    /// stays unknown until it is listed: mail may have arrived between it and the last one known.
+    /// Takes note of a message that came in by COPY, MOVE or APPEND; its UID if the server told it.
+    /// In INBOX it stays unknown until it is listed: mail may have arrived between it and the last
+    /// one known.
     pub fn added(&mut self, uid: Option<u32>, serial: Serial, flags: Option<u8>) {
         let known = self.is_known() && !self.is_inbox();
         self.exists = self.exists.map(|n| n + 1);
@@ -136,8 +137,8 @@ impl AccountModel {
         self.inbox();
     }
 
-    /// A name that no mailbox has, nor had in this run: servers may refuse to delete two of one name within a second
-    /// (Cyrus renames what is deleted after name and second).
+    /// A name that no mailbox has, nor had in this run: servers may refuse to delete two of one
+    /// name within a second (Cyrus renames what is deleted after name and second).
     pub fn new_name(&mut self) -> String {
         self.created += 1;
         format!("{NEW_PREFIX}{}", self.created)

@@ -1,7 +1,9 @@
-//! A thread's own things: its recorder, its pool of mail connections, and in open loop its queue of tasks.
+//! A thread's own things: its recorder, its pool of mail connections, and in open loop its queue of
+//! tasks.
 //!
-//! In open loop a task is due when the clock says so, whether or not the server has finished the ones before;
-//! its response time counts from then. A server that stalls cannot hide by slowing down who asks.
+//! In open loop a task is due when the clock says so, whether or not the server has finished the
+//! ones before; its response time counts from then. A server that stalls cannot hide by slowing
+//! down who asks.
 
 use super::failure::Failure;
 use super::mailer::{Mailer, MailerError};
@@ -72,8 +74,8 @@ impl Lane {
         }
     }
 
-    /// Sends a message: by a pooled connection over LMTP and SMTP as an MTA does, by one of its own for
-    /// submission as a user does. Bytes in and out.
+    /// Sends a message: by a pooled connection over LMTP and SMTP as an MTA does, by one of its own
+    /// for submission as a user does. Bytes in and out.
     pub async fn send(
         &self,
         shared: &Shared,
@@ -92,7 +94,8 @@ impl Lane {
         };
         let before = mailer.bytes();
         let sent = match mailer.send(from, to, mail).await {
-            // A pooled connection may have been closed for idling too long; nothing was said on it yet.
+            // A pooled connection may have been closed for idling too long; nothing was said on it
+            // yet.
             Err(MailerError::Closed) if was_pooled => {
                 mailer = Mailer::connect(&shared.options.dialer, target, None, who).await?;
                 mailer.send(from, to, mail).await

@@ -13,7 +13,8 @@ use std::time::Duration;
 pub enum SendBy {
     /// SMTP, LMTP or submission.
     Mail(Target),
-    /// APPEND to the recipient's INBOX by a session of the recipient: for servers without a way in for mail.
+    /// APPEND to the recipient's INBOX by a session of the recipient: for servers without a way in
+    /// for mail.
     Append,
 }
 
@@ -38,7 +39,8 @@ impl Arrivals {
 /// Several servers that serve the same accounts, and what is forgiven while some of them fail.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterOptions {
-    /// Further servers beside [`RunOptions::server`]. Users are spread over all, and go to the next when theirs fails.
+    /// Further servers beside [`RunOptions::server`]. Users are spread over all, and go to the next
+    /// when theirs fails.
     pub others: Vec<Target>,
     /// Outages are counted by themselves and are no errors. A wrong answer always is one.
     pub tolerate_outages: bool,

@@ -6,7 +6,8 @@ use posthaste_imap_client::Error;
 use posthaste_imap_client::net::{Dialer, Endpoint, Security, Wire};
 use std::time::Duration;
 
-/// The longest line taken: RFC 1939 §3 says 512 bytes for replies; message lines may be as long as SMTP lets them.
+/// The longest line taken: RFC 1939 §3 says 512 bytes for replies; message lines may be as long as
+/// SMTP lets them.
 const LINE_BYTES_MAX: usize = 1024 * 1024;
 
 /// A connection.

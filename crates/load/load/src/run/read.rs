@@ -12,7 +12,8 @@ use posthaste_mail_model::NumSet;
 use std::time::{Duration, Instant};
 
 impl User {
-    /// The index of a mailbox by its part in the story. `room`: only those with fewer messages than the threshold.
+    /// The index of a mailbox by its part in the story. `room`: only those with fewer messages than
+    /// the threshold.
     pub fn pick_mailbox(&mut self, which: &Mailbox, room: bool) -> Option<usize> {
         let max = if room { self.shared.options.workload.messages.max } else { u32::MAX };
         match which {

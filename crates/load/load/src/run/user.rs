@@ -77,8 +77,8 @@ impl User {
         }
     }
 
-    /// A number that chooses the source address on loopback: another one for each session, so that ports in
-    /// TIME_WAIT never run out.
+    /// A number that chooses the source address on loopback: another one for each session, so that
+    /// ports in TIME_WAIT never run out.
     pub(super) fn source(&self) -> u32 {
         self.index.wrapping_add(self.sessions.wrapping_mul(7919))
     }
@@ -170,7 +170,8 @@ impl User {
         self.close().await
     }
 
-    /// When the next transaction is due: now, or in open loop when one is handed out. `None` at the end.
+    /// When the next transaction is due: now, or in open loop when one is handed out. `None` at the
+    /// end.
     async fn next_task(&mut self) -> Option<Instant> {
         if self.shared.options.arrivals.is_none() {
             return Some(Instant::now());
@@ -342,8 +343,8 @@ impl User {
         true
     }
 
-    /// Keeps INBOX below its threshold: what arrived beyond is deleted, oldest first, in one go. Recorded on its
-    /// own, so that the mix of transactions stays as it was asked for.
+    /// Keeps INBOX below its threshold: what arrived beyond is deleted, oldest first, in one go.
+    /// Recorded on its own, so that the mix of transactions stays as it was asked for.
     async fn trim(&mut self) {
         let limits = self.shared.options.workload.messages;
         let Some(mailbox) = self.model.here().filter(|m| m.is_inbox() && m.is_known()) else { return };
@@ -444,8 +445,8 @@ impl User {
         });
     }
 
-    /// Forgets the session. What is known of the mailboxes goes too, but not their names: after a fault nobody
-    /// can say which half of a command was done.
+    /// Forgets the session. What is known of the mailboxes goes too, but not their names: after a
+    /// fault nobody can say which half of a command was done.
     pub(super) fn give_up_session(&mut self) {
         if self.client.take().is_some() {
             self.went_offline();

@@ -2,7 +2,8 @@
 
 use super::fit::{Fits, Polynomial};
 
-/// Messages a heavy user receives per second: 80 in a working day of 8 hours, as the article rounds it.
+/// Messages a heavy user receives per second: 80 in a working day of 8 hours, as the article rounds
+/// it.
 pub const HEAVY_USER_MESSAGES_PER_SECOND: f64 = 0.00278;
 /// How much busier the busiest time is than the average.
 pub const PEAK_LOAD_FACTOR: f64 = 2.0;
@@ -32,7 +33,8 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// The fit that `users` is read from: the chosen one, unless it never reaches the limit and the line does.
+    /// The fit that `users` is read from: the chosen one, unless it never reaches the limit and the
+    /// line does.
     pub fn fit(&self) -> &Polynomial {
         if self.by_line_instead { &self.fits.linear } else { self.fits.chosen() }
     }
@@ -40,8 +42,9 @@ impl Projection {
 
 /// Projects (users, CPU percent) points to a CPU limit; `None` with fewer than two distinct points.
 ///
-/// A parabola that bends down has a summit, and below the limit it says that no number of users is too many. No
-/// server is like that; the bend is scatter, or the dear first users. The line is projected then.
+/// A parabola that bends down has a summit, and below the limit it says that no number of users is
+/// too many. No server is like that; the bend is scatter, or the dear first users. The line is
+/// projected then.
 pub fn project(points: &[(f64, f64)], limit_percent: f64) -> Option<Projection> {
     let fits = Fits::of(points)?;
     let measured_max = points.iter().map(|p| p.0).fold(0.0, f64::max);
@@ -85,7 +88,8 @@ mod tests {
 
     #[test]
     fn a_summit_below_the_limit_is_not_projected() {
-        // y = 0.2 x − 0.0002 x²: its summit is 50 at x = 500. The line through these is y = 10 + 0.1 x.
+        // y = 0.2 x − 0.0002 x²: its summit is 50 at x = 500. The line through these is y = 10 +
+        // 0.1 x.
         let points: Vec<_> = [100.0, 200.0, 300.0, 400.0].map(|u| (u, 0.2 * u - 2e-4 * u * u)).to_vec();
         let projection = project(&points, CPU_LIMIT_PERCENT).unwrap();
         assert_eq!(projection.fits.chosen().degree(), 2);

@@ -13,13 +13,15 @@ pub struct Polynomial {
 }
 
 impl Polynomial {
-    /// Fits `degree` (at most 3); `None` with fewer points than coefficients or when x does not vary enough.
+    /// Fits `degree` (at most 3); `None` with fewer points than coefficients or when x does not
+    /// vary enough.
     pub fn fit(points: &[(f64, f64)], degree: usize) -> Option<Self> {
         let terms = degree + 1;
         if points.len() < terms || degree > 3 {
             return None;
         }
-        // Scaled to [-1, 1]: the normal equations of raw powers lose all their digits at x = 500,000.
+        // Scaled to [-1, 1]: the normal equations of raw powers lose all their digits at x =
+        // 500,000.
         let (low, high) =
             points.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), p| (l.min(p.0), h.max(p.0)));
         let (centre, half) = ((low + high) / 2.0, (high - low) / 2.0);
@@ -148,7 +150,8 @@ impl Fits {
         Some(Self { linear: Polynomial::fit(points, 1)?, quadratic: Polynomial::fit(points, 2) })
     }
 
-    /// The one with the smaller residual error; the line if neither can be told (fewer than four points).
+    /// The one with the smaller residual error; the line if neither can be told (fewer than four
+    /// points).
     pub fn chosen(&self) -> &Polynomial {
         match &self.quadratic {
             Some(q) if q.residual_error < self.linear.residual_error => q,

@@ -11,8 +11,9 @@ pub fn normalised(table: &[Vec<f64>]) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// The share of time in each state in the long run, by iteration from the even distribution. Every second step
-/// is averaged with the one before, so that tables that alternate between states settle too.
+/// The share of time in each state in the long run, by iteration from the even distribution. Every
+/// second step is averaged with the one before, so that tables that alternate between states settle
+/// too.
 pub fn stationary(table: &[Vec<f64>]) -> Vec<f64> {
     let table = normalised(table);
     let n = table.len();

@@ -1,7 +1,8 @@
 //! Where a run was in steady state.
 //!
-//! The start is cut by MSER (White 1997): the cut that leaves the smallest standard error of the mean. What is
-//! left counts as steady if a straight line through it changes by less than a tenth of the mean.
+//! The start is cut by MSER (White 1997): the cut that leaves the smallest standard error of the
+//! mean. What is left counts as steady if a straight line through it changes by less than a tenth
+//! of the mean.
 
 use super::fit::Polynomial;
 

@@ -1,5 +1,6 @@
-//! Conducts a study: each server started, filled and measured at every point. What fails at one point is said there;
-//! the rest goes on. Ctrl-C ends the point being measured and then the study; what was measured is kept.
+//! Conducts a study: each server started, filled and measured at every point. What fails at one
+//! point is said there; the rest goes on. Ctrl-C ends the point being measured and then the study;
+//! what was measured is kept.
 
 use super::analysis::analyse;
 use super::file::Study;
@@ -124,7 +125,8 @@ impl Work<'_> {
         }
     }
 
-    /// One server from its first start to its last stop. An error here means that nothing of it can be measured.
+    /// One server from its first start to its last stop. An error here means that nothing of it can
+    /// be measured.
     fn server(&mut self, number: usize, which: &Which) -> Result<ServerFacts, String> {
         let accounts: Vec<Accounts> = self
             .plan
@@ -153,7 +155,8 @@ impl Work<'_> {
                         self.stage(which, stage, &instance, &accounts);
                     }
                 }
-                // A stage that this server or machine cannot offer; one that cannot start at all is an error.
+                // A stage that this server or machine cannot offer; one that cannot start at all is
+                // an error.
                 Err(why) if stage.cpus.is_some() || stage.memory_mb.is_some() => {
                     self.not_measured(which, stage, &why)
                 }

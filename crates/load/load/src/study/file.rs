@@ -52,7 +52,8 @@ pub struct Load {
     pub accounts: u32,
 }
 
-/// Points after which the same is run once more, to sample the functions the server spends its CPU in.
+/// Points after which the same is run once more, to sample the functions the server spends its CPU
+/// in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// Those with this many virtual users, on all processors and without think time of their own.

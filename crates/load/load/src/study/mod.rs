@@ -1,8 +1,9 @@
 //! Studies: whole experiments as data, from starting servers to the report.
 //!
-//! A study file ([`file`]) says what is swept; [`plan`] makes points of it and says how long they take; [`server`]
-//! starts the servers under test and stops them; [`conduct`] fills mailboxes and measures every point; [`analysis`]
-//! draws curves and conclusions from them. The built-in studies ([`BUILTIN`]) are files like any other.
+//! A study file ([`file`]) says what is swept; [`plan`] makes points of it and says how long they
+//! take; [`server`] starts the servers under test and stops them; [`conduct`] fills mailboxes and
+//! measures every point; [`analysis`] draws curves and conclusions from them. The built-in studies
+//! ([`BUILTIN`]) are files like any other.
 //!
 //! The study of storage formats comes with the formats.
 

@@ -1,4 +1,5 @@
-//! From a study to points: which server is started how, what its mailboxes hold, what is run, how long it takes.
+//! From a study to points: which server is started how, what its mailboxes hold, what is run, how
+//! long it takes.
 
 use super::file::Study;
 use crate::corpus::Sizes;
@@ -8,12 +9,13 @@ use crate::workload::Track;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Messages a second that filling is reckoned with: what one busy machine appended when this was written, in sizes
-/// of a kilobyte. Only for estimates.
+/// Messages a second that filling is reckoned with: what one busy machine appended when this was
+/// written, in sizes of a kilobyte. Only for estimates.
 const FILL_MESSAGES_PER_S: f64 = 3_000.0;
 /// Bytes a second likewise, when messages are large.
 const FILL_BYTES_PER_S: f64 = 60e6;
-/// Bytes that a message of its own file takes beside its own: half a block is lost at the end, and an index knows it.
+/// Bytes that a message of its own file takes beside its own: half a block is lost at the end, and
+/// an index knows it.
 const FILE_BYTES: f64 = 4096.0;
 /// Rounds of raising load that are reckoned with.
 const RAISES: u32 = 3;
@@ -124,8 +126,8 @@ impl Plan {
         &mut self.stages[at]
     }
 
-    /// The population for a point, made if there is none like it. One population of a kind serves all numbers of
-    /// clients: it has an account for the most of them.
+    /// The population for a point, made if there is none like it. One population of a kind serves
+    /// all numbers of clients: it has an account for the most of them.
     fn population(&mut self, study: &Study, workload: usize, at: &BTreeMap<String, f64>) -> usize {
         let w = &study.workloads[workload];
         let most =
@@ -164,7 +166,8 @@ impl Plan {
         self.populations.iter().map(of).sum::<f64>() as u64
     }
 
-    /// Bytes of disk that a server may take for it: with a file for each message, the last block of each is half empty.
+    /// Bytes of disk that a server may take for it: with a file for each message, the last block of
+    /// each is half empty.
     pub fn disk_bytes(&self) -> u64 {
         self.mail_bytes() + self.populations.iter().map(|p| (p.messages() * FILE_BYTES) as u64).sum::<u64>()
     }

@@ -1,7 +1,8 @@
 //! Workloads as data: what a virtual user does, read from TOML.
 //!
-//! A workload is transactions made of protocol [`Step`]s, a [`Chooser`] that says which comes next, and think
-//! times between them. The built-in ones are files like any other (`workload show NAME` prints them).
+//! A workload is transactions made of protocol [`Step`]s, a [`Chooser`] that says which comes next,
+//! and think times between them. The built-in ones are files like any other (`workload show NAME`
+//! prints them).
 
 mod builtin;
 mod choose;
@@ -40,7 +41,8 @@ pub enum SessionKind {
 pub enum Track {
     /// Every message: UID, flags, which one it is. One virtual user per account.
     Messages,
-    /// Mailboxes do not change: a listing must give the same UIDs and flags every time. Accounts may be shared.
+    /// Mailboxes do not change: a listing must give the same UIDs and flags every time. Accounts
+    /// may be shared.
     Static,
 }
 

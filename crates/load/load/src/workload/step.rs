@@ -1,4 +1,5 @@
-//! The steps transactions are made of. In a file: `{ do = "fetch", messages = "all", items = "UID FLAGS" }`.
+//! The steps transactions are made of. In a file: `{ do = "fetch", messages = "all", items = "UID
+//! FLAGS" }`.
 
 /// A protocol step, its words understood.
 #[derive(Clone, Debug, PartialEq)]

@@ -17,7 +17,8 @@ pub enum Think {
 }
 
 impl Think {
-    /// The longest think time drawn: ten means of the distribution would otherwise be met now and then.
+    /// The longest think time drawn: ten means of the distribution would otherwise be met now and
+    /// then.
     const SECONDS_MAX: f64 = 3600.0;
 
     /// One think time.

@@ -1,4 +1,5 @@
-//! Maildir: a file per message, flags in its name, keywords by Dovecot's letters, the file's time the internal date.
+//! Maildir: a file per message, flags in its name, keywords by Dovecot's letters, the file's time
+//! the internal date.
 
 use posthaste_mail_model::{Flag, Keyword};
 use std::fs::{self, File};
@@ -11,7 +12,8 @@ use crate::format::{lines, to_lf};
 
 pub(super) struct Writer {
     dir: PathBuf,
-    /// By letter, as they come up; there are 26. `$Forwarded` has a letter of its own and takes none.
+    /// By letter, as they come up; there are 26. `$Forwarded` has a letter of its own and takes
+    /// none.
     keywords: Vec<Keyword>,
 }
 

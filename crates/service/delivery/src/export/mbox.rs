@@ -1,6 +1,8 @@
-//! mbox, the mboxrd kind: every `>…>From ` line gets one `>` more, so that reading it back is exact.
+//! mbox, the mboxrd kind: every `>…>From ` line gets one `>` more, so that reading it back is
+//! exact.
 //!
-//! Flags go into Status, X-Status and X-Keywords above the message, where mutt, Dovecot and our import look for them.
+//! Flags go into Status, X-Status and X-Keywords above the message, where mutt, Dovecot and our
+//! import look for them.
 
 use posthaste_mail_model::Flag;
 use std::fs::{self, File};

@@ -1,8 +1,9 @@
 //! Mailboxes written as files: mbox (the mboxrd kind) or Maildir.
 //!
-//! One mailbox goes to the very file or folder named. A whole account goes into a folder: `Archive/2024` becomes
-//! `Archive/2024.mbox`, or the Maildir `Archive/2024`. Nothing that exists is written over. What is written here,
-//! import reads back as the same messages with the same flags and dates.
+//! One mailbox goes to the very file or folder named. A whole account goes into a folder:
+//! `Archive/2024` becomes `Archive/2024.mbox`, or the Maildir `Archive/2024`. Nothing that exists
+//! is written over. What is written here, import reads back as the same messages with the same
+//! flags and dates.
 
 mod maildir;
 mod mbox;
@@ -185,7 +186,8 @@ struct Waiting {
     body: posthaste_mail_model::BodyId,
 }
 
-/// What is to be written of some messages, but for their bytes; and the messages of which not even that is known.
+/// What is to be written of some messages, but for their bytes; and the messages of which not even
+/// that is known.
 async fn outgoing(
     mailbox: &Mailbox,
     view: &View,
@@ -230,7 +232,8 @@ async fn on_disk<T: Send + 'static>(
     done.map_err(|error| ExportError::File { path: path.to_owned(), error })
 }
 
-/// Where a mailbox of a whole account goes. Levels that would hide or mean something else get a `_` in front.
+/// Where a mailbox of a whole account goes. Levels that would hide or mean something else get a `_`
+/// in front.
 fn path_of(target: &Path, name: &MailboxName, form: ExportForm) -> PathBuf {
     let mut path = target.to_owned();
     for level in name.as_str().split('/') {

@@ -1,5 +1,5 @@
-//! The reader's end of the channel: messages compared with what was imported before, summarised, and gathered into batches, one
-//! mailbox each.
+//! The reader's end of the channel: messages compared with what was imported before, summarised,
+//! and gathered into batches, one mailbox each.
 
 use bytes::Bytes;
 use posthaste_store::IncomingMessage;

@@ -5,11 +5,13 @@ use std::collections::HashMap;
 
 /// Octets of a digest.
 ///
-/// 16: among four thousand million messages, two have the same one by chance with a probability of 2^-64. To make such a
-/// pair on purpose takes 2^64 hashes, and its maker only gains that the second of them is not imported.
+/// 16: among four thousand million messages, two have the same one by chance with a probability of
+/// 2^-64. To make such a pair on purpose takes 2^64 hashes, and its maker only gains that the
+/// second of them is not imported.
 pub(super) const DIGEST_LEN: usize = 16;
 
-/// The first octets of SHA-256 over a message as it is stored: CRLF line ends, without the flags an mbox keeps in it.
+/// The first octets of SHA-256 over a message as it is stored: CRLF line ends, without the flags an
+/// mbox keeps in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Digest(pub [u8; DIGEST_LEN]);
 
@@ -33,7 +35,8 @@ impl Known {
         *self.0.entry(digest).or_insert(0) += 1;
     }
 
-    /// Whether this message was imported before. Counts: a message that was imported once is known once.
+    /// Whether this message was imported before. Counts: a message that was imported once is known
+    /// once.
     pub fn take(&mut self, digest: Digest) -> bool {
         let Some(times) = self.0.get_mut(&digest) else { return false };
         *times -= 1;

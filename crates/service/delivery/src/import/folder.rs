@@ -1,4 +1,5 @@
-//! What lies where: tells mbox, Maildir, `.eml` and folders apart, and walks them in the order of their names.
+//! What lies where: tells mbox, Maildir, `.eml` and folders apart, and walks them in the order of
+//! their names.
 //!
 //! | found | becomes |
 //! | --- | --- |
@@ -147,7 +148,8 @@ impl Walk<'_> {
         }
     }
 
-    /// A message in a file of its own. Received when it says it was sent; the file's time is mostly that of a copy.
+    /// A message in a file of its own. Received when it says it was sent; the file's time is mostly
+    /// that of a copy.
     fn eml(&mut self, path: &Path, mailbox: &str) -> ControlFlow<()> {
         match maildir::read_file(path, self.message_len_max) {
             Ok((bytes, modified)) => {

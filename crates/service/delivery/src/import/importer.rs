@@ -1,4 +1,5 @@
-//! One run of an import, over any number of sources: mailboxes found or made, batches appended, each noted in the journal of its mailbox.
+//! One run of an import, over any number of sources: mailboxes found or made, batches appended,
+//! each noted in the journal of its mailbox.
 
 use posthaste_directory::Account;
 use posthaste_mail_model::{Keyword, MailboxId, MailboxName};
@@ -16,7 +17,8 @@ use super::{BATCHES_AHEAD, Fault, ImportError, ImportOptions, ImportReport, Orig
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 
-/// One run of an import. All sources of one run count together: a message that two of them hold is imported twice.
+/// One run of an import. All sources of one run count together: a message that two of them hold is
+/// imported twice.
 pub struct Importer<'a> {
     delivery: &'a Delivery,
     account: &'a Account,
@@ -58,7 +60,8 @@ impl Stopped {
 }
 
 impl Delivery {
-    /// Begins an import into an account. What is remembered of mailboxes that were deleted is removed first.
+    /// Begins an import into an account. What is remembered of mailboxes that were deleted is
+    /// removed first.
     pub async fn importer<'a>(
         &'a self,
         account: &'a Account,
@@ -124,7 +127,8 @@ impl Importer<'_> {
         Ok(report)
     }
 
-    /// Finds or makes the mailbox of a folder, and sends the reader what was imported into it before.
+    /// Finds or makes the mailbox of a folder, and sends the reader what was imported into it
+    /// before.
     async fn enter(&mut self, folder: Folder, report: &mut ImportReport) -> Result<(), ImportError> {
         let Folder { mailbox: relative, first, reply } = folder;
         let known = self.target(&relative).await.map_err(|error| error.at(first.clone(), report.messages))?;
@@ -172,7 +176,8 @@ impl Importer<'_> {
         if let Some(entry) = list.find(&name) {
             return Ok((name, entry.id));
         }
-        // Subscribed first: a run that is cut off here leaves a name without a mailbox, which the next run makes.
+        // Subscribed first: a run that is cut off here leaves a name without a mailbox, which the
+        // next run makes.
         store.subscribe(self.account.id, &name).await?;
         let entry = store.create(self.account.id, &name, None).await?;
         Ok((name, entry.id))
@@ -242,7 +247,8 @@ pub(super) fn mailbox_name(base: Option<&MailboxName>, relative: &str) -> Mailbo
     name_below(base, relative).or_else(|| base.cloned()).unwrap_or_else(MailboxName::inbox)
 }
 
-/// The name for a relative one, with `_` for what no mailbox name can hold; none if it is too long or too deep even so.
+/// The name for a relative one, with `_` for what no mailbox name can hold; none if it is too long
+/// or too deep even so.
 fn name_below(base: Option<&MailboxName>, relative: &str) -> Option<MailboxName> {
     let joined = match (base, relative) {
         (None, "") => return Some(MailboxName::inbox()),

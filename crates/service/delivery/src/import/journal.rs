@@ -1,19 +1,22 @@
 //! What was imported into a mailbox: the records by which an import that was cut off goes on.
 //!
-//! The journal is part of the store's directory, so that it is copied, rebuilt and lost together with the mail.
+//! The journal is part of the store's directory, so that it is copied, rebuilt and lost together
+//! with the mail.
 //!
 //! | record | content |
 //! | --- | --- |
 //! | `import/<account>/<mailbox>` | version 1 (1) · entries that are certain (4) |
 //! | `imported/<mailbox>/<number>` | version 1 (1) · UIDNEXT before the batch (4) · body id of its first message (16) · digest of each message (16) |
 //!
-//! Numbers are eight hexadecimal digits and count from 0 without gaps; integers are little-endian. The n-th message of a batch has
-//! the n-th body id after the first.
+//! Numbers are eight hexadecimal digits and count from 0 without gaps; integers are little-endian.
+//! The n-th message of a batch has the n-th body id after the first.
 //!
-//! An entry is written before its batch is appended, and the next one after it. So every entry but the last is certain. The last one
-//! is in doubt until the record of the mailbox counts it. Whoever opens a journal with an entry in doubt looks into the mailbox.
+//! An entry is written before its batch is appended, and the next one after it. So every entry but
+//! the last is certain. The last one is in doubt until the record of the mailbox counts it. Whoever
+//! opens a journal with an entry in doubt looks into the mailbox.
 //!
-//! Each record is written on the condition of its version: of two imports that write into one mailbox, one gets `Conflict`.
+//! Each record is written on the condition of its version: of two imports that write into one
+//! mailbox, one gets `Conflict`.
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -28,7 +31,8 @@ use super::doubt::{Batch, is_there};
 const VERSION: u8 = 1;
 /// Octets of an entry before its digests.
 const ENTRY_HEAD: usize = 1 + 4 + 16;
-/// Entries read at the same time: a cluster answers slowly, one after the other. An entry has at most 8 KiB.
+/// Entries read at the same time: a cluster answers slowly, one after the other. An entry has at
+/// most 8 KiB.
 const ENTRIES_AT_ONCE: usize = 8;
 /// Records of mailboxes read at a time.
 const PAGE: usize = 256;
@@ -79,7 +83,8 @@ fn damaged(name: &str) -> StoreError {
 }
 
 impl Journal {
-    /// Opens the journal of a mailbox, which is made if there is none, and finds out about an entry in doubt.
+    /// Opens the journal of a mailbox, which is made if there is none, and finds out about an entry
+    /// in doubt.
     pub async fn open(
         store: &Store,
         account: AccountId,
@@ -154,8 +159,8 @@ impl Journal {
     }
 }
 
-/// Forgets what was imported into mailboxes of an account, those of `keep` excepted: of mailboxes that were deleted, or of an
-/// account that is being removed.
+/// Forgets what was imported into mailboxes of an account, those of `keep` excepted: of mailboxes
+/// that were deleted, or of an account that is being removed.
 pub(super) async fn forget(
     engine: &dyn Engine,
     account: AccountId,
@@ -178,8 +183,9 @@ pub(super) async fn forget(
     }
 }
 
-/// Copies what was imported into an account's mailboxes to another store, where account and mailboxes are at these places. What
-/// is remembered there of other mailboxes of the account is removed.
+/// Copies what was imported into an account's mailboxes to another store, where account and
+/// mailboxes are at these places. What is remembered there of other mailboxes of the account is
+/// removed.
 pub(crate) async fn copy(
     from: &dyn Engine,
     account: AccountId,
@@ -196,7 +202,8 @@ pub(crate) async fn copy(
             let mailbox = record.name.strip_prefix(&prefix).and_then(Id::parse).map(MailboxId);
             let mailbox = mailbox.ok_or_else(|| damaged(&record.name))?;
             let place = places.mailbox(mailbox);
-            // The mailbox's record first: it is what the entries are found by when they are removed.
+            // The mailbox's record first: it is what the entries are found by when they are
+            // removed.
             make_same(to, head_name(places.account, place), &record.value).await?;
             copy_entries(from, mailbox, to, place).await?;
             kept.push(place);
@@ -233,7 +240,8 @@ async fn make_same(engine: &dyn Engine, name: String, value: &Bytes) -> Result<(
     }
 }
 
-/// Removes the entries of a mailbox, the last one first: what a crash leaves is a journal without gaps.
+/// Removes the entries of a mailbox, the last one first: what a crash leaves is a journal without
+/// gaps.
 async fn forget_mailbox(engine: &dyn Engine, mailbox: MailboxId) -> Result<(), StoreError> {
     let entries = read_entries(engine, mailbox).await?;
     for (number, entry) in entries.iter().enumerate().rev() {
@@ -280,7 +288,8 @@ async fn read_head(
     }
 }
 
-/// All entries of a mailbox. They are found by their numbers: a scan of a cluster's directory asks all of its parts.
+/// All entries of a mailbox. They are found by their numbers: a scan of a cluster's directory asks
+/// all of its parts.
 async fn read_entries(engine: &dyn Engine, mailbox: MailboxId) -> Result<Vec<Entry>, StoreError> {
     let mut entries = Vec::new();
     for from in (0..u32::MAX).step_by(ENTRIES_AT_ONCE) {

@@ -1,13 +1,16 @@
-//! What a file is, told by how it begins: an mbox, a message, or something else and what is to be done about it.
+//! What a file is, told by how it begins: an mbox, a message, or something else and what is to be
+//! done about it.
 //!
-//! Only the beginning is looked at, and nothing is refused here: callers know what the file's name promises.
+//! Only the beginning is looked at, and nothing is refused here: callers know what the file's name
+//! promises.
 
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Octets looked at: any sane `From ` line or header field, and so many lines of an mbox that one of them must end.
+/// Octets looked at: any sane `From ` line or header field, and so many lines of an mbox that one
+/// of them must end.
 const START_LEN: u64 = 16 * 1024;
 
 /// What a file looks like.
@@ -43,7 +46,8 @@ const CR_ALONE: &str = "its lines end with CR alone: make LF of each first (tr '
 const UNKNOWN: &str = "it begins neither with `From `, as an mbox does, nor with a header field, as a message does: cut off \
                        what stands before that, or let its name end in .eml if it is one message all the same";
 
-/// Looks at the beginning of a file. Never called with a pipe or device: opening one may wait for ever.
+/// Looks at the beginning of a file. Never called with a pipe or device: opening one may wait for
+/// ever.
 pub(super) fn looks(path: &Path) -> io::Result<Looks> {
     let mut start = Vec::new();
     open(path)?.take(START_LEN).read_to_end(&mut start)?;
@@ -60,11 +64,13 @@ fn judge(start: &[u8]) -> Looks {
         return if (start.len() as u64) < START_LEN { Looks::Empty } else { Looks::Other(UNKNOWN) };
     }
     if text.starts_with(b"From ") {
-        // Mac OS before X wrote such files. Read as they are they would be one message with one line.
+        // Mac OS before X wrote such files. Read as they are they would be one message with one
+        // line.
         let cr_alone = text.contains(&b'\r') && !text.contains(&b'\n');
         return if cr_alone { Looks::Other(CR_ALONE) } else { Looks::Mbox };
     }
-    // Some delivery agents quote the first line of a message that they were given with a `From ` line.
+    // Some delivery agents quote the first line of a message that they were given with a `From `
+    // line.
     if begins_with_field(text) || text.starts_with(b">From ") {
         Looks::Message
     } else {

@@ -1,7 +1,8 @@
 //! Maildir folders: a file per message, its flags in its name.
 //!
-//! `cur/1700000000.M1P2.host:2,FS` is flagged and seen; files in `new/` have no flags yet. The letters `a` … `z` are
-//! keywords that Dovecot's `dovecot-keywords` file names. A file's time is when its message was received.
+//! `cur/1700000000.M1P2.host:2,FS` is flagged and seen; files in `new/` have no flags yet. The
+//! letters `a` … `z` are keywords that Dovecot's `dovecot-keywords` file names. A file's time is
+//! when its message was received.
 
 use posthaste_mail_model::Flag;
 use std::ffi::OsString;
@@ -19,15 +20,15 @@ use crate::format::to_crlf;
 /// Octets of `dovecot-keywords` that are read: 26 lines of a keyword each.
 const KEYWORDS_LEN_MAX: u64 = 16 * 1024;
 
-/// Whether a folder is a Maildir: one with `cur`, or with `new` and `tmp`. Archivers leave empty folders out, so that
-/// asking for all of them would lose mail.
+/// Whether a folder is a Maildir: one with `cur`, or with `new` and `tmp`. Archivers leave empty
+/// folders out, so that asking for all of them would lose mail.
 pub(super) fn is_maildir(dir: &Path) -> bool {
     let has = |part| fs::symlink_metadata(dir.join(part)).is_ok_and(|meta| meta.is_dir());
     has("cur") || (has("new") && has("tmp"))
 }
 
-/// The relative name of a Maildir++ folder: `.Archive.2024` is `Archive/2024`, in modified UTF-7 as Dovecot and Courier
-/// write it; what is not that is taken as it is.
+/// The relative name of a Maildir++ folder: `.Archive.2024` is `Archive/2024`, in modified UTF-7 as
+/// Dovecot and Courier write it; what is not that is taken as it is.
 pub(super) fn folder_name(dir_name: &str) -> String {
     let level =
         |level: &str| posthaste_imap_codec::utf7::decode(level.as_bytes()).unwrap_or_else(|_| level.into());
@@ -36,7 +37,8 @@ pub(super) fn folder_name(dir_name: &str) -> String {
     levels.join("/")
 }
 
-/// Reads the messages of one Maildir, those in `cur` first, each in the order of their names, which is that of arrival.
+/// Reads the messages of one Maildir, those in `cur` first, each in the order of their names, which
+/// is that of arrival.
 pub(super) fn read(dir: &Path, mailbox: &str, message_len_max: u64, sink: &mut dyn Sink) -> ControlFlow<()> {
     let keywords = keywords(dir);
     for part in ["cur", "new"] {

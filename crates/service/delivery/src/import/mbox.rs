@@ -1,12 +1,15 @@
 //! mbox files, as RFC 4155 describes them and as programs write them.
 //!
-//! A message begins with a line `From sender date` after an empty line (or at the start of the file), and ends with an
-//! empty line that is not part of it. Lines of the message that would look so are quoted with `>`: once in mboxo, once
-//! more each time in mboxrd; one `>` is taken away from every `>…>From ` line, which is right for mboxrd and, unless a
-//! message itself held `>From `, for mboxo. mboxcl2 quotes nothing and says in Content-Length how long the body is. That is
-//! believed only where a message or the file does end there, since programs that edit messages leave it wrong.
+//! A message begins with a line `From sender date` after an empty line (or at the start of the
+//! file), and ends with an empty line that is not part of it. Lines of the message that would look
+//! so are quoted with `>`: once in mboxo, once more each time in mboxrd; one `>` is taken away from
+//! every `>…>From ` line, which is right for mboxrd and, unless a message itself held `>From `, for
+//! mboxo. mboxcl2 quotes nothing and says in Content-Length how long the body is. That is believed
+//! only where a message or the file does end there, since programs that edit messages leave it
+//! wrong.
 //!
-//! A `From ` line in the middle only counts if a date stands in it: "From here on it rains" begins no message.
+//! A `From ` line in the middle only counts if a date stands in it: "From here on it rains" begins
+//! no message.
 
 use std::io::{self, BufRead, Read};
 use std::ops::ControlFlow;
@@ -16,7 +19,8 @@ use std::sync::Arc;
 use super::{Fault, Found, Origin, Sink, status};
 use crate::format::{date_field, is_quotable, lines, parse_from_line, to_crlf};
 
-/// Octets of a line handled at a time: a longer line is handled in pieces, so that a file without any is no danger.
+/// Octets of a line handled at a time: a longer line is handled in pieces, so that a file without
+/// any is no danger.
 const PIECE_LEN_MAX: u64 = 64 * 1024;
 
 /// Octets looked at where a body is said to end: two empty lines and a `From ` line.
@@ -28,11 +32,13 @@ pub(super) struct Source<'a> {
     pub path: &'a Arc<Path>,
     /// Where its messages go.
     pub mailbox: &'a str,
-    /// Reads the file at an offset, apart from the reading that goes on: fills a buffer as far as the file has octets.
+    /// Reads the file at an offset, apart from the reading that goes on: fills a buffer as far as
+    /// the file has octets.
     pub peek: &'a dyn Fn(u64, &mut [u8]) -> io::Result<usize>,
 }
 
-/// Reads a file of this form to its end. An error of the disk is reported as a fault at its offset, after what was read.
+/// Reads a file of this form to its end. An error of the disk is reported as a fault at its offset,
+/// after what was read.
 pub(super) fn read(
     input: &mut dyn BufRead,
     source: &Source<'_>,
@@ -120,7 +126,8 @@ impl Reader<'_> {
                 return ControlFlow::Continue(());
             }
         }
-        // Empty lines before the first message are nobody's; anything else is a message without its first line.
+        // Empty lines before the first message are nobody's; anything else is a message without its
+        // first line.
         if self.current.is_none() && piece.trim_ascii().is_empty() {
             return ControlFlow::Continue(());
         }
@@ -176,8 +183,8 @@ impl Reader<'_> {
 }
 
 impl Source<'_> {
-    /// Whether a body that ends at an offset is followed by a message, or by nothing more. A file that cannot be read there
-    /// says nothing.
+    /// Whether a body that ends at an offset is followed by a message, or by nothing more. A file
+    /// that cannot be read there says nothing.
     fn ends_at(&self, end: u64) -> bool {
         let mut buffer = [0; PEEK_LEN];
         // With the octet before, which tells the end of the file from what lies behind it.

@@ -1,19 +1,23 @@
 //! Mail from files: mbox, Maildir, `.eml`, and folders of them.
 //!
-//! Reading and summarising run on a blocking thread, appending on the runtime; between them is a channel of a few
-//! batches. So both cores of a small machine work, memory stays the same however large the source is, and each batch
-//! is one durable commit.
+//! Reading and summarising run on a blocking thread, appending on the runtime; between them is a
+//! channel of a few batches. So both cores of a small machine work, memory stays the same however
+//! large the source is, and each batch is one durable commit.
 //!
-//! Where things go: a folder becomes a mailbox, its levels the mailbox's levels, below [`ImportOptions::mailbox`] if
-//! one is given. What lies at the top goes into that mailbox, or INBOX. Mailboxes that are missing are made.
+//! Where things go: a folder becomes a mailbox, its levels the mailbox's levels, below
+//! [`ImportOptions::mailbox`] if one is given. What lies at the top goes into that mailbox, or
+//! INBOX. Mailboxes that are missing are made.
 //!
-//! An import can be run again, whatever became of the one before. Each mailbox has a journal of what was imported into it: digests
-//! of messages, each as often as it was imported. A run passes over as many of each as the journal has. So a source that holds
-//! a message twice is imported twice, never three times; of a source that grew, only what is new is imported. Mail that came
-//! into the mailbox otherwise is not looked at. A message that a user moved or expunged since stays where it is, or gone.
+//! An import can be run again, whatever became of the one before. Each mailbox has a journal of
+//! what was imported into it: digests of messages, each as often as it was imported. A run passes
+//! over as many of each as the journal has. So a source that holds a message twice is imported
+//! twice, never three times; of a source that grew, only what is new is imported. Mail that came
+//! into the mailbox otherwise is not looked at. A message that a user moved or expunged since stays
+//! where it is, or gone.
 //!
-//! What always holds: no message is passed over for being broken; whatever was not taken is counted and reported with
-//! file and offset; an import that fails says what it had taken, and run again brings the rest.
+//! What always holds: no message is passed over for being broken; whatever was not taken is counted
+//! and reported with file and offset; an import that fails says what it had taken, and run again
+//! brings the rest.
 
 mod batch;
 mod digest;
@@ -45,12 +49,13 @@ use importer::mailbox_name;
 
 /// Messages of one commit.
 const BATCH_MESSAGES: usize = 500;
-/// Octets of one commit. Both limits make a commit of some milliseconds: long enough that its sync does not count, and
-/// short enough that mail coming in meanwhile does not wait.
+/// Octets of one commit. Both limits make a commit of some milliseconds: long enough that its sync
+/// does not count, and short enough that mail coming in meanwhile does not wait.
 const BATCH_BYTES: usize = 8 << 20;
 /// Batches read ahead: one to work on while one is committed. More would only be more memory.
 const BATCHES_AHEAD: usize = 2;
-/// Faults kept with their text; the rest is only counted. A folder of a million unreadable files must not fill memory.
+/// Faults kept with their text; the rest is only counted. A folder of a million unreadable files
+/// must not fill memory.
 const FAULTS_MAX: usize = 100;
 
 /// How an import is to be done.
@@ -74,18 +79,21 @@ pub enum Repeat {
     Import,
 }
 
-/// How an import knows that no other import writes into the same mailboxes. It matters where an earlier one left a batch
-/// of which nobody knows whether it was appended: that import may still be running.
+/// How an import knows that no other import writes into the same mailboxes. It matters where an
+/// earlier one left a batch of which nobody knows whether it was appended: that import may still be
+/// running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alone {
-    /// A lock that ends with its process says so, and the engine keeps no body of a commit that failed.
+    /// A lock that ends with its process says so, and the engine keeps no body of a commit that
+    /// failed.
     Locked,
     /// A journal that did not change for so long is taken for that of an import that ended.
     Watched(Duration),
 }
 
 impl Default for Alone {
-    /// 30 s: longer than one commit takes with all its retries. Twice as much would be waited for by a user who knows that it ended.
+    /// 30 s: longer than one commit takes with all its retries. Twice as much would be waited for
+    /// by a user who knows that it ended.
     fn default() -> Self {
         Self::Watched(Duration::from_secs(30))
     }
@@ -102,7 +110,8 @@ pub struct Origin {
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A name may hold anything but a NUL: what would move a terminal's cursor is shown and not sent.
+        // A name may hold anything but a NUL: what would move a terminal's cursor is shown and not
+        // sent.
         for c in self.path.to_string_lossy().chars() {
             if c.is_control() { write!(f, "{}", c.escape_default())? } else { write!(f, "{c}")? }
         }
@@ -113,7 +122,8 @@ impl fmt::Display for Origin {
 /// A message as found in a file, with CRLF at its line ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The mailbox's name relative to the top: levels with `/` between them, empty for the top itself.
+    /// The mailbox's name relative to the top: levels with `/` between them, empty for the top
+    /// itself.
     pub mailbox: String,
     /// Flags.
     pub flags: Vec<Flag>,
@@ -216,7 +226,8 @@ pub enum ImportError {
     Interrupted(String),
 }
 
-/// Copies what is remembered of imports into an account to another store: part of copying the account.
+/// Copies what is remembered of imports into an account to another store: part of copying the
+/// account.
 pub async fn copy_journals(
     from: &dyn Engine,
     account: AccountId,

@@ -52,7 +52,8 @@ impl Killed {
         }
     }
 
-    /// A write that comes from here; whether it reaches the store, and whether its answer comes back.
+    /// A write that comes from here; whether it reaches the store, and whether its answer comes
+    /// back.
     fn write(&self) -> Result<bool> {
         self.alive()?;
         let number = self.writes.fetch_add(1, Ordering::SeqCst) + 1;
@@ -254,7 +255,8 @@ async fn what_its_owner_moved_or_expunged_does_not_come_back() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.mbox");
     mbox(&file, (0..1200).map(|n| n.to_string()));
-    // Cut off right after the second batch of 500 was appended (writes: list, journal, then note and batch twice).
+    // Cut off right after the second batch of 500 was appended (writes: list, journal, then note
+    // and batch twice).
     for number in 1.. {
         let (memory, ana) = store().await;
         let killed = process(Killed::new(&memory, Cut::After(number)));
@@ -311,7 +313,8 @@ async fn a_source_that_grew_brings_what_is_new_and_repeating_is_a_choice() {
     // What was repeated is known, too.
     let report = run(&delivery, &ana, &file).await.unwrap();
     assert_eq!((report.messages, report.present), (0, 5));
-    // Another mailbox knows nothing of it, and neither does a mailbox of the same name after this one was deleted.
+    // Another mailbox knows nothing of it, and neither does a mailbox of the same name after this
+    // one was deleted.
     let name = MailboxName::new("New").unwrap();
     for _ in 0..2 {
         let options = ImportOptions { mailbox: Some(name.clone()), ..LOCKED };

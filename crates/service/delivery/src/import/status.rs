@@ -1,5 +1,5 @@
-//! Flags that mbox files keep in header fields of each message. They belong to the file, not to the message, and are
-//! taken out of it.
+//! Flags that mbox files keep in header fields of each message. They belong to the file, not to the
+//! message, and are taken out of it.
 //!
 //! | field | written by | meaning |
 //! | --- | --- | --- |

@@ -1,5 +1,5 @@
-//! The server's side of SASL (RFC 4422), without a socket: octets in, octets out, for IMAP AUTHENTICATE and SMTP AUTH
-//! alike. Base 64, and `*` to give up, are the protocols' own.
+//! The server's side of SASL (RFC 4422), without a socket: octets in, octets out, for IMAP
+//! AUTHENTICATE and SMTP AUTH alike. Base 64, and `*` to give up, are the protocols' own.
 //!
 //! ```text
 //! let mut exchange = Exchange::begin(mechanism, channel)?;
@@ -27,15 +27,16 @@ use crate::address::Address;
 use crate::directory::Directory;
 use crate::login::{LoginError, LoginFailure};
 
-/// Octets of one response. The longest honest one is a SCRAM first message with a long name; RFC 4616 §2 allows PLAIN
-/// three fields of 255. Decoded from base 64 it fits the protocols' line limits.
+/// Octets of one response. The longest honest one is a SCRAM first message with a long name;
+/// RFC 4616 §2 allows PLAIN three fields of 255. Decoded from base 64 it fits the protocols' line
+/// limits.
 pub const RESPONSE_LEN_MAX: usize = 8 * 1024;
 
 /// What TLS knows that both ends must know alike, for channel binding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsBindings {
-    /// `tls-exporter`: 32 octets under the label `EXPORTER-Channel-Binding` (RFC 9266 §2); TLS 1.3, or TLS 1.2 with the
-    /// extended master secret.
+    /// `tls-exporter`: 32 octets under the label `EXPORTER-Channel-Binding` (RFC 9266 §2); TLS 1.3,
+    /// or TLS 1.2 with the extended master secret.
     pub exporter: Option<Vec<u8>>,
     /// `tls-server-end-point`: the hash of our certificate (RFC 5929 §4.1).
     pub server_end_point: Option<Vec<u8>>,

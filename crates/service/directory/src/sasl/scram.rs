@@ -7,8 +7,8 @@
 //! server-final   "v=" signature, which the client answers with an empty response
 //! ```
 //!
-//! A name that nobody has gets a salt like any other, the same each time it asks, and fails only at the end
-//! (RFC 5802 §7 leaves the order open; this one tells a stranger nothing).
+//! A name that nobody has gets a salt like any other, the same each time it asks, and fails only at
+//! the end (RFC 5802 §7 leaves the order open; this one tells a stranger nothing).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -210,7 +210,8 @@ async fn decoy(directory: &Directory, name: &str) -> DirectoryResult<ScramKeys> 
     })
 }
 
-/// The key decoys are made with: one for the whole store, so that no restart and no other node shows another salt.
+/// The key decoys are made with: one for the whole store, so that no restart and no other node
+/// shows another salt.
 async fn decoy_key(directory: &Directory, cell: &OnceCell<[u8; KEY_LEN]>) -> DirectoryResult<[u8; KEY_LEN]> {
     let load = || async {
         for _ in 0..2 {
@@ -267,7 +268,8 @@ fn binding_data<'c>(flag: &str, binding: Binding, channel: &'c Channel) -> Resul
     let tls = channel.tls.as_ref();
     match (flag, binding) {
         ("n", Binding::Offered | Binding::Impossible) | ("y", Binding::Impossible) => Some(&[][..]),
-        // The client could bind and believes that we cannot: someone between us cut -PLUS out of the list.
+        // The client could bind and believes that we cannot: someone between us cut -PLUS out of
+        // the list.
         ("y", Binding::Offered) => {
             return Err(LoginFailure::ChannelBinding("this server does offer SCRAM-SHA-256-PLUS"));
         }

@@ -1,4 +1,5 @@
-//! Acknowledgements: at once while the rest of something is awaited, and left to the kernel otherwise.
+//! Acknowledgements: at once while the rest of something is awaited, and left to the kernel
+//! otherwise.
 
 use std::{
     future::{Future, poll_fn},
@@ -34,7 +35,8 @@ fn observed() -> (Connection, StdStream, StdStream) {
     (Connection::new(Stream::plain(TcpStream::from_std(accepted).unwrap()).unwrap()), client, handle)
 }
 
-/// The kernel's own state. Nothing is in flight when it is read, so no timer of the kernel changes it.
+/// The kernel's own state. Nothing is in flight when it is read, so no timer of the kernel changes
+/// it.
 #[tokio::test]
 async fn the_kernel_is_asked_for_a_rest_and_for_nothing_else() {
     let (mut connection, mut client, handle) = observed();

@@ -1,6 +1,8 @@
-//! The whole crate over real sockets on loopback: layers, upgrades, deadlines, limits, reload and shutdown.
+//! The whole crate over real sockets on loopback: layers, upgrades, deadlines, limits, reload and
+//! shutdown.
 //!
-//! The clients are tokio-rustls and flate2 used directly, so that none of our own code judges itself.
+//! The clients are tokio-rustls and flate2 used directly, so that none of our own code judges
+//! itself.
 
 // `allow-unwrap-in-tests` knows test functions only, and not what they call.
 #![allow(clippy::unwrap_used)]

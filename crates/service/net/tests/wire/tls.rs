@@ -64,7 +64,8 @@ async fn tls_needs_a_certificate() {
     assert!(matches!(refused, Err(NetError::NoCertificate(_))));
 }
 
-/// A session with a STARTTLS of its own: the outcome of the upgrade goes to the test, then it echoes.
+/// A session with a STARTTLS of its own: the outcome of the upgrade goes to the test, then it
+/// echoes.
 fn starttls_server(held: Certificates) -> (Server, mpsc::Receiver<Result<(), NetError>>) {
     let (said, heard) = mpsc::channel(1);
     let server = Server::start(

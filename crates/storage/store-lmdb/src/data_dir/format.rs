@@ -7,15 +7,16 @@
 //! id 0123456789abcdefghijklmnop
 //! ```
 //!
-//! It is the last thing that making a store writes. Where it is, `index/data.mdb` and `packs/` have been, too: if one of
-//! them is missing, it was lost, and the store is not opened.
+//! It is the last thing that making a store writes. Where it is, `index/data.mdb` and `packs/` have
+//! been, too: if one of them is missing, it was lost, and the store is not opened.
 //!
-//! Every process that has the store open holds a shared lock on this file. A rebuild holds it alone.
+//! Every process that has the store open holds a shared lock on this file. A rebuild holds it
+//! alone.
 //!
-//! Version 1 had no links in its index. Version 2 had log records that were not bound to their place, no
-//! commits on two mailboxes, and did not log which packs were retired. Version 3 had no packs that
-//! were cut. A store of any of them becomes one of version 4 when it is opened. Older programs
-//! refuse it then.
+//! Version 1 had no links in its index. Version 2 had log records that were not bound to their
+//! place, no commits on two mailboxes, and did not log which packs were retired. Version 3 had no
+//! packs that were cut. A store of any of them becomes one of version 4 when it is opened. Older
+//! programs refuse it then.
 
 use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};
@@ -58,7 +59,8 @@ pub(crate) struct Format {
     _lock: File,
 }
 
-/// Opens the format of the store in `dir`; `None` if there is no store. An old version becomes the newest.
+/// Opens the format of the store in `dir`; `None` if there is no store. An old version becomes the
+/// newest.
 pub(crate) fn open(dir: &Path, access: Access) -> Result<Option<Format>> {
     let path = dir.join("format");
     loop {

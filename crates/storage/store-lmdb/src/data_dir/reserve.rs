@@ -6,8 +6,8 @@
 //!
 //! - A change of flags may cut the first half, a deletion and maintenance all of it ([`Purpose`]).
 //!   Otherwise clients that only read would use up what deletions need.
-//! - As long as the file is not whole, new messages make no file of the store longer. Otherwise they
-//!   would take the room that was released. Any process knows it by the file's length.
+//! - As long as the file is not whole, new messages make no file of the store longer. Otherwise
+//!   they would take the room that was released. Any process knows it by the file's length.
 //! - The file is made whole again when the disk has room: before new messages take it, and by
 //!   maintenance.
 //!

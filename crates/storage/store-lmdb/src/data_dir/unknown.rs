@@ -1,7 +1,8 @@
 //! Refuses to open a store whose index does not fit its packs.
 //!
-//! A pack is in the index before anything is written to it. A file with records that the index does not know means that
-//! the index was lost, or is older than the packs. Writing with such an index would lose what only the packs have.
+//! A pack is in the index before anything is written to it. A file with records that the index does
+//! not know means that the index was lost, or is older than the packs. Writing with such an index
+//! would lose what only the packs have.
 
 use posthaste_store::{Result, StoreError};
 

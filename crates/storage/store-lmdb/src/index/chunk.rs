@@ -8,8 +8,8 @@
 //! | 8–15 | highest mod-sequence of its rows |
 //! | 16–… | rows of 28 bytes, UIDs rising |
 //!
-//! Its key is the mailbox and a UID that is at or below its first row and above every row of the chunk before; the key
-//! stays when the first row goes.
+//! Its key is the mailbox and a UID that is at or below its first row and above every row of the
+//! chunk before; the key stays when the first row goes.
 
 use posthaste_mail_model::{MailboxId, ModSeq, Uid};
 use posthaste_store::Row;
@@ -17,8 +17,9 @@ use posthaste_store::Row;
 use crate::index::checksum::{seed, seed_at, sum32};
 use posthaste_store::octets::Octets;
 
-/// Rows. 16 + 144 × 28 = 4,048 bytes, which with LMDB's 16-byte page header is one page of 4 KiB; one row
-/// more would still fit, twice as many would need two pages and make every flag change write 8 KiB.
+/// Rows. 16 + 144 × 28 = 4,048 bytes, which with LMDB's 16-byte page header is one page of 4 KiB;
+/// one row more would still fit, twice as many would need two pages and make every flag change
+/// write 8 KiB.
 pub(crate) const ROWS_MAX: usize = 144;
 
 /// Bytes before the first row.

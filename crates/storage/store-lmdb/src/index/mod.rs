@@ -19,9 +19,10 @@
 //! | | `02`, pack number | nothing: the pack was retired, and its file is to be removed |
 //! | | `01`, body | as in `bodies`: the last few that came |
 //!
-//! The main database is the one in which LMDB keeps the others' roots: its page is rewritten by every transaction, whatever it
-//! changes. What every append changes is kept there, too: the pack's end, the sequence number, and the new body's place, which is moved to
-//! `bodies` with some thirty others. That is four pages less to write and sync for every append, of twelve.
+//! The main database is the one in which LMDB keeps the others' roots: its page is rewritten by
+//! every transaction, whatever it changes. What every append changes is kept there, too: the pack's
+//! end, the sequence number, and the new body's place, which is moved to `bodies` with some thirty
+//! others. That is four pages less to write and sync for every append, of twelve.
 
 pub(crate) mod checksum;
 pub(crate) mod chunk;
@@ -68,7 +69,8 @@ const NEXT_PACK_KEY: [u8; 5] = [0, 0xff, 0xff, 0xff, 0xfe];
 /// The first byte of the keys of retired packs.
 const RETIRED: u8 = 2;
 
-/// Bodies whose places are kept in the main database at a time: 32 × 53 bytes, less than half a page beside the roots and the packs.
+/// Bodies whose places are kept in the main database at a time: 32 × 53 bytes, less than half a
+/// page beside the roots and the packs.
 const RECENT_MAX: usize = 32;
 
 /// The first byte of the keys of recent bodies.
@@ -125,7 +127,8 @@ pub(crate) struct Index {
     pinned: OnceLock<Pinned>,
 }
 
-/// A reading transaction that several threads use, one at a time. A thread that has it may take it again.
+/// A reading transaction that several threads use, one at a time. A thread that has it may take it
+/// again.
 type Pinned = ReentrantMutex<RoTxn<'static, WithoutTls>>;
 
 /// A reading transaction: one of its own, or the one that is pinned.
@@ -160,7 +163,8 @@ impl<T> Indexed<T> for heed::Result<T> {
                 | MdbError::PageNotFound
                 | MdbError::Invalid
                 | MdbError::VersionMismatch
-                // A transaction in which one of these was met before, and a tree deeper than any LMDB makes.
+                // A transaction in which one of these was met before, and a tree deeper than any
+                // LMDB makes.
                 | MdbError::BadTxn
                 | MdbError::CursorFull,
             ) => StoreError::Corrupt(format!("the index: {error}")),
@@ -173,7 +177,8 @@ impl<T> Indexed<T> for heed::Result<T> {
     }
 }
 
-/// What is known of an index after LMDB failed to write its meta page: LMDB then refuses every transaction of the process.
+/// What is known of an index after LMDB failed to write its meta page: LMDB then refuses every
+/// transaction of the process.
 const DEAD: &str = "the index could not be written, and this process can use it no more: see to the disk, then start \
                     again; what was acknowledged is in the packs and is brought into the index";
 
@@ -182,7 +187,8 @@ pub(crate) fn damaged(what: impl std::fmt::Display) -> impl FnOnce() -> StoreErr
     move || StoreError::Corrupt(what.to_string())
 }
 
-/// Times a snapshot is tried for because two commits came between the transaction and its meta page.
+/// Times a snapshot is tried for because two commits came between the transaction and its meta
+/// page.
 const SNAPSHOTS_MAX: usize = 100;
 
 /// Judges the pages of an index that LMDB has opened and not yet read.
@@ -206,9 +212,10 @@ impl Index {
         let path = dir.join("data.mdb");
         PageFile::prove_metas(&path)?;
         lock_file::allocate(dir, readers)?;
-        // SAFETY: LMDB asks that nothing but LMDB changes the files of the environment while it is mapped, and that no file
-        // system without coherent maps lies below. The directory is ours by its format file, every process
-        // opens it through this call, and no flag that weakens locking is set.
+        // SAFETY: LMDB asks that nothing but LMDB changes the files of the environment while it is
+        // mapped, and that no file system without coherent maps lies below. The directory is ours
+        // by its format file, every process opens it through this call, and no flag that weakens
+        // locking is set.
         let env = unsafe { options.open(dir) }.indexed()?;
         env.clear_stale_readers().indexed()?;
         let map = suspicion::note_map(&path);
@@ -268,7 +275,8 @@ impl Index {
         main.ok_or_else(damaged("the index: its main database"))
     }
 
-    /// Opens the databases, and makes them only if one is missing: an engine that only reads never writes.
+    /// Opens the databases, and makes them only if one is missing: an engine that only reads never
+    /// writes.
     fn databases<const N: usize>(env: &Env<WithoutTls>, names: [&str; N]) -> Result<[Db; N]> {
         let txn = env.read_txn().indexed()?;
         let mut found = Vec::with_capacity(N);
@@ -304,9 +312,10 @@ impl Index {
         self.file.metadata().map(|found| found.len()).map_err(failed("the index"))
     }
 
-    /// Writes zeroes behind the last page, so that a transaction of about this size finds room: a full disk shows before anything is written,
-    /// and syncing does not have to record a new length. Only inside a write transaction, when no
-    /// process extends the file. `ahead` is asked only if the file must become longer.
+    /// Writes zeroes behind the last page, so that a transaction of about this size finds room: a
+    /// full disk shows before anything is written, and syncing does not have to record a new
+    /// length. Only inside a write transaction, when no process extends the file. `ahead` is asked
+    /// only if the file must become longer.
     pub(crate) fn reserve(&self, bytes: u64, ahead: impl FnOnce() -> Result<Ahead>) -> Result<()> {
         let page = u64::from(self.env.stat().page_size);
         let (need, mut len) = (self.need(bytes).next_multiple_of(page), self.file_len()?);
@@ -355,8 +364,8 @@ impl Index {
 
     /// The number of the last transaction that a reader sees.
     ///
-    /// LMDB shows a transaction's meta page before readers begin with it: it syncs the page in between.
-    /// So a number that is new here is taken from a reading transaction.
+    /// LMDB shows a transaction's meta page before readers begin with it: it syncs the page in
+    /// between. So a number that is new here is taken from a reading transaction.
     pub(crate) fn last_readable(&self) -> u64 {
         let written = self.env.info().last_txn_id as u64;
         if written == self.readable.load(Ordering::Acquire) {
@@ -383,8 +392,8 @@ impl Index {
         let _ = self.pinned.set(ReentrantMutex::new(txn));
     }
 
-    /// Whether the bytes that LMDB says are a record's lie in the file. A damaged length may reach beyond it, where reading ends the
-    /// process. Costs two comparisons.
+    /// Whether the bytes that LMDB says are a record's lie in the file. A damaged length may reach
+    /// beyond it, where reading ends the process. Costs two comparisons.
     #[inline]
     pub(crate) fn holds(&self, value: &[u8]) -> bool {
         let Some(map) = &self.map else { return true };
@@ -408,8 +417,8 @@ impl Index {
             let head = values::head_from(mailbox, value);
             return head.map(Some).ok_or_else(damaged(format_args!("head of mailbox {mailbox}")));
         }
-        // A mailbox without a head was removed, or never was. One that has rows lost its head to damage: to say that it is gone would
-        // have clients forget it.
+        // A mailbox without a head was removed, or never was. One that has rows lost its head to
+        // damage: to say that it is gone would have clients forget it.
         let is_removed = self.removed.get(txn, &mailbox.0.to_bytes()).indexed()?.is_some();
         if !is_removed && self.rows.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()?.next().is_some() {
             return Err(damaged(format_args!("the head of mailbox {mailbox} is missing"))());

@@ -1,4 +1,5 @@
-//! What is read of mailboxes, but for their summaries (`summaries`). Each call is one reading transaction, from its first byte to its last.
+//! What is read of mailboxes, but for their summaries (`summaries`). Each call is one reading
+//! transaction, from its first byte to its last.
 
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet};

@@ -1,7 +1,8 @@
 //! Rows in column chunks: reading, editing and appending them inside a transaction.
 //!
-//! A change costs a look-up and one page per chunk it touches, whatever the size of the mailbox. Chunks that shrink below a
-//! quarter are joined to the one before, so that a thinned-out mailbox does not keep its old number of chunks.
+//! A change costs a look-up and one page per chunk it touches, whatever the size of the mailbox.
+//! Chunks that shrink below a quarter are joined to the one before, so that a thinned-out mailbox
+//! does not keep its old number of chunks.
 
 use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::{MailboxId, NumSet};
@@ -10,7 +11,8 @@ use posthaste_store::{Result, Row, StoreError};
 use crate::index::chunk::{self, ROWS_MAX, UidKey, number, uid_key, uid_of};
 use crate::index::{Index, Indexed, damaged};
 
-/// Rows below which a chunk is joined to the one before, if both together stay under three quarters of [`ROWS_MAX`].
+/// Rows below which a chunk is joined to the one before, if both together stay under three quarters
+/// of [`ROWS_MAX`].
 const JOIN_BELOW: usize = ROWS_MAX / 4;
 
 fn damaged_chunk(mailbox: MailboxId, low: u32) -> StoreError {
@@ -89,8 +91,8 @@ pub(crate) struct Scratch {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Changes flags and mod-sequences of the rows in `changed` and takes out those of `gone`. A UID in `gone` without a row is passed over;
-/// one in `changed` is a fault.
+/// Changes flags and mod-sequences of the rows in `changed` and takes out those of `gone`. A UID in
+/// `gone` without a row is passed over; one in `changed` is a fault.
 pub(crate) fn edit(
     index: &Index,
     txn: &mut RwTxn,
@@ -163,7 +165,8 @@ fn change_rows<'c>(mailbox: MailboxId, rows: &mut [Row], changed: &'c [Row]) -> 
     Ok(rest)
 }
 
-/// Writes back an edited chunk: gone if it is empty, joined to the one before if it has become small.
+/// Writes back an edited chunk: gone if it is empty, joined to the one before if it has become
+/// small.
 fn store(
     index: &Index,
     txn: &mut RwTxn,

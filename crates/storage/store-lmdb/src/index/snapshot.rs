@@ -1,15 +1,16 @@
 //! The store at one instant: what a backup reads beside a running server.
 //!
-//! A snapshot is one reading transaction of the index, and every pack that this index names, held open. Both stay as they are:
-//! LMDB reuses no page that the transaction sees, bytes of a pack below its recorded end never
-//! change, an open file outlives its name when maintenance removes it, and no pack is cut while a
-//! snapshot lives.
+//! A snapshot is one reading transaction of the index, and every pack that this index names, held
+//! open. Both stay as they are: LMDB reuses no page that the transaction sees, bytes of a pack
+//! below its recorded end never change, an open file outlives its name when maintenance removes it,
+//! and no pack is cut while a snapshot lives.
 //!
-//! The instant is that of the index's last transaction when the snapshot begins. Opening the store comes before it. That brings the index up
-//! to what a process left behind, and waits for a server that is ahead of the index. So whatever was acknowledged before the call is seen.
+//! The instant is that of the index's last transaction when the snapshot begins. Opening the store
+//! comes before it. That brings the index up to what a process left behind, and waits for a server
+//! that is ahead of the index. So whatever was acknowledged before the call is seen.
 //!
-//! While a snapshot lives, the index cannot reuse pages: it grows by what is changed meanwhile. Removed packs keep their
-//! space on disk. One file descriptor is open for each pack.
+//! While a snapshot lives, the index cannot reuse pages: it grows by what is changed meanwhile.
+//! Removed packs keep their space on disk. One file descriptor is open for each pack.
 
 use posthaste_store::{Result, StoreError};
 use std::io;
@@ -17,8 +18,9 @@ use std::io;
 use crate::log::readers;
 use crate::shared::Shared;
 
-/// How often a snapshot is begun again because maintenance removed a pack between its two halves. Each time it emptied a whole pack in
-/// less than a millisecond: three times in a row means that packs are missing.
+/// How often a snapshot is begun again because maintenance removed a pack between its two halves.
+/// Each time it emptied a whole pack in less than a millisecond: three times in a row means that
+/// packs are missing.
 const ATTEMPTS_MAX: u32 = 3;
 
 /// Lets an engine that writes nothing read one instant from now on.

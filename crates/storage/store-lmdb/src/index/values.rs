@@ -1,7 +1,7 @@
 //! The small values of the index: heads, body places, pack states, list entries, directory records.
 //!
-//! Each starts with a checksum of the rest, seeded with its key ([`seal`], [`unseal`]). The tables are in
-//! `docs/storage.md`.
+//! Each starts with a checksum of the rest, seeded with its key ([`seal`], [`unseal`]). The tables
+//! are in `docs/storage.md`.
 
 use bytes::Bytes;
 use posthaste_mail_model::{
@@ -261,7 +261,8 @@ pub(crate) fn put_summary(out: &mut Vec<u8>, seed: u64, uid: u32, body: BodyId, 
 /// Bytes of a link's record.
 pub(crate) const LINK_LEN: usize = SUMMARY_HEADER + 20;
 
-/// Writes the record of a message that has its summary elsewhere into `out`, which is emptied first.
+/// Writes the record of a message that has its summary elsewhere into `out`, which is emptied
+/// first.
 pub(crate) fn put_link(
     out: &mut Vec<u8>,
     seed: u64,

@@ -1,9 +1,11 @@
 //! Which summaries were checked a short while ago and need not be checked again yet.
 //!
-//! A listing of 100,000 messages would otherwise spend half its time on checksums of bytes that it read, and proved, at the
-//! listing before. A summary never changes (a copy may be given one of its own, made from one that was proved), and its key is never
-//! given to another: what was proved stays so unless memory or disk fails. Against that, everything is forgotten each minute and
-//! proved anew when it is next read: no summary is served that was not checked within [`TRUSTED_FOR`].
+//! A listing of 100,000 messages would otherwise spend half its time on checksums of bytes that it
+//! read, and proved, at the listing before. A summary never changes (a copy may be given one of its
+//! own, made from one that was proved), and its key is never given to another: what was proved
+//! stays so unless memory or disk fails. Against that, everything is forgotten each minute and
+//! proved anew when it is next read: no summary is served that was not checked within
+//! [`TRUSTED_FOR`].
 //!
 //! One bit a message; reading and setting one takes no lock.
 
@@ -14,8 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a check is good for. A minute spreads the cost of one check over all listings of a busy minute; ten would
-/// gain nothing more and leave a failing disk unnoticed ten times as long.
+/// How long a check is good for. A minute spreads the cost of one check over all listings of a busy
+/// minute; ten would gain nothing more and leave a failing disk unnoticed ten times as long.
 const TRUSTED_FOR: Duration = Duration::from_secs(60);
 /// UIDs of one span of bits: 8 KiB, so that a folder of a million is sixteen of them.
 const SPAN_UIDS: u32 = 1 << 16;

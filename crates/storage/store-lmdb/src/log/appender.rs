@@ -1,12 +1,13 @@
 //! Appends transactions to this process's own pack.
 //!
-//! A pack is reserved by writing zeroes ahead (`reserve`): overwriting and syncing such bytes costs 24 µs of CPU here,
-//! appending and syncing 53 µs, and a full disk shows before anything of a transaction is written. The index holds each
-//! pack's end. What lies beyond it counts only if a redo applies it (`writer::redo`).
+//! A pack is reserved by writing zeroes ahead (`reserve`): overwriting and syncing such bytes costs
+//! 24 µs of CPU here, appending and syncing 53 µs, and a full disk shows before anything of a
+//! transaction is written. The index holds each pack's end. What lies beyond it counts only if a
+//! redo applies it (`writer::redo`).
 //!
-//! A write, sync or index commit that fails leaves a pack whose tail cannot be trusted. That pack is sealed where the
-//! index says it ends. The next transaction goes to a new pack and logs that end there (an *abandon* record), so that a
-//! rebuild without the index knows it too.
+//! A write, sync or index commit that fails leaves a pack whose tail cannot be trusted. That pack
+//! is sealed where the index says it ends. The next transaction goes to a new pack and logs that
+//! end there (an *abandon* record), so that a rebuild without the index knows it too.
 
 use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::Id;
@@ -25,8 +26,9 @@ use crate::log::Ahead;
 use crate::log::disk::{Disk, DiskFile, failed};
 use crate::log::entry::{abandon_content, retire_content};
 
-/// Bytes written ahead at least and at most: as much again as the pack holds, within these. A store that only keeps
-/// accounts stays small; a busy one pays one longer sync in 2,000 messages of 4 KiB.
+/// Bytes written ahead at least and at most: as much again as the pack holds, within these. A store
+/// that only keeps accounts stays small; a busy one pays one longer sync in 2,000 messages of 4
+/// KiB.
 const RESERVE_MIN: u64 = 256 * 1024;
 const RESERVE_MAX: u64 = 8 * 1024 * 1024;
 
@@ -107,9 +109,10 @@ impl Appender {
         self.current.as_ref().is_none_or(|c| c.end >= self.pack_bytes)
     }
 
-    /// Finds or makes a pack to write to. A new one is put into the index, and that transaction committed, before
-    /// anything is written to it. A pack with records that the index does not know can therefore only mean that the
-    /// index is older than the packs. Returns whether the transaction has anything to commit.
+    /// Finds or makes a pack to write to. A new one is put into the index, and that transaction
+    /// committed, before anything is written to it. A pack with records that the index does not
+    /// know can therefore only mean that the index is older than the packs. Returns whether the
+    /// transaction has anything to commit.
     pub(crate) fn acquire(&mut self, index: &Index, txn: &mut RwTxn) -> Result<bool> {
         if !self.recovered {
             self.recover(index, txn)?;
@@ -133,7 +136,8 @@ impl Appender {
         }
     }
 
-    /// Begins a transaction's records. Raises `seq`, the next sequence number, by the records it adds itself.
+    /// Begins a transaction's records. Raises `seq`, the next sequence number, by the records it
+    /// adds itself.
     pub(crate) fn begin(&mut self, index: &Index, txn: &RoTxn, seq: &mut u64) -> Result<Batch> {
         let Some(current) = &self.current else {
             return Err(StoreError::Unavailable("no pack to write to".into()));
@@ -158,7 +162,8 @@ impl Appender {
         Ok(batch)
     }
 
-    /// The acquired pack did not make it into the index: its file is removed, lest a full disk gather one with every try.
+    /// The acquired pack did not make it into the index: its file is removed, lest a full disk
+    /// gather one with every try.
     pub(crate) fn not_acquired(&mut self) {
         if let Some(current) = self.current.take().filter(|c| c.fresh) {
             // If it stays, it stays empty, and the next process that writes removes it.
@@ -166,9 +171,10 @@ impl Appender {
         }
     }
 
-    /// Looks through the packs that no process has: takes one over whose tail is zero, abandons those whose tail is not.
-    /// Files that the index does not know are removed only if they are empty. Runs inside a write transaction, as does
-    /// every creation, and after a redo of what follows the index.
+    /// Looks through the packs that no process has: takes one over whose tail is zero, abandons
+    /// those whose tail is not. Files that the index does not know are removed only if they are
+    /// empty. Runs inside a write transaction, as does every creation, and after a redo of what
+    /// follows the index.
     fn recover(&mut self, index: &Index, txn: &RoTxn) -> Result<()> {
         let packs = index.all_packs(txn)?;
         for &(number, state) in packs.iter().rev().filter(|(_, s)| !s.sealed) {
@@ -220,8 +226,8 @@ impl Appender {
         end == 0 || matches!(pack_form(file, number, self.store), Ok(Some(Form::Bound { .. })))
     }
 
-    /// A new pack, under the next number of the index. A file of that number is there, and empty, if a process ended
-    /// before it could commit the index.
+    /// A new pack, under the next number of the index. A file of that number is there, and empty,
+    /// if a process ended before it could commit the index.
     fn create(&self, index: &Index, txn: &RoTxn) -> Result<Current> {
         let number = match index.next_pack(txn)? {
             Some(number) => number,
@@ -244,8 +250,9 @@ impl Appender {
         Ok(Current { number, file, end: 0, reserved: 0, fresh: true })
     }
 
-    /// The highest number of a pack in a store whose index does not keep the next one. A file that is empty and unknown to
-    /// the index was left by a try to make that pack, which takes it over: its number would be missing for good.
+    /// The highest number of a pack in a store whose index does not keep the next one. A file that
+    /// is empty and unknown to the index was left by a try to make that pack, which takes it over:
+    /// its number would be missing for good.
     fn highest(&self, index: &Index, txn: &RoTxn) -> Result<u32> {
         let mut highest = index.all_packs(txn)?.last().map_or(0, |(n, _)| *n);
         let names = self.disk.list(&self.dir).map_err(failed(self.dir.display()))?;
@@ -335,7 +342,8 @@ fn write_pieces(current: &Current, batch: &Batch) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes zeroes up to `need` and a step beyond; where the disk has no room for the step, `need` is enough.
+/// Writes zeroes up to `need` and a step beyond; where the disk has no room for the step, `need` is
+/// enough.
 fn reserve(current: &mut Current, need: u64, ahead: Ahead) -> io::Result<()> {
     let need = need.next_multiple_of(4096);
     let step = match ahead {

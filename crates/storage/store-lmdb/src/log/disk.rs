@@ -1,6 +1,8 @@
-//! The file operations of the packs, behind a small trait, so that a test can cut at every one of them.
+//! The file operations of the packs, behind a small trait, so that a test can cut at every one of
+//! them.
 //!
-//! Nothing here retries or interprets: an error is an error of the pack, and `appender` decides what it means.
+//! Nothing here retries or interprets: an error is an error of the pack, and `appender` decides
+//! what it means.
 
 use posthaste_store::StoreError;
 use std::fmt::Display;

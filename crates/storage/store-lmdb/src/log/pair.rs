@@ -7,7 +7,8 @@
 //! | … | its commit: length as a varint, then the content of a mailbox record (`entry`) |
 //! | … | the same of the second mailbox |
 //!
-//! A record is whole or it is not there. So whatever is cut off, replay and rebuild find both commits or neither.
+//! A record is whole or it is not there. So whatever is cut off, replay and rebuild find both
+//! commits or neither.
 
 use posthaste_mail_model::MailboxId;
 use posthaste_store::MailboxCommit;

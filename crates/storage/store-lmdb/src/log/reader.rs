@@ -1,7 +1,8 @@
 //! Checked ranges of bodies.
 //!
-//! Open files are kept, up to a bound; the lock on them is held for a look-up, never for a read. A pack that is gone was emptied by
-//! maintenance after its place was looked up: the caller looks again.
+//! Open files are kept, up to a bound; the lock on them is held for a look-up, never for a read. A
+//! pack that is gone was emptied by maintenance after its place was looked up: the caller looks
+//! again.
 
 use bytes::Bytes;
 use crc32c::crc32c;
@@ -19,8 +20,8 @@ use super::record::{BLOCK, Form, Header, Kind, RECORD_HEADER, table_len};
 use crate::index::values::BodyPlace;
 use crate::log::disk::{Disk, DiskFile};
 
-/// Open pack files. 64 packs of 256 MiB are 16 GiB of mail, more than is read at a time on one machine; each is one of the 1,024
-/// descriptors a process has by default.
+/// Open pack files. 64 packs of 256 MiB are 16 GiB of mail, more than is read at a time on one
+/// machine; each is one of the 1,024 descriptors a process has by default.
 const FILES_MAX: usize = 64;
 
 /// Why a body was not read.
@@ -79,7 +80,8 @@ impl PackReader {
         packs.iter().map(|pack| Ok((*pack, self.disk.open(&path_of(&self.packs, *pack))?))).collect()
     }
 
-    /// Reads these files from now on, whatever becomes of their names. The first files that are kept stay.
+    /// Reads these files from now on, whatever becomes of their names. The first files that are
+    /// kept stay.
     pub(crate) fn keep(&self, files: HashMap<u32, Arc<dyn DiskFile>>, lock: Lock) {
         let _ = self.kept.set((files, lock));
     }
@@ -127,7 +129,8 @@ impl PackReader {
         let content = place.offset + RECORD_HEADER as u64 + table;
         let blocks_end = ((last + 1) * block).min(place.len);
 
-        // Small bodies and reads from the start take one call: head, table and content lie side by side.
+        // Small bodies and reads from the start take one call: head, table and content lie side by
+        // side.
         let prefix = (RECORD_HEADER as u64 + table) as usize;
         let (head, blocks) = if first == 0 {
             let all = read_exactly(&*file, place.offset, prefix + blocks_end as usize)?;

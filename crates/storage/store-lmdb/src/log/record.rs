@@ -26,9 +26,9 @@
 //! | 48–… | a body's table: CRC-32C of each 64 KiB block of the content |
 //! | … | content, then zeroes to a multiple of eight |
 //!
-//! The checksum of a head covers the place of the record. A rebuild can therefore search a damaged pack for records.
-//! The bytes of a record in another place do not pass, and a message that imitates a record would have to know the
-//! store's id.
+//! The checksum of a head covers the place of the record. A rebuild can therefore search a damaged
+//! pack for records. The bytes of a record in another place do not pass, and a message that
+//! imitates a record would have to know the store's id.
 
 use bytes::Bytes;
 use crc32c::{crc32c, crc32c_append};
@@ -38,8 +38,9 @@ use posthaste_mail_model::{BodyId, Id};
 pub(crate) const PACK_HEADER: usize = 64;
 /// Bytes of a record before its table or content.
 pub(crate) const RECORD_HEADER: usize = 48;
-/// Bytes of a body under one checksum. What a ranged read may have to check in excess at either end; half would double the
-/// table of large bodies for little, twice as much would make a preview of 2 KiB cost 10 µs.
+/// Bytes of a body under one checksum. What a ranged read may have to check in excess at either
+/// end; half would double the table of large bodies for little, twice as much would make a preview
+/// of 2 KiB cost 10 µs.
 pub(crate) const BLOCK: usize = 64 * 1024;
 const PACK_MAGIC: &[u8; 8] = b"PHPACK\r\n";
 const RECORD_MAGIC: &[u8; 4] = b"PHR1";
@@ -253,7 +254,8 @@ impl Batch {
         self.pad();
     }
 
-    /// Adds a record that was read whole from another pack, under a new head, and returns where it will lie.
+    /// Adds a record that was read whole from another pack, under a new head, and returns where it
+    /// will lie.
     pub(crate) fn moved(&mut self, header: Header, record: &Bytes) -> u64 {
         let at = self.next();
         self.copy(&header.to_bytes(self.form, at));

@@ -3,15 +3,16 @@
 //! A later kind is done only when nothing of an earlier kind is left:
 //!
 //! 1. `copies`: bodies of copied messages get their further references.
-//! 2. `expunged`: summaries of expunged messages are removed, and their bodies lose a reference. Copies
-//!    that link to such a summary get one of their own first. A body without references leaves the
-//!    index and is dead weight in its pack.
-//! 3. `packs`: live records of packs that are more than half dead are copied to the current pack. The
-//!    pack is then *retired*: it leaves the index, a log record says so, and its file is removed.
-//!    On a full disk a pack is compacted from its end, and cut after each round (`shrink`).
+//! 2. `expunged`: summaries of expunged messages are removed, and their bodies lose a reference.
+//!    Copies that link to such a summary get one of their own first. A body without references
+//!    leaves the index and is dead weight in its pack.
+//! 3. `packs`: live records of packs that are more than half dead are copied to the current pack.
+//!    The pack is then *retired*: it leaves the index, a log record says so, and its file is
+//!    removed. On a full disk a pack is compacted from its end, and cut after each round
+//!    (`shrink`).
 //!
-//! COPY does not count references at once, and still no body is lost: a body is removed only in step 2,
-//! and step 2 runs only in a transaction in which step 1 found nothing to do.
+//! COPY does not count references at once, and still no body is lost: a body is removed only in
+//! step 2, and step 2 runs only in a transaction in which step 1 found nothing to do.
 
 mod copies;
 mod expunged;

@@ -22,8 +22,8 @@ const RECORDS_MAX: u64 = 20_000;
 /// which packs are written ahead. Less would make more files than room.
 const ROTATE_DEAD: u64 = 256 << 10;
 
-/// Removes the files of retired packs. A pack leaves the list of these after its removal is durable: a file that the
-/// index does not know at all is never removed.
+/// Removes the files of retired packs. A pack leaves the list of these after its removal is
+/// durable: a file that the index does not know at all is never removed.
 pub(super) fn remove_retired(writer: &mut Writer<'_>) -> Result<()> {
     let shared = writer.shared;
     let retired = shared.index.retired_packs(&*shared.index.read()?)?;
@@ -32,7 +32,8 @@ pub(super) fn remove_retired(writer: &mut Writer<'_>) -> Result<()> {
     }
     let unavailable = |e| StoreError::Unavailable(format!("{}: {e}", shared.packs.display()));
     for &pack in &retired {
-        // Readers that looked a place up before find the file missing and look again. Those that have it open read on.
+        // Readers that looked a place up before find the file missing and look again. Those that
+        // have it open read on.
         shared.reader.forget(pack);
         match shared.disk.remove(&path_of(&shared.packs, pack)) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(unavailable(e)),
@@ -206,8 +207,8 @@ fn move_body(apply: &mut Apply<'_, '_>, pack: u32, scan: &Scan<'_>, found: &Foun
     Ok(found.header.record_len())
 }
 
-/// Log records keep their sequence numbers: a rebuild sorts by them. What a removed mailbox or an older version of a directory record
-/// said is needed no more.
+/// Log records keep their sequence numbers: a rebuild sorts by them. What a removed mailbox or an
+/// older version of a directory record said is needed no more.
 fn move_log(apply: &mut Apply<'_, '_>, scan: &Scan<'_>, found: &Found) -> Result<u64, Moving> {
     let record = scan.whole(found)?;
     let superseded = match found.header.kind {

@@ -50,8 +50,9 @@ impl Catalog {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(map_bytes).max_dbs(2).max_readers(READERS);
         lock_file::allocate(dir, READERS)?;
-        // SAFETY: LMDB asks that nothing but LMDB changes the files while they are mapped. The directory was made a moment
-        // ago by this process, which holds the store alone and opens it once.
+        // SAFETY: LMDB asks that nothing but LMDB changes the files while they are mapped. The
+        // directory was made a moment ago by this process, which holds the store alone and opens it
+        // once.
         let env = unsafe { options.open(dir) }.indexed()?;
         let mut txn = env.write_txn().indexed()?;
         let bodies = env.create_database(&mut txn, Some("bodies")).indexed()?;

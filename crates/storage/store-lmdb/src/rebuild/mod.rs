@@ -1,12 +1,15 @@
 //! Makes the index again from the packs.
 //!
-//! 1. `survey` finds every record of every pack, whatever else is damaged, and lists it in a `catalog`.
-//! 2. `replay` redoes the log in the order of its sequence numbers into an empty index. Where the log is damaged it takes
-//!    what it can from the old index (`salvage`).
+//! 1. `survey` finds every record of every pack, whatever else is damaged, and lists it in a
+//!    `catalog`.
+//! 2. `replay` redoes the log in the order of its sequence numbers into an empty index. Where the
+//!    log is damaged it takes what it can from the old index (`salvage`).
 //! 3. `finish` makes the summaries and counts the references.
-//! 4. The new index takes the place of the old one in one step. The old one is kept under a name of its own.
+//! 4. The new index takes the place of the old one in one step. The old one is kept under a name of
+//!    its own.
 //!
-//! If anything was amiss, step 4 is left out unless it is asked for: the old index may be better than the new one.
+//! If anything was amiss, step 4 is left out unless it is asked for: the old index may be better
+//! than the new one.
 
 mod catalog;
 mod finish;
@@ -39,8 +42,9 @@ pub enum Rebuild {
     Force,
 }
 
-/// Makes the index of the locked directory again. `examined` counts records; `faults` name what could not be used and
-/// what was done about it. No other process may have the store open. `progress`: the share done, 0.0 … 1.0.
+/// Makes the index of the locked directory again. `examined` counts records; `faults` name what
+/// could not be used and what was done about it. No other process may have the store open.
+/// `progress`: the share done, 0.0 … 1.0.
 ///
 /// With faults and [`Rebuild::UnlessFaulty`], the index stays as it is.
 pub fn rebuild(
@@ -160,7 +164,8 @@ fn build(
     Ok(Report { examined, faults, ..Report::default() })
 }
 
-/// UIDVALIDITYs are given by the clock where it is ahead of those given before (RFC 9051 §2.3.1.1 asks that they rise).
+/// UIDVALIDITYs are given by the clock where it is ahead of those given before (RFC 9051 §2.3.1.1
+/// asks that they rise).
 fn now_unix_s() -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
     u32::try_from(now).unwrap_or(u32::MAX)
@@ -184,8 +189,8 @@ fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String
     }
 }
 
-/// Names what is damaged, and returns whether the log is known to be complete: whether no record was lost of which
-/// neither an intact head nor the old index tells.
+/// Names what is damaged, and returns whether the log is known to be complete: whether no record
+/// was lost of which neither an intact head nor the old index tells.
 fn damaged_parts(
     found: &Survey,
     old: &[(u32, crate::index::values::PackState)],
@@ -195,7 +200,8 @@ fn damaged_parts(
     for damage in &found.damage {
         let is_covered = OldIndex::covers(old, damage.pack, damage.to);
         let is_known = old.iter().any(|(n, _)| *n == damage.pack);
-        // The old index says that the pack ends before: a commit was cut off there that nobody was told of.
+        // The old index says that the pack ends before: a commit was cut off there that nobody was
+        // told of.
         if damage.is_last && is_known && !is_covered {
             continue;
         }
@@ -206,8 +212,8 @@ fn damaged_parts(
     is_complete
 }
 
-/// The new index names what lies beyond the ends in the old one: a power cut must not take it away. Below those ends all
-/// is durable. Without an old index each pack is synced as it is.
+/// The new index names what lies beyond the ends in the old one: a power cut must not take it away.
+/// Below those ends all is durable. Without an old index each pack is synced as it is.
 fn sync_packs(found: &Survey, old: &[(u32, crate::index::values::PackState)]) -> Result<()> {
     for (number, pack) in &found.packs {
         let known = old.iter().find(|(n, _)| n == number).map(|(_, state)| state.end);
@@ -220,7 +226,8 @@ fn sync_packs(found: &Survey, old: &[(u32, crate::index::values::PackState)]) ->
     Ok(())
 }
 
-/// The new index takes the old one's place, in one step where the system has one. The old one is kept.
+/// The new index takes the old one's place, in one step where the system has one. The old one is
+/// kept.
 fn put_in_place(dir: &Path, new: &Path) -> Result<()> {
     let index = dir.join("index");
     let saved = (0..)
@@ -238,7 +245,8 @@ fn put_in_place(dir: &Path, new: &Path) -> Result<()> {
             format::sync_directory(dir).map_err(unavailable(dir))?;
             std::fs::rename(new, &saved).map_err(unavailable(new))?;
         }
-        // Without it there is a moment without an index. A start in that moment is refused, and names the remedy.
+        // Without it there is a moment without an index. A start in that moment is refused, and
+        // names the remedy.
         Err(_) => {
             std::fs::rename(&index, &saved).map_err(unavailable(&index))?;
             std::fs::rename(new, &index).map_err(unavailable(new))?;

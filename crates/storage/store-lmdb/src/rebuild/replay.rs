@@ -1,8 +1,9 @@
 //! Redoes the log into the new index, around what is damaged.
 //!
-//! Commits on a mailbox form a chain: each names the mod-sequence it was made against. Where a link of the chain is
-//! damaged, the mailbox is taken from the old index if that is further; if not, what can be applied of the later commits
-//! is applied, and the mailbox has a *gap*. It gets a new UIDVALIDITY then, so that no client takes one message for another.
+//! Commits on a mailbox form a chain: each names the mod-sequence it was made against. Where a link
+//! of the chain is damaged, the mailbox is taken from the old index if that is further; if not,
+//! what can be applied of the later commits is applied, and the mailbox has a *gap*. It gets a new
+//! UIDVALIDITY then, so that no client takes one message for another.
 
 use heed::RwTxn;
 use posthaste_mail_model::{AccountId, FlagSet, MailboxId, ModSeq};
@@ -162,8 +163,9 @@ impl<'a> Replay<'a> {
         applied
     }
 
-    /// Of different records with one number, one was written by a process that ended before its index commit. The old
-    /// index knows which; without it, the one that is the last thing in its pack loses.
+    /// Of different records with one number, one was written by a process that ended before its
+    /// index commit. The old index knows which; without it, the one that is the last thing in its
+    /// pack loses.
     fn choose(&mut self, same: &[Entry]) -> Option<Entry> {
         let first = *same.first()?;
         if same.iter().all(|other| other.is_copy_of(&first)) {
@@ -261,7 +263,8 @@ impl<'a> Replay<'a> {
         Ok(self.index.head(txn, mailbox)?.map_or(ModSeq::ZERO, |stored| stored.head.modseq))
     }
 
-    /// A commit made to fit a mailbox that misses those before it: it changes the messages that are there.
+    /// A commit made to fit a mailbox that misses those before it: it changes the messages that are
+    /// there.
     fn fitting(
         &self,
         txn: &RwTxn,
@@ -356,7 +359,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Takes what the old index has and no intact record says: the last commits of a mailbox, a list or a record.
+    /// Takes what the old index has and no intact record says: the last commits of a mailbox, a
+    /// list or a record.
     fn take_newer_from_old(&mut self) -> Result<()> {
         let Some(old) = self.old else { return Ok(()) };
         let mut txn = self.index.env.write_txn().indexed()?;
@@ -394,7 +398,8 @@ impl<'a> Replay<'a> {
         txn.commit().indexed()
     }
 
-    /// Counts the messages of mailboxes with gaps again: their commits say what they would be without.
+    /// Counts the messages of mailboxes with gaps again: their commits say what they would be
+    /// without.
     pub(crate) fn recount(&self, txn: &mut RwTxn) -> Result<()> {
         for &mailbox in &self.gaps {
             let Some(stored) = self.index.head(txn, mailbox)? else { continue };

@@ -1,7 +1,8 @@
 //! What a rebuild takes from the index that was there before.
 //!
-//! The log is the truth. Where a record of it is damaged, the old index may still have what the record said. Every value
-//! taken from it has its own checksum; one that does not match is not taken.
+//! The log is the truth. Where a record of it is damaged, the old index may still have what the
+//! record said. Every value taken from it has its own checksum; one that does not match is not
+//! taken.
 
 use heed::RwTxn;
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
@@ -113,8 +114,8 @@ impl OldIndex {
         Ok(())
     }
 
-    /// Puts a mailbox in the place of what `to` has of it. Messages whose bodies are not known are left out, and their
-    /// number is returned.
+    /// Puts a mailbox in the place of what `to` has of it. Messages whose bodies are not known are
+    /// left out, and their number is returned.
     pub(crate) fn adopt(
         &self,
         mailbox: MailboxId,

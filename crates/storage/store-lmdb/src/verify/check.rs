@@ -1,14 +1,18 @@
 //! Reads everything and proves that it fits together, while commits go on.
 //!
-//! What is proved: every page of the index is in order (`pages`); every record of every pack below its end is intact, and no pack is missing
-//! or unknown; every body of the index lies where it says and is held by as many messages as it says; every mailbox's rows are in
-//! order, within its head, add up to its counts, and each has its summary and a body of its size; nothing is left that belongs to no one.
+//! What is proved: every page of the index is in order (`pages`); every record of every pack below
+//! its end is intact, and no pack is missing or unknown; every body of the index lies where it says
+//! and is held by as many messages as it says; every mailbox's rows are in order, within its head,
+//! add up to its counts, and each has its summary and a body of its size; nothing is left that
+//! belongs to no one.
 //!
-//! A reading transaction keeps LMDB from using freed pages again, so none is held for long: the check reads in slices, each in a
-//! transaction of its own. Between two pages' slices, two packs or two mailboxes it may begin another; one mailbox is judged within one.
-//! What is true of one moment only (references against holders, records that belong to no one) is judged if all mailboxes were read in
-//! one slice, or no commit came between the slices. Until the pages are known to be in order, LMDB reads nothing: it might not survive.
-//! Memory: 24 bytes a body, 28 a message of the largest mailbox.
+//! A reading transaction keeps LMDB from using freed pages again, so none is held for long: the
+//! check reads in slices, each in a transaction of its own. Between two pages' slices, two packs or
+//! two mailboxes it may begin another; one mailbox is judged within one. What is true of one moment
+//! only (references against holders, records that belong to no one) is judged if all mailboxes were
+//! read in one slice, or no commit came between the slices. Until the pages are known to be in
+//! order, LMDB reads nothing: it might not survive. Memory: 24 bytes a body, 28 a message of the
+//! largest mailbox.
 
 use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id, MailboxId, NumSet};
 use posthaste_store::{Counts, Report, Result, Row, StoreError};
@@ -34,8 +38,8 @@ const FAULTS_MAX: usize = 1_000;
 /// Share of the whole that reading the packs is taken to be.
 const PACKS_SHARE: f64 = 0.8;
 
-/// How much is read in one transaction: 1,000,000 records of the index, or pages, a few seconds. Ten times as many would let the index
-/// of a busy server grow by all that it writes in a minute.
+/// How much is read in one transaction: 1,000,000 records of the index, or pages, a few seconds.
+/// Ten times as many would let the index of a busy server grow by all that it writes in a minute.
 pub(crate) const SLICE: u64 = 1_000_000;
 
 /// What the check knows of a body.
@@ -215,7 +219,8 @@ impl Check<'_> {
         Ok(unknown)
     }
 
-    /// Packs that are unknown still, at the end: one that was just made is in the index by now, one that was emptied is removed.
+    /// Packs that are unknown still, at the end: one that was just made is in the index by now, one
+    /// that was emptied is removed.
     fn unknown_packs(&mut self) -> Result<()> {
         let still = self.packs_not_in_index()?;
         for number in std::mem::take(&mut self.unknown_packs) {
@@ -259,7 +264,8 @@ impl Check<'_> {
                 Ok(Some(found)) => self.pack_record(number, &scan, &found),
                 Ok(None) => return Ok(()),
                 Err(fault) => {
-                    // Records have no marks between them that a message could not hold too; but the index knows where bodies lie.
+                    // Records have no marks between them that a message could not hold too; but the
+                    // index knows where bodies lie.
                     let next = self.next_body_in(number, at)?;
                     let until = next.unwrap_or(state.end);
                     self.fault(format!(
@@ -474,7 +480,8 @@ impl Check<'_> {
             }
         }
         faults.into_iter().for_each(|f| self.fault(f));
-        // What is left is held by a message, or was met in a pack and has lost its last holder since.
+        // What is left is held by a message, or was met in a pack and has lost its last holder
+        // since.
         let missing = self.bodies_used.drain().filter(|(_, held)| held.holders != 0).map(|(body, _)| body);
         let missing: Vec<BodyId> = missing.collect();
         if !self.has_changed {
@@ -486,7 +493,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads the bodies that the walk through the packs did not meet: they came or moved since, or lie where something else is.
+    /// Reads the bodies that the walk through the packs did not meet: they came or moved since, or
+    /// lie where something else is.
     fn bodies_not_met(&mut self, bodies: &[(BodyId, BodyPlace)]) {
         for (body, place) in bodies {
             match self.shared.reader.read(*body, *place, 0..u64::MAX) {

@@ -1,12 +1,14 @@
 //! A process that ends by a fault signal says so, and leaves word for the next one.
 //!
-//! LMDB follows what a page of the index says. If the page is damaged, or the disk cannot give it, the process is ended by a signal: by
-//! SIGBUS or SIGSEGV, or by SIGABRT where a debug build of LMDB noticed. Without a word, whoever starts the server again gets the
-//! same end at the next read. So:
+//! LMDB follows what a page of the index says. If the page is damaged, or the disk cannot give it,
+//! the process is ended by a signal: by SIGBUS or SIGSEGV, or by SIGABRT where a debug build of
+//! LMDB noticed. Without a word, whoever starts the server again gets the same end at the next
+//! read. So:
 //!
-//! - a handler writes one line to standard error and makes the file `index/suspect`, then lets the signal do what it did before;
-//! - whoever opens the index and finds that file judges every page (`pages`) before LMDB touches one, and refuses a damaged index. If all
-//!   pages are in order, the file is removed.
+//! - a handler writes one line to standard error and makes the file `index/suspect`, then lets the
+//!   signal do what it did before;
+//! - whoever opens the index and finds that file judges every page (`pages`) before LMDB touches
+//!   one, and refuses a damaged index. If all pages are in order, the file is removed.
 //!
 //! A rebuild replaces the folder, and the file with it.
 
@@ -53,7 +55,8 @@ pub(crate) fn lift(index: &Path) {
     }
 }
 
-/// Has this process report fault signals, for the store in `dir`. To be called once, before the store is opened; later calls do nothing.
+/// Has this process report fault signals, for the store in `dir`. To be called once, before the
+/// store is opened; later calls do nothing.
 pub fn report_fault_signals(dir: &Path) {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {
@@ -64,7 +67,8 @@ pub fn report_fault_signals(dir: &Path) {
 }
 
 fn install(marker: CString) {
-    // SAFETY: a `sigaction` of zeroes is a valid value: the default action, an empty mask, no flags.
+    // SAFETY: a `sigaction` of zeroes is a valid value: the default action, an empty mask, no
+    // flags.
     let zero: libc::sigaction = unsafe { std::mem::zeroed() };
     let mut prepared = Box::new(Prepared { marker, before: [zero; SIGNALS.len()] });
     for (signal, before) in SIGNALS.iter().zip(&mut prepared.before) {
@@ -76,11 +80,13 @@ fn install(marker: CString) {
     let mut action = zero;
     let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = report;
     action.sa_sigaction = handler as usize;
-    // The stack of a thread may be what is used up; the standard library gives each thread another for signals.
+    // The stack of a thread may be what is used up; the standard library gives each thread another
+    // for signals.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     for signal in SIGNALS {
-        // SAFETY: `action` is whole, and its handler takes the three arguments that SA_SIGINFO says it gets. The handler
-        // only calls functions that POSIX lists as safe in handlers, and reads what `PREPARED` points to, which is never freed.
+        // SAFETY: `action` is whole, and its handler takes the three arguments that SA_SIGINFO says
+        // it gets. The handler only calls functions that POSIX lists as safe in handlers, and reads
+        // what `PREPARED` points to, which is never freed.
         unsafe { libc::sigaction(signal, &action, ptr::null_mut()) };
     }
 }
@@ -93,13 +99,15 @@ extern "C" fn report(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut li
         libc::SIGSEGV => b"SIGSEGV",
         _ => b"SIGABRT",
     };
-    // SAFETY: with SA_SIGINFO the kernel hands over a valid `info`; the two signals of memory faults fill in the address.
+    // SAFETY: with SA_SIGINFO the kernel hands over a valid `info`; the two signals of memory
+    // faults fill in the address.
     let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
     let map = MAP[0].load(Ordering::Relaxed)..MAP[1].load(Ordering::Relaxed);
     let is_in_index = signal != libc::SIGABRT && map.contains(&address);
     let parts: [&[u8]; 3] = [b"posthaste: ended by ", name, if is_in_index { IN_INDEX } else { ELSEWHERE }];
-    // SAFETY: `open`, `write`, `close`, `sigaction` and `raise` are safe in handlers (POSIX, signal-safety). Every pointer leads to as many
-    // bytes as the call is told, and the path ends in zero.
+    // SAFETY: `open`, `write`, `close`, `sigaction` and `raise` are safe in handlers (POSIX,
+    // signal-safety). Every pointer leads to as many bytes as the call is told, and the path ends
+    // in zero.
     unsafe {
         for part in parts {
             libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len());
@@ -120,7 +128,8 @@ extern "C" fn report(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut li
     }
 }
 
-/// Looks up where this process has mapped the file of the index, for the handler; `None` where the system does not say.
+/// Looks up where this process has mapped the file of the index, for the handler; `None` where the
+/// system does not say.
 pub(crate) fn note_map(file: &Path) -> Option<Range<usize>> {
     let path = std::fs::canonicalize(file).ok()?;
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;

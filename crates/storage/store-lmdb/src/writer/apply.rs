@@ -1,7 +1,8 @@
 //! Applies commits to an index transaction and gathers what the pack will say of them.
 //!
-//! Each call first proves that the commit can be applied and only then writes, so that one that cannot leaves the transaction
-//! as it was and the others in the group go on. An error after that point ends the whole transaction.
+//! Each call first proves that the commit can be applied and only then writes, so that one that
+//! cannot leaves the transaction as it was and the others in the group go on. An error after that
+//! point ends the whole transaction.
 
 use heed::RwTxn;
 use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq, NumSet};
@@ -53,8 +54,8 @@ impl Add for Demand {
     }
 }
 
-/// Of a message beside its summary: its row, which shares a page with 143 others and is written with some of them, its
-/// link, and its body's place.
+/// Of a message beside its summary: its row, which shares a page with 143 others and is written
+/// with some of them, its link, and its body's place.
 const BESIDE_SUMMARY: usize = 256;
 /// A page. An expunge may rewrite one for each range of UIDs.
 const PAGE: usize = 4096;
@@ -89,13 +90,15 @@ fn source(message: &NewMessage) -> Option<Origin> {
 
 /// In which order summaries that follow each other are put, the longest of them this long.
 ///
-/// LMDB takes a page that overflows at its end apart so that its last record goes along with the new one: of three records that a page
-/// could hold it keeps two, of two one. So one in three (or two) is left out at first, and then put where it belongs: into
-/// the room that is left. Short records lose next to nothing and keep their order.
+/// LMDB takes a page that overflows at its end apart so that its last record goes along with the
+/// new one: of three records that a page could hold it keeps two, of two one. So one in three (or
+/// two) is left out at first, and then put where it belongs: into the room that is left. Short
+/// records lose next to nothing and keep their order.
 fn filling_order(count: usize, longest: usize) -> impl Iterator<Item = usize> {
     /// What LMDB's page, its own head aside, has room for.
     const PAGE: usize = 4096 - 16;
-    /// What a record takes beside the summary: its head, its place, the key, and what `put_summary` puts before it.
+    /// What a record takes beside the summary: its head, its place, the key, and what `put_summary`
+    /// puts before it.
     const BESIDE: usize = 8 + 2 + 20 + 28;
     /// From six to a page on, one more is not worth a second round.
     const MANY: usize = 6;
@@ -244,7 +247,8 @@ impl Apply<'_, '_> {
         if copied.is_empty() {
             return Ok(());
         }
-        // Counting references is left to maintenance; see `maintain` for why no body can be lost meanwhile.
+        // Counting references is left to maintenance; see `maintain` for why no body can be lost
+        // meanwhile.
         let key = self.next_seq().to_be_bytes();
         let value = copied_value(&key, commit.mailbox, &copied);
         self.index.copied.put(&mut self.txn, &key, &value).indexed()
@@ -285,7 +289,8 @@ impl Apply<'_, '_> {
         Ok(())
     }
 
-    /// Messages that are copied: many neighbours are linked to where their summaries are, others have them made over.
+    /// Messages that are copied: many neighbours are linked to where their summaries are, others
+    /// have them made over.
     fn copies(&mut self, to: MailboxId, copies: &[NewMessage]) -> Result<()> {
         let sources: Vec<Origin> = copies.iter().filter_map(source).collect();
         let mut origins = Vec::with_capacity(sources.len());

@@ -9,13 +9,16 @@
 //! | commit the index, durably | the same |
 //! | answer | |
 //!
-//! A commit that waits alone goes at once: the group is whatever gathered while the one before was on its way to the disk.
+//! A commit that waits alone goes at once: the group is whatever gathered while the one before was
+//! on its way to the disk.
 //!
-//! **A serving process answers before the index commits**: the synced pack has all that the commit is, and what the index lacks of it is
-//! applied again should the process end (`redo`). It *holds* the index transaction open, for some milliseconds at most, and puts
-//! the next groups into it; whoever wants to read what is in it has it committed first (`unindexed`). So a durable commit is one sync of the
-//! disk, and the index's two are shared by all that come within those milliseconds. While a transaction is open no other process writes:
-//! what follows a pack's recorded end under the index's next sequence number is therefore always what an ended process left.
+//! **A serving process answers before the index commits**: the synced pack has all that the commit
+//! is, and what the index lacks of it is applied again should the process end (`redo`). It *holds*
+//! the index transaction open, for some milliseconds at most, and puts the next groups into it;
+//! whoever wants to read what is in it has it committed first (`unindexed`). So a durable commit is
+//! one sync of the disk, and the index's two are shared by all that come within those milliseconds.
+//! While a transaction is open no other process writes: what follows a pack's recorded end under
+//! the index's next sequence number is therefore always what an ended process left.
 
 pub(crate) mod apply;
 mod recover;
@@ -43,9 +46,11 @@ use crate::maintenance;
 use crate::shared::Shared;
 use crate::writer::apply::Applied;
 
-/// Commits in one transaction. A transaction's time is that of its slowest client's patience; 512 appends of 4 KiB take some 5 ms.
+/// Commits in one transaction. A transaction's time is that of its slowest client's patience; 512
+/// appends of 4 KiB take some 5 ms.
 pub(crate) const GROUP_MAX: usize = 512;
-/// Bytes of new messages in one transaction, which are in memory anyway; more would keep other processes from writing.
+/// Bytes of new messages in one transaction, which are in memory anyway; more would keep other
+/// processes from writing.
 const GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Commits that may wait; whoever comes then waits for room.
 pub(crate) const QUEUE_MAX: usize = 1024;
@@ -86,8 +91,8 @@ impl Change {
         self.on_mailboxes().iter().flat_map(|commit| &commit.appended).map(|m| bytes(&m.content)).sum()
     }
 
-    /// Its commits on mailboxes: they may be acknowledged before the index has them. Lists and the directory are what other
-    /// processes read and change beside a server, and are changed seldom.
+    /// Its commits on mailboxes: they may be acknowledged before the index has them. Lists and the
+    /// directory are what other processes read and change beside a server, and are changed seldom.
     fn on_mailboxes(&self) -> &[MailboxCommit] {
         match self {
             Self::Mailbox(commit) => std::slice::from_ref(commit),
@@ -130,7 +135,8 @@ type Place = (u32, u64);
 pub(crate) struct Writer<'e> {
     pub(crate) shared: &'e Shared,
     pub(crate) appender: Appender,
-    /// How long the index may stay behind; `None` if nothing is acknowledged before it is committed.
+    /// How long the index may stay behind; `None` if nothing is acknowledged before it is
+    /// committed.
     checkpoint_within: Option<Duration>,
     /// What the current work wants room for.
     purpose: Purpose,

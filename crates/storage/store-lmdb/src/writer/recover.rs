@@ -1,9 +1,9 @@
-//! Finds commits that are in a pack and not in the index, and redoes them: after a process ended, after an index commit
-//! failed, and after an index was restored from a backup.
+//! Finds commits that are in a pack and not in the index, and redoes them: after a process ended,
+//! after an index commit failed, and after an index was restored from a backup.
 //!
-//! While a process has written records that the index lacks, it holds the index's write transaction. Inside a write
-//! transaction, a tail in the pack of another process is therefore what a process left that ended, or one whose index
-//! commit failed.
+//! While a process has written records that the index lacks, it holds the index's write
+//! transaction. Inside a write transaction, a tail in the pack of another process is therefore what
+//! a process left that ended, or one whose index commit failed.
 
 use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::{BodyId, MailboxId};
@@ -42,9 +42,10 @@ const PIECE: usize = 1 << 20;
 impl Writer<'_> {
     /// Redoes what ended processes left, if anything. To be called once before [`Writer::run`].
     ///
-    /// A tail that cannot be redone now (a full disk, a damaged index) does not keep the store from being opened. Its
-    /// mailboxes cannot be read and nothing can be written until a redo succeeds. Where the disk cannot read a tail, its
-    /// mailboxes are not known: all are read as the index has them.
+    /// A tail that cannot be redone now (a full disk, a damaged index) does not keep the store from
+    /// being opened. Its mailboxes cannot be read and nothing can be written until a redo succeeds.
+    /// Where the disk cannot read a tail, its mailboxes are not known: all are read as the index
+    /// has them.
     pub(crate) fn recover(&mut self) -> Result<()> {
         let shared = self.shared;
         // Most often there is nothing, and the write lock need not be waited for.
@@ -120,9 +121,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Syncs a redone tail, then commits the index. The tail may never have reached the disk: the process that wrote it
-    /// may have ended before its sync, or its sync may have failed, after which the kernel calls unwritten pages clean.
-    /// So the same bytes are written again first.
+    /// Syncs a redone tail, then commits the index. The tail may never have reached the disk: the
+    /// process that wrote it may have ended before its sync, or its sync may have failed, after
+    /// which the kernel calls unwritten pages clean. So the same bytes are written again first.
     fn make_durable(
         &mut self,
         mut txn: RwTxn<'_>,
@@ -163,7 +164,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A pack of another process with records beyond its end that begin with the index's next sequence number.
+    /// A pack of another process with records beyond its end that begin with the index's next
+    /// sequence number.
     pub(super) fn tail_of_others(&mut self, txn: &RoTxn) -> Result<Option<Place>> {
         let shared = self.shared;
         let epoch = shared.own.foreign(|| shared.index.last_readable());
@@ -179,7 +181,8 @@ impl Writer<'_> {
             if self.appender.owns(*number) || self.dead_tails.contains(number) {
                 continue;
             }
-            // This process may have taken the pack over since, and given it up: its tail never happened.
+            // This process may have taken the pack over since, and given it up: its tail never
+            // happened.
             let Some(state) = shared.index.pack(txn, *number)?.filter(|state| !state.sealed) else {
                 continue;
             };
@@ -191,8 +194,9 @@ impl Writer<'_> {
             given_up.extend(given_up_by_tail(Scan::new(&**file, form, state.end, size)));
             tails.push((kind, (*number, size)));
         }
-        // A tail that begins by abandoning others counts, and the abandoned ones do not, though they may begin in the
-        // same way: a process may have failed to commit the index in several packs, one after the other.
+        // A tail that begins by abandoning others counts, and the abandoned ones do not, though
+        // they may begin in the same way: a process may have failed to commit the index in several
+        // packs, one after the other.
         tails.retain(|(_, (number, _))| !given_up.contains(number));
         let abandoning = tails.iter().find(|(kind, _)| *kind == Kind::Abandon);
         Ok(abandoning.or(tails.last()).map(|(_, place)| *place))

@@ -1,13 +1,15 @@
 //! Redo: applies logged commits to an index that lacks them. The only replay there is.
 //!
-//! At open, and after an index commit that failed, the *tail* of a pack is redone: the records beyond the end that the
-//! index has of it. A server acknowledges a commit when its pack is synced, so its tail holds acknowledged commits. The
-//! tail of a command holds commits that nobody was waiting for any more; redoing them does no harm. An index restored
-//! from a backup is behind all packs, and a redo brings it up to them.
+//! At open, and after an index commit that failed, the *tail* of a pack is redone: the records
+//! beyond the end that the index has of it. A server acknowledges a commit when its pack is synced,
+//! so its tail holds acknowledged commits. The tail of a command holds commits that nobody was
+//! waiting for any more; redoing them does no harm. An index restored from a backup is behind all
+//! packs, and a redo brings it up to them.
 //!
 //! A rebuild redoes the whole log, in the order of its sequence numbers, into an empty index.
 //!
-//! A commit is applied only if the mailbox, list or record is at the state that it was made against.
+//! A commit is applied only if the mailbox, list or record is at the state that it was made
+//! against.
 
 use bytes::Bytes;
 use heed::RwTxn;
@@ -44,7 +46,8 @@ pub(crate) enum Redone {
 pub(crate) enum Summaries<'a> {
     /// With each commit: for the few commits of a tail.
     AtOnce(&'a PackReader, Summarize),
-    /// At the end, when expunged messages are out of the way: for a rebuild. Records are written without a summary.
+    /// At the end, when expunged messages are out of the way: for a rebuild. Records are written
+    /// without a summary.
     AtTheEnd,
 }
 
@@ -121,8 +124,8 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         Ok(())
     }
 
-    /// Counts one more reference to a body and makes its summary. The summary of a body that cannot be read is empty:
-    /// whoever reads the message tries again.
+    /// Counts one more reference to a body and makes its summary. The summary of a body that cannot
+    /// be read is empty: whoever reads the message tries again.
     fn hold(&mut self, body: BodyId, reader: &PackReader, summarize: Summarize) -> Result<Vec<u8>> {
         let place = match self.index.body(self.txn, body)? {
             Some(place) => BodyPlace { refs: place.refs.saturating_add(1), ..place },
@@ -144,7 +147,8 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         }
     }
 
-    /// Notes of expunged messages. With summaries to be made at the end, there is nothing for maintenance to remove.
+    /// Notes of expunged messages. With summaries to be made at the end, there is nothing for
+    /// maintenance to remove.
     fn expunged(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<()> {
         for (modseq, set) in &logged.expunged {
             let key = numbered_key(mailbox, modseq.value());
@@ -183,8 +187,8 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     }
 }
 
-/// The first record beyond the end that the index has of a pack, if the index lacks just this one. `next`: the index's
-/// next sequence number.
+/// The first record beyond the end that the index has of a pack, if the index lacks just this one.
+/// `next`: the index's next sequence number.
 pub(crate) fn first_of_tail(
     file: &dyn DiskFile,
     form: Form,
@@ -210,7 +214,8 @@ pub(crate) fn given_up_by_tail(mut scan: Scan<'_>) -> Vec<u32> {
     packs
 }
 
-/// Whether a record is the next of all. Each commit with copies has taken a number for its note of them.
+/// Whether a record is the next of all. Each commit with copies has taken a number for its note of
+/// them.
 fn follows(header: &Header, next: u64) -> bool {
     let notes = match header.kind {
         Kind::Mailbox => 1,
@@ -301,7 +306,8 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
         Ok(redone == Redone::Done)
     }
 
-    /// A body that maintenance copied here lies here from now on. Copied log records are in the index already.
+    /// A body that maintenance copied here lies here from now on. Copied log records are in the
+    /// index already.
     fn moved(&mut self, found: &Found) -> Result<()> {
         let body = BodyId(found.header.id);
         if found.header.kind != Kind::Body {

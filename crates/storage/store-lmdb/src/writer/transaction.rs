@@ -1,4 +1,5 @@
-//! Index transactions: begun where all that counts is in the index, filled, and committed at once or *open*.
+//! Index transactions: begun where all that counts is in the index, filled, and committed at once
+//! or *open*.
 
 use heed::RwTxn;
 use posthaste_store::{Result, StoreError};
@@ -12,8 +13,9 @@ use crate::log::record::Batch;
 use crate::shared::Shared;
 use crate::writer::apply::{Apply, Demand};
 
-/// What may wait for the index: some 10 ms of replaying after a crash. Commits on more messages than that do not wait at all: writing
-/// their pages costs more than syncing them, and a disk that has no room for so many should say so before it is too late.
+/// What may wait for the index: some 10 ms of replaying after a crash. Commits on more messages
+/// than that do not wait at all: writing their pages costs more than syncing them, and a disk that
+/// has no room for so many should say so before it is too late.
 const HELD_COMMITS: usize = 512;
 const HELD_MESSAGES: usize = 256;
 const HELD_BYTES: u64 = 4 << 20;
@@ -77,7 +79,8 @@ impl<'e> Writer<'e> {
         }
     }
 
-    /// Runs `work` in the transaction that is open, or in a new one, and leaves it open if it may be.
+    /// Runs `work` in the transaction that is open, or in a new one, and leaves it open if it may
+    /// be.
     pub(super) fn work<T>(
         &mut self,
         work: impl FnOnce(&mut Apply<'_, '_>) -> Result<(T, Wrote)>,
@@ -143,7 +146,8 @@ impl<'e> Writer<'e> {
         }
     }
 
-    /// Whether the index may follow by itself with what commits ask of it. What is to be said of packs it must have at once.
+    /// Whether the index may follow by itself with what commits ask of it. What is to be said of
+    /// packs it must have at once.
     fn may_be_held(&self, demand: Demand) -> bool {
         self.checkpoint_within.is_some() && !self.appender.has_marks() && demand.messages < HELD_MESSAGES
     }
@@ -250,7 +254,8 @@ pub(super) fn commit(shared: &Shared, txn: heed::RwTxn<'_>) -> Result<()> {
     committed
 }
 
-/// After a failed commit of the index: has the process end if LMDB refuses every further transaction.
+/// After a failed commit of the index: has the process end if LMDB refuses every further
+/// transaction.
 pub(super) fn end_if_dead(shared: &Shared, cause: &StoreError) {
     if let Some(dead) = shared.index.is_dead() {
         tracing::error!(%cause, "{dead}");

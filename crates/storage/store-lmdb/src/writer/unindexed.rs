@@ -1,4 +1,5 @@
-//! What is acknowledged, and lies in a pack, but is not yet in the index: the reader of any of it has the index brought up first.
+//! What is acknowledged, and lies in a pack, but is not yet in the index: the reader of any of it
+//! has the index brought up first.
 
 use parking_lot::Mutex;
 use posthaste_mail_model::{BodyId, MailboxId};
@@ -12,8 +13,8 @@ struct Sets {
     bodies: HashSet<BodyId>,
 }
 
-/// Mailboxes and bodies the index is behind on. Filled before a commit is acknowledged, emptied after the index has it: whoever asks
-/// after the acknowledgement finds the one or the other.
+/// Mailboxes and bodies the index is behind on. Filled before a commit is acknowledged, emptied
+/// after the index has it: whoever asks after the acknowledgement finds the one or the other.
 #[derive(Default)]
 pub(crate) struct Unindexed {
     /// Whether there are any: what a reader of all else pays for.

@@ -1,4 +1,5 @@
-//! Waits for the next job, but not for ever: tokio's channels can be waited on by a thread only without an end.
+//! Waits for the next job, but not for ever: tokio's channels can be waited on by a thread only
+//! without an end.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};

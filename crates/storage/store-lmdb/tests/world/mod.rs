@@ -23,7 +23,8 @@ pub fn summarize(bytes: &[u8]) -> Vec<u8> {
     format!("{} octets, begins {head:?}", bytes.len()).into_bytes()
 }
 
-/// Options for a test: a small map, small packs, links for the smallest copies, and rounds of maintenance that leave something over.
+/// Options for a test: a small map, small packs, links for the smallest copies, and rounds of
+/// maintenance that leave something over.
 pub fn small() -> Options {
     Options {
         map_bytes: 1 << 28,
@@ -58,7 +59,8 @@ pub struct World {
     pub boxes: BTreeMap<MailboxId, Held>,
     pub directory: BTreeMap<String, (u64, Bytes)>,
     pub removed: Vec<MailboxId>,
-    /// How it would be if the first of the latest commits that failed had been done: a crash may leave that.
+    /// How it would be if the first of the latest commits that failed had been done: a crash may
+    /// leave that.
     pub doubt: Option<Box<World>>,
     ids: u64,
 }
@@ -78,7 +80,8 @@ impl World {
         Self { list, boxes, directory, removed: Vec::new(), doubt: None, ids: n << 32 }
     }
 
-    /// Takes over what was to be, if the engine says that it was done, or notes it as what might be.
+    /// Takes over what was to be, if the engine says that it was done, or notes it as what might
+    /// be.
     fn outcome(&mut self, after: Self, outcome: Result<CommitOutcome>) -> Result<CommitOutcome> {
         match &outcome {
             Ok(CommitOutcome::Done) => *self = Self { doubt: None, ..after },
@@ -110,7 +113,8 @@ impl World {
         Id::new(self.ids, 7)
     }
 
-    /// Like those of real messages, ids of bodies have little in common: a flipped bit makes none of another.
+    /// Like those of real messages, ids of bodies have little in common: a flipped bit makes none
+    /// of another.
     fn body_id(&mut self) -> BodyId {
         self.ids += 1;
         let random = u128::from(self.ids).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);

@@ -23,8 +23,9 @@ impl Mailbox {
         self.destination().append(messages).await
     }
 
-    /// Changes flags of those of `uids` that exist. A message whose flags are as asked already keeps its mod-sequence.
-    /// With `unchanged_since`, messages changed after it are left alone and reported (RFC 7162 §3.1.3).
+    /// Changes flags of those of `uids` that exist. A message whose flags are as asked already
+    /// keeps its mod-sequence. With `unchanged_since`, messages changed after it are left alone and
+    /// reported (RFC 7162 §3.1.3).
     pub async fn store_flags(
         &self,
         uids: &NumSet,
@@ -38,7 +39,8 @@ impl Mailbox {
         Ok(FlagsStored { modified, changed, modseq, view })
     }
 
-    /// Removes messages that have `\Deleted`: all of them (RFC 9051 §6.4.3), or those among `uids` (§6.4.9).
+    /// Removes messages that have `\Deleted`: all of them (RFC 9051 §6.4.3), or those among `uids`
+    /// (§6.4.9).
     pub async fn expunge(&self, uids: Option<&NumSet>) -> Result<Expunged> {
         let filter = uids.cloned();
         self.remove_where(move |view| {
@@ -103,7 +105,8 @@ impl StoreOrder {
             set = set.union(match self.change {
                 // A keyword no message has need not be learnt to be removed.
                 FlagChange::Remove => view.head().keywords.set_of(flag).unwrap_or_default(),
-                // RFC 5530: [LIMIT] where there is no room. A client that sets a keyword must not be told it is set.
+                // RFC 5530: [LIMIT] where there is no room. A client that sets a keyword must not
+                // be told it is set.
                 FlagChange::Add | FlagChange::Replace => slots.bit_of(flag)?,
             });
         }

@@ -1,4 +1,5 @@
-//! COPY, and what MOVE has in common with it: bodies are shared, summaries are the engine's to copy, flags are carried over by name.
+//! COPY, and what MOVE has in common with it: bodies are shared, summaries are the engine's to
+//! copy, flags are carried over by name.
 
 use posthaste_mail_model::{BodyId, Flag, FlagSet, KeywordTable, MailboxId, NumSet};
 use std::ops::ControlFlow;
@@ -16,8 +17,8 @@ use crate::view::View;
 const DRAFTS_MAX: u32 = 4;
 
 impl Destination {
-    /// Copies those of `uids` that exist in `source` (which may be this mailbox) into this mailbox, all or none, with
-    /// their flags and internal dates (RFC 9051 §6.4.7).
+    /// Copies those of `uids` that exist in `source` (which may be this mailbox) into this mailbox,
+    /// all or none, with their flags and internal dates (RFC 9051 §6.4.7).
     pub async fn copy_from(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
         for _ in 0..DRAFTS_MAX {
             let originals = Originals::gather(&source.state, &source.view(), uids).await?;
@@ -54,7 +55,8 @@ pub(super) struct Originals {
 }
 
 impl Originals {
-    /// Looks up those that exist both in the view and in the engine. A message whose body is not known is an error.
+    /// Looks up those that exist both in the view and in the engine. A message whose body is not
+    /// known is an error.
     pub async fn gather(source: &MailboxState, view: &View, uids: &NumSet) -> Result<Self> {
         let uids = view.existing(uids);
         let mut messages = Vec::with_capacity(usize::try_from(uids.count()).unwrap_or(0));
@@ -99,7 +101,8 @@ impl Originals {
                 content: Content::CopyOf { mailbox: self.mailbox, uid: row.uid() },
             });
         }
-        // RFC 9051 §6.4.7 asks to preserve flags; where there is no room for a keyword, the copy matters more.
+        // RFC 9051 §6.4.7 asks to preserve flags; where there is no room for a keyword, the copy
+        // matters more.
         let (first, modseq, _) = draft.append(slots, arrivals)?;
         let last = first.value() + (self.messages.len() as u32 - 1);
         Ok(Copied { source, uids: NumSet::range(first.value(), last), modseq })

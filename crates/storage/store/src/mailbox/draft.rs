@@ -1,7 +1,9 @@
-//! Changes of one mailbox while they are being resolved: what the next commit will say, and what is known after it.
+//! Changes of one mailbox while they are being resolved: what the next commit will say, and what is
+//! known after it.
 //!
-//! Each intent is resolved against what the intents before it lead to, and gets a mod-sequence of its own. An intent that
-//! fails leaves the draft as it was. A draft made against a head alone takes messages that come in, and nothing else.
+//! Each intent is resolved against what the intents before it lead to, and gets a mod-sequence of
+//! its own. An intent that fails leaves the draft as it was. A draft made against a head alone
+//! takes messages that come in, and nothing else.
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
@@ -61,7 +63,8 @@ impl Draft {
         self.now.head()
     }
 
-    /// The rows as the intents so far leave them. `Busy` if they are not known, which [`Needs::Rows`] rules out.
+    /// The rows as the intents so far leave them. `Busy` if they are not known, which
+    /// [`Needs::Rows`] rules out.
     ///
     /// [`Needs::Rows`]: super::refresh::Needs::Rows
     pub fn view(&self) -> Result<Arc<View>> {
@@ -71,7 +74,8 @@ impl Draft {
         }
     }
 
-    /// Goes on to the next head with these rows changed, gone and new. Without rows only new ones count.
+    /// Goes on to the next head with these rows changed, gone and new. Without rows only new ones
+    /// count.
     fn step(&mut self, mut head: MailboxHead, changed: &[Row], gone: &NumSet, new: &[Row]) {
         self.now = match &self.now {
             Base::View(view) => Base::View(Arc::new(view.edited(head, changed, gone, new))),
@@ -99,8 +103,8 @@ impl Draft {
         self.wants_rows
     }
 
-    /// Adds messages, whose flags were set with `slots`. Answers with the first UID, the mod-sequence and the keywords there was
-    /// no room for.
+    /// Adds messages, whose flags were set with `slots`. Answers with the first UID, the
+    /// mod-sequence and the keywords there was no room for.
     pub fn append(&mut self, slots: Slots, arrivals: Vec<Arrival>) -> Result<(Uid, ModSeq, Vec<Keyword>)> {
         if slots.lacks_room() && matches!(self.now, Base::Head(_)) {
             // The rows may show a slot that no message needs.
@@ -128,7 +132,8 @@ impl Draft {
         Ok((first, modseq, left_out))
     }
 
-    /// Gives messages other flags, set with `slots`: rows of [`Draft::view`], in UID order, with [`Draft::next_modseq`].
+    /// Gives messages other flags, set with `slots`: rows of [`Draft::view`], in UID order, with
+    /// [`Draft::next_modseq`].
     pub fn change(&mut self, slots: Slots, rows: Vec<Row>) {
         let mut head = self.next_head();
         (head.keywords, _) = slots.into_parts();

@@ -1,9 +1,10 @@
 //! Combining changes: many wait, one leads.
 //!
-//! A change puts itself in line. If no one leads, its own task takes the role for one batch, so that a lone change
-//! costs no switch of tasks; whatever came into line meanwhile is led by a task of its own, so that no client waits for
-//! the changes of others. Reading the rows of a mailbox is led too, so nothing is committed while they are read. If the leading task is dropped in mid-work (its client hung up), the work is moved to a task
-//! of its own and runs to its end.
+//! A change puts itself in line. If no one leads, its own task takes the role for one batch, so
+//! that a lone change costs no switch of tasks; whatever came into line meanwhile is led by a task
+//! of its own, so that no client waits for the changes of others. Reading the rows of a mailbox is
+//! led too, so nothing is committed while they are read. If the leading task is dropped in mid-work
+//! (its client hung up), the work is moved to a task of its own and runs to its end.
 //!
 //! The line needs no bound: a session has at most one change in it.
 
@@ -24,11 +25,12 @@ use crate::error::{Result, StoreError};
 use crate::store::Underway;
 use crate::view::View;
 
-/// Changes in one commit at most: enough to share a sync among all who wait, few enough for one commit of a cluster.
+/// Changes in one commit at most: enough to share a sync among all who wait, few enough for one
+/// commit of a cluster.
 const BATCH_MAX: usize = 256;
 
-/// How often a commit is tried anew after others changed the mailbox. Pauses add up to about half a second: by then
-/// a client is better told to try again.
+/// How often a commit is tried anew after others changed the mailbox. Pauses add up to about half a
+/// second: by then a client is better told to try again.
 pub(super) const ATTEMPTS_MAX: u32 = 12;
 
 /// Pauses are at most this: 2^6 ms.
@@ -38,7 +40,8 @@ const PAUSE_MAX_LOG2: u32 = 6;
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: Vec<Box<dyn Intent>>,
-    /// Who wants to lead: moves, which change two mailboxes. They come before the changes that wait.
+    /// Who wants to lead: moves, which change two mailboxes. They come before the changes that
+    /// wait.
     movers: VecDeque<oneshot::Sender<Role>>,
     leading: bool,
 }
@@ -223,7 +226,8 @@ impl MailboxState {
             }
             let newest = self.catch_up().await?;
             if newest.modseq() == base.modseq() {
-                // No one changed the mailbox: a message to be copied is gone. Trying again will not bring it back.
+                // No one changed the mailbox: a message to be copied is gone. Trying again will not
+                // bring it back.
                 return Err(Failure::OriginalGone);
             }
             base = newest;
@@ -242,7 +246,8 @@ impl MailboxState {
         error
     }
 
-    /// Lets others go first for a random while: none after the first conflict, then up to 2, 4, 8 … ms.
+    /// Lets others go first for a random while: none after the first conflict, then up to 2, 4, 8 …
+    /// ms.
     pub(super) async fn pause(&self, attempt: u32) {
         if attempt > 0 {
             let most_us = 1000u64 << attempt.min(PAUSE_MAX_LOG2);
@@ -345,8 +350,8 @@ async fn hand_over(role: Role, mover: oneshot::Sender<Role>) {
     }
 }
 
-/// The role of the leader. Lost by a panic or the end of the runtime, it is free again, and those who wait learn that
-/// nothing came of it.
+/// The role of the leader. Lost by a panic or the end of the runtime, it is free again, and those
+/// who wait learn that nothing came of it.
 pub(super) struct Role {
     mailbox: Arc<MailboxState>,
     resigned: bool,

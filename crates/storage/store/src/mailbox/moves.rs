@@ -1,13 +1,17 @@
-//! MOVE: RFC 6851. Messages leave one mailbox and enter another, in one commit if one engine holds both.
+//! MOVE: RFC 6851. Messages leave one mailbox and enter another, in one commit if one engine holds
+//! both.
 //!
-//! A move leads both mailboxes, so no other change of this process comes in between. It takes the leads in
-//! the order of the mailboxes' ids, and no leader waits for another lead: crossing moves cannot deadlock.
+//! A move leads both mailboxes, so no other change of this process comes in between. It takes the
+//! leads in the order of the mailboxes' ids, and no leader waits for another lead: crossing moves
+//! cannot deadlock.
 //!
-//! Where an engine commits pairs, a message is in exactly one of both mailboxes, also after a crash.
+//! Where an engine commits pairs, a message is in exactly one of both mailboxes, also after a
+//! crash.
 //!
-//! An engine that spreads mailboxes over a cluster commits twice: the messages enter the target first and
-//! leave the source second. A crash in between leaves them in both. If another process expunges or moves
-//! some of them in between, they are not ours: their copies are expunged from the target again.
+//! An engine that spreads mailboxes over a cluster commits twice: the messages enter the target
+//! first and leave the source second. A crash in between leaves them in both. If another process
+//! expunges or moves some of them in between, they are not ours: their copies are expunged from the
+//! target again.
 
 use posthaste_mail_model::NumSet;
 use std::sync::Arc;
@@ -24,7 +28,8 @@ use crate::error::{Result, StoreError};
 use crate::view::View;
 
 impl Mailbox {
-    /// Moves those of `uids` that exist from this mailbox to `target`, which may be this one: they get new UIDs then.
+    /// Moves those of `uids` that exist from this mailbox to `target`, which may be this one: they
+    /// get new UIDs then.
     pub async fn move_to(&self, uids: &NumSet, target: &Destination) -> Result<Moved> {
         let ends = Ends { source: Arc::clone(&self.state), target: Arc::clone(&target.state) };
         let (uids, (answer, result)) = (uids.clone(), oneshot::channel());
@@ -191,8 +196,8 @@ impl Copied {
 }
 
 impl MailboxState {
-    /// Expunges those of `uids` that exist, until no one else changes the mailbox. Only whoever leads it
-    /// may call this.
+    /// Expunges those of `uids` that exist, until no one else changes the mailbox. Only whoever
+    /// leads it may call this.
     async fn expunge_led(&self, uids: &NumSet) -> Result<Expunged> {
         let mut base = self.prepare(Needs::Rows).await?;
         for attempt in 0..ATTEMPTS_MAX {

@@ -1,5 +1,5 @@
-//! Reading what is known of a mailbox, and keeping it in step with what other processes and nodes do: where rows are known,
-//! only the difference is read.
+//! Reading what is known of a mailbox, and keeping it in step with what other processes and nodes
+//! do: where rows are known, only the difference is read.
 
 use posthaste_mail_model::NumSet;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ impl Mailbox {
         Some(Arc::new(Self { state: Arc::clone(state), published }))
     }
 
-    /// The newest view there is: asks the engine if another process or node may have changed the mailbox.
+    /// The newest view there is: asks the engine if another process or node may have changed the
+    /// mailbox.
     pub async fn current(&self) -> Result<Arc<View>> {
         if self.is_gone() {
             return Err(StoreError::NoMailbox(self.id()));
@@ -67,8 +68,8 @@ impl MailboxState {
         Ok(())
     }
 
-    /// What the next changes are made against: read as far as they need it and it is not known. Only whoever leads may call
-    /// this.
+    /// What the next changes are made against: read as far as they need it and it is not known.
+    /// Only whoever leads may call this.
     pub(super) async fn prepare(&self, needs: Needs) -> Result<Base> {
         match (self.base(), needs) {
             (Some(base @ Base::View(_)), Needs::Head | Needs::Rows) if !self.is_suspect() => Ok(base),
@@ -154,7 +155,8 @@ impl MailboxState {
     }
 }
 
-/// The view after changes; `None` if they do not add up to the counts that came with them, or are not all.
+/// The view after changes; `None` if they do not add up to the counts that came with them, or are
+/// not all.
 fn after(view: &View, changes: &Changes) -> Option<View> {
     if !changes.complete || changes.head.modseq < view.modseq() {
         return None;

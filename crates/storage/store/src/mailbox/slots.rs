@@ -1,7 +1,8 @@
 //! Keywords of a change on their way to slots of the mailbox's table.
 //!
-//! A table that is full gives a new keyword the slot of one that no message has. Which those are only the rows say: a change
-//! that is resolved against a head alone is then resolved again with the rows.
+//! A table that is full gives a new keyword the slot of one that no message has. Which those are
+//! only the rows say: a change that is resolved against a head alone is then resolved again with
+//! the rows.
 //!
 //! What always holds: a slot that a message has, or that this change gives one, keeps its keyword.
 

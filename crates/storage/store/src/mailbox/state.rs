@@ -1,9 +1,10 @@
 //! What this process knows of one mailbox: its head, or, once someone has opened it, its rows too.
 //!
-//! A delivery, a COPY and a MOVE into a mailbox need its head alone. So a mailbox that nobody has open costs them the same
-//! whatever it holds: its rows are read when someone opens it, not before.
+//! A delivery, a COPY and a MOVE into a mailbox need its head alone. So a mailbox that nobody has
+//! open costs them the same whatever it holds: its rows are read when someone opens it, not before.
 //!
-//! What always holds: only the leader changes what is known; rows once read are kept for as long as the state is.
+//! What always holds: only the leader changes what is known; rows once read are kept for as long as
+//! the state is.
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -30,7 +31,8 @@ pub(crate) struct MailboxState {
     published: OnceLock<Arc<Published>>,
     /// Messages from this UID on no session has been told of; may be ahead of the view's head.
     pub(super) first_recent: AtomicU32,
-    /// One more than the engine's epoch when this state was last known to be the newest; 0 if never.
+    /// One more than the engine's epoch when this state was last known to be the newest; 0 if
+    /// never.
     checked: AtomicU64,
     /// Set when a commit failed with its outcome unknown: what is known may be behind.
     pub(super) suspect: AtomicBool,

@@ -40,7 +40,8 @@ impl Gated {
         Self { inner, gate, commits: AtomicU32::new(0), fail: Mutex::new(None), pairs }
     }
 
-    /// Waits until a commit is let through. The error it is to end with although it is applied: worse than a failure.
+    /// Waits until a commit is let through. The error it is to end with although it is applied:
+    /// worse than a failure.
     async fn passed(&self) -> Option<StoreError> {
         self.gate.acquire().await.unwrap().forget();
         self.commits.fetch_add(1, Ordering::SeqCst);
@@ -301,7 +302,8 @@ async fn a_commit_of_unknown_outcome_is_looked_up_before_the_next() {
     assert_eq!(mailbox.append(vec![message(1, &[])]).await.unwrap().uids[0].value(), 3);
 }
 
-/// Another process delivers too: heads known here are behind again and again, and nobody opens the mailbox.
+/// Another process delivers too: heads known here are behind again and again, and nobody opens the
+/// mailbox.
 #[tokio::test]
 async fn two_processes_deliver_into_a_closed_mailbox() {
     let engine = MemoryEngine::new();
@@ -377,8 +379,8 @@ async fn forgotten_expunges_lead_to_a_full_load() {
     assert_eq!(mailbox.view().missing(&set(&[(1, 300)])).to_string(), "5:200");
 }
 
-/// Random changes through two stores that do not see each other but through the engine: the oracle refuses what does
-/// not add up, and in the end both have the same view.
+/// Random changes through two stores that do not see each other but through the engine: the oracle
+/// refuses what does not add up, and in the end both have the same view.
 #[tokio::test]
 async fn two_processes_agree() {
     for seed in 0..20 {
@@ -415,7 +417,8 @@ async fn two_processes_agree() {
     }
 }
 
-/// All changes at once through one mailbox: whatever the order, each is resolved against those before it.
+/// All changes at once through one mailbox: whatever the order, each is resolved against those
+/// before it.
 #[tokio::test]
 async fn mixed_changes_in_one_batch_add_up() {
     let engine = Gated::new(1);

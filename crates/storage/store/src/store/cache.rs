@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// Entries that are in use and so cannot go, looked at in one round of eviction at most: they move to the front, so
-/// the next round sees others.
+/// Entries that are in use and so cannot go, looked at in one round of eviction at most: they move
+/// to the front, so the next round sees others.
 const HELD_LOOKED_AT_MAX: usize = 16;
 
 /// What an entry costs beside what it says it costs: its places in both maps.

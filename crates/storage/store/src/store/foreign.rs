@@ -13,8 +13,8 @@ use crate::mailbox::MailboxState;
 const HEADS_MAX: usize = 1000;
 
 impl Store {
-    /// Looks, every `interval`, whether another process or node changed a mailbox that someone watches, and if so wakes
-    /// the watchers. Never returns; spawn it and drop it to end it.
+    /// Looks, every `interval`, whether another process or node changed a mailbox that someone
+    /// watches, and if so wakes the watchers. Never returns; spawn it and drop it to end it.
     pub async fn watch_foreign(&self, interval: Duration) {
         let mut seen: Epoch = self.engine().epoch();
         let mut ticks = tokio::time::interval(interval);
@@ -33,8 +33,8 @@ impl Store {
         }
     }
 
-    /// One look at all watched mailboxes. One that cannot be read does not keep the others from being told; the first failure
-    /// is answered with at the end.
+    /// One look at all watched mailboxes. One that cannot be read does not keep the others from
+    /// being told; the first failure is answered with at the end.
     pub async fn look_abroad(&self) -> Result<()> {
         let watched: Vec<Arc<MailboxState>> = {
             let mailboxes = self.shared.mailboxes.lock();

@@ -10,7 +10,8 @@ use crate::engine::Epoch;
 use crate::error::{Result, StoreError};
 use crate::list::{ListCommit, MailboxEntry, MailboxList};
 
-/// How often a change is drafted anew. A list changes seldom: this many in a row is a runaway client.
+/// How often a change is drafted anew. A list changes seldom: this many in a row is a runaway
+/// client.
 const ATTEMPTS_MAX: u64 = 16;
 
 /// A list and the engine's epoch when it was read.
@@ -61,7 +62,8 @@ impl ListDraft {
         self.commit.unsubscribe.push(name);
     }
 
-    /// A UIDVALIDITY this account never had: the time in unix seconds, or one more than the last (RFC 9051 §2.3.1.1).
+    /// A UIDVALIDITY this account never had: the time in unix seconds, or one more than the last
+    /// (RFC 9051 §2.3.1.1).
     pub fn new_uid_validity(&mut self) -> UidValidity {
         let value = self.now_unix_s.max(self.commit.uid_validity_last.saturating_add(1)).max(1);
         self.commit.uid_validity_last = value;
@@ -85,7 +87,8 @@ impl ListDraft {
 }
 
 impl Store {
-    /// An account's mailbox list as it is now. Cached; asks the engine if another process or node may have changed it.
+    /// An account's mailbox list as it is now. Cached; asks the engine if another process or node
+    /// may have changed it.
     pub async fn list(&self, account: AccountId) -> Result<Arc<MailboxList>> {
         let epoch = self.engine().epoch();
         if let Some(known) = self.shared.lists.lock().get(&account)
@@ -117,8 +120,8 @@ impl Store {
         list
     }
 
-    /// Changes a mailbox list. `change` sees the list and drafts what is to be done; it runs again if someone else
-    /// changed the list meanwhile. An empty draft commits nothing.
+    /// Changes a mailbox list. `change` sees the list and drafts what is to be done; it runs again
+    /// if someone else changed the list meanwhile. An empty draft commits nothing.
     pub async fn change_list<T, F>(&self, account: AccountId, mut change: F) -> Result<T>
     where
         F: FnMut(&MailboxList, &mut ListDraft) -> Result<T> + Send,
@@ -147,7 +150,8 @@ impl Store {
                     list = self.read_list(account).await?;
                 }
                 Err(error) => {
-                    // It may have been applied for all we know: what is cached is no longer trusted.
+                    // It may have been applied for all we know: what is cached is no longer
+                    // trusted.
                     self.shared.lists.lock().remove_if(&account, |_| true);
                     return Err(error);
                 }

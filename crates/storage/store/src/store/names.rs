@@ -26,8 +26,8 @@ impl Store {
         .await
     }
 
-    /// Deletes a mailbox and its messages; mailboxes below it stay, and so does its subscription (RFC 9051 §6.3.5,
-    /// §6.3.7). INBOX is refused.
+    /// Deletes a mailbox and its messages; mailboxes below it stay, and so does its subscription
+    /// (RFC 9051 §6.3.5, §6.3.7). INBOX is refused.
     pub async fn delete(&self, account: AccountId, name: &MailboxName) -> Result<()> {
         if name.is_inbox() {
             return Err(StoreError::Refused("INBOX cannot be deleted"));
@@ -45,8 +45,9 @@ impl Store {
         .await
     }
 
-    /// Renames a mailbox and all below it; missing levels above the new name are created. Renaming INBOX moves its
-    /// messages to a new mailbox and leaves it empty, and those below it alone (RFC 9051 §6.3.6).
+    /// Renames a mailbox and all below it; missing levels above the new name are created. Renaming
+    /// INBOX moves its messages to a new mailbox and leaves it empty, and those below it alone
+    /// (RFC 9051 §6.3.6).
     pub async fn rename(&self, account: AccountId, from: &MailboxName, to: &MailboxName) -> Result<()> {
         if from.is_inbox() {
             return self.rename_inbox(account, to).await;
@@ -71,7 +72,8 @@ impl Store {
         for entry in list.entries.iter().filter(|entry| moves(&entry.name)) {
             let rest = entry.name.as_str().get(from.as_str().len()..).unwrap_or_default();
             let name = MailboxName::new(&format!("{to}{rest}"))?;
-            // A name that moves away itself is free; only `to` above or beside `from` can meet one that stays.
+            // A name that moves away itself is free; only `to` above or beside `from` can meet one
+            // that stays.
             if list.find(&name).is_some_and(|other| !moves(&other.name)) || name == *from {
                 return Err(StoreError::NameTaken);
             }

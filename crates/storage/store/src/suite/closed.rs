@@ -1,4 +1,5 @@
-//! Mail into mailboxes that nobody has open: it needs their heads alone, and what sessions see stays whole.
+//! Mail into mailboxes that nobody has open: it needs their heads alone, and what sessions see
+//! stays whole.
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -84,7 +85,8 @@ fn sizes_in(view: &View) -> BTreeMap<u32, u32> {
     view.rows(&view.all()).map(|(_, row)| (row.uid().value(), row.size())).collect()
 }
 
-/// A delivery, a COPY and a MOVE into a closed mailbox read none of its rows, also when another process changed it meanwhile.
+/// A delivery, a COPY and a MOVE into a closed mailbox read none of its rows, also when another
+/// process changed it meanwhile.
 pub async fn mail_into_a_closed_mailbox_reads_no_rows(factory: &dyn Factory) {
     let world = World::new(factory).await;
     let (source, target) = (world.mailbox().await, world.mailbox().await);
@@ -130,7 +132,8 @@ pub async fn mail_into_a_closed_mailbox_reads_no_rows(factory: &dyn Factory) {
     world.check().await;
 }
 
-/// What a client claimed as `\Recent` before it left is not claimed again after mail came into the closed mailbox.
+/// What a client claimed as `\Recent` before it left is not claimed again after mail came into the
+/// closed mailbox.
 pub async fn recent_survives_while_closed(factory: &dyn Factory) {
     let world = World::new(factory).await;
     let id = world.mailbox().await;
@@ -152,7 +155,8 @@ pub async fn recent_survives_while_closed(factory: &dyn Factory) {
     world.check().await;
 }
 
-/// Many deliver while others open and leave: every view is the mailbox as of some moment, and none goes back.
+/// Many deliver while others open and leave: every view is the mailbox as of some moment, and none
+/// goes back.
 pub async fn opening_races_deliveries(factory: &dyn Factory) {
     const TASKS: u32 = 4;
     const EACH: u32 = 12;
@@ -193,7 +197,8 @@ pub async fn opening_races_deliveries(factory: &dyn Factory) {
     world.check().await;
 }
 
-/// Random mail into open and closed mailboxes through two stores that learn of each other by conflicts alone.
+/// Random mail into open and closed mailboxes through two stores that learn of each other by
+/// conflicts alone.
 pub async fn closed_and_open_agree(factory: &dyn Factory) {
     for seed in factory.seeds() {
         // Printed by the test harness only if the test fails.
@@ -334,7 +339,8 @@ impl Play {
         None
     }
 
-    /// The engine holds what it should, and so does the view of every session of the store that changed it.
+    /// The engine holds what it should, and so does the view of every session of the store that
+    /// changed it.
     async fn compare(&self, store: usize, mailbox: usize, step: usize) {
         let truth = load(&*self.world.engine, self.ids[mailbox]).await;
         assert_eq!(sizes_in(&truth), self.models[mailbox], "step {step}");

@@ -1,4 +1,5 @@
-//! Many at once: through the engine alone, and through two stores that share it as two processes would.
+//! Many at once: through the engine alone, and through two stores that share it as two processes
+//! would.
 
 use posthaste_mail_model::{FlagSet, NumSet, Uid};
 use std::sync::Arc;
@@ -15,7 +16,8 @@ const TASKS: u32 = 6;
 /// Messages each adds.
 const EACH: u32 = 8;
 
-/// Appenders that know nothing of each other: each tries until its commit is applied. UIDs come out dense.
+/// Appenders that know nothing of each other: each tries until its commit is applied. UIDs come out
+/// dense.
 pub async fn appenders_never_share_a_uid(factory: &dyn Factory) {
     let world = World::new(factory).await;
     let id = world.mailbox().await;
@@ -62,8 +64,8 @@ async fn append_one(
     panic!("a commit was refused 10,000 times");
 }
 
-/// Two stores on one engine, each with many clients on the same mailbox: appends, flags and expunges all take effect
-/// once, and both stores end with the same view.
+/// Two stores on one engine, each with many clients on the same mailbox: appends, flags and
+/// expunges all take effect once, and both stores end with the same view.
 pub async fn stores_share_an_engine(factory: &dyn Factory) {
     let world = World::new(factory).await;
     let id = world.mailbox().await;

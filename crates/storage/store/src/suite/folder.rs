@@ -1,5 +1,5 @@
-//! What a mailbox should hold, beside the engine that should hold it: commits are made from it, and it is compared with
-//! whatever the engine says.
+//! What a mailbox should hold, beside the engine that should hold it: commits are made from it, and
+//! it is compared with whatever the engine says.
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Flag, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
@@ -171,7 +171,8 @@ impl Folder {
         self.history.push((self.view.modseq(), self.uids()));
     }
 
-    /// The engine must say what this says: head, rows, summaries; bodies too, unless there are many.
+    /// The engine must say what this says: head, rows, summaries; bodies too, unless there are
+    /// many.
     pub async fn verify(&self) {
         assert_eq!(self.engine.heads(&[self.id]).await.unwrap(), [Some(self.view.head().clone())]);
         let loaded = load(&*self.engine, self.id).await;

@@ -1,4 +1,5 @@
-//! Keywords whose slots are given again and again: no message, and no session, ever has one that nobody set.
+//! Keywords whose slots are given again and again: no message, and no session, ever has one that
+//! nobody set.
 
 use posthaste_mail_model::{Flag, Keyword, KeywordTable, NumSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,8 @@ use crate::view::View;
 
 /// Names in play: more than a mailbox has room for.
 const NAMES: u64 = 90;
-/// Keywords in one change at most: a handful of messages then has about as many as there is room for.
+/// Keywords in one change at most: a handful of messages then has about as many as there is room
+/// for.
 const AT_ONCE: u64 = 25;
 
 type Names = BTreeSet<String>;
@@ -41,7 +43,8 @@ impl Session {
         Self { mailbox, announced, told }
     }
 
-    /// Tells it what is new, with or without what has gone, and compares with what its view would answer.
+    /// Tells it what is new, with or without what has gone, and compares with what its view would
+    /// answer.
     async fn sync(&mut self, holds: bool) {
         let newest = self.mailbox.current().await.unwrap();
         let mut diff = newest.difference_from(&self.announced);
@@ -64,7 +67,8 @@ impl Session {
     }
 }
 
-/// Random keywords on few messages, through two stores, with sessions that learn of it now and then.
+/// Random keywords on few messages, through two stores, with sessions that learn of it now and
+/// then.
 pub async fn keywords_stay_with_their_messages(factory: &dyn Factory) {
     for seed in factory.seeds() {
         // Printed by the test harness only if the test fails.
@@ -139,7 +143,8 @@ pub async fn keywords_stay_with_their_messages(factory: &dyn Factory) {
     }
 }
 
-/// Gives every message every name until the table is full. Returns whether a STORE was refused then.
+/// Gives every message every name until the table is full. Returns whether a STORE was refused
+/// then.
 async fn is_refused_when_full(mailbox: &Mailbox, model: &BTreeMap<u32, Names>) -> bool {
     let all: NumSet = model.keys().copied().collect();
     for n in 0..NAMES {

@@ -13,7 +13,8 @@ use crate::head::MailboxHead;
 use crate::list::{ListCommit, MailboxList};
 use crate::row::Row;
 
-/// An engine in front of [`Layer::inner`]. Each call goes there unless the layer has one of its own.
+/// An engine in front of [`Layer::inner`]. Each call goes there unless the layer has one of its
+/// own.
 ///
 /// Whatever implements this is an [`Engine`].
 #[async_trait]

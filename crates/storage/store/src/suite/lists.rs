@@ -31,7 +31,8 @@ fn entry(text: &str, validity: u32, special_use: Option<SpecialUse>) -> MailboxE
     MailboxEntry { id: MailboxId(new_id()), name: name(text), uid_validity, special_use }
 }
 
-/// Creating, renaming, removing, subscribing: applied whole against the right version, refused against another.
+/// Creating, renaming, removing, subscribing: applied whole against the right version, refused
+/// against another.
 pub async fn lists_are_conditional(factory: &dyn Factory) {
     let world = World::new(factory).await;
     let mut list = world.engine.load_list(world.account).await.unwrap();
@@ -72,7 +73,8 @@ pub async fn lists_are_conditional(factory: &dyn Factory) {
     world.check().await;
 }
 
-/// A mailbox taken off the list answers `NoMailbox`, at once and after its contents were swept away.
+/// A mailbox taken off the list answers `NoMailbox`, at once and after its contents were swept
+/// away.
 pub async fn removed_mailboxes_are_gone(factory: &dyn Factory) {
     let world = World::new(factory).await;
     let (mut folder, mut kept) = (world.folder().await, world.folder().await);

@@ -19,7 +19,8 @@ pub async fn a_new_mailbox_is_empty(factory: &dyn Factory) {
     world.check().await;
 }
 
-/// Appends, flags, keywords and expunges, each found again, and as a difference from every earlier state.
+/// Appends, flags, keywords and expunges, each found again, and as a difference from every earlier
+/// state.
 pub async fn changes_add_up(factory: &dyn Factory) {
     let world = World::new(factory).await;
     let mut folder = world.folder().await;
@@ -136,7 +137,8 @@ pub async fn what_was_done_survives(factory: &dyn Factory) {
     super::check(&*engine).await;
 }
 
-/// Twelve thousand messages: appended in several commits, all flagged in one, half of them expunged in one.
+/// Twelve thousand messages: appended in several commits, all flagged in one, half of them expunged
+/// in one.
 pub async fn large_mailboxes(factory: &dyn Factory) {
     let world = World::new(factory).await;
     let (mut folder, mut copy) = (world.folder().await, world.folder().await);

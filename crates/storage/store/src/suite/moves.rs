@@ -12,7 +12,8 @@ use crate::error::StoreError;
 use crate::mailbox::IncomingMessage;
 use crate::store::{Store, StoreOptions};
 
-/// Both commits of a pair are applied, or neither: also when the one or the other was made against a state now past.
+/// Both commits of a pair are applied, or neither: also when the one or the other was made against
+/// a state now past.
 pub async fn a_pair_is_applied_whole(factory: &dyn Factory) {
     let world = World::new(factory).await;
     let engine = Arc::clone(&world.engine);
@@ -79,11 +80,12 @@ async fn sizes(world: &World, id: MailboxId) -> Vec<u32> {
     view.rows(&view.all()).map(|(_, row)| row.size()).collect()
 }
 
-/// Moves that cross, into mailboxes that are open and closed: none waits for ever and no message is lost.
+/// Moves that cross, into mailboxes that are open and closed: none waits for ever and no message is
+/// lost.
 ///
-/// No message is there twice either: with one store (that is, within one process) on every engine; with
-/// two stores on an engine that commits pairs. On others a message may be copied from the target by a
-/// third move before the first one finds that it lost the race.
+/// No message is there twice either: with one store (that is, within one process) on every engine;
+/// with two stores on an engine that commits pairs. On others a message may be copied from the
+/// target by a third move before the first one finds that it lost the race.
 pub async fn moves_that_cross_lose_nothing(factory: &dyn Factory) {
     for stores in [1, 2] {
         let world = World::new(factory).await;
@@ -97,7 +99,8 @@ pub async fn moves_that_cross_lose_nothing(factory: &dyn Factory) {
     }
 }
 
-/// Moves messages between three mailboxes in all directions at once; returns the sizes of all that are there then.
+/// Moves messages between three mailboxes in all directions at once; returns the sizes of all that
+/// are there then.
 async fn cross(world: &World, stores: usize) -> Vec<u32> {
     let ids = [world.mailbox().await, world.mailbox().await, world.mailbox().await];
     let store = |_| Store::new(Arc::clone(&world.engine), StoreOptions::default());

@@ -1,4 +1,5 @@
-//! The engine beside the oracle: the same random commits to both, and both must say the same throughout.
+//! The engine beside the oracle: the same random commits to both, and both must say the same
+//! throughout.
 
 use posthaste_mail_model::{AccountId, FlagSet, MailboxId, NumSet};
 use std::sync::Arc;

@@ -9,7 +9,8 @@ use crate::error::StoreError;
 use crate::list::ListCommit;
 use crate::transfer::{Compare, Transfer};
 
-/// An account that has lived a little moves, in two runs of which the first is cut off; what clients remember stays true.
+/// An account that has lived a little moves, in two runs of which the first is cut off; what
+/// clients remember stays true.
 pub async fn mail_moves(from: Arc<dyn Engine>, to: Arc<dyn Engine>) {
     let account = AccountId(new_id());
     let (mut inbox, mut other) = lived_in(&from, account).await;
@@ -112,7 +113,8 @@ async fn audited(from: &Arc<dyn Engine>, to: &Arc<dyn Engine>, account: AccountI
     Transfer::new(&**from, &**to).audit(account, Compare::All, &mut |_| {}).await.unwrap()
 }
 
-/// Whatever mod-sequence a client stopped at, it learns at the new place all that it would have learnt at the old.
+/// Whatever mod-sequence a client stopped at, it learns at the new place all that it would have
+/// learnt at the old.
 async fn remembered(to: &Arc<dyn Engine>, folder: &Folder) {
     let head = to.heads(&[folder.id]).await.unwrap().remove(0).unwrap();
     assert!(head.modseq >= folder.view.modseq());

@@ -1,6 +1,8 @@
-//! The difference of two views of one mailbox: what a session that knows the one has to be told to know the other.
+//! The difference of two views of one mailbox: what a session that knows the one has to be told to
+//! know the other.
 //!
-//! Chunks that both share are passed over unseen, so that the cost follows the change and not the folder.
+//! Chunks that both share are passed over unseen, so that the cost follows the change and not the
+//! folder.
 
 use posthaste_mail_model::{NumSet, SeqNum};
 
@@ -8,22 +10,24 @@ use super::View;
 use super::node::{Chunk, Group};
 use crate::row::Row;
 
-/// What became of a view. To announce it: EXPUNGE for [`Difference::expunged_descending`] (or VANISHED for
-/// [`Difference::expunged_uids`]), then EXISTS if [`Difference::arrived`] is not empty, then FETCH for
-/// [`Difference::changed`].
+/// What became of a view. To announce it: EXPUNGE for [`Difference::expunged_descending`] (or
+/// VANISHED for [`Difference::expunged_uids`]), then EXISTS if [`Difference::arrived`] is not
+/// empty, then FETCH for [`Difference::changed`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Difference {
     /// Sequence numbers in the **old** view of messages that are gone.
     pub expunged: NumSet,
     /// Their UIDs.
     pub expunged_uids: NumSet,
-    /// Sequence numbers in the **new** view of messages that were there and have other flags or another mod-sequence.
+    /// Sequence numbers in the **new** view of messages that were there and have other flags or
+    /// another mod-sequence.
     pub changed: NumSet,
     /// Sequence numbers in the new view of messages that came.
     pub arrived: NumSet,
     /// Messages in the new view.
     pub exists: u32,
-    /// Whether the mailbox has other keywords than it had: FLAGS is to be sent again (RFC 9051 §7.3.5).
+    /// Whether the mailbox has other keywords than it had: FLAGS is to be sent again
+    /// (RFC 9051 §7.3.5).
     pub new_keywords: bool,
 }
 
@@ -57,8 +61,8 @@ impl Difference {
         self.expunged.is_empty() && self.changed.is_empty() && self.arrived.is_empty() && !self.new_keywords
     }
 
-    /// The numbers to put into EXPUNGE responses, in this order: from the highest down, none shifts another
-    /// (RFC 9051 §7.5.1).
+    /// The numbers to put into EXPUNGE responses, in this order: from the highest down, none shifts
+    /// another (RFC 9051 §7.5.1).
     pub fn expunged_descending(&self) -> impl Iterator<Item = SeqNum> + '_ {
         self.expunged.iter().rev().filter_map(SeqNum::new)
     }

@@ -20,8 +20,9 @@ impl View {
         self.edited(commit.head.clone(), &commit.changed, &gone, &appended)
     }
 
-    /// The view after the rows `changed` took the place of those of the same UIDs, `gone` went and `appended` came.
-    /// All are in UID order; `changed` rows that do not exist are passed over. Counts are those of the rows.
+    /// The view after the rows `changed` took the place of those of the same UIDs, `gone` went and
+    /// `appended` came. All are in UID order; `changed` rows that do not exist are passed over.
+    /// Counts are those of the rows.
     #[must_use]
     pub fn edited(&self, head: MailboxHead, changed: &[Row], gone: &NumSet, appended: &[Row]) -> Self {
         let mut pending = Pending { changed, gone: gone.ranges() };
@@ -50,8 +51,9 @@ impl View {
         self.head = head;
     }
 
-    /// This view with all that is new in `newer` except that nothing has gone: what a session may know of while it
-    /// must not be told of an EXPUNGE (RFC 9051 §7.5.1). `difference` is that of `newer` from `self`.
+    /// This view with all that is new in `newer` except that nothing has gone: what a session may
+    /// know of while it must not be told of an EXPUNGE (RFC 9051 §7.5.1). `difference` is that of
+    /// `newer` from `self`.
     #[must_use]
     pub fn holding_expunged(self: &Arc<Self>, newer: &Arc<Self>, difference: &Difference) -> Arc<Self> {
         if difference.expunged.is_empty() {

@@ -6,15 +6,17 @@ use std::sync::Arc;
 use crate::head::Counts;
 use crate::row::Row;
 
-/// Rows in a chunk at most: 7 KiB, which is what changing one flag copies. With twice as many the copy would cost more
-/// than the list of groups; with half as many, a million messages would need twice as many groups.
-/// Unit tests use small ones, so that few rows make many groups.
+/// Rows in a chunk at most: 7 KiB, which is what changing one flag copies. With twice as many the
+/// copy would cost more than the list of groups; with half as many, a million messages would need
+/// twice as many groups. Unit tests use small ones, so that few rows make many groups.
 pub const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 256 };
 
-/// Chunks in a group at most: a million messages are 3,907 chunks, and 64 is about the square root of that.
+/// Chunks in a group at most: a million messages are 3,907 chunks, and 64 is about the square root
+/// of that.
 pub const GROUP_CHUNKS: usize = if cfg!(test) { 4 } else { 64 };
 
-/// A chunk or group of at most this share of its fullest size is joined to a neighbour when both fit into one.
+/// A chunk or group of at most this share of its fullest size is joined to a neighbour when both
+/// fit into one.
 pub(super) const SMALL: usize = 4;
 
 /// What a stretch of rows holds, all told.

@@ -12,7 +12,8 @@ enum Numbers {
     Uids,
 }
 
-/// Slices of rows, each with the sequence number of its first. Made by [`View::runs`] and [`View::runs_of_uids`].
+/// Slices of rows, each with the sequence number of its first. Made by [`View::runs`] and
+/// [`View::runs_of_uids`].
 #[derive(Clone)]
 pub struct Runs<'v> {
     view: &'v View,
@@ -21,7 +22,8 @@ pub struct Runs<'v> {
     /// Positions of the range under way.
     at: u32,
     end: u32,
-    /// The chunk last visited: its rows and the position of the first. Ranges rise, so the next is often in it.
+    /// The chunk last visited: its rows and the position of the first. Ranges rise, so the next is
+    /// often in it.
     chunk: &'v [Row],
     chunk_start: u32,
     group: usize,
@@ -150,7 +152,8 @@ fn gallop(rows: &[Row], uid: u32) -> usize {
     from + window.partition_point(below)
 }
 
-/// Rows one by one, each with its sequence number. Made by [`View::rows`] and [`View::rows_of_uids`].
+/// Rows one by one, each with its sequence number. Made by [`View::rows`] and
+/// [`View::rows_of_uids`].
 #[derive(Clone)]
 pub struct Rows<'v> {
     runs: Runs<'v>,

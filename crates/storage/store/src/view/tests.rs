@@ -6,7 +6,8 @@ use posthaste_mail_model::KeywordTable;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// One step in the life of a mailbox. Places are shares of the folder in 256ths, so that steps fit any size.
+/// One step in the life of a mailbox. Places are shares of the folder in 256ths, so that steps fit
+/// any size.
 #[derive(Debug, Clone)]
 enum Step {
     Append { rows: usize, gap: u32, flags: u64 },

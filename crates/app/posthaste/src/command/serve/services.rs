@@ -1,4 +1,5 @@
-//! The protocol services, as the configuration wants them. Made anew on reload; sessions keep the one they began with.
+//! The protocol services, as the configuration wants them. Made anew on reload; sessions keep the
+//! one they began with.
 
 use std::sync::Arc;
 

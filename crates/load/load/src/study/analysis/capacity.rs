@@ -1,4 +1,5 @@
-//! Seed 001's figures: CPU against users for each mailbox size, fits, users at the limit, daily users.
+//! Seed 001's figures: CPU against users for each mailbox size, fits, users at the limit, daily
+//! users.
 
 use super::{Points, cpu_ms_per_user, figure, plot};
 use crate::results::{Analysis, Curve, RunResult, Table};
@@ -104,8 +105,8 @@ fn sentence(name: &str, projection: &Projection) -> String {
     }
 }
 
-/// The fits that bear on the projection: the projected one over the measured range and to the limit if that is at
-/// most twice as far, and the parabola it stands in for, over the measured range.
+/// The fits that bear on the projection: the projected one over the measured range and to the limit
+/// if that is at most twice as far, and the parabola it stands in for, over the measured range.
 fn fitted(measured: &Curve, projection: &Projection) -> Vec<Curve> {
     let from = measured.points.first().map_or(0.0, |p| p.0);
     let drawn = |fit: &Polynomial, to: f64, name: &str| {

@@ -1,4 +1,5 @@
-//! Seed 000's figures: megacycles per session and per message against items, sessions, and the knee.
+//! Seed 000's figures: megacycles per session and per message against items, sessions, and the
+//! knee.
 
 use super::{Points, figure, plot, whole};
 use crate::results::{Analysis, Curve, Table};
@@ -6,8 +7,9 @@ use crate::results::{Analysis, Curve, Table};
 /// How much dearer than in the flat part a message may be up to the knee.
 const KNEE_FACTOR: f64 = 1.2;
 
-/// The largest count whose cost per message is within [`KNEE_FACTOR`] of the flat part: the lowest cost of all
-/// counts. (Small counts bear the fixed cost of a session and are dearer, as in the article.)
+/// The largest count whose cost per message is within [`KNEE_FACTOR`] of the flat part: the lowest
+/// cost of all counts. (Small counts bear the fixed cost of a session and are dearer, as in the
+/// article.)
 pub fn knee(per_message: &[(f64, f64)]) -> Option<(f64, f64)> {
     let flat = per_message.iter().map(|p| p.1).reduce(f64::min)?;
     per_message.iter().rev().find(|p| p.1 <= flat * KNEE_FACTOR).map(|p| (p.0, flat))

@@ -1,5 +1,6 @@
-//! Seed 004's figures: throughput against clients in both mixes, response time of each transaction, user and kernel
-//! time, scale-up by processors, processor counters and hottest functions where offered.
+//! Seed 004's figures: throughput against clients in both mixes, response time of each transaction,
+//! user and kernel time, scale-up by processors, processor counters and hottest functions where
+//! offered.
 
 use super::{Points, figure, plot};
 use crate::results::{Analysis, Curve, Offered, Plot, RunResult, StudyPoint, Table};
@@ -112,7 +113,8 @@ fn scale_up(curve: &Curve) -> Option<String> {
     })
 }
 
-/// For each mix: times of each transaction on each server, at the most users without think time and with it.
+/// For each mix: times of each transaction on each server, at the most users without think time and
+/// with it.
 fn times(points: Points) -> Vec<Table> {
     let mut tables = Vec::new();
     for workload in points.workloads() {

@@ -6,7 +6,8 @@ use crate::results::{Analysis, Curve, Offered, RunResult, ServerCost, Table};
 /// How much slower than with the most memory a server may be up to the knee.
 const KNEE_FACTOR: f64 = 1.2;
 
-/// The least memory with which a server (and with all that is more) is about as fast as with the most.
+/// The least memory with which a server (and with all that is more) is about as fast as with the
+/// most.
 fn knee(times: &Curve) -> Option<String> {
     let (most, best) = *times.points.last()?;
     let fast = times.points.iter().rev().take_while(|p| p.1 <= best * KNEE_FACTOR);

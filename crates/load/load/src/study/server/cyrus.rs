@@ -1,6 +1,7 @@
-//! Debian's Cyrus under test. Its packages and Dovecot's cannot be installed together, so they are unpacked beside the
-//! system, libraries they need and that are missing here included, and started from there: a configuration of its own,
-//! ports on loopback, any password right. Settings that differ from the defaults are those printed here.
+//! Debian's Cyrus under test. Its packages and Dovecot's cannot be installed together, so they are
+//! unpacked beside the system, libraries they need and that are missing here included, and started
+//! from there: a configuration of its own, ports on loopback, any password right. Settings that
+//! differ from the defaults are those printed here.
 
 use super::dovecot::{certificate, number_of, open_to_all};
 use super::process::{Child, free_port, output};
@@ -11,8 +12,8 @@ use std::process::{Command, Stdio};
 
 /// The user and group it runs as.
 const USER: &str = "nobody";
-/// It asks DNS for the name of each client that connects, and waits 5 s where nobody answers or answers are rationed. It
-/// is measured without: the resolver of libc tries no server at all.
+/// It asks DNS for the name of each client that connects, and waits 5 s where nobody answers or
+/// answers are rationed. It is measured without: the resolver of libc tries no server at all.
 const NO_QUESTIONS: &str = "RES_OPTIONS=attempts:0";
 /// What it wants to find in its configuration folder.
 const FOLDERS: &[&str] =
@@ -112,7 +113,8 @@ tls_server_key: {f}/key.pem
     )
 }
 
-/// Programs are named with their whole path and configuration: neither is inherited from the master.
+/// Programs are named with their whole path and configuration: neither is inherited from the
+/// master.
 fn master_settings(bin: &Path, imapd: &Path, [imap, imaps, lmtp]: [u16; 3]) -> String {
     let command = |name: &str| format!("{}/{name} -C {}", bin.display(), imapd.display());
     let (recover, idled, imapd, lmtpd) =
@@ -167,8 +169,8 @@ impl Programs {
     }
 }
 
-/// Gets the packages that installing Cyrus would bring and that programs are linked with, and unpacks them; nothing of
-/// the system changes.
+/// Gets the packages that installing Cyrus would bring and that programs are linked with, and
+/// unpacks them; nothing of the system changes.
 fn unpack(packages: &Path, root: &Path) -> Result<(), String> {
     let remedy = |e: String| {
         format!(
@@ -204,7 +206,8 @@ fn unpack(packages: &Path, root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Of what `apt-get -s install` says it would do, the packages with Cyrus' programs and with libraries.
+/// Of what `apt-get -s install` says it would do, the packages with Cyrus' programs and with
+/// libraries.
 fn wanted(simulation: &str) -> Vec<&str> {
     simulation
         .lines()

@@ -1,5 +1,6 @@
-//! Debian's Dovecot under test: its own base folder, static accounts, ports on loopback, one process per session as
-//! its default is. Settings that differ from the defaults are those printed here.
+//! Debian's Dovecot under test: its own base folder, static accounts, ports on loopback, one
+//! process per session as its default is. Settings that differ from the defaults are those printed
+//! here.
 
 use super::process::{Child, free_port, output};
 use super::{Instance, PASSWORD, Setting, loopback, pinned};

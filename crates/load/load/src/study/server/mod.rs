@@ -1,4 +1,5 @@
-//! Servers under test: started on loopback with settings that are printed, stopped when dropped; or already running.
+//! Servers under test: started on loopback with settings that are printed, stopped when dropped; or
+//! already running.
 
 mod cyrus;
 mod dovecot;

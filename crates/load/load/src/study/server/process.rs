@@ -1,4 +1,5 @@
-//! A child process that does not outlive the study: asked to stop when dropped, made to after a while.
+//! A child process that does not outlive the study: asked to stop when dropped, made to after a
+//! while.
 
 use crate::interrupt;
 use crate::measure::cgroup::OwnGroup;
@@ -23,9 +24,9 @@ pub struct Child {
 impl Child {
     /// Starts the words of a command; its standard output can be read from [`Child::stdout`].
     ///
-    /// Where this machine lets us make a control group, the child lives in one of its own: its CPU and disk are then
-    /// exact, and its memory can be limited. A shell enters the group before it becomes the program, so that nothing the
-    /// program does is left out.
+    /// Where this machine lets us make a control group, the child lives in one of its own: its CPU
+    /// and disk are then exact, and its memory can be limited. A shell enters the group before it
+    /// becomes the program, so that nothing the program does is left out.
     pub fn spawn(words: &[String], log: &std::path::Path, memory_mb: Option<u32>) -> Result<Self, String> {
         let Some(program) = words.first() else { return Err("no command".into()) };
         let unique = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos();
@@ -102,7 +103,8 @@ impl Drop for Child {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }
-        // SAFETY: a signal to a child of ours that was not waited for yet, so its id is still its own.
+        // SAFETY: a signal to a child of ours that was not waited for yet, so its id is still its
+        // own.
         unsafe { libc::kill(pid, libc::SIGTERM) };
         let started = Instant::now();
         while started.elapsed() < STOP {

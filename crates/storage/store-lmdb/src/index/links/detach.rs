@@ -10,8 +10,8 @@ use crate::index::chunk::uid_key;
 use crate::index::values::{Origin, RecordKind, is_link_to, put_summary, summary_from};
 use crate::index::{Index, Indexed};
 
-/// Gives those that link to these messages of a mailbox, UIDs rising, summaries of their own. Answers how many did, and what could not be
-/// mended.
+/// Gives those that link to these messages of a mailbox, UIDs rising, summaries of their own.
+/// Answers how many did, and what could not be mended.
 pub(crate) fn detach(
     index: &Index,
     txn: &mut RwTxn,

@@ -16,7 +16,8 @@ pub(crate) const GAP: u32 = 12;
 /// Records of one mailbox, in the order of their UIDs.
 pub(super) type Records<'t> = RoRange<'t, Bytes, Bytes>;
 
-/// Splits messages into runs in one mailbox, UIDs there rising, none far from the one before: what one cursor walks along.
+/// Splits messages into runs in one mailbox, UIDs there rising, none far from the one before: what
+/// one cursor walks along.
 pub(crate) fn runs(of: &[Origin]) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
     std::iter::from_fn(move || {

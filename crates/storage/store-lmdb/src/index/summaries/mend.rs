@@ -9,8 +9,8 @@
 //! | damaged link, whose origin is good and names the same body | the same | made from the body |
 //! | anything else, or none | nothing | the message is named as unreadable |
 //!
-//! A body is considered only if it is as long as the message's row says. To believe a damaged record's body id because some body has
-//! it could serve one message as another; hence the proofs.
+//! A body is considered only if it is as long as the message's row says. To believe a damaged
+//! record's body id because some body has it could serve one message as another; hence the proofs.
 
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet, Uid};
@@ -27,7 +27,8 @@ use crate::index::values::{
 };
 use crate::shared::Shared;
 
-/// Damaged messages of one call that are logged one by one: twenty tell what happened, and a ruined mailbox does not fill the log.
+/// Damaged messages of one call that are logged one by one: twenty tell what happened, and a ruined
+/// mailbox does not fill the log.
 const LOGGED_MAX: usize = 20;
 
 /// Mends the summaries of one mailbox, for the length of one call.
@@ -64,7 +65,8 @@ impl<'m> Mend<'m> {
         self.unreadable
     }
 
-    /// Visits a message, notes that it cannot be read, or passes it over if it has no row. UIDs rise from call to call.
+    /// Visits a message, notes that it cannot be read, or passes it over if it has no row. UIDs
+    /// rise from call to call.
     pub(super) fn visit(&mut self, uid: u32, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         let Some(of) = Uid::new(uid) else { return Ok(ControlFlow::Continue(())) };
         match self.find(uid) {

@@ -1,4 +1,5 @@
-//! Summaries of a set of messages, in UID order: every message that has a row is visited, or named as unreadable.
+//! Summaries of a set of messages, in UID order: every message that has a row is visited, or named
+//! as unreadable.
 //!
 //! ```text
 //! walk  ── good records, one cursor ──────────────────────────> visit
@@ -6,8 +7,8 @@
 //!   └──── a damaged record, a link without its origin ───────────┴─ mend: look again, or make it from the body ──> visit, or unreadable
 //! ```
 //!
-//! The comparison with the rows costs nothing where nothing is wrong: it begins only when the walk passes over a UID that it
-//! was asked for.
+//! The comparison with the rows costs nothing where nothing is wrong: it begins only when the walk
+//! passes over a UID that it was asked for.
 
 mod mend;
 mod rows_there;

@@ -1,7 +1,8 @@
 //! Which UIDs of a range have rows: asked when the walk along the summaries has passed a UID over.
 //!
-//! Each question reads in a transaction of its own, since the walk's may have met damage. A newer one does no harm: UIDs are never
-//! given twice, so a message that has no row now is expunged, and one that has come since has its summary.
+//! Each question reads in a transaction of its own, since the walk's may have met damage. A newer
+//! one does no harm: UIDs are never given twice, so a message that has no row now is expunged, and
+//! one that has come since has its summary.
 
 use posthaste_mail_model::MailboxId;
 use posthaste_store::{Result, Row};
@@ -15,7 +16,8 @@ pub(super) struct RowsThere<'i> {
     index: &'i Index,
     mailbox: MailboxId,
     rows: Vec<Row>,
-    /// The UIDs about which `rows` says everything; nothing yet if the low end is above the high end.
+    /// The UIDs about which `rows` says everything; nothing yet if the low end is above the high
+    /// end.
     known: (u32, u32),
 }
 

@@ -1,8 +1,9 @@
 //! The walk along the summaries of one mailbox, with one cursor for ranges that lie close together.
 //!
-//! What always holds: UIDs are dealt with in rising order, each once. The walk keeps the part of the set that it has not dealt
-//! with yet ([`Walk::rest`]), and a record may only shorten it from the front; so records out of order, which damage may leave,
-//! can neither repeat a message nor hide one.
+//! What always holds: UIDs are dealt with in rising order, each once. The walk keeps the part of
+//! the set that it has not dealt with yet ([`Walk::rest`]), and a record may only shorten it from
+//! the front; so records out of order, which damage may leave, can neither repeat a message nor
+//! hide one.
 
 use heed::RoTxn;
 use posthaste_mail_model::{MailboxId, Uid};
@@ -36,7 +37,8 @@ pub(super) struct Walk<'w> {
     is_broken: bool,
 }
 
-/// A range of wanted UIDs that is not dealt with yet. 64 bits, so that the highest UID has a successor.
+/// A range of wanted UIDs that is not dealt with yet. 64 bits, so that the highest UID has a
+/// successor.
 #[derive(Clone, Copy)]
 struct Rest {
     low: u64,
@@ -107,7 +109,8 @@ impl<'w> Walk<'w> {
                 if value.len() > LINK_LEN {
                     prefetch(value);
                 }
-                // Both ends are this mailbox's, and so is what lies between, if the page is in order.
+                // Both ends are this mailbox's, and so is what lies between, if the page is in
+                // order.
                 let Some(uid) = uid_of(self.mailbox, key) else { break };
                 while u64::from(uid) > rest.high {
                     if self.absent(rest, visit)?.is_break() {
@@ -139,7 +142,8 @@ impl<'w> Walk<'w> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Goes on without this transaction if LMDB met a damaged page; any other error is the caller's.
+    /// Goes on without this transaction if LMDB met a damaged page; any other error is the
+    /// caller's.
     fn stop_on(&mut self, error: StoreError) -> Result<()> {
         let StoreError::Corrupt(what) = error else { return Err(error) };
         tracing::error!(mailbox = %self.mailbox, %what, "a page of the index is damaged");
@@ -167,7 +171,8 @@ impl<'w> Walk<'w> {
         Ok(visit(Stored { uid: of, body: found.body, saved: found.saved, summary }))
     }
 
-    /// UIDs that were asked for and have no record where the walk was: those that have a row are looked for once more.
+    /// UIDs that were asked for and have no record where the walk was: those that have a row are
+    /// looked for once more.
     fn absent(&mut self, rest: Rest, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
         let (Ok(low), Ok(high)) = (u32::try_from(rest.low), u32::try_from(rest.high)) else {
             return Ok(ControlFlow::Continue(()));

@@ -1,6 +1,7 @@
 //! The file of the index, and the snapshot of it that a reading transaction holds.
 //!
-//! Pages are read with `pread`, never through the map: a page that the disk cannot give is an error here, and a signal there.
+//! Pages are read with `pread`, never through the map: a page that the disk cannot give is an error
+//! here, and a signal there.
 
 use heed::{RoTxn, WithoutTls};
 use posthaste_store::{Result, StoreError};
@@ -11,8 +12,8 @@ use std::path::Path;
 use super::REMEDY;
 use super::layout::{META_LEN, Meta, MetaHead, PAGE_HEADER};
 
-/// Times the two meta pages are read again because a commit changed them meanwhile. A commit takes a millisecond at most, reading some
-/// microseconds.
+/// Times the two meta pages are read again because a commit changed them meanwhile. A commit takes
+/// a millisecond at most, reading some microseconds.
 const META_READS_MAX: usize = 100;
 
 /// The head of a meta page, and all of it, or why it is not in order.
@@ -27,7 +28,8 @@ pub(crate) struct PageFile {
 #[derive(Clone, Copy)]
 pub(crate) struct Snapshot {
     pub(super) meta: Meta,
-    /// Pages in the file, which may be fewer than the meta page knows: free ones at the end need not have been written.
+    /// Pages in the file, which may be fewer than the meta page knows: free ones at the end need
+    /// not have been written.
     pub(super) pages: u64,
 }
 
@@ -36,7 +38,8 @@ impl PageFile {
         Self { file }
     }
 
-    /// Proves the meta pages of a file that LMDB has not seen yet. A file that is not there, or empty, is LMDB's to make.
+    /// Proves the meta pages of a file that LMDB has not seen yet. A file that is not there, or
+    /// empty, is LMDB's to make.
     pub(crate) fn prove_metas(path: &Path) -> Result<()> {
         let file = match File::open(path) {
             Ok(file) => file,
@@ -63,7 +66,8 @@ impl PageFile {
         Ok(Snapshot { meta, pages: (len / u64::from(meta.page_size)).min(meta.last_page.saturating_add(1)) })
     }
 
-    /// Both meta pages; none for one that is half written. They are written in turn, one transaction apart.
+    /// Both meta pages; none for one that is half written. They are written in turn, one
+    /// transaction apart.
     fn metas(&self) -> Result<[Option<Meta>; 2]> {
         let mut why = "";
         for _ in 0..META_READS_MAX {
@@ -76,11 +80,12 @@ impl PageFile {
         Err(StoreError::Corrupt(format!("a meta page: {why}")))
     }
 
-    /// LMDB takes the meta page with the higher transaction, whatever else stands in it. A write of the other one that
-    /// failed leaves new trees there under the old, lower transaction. LMDB never reads such a page: its next
-    /// transaction writes it again. So one page that is not in order is let be if LMDB takes the other. If LMDB would
-    /// take it, the index is refused. The other page is a transaction behind, and after that transaction the files of
-    /// retired packs may have been removed: putting it in the place of the damaged one would not be safe.
+    /// LMDB takes the meta page with the higher transaction, whatever else stands in it. A write of
+    /// the other one that failed leaves new trees there under the old, lower transaction. LMDB
+    /// never reads such a page: its next transaction writes it again. So one page that is not in
+    /// order is let be if LMDB takes the other. If LMDB would take it, the index is refused. The
+    /// other page is a transaction behind, and after that transaction the files of retired packs
+    /// may have been removed: putting it in the place of the damaged one would not be safe.
     fn read_metas(&self) -> Result<Result<[Option<Meta>; 2], &'static str>> {
         let (first_head, first) = match self.meta(0, 0)? {
             Ok(first) => first,

@@ -1,8 +1,10 @@
-//! What is judged each time the index is opened, before LMDB follows any page: all of a small index, the top of a large one.
+//! What is judged each time the index is opened, before LMDB follows any page: all of a small
+//! index, the top of a large one.
 //!
-//! A damaged branch page misleads every search below it, and the top pages are the ones that every search takes; there are few. The
-//! leaves of a large index are too many to read at each start of a command. They are read by `check`, and at the first start after a
-//! process ended by a signal that damage may have caused (`suspicion`).
+//! A damaged branch page misleads every search below it, and the top pages are the ones that every
+//! search takes; there are few. The leaves of a large index are too many to read at each start of a
+//! command. They are read by `check`, and at the first start after a process ended by a signal that
+//! damage may have caused (`suspicion`).
 
 use posthaste_store::{Result, StoreError};
 use std::collections::VecDeque;
@@ -13,8 +15,9 @@ use super::judge::{Order, Place, judge};
 use super::layout::{NO_PAGE, Page, Tree, Value};
 use super::walk::{Walk, WalkEnd};
 
-/// Pages judged at an opening: 16 MiB of 4 KiB, some 10 ms of one core if they are in memory. That is all of the index of 10,000
-/// messages, and every branch page of that of 200,000. Twice as many would be felt in each `posthaste account`.
+/// Pages judged at an opening: 16 MiB of 4 KiB, some 10 ms of one core if they are in memory. That
+/// is all of the index of 10,000 messages, and every branch page of that of 200,000. Twice as many
+/// would be felt in each `posthaste account`.
 const FIRST_PAGES: u64 = 4096;
 
 /// How much is judged at an opening.
@@ -57,7 +60,8 @@ impl Next {
     }
 }
 
-/// Judges the main tree, then the branch pages of the trees it names, the upper levels of all before the lower ones of any.
+/// Judges the main tree, then the branch pages of the trees it names, the upper levels of all
+/// before the lower ones of any.
 fn top(file: &PageFile, snapshot: &Snapshot) -> Result<Vec<String>> {
     let mut faults = Vec::new();
     let mut queue = VecDeque::from([Next::root(&snapshot.meta.main)]);
@@ -90,7 +94,8 @@ fn top(file: &PageFile, snapshot: &Snapshot) -> Result<Vec<String>> {
                     None if tree.root == NO_PAGE => {}
                     None => queue.push_back(Next::root(tree)),
                 },
-                // Branches only: the leaves of one tree must not keep those of the next from being judged.
+                // Branches only: the leaves of one tree must not keep those of the next from being
+                // judged.
                 Value::Child(number) if next.levels > 2 || is_main(snapshot, &next) => {
                     let low = if at == 0 { next.low.clone() } else { Some(node.key.to_vec()) };
                     let high = nodes.get(at + 1).map(|n| n.key.to_vec()).or_else(|| next.high.clone());

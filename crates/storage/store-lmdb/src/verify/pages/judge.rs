@@ -64,7 +64,8 @@ pub(super) fn judge<'p>(page: Page<'p>, place: Place<'_>) -> Result<Vec<Node<'p>
         value_fault(&node.value, place).map_or(Ok(()), Err)?;
         nodes.push(node);
     }
-    // LMDB keeps the nodes of a page side by side: an offset or a length that changed leaves a gap, or overlaps.
+    // LMDB keeps the nodes of a page side by side: an offset or a length that changed leaves a gap,
+    // or overlaps.
     if space != used { Err("its nodes do not fill it") } else { Ok(nodes) }
 }
 

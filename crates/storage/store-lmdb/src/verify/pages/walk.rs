@@ -1,9 +1,11 @@
 //! The walk through all trees of the index, in slices.
 //!
-//! A slice is one snapshot: the reading transaction behind it keeps LMDB from using freed pages again, and so must not be held for as
-//! long as a large index takes. Between slices the walk remembers the last key it has passed and goes on behind it in the next
-//! snapshot. What can be said of one moment only (a page in two places, a tree's own counts) is judged within each slice: counts
-//! of the trees that the slice walked from end to end, double use among the pages that it met.
+//! A slice is one snapshot: the reading transaction behind it keeps LMDB from using freed pages
+//! again, and so must not be held for as long as a large index takes. Between slices the walk
+//! remembers the last key it has passed and goes on behind it in the next snapshot. What can be
+//! said of one moment only (a page in two places, a tree's own counts) is judged within each slice:
+//! counts of the trees that the slice walked from end to end, double use among the pages that it
+//! met.
 
 use posthaste_store::Result;
 
@@ -115,7 +117,8 @@ impl Slice<'_> {
         self.walk.fault(format!("the index: page {page}, of the tree {name}: {why}"));
     }
 
-    /// Walks a tree, or what is left of it. Answers with what it names and, if the slice ended, the last key passed.
+    /// Walks a tree, or what is left of it. Answers with what it names and, if the slice ended, the
+    /// last key passed.
     fn tree<'t>(
         &mut self,
         mut branch: Branch<'t>,
@@ -257,7 +260,8 @@ impl Slice<'_> {
         }
     }
 
-    /// Notes that pages are used here; `false` if one was used elsewhere: nothing below it is walked twice.
+    /// Notes that pages are used here; `false` if one was used elsewhere: nothing below it is
+    /// walked twice.
     fn meet(&mut self, branch: &Branch<'_>, first: u64, count: u64) -> bool {
         self.walk.examined += count;
         self.left = self.left.saturating_sub(count);

@@ -62,7 +62,8 @@ async fn a_keyword_that_no_message_has_makes_room() {
     assert_eq!((names(&opened, 3), names(&opened, 2)), ("c".into(), "b".into()));
 }
 
-/// A session that has not been told of an EXPUNGE keeps the message, and must not see a keyword of later days in its slot.
+/// A session that has not been told of an EXPUNGE keeps the message, and must not see a keyword of
+/// later days in its slot.
 #[tokio::test]
 async fn a_held_message_keeps_its_own_keywords() {
     let store = store();

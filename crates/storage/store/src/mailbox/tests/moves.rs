@@ -32,8 +32,8 @@ async fn a_move_in_two_commits_loses_nothing() {
     assert_eq!(exists, [1, 4], "it is in both, and not in neither");
 }
 
-/// What another process expunges between the two commits of a move was not ours to move: its copy is
-/// expunged from the target again.
+/// What another process expunges between the two commits of a move was not ours to move: its copy
+/// is expunged from the target again.
 #[tokio::test]
 async fn a_move_in_two_commits_gives_up_what_others_expunged() {
     let engine = Gated::new(1000);
