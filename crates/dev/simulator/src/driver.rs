@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use posthaste_mail_model::{Id, MailboxId};
+use posthaste_mail_model::{BodyId, Id, MailboxId};
 use posthaste_store::{
     CommitOutcome, DirectoryChange, Engine, ListCommit, MailboxCommit, Result, StoreError,
 };
@@ -224,6 +224,13 @@ impl Driver {
     fn id(&mut self) -> Id {
         self.ids += 1;
         Id::new(self.ids, 7)
+    }
+
+    /// Like those of real messages, ids of bodies have little in common: a bit that turns makes none of another.
+    fn body_id(&mut self) -> BodyId {
+        self.ids += 1;
+        let random = u128::from(self.ids).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        BodyId(Id::new(self.ids, random))
     }
 
     fn moment(&mut self, what: String, start: usize, asked: Vec<Change>) {

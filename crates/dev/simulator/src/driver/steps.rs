@@ -64,7 +64,7 @@ impl Driver {
             2..6 => self.random.below(6_000),
             _ => self.random.below(900),
         };
-        let body = BodyId(self.id());
+        let body = self.body_id();
         let bytes = message(self.ids, len);
         let uid = from.uid_next;
         from.uid_next = uid.next().unwrap_or(uid);
