@@ -1,8 +1,6 @@
 //! The steps: what clients, deliveries and maintenance do to a store.
 
-use posthaste_mail_model::{
-    AccountId, BodyId, FlagSet, Id, Keyword, MailboxId, MailboxName, NumSet, UidValidity,
-};
+use posthaste_mail_model::{AccountId, FlagSet, Id, Keyword, MailboxId, MailboxName, NumSet, UidValidity};
 use posthaste_store::{
     Content, DirectoryChange, Engine, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, NewMessage, Row,
 };
