@@ -220,7 +220,8 @@ impl Driver {
         Id::new(self.ids, 7)
     }
 
-    /// Like those of real messages, ids of bodies have little in common: a bit that turns makes none of another.
+    /// Like those of real messages, ids of bodies have little in common: a bit that turns makes
+    /// none of another.
     fn body_id(&mut self) -> BodyId {
         self.ids += 1;
         let random = u128::from(self.ids).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);

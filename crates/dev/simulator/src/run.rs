@@ -206,7 +206,8 @@ impl Seed<'_> {
                     if visitor.is_open() {
                         visitor.command(driver, "close")?;
                     }
-                    // It would know the files by the names they had. The next one looks at all of them.
+                    // It would know the files by the names they had. The next one looks at all of
+                    // them.
                     visitor.kill();
                 }
                 driver.rebuild(self.settings.strict)?;

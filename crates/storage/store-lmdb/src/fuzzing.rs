@@ -1,7 +1,9 @@
-//! Every decoder of the disk formats on any bytes: what the fuzz targets call, and a plain test here.
+//! Every decoder of the disk formats on any bytes: what the fuzz targets call, and a plain test
+//! here.
 //!
-//! None of these may panic, end the process, or read beyond what it was given. Where a checksum stands before a decoder, it is made to
-//! match, so that the decoder itself gets the bytes: damage does not pass a checksum, but a program with a fault may write one.
+//! None of these may panic, end the process, or read beyond what it was given. Where a checksum
+//! stands before a decoder, it is made to match, so that the decoder itself gets the bytes: damage
+//! does not pass a checksum, but a program with a fault may write one.
 
 use posthaste_mail_model::{
     AccountId, BodyId, FlagSet, Id, MailboxId, MailboxName, ModSeq, NumSet, UidValidity,
@@ -135,7 +137,8 @@ pub fn any_pack(data: &[u8]) {
     }
 }
 
-/// The bytes after the first one; if that is odd, as records: a kind, a length of two bytes, and the content of each.
+/// The bytes after the first one; if that is odd, as records: a kind, a length of two bytes, and
+/// the content of each.
 fn records(data: &[u8], store: Id, at: usize, mut seq: u64) -> Vec<u8> {
     let Some((flag, mut rest)) = data.split_first() else { return Vec::new() };
     if flag % 2 == 0 {

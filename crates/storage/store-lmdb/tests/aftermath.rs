@@ -1,6 +1,8 @@
-//! What a crash or a failing disk leaves behind, made by hand: found by the simulator, each with the seed it had there.
+//! What a crash or a failing disk leaves behind, made by hand: found by the simulator, each with
+//! the seed it had there.
 //!
-//! A crash is no damage. The next opening and a rebuild must both say so, and must mean the same by what is left.
+//! A crash is no damage. The next opening and a rebuild must both say so, and must mean the same by
+//! what is left.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +22,8 @@ use world::{World, body, maintain, rebuild_whole, serve, small};
 /// What the next sync of a pack does.
 enum Sync {
     Fails,
-    /// The index is as it is now, whatever is committed to it later: the machine ends after this sync.
+    /// The index is as it is now, whatever is committed to it later: the machine ends after this
+    /// sync.
     SavesIndex(PathBuf),
 }
 
@@ -203,7 +206,8 @@ async fn a_batch_of_which_a_sector_was_lost_is_no_fault_for_a_rebuild() {
     verify(dir.path(), &before).await;
 }
 
-/// Seed 100135. The head of a large body was written in a piece of its own, and the disk had the sector before the body was written into it.
+/// Seed 100135. The head of a large body was written in a piece of its own, and the disk had the
+/// sector before the body was written into it.
 #[tokio::test]
 async fn a_batch_of_which_the_rest_of_a_sector_was_lost_is_no_fault_for_a_rebuild() {
     let dir = tempfile::tempdir().unwrap();
@@ -220,7 +224,8 @@ async fn a_batch_of_which_the_rest_of_a_sector_was_lost_is_no_fault_for_a_rebuil
     verify(dir.path(), &before).await;
 }
 
-/// Seed 100468. The file of a retired pack was still there. The index knows it, and is not older than the packs.
+/// Seed 100468. The file of a retired pack was still there. The index knows it, and is not older
+/// than the packs.
 #[tokio::test]
 async fn a_retired_pack_that_is_still_there_makes_no_index_old() {
     let dir = tempfile::tempdir().unwrap();
@@ -245,7 +250,8 @@ async fn a_retired_pack_that_is_still_there_makes_no_index_old() {
     verify(dir.path(), &before).await;
 }
 
-/// Seed 100429. The tail of a sealed pack was torn; a rebuild then ended the pack where it was torn, and what had been refused came back.
+/// Seed 100429. The tail of a sealed pack was torn; a rebuild then ended the pack where it was
+/// torn, and what had been refused came back.
 #[tokio::test]
 async fn a_torn_tail_of_a_sealed_pack_stays_out() {
     let dir = tempfile::tempdir().unwrap();
@@ -317,8 +323,8 @@ async fn beyond_the_end_in_an_old_index_a_lost_sector_is_damage() {
     assert_eq!(texts(dir.path(), inbox).await, kept);
 }
 
-/// Seeds 48 and 1039. The pack was made and given up before the disk had a byte of it; a rebuild counted it as one to write to, and the next
-/// rebuild dropped what was written there.
+/// Seeds 48 and 1039. The pack was made and given up before the disk had a byte of it; a rebuild
+/// counted it as one to write to, and the next rebuild dropped what was written there.
 #[tokio::test]
 async fn a_pack_that_was_given_up_empty_is_not_written_after_a_rebuild() {
     let dir = tempfile::tempdir().unwrap();
@@ -339,7 +345,8 @@ async fn a_pack_that_was_given_up_empty_is_not_written_after_a_rebuild() {
     verify(dir.path(), &world).await;
 }
 
-/// Seeds 1041 and 1045. The process that gave the tail up took it for one that an ended process had left.
+/// Seeds 1041 and 1045. The process that gave the tail up took it for one that an ended process had
+/// left.
 #[tokio::test]
 async fn a_tail_that_was_given_up_is_not_taken_for_that_of_an_ended_process() {
     let dir = tempfile::tempdir().unwrap();
@@ -364,7 +371,8 @@ async fn a_tail_that_was_given_up_is_not_taken_for_that_of_an_ended_process() {
     verify(dir.path(), &world).await;
 }
 
-/// Seed 1056. Both tails begin by giving up the first pack, and the later one gives up the earlier one, too.
+/// Seed 1056. Both tails begin by giving up the first pack, and the later one gives up the earlier
+/// one, too.
 #[tokio::test]
 async fn of_two_tails_the_one_that_gives_up_the_other_counts() {
     let dir = tempfile::tempdir().unwrap();
@@ -387,7 +395,8 @@ async fn of_two_tails_the_one_that_gives_up_the_other_counts() {
     verify(dir.path(), &world).await;
 }
 
-/// Seed 1005. The first pack could not be made; its number was passed over, and a rebuild missed a pack.
+/// Seed 1005. The first pack could not be made; its number was passed over, and a rebuild missed a
+/// pack.
 #[tokio::test]
 async fn a_pack_that_could_not_be_made_leaves_no_gap_between_numbers() {
     let dir = tempfile::tempdir().unwrap();

@@ -384,8 +384,8 @@ async fn a_page_that_is_damaged_while_it_is_in_use_ends_a_process_once_at_most()
     println!("{ended} of 40 were ended by a signal");
 }
 
-/// Bytes of a meta page from its map size on: what LMDB writes in one piece. Behind half of it stand the trees of the new transaction, and the old
-/// last page and transaction.
+/// Bytes of a meta page from its map size on: what LMDB writes in one piece. Behind half of it
+/// stand the trees of the new transaction, and the old last page and transaction.
 const META_AT: usize = 16 + 16;
 const META_HALF: usize = 60;
 
@@ -393,7 +393,8 @@ fn transaction_of(index: &[u8], meta: usize) -> u64 {
     u64::from_le_bytes(index[meta * PAGE + 16 + 128..][..8].try_into().unwrap())
 }
 
-/// A write of a meta page failed half-way, over the page that LMDB does not take: the trees lie beyond the old last page.
+/// A write of a meta page failed half-way, over the page that LMDB does not take: the trees lie
+/// beyond the old last page.
 fn half_written(whole: &[u8], meta: usize) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     let place = &mut bytes[meta * PAGE + META_AT..][..META_HALF];

@@ -128,14 +128,15 @@ async fn a_rebuild_passes_over_a_sector_and_no_more() {
     }
 }
 
-/// The sweep's region 5632 of the newest pack. Whether commits are there cannot be known, so nothing is written; all else is served.
+/// The sweep's region 5632 of the newest pack. Whether commits are there cannot be known, so
+/// nothing is written; all else is served.
 #[tokio::test]
 async fn a_tail_that_cannot_be_read_keeps_nobody_from_reading() {
     let dir = tempfile::tempdir().unwrap();
     let (mut world, inbox) = store(dir.path()).await;
     let bytes = pack(dir.path());
-    let last =
-        (64..bytes.len() - 48).step_by(8).filter(|at| bytes[*at..].starts_with(b"PHR1")).last().unwrap();
+    let is_record = |at: &usize| bytes[*at..].starts_with(b"PHR1");
+    let last = (64..bytes.len() - 48).step_by(8).rfind(is_record).unwrap();
     let len = u64::from_le_bytes(bytes[last + 16..last + 24].try_into().unwrap());
     let from = (last as u64 + 48 + len).next_multiple_of(8);
     let bad = from..from + 512;

@@ -248,8 +248,9 @@ impl Appender {
         Ok(Current { number, file, end: 0, reserved: 0, fresh: true })
     }
 
-    /// The highest number of a pack in a store whose index does not keep the next one. A file that is empty and unknown to
-    /// the index was left by a try to make that pack, which takes it over: its number would be missing for good.
+    /// The highest number of a pack in a store whose index does not keep the next one. A file that
+    /// is empty and unknown to the index was left by a try to make that pack, which takes it over:
+    /// its number would be missing for good.
     fn highest(&self, index: &Index, txn: &RoTxn) -> Result<u32> {
         let mut highest = index.all_packs(txn)?.last().map_or(0, |(n, _)| *n);
         let names = self.disk.list(&self.dir).map_err(unavailable(self.dir.display()))?;

@@ -142,8 +142,9 @@ impl Summaries<'_> {
     }
 }
 
-/// Takes out bodies that no message holds and records the packs. All that hold something are sealed, so that new records
-/// never follow old tails. So are those that the log gives up. After faults, all are marked as damaged: maintenance then leaves them as they are.
+/// Takes out bodies that no message holds and records the packs. All that hold something are
+/// sealed, so that new records never follow old tails. So are those that the log gives up. After
+/// faults, all are marked as damaged: maintenance then leaves them as they are.
 pub(crate) fn record_packs(
     index: &Index,
     catalog: &Catalog,

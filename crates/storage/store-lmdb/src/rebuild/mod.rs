@@ -205,8 +205,8 @@ fn damaged_parts(
     is_complete
 }
 
-/// The new index names what lies beyond the ends in the old one: a power cut must not take it away. Below those ends all
-/// is durable. Without an old index each pack is synced as it is.
+/// The new index names what lies beyond the ends in the old one: a power cut must not take it away.
+/// Below those ends all is durable. Without an old index each pack is synced as it is.
 fn sync_packs(found: &Survey, old: &[(u32, crate::index::values::PackState)]) -> Result<()> {
     for (number, pack) in &found.packs {
         let known = old.iter().find(|(n, _)| n == number).map(|(_, state)| state.end);

@@ -60,8 +60,9 @@ impl Pack {
         self.abandoned.map_or(self.end, |end| end.min(self.end))
     }
 
-    /// Makes what counts from `from` on durable, as a redo does: the process that wrote it may have ended before its sync,
-    /// or its sync may have failed. So the same bytes are written again. What cannot be read is left as it is.
+    /// Makes what counts from `from` on durable, as a redo does: the process that wrote it may have
+    /// ended before its sync, or its sync may have failed. So the same bytes are written again.
+    /// What cannot be read is left as it is.
     pub(crate) fn make_durable(&self, from: u64) -> std::io::Result<()> {
         let (mut at, end) = (from, self.counted_end());
         let mut sector = [0; SECTOR as usize];
@@ -99,7 +100,8 @@ pub(crate) struct Survey {
     pub(crate) retired: BTreeSet<u32>,
     /// Packs that were made and never written: all zero.
     pub(crate) empty: BTreeSet<u32>,
-    /// Those of them that a record of the log gives up. What is written to one would not count at the next rebuild.
+    /// Those of them that a record of the log gives up. What is written to one would not count at
+    /// the next rebuild.
     pub(crate) given_up: BTreeSet<u32>,
     pub(crate) damage: Vec<Damage>,
     pub(crate) faults: Vec<String>,
@@ -133,7 +135,8 @@ pub(crate) fn survey(
         let (form, fault) = form_of(&*file, number, store);
         // A head that the old index does not count was being written.
         survey.faults.extend(fault.filter(|_| known.is_none_or(|state| state.end > 0)));
-        // Nothing was written to a pack after it was sealed: what lies beyond its end never happened.
+        // Nothing was written to a pack after it was sealed: what lies beyond its end never
+        // happened.
         if let Some(state) = known.filter(|state| state.sealed) {
             abandoned.insert(number, state.end);
         }
@@ -162,8 +165,8 @@ struct Tail {
     next_seq: u64,
 }
 
-/// Whether the old index is older than the packs: one of them holds something and the index does not know it. A pack is
-/// in the index before anything is written to it.
+/// Whether the old index is older than the packs: one of them holds something and the index does
+/// not know it. A pack is in the index before anything is written to it.
 fn is_behind(disk: &dyn Disk, dir: &Path, before: &Before<'_>, numbers: &[u32]) -> Result<bool> {
     if before.packs.is_empty() {
         return Ok(false);
@@ -206,7 +209,8 @@ fn form_of(file: &dyn DiskFile, number: u32, store: Id) -> (Form, Option<String>
 }
 
 impl Survey {
-    /// Lists the records of one pack. `tail`: where the old index has its end, if that can be believed.
+    /// Lists the records of one pack. `tail`: where the old index has its end, if that can be
+    /// believed.
     fn pack(
         &mut self,
         number: u32,
@@ -310,11 +314,13 @@ impl Search<'_> {
 
     /// Whether the pack was cut off at `at`, in its tail. `found` is the next record.
     ///
-    /// A server acknowledges commits when its pack is synced, so of a tail only the last batch can be in pieces: a crash
-    /// lost some of its sectors, which are zero then, as they were written ahead. Whole commits of the same batch may
-    /// follow. None of the batch was acknowledged. An opening does not use it either.
+    /// A server acknowledges commits when its pack is synced, so of a tail only the last batch can
+    /// be in pieces: a crash lost some of its sectors, which are zero then, as they were written
+    /// ahead. Whole commits of the same batch may follow. None of the batch was acknowledged. An
+    /// opening does not use it either.
     ///
-    /// If commits follow, it is damage, and they count, where no sector is missing, or more follow than a batch has.
+    /// If commits follow, it is damage, and they count, where no sector is missing, or more follow
+    /// than a batch has.
     fn is_cut_off(&self, at: u64, found: &Found, next_seq: u64) -> bool {
         if found.offset == at && self.is_whole(found) {
             return false;
@@ -329,8 +335,8 @@ impl Search<'_> {
         commits == 0 || (is_last_batch && (self.lacks_sector(at, found.offset) || self.lacks_part(at, found)))
     }
 
-    /// Whether a sector of the record at `at` is missing. A large body is written apart from its head: the sector that both
-    /// share may have the head alone.
+    /// Whether a sector of the record at `at` is missing. A large body is written apart from its
+    /// head: the sector that both share may have the head alone.
     fn lacks_part(&self, at: u64, found: &Found) -> bool {
         let content = at + RECORD_HEADER as u64 + found.header.table_len();
         found.offset == at && (self.lacks_sector(at, found.end()) || self.lacks_sector(content, content + 1))

@@ -41,9 +41,10 @@ const PIECE: usize = 1 << 20;
 impl Writer {
     /// Redoes what ended processes left, if anything. To be called once before [`Writer::run`].
     ///
-    /// A tail that cannot be redone now (a full disk, a damaged index) does not keep the store from being opened. Its
-    /// mailboxes cannot be read and nothing can be written until a redo succeeds. Where the disk cannot read a tail, its
-    /// mailboxes are not known: all are read as the index has them.
+    /// A tail that cannot be redone now (a full disk, a damaged index) does not keep the store from
+    /// being opened. Its mailboxes cannot be read and nothing can be written until a redo succeeds.
+    /// Where the disk cannot read a tail, its mailboxes are not known: all are read as the index
+    /// has them.
     pub(crate) fn recover(&mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         // Most often there is nothing, and the write lock need not be waited for.
@@ -180,7 +181,8 @@ impl Writer {
             if self.appender.owns(*number) || self.dead_tails.contains(number) {
                 continue;
             }
-            // This process may have taken the pack over since, and given it up: its tail never happened.
+            // This process may have taken the pack over since, and given it up: its tail never
+            // happened.
             let Some(state) = shared.index.pack(txn, *number)?.filter(|state| !state.sealed) else {
                 continue;
             };
@@ -192,8 +194,9 @@ impl Writer {
             given_up.extend(given_up_by_tail(Scan::new(&**file, form, state.end, size)));
             tails.push((kind, (*number, size)));
         }
-        // A tail that begins by abandoning others counts, and the abandoned ones do not, though they may begin in the
-        // same way: a process may have failed to commit the index in several packs, one after the other.
+        // A tail that begins by abandoning others counts, and the abandoned ones do not, though
+        // they may begin in the same way: a process may have failed to commit the index in several
+        // packs, one after the other.
         tails.retain(|(_, (number, _))| !given_up.contains(number));
         let abandoning = tails.iter().find(|(kind, _)| *kind == Kind::Abandon);
         Ok(abandoning.or(tails.last()).map(|(_, place)| *place))

@@ -63,7 +63,8 @@ impl PageFile {
         Ok(Snapshot { meta, pages: (len / u64::from(meta.page_size)).min(meta.last_page.saturating_add(1)) })
     }
 
-    /// Both meta pages; none for one that is half written. They are written in turn, one transaction apart.
+    /// Both meta pages; none for one that is half written. They are written in turn, one
+    /// transaction apart.
     fn metas(&self) -> Result<[Option<Meta>; 2]> {
         let mut why = "";
         for _ in 0..META_READS_MAX {
@@ -76,11 +77,12 @@ impl PageFile {
         Err(StoreError::Corrupt(format!("a meta page: {why}")))
     }
 
-    /// LMDB takes the meta page with the higher transaction, whatever else stands in it. A write of the other one that
-    /// failed leaves new trees there under the old, lower transaction. LMDB never reads such a page: its next
-    /// transaction writes it again. So one page that is not in order is let be if LMDB takes the other. If LMDB would
-    /// take it, the index is refused. The other page is a transaction behind, and after that transaction the files of
-    /// retired packs may have been removed: putting it in the place of the damaged one would not be safe.
+    /// LMDB takes the meta page with the higher transaction, whatever else stands in it. A write of
+    /// the other one that failed leaves new trees there under the old, lower transaction. LMDB
+    /// never reads such a page: its next transaction writes it again. So one page that is not in
+    /// order is let be if LMDB takes the other. If LMDB would take it, the index is refused. The
+    /// other page is a transaction behind, and after that transaction the files of retired packs
+    /// may have been removed: putting it in the place of the damaged one would not be safe.
     fn read_metas(&self) -> Result<Result<[Option<Meta>; 2], &'static str>> {
         let (first_head, first) = match self.meta(0, 0)? {
             Ok(first) => first,
