@@ -241,8 +241,10 @@ impl Sample {
                     return Err(format!("mailbox {id} cannot be listed, and the index is intact"));
                 }
             }
-            errors += self.read_lists(&engine).await?;
+            let lists = self.read_lists(&engine).await;
             let checked = engine.check(&mut |_| {}).await;
+            let faults = checked.as_ref().map_or(1, |report| report.faults.len());
+            errors += lists.map_err(|wrong| format!("{wrong}; check finds {faults} faults"))?;
             let clean = checked.is_ok_and(|report| report.faults.is_empty());
             match clean {
                 true if errors > 0 => Err(format!("check finds no fault, and {errors} errors were met")),
@@ -312,7 +314,14 @@ impl Sample {
         let mut errors = 0;
         for (account, list) in &self.world.lists {
             match engine.load_list(*account).await {
-                Ok(there) if there != **list => return Err(format!("list {account} is wrong")),
+                Ok(there) if there != **list => {
+                    let (now, was) = (there.entries.len(), list.entries.len());
+                    let versions = (there.version, list.version);
+                    return Err(format!(
+                        "list {account} is wrong: {now} entries of {was}, version {} for {}",
+                        versions.0, versions.1
+                    ));
+                }
                 Ok(_) => {}
                 Err(_) => errors += 1,
             }
