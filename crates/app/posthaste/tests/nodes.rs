@@ -73,12 +73,12 @@ fn a_password_changed_by_one_server_counts_on_the_other() {
     let Some((first, second)) = two() else { return };
     first.add_account(USER, "password4tests");
     login(&second);
-    let changed = first.command(&["account", "passwd", USER, "--password-stdin"], "other\n");
+    let changed = first.command(&["account", "passwd", USER, "--password-stdin"], "another one\n");
     assert!(changed.status.success(), "{}", String::from_utf8_lossy(&changed.stderr));
     let mut client = LineClient::connect(second.address("imap")).unwrap();
     client.line().unwrap();
     let answer = client.imap(&format!("LOGIN {USER} password4tests")).unwrap();
     assert!(answer.last().unwrap().starts_with("t NO"), "{answer:?}");
-    let answer = client.imap(&format!("LOGIN {USER} other")).unwrap();
+    let answer = client.imap(&format!("LOGIN {USER} \"another one\"")).unwrap();
     assert!(answer.last().unwrap().starts_with("t OK"), "{answer:?}");
 }
