@@ -438,7 +438,8 @@ async fn any_bit_of_the_last_page() {
     }
 }
 
-/// The index with one bit of a key turned, wherever such a record stands. `len`: bytes of the key; `at`: the byte of it.
+/// The index with one bit of a key turned, wherever such a record stands. `len`: bytes of the key;
+/// `at`: the byte of it.
 fn turned_keys(whole: &[u8], begins: &[u8], len: usize, at: usize) -> Vec<Vec<u8>> {
     let is_key = |place: &usize| {
         whole[*place..].starts_with(begins)
