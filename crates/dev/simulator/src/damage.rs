@@ -280,11 +280,16 @@ impl Sample {
             seen.insert(s.uid.value(), (s.body, s.summary.to_vec()));
             ControlFlow::Continue(())
         };
-        let listed = engine.summaries(id, &NumSet::range(1, u32::MAX), &mut visit).await;
+        // What a client can ask for: UIDs that have rows.
+        let all: NumSet = held.messages.keys().copied().collect();
+        let listed = engine.summaries(id, &all, &mut visit).await;
         for (uid, (body, summary)) in &seen {
             let message = held.messages.get(uid);
             if message.is_none_or(|m| m.body != *body || m.summary != *summary) {
-                return Err(format!("mailbox {id}: the summary of UID {uid} is wrong"));
+                let (now, was) = (String::from_utf8_lossy(summary), message.map(|m| (m.body, m.bytes.len())));
+                return Err(format!(
+                    "mailbox {id}: the summary of UID {uid} is wrong: body {body}, {now}; it was {was:?}"
+                ));
             }
         }
         match listed {

@@ -443,3 +443,62 @@ async fn any_bit_of_the_last_page() {
         assert!(!opened || bit < 20, "bit {bit}");
     }
 }
+
+/// The index with one bit of a key turned, wherever such a record stands. `len`: bytes of the key;
+/// `at`: the byte of it.
+fn turned_keys(whole: &[u8], begins: &[u8], len: usize, at: usize) -> Vec<Vec<u8>> {
+    let is_key = |place: &usize| {
+        whole[*place..].starts_with(begins)
+            && whole[*place - 2..*place] == u16::try_from(len).unwrap().to_le_bytes()
+    };
+    let keys = (8..whole.len() - len).filter(is_key);
+    let turned = keys.map(|key| {
+        let mut bytes = whole.to_vec();
+        bytes[key + at] ^= 0x10;
+        bytes
+    });
+    turned.collect()
+}
+
+/// The sweep, at byte 162656: the mailbox was empty, without an error.
+#[tokio::test]
+async fn a_chunk_of_rows_under_another_key_is_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    world.append(&engine, inbox, &[body(1, 300), body(2, 300)]).await.unwrap();
+    engine.close();
+    let whole = std::fs::read(index_file(dir.path())).unwrap();
+    let turned = turned_keys(&whole, &inbox.0.to_bytes(), 20, 15);
+    assert!(!turned.is_empty());
+    for bytes in turned {
+        look(dir.path(), &world, &bytes, "a key").await;
+    }
+}
+
+/// A record of another kind was passed over, and the subscription was not there, without an error.
+#[tokio::test]
+async fn a_record_of_no_known_kind_in_a_list_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let mut world = World::new();
+    world.create(&engine, "INBOX").await.unwrap();
+    engine.close();
+    let whole = std::fs::read(index_file(dir.path())).unwrap();
+    let begins = [&world.list.account.0.to_bytes()[..], &[2]].concat();
+    let turned = turned_keys(&whole, &begins, 21, 16);
+    assert!(!turned.is_empty());
+    let mut errors = 0;
+    for bytes in turned {
+        std::fs::write(index_file(dir.path()), bytes).unwrap();
+        match LmdbEngine::open(dir.path(), small()) {
+            Ok(engine) => match engine.load_list(world.list.account).await {
+                Ok(list) => assert_eq!(list, world.list, "a page that is not used any more"),
+                Err(_) => errors += 1,
+            },
+            Err(_) => errors += 1,
+        }
+    }
+    assert!(errors > 0);
+}

@@ -79,7 +79,9 @@ pub(crate) fn load(index: &Index, txn: &RoTxn, account: AccountId) -> Result<Mai
                 list.entries.push(entry.ok_or_else(fault())?);
             }
             Some(&TAG_SUBSCRIBED) => list.subscribed.extend(names_from(key, value).ok_or_else(fault())?),
-            _ => {}
+            // Version and highest UIDVALIDITY, which were read above.
+            Some(0) => {}
+            _ => return Err(fault()()),
         }
     }
     list.entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
