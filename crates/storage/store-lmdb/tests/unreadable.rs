@@ -135,8 +135,7 @@ async fn a_tail_that_cannot_be_read_keeps_nobody_from_reading() {
     let dir = tempfile::tempdir().unwrap();
     let (mut world, inbox) = store(dir.path()).await;
     let bytes = pack(dir.path());
-    let last =
-        (64..bytes.len() - 48).step_by(8).filter(|at| bytes[*at..].starts_with(b"PHR1")).next_back().unwrap();
+    let last = (64..bytes.len() - 48).step_by(8).rfind(|at| bytes[*at..].starts_with(b"PHR1")).unwrap();
     let len = u64::from_le_bytes(bytes[last + 16..last + 24].try_into().unwrap());
     let from = (last as u64 + 48 + len).next_multiple_of(8);
     let bad = from..from + 512;
