@@ -2,8 +2,8 @@
 //! in-memory engine, so that only this crate, the store's views and the network layer are measured.
 //!
 //! `cargo run --release -p posthaste-imap-server --example cost [ROUNDS]`: least of the rounds, in
-//! nanoseconds of CPU (`/proc/self/task/*/schedstat` of the server's one thread). `… --example cost
-//! memory`: bytes of memory a session.
+//! nanoseconds of CPU (`/proc/self/task/*/schedstat` of the server's one thread). `… --example
+//! cost memory`: bytes of memory a session.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};

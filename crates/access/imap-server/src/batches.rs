@@ -13,7 +13,7 @@ use posthaste_mail_model::{NumSet, SeqNum, Uid};
 use posthaste_store::{Mailbox, Result, Row, Runs, Stored, Unreadable, View};
 
 /// Messages asked for at once. With the usual 350 bytes of response each, two batches fill the
-/// output buffer once; twice as many would overshoot it by half, and finding the place anew costs
+/// output buffer once. Twice as many would overshoot it by half. Looking the next place up costs
 /// about as much as one message.
 const BATCH: usize = 128;
 

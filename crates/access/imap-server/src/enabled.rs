@@ -1,4 +1,5 @@
-//! What a session has switched on: ENABLE (RFC 9051 §6.3.1), and commands that do it by being used.
+//! What a session has switched on: ENABLE (RFC 9051 §6.3.1), and commands that do it by being
+//! used.
 
 /// What the client switched on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

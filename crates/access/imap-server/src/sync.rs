@@ -36,8 +36,8 @@ pub(crate) fn asked_since(modseq: ModSeq) -> ModSeq {
     if modseq <= ModSeq::ZERO.next() { ModSeq::ZERO } else { modseq }
 }
 
-/// Switches CONDSTORE on: RFC 7162 §3.1. The first command that does so while a mailbox is selected
-/// is told that mailbox's HIGHESTMODSEQ. Whether it was off.
+/// Switches CONDSTORE on: RFC 7162 §3.1. The first command that does so while a mailbox is
+/// selected is told that mailbox's HIGHESTMODSEQ. Whether it was off.
 pub(crate) fn enable_condstore(wire: &mut Wire, selected: Option<&Selected>, enabled: &mut Enabled) -> bool {
     let was_off = !std::mem::replace(&mut enabled.condstore, true);
     if was_off && let Some(selected) = selected {
@@ -166,8 +166,8 @@ pub(crate) fn tell_arrived(wire: &mut Wire, selected: &mut Selected, enabled: En
     }
 }
 
-/// FLAGS and PERMANENTFLAGS: RFC 9051 §7.3.5, §7.1. Where a client cannot add keywords of its own,
-/// the common ones, which it still can, are named one by one.
+/// FLAGS and PERMANENTFLAGS: RFC 9051 §7.3.5, §7.1. Where a client cannot add keywords of its
+/// own, the common ones, which it still can, are named one by one.
 pub(crate) fn tell_flags(wire: &mut Wire, selected: &Selected) {
     let (view, mut all) = (&selected.announced, Vec::new());
     let table = &view.head().keywords;

@@ -1,5 +1,5 @@
-//! Paths of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3): the syntax alone. Whose an address is,
-//! and which spellings are one, is the directory's business.
+//! Paths of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3): the syntax alone. Whose an address
+//! is, and which spellings are one, is the directory's business.
 
 use std::fmt;
 
@@ -82,8 +82,8 @@ impl fmt::Display for ReversePath {
     }
 }
 
-/// Cuts `<…>` off the front: the inside and what follows. A `>` inside a quoted string does not end
-/// it.
+/// Cuts `<…>` off the front: the inside and what follows. A `>` inside a quoted string does not
+/// end it.
 pub(crate) fn bracketed(text: &str) -> Result<(&str, &str), SyntaxError> {
     let missing = SyntaxError::Path("it must stand in <angle brackets>");
     let inside = text.strip_prefix('<').ok_or(missing.clone())?;

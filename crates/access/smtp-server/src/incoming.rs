@@ -19,8 +19,8 @@ use crate::{
 const FIRST_BYTES: usize = 64 * 1024;
 
 /// How long a message waits for others to finish before it is refused: longer than a sender may
-/// pause before it gives way. The client sees a slow line meanwhile, and RFC 5321 §4.5.3.2.5 has it
-/// wait three minutes.
+/// pause before it gives way. The client sees a slow line meanwhile, and RFC 5321 §4.5.3.2.5 has
+/// it wait three minutes.
 const ROOM_WITHIN: Duration = Duration::from_secs(15);
 
 /// A message that is being received.

@@ -244,8 +244,8 @@ impl Driver {
     async fn start_tls(&mut self, reply: &Reply) -> Result<Next, NetError> {
         let Some(certificates) = self.service.certificates.clone() else { return Ok(Next::End) };
         if self.connection.has_input() {
-            // RFC 3207 §4.2 and CVE-2011-0411: nothing sent in the clear may be taken for something
-            // sent inside.
+            // RFC 3207 §4.2 and CVE-2011-0411: nothing sent in the clear may be taken for
+            // something sent inside.
             self.say(&Reply::new(554, Enhanced(5, 5, 1), "Commands were sent after STARTTLS"));
             return Ok(Next::End);
         }

@@ -25,8 +25,8 @@ pub enum Flag {
     Keyword(Keyword),
 }
 
-/// A keyword: an IMAP atom, compared without regard to ASCII case (RFC 9051 §2.3.2), shown as first
-/// written.
+/// A keyword: an IMAP atom, compared without regard to ASCII case (RFC 9051 §2.3.2), shown as
+/// first written.
 #[derive(Clone, Debug)]
 pub struct Keyword(Arc<str>);
 

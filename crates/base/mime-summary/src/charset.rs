@@ -1,7 +1,7 @@
 //! Text of any charset as UTF-8: whole, or piece by piece.
 //!
-//! Tables are those of `encoding_rs`; the few charsets that mail has beyond them (UTF-7, IBM850 …)
-//! are `mail-parser`'s. Nothing is refused: text without a charset, or said to be us-ascii, is
+//! Tables are those of `encoding_rs`; the few charsets that mail has beyond them (UTF-7, IBM850
+//! …) are `mail-parser`'s. Nothing is refused: text without a charset, or said to be us-ascii, is
 //! taken for UTF-8 if it is that and for windows-1252 if not; an unknown charset is read as UTF-8
 //! with replacement characters.
 

@@ -48,8 +48,8 @@ impl<'m> Media<'m> {
         self.top.eq_ignore_ascii_case(b"multipart")
     }
 
-    /// Whether it is a message that can be opened. RFC 9051 §7.5.2 counts message/global (RFC 6532)
-    /// among them.
+    /// Whether it is a message that can be opened. RFC 9051 §7.5.2 counts message/global
+    /// (RFC 6532) among them.
     pub fn is_message(&self) -> bool {
         self.is("message", "rfc822") || self.is("message", "global")
     }

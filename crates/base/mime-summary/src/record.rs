@@ -35,8 +35,8 @@
 //! version.
 //!
 //! Version 1, which is still read, is longer by a fifth: its head has 4 bytes of zero at 28, the
-//! bits of section 14 at 40 and 48, and from 56 on the numbers, 16 × 4, without those of section 14
-//! and of what is repeated and shared; the field table has each field's place (4) behind its
+//! bits of section 14 at 40 and 48, and from 56 on the numbers, 16 × 4, without those of section
+//! 14 and of what is repeated and shared; the field table has each field's place (4) behind its
 //! length.
 
 use crate::address::addresses_up_to;

@@ -1,8 +1,8 @@
 //! Undoing a transfer encoding, piece by piece: what BINARY and SEARCH read.
 //!
 //! Decoders forgive what mail programs forgive: bytes that do not belong to the alphabet are
-//! skipped in base64 (RFC 2045 §6.8), a broken `=XY` stays as it stands in quoted-printable (§6.7).
-//! Only an encoding that we do not know is an error, for which IMAP has [UNKNOWN-CTE]
+//! skipped in base64 (RFC 2045 §6.8), a broken `=XY` stays as it stands in quoted-printable
+//! (§6.7). Only an encoding that we do not know is an error, for which IMAP has [UNKNOWN-CTE]
 //! (RFC 9051 §7.1).
 
 /// How the content of a part is encoded for transfer. RFC 2045 §6.

@@ -157,7 +157,8 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
 /// of SCRAM clients.
 ///
 /// SASLprep is frozen at Unicode 3.2 and refuses letters and emoji made since. For those the rules
-/// of RFC 8265 §4.2.2 (OpaqueString) are used instead: spaces beyond ASCII become U+0020, then NFC.
+/// of RFC 8265 §4.2.2 (OpaqueString) are used instead: spaces beyond ASCII become U+0020, then
+/// NFC.
 pub(crate) fn prepare(password: &str) -> Result<String> {
     if password.len() > PASSWORD_LEN_MAX {
         return Err(DirectoryError::Password("it is longer than 1024 octets"));

@@ -34,16 +34,16 @@ impl ChannelBinding {
 const EXPORTER_BYTES: usize = 32;
 
 pub(crate) fn exporter(session: &ServerConnection) -> Option<Vec<u8>> {
-    // RFC 9266 §4.2: in TLS 1.2 only with the extended master secret, which rustls does not tell us
-    // of.
+    // RFC 9266 §4.2: in TLS 1.2 only with the extended master secret, which rustls does not tell
+    // us of.
     if session.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
         return None;
     }
     session.export_keying_material(vec![0; EXPORTER_BYTES], b"EXPORTER-Channel-Binding", Some(b"")).ok()
 }
 
-/// The hash of a certificate by the hash of its own signature (RFC 5929 §4.1): MD5 and SHA-1 become
-/// SHA-256; a signature without one hash of its own (Ed25519) leaves the binding undefined.
+/// The hash of a certificate by the hash of its own signature (RFC 5929 §4.1): MD5 and SHA-1
+/// become SHA-256; a signature without one hash of its own (Ed25519) leaves the binding undefined.
 pub(crate) fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     Some(match signature_hash(certificate)? {
         Hash::Sha256 => Sha256::digest(certificate).to_vec(),

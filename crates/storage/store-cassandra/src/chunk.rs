@@ -24,9 +24,9 @@ use std::collections::BTreeMap;
 use crate::seal::{place, seal, unseal};
 use posthaste_store::octets::{Octets, put_varint};
 
-/// Rows: 128 × 28 bytes are 3.5 KiB, with an origin for each 6 KiB. A changed flag writes that much
-/// (three times: Paxos proposal, commit log, table); half of it would double the cells that a cold
-/// open reads.
+/// Rows: 128 × 28 bytes are 3.5 KiB, with an origin for each 6 KiB. A changed flag writes that
+/// much (three times: Paxos proposal, commit log, table); half of it would double the cells that a
+/// cold open reads.
 pub(crate) const ROWS_MAX: usize = 128;
 
 /// For the checksum's place.

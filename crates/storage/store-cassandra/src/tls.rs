@@ -2,8 +2,8 @@
 //!
 //! Nodes are known by their IP addresses: the driver learns of most of them from the cluster
 //! itself, which names no hosts. A node's certificate must therefore name its address (an `IP`
-//! subject alternative name, RFC 5280 §4.2.1.6), and be signed by an authority of the file that the
-//! options name. Nothing else is trusted, the system's authorities neither.
+//! subject alternative name, RFC 5280 §4.2.1.6), and be signed by an authority of the file that
+//! the options name. Nothing else is trusted, the system's authorities neither.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -184,7 +184,7 @@ pub trait Engine: Send + Sync + 'static {
     /// means nothing is left to do.
     async fn maintain(&self) -> Result<Report>;
 
-    /// Reads everything and proves that it fits together. `progress` is told the share done, 0.0 …
-    /// 1.0.
+    /// Reads everything and proves that it fits together. `progress` is told the share done, 0.0
+    /// … 1.0.
     async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report>;
 }

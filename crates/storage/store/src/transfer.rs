@@ -3,8 +3,8 @@
 //! Everything a client can have remembered stays true: names, subscriptions, UIDVALIDITY, UIDs,
 //! flags, dates and the mod-sequence of each message. HIGHESTMODSEQ alone becomes higher than it
 //! was: the commits that bring the messages come after all that clients know of, so that a client
-//! which asks what changed since (RFC 7162 §3.2.5) is told no less than it must be; what is missing
-//! between UIDs is told as expunged.
+//! which asks what changed since (RFC 7162 §3.2.5) is told no less than it must be; what is
+//! missing between UIDs is told as expunged.
 //!
 //! A transfer looks at what is there already and brings the rest. It can be cut off anywhere and
 //! begun again, and be run twice: once beside the server, for as long as it takes, and once more

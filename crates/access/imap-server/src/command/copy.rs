@@ -87,9 +87,9 @@ fn copy_uid(validity: UidValidity, copied: &Copied) -> Option<Code> {
     (!copied.uids.is_empty()).then(|| Code::CopyUid(validity, ranges(&copied.source), ranges(&copied.uids)))
 }
 
-/// By number the client means messages that it has been told of, and all of them or none is copied
-/// (RFC 9051 §6.4.7): also if others have expunged some and it has not been told yet
-/// (RFC 2180 §4.4.1).
+/// A set of sequence numbers means messages that this session reported. All of them are copied, or
+/// none (RFC 9051 §6.4.7). That also holds if others have expunged some of them and this session
+/// has not reported that yet (RFC 2180 §4.4.1).
 fn all_there(ctx: &Ctx<'_>, uids: &NumSet, numbering: Numbering) -> Result<(), Failure> {
     if numbering == Numbering::Seq && ctx.selected.mailbox.view().existing(uids) != *uids {
         return Err(Reply::no(Code::ExpungeIssued, "Some of these messages are gone").into());

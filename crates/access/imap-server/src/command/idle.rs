@@ -1,4 +1,5 @@
-//! IDLE: RFC 9051 §6.3.13. What becomes of the mailbox is told at once, until the client says DONE.
+//! IDLE: RFC 9051 §6.3.13. What becomes of the mailbox is told at once, until the client says
+//! DONE.
 
 use bytes::Bytes;
 use posthaste_imap_codec::limits::LINE_BYTES_MAX;

@@ -118,7 +118,7 @@ async fn tell_with_status(
 /// One line of the answer.
 struct Found<'l> {
     data: ListData,
-    /// The mailbox, if STATUS is to be told of it.
+    /// The mailbox, if its STATUS is to be sent.
     entry: Option<&'l MailboxEntry>,
 }
 
@@ -269,9 +269,9 @@ impl Selector {
         let stands_for_others = known.hidden_below && (!by_option || want.recursive_match);
         let entry = known.entry.and_then(|place| self.list.entries.get(place));
         (known.selected || stands_for_others).then(|| Found {
-            data: ListData { child_info, ..told(name, entry, known, subscriptions, absent) },
-            // RFC 5819 §2: STATUS is told of what is selected, not of parents that CHILDINFO is
-            // told of.
+            data: ListData { child_info, ..described(name, entry, known, subscriptions, absent) },
+            // RFC 5819 §2: STATUS is sent for names that match, not for parents that are listed
+            // only for their CHILDINFO.
             entry: entry.filter(|_| known.selected),
         })
     }
@@ -351,9 +351,9 @@ fn parents(name: &MailboxName) -> impl Iterator<Item = MailboxName> {
     std::iter::successors(name.parent(), MailboxName::parent)
 }
 
-/// A name with its attributes: RFC 9051 §7.3.1. Children and special uses are told unasked, as
-/// clients expect. `absent` is told of a level that is no mailbox.
-fn told(
+/// A name with its attributes: RFC 9051 §7.3.1. Children and special uses are always sent, as
+/// clients expect. `absent` is the attribute of a level that is no mailbox.
+fn described(
     name: &MailboxName,
     entry: Option<&MailboxEntry>,
     known: &Known,
@@ -395,7 +395,7 @@ pub(super) fn data_of(list: &MailboxList, entry: &MailboxEntry, asked: &MailboxA
     let other = asked.text() != Ok(entry.name.as_str());
     ListData {
         old_name: other.then(|| asked.clone()),
-        ..told(&entry.name, Some(entry), &known, true, ListAttribute::NonExistent)
+        ..described(&entry.name, Some(entry), &known, true, ListAttribute::NonExistent)
     }
 }
 

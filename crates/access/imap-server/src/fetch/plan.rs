@@ -186,8 +186,8 @@ fn binary(start: &[u8], part: &[u32], partial: Option<Partial>) -> Bytes {
     Bytes { label, path: part.to_vec(), section: mime::Section::Body, partial }
 }
 
-/// `<offset>` of a partial answer, which tells no count (RFC 9051 §7.5.2), and the space before the
-/// value.
+/// `<offset>` of a partial answer, which tells no count (RFC 9051 §7.5.2), and the space before
+/// the value.
 fn origin(label: &mut Vec<u8>, partial: Option<Partial>) {
     if let Some(partial) = partial {
         label.push(b'<');

@@ -1,5 +1,5 @@
-//! SEARCH and UID SEARCH: RFC 9051 §6.4.4, with ESEARCH (RFC 4731), SEARCHRES (RFC 5182) and MODSEQ
-//! (RFC 7162).
+//! SEARCH and UID SEARCH: RFC 9051 §6.4.4, with ESEARCH (RFC 4731), SEARCHRES (RFC 5182) and
+//! MODSEQ (RFC 7162).
 //!
 //! Flags and sets narrow the view down first, whole chunks at a time; rows then decide what rows
 //! can; summaries are walked for the rest; bodies are opened only for messages about which nothing

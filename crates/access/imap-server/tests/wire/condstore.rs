@@ -184,8 +184,8 @@ fn uid_and_modseq_come_with_every_change() {
 
 #[test]
 fn a_change_does_not_overtake_an_expunge_unnoticed() {
-    // RFC 7162 §3.2, §6: a client that takes the MODSEQ it sees for all there was would never hear
-    // of the expunge.
+    // RFC 7162 §3.2, §6: a client that takes the MODSEQ it sees for all there was would never
+    // hear of the expunge.
     let server = Server::start();
     server.with_messages(3);
     let mut one = server.login();

@@ -20,9 +20,9 @@ pub struct RunArgs {
     /// A built-in workload (see `workload list`) or a file.
     #[arg(long, value_name = "NAME-OR-FILE")]
     pub workload: String,
-    /// The server: imap://HOST:PORT, imaps://… or imap+starttls://…. Repeated for several servers
-    /// of the same accounts: clients are spread over them in turn, and go to the next when theirs
-    /// is gone.
+    /// The server: imap://HOST:PORT, imaps://… or imap+starttls://…. Repeated for several
+    /// servers of the same accounts: clients are spread over them in turn, and go to the next when
+    /// theirs is gone.
     #[arg(long, value_name = "URL", required_unless_present = "pop3")]
     pub imap: Vec<String>,
     /// The server, for POP3 workloads: pop3://HOST:PORT, pop3s://… or pop3+starttls://….

@@ -279,7 +279,8 @@ impl User {
         self.uncertain_names = false;
         if let Some(mailbox) = self.model.mailboxes.get_mut(at) {
             mailbox.name = new;
-            // RFC 9051 §6.3.6 keeps the messages; whether UIDVALIDITY stays is the server's affair.
+            // RFC 9051 §6.3.6 keeps the messages; whether UIDVALIDITY stays is the server's
+            // affair.
             mailbox.validity = 0;
         }
         Ok(())

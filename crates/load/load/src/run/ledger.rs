@@ -19,8 +19,8 @@ pub struct Span {
 /// One account's messages.
 pub type Account = HashMap<Serial, Span>;
 
-/// Which message each UID stands for, by mailbox and UIDVALIDITY: for ever, says RFC 9051 §2.3.1.1,
-/// gone messages included.
+/// Which message each UID stands for, by mailbox and UIDVALIDITY: for ever, says
+/// RFC 9051 §2.3.1.1, gone messages included.
 type Uids = HashMap<(String, u32, u32), Serial>;
 
 /// All accounts of a run.

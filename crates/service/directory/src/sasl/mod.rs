@@ -35,8 +35,8 @@ pub const RESPONSE_LEN_MAX: usize = 8 * 1024;
 /// What TLS knows that both ends must know alike, for channel binding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsBindings {
-    /// `tls-exporter`: 32 octets under the label `EXPORTER-Channel-Binding` (RFC 9266 §2); TLS 1.3,
-    /// or TLS 1.2 with the extended master secret.
+    /// `tls-exporter`: 32 octets under the label `EXPORTER-Channel-Binding` (RFC 9266 §2); TLS
+    /// 1.3, or TLS 1.2 with the extended master secret.
     pub exporter: Option<Vec<u8>>,
     /// `tls-server-end-point`: the hash of our certificate (RFC 5929 §4.1).
     pub server_end_point: Option<Vec<u8>>,

@@ -246,8 +246,8 @@ impl MailboxState {
         error
     }
 
-    /// Lets others go first for a random while: none after the first conflict, then up to 2, 4, 8 …
-    /// ms.
+    /// Lets others go first for a random while: none after the first conflict, then up to 2, 4, 8
+    /// … ms.
     pub(super) async fn pause(&self, attempt: u32) {
         if attempt > 0 {
             let most_us = 1000u64 << attempt.min(PAUSE_MAX_LOG2);

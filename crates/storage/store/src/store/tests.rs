@@ -139,8 +139,8 @@ async fn rename_takes_all_below_along() {
     assert_eq!(names(&store, account).await, ["INBOX", "n", "n/m", "q", "q/c", "x", "x/taken"]);
 }
 
-// RFC 9051 §6.3.6: "Renaming INBOX is permitted and does not result in a tagged NO, and has special
-// behavior".
+// RFC 9051 §6.3.6: "Renaming INBOX is permitted and does not result in a tagged NO, and has
+// special behavior".
 #[tokio::test]
 async fn renaming_inbox_moves_its_messages() {
     let (store, account) = store();
