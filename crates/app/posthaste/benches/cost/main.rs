@@ -1,0 +1,184 @@
+//! What a command costs the server: nanoseconds of its CPU per message, taken from outside, on the
+//! real binary over loopback.
+//!
+//! ```text
+//! cargo bench -p posthaste --bench cost                      the table of the README, folders of up to 100,000
+//! cargo bench -p posthaste --bench cost -- --large           and of 500,000 and 1,000,000 (some minutes and 3 GB)
+//! cargo bench -p posthaste --bench cost -- --only listings   some groups of rows, with commas between:
+//!                                                            opening, listings, sessions, changes, lmtp,
+//!                                                            idle, memory, closed
+//! POSTHASTE_BINARY=./posthaste-before cargo bench …          the same of another build
+//! POSTHASTE_BASELINE=./posthaste-before cargo bench …        both builds in turn, and their ratio
+//! ```
+//!
+//! Wall time on a shared machine varies twofold; CPU time does less, and the least of several
+//! interleaved rounds least of all. The kernel's scheduler counts a task's CPU in nanoseconds
+//! (`/proc/PID/task/*/schedstat`): both the server's own work and the kernel's work for it. Client
+//! and server are separate processes; nothing of the client is counted.
+//!
+//! With a baseline both servers run at the same time, each on its own data, and every group of rows
+//! is measured on one and then on the other, in each round.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use posthaste_testkit::{Mbox, Server, ServerBuilder, message};
+use tempfile::TempDir;
+
+use crate::table::Table;
+
+mod client;
+mod measure;
+mod notices;
+mod restarts;
+mod rows;
+mod table;
+
+const USER: &str = "ana@example.org";
+const PASSWORD: &str = "correct horse";
+/// Rounds of everything, one after the other; the least of each row counts.
+const ROUNDS: usize = 7;
+/// Samples of each listing in a round.
+const SAMPLES: usize = 3;
+/// The groups of rows, in the order in which they are measured.
+const GROUPS: [&str; 8] = ["opening", "listings", "sessions", "changes", "lmtp", "idle", "memory", "closed"];
+
+/// What is measured.
+struct Options {
+    groups: Vec<String>,
+    large: bool,
+}
+
+impl Options {
+    fn from_arguments() -> Self {
+        let arguments: Vec<String> = std::env::args().collect();
+        let only = arguments.iter().position(|a| a == "--only").map(|at| &arguments[at + 1]);
+        let groups = match only {
+            Some(list) => list.split(',').map(str::to_owned).collect(),
+            None => GROUPS.map(str::to_owned).to_vec(),
+        };
+        let unknown = groups.iter().find(|g| !GROUPS.contains(&g.as_str()));
+        assert!(unknown.is_none(), "--only: there is no group {unknown:?}; the groups are {GROUPS:?}");
+        Self { groups, large: arguments.iter().any(|a| a == "--large") }
+    }
+
+    fn has(&self, group: &str) -> bool {
+        self.groups.iter().any(|g| g == group)
+    }
+
+    /// Messages in the folders of one account.
+    fn folders(&self) -> Vec<usize> {
+        let small = [1_000, 10_000, 100_000];
+        small.into_iter().chain([500_000, 1_000_000].into_iter().filter(|_| self.large)).collect()
+    }
+
+    /// Messages in the INBOXes that nobody opens.
+    fn closed(&self) -> Vec<usize> {
+        [100, 100_000].into_iter().chain(self.large.then_some(1_000_000)).collect()
+    }
+}
+
+/// One build of the server and the data it is measured on.
+struct Side {
+    binary: PathBuf,
+    data: TempDir,
+    table: Table,
+}
+
+impl Side {
+    fn new(binary: PathBuf) -> Self {
+        Self { binary, data: tempfile::tempdir().unwrap(), table: Table::default() }
+    }
+
+    fn start(&self) -> Server {
+        ServerBuilder::new(&self.binary).data(&self.data.path().join("data")).start()
+    }
+
+    /// Imports what the groups need.
+    fn fill(&self, options: &Options) {
+        let server = self.start();
+        server.add_account(USER, PASSWORD);
+        import(&server, USER, "F100", 100);
+        for size in options.folders() {
+            import(&server, USER, &format!("F{size}"), size);
+        }
+        if options.has("closed") {
+            for size in options.closed() {
+                server.add_account(&rows::whose_inbox(size), PASSWORD);
+                import(&server, &rows::whose_inbox(size), "INBOX", size);
+            }
+        }
+        server.stop();
+    }
+}
+
+fn main() {
+    let options = Options::from_arguments();
+    let binary = std::env::var_os("POSTHASTE_BINARY");
+    let baseline = std::env::var_os("POSTHASTE_BASELINE");
+    let binary = binary.map_or_else(|| env!("CARGO_BIN_EXE_posthaste").into(), PathBuf::from);
+    let mut sides = vec![Side::new(binary)];
+    sides.extend(baseline.map(|path| Side::new(path.into())));
+    sides.iter().for_each(|side| side.fill(&options));
+
+    running(&mut sides, &options);
+    if options.has("memory") {
+        for side in &mut sides {
+            restarts::memory(side, &options);
+        }
+    }
+    for _ in (0..ROUNDS).filter(|_| options.has("closed")) {
+        for side in &mut sides {
+            restarts::deliveries(side, &options.closed());
+        }
+    }
+    let now = &sides[0].table;
+    match sides.get(1) {
+        None => now.print(),
+        Some(side) => now.print_beside(&side.table),
+    }
+}
+
+/// What is measured on servers that run for the whole time.
+fn running(sides: &mut [Side], options: &Options) {
+    let servers: Vec<Server> = sides.iter().map(Side::start).collect();
+    let each = |sides: &mut [Side], group: &str, measure: &dyn Fn(&Server, &mut Table)| {
+        if options.has(group) {
+            sides.iter_mut().zip(&servers).for_each(|(side, server)| measure(server, &mut side.table));
+        }
+    };
+    let folders = options.folders();
+    each(sides, "opening", &|server, table| rows::opening(server, table, &folders));
+    for round in 0..ROUNDS {
+        each(sides, "listings", &|server, table| rows::listings(server, table, &folders));
+        each(sides, "sessions", &|server, table| rows::sessions(server, table));
+        each(sides, "changes", &|server, table| rows::changes(server, table, round));
+        each(sides, "lmtp", &|server, table| rows::lmtp_deliveries(server, table));
+    }
+    each(sides, "idle", &|server, table| notices::notices(server, table));
+    for server in servers {
+        server.stop();
+    }
+}
+
+fn import(server: &Server, account: &str, mailbox: &str, count: usize) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("in.mbox");
+    Mbox::write(&file, count).unwrap();
+    let started = Instant::now();
+    let output =
+        server.command(&["import", file.to_str().unwrap(), "--account", account, "--mailbox", mailbox], "");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    eprintln!("imported {count} messages in {:.1} s", started.elapsed().as_secs_f64());
+}
+
+/// A message of 4 KiB.
+fn four_kibibytes() -> Vec<u8> {
+    let mut text = message(1);
+    while text.len() < 4096 {
+        text.extend_from_slice(b"Another line of a message of four kibibytes in all, more or less.\r\n");
+    }
+    text
+}

@@ -1,0 +1,90 @@
+//! The rows that are measured on a server that has just started.
+
+use posthaste_testkit::run_python;
+
+use crate::client::{Client, Lmtp, append_one};
+use crate::measure::measured_to_the_end;
+use crate::rows::{opening, whose_inbox};
+use crate::table::MS;
+use crate::{Options, PASSWORD, Side, USER, four_kibibytes};
+
+/// One message into an INBOX that nobody has opened since the server started: by APPEND, and on
+/// another start by LMTP. Twenty to a small mailbox come before, so that only what depends on the
+/// mailbox differs.
+pub fn deliveries(side: &mut Side, sizes: &[usize]) {
+    const WARM: usize = 20;
+    let text = four_kibibytes();
+    let server = side.start();
+    let mut warm = Client::login(server.address("imap"));
+    (0..WARM).for_each(|_| append_one(&mut warm, "F100", &text));
+    for size in sizes {
+        let mut client = Client::login_as(server.address("imap"), &whose_inbox(*size));
+        let (cpu, wall) = measured_to_the_end(&server, || append_one(&mut client, "INBOX", &text));
+        let name = format!("APPEND of 4 KiB to {size} that nobody has open");
+        side.table.take(&name, "the same for each", "ms", MS, cpu, wall);
+    }
+    server.stop();
+    let server = side.start();
+    let mut lmtp = Lmtp::connect(server.address("lmtp"));
+    (0..WARM).for_each(|_| lmtp.deliver(USER, &text));
+    for size in sizes {
+        let (cpu, wall) = measured_to_the_end(&server, || lmtp.deliver(&whose_inbox(*size), &text));
+        let name = format!("LMTP delivery of 4 KiB to {size} that nobody has open");
+        side.table.take(&name, "the same for each", "ms", MS, cpu, wall);
+    }
+    server.stop();
+}
+
+/// Opens sessions that idle, and prints how many bytes of its own the server has grown by for each.
+const IDLE_SESSIONS: &str = r#"
+import socket, ssl, sys
+pid, port, tls, mailbox, count, user, password = sys.argv[1:]
+context = ssl.create_default_context()
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+def line(stream, start):
+    text = b""
+    while not any(l.startswith(start) for l in text.split(b"\r\n")[:-1]):
+        got = stream.recv(65536)
+        assert got, text
+        text += got
+def open_session():
+    stream = socket.create_connection(("127.0.0.1", int(port)))
+    if tls == "tls":
+        stream = context.wrap_socket(stream)
+    line(stream, b"* OK")
+    for command in ["LOGIN %s \"%s\"" % (user, password), "SELECT " + mailbox]:
+        stream.sendall(b"t " + command.encode() + b"\r\n")
+        line(stream, b"t OK")
+    stream.sendall(b"t IDLE\r\n")
+    line(stream, b"+")
+    return stream
+def anonymous():
+    with open("/proc/%s/smaps_rollup" % pid) as rollup:
+        return next(int(l.split()[1]) * 1024 for l in rollup if l.startswith("Anonymous:"))
+# The first ones open the folder and fill the allocator's free lists.
+warm = [open_session() for _ in range(100)]
+before = anonymous()
+idle = [open_session() for _ in range(int(count))]
+print((anonymous() - before) // int(count))
+"#;
+
+/// What is measured on servers that have done nothing yet: opening folders, and then what an idle
+/// session keeps in memory, each row on a server of its own.
+pub fn memory(side: &mut Side, options: &Options) {
+    let mut rows = vec![("imap", "F1000", 2_000, "≤ 24 KiB"), ("imaps", "F1000", 2_000, "≤ 48 KiB")];
+    rows.push(("imaps", "F100000", 2_000, "< 64 KiB"));
+    if options.large {
+        rows.push(("imaps", "F1000", 10_000, "< 1 GiB in all"));
+    }
+    for (protocol, mailbox, count, reach) in rows {
+        let server = side.start();
+        opening(&server, &mut side.table, &options.folders());
+        let tls = if protocol == "imaps" { "tls" } else { "plain" };
+        let (pid, port) = (server.pid().to_string(), server.address(protocol).port().to_string());
+        let args = [&pid, &port, tls, mailbox, &count.to_string(), USER, PASSWORD];
+        let output = run_python(IDLE_SESSIONS, &args);
+        let each = output.trim().parse().unwrap_or_else(|_| panic!("{output}"));
+        let name = format!("an idle session in {mailbox}, {tls}, of {count}");
+        side.table.take(&name, reach, "KiB", 1024.0, each, each);
+    }
+}
