@@ -42,5 +42,5 @@ async fn a_session_is_small() {
     assert!(held <= 2048, "a session takes {held} bytes");
     assert!(waiting <= 2048, "waiting for a command takes {waiting} bytes");
     // IDLE is a command too, so this is held while idling.
-    assert!(command <= 6144, "a command takes {command} bytes");
+    assert!(command <= 3328, "a command takes {command} bytes");
 }

@@ -101,7 +101,7 @@ async fn finish(
 /// The end of a command about which there is nothing to say.
 pub(crate) const DONE: Reply = Reply::ok("");
 
-/// Large commands run on the heap: an idle session holds room for the largest of the others.
+/// Commands run on the heap, all but IDLE: a session that idles holds room for IDLE alone.
 async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Reply, Failure> {
     match body {
         CommandBody::Capability => {
@@ -116,7 +116,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Noop | CommandBody::Check => Ok(DONE),
         CommandBody::Id(fields) => Ok(id::run(session, fields)),
         CommandBody::Enable(names) => enable::run(session, &names),
-        CommandBody::Login { user, password } => login::run(session, &user, password).await,
+        CommandBody::Login { user, password } => Box::pin(login::run(session, &user, password)).await,
         CommandBody::Authenticate { mechanism, initial } => {
             Box::pin(authenticate::run(session, &mechanism, initial)).await
         }
@@ -124,21 +124,21 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
             Box::pin(select::run(session, &mailbox, access, params)).await
         }
         CommandBody::Create { mailbox, special_use } => {
-            mailboxes::create(session, &mailbox, &special_use).await
+            Box::pin(mailboxes::create(session, &mailbox, &special_use)).await
         }
-        CommandBody::Delete(mailbox) => mailboxes::delete(session, &mailbox).await,
-        CommandBody::Rename { from, to } => mailboxes::rename(session, &from, &to).await,
-        CommandBody::Subscribe(mailbox) => mailboxes::subscribe(session, &mailbox).await,
-        CommandBody::Unsubscribe(mailbox) => mailboxes::unsubscribe(session, &mailbox).await,
+        CommandBody::Delete(mailbox) => Box::pin(mailboxes::delete(session, &mailbox)).await,
+        CommandBody::Rename { from, to } => Box::pin(mailboxes::rename(session, &from, &to)).await,
+        CommandBody::Subscribe(mailbox) => Box::pin(mailboxes::subscribe(session, &mailbox)).await,
+        CommandBody::Unsubscribe(mailbox) => Box::pin(mailboxes::unsubscribe(session, &mailbox)).await,
         CommandBody::List(args) => Box::pin(list::run(session, &args)).await,
-        CommandBody::Lsub { reference, pattern } => lsub::run(session, &reference, &pattern).await,
+        CommandBody::Lsub { reference, pattern } => Box::pin(lsub::run(session, &reference, &pattern)).await,
         CommandBody::Namespace => Ok(mailboxes::namespace(session)),
-        CommandBody::Status { mailbox, items } => status::run(session, &mailbox, &items).await,
+        CommandBody::Status { mailbox, items } => Box::pin(status::run(session, &mailbox, &items)).await,
         CommandBody::Append { mailbox, messages } => Box::pin(append::run(session, &mailbox, messages)).await,
         CommandBody::Idle => idle::run(session).await,
-        CommandBody::Close => close::close(session).await,
+        CommandBody::Close => Box::pin(close::close(session)).await,
         CommandBody::Unselect => Ok(close::unselect(session)),
-        CommandBody::Expunge { uids } => expunge::run(&mut session.ctx()?, uids.as_ref()).await,
+        CommandBody::Expunge { uids } => Box::pin(expunge::run(&mut session.ctx()?, uids.as_ref())).await,
         CommandBody::Search(args) => Box::pin(search::run(&mut session.ctx()?, tag, args)).await,
         CommandBody::Fetch { numbering, set, items, modifiers } => {
             let command = fetch::FetchCommand { numbering, set, items, modifiers };
