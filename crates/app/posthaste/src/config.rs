@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use posthaste_directory::{Network, Policy};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 /// The documented default, as `posthaste config --default` prints it.
@@ -106,12 +107,41 @@ impl Login {
     }
 }
 
+/// A value, or "auto": what fits the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Auto<T> {
+    Auto,
+    Is(T),
+}
+
+impl<T> Auto<T> {
+    /// The value that is set, changed by `change`; `None` for "auto".
+    pub fn map<U>(self, change: impl FnOnce(&T) -> U) -> Option<U> {
+        match self {
+            Self::Auto => None,
+            Self::Is(value) => Some(change(&value)),
+        }
+    }
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Auto<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match toml::Value::deserialize(from)? {
+            toml::Value::String(text) if text == "auto" => Ok(Self::Auto),
+            value => T::deserialize(value).map(Self::Is).map_err(serde::de::Error::custom),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Deserialize)]
 pub struct Limits {
-    pub connections: usize,
+    pub memory: Auto<ByteSize>,
+    pub connections: Auto<usize>,
     pub connections_per_address: usize,
     pub message_size: ByteSize,
-    pub incoming_bytes: ByteSize,
+    pub incoming_bytes: Auto<ByteSize>,
+    pub reading_bytes: Auto<ByteSize>,
+    pub summary_bytes: Auto<ByteSize>,
     pub account_size: ByteSize,
     pub account_messages: u64,
     #[serde(deserialize_with = "duration")]
@@ -124,7 +154,7 @@ pub struct Limits {
 
 #[derive(Debug, Clone, Deserialize)]
 pub struct StoreConfig {
-    pub cache: ByteSize,
+    pub cache: Auto<ByteSize>,
 }
 
 /// Access to the store of bodies; what is empty or false is taken from the environment.
@@ -236,7 +266,10 @@ impl Config {
                 "login.argon2_memory, login.argon2_passes, login.scram_iterations",
                 self.login.policy() != running.login.policy(),
             ),
+            ("limits.memory", limits.memory != had.memory),
             ("limits.incoming_bytes", limits.incoming_bytes != had.incoming_bytes),
+            ("limits.reading_bytes", limits.reading_bytes != had.reading_bytes),
+            ("limits.summary_bytes", limits.summary_bytes != had.summary_bytes),
             ("limits.account_size", limits.account_size != had.account_size),
             ("limits.account_messages", limits.account_messages != had.account_messages),
             ("limits.shutdown_timeout", limits.shutdown_timeout != had.shutdown_timeout),
@@ -257,8 +290,21 @@ impl Config {
         if size == 0 || size > u64::from(u32::MAX) {
             return Err("`limits.message_size` must be more than 0 and less than 4 GiB".into());
         }
-        if self.limits.incoming_bytes.as_u64() < size {
-            return Err("`limits.incoming_bytes` must be at least `limits.message_size`".into());
+        let limits = &self.limits;
+        for (key, set) in
+            [("limits.incoming_bytes", limits.incoming_bytes), ("limits.reading_bytes", limits.reading_bytes)]
+        {
+            if set.map(ByteSize::as_u64).is_some_and(|bytes| bytes < size) {
+                return Err(format!("`{key}` must be at least `limits.message_size`"));
+            }
+        }
+        let least = posthaste_delivery::summary_memory_max(size as usize) as u64;
+        if limits.summary_bytes.map(ByteSize::as_u64).is_some_and(|bytes| bytes < least) {
+            let least = ByteSize::b(least).display().iec();
+            return Err(format!(
+                "`limits.summary_bytes` must be at least {least}: what the summary of a message of \
+                 `limits.message_size` may take"
+            ));
         }
         if self.s3.access_key_id.is_empty() != self.s3.secret_access_key_file.as_os_str().is_empty() {
             return Err(
@@ -363,7 +409,7 @@ mod tests {
     #[test]
     fn a_part_of_a_section_leaves_the_rest_at_its_default() {
         let config = parse("[limits]\nconnections = 7").unwrap();
-        assert_eq!((config.limits.connections, config.limits.connections_per_address), (7, 100));
+        assert_eq!((config.limits.connections, config.limits.connections_per_address), (Auto::Is(7), 100));
     }
 
     #[test]

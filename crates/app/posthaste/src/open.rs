@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use posthaste_delivery::{Delivery, DeliveryOptions, Quota};
 use posthaste_directory::{Account, Directory};
+use posthaste_net::ByteBudget;
 use posthaste_store::{Engine, Report, Store, StoreError, StoreOptions};
 use posthaste_store_cassandra::{BodyPlace, CassandraEngine, S3};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild};
 
 use crate::config::{Config, S3 as S3Config};
 use crate::failure::{Failure, Result};
+use crate::memory::Plan;
 use crate::private;
 
 /// Everything that commands work with.
@@ -145,7 +147,8 @@ async fn open(
             Arc::new(embedded_engine(embedded())?)
         }
     };
-    let cache_bytes = usize::try_from(config.store.cache.as_u64()).unwrap_or(usize::MAX);
+    let plan = Plan::of(config);
+    let cache_bytes = usize::try_from(plan.cache).unwrap_or(usize::MAX);
     let store = Store::new(engine.clone(), StoreOptions { cache_bytes, ..StoreOptions::default() });
     let directory = Arc::new(Directory::with_policy(engine, config.login.policy())?);
     let limits = &config.limits;
@@ -154,7 +157,8 @@ async fn open(
         message_len_max: limits.message_size.as_u64(),
         quota: Quota { bytes: limit(limits.account_size.as_u64()), messages: limit(limits.account_messages) },
     };
-    let delivery = Delivery::new(store.clone(), Arc::clone(&directory), options);
+    let summaries = ByteBudget::new(usize::try_from(plan.summaries).unwrap_or(usize::MAX));
+    let delivery = Delivery::new(store.clone(), Arc::clone(&directory), options).with_summaries(summaries);
     Ok(Opened { store, directory, delivery })
 }
 

@@ -31,5 +31,6 @@ pub use error::{DeliveryError, Kind};
 pub use export::{ExportError, ExportForm, ExportReport};
 pub use import::{ImportError, ImportOptions, ImportReport};
 pub use posthaste_directory::{Recipient, ResolveError};
+pub use posthaste_mime_summary::summary_memory_max;
 pub use quota::{MESSAGE_COST, Quota, Room};
 pub use summarize::summarize;

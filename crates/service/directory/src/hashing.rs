@@ -21,10 +21,14 @@ pub(crate) struct Hashing {
     waiting_max: usize,
 }
 
+/// How many passwords are hashed at a time on this machine: each takes the policy's memory.
+pub fn hashes_at_once() -> usize {
+    places(std::thread::available_parallelism().map_or(1, usize::from))
+}
+
 impl Hashing {
     pub fn new() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let running = places(cores);
+        let running = hashes_at_once();
         Self::of(running, running * WAITING_MAX_EACH)
     }
 

@@ -44,6 +44,7 @@ pub use account::{Account, AccountChange, Format, NewAccount};
 pub use address::{Address, AddressError};
 pub use directory::{Alias, Directory};
 pub use error::{DirectoryError, Result};
+pub use hashing::hashes_at_once;
 pub use journal::Source;
 pub use lease::Lease;
 pub use login::{LoginError, LoginFailure};

@@ -93,7 +93,7 @@ impl Side {
     }
 
     fn start(&self) -> Server {
-        ServerBuilder::new(&self.binary).data(&self.data.path().join("data")).start()
+        ServerBuilder::new(&self.binary).data(self.data.path().join("data")).start()
     }
 
     /// Imports what the groups need.

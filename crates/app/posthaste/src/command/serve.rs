@@ -7,17 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_directory::NewAccount;
-use posthaste_net::{ByteBudget, Certificates, raise_file_limit};
+use posthaste_net::{Certificates, raise_file_limit};
 use posthaste_store::Store;
 use posthaste_store_lmdb::EngineLock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::listeners::Listeners;
-use self::services::Services;
+use self::services::{Budgets, Services};
 use crate::cli::{Common, Listen, Serve};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::logging::{self, Level};
+use crate::memory::{self, Plan};
 use crate::open::{self, Opened};
 use crate::{command, password, private};
 
@@ -42,15 +43,23 @@ const FILES_BESIDE_CONNECTIONS: u64 = 512;
 /// Runs the server until it is told to stop.
 pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     let level = logging::start(&config.log)?;
-    make_room_for_connections(&config);
+    let plan = Plan::of(&config);
+    plan.check().map_err(Failure::Usage)?;
+    tracing::info!(
+        "memory: at most {} of {}: {}",
+        memory::size(plan.worst_case()),
+        memory::size(plan.memory),
+        plan.parts()
+    );
+    make_room_for_connections(&plan);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(config, common, options, level))
+    runtime.block_on(serve(config, common, options, level, plan))
 }
 
 /// Asks the system for as many open files as connections may need, and says what that means if they
 /// are not to be had.
-fn make_room_for_connections(config: &Config) {
-    let wanted = config.limits.connections as u64 + FILES_BESIDE_CONNECTIONS;
+fn make_room_for_connections(plan: &Plan) {
+    let wanted = plan.connections + FILES_BESIDE_CONNECTIONS;
     match raise_file_limit(wanted) {
         Ok(limit) if limit >= wanted => {}
         Ok(limit) => tracing::warn!(
@@ -63,7 +72,7 @@ fn make_room_for_connections(config: &Config) {
     }
 }
 
-async fn serve(config: Config, common: Common, options: Serve, level: Level) -> Result<()> {
+async fn serve(config: Config, common: Common, options: Serve, level: Level, plan: Plan) -> Result<()> {
     private::tighten_store(&config.data)?;
     let lock = Arc::new(EngineLock::acquire(&config.data)?);
     let opened = open::serving(&config, Arc::clone(&lock)).await?;
@@ -71,8 +80,7 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level) -> 
     let certificates = certificates(&config)?;
     opened.directory.trust_networks(config.login.trusted_networks.clone());
     let mut signals = Signals::new()?;
-    let budget =
-        ByteBudget::new(usize::try_from(config.limits.incoming_bytes.as_u64()).unwrap_or(usize::MAX));
+    let budgets = Budgets::new(&plan);
     let foreign = opened.store.clone();
     let look = if opened.store.engine().epoch().is_some() { FOREIGN_LOOK } else { CLUSTER_LOOK };
     let foreign = tokio::spawn(async move { foreign.watch_foreign(look).await });
@@ -81,8 +89,8 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level) -> 
         if opened.store.engine().epoch().is_some() { ACCOUNT_LOOK } else { ACCOUNT_LOOK_CLUSTER };
     let accounts = tokio::spawn(async move { accounts.watch_accounts(account_look).await });
     let maintenance = tokio::spawn(maintain(opened.store.clone()));
-    let mut server = Server { config, common, options, level, opened, certificates, budget };
-    let mut listeners = Listeners::new(server.services(), &server.config);
+    let mut server = Server { config, common, options, level, opened, certificates, budgets, plan };
+    let mut listeners = Listeners::new(server.services(), &server.config, &server.plan);
     listeners.set(&server.wanted())?;
     // Not before the listeners are up: a start that fails must not leave the password of a server
     // in somebody's log.
@@ -109,12 +117,13 @@ struct Server {
     level: Level,
     opened: Opened,
     certificates: Certificates,
-    budget: ByteBudget,
+    budgets: Budgets,
+    plan: Plan,
 }
 
 impl Server {
     fn services(&self) -> Services {
-        Services::new(&self.config, &self.opened, &self.certificates, &self.budget)
+        Services::new(&self.config, &self.opened, &self.certificates, &self.budgets)
     }
 
     /// Where to listen: the command line, else the configuration.
@@ -130,7 +139,7 @@ impl Server {
     /// as it was.
     fn reload(&mut self, listeners: &mut Listeners) {
         let outcome = self.reload_config().and_then(|()| {
-            listeners.replace(self.services(), &self.config);
+            listeners.replace(self.services(), &self.config, &self.plan);
             listeners.set(&self.wanted())
         });
         match outcome {
@@ -144,6 +153,9 @@ impl Server {
 
     fn reload_config(&mut self) -> Result<()> {
         let next = command::configuration(&self.common)?;
+        // Only the number of connections changes before the next start.
+        let plan = Plan { connections: Plan::of(&next).connections, ..self.plan };
+        plan.check().map_err(Failure::Usage)?;
         // A new `data` waits for the next start, and with it the self-signed pair there.
         let fresh = certificates(&Config { data: self.config.data.clone(), ..next.clone() })?;
         self.level.set(&next.log)?;
@@ -157,6 +169,7 @@ impl Server {
         let data = std::mem::take(&mut self.config.data);
         let engine = std::mem::take(&mut self.config.engine);
         let bodies = std::mem::take(&mut self.config.bodies);
+        self.plan = plan;
         self.config = Config { data, engine, bodies, ..next };
         Ok(())
     }

@@ -15,6 +15,7 @@ use super::services::{IMAP_ALPN, Services, refusal};
 use crate::cli::{Listen, Protocol};
 use crate::config::Config;
 use crate::failure::Result;
+use crate::memory::Plan;
 
 /// A listener that is up.
 struct Up {
@@ -22,6 +23,10 @@ struct Up {
     address: SocketAddr,
     trigger: ShutdownTrigger,
     task: JoinHandle<Result<Drained, NetError>>,
+}
+
+fn connections(plan: &Plan) -> usize {
+    usize::try_from(plan.connections).unwrap_or(usize::MAX)
 }
 
 /// All listeners.
@@ -34,20 +39,20 @@ pub struct Listeners {
 
 impl Listeners {
     /// None yet.
-    pub fn new(services: Services, config: &Config) -> Self {
+    pub fn new(services: Services, config: &Config, plan: &Plan) -> Self {
         let limits = &config.limits;
         Self {
             services: Arc::new(ArcSwap::from_pointee(services)),
-            limits: ConnectionLimits::new(limits.connections, limits.connections_per_address),
+            limits: ConnectionLimits::new(connections(plan), limits.connections_per_address),
             grace: limits.shutdown_timeout,
             up: Vec::new(),
         }
     }
 
     /// What new connections are served by, and how many there may be, from now on.
-    pub fn replace(&mut self, services: Services, config: &Config) {
+    pub fn replace(&mut self, services: Services, config: &Config, plan: &Plan) {
         self.services.store(Arc::new(services));
-        self.limits.set(config.limits.connections, config.limits.connections_per_address);
+        self.limits.set(connections(plan), config.limits.connections_per_address);
     }
 
     /// Starts what is wanted and not up, stops what is up and not wanted. If one cannot be started,

@@ -9,10 +9,26 @@ use posthaste_smtp_server::{PlaintextAuth, Role, SmtpOptions, SmtpService};
 
 use crate::cli::Protocol;
 use crate::config::{Config, Plaintext};
+use crate::memory::Plan;
 use crate::open::Opened;
 
 /// IMAP's name in the registry of ALPN. Submission and LMTP have none.
 pub const IMAP_ALPN: &str = "imap";
+
+/// Bytes of messages that all sessions together may hold.
+pub struct Budgets {
+    /// Of messages that come in.
+    pub incoming: ByteBudget,
+    /// Of large messages that are read.
+    pub reading: ByteBudget,
+}
+
+impl Budgets {
+    pub fn new(plan: &Plan) -> Self {
+        let budget = |bytes| ByteBudget::new(usize::try_from(bytes).unwrap_or(usize::MAX));
+        Self { incoming: budget(plan.incoming), reading: budget(plan.reading) }
+    }
+}
 
 /// One service for each protocol; the TLS-from-the-start twins share theirs.
 #[derive(Clone)]
@@ -25,13 +41,15 @@ pub struct Services {
 }
 
 impl Services {
-    pub fn new(config: &Config, opened: &Opened, certificates: &Certificates, budget: &ByteBudget) -> Self {
+    pub fn new(config: &Config, opened: &Opened, certificates: &Certificates, budgets: &Budgets) -> Self {
+        let budget = &budgets.incoming;
         let imap = ImapService::new(
             imap_options(config),
             opened.delivery.clone(),
             Some(certificates.for_protocol(IMAP_ALPN)),
             budget.clone(),
-        );
+        )
+        .with_reads(budgets.reading.clone());
         let smtp = |role| {
             let service = SmtpService::new(
                 role,

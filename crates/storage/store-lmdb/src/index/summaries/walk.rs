@@ -100,8 +100,8 @@ impl<'w> Walk<'w> {
             };
             // No adapter over the cursor: each would copy the item once more, right after it was
             // written, which costs some 4 ns a message.
-            let Some(mut there) = there else { return self.absent_all(rest, ranges, visit) };
-            while let Some(item) = there.next() {
+            let Some(there) = there else { return self.absent_all(rest, ranges, visit) };
+            for item in there {
                 let (key, value) = match item {
                     Ok(found) => found,
                     Err(error) => {

@@ -1,0 +1,8 @@
+//! Memory: what the server may use, how that is shared out, and how the allocator gives it back.
+
+mod allocator;
+mod machine;
+mod plan;
+
+pub use allocator::give_large_blocks_back;
+pub use plan::{Plan, size};

@@ -1,0 +1,117 @@
+//! The bound on memory (`limits.memory`): a start whose worst case is over it is refused, and a
+//! session in its worst state holds no more than the worst case counts for a connection.
+
+use posthaste_testkit::{Server, ServerBuilder, run_python};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
+const USER: &str = "ana@example.org";
+const PASSWORD: &str = "correct horse";
+/// What `memory::plan` counts for a connection.
+const CONNECTION_BYTES: u64 = 1 << 20;
+const SESSIONS: usize = 60;
+
+#[test]
+fn a_worst_case_over_the_bound_is_refused_with_the_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("posthaste.toml");
+    std::fs::write(&file, "[limits]\nmemory = \"1 GiB\"\nconnections = 5000\n").unwrap();
+    let start = |file: &std::path::Path| {
+        let server = ServerBuilder::new(BINARY).data(dir.path().join("data"));
+        server.arg("--config").arg(file.to_str().unwrap()).try_start()
+    };
+    let Err(refusal) = start(&file) else { panic!("the server started") };
+    assert!(refusal.contains("`limits.memory` is 1.0 GiB"), "{refusal}");
+    assert!(refusal.contains("4.9 GiB of `limits.connections` (5000 of 1.0 MiB)"), "{refusal}");
+    std::fs::write(&file, "[limits]\nmemory = \"1 GiB\"\n").unwrap();
+    assert!(start(&file).is_ok(), "what is not set fits the memory");
+}
+
+/// Opens sessions over TLS with compression, brings each into one state, and prints by how many
+/// bytes of its own the server has grown for each.
+const WORST: &str = r#"
+import socket, ssl, sys, time, zlib
+pid, port, state, count, user, password = sys.argv[1:]
+context = ssl.create_default_context()
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+def line(stream, start):
+    text = b""
+    while not any(l.startswith(start) for l in text.split(b"\r\n")[:-1]):
+        got = stream.recv(65536)
+        assert got, text
+        text += got
+def open_session():
+    stream = socket.socket()
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    stream.connect(("127.0.0.1", int(port)))
+    stream = context.wrap_socket(stream)
+    line(stream, b"* OK")
+    for command in ["LOGIN %s \"%s\"" % (user, password), "SELECT Large", "COMPRESS DEFLATE"]:
+        stream.sendall(b"t " + command.encode() + b"\r\n")
+        line(stream, b"t OK")
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    send(stream, packer, b"u NOOP\r\n")
+    return stream, packer
+def send(stream, packer, bytes):
+    stream.sendall(packer.compress(bytes) + packer.flush(zlib.Z_SYNC_FLUSH))
+def worsen(stream, packer):
+    if state == "fetch":
+        # Nothing is read any more: output, input and a part of a message stay where they are.
+        send(stream, packer, b"f FETCH 1:* BODY.PEEK[]\r\n" + b"n NOOP\r\n" * 30000)
+    else:
+        # A command that never ends, as long as one may be.
+        keys = b"s SEARCH " + b"OR SEEN " * 2000
+        for _ in range(60):
+            keys += b"TEXT {4000+}\r\n" + b"x" * 4000 + b" "
+        send(stream, packer, keys)
+def anonymous():
+    with open("/proc/%s/smaps_rollup" % pid) as rollup:
+        return next(int(l.split()[1]) * 1024 for l in rollup if l.startswith("Anonymous:"))
+def at_rest():
+    # Until the server grows no more: it may still be reading.
+    last, same = -1, 0
+    while same < 5:
+        time.sleep(0.2)
+        now = anonymous()
+        same = same + 1 if abs(now - last) < 65536 else 0
+        last = now
+    return last
+# The first ones fill the allocator's free lists and open the mailbox.
+warm = [open_session() for _ in range(10)]
+before = at_rest()
+sessions = [open_session() for _ in range(int(count))]
+for session in sessions:
+    worsen(*session)
+print((at_rest() - before) // int(count))
+"#;
+
+fn grown_by(server: &Server, state: &str) -> u64 {
+    let (pid, port) = (server.pid().to_string(), server.address("imaps").port().to_string());
+    let output = run_python(WORST, &[&pid, &port, state, &SESSIONS.to_string(), USER, PASSWORD]);
+    output.trim().parse().unwrap_or_else(|_| panic!("{output}"))
+}
+
+#[test]
+fn a_session_in_its_worst_state_holds_what_is_counted_for_it() {
+    let server = ServerBuilder::new(BINARY).start();
+    server.add_account(USER, PASSWORD);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("large.mbox");
+    // Messages of 120 KiB: just not counted against `limits.reading_bytes`. Random, so that
+    // compression does not make them small.
+    let noise = "import random, sys\n\
+        random.seed(1)\n\
+        with open(sys.argv[1], 'w') as out:\n\
+        \x20for n in range(50):\n\
+        \x20 out.write('From a@b.c Fri Mar  1 00:00:00 2024\\nSubject: noise %d\\n\\n' % n)\n\
+        \x20 for _ in range(1700): out.write('%070x\\n' % random.getrandbits(280))\n\
+        \x20 out.write('\\n')\n";
+    run_python(noise, &[file.to_str().unwrap()]);
+    let args = ["import", file.to_str().unwrap(), "--account", USER, "--mailbox", "Large"];
+    assert!(server.command(&args, "").status.success());
+    for state in ["fetch", "command"] {
+        let grown = grown_by(&server, state);
+        println!("{state}: {grown} bytes a session");
+        assert!(grown > 32 * 1024, "the state {state} was not reached: {grown} bytes a session");
+        assert!(grown <= CONNECTION_BYTES, "{state}: a session holds {grown} bytes");
+    }
+}
