@@ -7,7 +7,8 @@ use scylla::response::PagingState;
 use std::ops::ControlFlow;
 
 use crate::bodies::Bodies;
-use crate::connection::{AT_ONCE, id_of};
+use crate::cluster::connection::AT_ONCE;
+use crate::cluster::ids::id_of;
 use crate::mailboxes::Mailboxes;
 
 /// The check of a keyspace.

@@ -9,9 +9,13 @@ use scylla::value::CqlValue;
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
-use crate::connection::{AT_ONCE, blob};
-use crate::schema::DIRECTORY_BUCKETS;
-use crate::seal::{place, seal, unseal};
+use crate::cluster::connection::AT_ONCE;
+use crate::cluster::ids::blob;
+use crate::stored::seal::{place, seal, unseal};
+
+/// Buckets of the directory: at 10 million records of 1 KiB a bucket holds 160 MB, which is large
+/// for a partition. More buckets make each listing of accounts read more partitions.
+const DIRECTORY_BUCKETS: u32 = 64;
 
 /// For the checksum's place.
 const KIND: u8 = 7;

@@ -12,17 +12,18 @@ use std::sync::Arc;
 use crate::bodies::Bodies;
 use crate::check::Check;
 use crate::cluster::Cluster;
-use crate::commit::Commits;
-use crate::connection::Connection;
-use crate::contents::Contents;
+use crate::cluster::connection::Connection;
+use crate::commits::Commits;
+use crate::commits::contents::Contents;
 use crate::directory::Directory;
-use crate::lease::Lease;
 use crate::lists::Lists;
 use crate::mailboxes::Mailboxes;
 use crate::options::Options;
+use crate::options::keyspace::keyspace_is_valid;
 use crate::schema;
-use crate::setting;
+use crate::schema::setting;
 use crate::sweep::Sweep;
+use crate::sweep::lease::Lease;
 
 /// The engine on Apache Cassandra.
 pub struct CassandraEngine {
@@ -56,7 +57,7 @@ pub async fn upgrade(options: &Options) -> Result<(i32, i32)> {
 }
 
 fn keyspace_of(options: &Options) -> Result<&str> {
-    if schema::keyspace_is_valid(&options.keyspace) {
+    if keyspace_is_valid(&options.keyspace) {
         return Ok(&options.keyspace);
     }
     Err(StoreError::Unavailable(format!("{:?} cannot be a keyspace", options.keyspace)))

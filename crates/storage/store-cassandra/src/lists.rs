@@ -4,7 +4,7 @@
 //! mailbox's partition is made before the list that names it, a removed one's is closed after. The
 //! sweep finds what a crash leaves in between.
 //!
-//! A list carries a fence, as a mailbox does ([`crate::mailboxes::lifetime`]): the sweep replaces
+//! A list carries a fence, as a mailbox does ([`crate::mailboxes::partition`]): the sweep replaces
 //! it before it closes a mailbox that the list does not name, so that no change under way can still
 //! name it.
 
@@ -17,11 +17,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
-use crate::connection::{AT_ONCE, Attempt, RESTARTS_MAX, blob};
+use crate::cluster::connection::{AT_ONCE, Attempt, RESTARTS_MAX};
+use crate::cluster::ids::blob;
 use crate::mailboxes::Mailboxes;
-use crate::mailboxes::lifetime::{Partition, fence_value};
+use crate::mailboxes::partition::{Partition, fence_value};
 use crate::mailboxes::rows::Fence;
-use crate::values::{LIST_COMMITS_MAX, StoredList};
+use crate::stored::values::{LIST_COMMITS_MAX, StoredList};
 
 /// Bytes of a list at most: what Cassandra takes as one mutation with room to spare; some 100,000
 /// mailboxes.

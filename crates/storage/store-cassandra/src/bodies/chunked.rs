@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use super::objects::missing;
 use crate::cluster::Cluster;
-use crate::seal::{place, seal, unseal};
+use crate::stored::seal::{place, seal, unseal};
 
 /// Bytes of a body in one cell. Cassandra likes cells below 1 MiB; a range of a body reads at most
 /// this much too much at either end.

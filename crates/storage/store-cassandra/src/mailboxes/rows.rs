@@ -11,12 +11,13 @@ use scylla::value::CqlValue;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use crate::chunk::{Chunk, Chunks, number};
-use crate::connection::{AT_ONCE, RESTARTS_MAX, Values, blob};
+use crate::cluster::connection::{AT_ONCE, RESTARTS_MAX, Values};
+use crate::cluster::ids::{blob, modseq_column};
 use crate::mailboxes::Mailboxes;
-use crate::values::{LogEntry, StoredHead};
+use crate::stored::chunk::{Chunk, Chunks, number};
+use crate::stored::values::{LogEntry, StoredHead};
 
-/// A fence as stored ([`super::lifetime`]): 16 octets, or nothing in a partition that was made
+/// A fence as stored ([`super::partition`]): 16 octets, or nothing in a partition that was made
 /// before there were fences.
 pub(crate) type Fence = Option<Vec<u8>>;
 
@@ -121,7 +122,7 @@ impl Mailboxes {
             if oldest < 0 || newest == i64::MIN {
                 return Err(StoreError::NoMailbox(mailbox));
             }
-            let expected = i64::try_from(stored.head.modseq.value()).unwrap_or(i64::MAX);
+            let expected = modseq_column(stored.head.modseq);
             if oldest == expected && newest == expected {
                 return Ok((stored, rows));
             }
@@ -153,7 +154,7 @@ impl Mailboxes {
 
     /// The log after a mod-sequence.
     async fn logged_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Logged> {
-        let bound = i64::try_from(since.value()).unwrap_or(i64::MAX);
+        let bound = modseq_column(since);
         for attempt in 0..RESTARTS_MAX {
             let (mut entries, mut head, mut modseqs) = (Vec::new(), None, None);
             let mut moved = false;

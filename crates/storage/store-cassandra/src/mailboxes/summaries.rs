@@ -9,12 +9,15 @@ use scylla::response::PagingState;
 use scylla::value::CqlValue;
 use std::ops::ControlFlow;
 
-use crate::chunk::number;
-use crate::connection::blob;
+use crate::cluster::ids::blob;
 use crate::mailboxes::Mailboxes;
 use crate::mailboxes::rows::{ChunkRow, chunk_from};
-use crate::schema::SUMMARY_BUCKET;
-use crate::values::summary_from;
+use crate::stored::chunk::number;
+use crate::stored::values::summary_from;
+
+/// UIDs in one partition of `summary`: about 1 MiB at 1 KiB a summary, so that a page of a listing
+/// is one read.
+const SUMMARY_BUCKET: u32 = 1024;
 
 /// Deletions in one write.
 const DELETE_BATCH_MAX: usize = 128;

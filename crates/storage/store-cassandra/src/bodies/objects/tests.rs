@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::bodies::s3::S3;
+use crate::options::s3::S3;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
 use std::time::Duration;

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
-use crate::connection::{Attempt, blob, now_us};
+use crate::cluster::connection::Attempt;
+use crate::cluster::ids::{blob, now_us};
 
 /// What a node knows of the lease.
 pub(crate) struct Lease {

@@ -21,7 +21,7 @@ use posthaste_mail_model::{Id, MailboxId, NumSet};
 use posthaste_store::Row;
 use std::collections::BTreeMap;
 
-use crate::seal::{place, seal, unseal};
+use crate::stored::seal::{place, seal, unseal};
 use posthaste_store::octets::{Octets, put_varint};
 
 /// Rows: 128 × 28 bytes are 3.5 KiB, with an origin for each 6 KiB. A changed flag writes that

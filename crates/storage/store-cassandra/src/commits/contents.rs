@@ -16,11 +16,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::bodies::Bodies;
-use crate::chunk::number;
-use crate::connection::{AT_ONCE, Values, age_ms, blob};
+use crate::cluster::connection::{AT_ONCE, Values};
+use crate::cluster::ids::{age_ms, blob};
 use crate::mailboxes::Mailboxes;
 use crate::mailboxes::summaries::bucket;
-use crate::values::summary_value;
+use crate::stored::chunk::number;
+use crate::stored::values::summary_value;
 
 /// Summaries in one write: bytes and number. ScyllaDB warns of batches above 128 KiB.
 const SUMMARY_BATCH_BYTES: usize = 64 << 10;

@@ -3,7 +3,7 @@
 use super::objects::Objects;
 
 /// Where bodies are, opened.
-pub(crate) enum Keeping {
+pub(crate) enum Backend {
     /// In Cassandra.
     Chunks,
     /// In an object store.

@@ -14,11 +14,9 @@
 //! written under a name that a sweep is about to delete. The reference, written before both, leads
 //! to what a crash left between the object and its description.
 
+pub(crate) mod backend;
 mod chunked;
-pub(crate) mod keeping;
 pub(crate) mod objects;
-pub(crate) mod place;
-pub(crate) mod s3;
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Id};
@@ -27,8 +25,8 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 
+use self::backend::Backend;
 use self::chunked::Chunked;
-use self::keeping::Keeping;
 use self::objects::Description;
 
 /// A body as the sweep finds it.
@@ -42,11 +40,11 @@ pub(crate) struct Kept {
 /// The bodies of a keyspace.
 pub(crate) struct Bodies {
     cluster: Arc<Cluster>,
-    keeping: Keeping,
+    keeping: Backend,
 }
 
 impl Bodies {
-    pub(crate) fn new(cluster: Arc<Cluster>, keeping: Keeping) -> Self {
+    pub(crate) fn new(cluster: Arc<Cluster>, keeping: Backend) -> Self {
         Self { cluster, keeping }
     }
 
@@ -57,8 +55,8 @@ impl Bodies {
     /// Writes a body whole. Its reference has been written before.
     pub(crate) async fn put(&self, commit: Id, body: BodyId, bytes: &Bytes) -> Result<()> {
         match &self.keeping {
-            Keeping::Chunks => self.chunked().put(body, bytes).await,
-            Keeping::Objects(objects) => {
+            Backend::Chunks => self.chunked().put(body, bytes).await,
+            Backend::Objects(objects) => {
                 let description = objects.put(body, commit, bytes).await?;
                 self.put_description(body, &description).await
             }
@@ -67,8 +65,8 @@ impl Bodies {
 
     pub(crate) async fn range(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         match &self.keeping {
-            Keeping::Chunks => self.chunked().range(body, range).await,
-            Keeping::Objects(objects) => {
+            Backend::Chunks => self.chunked().range(body, range).await,
+            Backend::Objects(objects) => {
                 let description = self.description(body).await?.ok_or_else(|| objects::missing(body))?;
                 objects.range(body, &description, range).await
             }
@@ -78,8 +76,8 @@ impl Bodies {
     /// What there is of a body; `None` if it is not there.
     pub(crate) async fn kept(&self, body: BodyId) -> Result<Option<Kept>> {
         match &self.keeping {
-            Keeping::Chunks => Ok(self.chunked().len(body).await?.map(|len| Kept { len, object: None })),
-            Keeping::Objects(_) => {
+            Backend::Chunks => Ok(self.chunked().len(body).await?.map(|len| Kept { len, object: None })),
+            Backend::Objects(_) => {
                 let description = self.description(body).await?;
                 Ok(description.map(|d| Kept { len: d.len, object: Some(d.commit) }))
             }
@@ -96,7 +94,7 @@ impl Bodies {
         kept: Option<Kept>,
         before_us: i64,
     ) -> Result<u64> {
-        if let Keeping::Objects(objects) = &self.keeping {
+        if let Backend::Objects(objects) = &self.keeping {
             // Objects first: if this is cut off, the description still says what is left to remove.
             objects.delete(body, dead).await?;
             if let Some(object) = kept.as_ref().and_then(|kept| kept.object).filter(|object| *object != dead)
@@ -111,7 +109,7 @@ impl Bodies {
     /// Removes what a dead commit wrote of a body that lives on, unless the body lives in it.
     pub(crate) async fn remove_leftover(&self, body: BodyId, dead: Id, kept: Option<&Kept>) -> Result<()> {
         match (&self.keeping, kept.and_then(|kept| kept.object)) {
-            (Keeping::Objects(objects), object) if object != Some(dead) => objects.delete(body, dead).await,
+            (Backend::Objects(objects), object) if object != Some(dead) => objects.delete(body, dead).await,
             _ => Ok(()),
         }
     }

@@ -5,7 +5,7 @@
 //! by commits; all is judged by what is there, so that no crash leaves anything for ever.
 //!
 //! Every judgement has the same order. First the keys are read. Then the fence of each mailbox
-//! concerned is replaced ([`crate::mailboxes::lifetime`]); this is a conditional write, so it
+//! concerned is replaced ([`crate::mailboxes::partition`]); this is a conditional write, so it
 //! completes, or rules out, every proposal in flight. Then the rows are read. A commit that wrote
 //! one of those keys read the old fence: either it applied before, and the rows show it, or it
 //! never will. So a key that no row answers for is dead for good.
@@ -15,6 +15,8 @@
 //!
 //! A body goes with a timestamp from before its references were read: a write that came since is
 //! newer, and stays.
+
+pub(crate) mod lease;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, BodyId, MailboxId};
@@ -28,12 +30,13 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 
 use crate::bodies::{Bodies, Kept};
-use crate::chunk::{Chunks, refers};
-use crate::connection::{AT_ONCE, age_ms, id_of, now_us};
-use crate::lease::Lease;
+use crate::cluster::connection::AT_ONCE;
+use crate::cluster::ids::{age_ms, id_of, now_us};
 use crate::lists::Lists;
 use crate::mailboxes::Mailboxes;
 use crate::mailboxes::summaries::bucket;
+use crate::stored::chunk::{Chunks, refers};
+use crate::sweep::lease::Lease;
 
 /// Mailboxes whose rows one piece of a sweep keeps at hand: at 10,000 messages 300 KB each.
 const MAILBOXES_MAX: usize = 256;

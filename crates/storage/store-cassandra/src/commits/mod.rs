@@ -1,13 +1,15 @@
 //! Commits: contents first, then one conditional batch on the mailbox's partition.
 //!
 //! The batch moves the mod-sequence on `IF` it is still the expected one and the fence is still the
-//! one that was read before the contents were written ([`crate::mailboxes::lifetime`]); it rewrites
+//! one that was read before the contents were written ([`crate::mailboxes::partition`]); it rewrites
 //! the chunks the commit touches and adds a log entry that carries the commit's id.
 //!
 //! A batch whose answer is lost is sent again as it is. If the first one was applied, the second is
 //! refused, and the log entry at the new mod-sequence says whose commit it was. If no answer comes
 //! for long, the call fails. It never answers `Done` for what is not there, and nothing is applied
 //! twice.
+
+pub(crate) mod contents;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{Id, ModSeq, NumSet};
@@ -17,13 +19,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::chunk::{Chunks, ROWS_MAX, number};
-use crate::connection::{AT_ONCE, ATTEMPTS_MAX, Attempt, Batch, RESTARTS_MAX, blob};
-use crate::contents::{CommitId, Contents};
+use crate::cluster::connection::{AT_ONCE, ATTEMPTS_MAX, Attempt, Batch, RESTARTS_MAX};
+use crate::cluster::ids::{blob, modseq_column};
+use crate::commits::contents::{CommitId, Contents};
 use crate::mailboxes::Mailboxes;
-use crate::mailboxes::lifetime::fence_value;
+use crate::mailboxes::partition::fence_value;
 use crate::mailboxes::rows::{Fence, put_values};
-use crate::values::{LogEntry, StoredHead};
+use crate::stored::chunk::{Chunks, ROWS_MAX, number};
+use crate::stored::values::{LogEntry, StoredHead};
 
 /// Commits that the log holds at least; it holds at most twice as many. A client or a node that was
 /// away for longer reads all rows instead.
@@ -116,7 +119,7 @@ impl Commits {
         let Some(tail) = tail.filter(|tail| tail.modseq >= 0) else {
             return Err(StoreError::NoMailbox(mailbox));
         };
-        let expected = i64::try_from(commit.expected.value()).unwrap_or(i64::MAX);
+        let expected = modseq_column(commit.expected);
         let current = |modseq: &i64| *modseq == expected;
         if !current(&tail.modseq) || !parts.iter().all(|(_, modseqs)| modseqs.iter().all(current)) {
             return Ok(None);

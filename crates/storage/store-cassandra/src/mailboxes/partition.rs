@@ -13,12 +13,13 @@ use posthaste_store::{CommitOutcome, MailboxHead, Result, StoreError};
 use scylla::response::PagingState;
 use scylla::value::CqlValue;
 
-use crate::chunk::Chunk;
-use crate::connection::{Attempt, Batch, RESTARTS_MAX, blob};
+use crate::cluster::connection::{Attempt, Batch, RESTARTS_MAX};
+use crate::cluster::ids::blob;
 use crate::mailboxes::Mailboxes;
 use crate::mailboxes::rows::{Fence, put_values};
 use crate::mailboxes::summaries::bucket;
-use crate::values::{LogEntry, StoredHead};
+use crate::stored::chunk::Chunk;
+use crate::stored::values::{LogEntry, StoredHead};
 
 /// A mailbox's partition, by a read that first completes, or rules out, every conditional write in
 /// flight.

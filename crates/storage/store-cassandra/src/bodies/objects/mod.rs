@@ -23,8 +23,8 @@ use posthaste_store::octets::{Octets, put_varint};
 use posthaste_store::{BodyRange, Result, StoreError};
 use std::sync::Arc;
 
-use super::place::BodyPlace;
-use crate::seal::{place, seal, unseal};
+use crate::options::body_place::BodyPlace;
+use crate::stored::seal::{place, seal, unseal};
 
 /// Octets under one checksum: what a small part of a body costs to read, at 4 octets of description
 /// for each.

@@ -10,8 +10,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::options::keyspace::keyspace_is_valid;
 use crate::options::{Options, Tls};
-use crate::schema;
 
 const FORM: &str = "it should read cassandra://[USER@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTION=VALUE&…]";
 const OPTIONS: &str = "the options are tls=yes, ca=FILE, cert=FILE, key=FILE, password-file=FILE, dc=NAME, sweep-after=SECONDS, \
@@ -42,7 +42,7 @@ impl Options {
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (place, keyspace) =
             rest.rsplit_once('/').ok_or_else(|| wrong(&format!("the keyspace is missing; {FORM}")))?;
-        if !schema::keyspace_is_valid(keyspace) {
+        if !keyspace_is_valid(keyspace) {
             return Err(wrong(
                 "a keyspace has lower-case letters, digits and _ only, 48 at most, a letter first",
             ));
