@@ -69,11 +69,11 @@ impl CassandraEngine {
         let keyspace = keyspace_of(&options)?;
         let connection = Connection::open(&options).await?;
         schema::verify(&connection, keyspace).await?;
-        let keeping = setting::open_bodies(&connection, keyspace, &options).await?;
+        let backend = setting::open_bodies(&connection, keyspace, &options).await?;
         let cluster = Arc::new(Cluster::new(connection, keyspace).await?);
         let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&cluster)));
         let lists = Arc::new(Lists::new(Arc::clone(&cluster), Arc::clone(&mailboxes)));
-        let bodies = Arc::new(Bodies::new(Arc::clone(&cluster), keeping));
+        let bodies = Arc::new(Bodies::new(Arc::clone(&cluster), backend));
         let directory = Directory::new(Arc::clone(&cluster));
         let fresh = options.sweep_after / 4;
         let contents = Contents::new(Arc::clone(&mailboxes), Arc::clone(&bodies), fresh);
@@ -158,7 +158,7 @@ impl Engine for CassandraEngine {
     }
 
     async fn maintain(&self) -> Result<Report> {
-        self.sweep.go_on().await
+        self.sweep.run_piece().await
     }
 
     async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {

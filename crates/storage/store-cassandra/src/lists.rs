@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::connection::{AT_ONCE, Attempt, RESTARTS_MAX};
-use crate::cluster::ids::blob;
+use crate::cluster::ids::{blob, modseq_column};
 use crate::mailboxes::Mailboxes;
 use crate::mailboxes::partition::{Partition, fence_value};
 use crate::mailboxes::rows::Fence;
@@ -72,14 +72,18 @@ impl Lists {
         account: AccountId,
     ) -> Result<FencedList> {
         let key = account.0.to_bytes();
-        type Found = (Option<i64>, Option<Vec<u8>>, Fence);
-        let rows = self.cluster.read::<Found>(statement, (&key[..],)).await?;
+        type Columns = (Option<i64>, Option<Vec<u8>>, Fence);
+        let rows = self.cluster.read::<Columns>(statement, (&key[..],)).await?;
         let (version, value, fence) = rows.into_iter().next().unwrap_or_default();
-        if version.is_none() {
+        if version.is_none() && value.is_none() {
             return Ok(FencedList { list: MailboxList::empty(account), commits: Vec::new(), fence });
         }
         let StoredList { list, commits } = StoredList::decode(account, &value.unwrap_or_default())
             .ok_or_else(|| StoreError::Corrupt(format!("the mailbox list of account {account}")))?;
+        if version != Some(modseq_column(list.version)) {
+            // A change would compare with the column and be refused for ever.
+            return Err(StoreError::Corrupt(format!("the version of the mailbox list of account {account}")));
+        }
         Ok(FencedList { list, commits, fence })
     }
 
@@ -150,7 +154,7 @@ impl Lists {
             let removed = stream::iter(removed).map(Ok);
             removed.try_for_each_concurrent(AT_ONCE, close).await.unwrap_or_else(
                 // The list decides. The sweep closes what it does not name.
-                |error| tracing::warn!(%account, %error, "a removed mailbox is left for the sweep to close"),
+                |error| tracing::warn!(%account, %error, "a removed mailbox is not closed yet; the sweep will close it"),
             );
         }
         Ok(outcome)

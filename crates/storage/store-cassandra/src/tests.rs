@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::cluster::ids::blob;
-use crate::commits::Fate;
+use crate::commits::BatchOutcome;
 use crate::mailboxes::partition::Partition;
 use crate::{CassandraEngine, Options, advice, init};
 
@@ -70,7 +70,7 @@ async fn a_batch_that_comes_after_a_sweep_is_refused() {
     let commit = folder.appending(&[100, 300_000]);
     let ready = late.commits.prepare(&commit).await.unwrap().unwrap();
     suite::maintain(&sweeper).await;
-    assert_eq!(late.commits.apply(&commit, &ready).await.unwrap(), Fate::Fenced);
+    assert_eq!(late.commits.apply(&commit, &ready).await.unwrap(), BatchOutcome::Fenced);
     folder.verify().await;
     // As the engine does by itself: written once more, it is applied and whole.
     assert_eq!(late.commit(commit.clone()).await.unwrap(), CommitOutcome::Done);
@@ -91,7 +91,7 @@ async fn a_late_copy_of_what_was_swept_is_refused() {
     let ready = late.commits.prepare(&copies).await.unwrap().unwrap();
     folder.commit(folder.expunging(&folder.uids())).await;
     suite::maintain(&sweeper).await;
-    assert_eq!(late.commits.apply(&copies, &ready).await.unwrap(), Fate::Fenced);
+    assert_eq!(late.commits.apply(&copies, &ready).await.unwrap(), BatchOutcome::Fenced);
     assert_eq!(late.commit(copies).await.unwrap(), CommitOutcome::Conflict);
     other.verify().await;
     world.check().await;
@@ -169,7 +169,7 @@ async fn a_sweep_that_is_late_does_not_close_what_a_list_came_to_name() {
     late.mailboxes.create_mailbox(world.account, id).await.unwrap();
     let mut folder = Folder::new(Arc::clone(&world.engine), id);
     folder.commit(folder.appending(&[50, 60])).await;
-    assert_eq!(late.commits.apply(&stale, &ready).await.unwrap(), Fate::Fenced);
+    assert_eq!(late.commits.apply(&stale, &ready).await.unwrap(), BatchOutcome::Fenced);
     assert!(!sweeper.mailboxes.close_mailbox(id, &fence).await.unwrap());
     folder.verify().await;
 }

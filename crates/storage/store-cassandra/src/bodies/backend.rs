@@ -1,8 +1,8 @@
-//! Which of the two ways a keyspace keeps its bodies.
+//! The two backends for bodies.
 
 use super::objects::Objects;
 
-/// Where bodies are, opened.
+/// An open backend for bodies.
 pub(crate) enum Backend {
     /// In Cassandra.
     Chunks,

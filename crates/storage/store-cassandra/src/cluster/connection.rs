@@ -93,7 +93,7 @@ impl Connection {
         let mut builder = SessionBuilder::new()
             .known_nodes(&options.hosts)
             .default_execution_profile_handle(profile.into_handle())
-            // Without a keyspace's replication the driver cannot tell who holds what.
+            // Without a keyspace's replication the driver does not know which node has which rows.
             .keyspaces_to_fetch([&options.keyspace])
             .keepalive_interval(KEEPALIVE)
             .keepalive_timeout(KEEPALIVE)

@@ -17,6 +17,11 @@ pub(crate) fn id_of(bytes: &[u8]) -> Result<Id> {
     Ok(Id::from_bytes(bytes))
 }
 
+/// The UID in a column.
+pub(crate) fn uid_of(uid: i64) -> Result<u32> {
+    u32::try_from(uid).map_err(|_| StoreError::Corrupt(format!("a key with the UID {uid}")))
+}
+
 /// Microseconds since 1970: the unit of Cassandra's timestamps.
 pub(crate) fn now_us() -> i64 {
     SystemTime::now()
@@ -25,8 +30,8 @@ pub(crate) fn now_us() -> i64 {
 }
 
 /// Milliseconds since an id was made, by the clocks of the two machines.
-pub(crate) fn age_ms(id: &[u8]) -> u64 {
-    let made_ms = id.iter().take(6).fold(0, |ms, byte| ms << 8 | u64::from(*byte));
+pub(crate) fn age_ms(id: Id) -> u64 {
+    let made_ms = id.to_bytes().iter().take(6).fold(0, |ms, byte| ms << 8 | u64::from(*byte));
     u64::try_from(now_us() / 1000).unwrap_or(0).saturating_sub(made_ms)
 }
 
@@ -61,5 +66,30 @@ impl Ids {
     pub(crate) fn new_id(&self) -> Id {
         let random = u128::from(self.random()) << 64 | u128::from(self.random());
         Id::new(u64::try_from(now_us() / 1000).unwrap_or(0), random)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_cannot_be_are_damage() {
+        let id = Id::new(7, 9);
+        assert_eq!(id_of(&id.to_bytes()).unwrap(), id);
+        assert_eq!(uid_of(i64::from(u32::MAX)).unwrap(), u32::MAX);
+        for error in [id_of(&[0; 15]).unwrap_err(), uid_of(-1).unwrap_err(), uid_of(1 << 32).unwrap_err()] {
+            assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
+        }
+    }
+
+    #[test]
+    fn ids_differ_and_are_of_now() {
+        let ids = Ids::new().unwrap();
+        let (one, two) = (ids.new_id(), ids.new_id());
+        assert_ne!(one, two);
+        assert!(age_ms(one) < 3_600_000);
+        assert!(age_ms(Id::new(1_000, 1)) > 3_600_000);
     }
 }

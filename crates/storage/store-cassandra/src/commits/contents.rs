@@ -50,7 +50,7 @@ impl RecentBodies {
         let written = self.written.lock().unwrap_or_else(|e| e.into_inner());
         // By both clocks: one stands still while the machine is suspended, the other may be set
         // back.
-        let passed = |by: &CommitId| by.made.elapsed().max(Duration::from_millis(age_ms(&by.id.to_bytes())));
+        let passed = |by: &CommitId| by.made.elapsed().max(Duration::from_millis(age_ms(by.id)));
         written.get(&body).is_some_and(|by| passed(by) < self.fresh)
     }
 
@@ -76,7 +76,7 @@ pub(crate) struct Contents {
     recent: RecentBodies,
 }
 
-/// The id of a commit, and when it was made by the clock that only goes forward.
+/// The id of a commit, and when it was made, by the monotonic clock.
 #[derive(Clone, Copy)]
 pub(crate) struct CommitId {
     pub(crate) id: Id,
@@ -154,7 +154,6 @@ impl Contents {
                 && bytes + value.len() <= SUMMARY_BATCH_BYTES
                 && current == Some(bucket(uid));
             if !fits {
-                batches.push(Vec::new());
                 (current, bytes) = (Some(bucket(uid)), 0);
             }
             bytes += value.len();
@@ -165,8 +164,9 @@ impl Contents {
                 Some(CqlValue::BigInt(i64::from(uid))),
                 Some(blob(id)),
             ];
-            if let Some(batch) = batches.last_mut() {
-                batch.push(values);
+            match batches.last_mut() {
+                Some(batch) if fits => batch.push(values),
+                _ => batches.push(vec![values]),
             }
         }
         batches

@@ -40,7 +40,7 @@ const STEPS: &[Step] = &[
     &[
         "CREATE TABLE IF NOT EXISTS {k}.lease (name text PRIMARY KEY, holder blob, ended bigint) WITH gc_grace_seconds = 86400",
     ],
-    // The sweep fences what it judges. Servers of version 3 neither raise fences nor heed them.
+    // The sweep replaces fences. Servers of version 3 neither write fences nor compare them.
     &[
         "ALTER TABLE {k}.mailbox ADD IF NOT EXISTS fence blob static",
         "ALTER TABLE {k}.list ADD IF NOT EXISTS fence blob",

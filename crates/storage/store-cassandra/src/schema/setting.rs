@@ -1,4 +1,4 @@
-//! What is decided when a keyspace is made: where its bodies are kept.
+//! The settings of a keyspace: where its bodies are stored. `init` writes them once.
 //!
 //! | row of `setting` | value |
 //! | --- | --- |
@@ -36,9 +36,9 @@ async fn decided(connection: &Connection, keyspace: &str, options: &Options) -> 
     };
     let found: BodyPlace = found.parse().map_err(unknown)?;
     match &options.bodies {
-        Some(told) if *told != found => Err(StoreError::Unavailable(format!(
-            "the keyspace {keyspace} keeps its bodies in {found}, and `bodies` says {told}: say {found}, or nothing. To move \
-             them, make a keyspace that keeps them in {told} and copy to it with `posthaste copy-store`"
+        Some(configured) if *configured != found => Err(StoreError::Unavailable(format!(
+            "the keyspace {keyspace} keeps its bodies in {found}, and `bodies` says {configured}: say {found}, or nothing. To move \
+             them, make a keyspace that keeps them in {configured} and copy to it with `posthaste copy-store`"
         ))),
         _ => Ok(Some(found)),
     }
@@ -98,7 +98,7 @@ pub(crate) async fn open_bodies(
     let owner = owner(connection, keyspace).await?.ok_or_else(undecided)?;
     let bodies = objects(options, place, owner)?;
     if let Backend::Objects(objects) = &bodies {
-        objects.greet().await?;
+        objects.verify_at_start().await?;
     }
     Ok(bodies)
 }

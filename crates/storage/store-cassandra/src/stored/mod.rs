@@ -5,3 +5,12 @@
 pub(crate) mod chunk;
 pub(crate) mod seal;
 pub(crate) mod values;
+
+use posthaste_store::StoreError;
+
+/// The error for a state that correct code never reaches. A debug build panics, except in this
+/// crate's own tests. A release build refuses the call.
+pub(crate) fn impossible(what: String) -> StoreError {
+    debug_assert!(cfg!(test), "{what}");
+    StoreError::Corrupt(what)
+}

@@ -70,7 +70,7 @@ pub(crate) struct LogEntry {
     pub(crate) commit: Id,
     /// New and changed rows, UIDs rising; `None` if they were too many.
     pub(crate) rows: Option<Vec<Row>>,
-    /// What went, by mod-sequence.
+    /// Expunged UIDs by mod-sequence.
     pub(crate) expunged: Vec<(ModSeq, NumSet)>,
 }
 
