@@ -7,7 +7,8 @@ use scylla::response::PagingState;
 use std::ops::ControlFlow;
 
 use crate::bodies::Bodies;
-use crate::connection::{AT_ONCE, id_of};
+use crate::cluster::connection::AT_ONCE;
+use crate::cluster::ids::id_of;
 use crate::mailboxes::Mailboxes;
 
 /// The check of a keyspace.
@@ -20,14 +21,14 @@ impl Check<'_> {
     /// Reads everything. Nobody knows beforehand how much there is, so progress is reported at the
     /// end alone.
     pub(crate) async fn all(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
-        type Found = (Vec<u8>, Option<Vec<u8>>, Option<i64>);
+        type Columns = (Vec<u8>, Option<Vec<u8>>, Option<i64>);
         let mut report = Report::default();
         let mut from = Some(PagingState::start());
         while let Some(state) = from {
             let (page, next) = self
                 .mailboxes
                 .cluster
-                .page::<Found>(&self.mailboxes.cluster.statements.mailbox.all, (), state)
+                .page::<Columns>(&self.mailboxes.cluster.statements.mailbox.all, (), state)
                 .await?;
             for (mailbox, _, modseq) in page {
                 if modseq.unwrap_or(-1) >= 0 {
@@ -65,7 +66,7 @@ impl Check<'_> {
             bodies.push((stored.uid, stored.body));
             ControlFlow::Continue(())
         };
-        // What came or went since the rows were read is left for the next check.
+        // Messages appended or expunged since the rows were read are left for the next check.
         let all = NumSet::range(1, u32::MAX);
         let unreadable = self.mailboxes.visit_summaries(mailbox, &all, &mut take).await?;
         for uid in unreadable.0.iter() {

@@ -9,9 +9,13 @@ use scylla::value::CqlValue;
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
-use crate::connection::{AT_ONCE, blob};
-use crate::schema::DIRECTORY_BUCKETS;
-use crate::seal::{place, seal, unseal};
+use crate::cluster::connection::AT_ONCE;
+use crate::cluster::ids::{blob, id_of};
+use crate::stored::seal::{place, seal, unseal};
+
+/// Buckets of the directory: at 10 million records of 1 KiB a bucket holds 160 MB, which is large
+/// for a partition. More buckets make each listing of accounts read more partitions.
+const DIRECTORY_BUCKETS: u32 = 64;
 
 /// For the checksum's place.
 const KIND: u8 = 7;
@@ -28,7 +32,8 @@ fn bucket_of(name: &str) -> i32 {
 /// A directory record as stored.
 struct StoredEntry {
     entry: DirectoryEntry,
-    commit: Vec<u8>,
+    /// The commit that wrote it.
+    commit: Id,
 }
 
 /// The directory of a keyspace.
@@ -46,11 +51,12 @@ impl Directory {
     }
 
     async fn read_by(&self, statement: &PreparedStatement, name: &str) -> Result<Option<StoredEntry>> {
-        type Found = (Option<i64>, Option<Vec<u8>>, Option<Vec<u8>>);
-        let rows = self.cluster.read::<Found>(statement, (bucket_of(name), name)).await?;
+        type Columns = (Option<i64>, Option<Vec<u8>>, Option<Vec<u8>>);
+        let rows = self.cluster.read::<Columns>(statement, (bucket_of(name), name)).await?;
         let Some((Some(version), commit, value)) = rows.into_iter().next() else { return Ok(None) };
         let entry = entry_from(name.to_owned(), version, &value.unwrap_or_default())?;
-        Ok(Some(StoredEntry { entry, commit: commit.unwrap_or_default() }))
+        let commit = commit.ok_or_else(|| damaged(name))?;
+        Ok(Some(StoredEntry { entry, commit: id_of(&commit)? }))
     }
 
     pub(crate) async fn scan(
@@ -59,24 +65,26 @@ impl Directory {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<DirectoryEntry>> {
-        type Found = (String, Option<i64>, Option<Vec<u8>>);
+        type Columns = (String, Option<i64>, Option<Vec<u8>>);
         let from = after.map_or(prefix, |after| after.max(prefix));
         // One more, for `after` itself.
         let most = i32::try_from(limit).unwrap_or(i32::MAX).saturating_add(1);
         let buckets = stream::iter(0..DIRECTORY_BUCKETS.cast_signed()).map(|bucket| async move {
-            self.cluster.read::<Found>(&self.cluster.statements.directory.scan, (bucket, from, most)).await
+            self.cluster.read::<Columns>(&self.cluster.statements.directory.scan, (bucket, from, most)).await
         });
-        let found: Vec<Vec<Found>> = buckets.buffer_unordered(AT_ONCE).try_collect().await?;
-        let mut found: Vec<Found> = found.into_iter().flatten().collect();
-        found.retain(|(name, version, _)| {
-            version.is_some() && name.starts_with(prefix) && after.is_none_or(|after| name.as_str() > after)
+        let rows: Vec<Vec<Columns>> = buckets.buffer_unordered(AT_ONCE).try_collect().await?;
+        // A row without a version is what a removal left.
+        let existing = rows.into_iter().flatten().filter_map(|(name, version, value)| {
+            let wanted = name.starts_with(prefix) && after.is_none_or(|after| name.as_str() > after);
+            Some((name, version?, value)).filter(|_| wanted)
         });
-        found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        found.truncate(limit);
-        let entry = |(name, version, value): Found| {
-            entry_from(name, version.unwrap_or(0), &value.unwrap_or_default())
+        let mut existing: Vec<(String, i64, Option<Vec<u8>>)> = existing.collect();
+        existing.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        existing.truncate(limit);
+        let entry = |(name, version, value): (String, i64, Option<Vec<u8>>)| {
+            entry_from(name, version, &value.unwrap_or_default())
         };
-        found.into_iter().map(entry).collect()
+        existing.into_iter().map(entry).collect()
     }
 
     pub(crate) async fn change(&self, change: DirectoryChange) -> Result<CommitOutcome> {
@@ -93,7 +101,7 @@ impl Directory {
                 Some(now) if now.entry.version == change.expected => {
                     // Only a removal of this version, by us or by another, can have come first:
                     // either way it is removed.
-                    let gone = || async move {
+                    let removed = || async move {
                         Ok(self
                             .read_by(&self.cluster.statements.directory.read_serial, name)
                             .await?
@@ -102,7 +110,7 @@ impl Directory {
                     self.cluster
                         .conditionally(
                             vec![(&self.cluster.statements.directory.delete, vec![bucket, key, condition])],
-                            gone,
+                            removed,
                         )
                         .await
                 }
@@ -119,14 +127,18 @@ impl Directory {
         ];
         let applied = || async move {
             let now = self.read_by(&self.cluster.statements.directory.read_serial, name).await?;
-            Ok(now.is_some_and(|now| now.commit == id.to_bytes()))
+            Ok(now.is_some_and(|now| now.commit == id))
         };
         self.cluster.conditionally(vec![(&self.cluster.statements.directory.put, values)], applied).await
     }
 }
 
+fn damaged(name: &str) -> StoreError {
+    StoreError::Corrupt(format!("the directory record {name}"))
+}
+
 fn entry_from(name: String, version: i64, value: &[u8]) -> Result<DirectoryEntry> {
-    let content = unseal(entry_place(&name), value)
-        .ok_or_else(|| StoreError::Corrupt(format!("the directory record {name}")))?;
-    Ok(DirectoryEntry { value: Bytes::copy_from_slice(content), name, version: version.cast_unsigned() })
+    let content = unseal(entry_place(&name), value).ok_or_else(|| damaged(&name))?;
+    let version = u64::try_from(version).map_err(|_| damaged(&name))?;
+    Ok(DirectoryEntry { value: Bytes::copy_from_slice(content), name, version })
 }

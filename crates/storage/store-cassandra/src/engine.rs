@@ -12,17 +12,18 @@ use std::sync::Arc;
 use crate::bodies::Bodies;
 use crate::check::Check;
 use crate::cluster::Cluster;
-use crate::commit::Commits;
-use crate::connection::Connection;
-use crate::contents::Contents;
+use crate::cluster::connection::Connection;
+use crate::commits::Commits;
+use crate::commits::contents::Contents;
 use crate::directory::Directory;
-use crate::lease::Lease;
 use crate::lists::Lists;
 use crate::mailboxes::Mailboxes;
 use crate::options::Options;
+use crate::options::keyspace::keyspace_is_valid;
 use crate::schema;
-use crate::setting;
+use crate::schema::setting;
 use crate::sweep::Sweep;
+use crate::sweep::lease::Lease;
 
 /// The engine on Apache Cassandra.
 pub struct CassandraEngine {
@@ -56,7 +57,7 @@ pub async fn upgrade(options: &Options) -> Result<(i32, i32)> {
 }
 
 fn keyspace_of(options: &Options) -> Result<&str> {
-    if schema::keyspace_is_valid(&options.keyspace) {
+    if keyspace_is_valid(&options.keyspace) {
         return Ok(&options.keyspace);
     }
     Err(StoreError::Unavailable(format!("{:?} cannot be a keyspace", options.keyspace)))
@@ -68,11 +69,11 @@ impl CassandraEngine {
         let keyspace = keyspace_of(&options)?;
         let connection = Connection::open(&options).await?;
         schema::verify(&connection, keyspace).await?;
-        let keeping = setting::open_bodies(&connection, keyspace, &options).await?;
+        let backend = setting::open_bodies(&connection, keyspace, &options).await?;
         let cluster = Arc::new(Cluster::new(connection, keyspace).await?);
         let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&cluster)));
         let lists = Arc::new(Lists::new(Arc::clone(&cluster), Arc::clone(&mailboxes)));
-        let bodies = Arc::new(Bodies::new(Arc::clone(&cluster), keeping));
+        let bodies = Arc::new(Bodies::new(Arc::clone(&cluster), backend));
         let directory = Directory::new(Arc::clone(&cluster));
         let fresh = options.sweep_after / 4;
         let contents = Contents::new(Arc::clone(&mailboxes), Arc::clone(&bodies), fresh);
@@ -157,7 +158,7 @@ impl Engine for CassandraEngine {
     }
 
     async fn maintain(&self) -> Result<Report> {
-        self.sweep.go_on().await
+        self.sweep.run_piece().await
     }
 
     async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {

@@ -9,46 +9,39 @@
 //! quorum has it; after a lost answer the engine reads what happened, and never guesses. The tables
 //! and the reasons are in `docs/cassandra.md`.
 //!
-//! The rooms, from the bottom up. No file uses one of a room above it.
+//! The folders, from the bottom up. No file uses one of a folder above it.
 //!
-//! | room | files |
+//! | folder | what it has |
 //! | --- | --- |
-//! | stored values | `seal`, `chunk`, `values`; `place`, `s3`, `objects`, `keeping` of `bodies` |
-//! | the cluster | `options`, `tls`, `connection`, `statements`, `cluster` |
-//! | its tables | `setting`, `schema`, `advice`, `url` |
-//! | `Mailboxes`, `Bodies` | `mailboxes`, `bodies` |
-//! | what changes them | `contents`, `commit`, `lists`, `directory` |
-//! | what looks after them | `lease`, `sweep`, `check` |
-//! | the engine | `engine`: only puts the rooms together and delegates |
+//! | `options` | the options, the address, names of places for bodies, access to S3 |
+//! | `stored` | the bytes of stored values, and their checksums |
+//! | `cluster` | `Cluster`: the connection, the statements by table, ids and time |
+//! | `mailboxes` | `Mailboxes`: partitions, rows, summaries |
+//! | `bodies` | `Bodies`: in chunks, or as objects |
+//! | `commits` | `Commits`: bodies and summaries first, then the conditional batch |
+//! | `lists`, `directory` | `Lists`, `Directory` |
+//! | `schema` | the tables, the settings of a keyspace, advice |
+//! | `sweep`, `check` | `Sweep` removes what no commit refers to; `Check` reads everything |
+//! | `engine` | puts the structs together and delegates each call |
 
-mod advice;
 mod bodies;
 mod check;
-mod chunk;
 mod cluster;
-mod commit;
-mod connection;
-mod contents;
+mod commits;
 mod directory;
 mod engine;
-mod lease;
 mod lists;
 mod mailboxes;
 mod options;
 mod schema;
-mod seal;
-mod setting;
-mod statements;
+mod stored;
 mod sweep;
-mod tls;
-mod url;
-mod values;
 
 #[cfg(test)]
 mod tests;
 
-pub use advice::advice;
-pub use bodies::place::BodyPlace;
-pub use bodies::s3::S3;
 pub use engine::{CassandraEngine, init, upgrade};
+pub use options::body_place::BodyPlace;
+pub use options::s3::S3;
 pub use options::{Options, Tls};
+pub use schema::advice::advice;

@@ -4,7 +4,7 @@
 //! mailbox's partition is made before the list that names it, a removed one's is closed after. The
 //! sweep finds what a crash leaves in between.
 //!
-//! A list carries a fence, as a mailbox does ([`crate::mailboxes::lifetime`]): the sweep replaces
+//! A list carries a fence, as a mailbox does ([`crate::mailboxes::partition`]): the sweep replaces
 //! it before it closes a mailbox that the list does not name, so that no change under way can still
 //! name it.
 
@@ -17,11 +17,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
-use crate::connection::{AT_ONCE, Attempt, RESTARTS_MAX, blob};
+use crate::cluster::connection::{AT_ONCE, Attempt, RESTARTS_MAX};
+use crate::cluster::ids::{blob, modseq_column};
 use crate::mailboxes::Mailboxes;
-use crate::mailboxes::lifetime::{Partition, fence_value};
+use crate::mailboxes::partition::{Partition, fence_value};
 use crate::mailboxes::rows::Fence;
-use crate::values::{LIST_COMMITS_MAX, StoredList};
+use crate::stored::values::{LIST_COMMITS_MAX, StoredList};
 
 /// Bytes of a list at most: what Cassandra takes as one mutation with room to spare; some 100,000
 /// mailboxes.
@@ -71,14 +72,18 @@ impl Lists {
         account: AccountId,
     ) -> Result<FencedList> {
         let key = account.0.to_bytes();
-        type Found = (Option<i64>, Option<Vec<u8>>, Fence);
-        let rows = self.cluster.read::<Found>(statement, (&key[..],)).await?;
+        type Columns = (Option<i64>, Option<Vec<u8>>, Fence);
+        let rows = self.cluster.read::<Columns>(statement, (&key[..],)).await?;
         let (version, value, fence) = rows.into_iter().next().unwrap_or_default();
-        if version.is_none() {
+        if version.is_none() && value.is_none() {
             return Ok(FencedList { list: MailboxList::empty(account), commits: Vec::new(), fence });
         }
         let StoredList { list, commits } = StoredList::decode(account, &value.unwrap_or_default())
             .ok_or_else(|| StoreError::Corrupt(format!("the mailbox list of account {account}")))?;
+        if version != Some(modseq_column(list.version)) {
+            // A change would compare with the column and be refused for ever.
+            return Err(StoreError::Corrupt(format!("the version of the mailbox list of account {account}")));
+        }
         Ok(FencedList { list, commits, fence })
     }
 
@@ -149,7 +154,7 @@ impl Lists {
             let removed = stream::iter(removed).map(Ok);
             removed.try_for_each_concurrent(AT_ONCE, close).await.unwrap_or_else(
                 // The list decides. The sweep closes what it does not name.
-                |error| tracing::warn!(%account, %error, "a removed mailbox is left for the sweep to close"),
+                |error| tracing::warn!(%account, %error, "a removed mailbox is not closed yet; the sweep will close it"),
             );
         }
         Ok(outcome)

@@ -15,9 +15,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::commit::Fate;
-use crate::connection::blob;
-use crate::mailboxes::lifetime::Partition;
+use crate::cluster::ids::blob;
+use crate::commits::BatchOutcome;
+use crate::mailboxes::partition::Partition;
 use crate::{CassandraEngine, Options, advice, init};
 
 struct Keyspace(Options);
@@ -70,7 +70,7 @@ async fn a_batch_that_comes_after_a_sweep_is_refused() {
     let commit = folder.appending(&[100, 300_000]);
     let ready = late.commits.prepare(&commit).await.unwrap().unwrap();
     suite::maintain(&sweeper).await;
-    assert_eq!(late.commits.apply(&commit, &ready).await.unwrap(), Fate::Fenced);
+    assert_eq!(late.commits.apply(&commit, &ready).await.unwrap(), BatchOutcome::Fenced);
     folder.verify().await;
     // As the engine does by itself: written once more, it is applied and whole.
     assert_eq!(late.commit(commit.clone()).await.unwrap(), CommitOutcome::Done);
@@ -91,10 +91,15 @@ async fn a_late_copy_of_what_was_swept_is_refused() {
     let ready = late.commits.prepare(&copies).await.unwrap().unwrap();
     folder.commit(folder.expunging(&folder.uids())).await;
     suite::maintain(&sweeper).await;
-    assert_eq!(late.commits.apply(&copies, &ready).await.unwrap(), Fate::Fenced);
+    assert_eq!(late.commits.apply(&copies, &ready).await.unwrap(), BatchOutcome::Fenced);
     assert_eq!(late.commit(copies).await.unwrap(), CommitOutcome::Conflict);
     other.verify().await;
     world.check().await;
+}
+
+/// The random part of an id.
+fn random_of(id: Id) -> u128 {
+    u128::from_be_bytes(id.to_bytes())
 }
 
 /// A change of a list that adds a mailbox, as a transfer makes it: the mailbox's id is years old.
@@ -123,7 +128,7 @@ async fn a_mailbox_under_transfer_is_not_closed_for_good() {
     keyspace.0.sweep_after = Duration::from_secs(3600);
     let (late, sweeper) = (keyspace.engine().await, keyspace.engine().await);
     let world = World::new(&keyspace).await;
-    let (id, commit) = adding(&world, u128::from(late.mailboxes.cluster.random()));
+    let (id, commit) = adding(&world, random_of(late.mailboxes.cluster.new_id()));
     // The mailbox is made, and swept before the list names it: this change is refused, and made
     // again it is whole.
     let ready = late.lists.prepare(&commit).await.unwrap().unwrap();
@@ -143,7 +148,7 @@ async fn a_sweep_that_is_late_does_not_close_what_a_list_came_to_name() {
     let Some(keyspace) = Keyspace::new("closing").await else { return };
     let (late, sweeper) = (keyspace.engine().await, keyspace.engine().await);
     let world = World::new(&keyspace).await;
-    let (id, commit) = adding(&world, u128::from(late.mailboxes.cluster.random()));
+    let (id, commit) = adding(&world, random_of(late.mailboxes.cluster.new_id()));
     // Left by an earlier run that was cut off.
     late.mailboxes.create_mailbox(world.account, id).await.unwrap();
     // The sweep reads the mailbox's fence and finds the list without it; then the list comes to
@@ -164,7 +169,7 @@ async fn a_sweep_that_is_late_does_not_close_what_a_list_came_to_name() {
     late.mailboxes.create_mailbox(world.account, id).await.unwrap();
     let mut folder = Folder::new(Arc::clone(&world.engine), id);
     folder.commit(folder.appending(&[50, 60])).await;
-    assert_eq!(late.commits.apply(&stale, &ready).await.unwrap(), Fate::Fenced);
+    assert_eq!(late.commits.apply(&stale, &ready).await.unwrap(), BatchOutcome::Fenced);
     assert!(!sweeper.mailboxes.close_mailbox(id, &fence).await.unwrap());
     folder.verify().await;
 }

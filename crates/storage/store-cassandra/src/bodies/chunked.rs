@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use super::objects::missing;
 use crate::cluster::Cluster;
-use crate::seal::{place, seal, unseal};
+use crate::stored::seal::{place, seal, unseal};
 
 /// Bytes of a body in one cell. Cassandra likes cells below 1 MiB; a range of a body reads at most
 /// this much too much at either end.
@@ -15,6 +15,20 @@ const BODY_CHUNK: usize = 256 << 10;
 
 /// For the checksum's place.
 const KIND: u8 = 6;
+
+/// The number of a chunk as the column has it.
+fn chunk_number(n: usize) -> Result<i32> {
+    i32::try_from(n).map_err(|_| too_large())
+}
+
+fn too_large() -> StoreError {
+    StoreError::TooLarge { what: "a body of bytes", limit: 1 << 48 }
+}
+
+/// The length of a body from its column.
+fn octets(body: BodyId, len: i64) -> Result<u64> {
+    u64::try_from(len).map_err(|_| StoreError::Corrupt(format!("body {body}: its length is {len}")))
+}
 
 /// Bodies of a keyspace that keeps them in Cassandra.
 pub(super) struct Chunked<'c> {
@@ -24,12 +38,11 @@ pub(super) struct Chunked<'c> {
 impl Chunked<'_> {
     pub(super) async fn put(&self, body: BodyId, bytes: &[u8]) -> Result<()> {
         let key = body.0.to_bytes();
-        let len = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+        let len = i64::try_from(bytes.len()).map_err(|_| too_large())?;
         // An empty body has one empty chunk.
         for n in 0..bytes.len().div_ceil(BODY_CHUNK).max(1) {
             let chunk = &bytes[n * BODY_CHUNK..bytes.len().min((n + 1) * BODY_CHUNK)];
-            let n = i32::try_from(n)
-                .map_err(|_| StoreError::TooLarge { what: "a body of bytes", limit: 1 << 48 })?;
+            let n = chunk_number(n)?;
             let value = seal(place(KIND, body.0, u64::from(n.cast_unsigned())), chunk);
             self.cluster.write(&self.cluster.statements.body.put, (len, value, &key[..], n)).await?;
         }
@@ -41,7 +54,8 @@ impl Chunked<'_> {
         let key = body.0.to_bytes();
         let lens =
             self.cluster.read::<(Option<i64>,)>(&self.cluster.statements.body.len, (&key[..],)).await?;
-        Ok(lens.into_iter().next().and_then(|(len,)| u64::try_from(len?).ok()))
+        let Some((Some(len),)) = lens.into_iter().next() else { return Ok(None) };
+        octets(body, len).map(Some)
     }
 
     pub(super) async fn range(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
@@ -55,8 +69,7 @@ impl Chunked<'_> {
         }
         let (first, last) = (start / BODY_CHUNK, (end - 1) / BODY_CHUNK);
         let (mut out, mut next) = (Vec::with_capacity(end - start), first);
-        let bounds =
-            (&key[..], i32::try_from(first).unwrap_or(i32::MAX), i32::try_from(last).unwrap_or(i32::MAX));
+        let bounds = (&key[..], chunk_number(first)?, chunk_number(last)?);
         let take = |page: Vec<(i32, Option<i64>, Option<Vec<u8>>)>| {
             for (n, _, value) in page {
                 let value = value.unwrap_or_default();
@@ -77,5 +90,21 @@ impl Chunked<'_> {
             return Err(StoreError::Corrupt(format!("body {body}: chunk {next} is missing")));
         }
         Ok(out.into())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use posthaste_mail_model::Id;
+
+    #[test]
+    fn lengths_and_numbers_beyond_their_columns_are_errors() {
+        let body = BodyId(Id::new(1, 1));
+        assert_eq!(octets(body, 5).unwrap(), 5);
+        assert!(matches!(octets(body, -1), Err(StoreError::Corrupt(_))));
+        assert_eq!(chunk_number(3).unwrap(), 3);
+        assert!(matches!(chunk_number(1 << 31), Err(StoreError::TooLarge { .. })));
     }
 }

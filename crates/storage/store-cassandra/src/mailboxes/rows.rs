@@ -1,8 +1,8 @@
 //! Heads, rows and changes.
 //!
 //! One page of one partition is read as of one moment; a mailbox of several pages may be changed
-//! between them. Every page therefore says at which mod-sequence it was read, and what happened
-//! since the first is taken from the log.
+//! between them. Each page carries the mod-sequence at which it was read. Changes since
+//! the oldest page are taken from the log.
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
@@ -11,12 +11,14 @@ use scylla::value::CqlValue;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use crate::chunk::{Chunk, Chunks, number};
-use crate::connection::{AT_ONCE, RESTARTS_MAX, Values, blob};
+use crate::cluster::connection::{AT_ONCE, RESTARTS_MAX, Values};
+use crate::cluster::ids::{blob, modseq_column};
 use crate::mailboxes::Mailboxes;
-use crate::values::{LogEntry, StoredHead};
+use crate::stored::chunk::{Chunk, Chunks, number};
+use crate::stored::impossible;
+use crate::stored::values::{LogEntry, StoredHead};
 
-/// A fence as stored ([`super::lifetime`]): 16 octets, or nothing in a partition that was made
+/// A fence as stored ([`super::partition`]): 16 octets, or nothing in a partition that was made
 /// before there were fences.
 pub(crate) type Fence = Option<Vec<u8>>;
 
@@ -73,9 +75,9 @@ struct Logged {
 impl Mailboxes {
     /// A mailbox's head; `None` if it was removed or never was.
     pub(crate) async fn head(&self, mailbox: MailboxId) -> Result<Option<StoredHead>> {
-        type Found = (Option<i64>, Option<Vec<u8>>);
+        type Columns = (Option<i64>, Option<Vec<u8>>);
         let values = (&mailbox.0.to_bytes()[..],);
-        let rows = self.cluster.read::<Found>(&self.cluster.statements.mailbox.head, values).await?;
+        let rows = self.cluster.read::<Columns>(&self.cluster.statements.mailbox.head, values).await?;
         match rows.into_iter().next() {
             Some((Some(modseq), head)) if modseq >= 0 => head_from(mailbox, head).map(Some),
             _ => Ok(None),
@@ -95,8 +97,8 @@ impl Mailboxes {
     /// The chunk in which a UID lies if it exists.
     pub(crate) async fn floor(&self, mailbox: MailboxId, uid: u32) -> Result<Option<Floor>> {
         let values = (&mailbox.0.to_bytes()[..], i64::from(uid));
-        type Found = (Option<i64>, Option<Vec<u8>>, Fence, Option<i64>, Option<Vec<u8>>);
-        let rows = self.cluster.read::<Found>(&self.cluster.statements.mailbox.floor, values).await?;
+        type Columns = (Option<i64>, Option<Vec<u8>>, Fence, Option<i64>, Option<Vec<u8>>);
+        let rows = self.cluster.read::<Columns>(&self.cluster.statements.mailbox.floor, values).await?;
         let Some((Some(modseq), head, fence, low, value)) = rows.into_iter().next() else { return Ok(None) };
         let (low, chunk) = chunk_from(mailbox, low, value)?;
         Ok(Some(Floor { modseq, head: head_from(mailbox, head)?, fence, low, chunk }))
@@ -121,11 +123,12 @@ impl Mailboxes {
             if oldest < 0 || newest == i64::MIN {
                 return Err(StoreError::NoMailbox(mailbox));
             }
-            let expected = i64::try_from(stored.head.modseq.value()).unwrap_or(i64::MAX);
+            let expected = modseq_column(stored.head.modseq);
             if oldest == expected && newest == expected {
                 return Ok((stored, rows));
             }
-            let since = ModSeq::new(oldest.cast_unsigned()).unwrap_or_default();
+            let since = ModSeq::new(oldest.cast_unsigned())
+                .ok_or_else(|| impossible(format!("mailbox {mailbox}: mod-sequence {oldest}")))?;
             let logged = self.logged_since(mailbox, since).await?;
             if logged.stored.forgotten <= since && logged.entries.iter().all(|entry| entry.rows.is_some()) {
                 return Ok((logged.stored, overlay(rows, &logged.entries)));
@@ -137,33 +140,35 @@ impl Mailboxes {
 
     /// All chunks of a mailbox; `None` if it was removed.
     pub(crate) async fn all_chunks(&self, mailbox: MailboxId) -> Result<Option<Chunks>> {
-        let (mut chunks, mut gone) = (Chunks::new(), true);
+        let (mut chunks, mut removed) = (Chunks::new(), true);
         let values = (&mailbox.0.to_bytes()[..], 0i64, i64::MAX);
         let take = |page: Vec<ChunkRow>| {
             for (modseq, low, value) in page {
-                gone = modseq.unwrap_or(-1) < 0;
+                removed = modseq.unwrap_or(-1) < 0;
                 let (low, chunk) = chunk_from(mailbox, low, value)?;
                 chunks.insert(low, chunk);
             }
             Ok(ControlFlow::Continue(()))
         };
         self.cluster.pages(&self.cluster.statements.mailbox.chunks, values, take).await?;
-        Ok((!gone).then_some(chunks))
+        Ok((!removed).then_some(chunks))
     }
 
     /// The log after a mod-sequence.
     async fn logged_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Logged> {
-        let bound = i64::try_from(since.value()).unwrap_or(i64::MAX);
+        let bound = modseq_column(since);
         for attempt in 0..RESTARTS_MAX {
-            let (mut entries, mut head, mut modseqs) = (Vec::new(), None, None);
+            let (mut entries, mut head) = (Vec::new(), None);
+            // Mod-sequence of the mailbox, and of the last entry read.
+            let mut modseqs: Option<(Option<i64>, i64)> = None;
             let mut moved = false;
             let take = |page: Vec<HeadedRow>| {
                 for (modseq, value, low, entry) in page {
                     moved |= modseqs.is_some_and(|(first, _)| first != modseq);
+                    let low = low.ok_or_else(|| damaged(mailbox, "a log entry's key"))?;
                     modseqs = Some((modseq, low));
                     head = value;
-                    let low = low.map_or(0, i64::cast_unsigned);
-                    let entry = LogEntry::decode(mailbox, low, &entry.unwrap_or_default());
+                    let entry = LogEntry::decode(mailbox, low.cast_unsigned(), &entry.unwrap_or_default());
                     entries.push(entry.ok_or_else(|| damaged(mailbox, "the log"))?);
                 }
                 Ok(ControlFlow::Continue(()))
@@ -177,7 +182,7 @@ impl Mailboxes {
                 None => self.existing_head(mailbox).await?,
             };
             // Without an entry the head must be no newer; with some, the last must be the head's.
-            let last = modseqs.and_then(|(_, low)| low).unwrap_or(bound);
+            let last = modseqs.map_or(bound, |(_, low)| low);
             let reached = last.cast_unsigned() >= stored.head.modseq.value();
             if !moved && reached {
                 return Ok(Logged { stored, entries });
@@ -191,8 +196,8 @@ impl Mailboxes {
         for attempt in 0..RESTARTS_MAX {
             let Logged { stored, entries } = self.logged_since(mailbox, since).await?;
             let complete = since >= stored.forgotten;
-            let gone = entries.iter().flat_map(|e| &e.expunged).filter(|(modseq, _)| *modseq > since);
-            let expunged = NumSet::from_ranges(gone.flat_map(|(_, uids)| uids.ranges().iter().copied()));
+            let expunged = entries.iter().flat_map(|e| &e.expunged).filter(|(modseq, _)| *modseq > since);
+            let expunged = NumSet::from_ranges(expunged.flat_map(|(_, uids)| uids.ranges().iter().copied()));
             if complete && entries.iter().all(|entry| entry.rows.is_some()) {
                 let mut rows = overlay(Vec::new(), &entries);
                 rows.retain(|row| row.modseq() > since);
@@ -236,15 +241,15 @@ impl Mailboxes {
     }
 }
 
-/// Rows as they are after what the log says; all its entries name their rows.
+/// Applies log entries to rows. Every entry must name its rows.
 fn overlay(rows: Vec<Row>, entries: &[LogEntry]) -> Vec<Row> {
-    let gone = entries.iter().flat_map(|entry| &entry.expunged);
-    let gone = NumSet::from_ranges(gone.flat_map(|(_, uids)| uids.ranges().iter().copied()));
+    let expunged = entries.iter().flat_map(|entry| &entry.expunged);
+    let expunged = NumSet::from_ranges(expunged.flat_map(|(_, uids)| uids.ranges().iter().copied()));
     let newer = entries.iter().flat_map(|entry| entry.rows.iter().flatten());
     let newer: BTreeMap<u32, Row> = newer.map(|row| (number(row), *row)).collect();
     let mut all: Vec<Row> = rows.into_iter().filter(|row| !newer.contains_key(&number(row))).collect();
     all.extend(newer.into_values());
-    all.retain(|row| !gone.contains(number(row)));
+    all.retain(|row| !expunged.contains(number(row)));
     all.sort_unstable_by_key(number);
     all
 }

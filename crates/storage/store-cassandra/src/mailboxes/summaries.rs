@@ -1,7 +1,7 @@
 //! Summaries: read in UID order, and removed by UID and commit.
 //!
-//! A summary is written before the commit that refers to it. The chunk says which commit's summary
-//! counts for a UID.
+//! A summary is written before the commit that refers to it. The chunk names the commit whose
+//! summary is valid for a UID.
 
 use posthaste_mail_model::{Id, MailboxId, NumSet, Uid};
 use posthaste_store::{Result, StoreError, Stored, Unreadable, Visit};
@@ -9,15 +9,27 @@ use scylla::response::PagingState;
 use scylla::value::CqlValue;
 use std::ops::ControlFlow;
 
-use crate::chunk::number;
-use crate::connection::blob;
+use crate::cluster::ids::{blob, id_of, uid_of};
 use crate::mailboxes::Mailboxes;
 use crate::mailboxes::rows::{ChunkRow, chunk_from};
-use crate::schema::SUMMARY_BUCKET;
-use crate::values::summary_from;
+use crate::stored::chunk::number;
+use crate::stored::impossible;
+use crate::stored::values::summary_from;
+
+/// UIDs in one partition of `summary`: about 1 MiB at 1 KiB a summary, so that a page of a listing
+/// is one read.
+const SUMMARY_BUCKET: u32 = 1024;
 
 /// Deletions in one write.
 const DELETE_BATCH_MAX: usize = 128;
+
+/// The key of a summary in its mailbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SummaryKey {
+    pub(crate) uid: u32,
+    /// The commit that wrote it.
+    pub(crate) commit: Id,
+}
 
 /// The partition of `summary` in which a UID lies.
 pub(crate) fn bucket(uid: u32) -> i32 {
@@ -58,8 +70,10 @@ impl Mailboxes {
             let mut wanted: Vec<(u32, Id)> = Vec::new();
             for (_, low, value) in page {
                 let (_, chunk) = chunk_from(mailbox, low, value)?;
-                let there = chunk.rows.iter().map(number).filter(|uid| uids.contains(*uid));
-                wanted.extend(there.filter_map(|uid| Some((uid, chunk.origin(uid)?))));
+                for uid in chunk.rows.iter().map(number).filter(|uid| uids.contains(*uid)) {
+                    let no_origin = || impossible(format!("mailbox {mailbox}: UID {uid} has no origin"));
+                    wanted.push((uid, chunk.origin(uid).ok_or_else(no_origin)?));
+                }
             }
             if self.visit_wanted(mailbox, &wanted, visit, &mut unreadable.0).await?.is_break() {
                 return Ok(unreadable);
@@ -147,16 +161,31 @@ impl Mailboxes {
         Ok(floor.is_some_and(|floor| floor.chunk.origin(uid) == Some(origin)))
     }
 
+    /// One page of the keys of a bucket, UIDs rising, and where the next page begins.
+    pub(crate) async fn summary_keys(
+        &self,
+        mailbox: MailboxId,
+        bucket: i32,
+        from: PagingState,
+    ) -> Result<(Vec<SummaryKey>, Option<PagingState>)> {
+        let values = (&mailbox.0.to_bytes()[..], bucket);
+        let statement = &self.cluster.statements.summary.keys;
+        let (page, next) = self.cluster.page::<(i64, Vec<u8>)>(statement, values, from).await?;
+        let key =
+            |(uid, commit): (i64, Vec<u8>)| Ok(SummaryKey { uid: uid_of(uid)?, commit: id_of(&commit)? });
+        Ok((page.into_iter().map(key).collect::<Result<_>>()?, next))
+    }
+
     /// Removes summaries of one bucket by UID and commit.
     pub(crate) async fn delete_summaries(
         &self,
         mailbox: MailboxId,
         bucket: i32,
-        keys: &[(i64, Vec<u8>)],
+        keys: &[SummaryKey],
     ) -> Result<()> {
         for dead in keys.chunks(DELETE_BATCH_MAX) {
-            let values = dead.iter().map(|(uid, commit)| {
-                let (uid, commit) = (CqlValue::BigInt(*uid), CqlValue::Blob(commit.clone()));
+            let values = dead.iter().map(|key| {
+                let (uid, commit) = (CqlValue::BigInt(i64::from(key.uid)), blob(key.commit));
                 vec![Some(blob(mailbox.0)), Some(CqlValue::Int(bucket)), Some(uid), Some(commit)]
             });
             let batch: Vec<_> =

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::bodies::s3::S3;
+use crate::options::s3::S3;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -104,7 +104,7 @@ async fn two_keyspaces_in_one_place_are_noticed() {
     one.claim().await.unwrap();
     one.claim().await.unwrap();
     one.verify_owner().await.unwrap();
-    for refusal in [two.claim().await, two.verify_owner().await, two.greet().await] {
+    for refusal in [two.claim().await, two.verify_owner().await, two.verify_at_start().await] {
         assert!(refusal.unwrap_err().to_string().contains("another keyspace"));
     }
     one.verify_owner().await.unwrap();
@@ -135,7 +135,7 @@ async fn a_store_that_is_away_is_unavailable_and_soon_said_to_be() {
         assert!(!why.to_string().contains("secret"), "{why}");
     }
     // A server starts without it, to find it there later.
-    objects.greet().await.unwrap();
+    objects.verify_at_start().await.unwrap();
 }
 
 proptest! {

@@ -4,7 +4,7 @@ use posthaste_store::Result;
 use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 
-use crate::connection::Connection;
+use crate::cluster::connection::Connection;
 
 /// Declares the statements of each table: a name, the CQL, rows in a page.
 macro_rules! statements {

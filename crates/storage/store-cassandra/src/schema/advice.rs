@@ -6,7 +6,7 @@
 use posthaste_store::Result;
 use std::collections::BTreeMap;
 
-use crate::connection::Connection;
+use crate::cluster::connection::Connection;
 use crate::options::Options;
 
 /// Copies of each row: with three, a quorum of two outlives any one node. With two it takes both;

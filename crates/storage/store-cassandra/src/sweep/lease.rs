@@ -5,8 +5,8 @@
 //! | `holder` | the node that sweeps; expires if it is not renewed (a TTL) |
 //! | `ended` | when the last round ended, Unix milliseconds |
 //!
-//! A lease saves work, and nothing rests on it: the sweep judges by what is there, so that two of
-//! them, as when a node was asleep for longer than its lease, do no harm.
+//! The lease saves work, and no promise needs it. Two sweeps at once do no harm, as when a node was
+//! suspended for longer than its lease.
 
 use posthaste_mail_model::Id;
 use posthaste_store::Result;
@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
-use crate::connection::{Attempt, blob, now_us};
+use crate::cluster::connection::Attempt;
+use crate::cluster::ids::{blob, now_us};
 
 /// What a node knows of the lease.
 pub(crate) struct Lease {
@@ -39,7 +40,7 @@ impl Lease {
         Self { cluster, term, every, node, held: None, seen: None }
     }
 
-    /// As if it had never been ours: it expires.
+    /// Forgets the lease; it expires by itself.
     fn lose(&mut self) {
         (self.held, self.seen) = (None, Some(Instant::now()));
     }
@@ -56,8 +57,8 @@ impl Lease {
         if self.seen.is_some_and(|at| at.elapsed() < (self.term / 4).min(self.every)) {
             return Ok(false);
         }
-        type Found = (Option<Vec<u8>>, Option<i64>);
-        let found = self.cluster.read::<Found>(&self.cluster.statements.lease.read, ()).await?;
+        type Columns = (Option<Vec<u8>>, Option<i64>);
+        let found = self.cluster.read::<Columns>(&self.cluster.statements.lease.read, ()).await?;
         let (holder, ended) = found.into_iter().next().unwrap_or_default();
         let since = |ended: i64| Duration::from_millis(u64::try_from(now_ms() - ended).unwrap_or(0));
         let due = ended.is_none_or(|ended| since(ended) >= self.every);

@@ -16,11 +16,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::bodies::Bodies;
-use crate::chunk::number;
-use crate::connection::{AT_ONCE, Values, age_ms, blob};
+use crate::cluster::connection::{AT_ONCE, Values};
+use crate::cluster::ids::{age_ms, blob};
 use crate::mailboxes::Mailboxes;
 use crate::mailboxes::summaries::bucket;
-use crate::values::summary_value;
+use crate::stored::chunk::number;
+use crate::stored::values::summary_value;
 
 /// Summaries in one write: bytes and number. ScyllaDB warns of batches above 128 KiB.
 const SUMMARY_BATCH_BYTES: usize = 64 << 10;
@@ -49,7 +50,7 @@ impl RecentBodies {
         let written = self.written.lock().unwrap_or_else(|e| e.into_inner());
         // By both clocks: one stands still while the machine is suspended, the other may be set
         // back.
-        let passed = |by: &CommitId| by.made.elapsed().max(Duration::from_millis(age_ms(&by.id.to_bytes())));
+        let passed = |by: &CommitId| by.made.elapsed().max(Duration::from_millis(age_ms(by.id)));
         written.get(&body).is_some_and(|by| passed(by) < self.fresh)
     }
 
@@ -75,7 +76,7 @@ pub(crate) struct Contents {
     recent: RecentBodies,
 }
 
-/// The id of a commit, and when it was made by the clock that only goes forward.
+/// The id of a commit, and when it was made, by the monotonic clock.
 #[derive(Clone, Copy)]
 pub(crate) struct CommitId {
     pub(crate) id: Id,
@@ -153,7 +154,6 @@ impl Contents {
                 && bytes + value.len() <= SUMMARY_BATCH_BYTES
                 && current == Some(bucket(uid));
             if !fits {
-                batches.push(Vec::new());
                 (current, bytes) = (Some(bucket(uid)), 0);
             }
             bytes += value.len();
@@ -164,8 +164,9 @@ impl Contents {
                 Some(CqlValue::BigInt(i64::from(uid))),
                 Some(blob(id)),
             ];
-            if let Some(batch) = batches.last_mut() {
-                batch.push(values);
+            match batches.last_mut() {
+                Some(batch) if fits => batch.push(values),
+                _ => batches.push(vec![values]),
             }
         }
         batches

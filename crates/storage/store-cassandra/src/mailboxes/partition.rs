@@ -2,8 +2,8 @@
 //!
 //! A **fence** is an id in the mailbox's partition. A commit reads it before it writes anything,
 //! and its batch applies only while the fence is still the same. The sweep replaces the fence, and
-//! then judges: a commit that began before can no longer apply, however late its batch comes. An
-//! account's list has a fence of the same kind.
+//! reads the rows after that: a commit that began before can no longer apply, however late its
+//! batch comes. An account's list has a fence of the same kind.
 //!
 //! No clock takes part. A fence is never used twice, so that a partition made again under an old id
 //! refuses what was meant for the one before.
@@ -13,12 +13,13 @@ use posthaste_store::{CommitOutcome, MailboxHead, Result, StoreError};
 use scylla::response::PagingState;
 use scylla::value::CqlValue;
 
-use crate::chunk::Chunk;
-use crate::connection::{Attempt, Batch, RESTARTS_MAX, blob};
+use crate::cluster::connection::{Attempt, Batch, RESTARTS_MAX};
+use crate::cluster::ids::blob;
 use crate::mailboxes::Mailboxes;
 use crate::mailboxes::rows::{Fence, put_values};
 use crate::mailboxes::summaries::bucket;
-use crate::values::{LogEntry, StoredHead};
+use crate::stored::chunk::Chunk;
+use crate::stored::values::{LogEntry, StoredHead};
 
 /// A mailbox's partition, by a read that first completes, or rules out, every conditional write in
 /// flight.
@@ -39,9 +40,10 @@ pub(crate) fn fence_value(fence: &Fence) -> Option<CqlValue> {
 impl Mailboxes {
     /// The state of a mailbox's partition.
     pub(crate) async fn partition(&self, mailbox: MailboxId) -> Result<Partition> {
-        type Found = (Option<i64>, Option<Vec<u8>>, Fence);
+        type Columns = (Option<i64>, Option<Vec<u8>>, Fence);
         let values = (&mailbox.0.to_bytes()[..],);
-        let found = self.cluster.read::<Found>(&self.cluster.statements.mailbox.head_serial, values).await?;
+        let found =
+            self.cluster.read::<Columns>(&self.cluster.statements.mailbox.head_serial, values).await?;
         Ok(match found.into_iter().next() {
             Some((Some(modseq), _, fence)) if modseq >= 0 => Partition::Open(fence),
             Some((Some(_), _, _)) => Partition::Closed,
@@ -134,10 +136,7 @@ impl Mailboxes {
         for n in 0..=bucket(last) {
             let mut from = Some(PagingState::start());
             while let Some(state) = from {
-                let values = (&mailbox.0.to_bytes()[..], n);
-                let keys =
-                    self.cluster.page::<(i64, Vec<u8>)>(&self.cluster.statements.summary.keys, values, state);
-                let (keys, next) = keys.await?;
+                let (keys, next) = self.summary_keys(mailbox, n, state).await?;
                 self.delete_summaries(mailbox, n, &keys).await?;
                 from = next;
             }

@@ -10,16 +10,16 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::options::keyspace::keyspace_is_valid;
 use crate::options::{Options, Tls};
-use crate::schema;
 
 const FORM: &str = "it should read cassandra://[USER@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTION=VALUE&…]";
 const OPTIONS: &str = "the options are tls=yes, ca=FILE, cert=FILE, key=FILE, password-file=FILE, dc=NAME, sweep-after=SECONDS, \
                        sweep-every=SECONDS and sweep-lease=SECONDS";
 
-/// What the options say, as they are read.
+/// The options of an address.
 #[derive(Default)]
-struct Said {
+struct UrlOptions {
     tls: Option<bool>,
     ca: Option<PathBuf>,
     cert: Option<PathBuf>,
@@ -42,7 +42,7 @@ impl Options {
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (place, keyspace) =
             rest.rsplit_once('/').ok_or_else(|| wrong(&format!("the keyspace is missing; {FORM}")))?;
-        if !schema::keyspace_is_valid(keyspace) {
+        if !keyspace_is_valid(keyspace) {
             return Err(wrong(
                 "a keyspace has lower-case letters, digits and _ only, 48 at most, a letter first",
             ));
@@ -55,14 +55,14 @@ impl Options {
         if let Some(host) = hosts.iter().find(|host| !is_host(host)) {
             return Err(wrong(&format!("`{host}` is no HOST or HOST:PORT; {FORM}")));
         }
-        let said = said(query).map_err(|why| wrong(&why))?;
+        let given = parse_options(query).map_err(|why| wrong(&why))?;
         let mut options = Self::new(hosts, keyspace);
-        options.login = login_of(login, said.password_file).map_err(|why| wrong(&why))?;
-        options.tls = tls(said.tls, said.ca, said.cert, said.key).map_err(|why| wrong(&why))?;
-        options.datacenter = said.datacenter;
-        options.sweep_after = said.sweep_after.unwrap_or(options.sweep_after);
-        options.sweep_every = said.sweep_every.unwrap_or(options.sweep_every);
-        options.sweep_lease = said.sweep_lease.unwrap_or(options.sweep_lease);
+        options.login = login_of(login, given.password_file).map_err(|why| wrong(&why))?;
+        options.tls = tls(given.tls, given.ca, given.cert, given.key).map_err(|why| wrong(&why))?;
+        options.datacenter = given.datacenter;
+        options.sweep_after = given.sweep_after.unwrap_or(options.sweep_after);
+        options.sweep_every = given.sweep_every.unwrap_or(options.sweep_every);
+        options.sweep_lease = given.sweep_lease.unwrap_or(options.sweep_lease);
         Ok(options)
     }
 }
@@ -89,8 +89,8 @@ fn is_host(text: &str) -> bool {
     host_ok && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
-fn said(query: &str) -> Result<Said, String> {
-    let mut said = Said::default();
+fn parse_options(query: &str) -> Result<UrlOptions, String> {
+    let mut given = UrlOptions::default();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').ok_or(format!("`{pair}` has no value; {OPTIONS}"))?;
         let value = decoded(value).filter(|value| !value.is_empty());
@@ -103,24 +103,24 @@ fn said(query: &str) -> Result<Said, String> {
         };
         match name {
             "tls" => {
-                said.tls = Some(match value.as_str() {
+                given.tls = Some(match value.as_str() {
                     "yes" => true,
                     "no" => false,
                     _ => return Err(format!("`tls={value}` is neither tls=yes nor tls=no")),
                 });
             }
-            "ca" => said.ca = path(),
-            "cert" => said.cert = path(),
-            "key" => said.key = path(),
-            "password-file" => said.password_file = path(),
-            "dc" => said.datacenter = Some(value),
-            "sweep-after" => said.sweep_after = seconds()?,
-            "sweep-every" => said.sweep_every = seconds()?,
-            "sweep-lease" => said.sweep_lease = seconds()?,
+            "ca" => given.ca = path(),
+            "cert" => given.cert = path(),
+            "key" => given.key = path(),
+            "password-file" => given.password_file = path(),
+            "dc" => given.datacenter = Some(value),
+            "sweep-after" => given.sweep_after = seconds()?,
+            "sweep-every" => given.sweep_every = seconds()?,
+            "sweep-lease" => given.sweep_lease = seconds()?,
             _ => return Err(format!("there is no option `{name}`; {OPTIONS}")),
         }
     }
-    Ok(said)
+    Ok(given)
 }
 
 fn login_of(login: Option<&str>, file: Option<PathBuf>) -> Result<Option<(String, String)>, String> {

@@ -15,11 +15,13 @@
 //! A table is written either by conditional statements or by plain ones, never by both: their
 //! timestamps come from different clocks.
 
+pub(crate) mod advice;
+pub(crate) mod setting;
+
 use posthaste_store::{Result, StoreError};
 
-use crate::connection::Connection;
+use crate::cluster::connection::Connection;
 use crate::options::Options;
-use crate::setting;
 
 /// One step of an upgrade: statements that make tables of one version into those of the next, `{k}`
 /// standing for the keyspace. Each may be run twice (`IF NOT EXISTS`), since a step that was cut
@@ -38,7 +40,7 @@ const STEPS: &[Step] = &[
     &[
         "CREATE TABLE IF NOT EXISTS {k}.lease (name text PRIMARY KEY, holder blob, ended bigint) WITH gc_grace_seconds = 86400",
     ],
-    // The sweep fences what it judges. Servers of version 3 neither raise fences nor heed them.
+    // The sweep replaces fences. Servers of version 3 neither write fences nor compare them.
     &[
         "ALTER TABLE {k}.mailbox ADD IF NOT EXISTS fence blob static",
         "ALTER TABLE {k}.list ADD IF NOT EXISTS fence blob",
@@ -49,14 +51,6 @@ const STEPS: &[Step] = &[
 
 /// The version that this program makes and works with: counts changes of tables and values.
 const VERSION: i32 = 1 + STEPS.len() as i32;
-
-/// UIDs in one partition of `summary`: about 1 MiB at 1 KiB a summary, so that a page of a listing
-/// is one read.
-pub(crate) const SUMMARY_BUCKET: u32 = 1024;
-
-/// Buckets of the directory: at 10 million records of 1 KiB a bucket holds 160 MB, which is large
-/// for a partition. More buckets make each listing of accounts read more partitions.
-pub(crate) const DIRECTORY_BUCKETS: u32 = 64;
 
 /// How long a table's tombstones are kept, in seconds. A node that was away for longer and was not
 /// repaired brings back what was removed. That must not happen to a directory record or to a
@@ -79,15 +73,6 @@ const TABLES: [&str; 9] = [
     "body (body blob, n int, len bigint static, value blob, PRIMARY KEY (body, n))",
     "bodyref (body blob, mailbox blob, uid bigint, commit blob, PRIMARY KEY (body, mailbox, uid, commit))",
 ];
-
-/// A keyspace name is put into statements as it is: letters, digits and `_` only, at most 48, as
-/// Cassandra has it.
-pub(crate) fn keyspace_is_valid(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    name.len() <= 48
-        && bytes.next().is_some_and(|b| b.is_ascii_lowercase())
-        && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-}
 
 /// Makes keyspace and tables where they are missing, and decides where bodies are kept. `replicas`
 /// counts for a keyspace that is new.
@@ -199,21 +184,5 @@ mod tests {
             let why = pending(THREE, unknown).map(drop).map_err(|e| e.to_string());
             assert!(why.as_ref().is_err_and(|why| why.contains("later Posthaste")), "{why:?}");
         }
-    }
-
-    #[test]
-    fn keyspace_names() {
-        for (name, valid) in [
-            ("mail", true),
-            ("m_2", true),
-            ("", false),
-            ("2m", false),
-            ("a b", false),
-            ("Mail", false),
-            ("a;b", false),
-        ] {
-            assert_eq!(keyspace_is_valid(name), valid, "{name}");
-        }
-        assert!(!keyspace_is_valid(&"a".repeat(49)));
     }
 }

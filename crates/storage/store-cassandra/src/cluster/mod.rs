@@ -1,12 +1,17 @@
 //! The cluster: the connection to it, and every statement prepared.
 //!
-//! Mailboxes, lists, bodies and the sweep stand on this, and ask the database through it alone.
+//! Mailboxes, lists, bodies and the sweep reach the database through this alone.
+
+pub(crate) mod connection;
+pub(crate) mod ids;
+pub(crate) mod statements;
+mod tls;
 
 use posthaste_store::Result;
 use std::ops::Deref;
 
-use crate::connection::Connection;
-use crate::statements::Statements;
+use crate::cluster::connection::Connection;
+use crate::cluster::statements::Statements;
 
 /// A keyspace on a connected cluster.
 pub(crate) struct Cluster {

@@ -1,4 +1,4 @@
-//! What is decided when a keyspace is made: where its bodies are kept.
+//! The settings of a keyspace: where its bodies are stored. `init` writes them once.
 //!
 //! | row of `setting` | value |
 //! | --- | --- |
@@ -11,11 +11,11 @@
 use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};
 
-use crate::bodies::keeping::Keeping;
+use crate::bodies::backend::Backend;
 use crate::bodies::objects::Objects;
-use crate::bodies::place::BodyPlace;
-use crate::connection::Connection;
+use crate::cluster::connection::Connection;
 use crate::options::Options;
+use crate::options::body_place::BodyPlace;
 
 async fn read(connection: &Connection, keyspace: &str, name: &str) -> Result<Option<String>> {
     connection.value(&format!("SELECT value FROM {keyspace}.setting WHERE name = '{name}'")).await
@@ -36,20 +36,20 @@ async fn decided(connection: &Connection, keyspace: &str, options: &Options) -> 
     };
     let found: BodyPlace = found.parse().map_err(unknown)?;
     match &options.bodies {
-        Some(told) if *told != found => Err(StoreError::Unavailable(format!(
-            "the keyspace {keyspace} keeps its bodies in {found}, and `bodies` says {told}: say {found}, or nothing. To move \
-             them, make a keyspace that keeps them in {told} and copy to it with `posthaste copy-store`"
+        Some(configured) if *configured != found => Err(StoreError::Unavailable(format!(
+            "the keyspace {keyspace} keeps its bodies in {found}, and `bodies` says {configured}: say {found}, or nothing. To move \
+             them, make a keyspace that keeps them in {configured} and copy to it with `posthaste copy-store`"
         ))),
         _ => Ok(Some(found)),
     }
 }
 
-fn objects(options: &Options, place: BodyPlace, owner: Id) -> Result<Keeping> {
+fn objects(options: &Options, place: BodyPlace, owner: Id) -> Result<Backend> {
     Ok(match &place {
-        BodyPlace::Cassandra => Keeping::Chunks,
+        BodyPlace::Cassandra => Backend::Chunks,
         BodyPlace::S3 { bucket, prefix } => {
             let store = options.s3.open(bucket)?;
-            Keeping::Objects(Objects::new(store, place.clone(), prefix, owner))
+            Backend::Objects(Objects::new(store, place.clone(), prefix, owner))
         }
     })
 }
@@ -73,7 +73,7 @@ pub(crate) async fn decide_bodies(connection: &Connection, keyspace: &str, optio
             owner
         }
     };
-    if let Keeping::Objects(objects) = objects(options, place.clone(), owner)? {
+    if let Backend::Objects(objects) = objects(options, place.clone(), owner)? {
         objects.claim().await?;
     }
     write(connection, keyspace, "bodies", &place.to_string()).await
@@ -85,7 +85,7 @@ pub(crate) async fn open_bodies(
     connection: &Connection,
     keyspace: &str,
     options: &Options,
-) -> Result<Keeping> {
+) -> Result<Backend> {
     let undecided = || {
         StoreError::Unavailable(format!(
             "the keyspace {keyspace} does not say where its bodies are; finish it with `posthaste engine init`"
@@ -93,12 +93,12 @@ pub(crate) async fn open_bodies(
     };
     let place = decided(connection, keyspace, options).await?.ok_or_else(undecided)?;
     if place == BodyPlace::Cassandra {
-        return Ok(Keeping::Chunks);
+        return Ok(Backend::Chunks);
     }
     let owner = owner(connection, keyspace).await?.ok_or_else(undecided)?;
     let bodies = objects(options, place, owner)?;
-    if let Keeping::Objects(objects) = &bodies {
-        objects.greet().await?;
+    if let Backend::Objects(objects) = &bodies {
+        objects.verify_at_start().await?;
     }
     Ok(bodies)
 }

@@ -9,19 +9,19 @@
 //! | 4 + 16 each | an origin: the first UID it counts for (to the next origin's), and the commit's id |
 //!
 //! Its key is a UID at or below its first row and above every row of the chunk before; the key
-//! stays when the first row goes. A chunk is never deleted, only emptied: a tombstone that was
-//! dropped before every node had it would bring expunged messages back. Rows never move from one
-//! chunk to another, so that a reader who pages through a mailbox that is being changed may see old
-//! rows but misses none.
+//! stays when the first row is expunged. A chunk is never deleted, only emptied: a tombstone that
+//! was dropped before every node had it would bring expunged messages back. Rows never move from
+//! one chunk to another, so that a reader who pages through a mailbox that is being changed may see
+//! old rows but misses none.
 //!
-//! Origins tell which of several summaries written for a UID counts: several nodes may have tried
-//! the same UID.
+//! An origin names the commit whose summary is valid for a UID. Several nodes may have written a
+//! summary for the same UID.
 
 use posthaste_mail_model::{Id, MailboxId, NumSet};
 use posthaste_store::Row;
 use std::collections::BTreeMap;
 
-use crate::seal::{place, seal, unseal};
+use crate::stored::seal::{place, seal, unseal};
 use posthaste_store::octets::{Octets, put_varint};
 
 /// Rows: 128 × 28 bytes are 3.5 KiB, with an origin for each 6 KiB. A changed flag writes that
@@ -49,10 +49,9 @@ pub(crate) fn number(row: &Row) -> u32 {
 }
 
 /// Whether a mailbox has a message of this UID from this commit.
-pub(crate) fn refers(chunks: &Chunks, uid: i64, commit: &[u8]) -> bool {
-    let Ok(uid) = u32::try_from(uid) else { return false };
+pub(crate) fn refers(chunks: &Chunks, uid: u32, commit: Id) -> bool {
     let chunk = chunks.range(..=uid).next_back().map(|(_, chunk)| chunk);
-    chunk.and_then(|chunk| chunk.origin(uid)).is_some_and(|origin| origin.to_bytes() == commit)
+    chunk.and_then(|chunk| chunk.origin(uid)).is_some_and(|origin| origin == commit)
 }
 
 impl Chunk {
@@ -71,16 +70,17 @@ impl Chunk {
         }
     }
 
-    /// Takes rows out, and origins that have none left.
-    pub(crate) fn remove(&mut self, gone: &NumSet) {
-        self.rows.retain(|row| !gone.contains(number(row)));
-        let ends: Vec<u32> = self.origins.iter().skip(1).map(|o| o.0).chain([u32::MAX]).collect();
+    /// Removes rows, and origins that no row has any more.
+    pub(crate) fn remove(&mut self, expunged: &NumSet) {
+        self.rows.retain(|row| !expunged.contains(number(row)));
         let rows = &self.rows;
+        // The first UID of the next origin; the last origin has no end.
+        let ends: Vec<u32> = self.origins.iter().skip(1).map(|(first, _)| *first).collect();
         let mut ends = ends.into_iter();
         self.origins.retain(|(first, _)| {
-            let end = ends.next().unwrap_or(u32::MAX);
+            let end = ends.next();
             let at = rows.partition_point(|row| number(row) < *first);
-            rows.get(at).is_some_and(|row| number(row) < end)
+            rows.get(at).is_some_and(|row| end.is_none_or(|end| number(row) < end))
         });
     }
 
@@ -106,7 +106,13 @@ impl Chunk {
         let rows = rows.iter().map(Row::from_bytes).collect::<Option<Vec<_>>>()?;
         let count = usize::try_from(read.varint()?).ok().filter(|n| *n <= ROWS_MAX)?;
         let origins = (0..count).map(|_| Some((read.u32()?, read.id()?))).collect::<Option<Vec<_>>>()?;
-        Some(Self { rows, origins })
+        // A row below the first origin would have no summary, and would be missing in a listing.
+        let all_have_origins = match (rows.first(), origins.first()) {
+            (Some(row), Some((first, _))) => *first <= number(row),
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        all_have_origins.then_some(Self { rows, origins })
     }
 }
 
@@ -137,6 +143,24 @@ mod tests {
         }
         let empty = Chunk::default();
         assert_eq!(Chunk::decode(mailbox, 0, &empty.encode(mailbox, 0)), Some(empty));
+    }
+
+    #[test]
+    fn a_row_without_an_origin_is_damage() {
+        let mailbox = MailboxId(Id::new(1, 2));
+        for origins in [Vec::new(), vec![(6, Id::new(1, 1))]] {
+            let chunk = Chunk { rows: vec![row(5), row(6)], origins };
+            assert_eq!(Chunk::decode(mailbox, 5, &chunk.encode(mailbox, 5)), None, "{chunk:?}");
+        }
+    }
+
+    #[test]
+    fn the_highest_uid_keeps_its_origin() {
+        let mut chunk = Chunk::default();
+        chunk.push(row(7), Id::new(1, 1));
+        chunk.push(row(u32::MAX), Id::new(1, 1));
+        chunk.remove(&NumSet::range(7, 7));
+        assert_eq!(chunk.origin(u32::MAX), Some(Id::new(1, 1)));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! What the configuration leaves open is taken from the standard variables (`AWS_ENDPOINT_URL`,
 //! `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`,
-//! `AWS_ALLOW_HTTP` and their like), then from what the machine itself is told (web identity,
-//! container and instance roles), as every program of that world does.
+//! `AWS_ALLOW_HTTP` and their like), then from the machine's role (web identity,
+//! container and instance roles), as other S3 clients do.
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::{BackoffConfig, Certificate, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
@@ -70,8 +70,8 @@ impl S3 {
         let seconds = |time: Duration| format!("{} ms", time.as_millis());
         let mut builder = AmazonS3Builder::from_env();
         if let Some(ca) = &self.ca {
-            // Options of the environment's that tell how to connect are lost here; that it may be
-            // without encryption contradicts `ca`.
+            // The environment's options for the connection are replaced here. Among them is leave
+            // to connect without encryption, which contradicts `ca`.
             let options = ClientOptions::new().with_root_certificate(certificate(ca)?);
             builder = builder.with_client_options(options);
         }
@@ -122,8 +122,8 @@ mod tests {
     async fn settings_are_refused_by_name_and_secrets_are_not_shown() {
         let s3 = S3 { access_key: Some(("id".into(), "secret".into())), ..S3::default() };
         assert!(!format!("{s3:?}").contains("secret"));
-        let gone = S3 { ca: Some("/nowhere/ca.pem".into()), ..s3 };
-        let why = gone.open("mail").unwrap_err().to_string();
+        let missing = S3 { ca: Some("/nowhere/ca.pem".into()), ..s3 };
+        let why = missing.open("mail").unwrap_err().to_string();
         assert!(why.contains("s3.ca") && why.contains("/nowhere/ca.pem"), "{why}");
     }
 }

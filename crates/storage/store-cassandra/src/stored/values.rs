@@ -1,6 +1,6 @@
 //! The small values: heads, log entries, lists, summaries.
 //!
-//! Each is sealed ([`crate::seal::seal`]) in its place. Byte tables: `docs/cassandra.md`.
+//! Each is sealed ([`crate::stored::seal::seal`]) in its place. Byte tables: `docs/cassandra.md`.
 
 use posthaste_mail_model::{
     AccountId, BodyId, Id, Keyword, KeywordTable, MailboxId, MailboxName, ModSeq, NumSet, Uid, UidValidity,
@@ -8,7 +8,7 @@ use posthaste_mail_model::{
 use posthaste_store::{Counts, MailboxCommit, MailboxEntry, MailboxHead, MailboxList, Row, SpecialUse};
 use std::sync::Arc;
 
-use crate::seal::{place, seal, unseal};
+use crate::stored::seal::{place, seal, unseal};
 use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
 
 const HEAD: u8 = 2;
@@ -70,7 +70,7 @@ pub(crate) struct LogEntry {
     pub(crate) commit: Id,
     /// New and changed rows, UIDs rising; `None` if they were too many.
     pub(crate) rows: Option<Vec<Row>>,
-    /// What went, by mod-sequence.
+    /// Expunged UIDs by mod-sequence.
     pub(crate) expunged: Vec<(ModSeq, NumSet)>,
 }
 

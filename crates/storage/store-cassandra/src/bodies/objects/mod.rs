@@ -23,8 +23,8 @@ use posthaste_store::octets::{Octets, put_varint};
 use posthaste_store::{BodyRange, Result, StoreError};
 use std::sync::Arc;
 
-use super::place::BodyPlace;
-use crate::seal::{place, seal, unseal};
+use crate::options::body_place::BodyPlace;
+use crate::stored::seal::{place, seal, unseal};
 
 /// Octets under one checksum: what a small part of a body costs to read, at 4 octets of description
 /// for each.
@@ -169,7 +169,7 @@ impl Objects {
         }
     }
 
-    fn judge(&self, found: Option<&[u8]>) -> Result<()> {
+    fn compare_owner(&self, found: Option<&[u8]>) -> Result<()> {
         match found {
             Some(owner) if owner == self.owner.to_string().as_bytes() => Ok(()),
             Some(_) => Err(StoreError::Unavailable(format!(
@@ -186,7 +186,7 @@ impl Objects {
     /// Makes this place the keyspace's, unless it is already, or is another's.
     pub(crate) async fn claim(&self) -> Result<()> {
         if let Some(found) = self.marker().await.map_err(|e| self.unavailable(&e))? {
-            return self.judge(Some(&found));
+            return self.compare_owner(Some(&found));
         }
         let name = self.prefix.clone().join(MARKER);
         let written = self.store.put(&name, self.owner.to_string().into()).await;
@@ -195,14 +195,14 @@ impl Objects {
 
     /// Refuses a place that is not, or not any longer, the keyspace's.
     async fn verify_owner(&self) -> Result<()> {
-        self.judge(self.marker().await.map_err(|e| self.unavailable(&e))?.as_deref())
+        self.compare_owner(self.marker().await.map_err(|e| self.unavailable(&e))?.as_deref())
     }
 
     /// The same when a server starts: one that does not answer just now may do so later, and lets
     /// it start.
-    pub(crate) async fn greet(&self) -> Result<()> {
+    pub(crate) async fn verify_at_start(&self) -> Result<()> {
         match self.marker().await {
-            Ok(found) => self.judge(found.as_deref()),
+            Ok(found) => self.compare_owner(found.as_deref()),
             Err(error @ (Error::PermissionDenied { .. } | Error::Unauthenticated { .. })) => {
                 Err(self.unavailable(&error))
             }

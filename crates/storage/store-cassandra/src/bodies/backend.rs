@@ -1,9 +1,9 @@
-//! Which of the two ways a keyspace keeps its bodies.
+//! The two backends for bodies.
 
 use super::objects::Objects;
 
-/// Where bodies are, opened.
-pub(crate) enum Keeping {
+/// An open backend for bodies.
+pub(crate) enum Backend {
     /// In Cassandra.
     Chunks,
     /// In an object store.

@@ -5,7 +5,7 @@
 //! a node that is away at once, and uses the next one.
 //!
 //! A conditional write is repeated only by a caller that can find out whether the first attempt was
-//! applied: here with [`Connection::conditionally`], and in `commit.rs`. The driver repeats one
+//! applied: here with [`Connection::conditionally`], and in `commits`. The driver repeats one
 //! only where the node said that it did not begin.
 //!
 //! Each request goes to a node that holds the partition: the driver reads the keyspace's
@@ -32,9 +32,9 @@ use scylla::value::{CqlValue, Row as CqlRow};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use crate::cluster::ids::Ids;
 use crate::options::Options;
 
 /// Attempts of a read or plain write. With the pauses below, about two seconds beside the timeouts
@@ -65,8 +65,7 @@ pub(crate) type Batch<'s> = Vec<(&'s PreparedStatement, Values)>;
 /// The connection to a cluster.
 pub(crate) struct Connection {
     session: Session,
-    /// State of the generator of pauses and ids.
-    random: AtomicU64,
+    ids: Ids,
 }
 
 /// What became of one attempt at a conditional write.
@@ -76,29 +75,6 @@ pub(crate) enum Attempt {
     Refused,
     /// It may have been applied, or may yet be.
     Unknown(StoreError),
-}
-
-pub(crate) fn blob(id: Id) -> CqlValue {
-    CqlValue::Blob(id.to_bytes().to_vec())
-}
-
-/// The id in a column.
-pub(crate) fn id_of(bytes: &[u8]) -> Result<Id> {
-    let bytes = bytes.try_into().map_err(|_| StoreError::Corrupt("a key that is no id".into()))?;
-    Ok(Id::from_bytes(bytes))
-}
-
-/// Microseconds since 1970: the unit of Cassandra's timestamps.
-pub(crate) fn now_us() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| i64::try_from(d.as_micros()).unwrap_or(i64::MAX))
-}
-
-/// Milliseconds since an id was made, by the clocks of the two machines.
-pub(crate) fn age_ms(id: &[u8]) -> u64 {
-    let made_ms = id.iter().take(6).fold(0, |ms, byte| ms << 8 | u64::from(*byte));
-    u64::try_from(now_us() / 1000).unwrap_or(0).saturating_sub(made_ms)
 }
 
 impl Connection {
@@ -117,7 +93,7 @@ impl Connection {
         let mut builder = SessionBuilder::new()
             .known_nodes(&options.hosts)
             .default_execution_profile_handle(profile.into_handle())
-            // Without a keyspace's replication the driver cannot tell who holds what.
+            // Without a keyspace's replication the driver does not know which node has which rows.
             .keyspaces_to_fetch([&options.keyspace])
             .keepalive_interval(KEEPALIVE)
             .keepalive_timeout(KEEPALIVE)
@@ -126,14 +102,12 @@ impl Connection {
             builder = builder.user(user, password);
         }
         if let Some(tls) = &options.tls {
-            builder = builder.tls_context(Some(crate::tls::config(tls)?));
+            builder = builder.tls_context(Some(crate::cluster::tls::config(tls)?));
         }
         let session = builder.build().await.map_err(|e| {
             StoreError::Unavailable(format!("Cassandra at {}: {e}", options.hosts.join(", ")))
         })?;
-        let mut seed = [0; 8];
-        getrandom::fill(&mut seed).map_err(|e| StoreError::Unavailable(format!("no randomness: {e}")))?;
-        Ok(Self { session, random: AtomicU64::new(u64::from_le_bytes(seed)) })
+        Ok(Self { session, ids: Ids::new()? })
     }
 
     /// Runs a statement that defines something.
@@ -191,24 +165,15 @@ impl Connection {
         Ok(prepared)
     }
 
-    /// A pseudo-random number (a splitmix64 step): for pauses and the random half of ids.
-    pub(crate) fn random(&self) -> u64 {
-        let mut x = self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
     /// An id for a commit: of now, and never given twice.
     pub(crate) fn new_id(&self) -> Id {
-        let random = u128::from(self.random()) << 64 | u128::from(self.random());
-        Id::new(u64::try_from(now_us() / 1000).unwrap_or(0), random)
+        self.ids.new_id()
     }
 
     /// Waits for a random time, longer with each attempt.
     pub(crate) async fn pause(&self, attempt: u32) {
         let most = PAUSE_MS << attempt.min(5);
-        tokio::time::sleep(Duration::from_millis(self.random() % most.max(1))).await;
+        tokio::time::sleep(Duration::from_millis(self.ids.random() % most.max(1))).await;
     }
 
     async fn repeatedly<T, F>(&self, mut act: impl FnMut() -> F) -> Result<T>

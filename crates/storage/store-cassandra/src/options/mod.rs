@@ -1,10 +1,15 @@
 //! Options: where the cluster is, and the engine's limits and timeouts.
 
+pub(crate) mod body_place;
+pub(crate) mod keyspace;
+pub(crate) mod s3;
+mod url;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::bodies::place::BodyPlace;
-use crate::bodies::s3::S3;
+use self::body_place::BodyPlace;
+use self::s3::S3;
 
 /// Encryption of the connections to the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]

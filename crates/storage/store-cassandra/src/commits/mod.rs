@@ -1,29 +1,33 @@
 //! Commits: contents first, then one conditional batch on the mailbox's partition.
 //!
-//! The batch moves the mod-sequence on `IF` it is still the expected one and the fence is still the
-//! one that was read before the contents were written ([`crate::mailboxes::lifetime`]); it rewrites
-//! the chunks the commit touches and adds a log entry that carries the commit's id.
+//! The batch raises the mod-sequence `IF` it is still the expected one and the fence is still the
+//! one that was read before the contents were written ([`crate::mailboxes::partition`]); it
+//! rewrites the chunks the commit touches and adds a log entry that carries the commit's id.
 //!
 //! A batch whose answer is lost is sent again as it is. If the first one was applied, the second is
 //! refused, and the log entry at the new mod-sequence says whose commit it was. If no answer comes
-//! for long, the call fails. It never answers `Done` for what is not there, and nothing is applied
-//! twice.
+//! for long, the call fails. The answer is `Done` only for a commit that is stored, and no commit
+//! is applied twice.
+
+pub(crate) mod contents;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use posthaste_mail_model::{Id, ModSeq, NumSet};
+use posthaste_mail_model::{Id, MailboxId, ModSeq, NumSet};
 use posthaste_store::{CommitOutcome, MailboxCommit, Result, StoreError};
 use scylla::value::CqlValue;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::chunk::{Chunks, ROWS_MAX, number};
-use crate::connection::{AT_ONCE, ATTEMPTS_MAX, Attempt, Batch, RESTARTS_MAX, blob};
-use crate::contents::{CommitId, Contents};
+use crate::cluster::connection::{AT_ONCE, ATTEMPTS_MAX, Attempt, Batch, RESTARTS_MAX};
+use crate::cluster::ids::{blob, modseq_column};
+use crate::commits::contents::{CommitId, Contents};
 use crate::mailboxes::Mailboxes;
-use crate::mailboxes::lifetime::fence_value;
+use crate::mailboxes::partition::fence_value;
 use crate::mailboxes::rows::{Fence, put_values};
-use crate::values::{LogEntry, StoredHead};
+use crate::stored::chunk::{Chunk, Chunks, ROWS_MAX, number};
+use crate::stored::impossible;
+use crate::stored::values::{LogEntry, StoredHead};
 
 /// Commits that the log holds at least; it holds at most twice as many. A client or a node that was
 /// away for longer reads all rows instead.
@@ -33,7 +37,7 @@ const LOG_KEPT: u64 = 4096;
 /// read.
 const RANGES_MAX: usize = 64;
 
-/// A mailbox as a commit finds it: the chunks it touches and the last one.
+/// A mailbox before a commit: the chunks that the commit touches, and the last one.
 pub(crate) struct Base {
     pub(crate) chunks: Chunks,
     /// Key of the last chunk.
@@ -48,9 +52,9 @@ pub(crate) struct Ready<'s> {
     batch: Batch<'s>,
 }
 
-/// What became of a commit's batch.
+/// The outcome of a commit's batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum BatchOutcome {
     Applied,
     /// Another commit came first.
     Overtaken,
@@ -76,10 +80,10 @@ impl Commits {
         for attempt in 0..RESTARTS_MAX {
             let Some(ready) = self.prepare(&commit).await? else { return Ok(CommitOutcome::Conflict) };
             match self.apply(&commit, &ready).await? {
-                Fate::Applied => return Ok(CommitOutcome::Done),
-                Fate::Overtaken => return Ok(CommitOutcome::Conflict),
+                BatchOutcome::Applied => return Ok(CommitOutcome::Done),
+                BatchOutcome::Overtaken => return Ok(CommitOutcome::Conflict),
                 // The contents may have been swept. They are written once more, under a new id.
-                Fate::Fenced => {
+                BatchOutcome::Fenced => {
                     tracing::info!(mailbox = %commit.mailbox, attempt, "a sweep fenced a commit; writing it again");
                 }
             }
@@ -91,7 +95,7 @@ impl Commits {
     /// Writes what the commit will refer to, and makes its batch. `None`: the mailbox is at another
     /// mod-sequence, or a message to be copied is not there.
     pub(crate) async fn prepare(&self, commit: &MailboxCommit) -> Result<Option<Ready<'_>>> {
-        // The fence comes first. What is written from here on is judged by a sweep only after it
+        // The fence comes first. A sweep removes what is written from here on only after it
         // replaced this fence.
         let Some(mut base) = self.base(commit).await? else { return Ok(None) };
         let id = CommitId { id: self.mailboxes.cluster.new_id(), made: Instant::now() };
@@ -100,7 +104,7 @@ impl Commits {
         Ok(self.contents.write(id, commit).await?.then_some(Ready { id: id.id, batch }))
     }
 
-    /// What the commit touches, or `None` if the mailbox has moved on.
+    /// What the commit touches; `None` if the mailbox is at another mod-sequence.
     async fn base(&self, commit: &MailboxCommit) -> Result<Option<Base>> {
         let mailbox = commit.mailbox;
         let touched = touched(commit);
@@ -116,7 +120,7 @@ impl Commits {
         let Some(tail) = tail.filter(|tail| tail.modseq >= 0) else {
             return Err(StoreError::NoMailbox(mailbox));
         };
-        let expected = i64::try_from(commit.expected.value()).unwrap_or(i64::MAX);
+        let expected = modseq_column(commit.expected);
         let current = |modseq: &i64| *modseq == expected;
         if !current(&tail.modseq) || !parts.iter().all(|(_, modseqs)| modseqs.iter().all(current)) {
             return Ok(None);
@@ -153,8 +157,7 @@ impl Commits {
             ],
         )];
         for low in dirty {
-            let Some(chunk) = base.chunks.get(low) else { continue };
-            let value = chunk.encode(mailbox, *low);
+            let value = dirty_chunk(&base.chunks, mailbox, *low)?.encode(mailbox, *low);
             bytes += value.len();
             batch.push((&statements.put, put_values(mailbox, 0, u64::from(*low), value)));
         }
@@ -173,13 +176,13 @@ impl Commits {
         Ok(batch)
     }
 
-    /// Sends the batch until it is known what became of it.
-    pub(crate) async fn apply(&self, commit: &MailboxCommit, ready: &Ready<'_>) -> Result<Fate> {
+    /// Sends the batch until its outcome is known.
+    pub(crate) async fn apply(&self, commit: &MailboxCommit, ready: &Ready<'_>) -> Result<BatchOutcome> {
         let mut failure = StoreError::Busy;
         for attempt in 0..ATTEMPTS_MAX {
             match self.mailboxes.cluster.attempt(&ready.batch).await? {
-                Attempt::Applied => return Ok(Fate::Applied),
-                Attempt::Refused => match self.fate(commit, ready.id).await {
+                Attempt::Applied => return Ok(BatchOutcome::Applied),
+                Attempt::Refused => match self.outcome(commit, ready.id).await {
                     Ok(fate) => return Ok(fate),
                     Err(error @ StoreError::Unavailable(_)) => failure = error,
                     Err(error) => return Err(error),
@@ -191,49 +194,61 @@ impl Commits {
             }
             self.mailboxes.cluster.pause(attempt).await;
         }
-        match self.fate(commit, ready.id).await {
-            Ok(Fate::Applied) => Ok(Fate::Applied),
+        match self.outcome(commit, ready.id).await {
+            Ok(BatchOutcome::Applied) => Ok(BatchOutcome::Applied),
             // It may still be under way: neither `Done` nor `Conflict` would be certain.
             _ => Err(failure),
         }
     }
 
-    /// What became of a commit. Both reads are serial: they first complete what other conditional
+    /// The outcome of a commit. Both reads are serial: they first complete what other conditional
     /// writes began.
-    async fn fate(&self, commit: &MailboxCommit, id: Id) -> Result<Fate> {
+    async fn outcome(&self, commit: &MailboxCommit, id: Id) -> Result<BatchOutcome> {
         let mailbox = commit.mailbox;
-        type Found = (Option<i64>, Option<Vec<u8>>, Option<Vec<u8>>);
+        type Columns = (Option<i64>, Option<Vec<u8>>, Option<Vec<u8>>);
         let values = (&mailbox.0.to_bytes()[..],);
-        let found = self
+        let row = self
             .mailboxes
             .cluster
-            .read::<Found>(&self.mailboxes.cluster.statements.mailbox.head_serial, values)
+            .read::<Columns>(&self.mailboxes.cluster.statements.mailbox.head_serial, values)
             .await?;
-        let now = found.into_iter().next().and_then(|(modseq, ..)| u64::try_from(modseq?).ok());
+        let now = row.into_iter().next().and_then(|(modseq, ..)| u64::try_from(modseq?).ok());
         let now = now.ok_or(StoreError::NoMailbox(mailbox))?;
         if now == commit.expected.value() {
-            return Ok(Fate::Fenced);
+            return Ok(BatchOutcome::Fenced);
         }
         let modseq = commit.head.modseq.value();
         let values = (&mailbox.0.to_bytes()[..], modseq.cast_signed());
-        let found = self
+        let logged = self
             .mailboxes
             .cluster
             .read::<(Option<Vec<u8>>,)>(&self.mailboxes.cluster.statements.mailbox.log_at, values)
             .await?;
-        let entry = found.into_iter().next().and_then(|(value,)| LogEntry::decode(mailbox, modseq, &value?));
-        Ok(match entry {
-            Some(entry) if entry.commit == id => Fate::Applied,
-            _ => Fate::Overtaken,
-        })
+        outcome_by_log(mailbox, modseq, id, logged.into_iter().next().and_then(|(value,)| value))
     }
+}
+
+/// Whether the log entry at a commit's mod-sequence is that commit's. An entry that cannot be read
+/// is an error: it does not show whose commit was applied.
+fn outcome_by_log(mailbox: MailboxId, modseq: u64, id: Id, entry: Option<Vec<u8>>) -> Result<BatchOutcome> {
+    let Some(value) = entry else { return Ok(BatchOutcome::Overtaken) };
+    let damaged =
+        || StoreError::Corrupt(format!("mailbox {mailbox}: the log entry at mod-sequence {modseq}"));
+    let entry = LogEntry::decode(mailbox, modseq, &value).ok_or_else(damaged)?;
+    Ok(if entry.commit == id { BatchOutcome::Applied } else { BatchOutcome::Overtaken })
+}
+
+/// A chunk that was edited. A batch without it would lose rows, so a missing one is an error.
+fn dirty_chunk(chunks: &Chunks, mailbox: MailboxId, low: u32) -> Result<&Chunk> {
+    let missing = || impossible(format!("mailbox {mailbox}: an edited chunk (key {low}) is missing"));
+    chunks.get(&low).ok_or_else(missing)
 }
 
 /// UIDs whose rows a commit changes or removes.
 fn touched(commit: &MailboxCommit) -> NumSet {
     let changed = commit.changed.iter().map(|row| (number(row), number(row)));
-    let gone = commit.expunged.iter().flat_map(|(_, uids)| uids.ranges().iter().copied());
-    NumSet::from_ranges(changed.chain(gone))
+    let expunged = commit.expunged.iter().flat_map(|(_, uids)| uids.ranges().iter().copied());
+    NumSet::from_ranges(changed.chain(expunged))
 }
 
 /// Where the log is cut by a commit that takes the mod-sequence past a multiple of [`LOG_KEPT`]:
@@ -246,12 +261,12 @@ fn trim_at(expected: ModSeq, next: ModSeq) -> Option<ModSeq> {
 /// Applies a commit to the chunks; the keys of those that changed.
 fn edit(base: &mut Base, commit: &MailboxCommit, id: Id) -> Result<BTreeSet<u32>> {
     let mut dirty = BTreeSet::new();
-    let gone = commit.expunged.iter().flat_map(|(_, uids)| uids.ranges().iter().copied());
-    let gone = NumSet::from_ranges(gone);
-    if !gone.is_empty() {
+    let expunged = commit.expunged.iter().flat_map(|(_, uids)| uids.ranges().iter().copied());
+    let expunged = NumSet::from_ranges(expunged);
+    if !expunged.is_empty() {
         for (low, chunk) in &mut base.chunks {
             let before = chunk.rows.len();
-            chunk.remove(&gone);
+            chunk.remove(&expunged);
             if chunk.rows.len() != before {
                 dirty.insert(*low);
             }
@@ -260,7 +275,7 @@ fn edit(base: &mut Base, commit: &MailboxCommit, id: Id) -> Result<BTreeSet<u32>
     for row in &commit.changed {
         let missing = || {
             StoreError::Corrupt(format!(
-                "UID {} of mailbox {} is not there to be changed",
+                "UID {} of mailbox {} does not exist and cannot be changed",
                 row.uid(),
                 commit.mailbox
             ))
@@ -285,6 +300,28 @@ fn edit(base: &mut Base, commit: &MailboxCommit, id: Id) -> Result<BTreeSet<u32>
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_log_entry_shows_whose_commit_was_applied() {
+        let (mailbox, ours, other) = (MailboxId(Id::new(1, 1)), Id::new(2, 1), Id::new(2, 2));
+        let entry = LogEntry { commit: ours, rows: None, expunged: Vec::new() };
+        let value = entry.encode(mailbox, ModSeq::new(9).unwrap());
+        let outcome = |id, value| outcome_by_log(mailbox, 9, id, value);
+        assert_eq!(outcome(ours, Some(value.clone())).unwrap(), BatchOutcome::Applied);
+        assert_eq!(outcome(other, Some(value.clone())).unwrap(), BatchOutcome::Overtaken);
+        assert_eq!(outcome(ours, None).unwrap(), BatchOutcome::Overtaken);
+        let mut damaged = value;
+        damaged[5] ^= 1;
+        assert!(matches!(outcome(ours, Some(damaged)), Err(StoreError::Corrupt(_))));
+    }
+
+    #[test]
+    fn an_edited_chunk_that_is_missing_is_an_error() {
+        let (mailbox, mut chunks) = (MailboxId(Id::new(1, 1)), Chunks::new());
+        assert!(matches!(dirty_chunk(&chunks, mailbox, 3), Err(StoreError::Corrupt(_))));
+        chunks.insert(3, Chunk::default());
+        assert_eq!(dirty_chunk(&chunks, mailbox, 3).unwrap(), &Chunk::default());
+    }
 
     #[test]
     fn the_log_is_cut_now_and_then() {

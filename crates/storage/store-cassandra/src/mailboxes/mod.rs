@@ -2,7 +2,7 @@
 //!
 //! What changes a mailbox's messages is in [`crate::commit`]; here is what it and all others read.
 
-pub(crate) mod lifetime;
+pub(crate) mod partition;
 pub(crate) mod rows;
 pub(crate) mod summaries;
 

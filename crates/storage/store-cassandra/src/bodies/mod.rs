@@ -1,4 +1,4 @@
-//! Where bodies are kept: in chunks in Cassandra, or as objects of an S3-compatible store.
+//! Bodies: in chunks in Cassandra, or as objects of an S3-compatible store.
 //!
 //! Which of the two a keyspace uses is decided when it is made, and recorded in it. Both keep the
 //! same promises: a body is written before the commit that refers to it, a part of it is read
@@ -14,11 +14,9 @@
 //! written under a name that a sweep is about to delete. The reference, written before both, leads
 //! to what a crash left between the object and its description.
 
+pub(crate) mod backend;
 mod chunked;
-pub(crate) mod keeping;
 pub(crate) mod objects;
-pub(crate) mod place;
-pub(crate) mod s3;
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Id};
@@ -26,13 +24,14 @@ use posthaste_store::{BodyRange, Result, StoreError};
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
+use crate::stored::impossible;
 
+use self::backend::Backend;
 use self::chunked::Chunked;
-use self::keeping::Keeping;
 use self::objects::Description;
 
-/// A body as the sweep finds it.
-pub(crate) struct Kept {
+/// A body that is stored, as the sweep reads it.
+pub(crate) struct StoredBody {
     /// Octets.
     len: u64,
     /// The commit that wrote the object which holds it; `None` in Cassandra.
@@ -42,12 +41,12 @@ pub(crate) struct Kept {
 /// The bodies of a keyspace.
 pub(crate) struct Bodies {
     cluster: Arc<Cluster>,
-    keeping: Keeping,
+    backend: Backend,
 }
 
 impl Bodies {
-    pub(crate) fn new(cluster: Arc<Cluster>, keeping: Keeping) -> Self {
-        Self { cluster, keeping }
+    pub(crate) fn new(cluster: Arc<Cluster>, backend: Backend) -> Self {
+        Self { cluster, backend }
     }
 
     fn chunked(&self) -> Chunked<'_> {
@@ -56,9 +55,9 @@ impl Bodies {
 
     /// Writes a body whole. Its reference has been written before.
     pub(crate) async fn put(&self, commit: Id, body: BodyId, bytes: &Bytes) -> Result<()> {
-        match &self.keeping {
-            Keeping::Chunks => self.chunked().put(body, bytes).await,
-            Keeping::Objects(objects) => {
+        match &self.backend {
+            Backend::Chunks => self.chunked().put(body, bytes).await,
+            Backend::Objects(objects) => {
                 let description = objects.put(body, commit, bytes).await?;
                 self.put_description(body, &description).await
             }
@@ -66,68 +65,77 @@ impl Bodies {
     }
 
     pub(crate) async fn range(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
-        match &self.keeping {
-            Keeping::Chunks => self.chunked().range(body, range).await,
-            Keeping::Objects(objects) => {
+        match &self.backend {
+            Backend::Chunks => self.chunked().range(body, range).await,
+            Backend::Objects(objects) => {
                 let description = self.description(body).await?.ok_or_else(|| objects::missing(body))?;
                 objects.range(body, &description, range).await
             }
         }
     }
 
-    /// What there is of a body; `None` if it is not there.
-    pub(crate) async fn kept(&self, body: BodyId) -> Result<Option<Kept>> {
-        match &self.keeping {
-            Keeping::Chunks => Ok(self.chunked().len(body).await?.map(|len| Kept { len, object: None })),
-            Keeping::Objects(_) => {
+    /// Length and object of a body; `None` if it does not exist.
+    pub(crate) async fn stored(&self, body: BodyId) -> Result<Option<StoredBody>> {
+        match &self.backend {
+            Backend::Chunks => {
+                Ok(self.chunked().len(body).await?.map(|len| StoredBody { len, object: None }))
+            }
+            Backend::Objects(_) => {
                 let description = self.description(body).await?;
-                Ok(description.map(|d| Kept { len: d.len, object: Some(d.commit) }))
+                Ok(description.map(|d| StoredBody { len: d.len, object: Some(d.commit) }))
             }
         }
     }
 
-    /// Removes a body whose last reference was `dead`'s; answers with the octets given back. `kept`
-    /// was read before the references were, and `before_us` is a time before that: what was written
-    /// since stays.
+    /// Removes a body whose last reference was `dead`'s; answers with the octets given back.
+    /// `stored` was read before the references were, and `before_us` is a time before that: what
+    /// was written since stays.
     pub(crate) async fn remove(
         &self,
         body: BodyId,
         dead: Id,
-        kept: Option<Kept>,
+        stored: Option<StoredBody>,
         before_us: i64,
     ) -> Result<u64> {
-        if let Keeping::Objects(objects) = &self.keeping {
+        if let Backend::Objects(objects) = &self.backend {
             // Objects first: if this is cut off, the description still says what is left to remove.
             objects.delete(body, dead).await?;
-            if let Some(object) = kept.as_ref().and_then(|kept| kept.object).filter(|object| *object != dead)
+            if let Some(object) =
+                stored.as_ref().and_then(|stored| stored.object).filter(|object| *object != dead)
             {
                 objects.delete(body, object).await?;
             }
         }
         self.cluster.write(&self.cluster.statements.body.delete, (before_us, &body.0.to_bytes()[..])).await?;
-        Ok(kept.map_or(0, |kept| kept.len))
+        Ok(stored.map_or(0, |stored| stored.len))
     }
 
     /// Removes what a dead commit wrote of a body that lives on, unless the body lives in it.
-    pub(crate) async fn remove_leftover(&self, body: BodyId, dead: Id, kept: Option<&Kept>) -> Result<()> {
-        match (&self.keeping, kept.and_then(|kept| kept.object)) {
-            (Keeping::Objects(objects), object) if object != Some(dead) => objects.delete(body, dead).await,
+    pub(crate) async fn remove_leftover(
+        &self,
+        body: BodyId,
+        dead: Id,
+        stored: Option<&StoredBody>,
+    ) -> Result<()> {
+        match (&self.backend, stored.and_then(|stored| stored.object)) {
+            (Backend::Objects(objects), object) if object != Some(dead) => objects.delete(body, dead).await,
             _ => Ok(()),
         }
     }
 
     async fn put_description(&self, body: BodyId, description: &Description) -> Result<()> {
-        let len = i64::try_from(description.len).unwrap_or(i64::MAX);
+        let len = i64::try_from(description.len)
+            .map_err(|_| impossible(format!("body {body} of {} octets", description.len)))?;
         let values = (len, description.encode(body), &body.0.to_bytes()[..], 0i32);
         self.cluster.write(&self.cluster.statements.body.put, values).await
     }
 
     /// `None` if there is none.
     async fn description(&self, body: BodyId) -> Result<Option<Description>> {
-        type Found = (i32, Option<i64>, Option<Vec<u8>>);
+        type Columns = (i32, Option<i64>, Option<Vec<u8>>);
         let key = body.0.to_bytes();
         let found =
-            self.cluster.read::<Found>(&self.cluster.statements.body.read, (&key[..], 0i32, 0i32)).await?;
+            self.cluster.read::<Columns>(&self.cluster.statements.body.read, (&key[..], 0i32, 0i32)).await?;
         let Some((_, _, Some(value))) = found.into_iter().next() else { return Ok(None) };
         let damaged = || StoreError::Corrupt(format!("the description of body {body}"));
         Description::decode(body, &value).ok_or_else(damaged).map(Some)
