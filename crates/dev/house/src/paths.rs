@@ -5,7 +5,7 @@
 //! reader's own machine has (`./posthaste-data`), and names with a placeholder (`NAME`, `*`).
 
 /// The documents that are checked.
-pub const DOCUMENTS: [&str; 2] = ["README.md", "SECURITY.md"];
+pub const DOCUMENTS: [&str; 4] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"];
 
 /// Folders at the project's root.
 const FOLDERS: [&str; 7] = ["crates/", "docs/", "scripts/", "fuzz/", "contrib/", "examples/", ".ci/"];
