@@ -44,7 +44,8 @@ struct Arena {
 unsafe impl Sync for Arena {}
 
 // SAFETY: `used` only rises, by the rounded size of each request, so no two requests share a byte.
-// What is handed out lies inside `bytes` and begins at a multiple of `LINE`, because the arena does.
+// What is handed out lies inside `bytes`, and begins at a multiple of `LINE`: `skipped` leads to
+// one, and every size is one.
 unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         const LINE: usize = 128;

@@ -70,7 +70,7 @@ pub const KNOWN: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Circles among the files of a crate: each a sorted list of two or more files that reach each other.
+/// Circles among the files of a crate: each a sorted list of files that reach each other.
 pub fn circles(sources: &Sources) -> Vec<Vec<String>> {
     let files = Files::of(sources);
     let edges: BTreeMap<&Module, BTreeSet<Module>> =

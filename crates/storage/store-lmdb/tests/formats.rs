@@ -7,8 +7,9 @@
 //! - `contents.txt`: what both hold, as [`describe`] writes it.
 //!
 //! Each has two accounts, flags, keywords, copies that are links (from format 2 on), moves (from
-//! format 3 on), expunged messages and a removed mailbox. Every file is compressed with gzip. [`write`] made them. When the format gets a new version,
-//! run it once before the change: `cargo test -p posthaste-store-lmdb --test formats -- --ignored`.
+//! format 3 on), expunged messages and a removed mailbox. Every file is compressed with gzip.
+//! [`write`] made them. When the format gets a new version, run it once before the change:
+//! `cargo test -p posthaste-store-lmdb --all-features --test formats -- --ignored`.
 
 #![allow(clippy::unwrap_used)]
 
