@@ -5,9 +5,8 @@
 //! `instructions` without a name prints all names.
 //!
 //! The session is the real one, on the embedded engine and on a socket. It shares one thread with
-//! its client and is polled only when it was woken. Two runs of a session differ
-//! by some 30 instructions (0.01 %), which come from the timers of the runtime. `parse-command` and
-//! `summarize` repeat exactly.
+//! its client and is polled only when it was woken. Two runs of a session differ by some 30
+//! instructions (0.01 %). `parse-command` and `summarize` repeat exactly.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a program of its own, where any failure ends the run")]
 
