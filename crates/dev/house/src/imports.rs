@@ -1,0 +1,360 @@
+//! No file takes part in a circle of imports within its crate.
+//!
+//! What counts as an import: a `use` of a path that begins with `crate`, `self`, `super` or a child
+//! module, from the file it stands in to the file of the module it names. Where that module only
+//! re-exports the name (`pub use`), the import goes to the file behind it, and the re-export itself
+//! is no import: a facade names its rooms without needing them.
+//!
+//! What does not count: paths written out in code (`crate::x::f()`), `mod` itself, what macros
+//! expand to, and modules under `#[cfg(test)]`. A file that belongs to tests as a whole is declared
+//! under `#[cfg(test)]` by its parent, and is left out, too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A module by its path in the crate; the crate's root is empty.
+type Module = Vec<String>;
+
+/// The files of one crate: from paths relative to `src` to texts.
+pub type Sources = BTreeMap<String, String>;
+
+/// Circles that there were when this check was written. A circle may leave this list or lose files;
+/// none may enter it.
+pub const KNOWN: &[(&str, &[&str])] = &[
+    ("crates/access/imap-server", &["command/list.rs", "command/mailboxes.rs"]),
+    ("crates/access/imap-server", &["fetch/mod.rs", "fetch/reader.rs"]),
+    ("crates/base/imap-codec", &["response/data.rs", "response/fetch.rs"]),
+    ("crates/base/mime-summary", &["address.rs", "media.rs", "room.rs", "structure.rs"]),
+    ("crates/dev/simulator", &["record.rs", "syscalls.rs", "wire.rs"]),
+    ("crates/load/load", &["agent/mod.rs", "measure/monitor.rs"]),
+    ("crates/load/load", &["run/session.rs", "run/user.rs"]),
+    ("crates/service/delivery", &["deliver.rs", "quota.rs"]),
+    ("crates/service/directory", &["directory.rs", "lease.rs"]),
+    (
+        "crates/storage/store",
+        &[
+            "mailbox.rs",
+            "mailbox/draft.rs",
+            "mailbox/leader.rs",
+            "mailbox/refresh.rs",
+            "mailbox/slots.rs",
+            "mailbox/state.rs",
+            "store.rs",
+            "store/lists.rs",
+        ],
+    ),
+    (
+        "crates/storage/store-cassandra",
+        &[
+            "bodies.rs",
+            "bodies/chunked.rs",
+            "bodies/keeping.rs",
+            "bodies/objects.rs",
+            "bodies/place.rs",
+            "bodies/s3.rs",
+            "cluster.rs",
+            "connection.rs",
+            "options.rs",
+            "statements.rs",
+        ],
+    ),
+    (
+        "crates/storage/store-lmdb",
+        &[
+            "maintenance/mod.rs",
+            "maintenance/packs.rs",
+            "maintenance/shrink.rs",
+            "writer/mod.rs",
+            "writer/recover.rs",
+            "writer/transaction.rs",
+        ],
+    ),
+];
+
+/// Circles among the files of a crate: each a sorted list of files that reach each other.
+pub fn circles(sources: &Sources) -> Vec<Vec<String>> {
+    let files = Files::of(sources);
+    let edges: BTreeMap<&Module, BTreeSet<Module>> =
+        files.modules.keys().map(|module| (module, files.imports(module))).collect();
+    let reached: BTreeMap<&Module, BTreeSet<&Module>> =
+        edges.keys().map(|module| (*module, reached_from(module, &edges))).collect();
+    let mut circles = BTreeSet::new();
+    for (module, others) in &reached {
+        let circle = others.iter().filter(|other| reached.get(*other).is_some_and(|r| r.contains(module)));
+        let circle: BTreeSet<String> = circle.map(|m| files.modules[*m].clone()).collect();
+        if circle.len() > 1 {
+            circles.insert(circle.into_iter().collect::<Vec<_>>());
+        }
+    }
+    circles.into_iter().collect()
+}
+
+fn reached_from<'m>(start: &Module, edges: &'m BTreeMap<&Module, BTreeSet<Module>>) -> BTreeSet<&'m Module> {
+    let mut reached = BTreeSet::new();
+    let mut todo: Vec<&Module> = edges[start].iter().collect();
+    while let Some(module) = todo.pop() {
+        if reached.insert(module) {
+            todo.extend(edges.get(module).into_iter().flatten());
+        }
+    }
+    reached
+}
+
+/// The modules of a crate, each a file.
+struct Files {
+    modules: BTreeMap<Module, String>,
+    /// Imports of each: absolute paths.
+    uses: BTreeMap<Module, Vec<Vec<String>>>,
+    /// Names that a module re-exports, with their absolute paths.
+    exports: BTreeMap<Module, BTreeMap<String, Vec<String>>>,
+}
+
+impl Files {
+    fn of(sources: &Sources) -> Self {
+        let texts: BTreeMap<&String, String> = sources.iter().map(|(f, t)| (f, code(t))).collect();
+        let mut modules: BTreeMap<Module, String> =
+            sources.keys().map(|file| (module_of(file), file.clone())).collect();
+        let tests: Vec<Module> = texts.iter().flat_map(|(f, t)| test_modules(&module_of(f), t)).collect();
+        modules.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
+        let mut files = Self { modules, uses: BTreeMap::new(), exports: BTreeMap::new() };
+        for (module, file) in &files.modules {
+            let mut uses = Vec::new();
+            let mut exports = BTreeMap::new();
+            for (exported, tree) in use_trees(&texts[file]) {
+                for (path, name) in leaves(&tree) {
+                    let Some(path) = absolute(module, &path, &files.modules) else { continue };
+                    if exported {
+                        exports.insert(name, path);
+                    } else {
+                        uses.push(path);
+                    }
+                }
+            }
+            files.uses.insert(module.clone(), uses);
+            files.exports.insert(module.clone(), exports);
+        }
+        files
+    }
+
+    fn imports(&self, module: &Module) -> BTreeSet<Module> {
+        let mut imports: BTreeSet<Module> = self.uses[module].iter().map(|p| self.target(p, 8)).collect();
+        imports.remove(module);
+        imports
+    }
+
+    /// The module that has what an absolute path names, `hops` re-exports away at most.
+    fn target(&self, path: &[String], hops: u32) -> Module {
+        let len = (0..=path.len()).rev().find(|len| self.modules.contains_key(&path[..*len]));
+        let len = len.unwrap_or_default();
+        let behind = path.get(len).and_then(|name| self.exports.get(&path[..len])?.get(name));
+        match behind {
+            Some(behind) if hops > 0 => {
+                let behind = [behind.as_slice(), &path[len + 1..]].concat();
+                self.target(&behind, hops - 1)
+            }
+            _ => path[..len].to_vec(),
+        }
+    }
+}
+
+fn module_of(file: &str) -> Module {
+    let path = file.strip_suffix(".rs").unwrap_or(file);
+    let path = path.strip_suffix("/mod").unwrap_or(path);
+    if path == "lib" || path == "main" {
+        return Module::new();
+    }
+    path.split('/').map(String::from).collect()
+}
+
+/// The text without comments and without modules in it that are for tests.
+fn code(text: &str) -> String {
+    let lines = text.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let mut code = String::new();
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find("#[cfg(test)]") {
+        let (before, after) = rest.split_at(at);
+        code.push_str(before);
+        let item = after.trim_start_matches("#[cfg(test)]");
+        let end = item.find(['{', ';']).unwrap_or(item.len());
+        if item[..end].trim_start().starts_with("mod ") && item[end..].starts_with('{') {
+            // The formatter puts a module's closing brace where its `mod` begins.
+            let line = before.rsplit('\n').next().unwrap_or_default();
+            let close = format!("\n{line}}}");
+            rest = item.find(&close).map_or("", |at| &item[at + close.len()..]);
+        } else {
+            code.push_str("#[cfg(test)]");
+            rest = item;
+        }
+    }
+    code.push_str(rest);
+    code
+}
+
+/// Files that a module declares for tests alone.
+fn test_modules(module: &Module, code: &str) -> Vec<Module> {
+    let declared = code.split("#[cfg(test)]").skip(1).filter_map(|after| {
+        let name = after.trim_start().strip_prefix("mod ")?;
+        let (name, _) = name.split_once(';')?;
+        (!name.contains(char::is_whitespace)).then(|| [module.as_slice(), &[name.to_owned()]].concat())
+    });
+    declared.collect()
+}
+
+/// Every `use`: whether it exports, and its tree of paths without whitespace.
+fn use_trees(code: &str) -> Vec<(bool, String)> {
+    let mut trees = Vec::new();
+    let mut rest = code;
+    while let Some(at) = rest.find("use ") {
+        let start = rest[..at].rfind('\n').map_or(0, |n| n + 1);
+        let lead = rest[start..at].trim();
+        let after = &rest[at + 4..];
+        let exported = lead.starts_with("pub");
+        if lead.is_empty() || (exported && !lead.contains(' ')) {
+            let end = after.find(';').unwrap_or(after.len());
+            let tree: String = after[..end].split_whitespace().collect::<Vec<_>>().join(" ");
+            let for_tests = rest[..start].trim_end().ends_with("#[cfg(test)]");
+            if !for_tests {
+                trees.push((exported, tree));
+            }
+            rest = &after[end..];
+        } else {
+            rest = after;
+        }
+    }
+    trees
+}
+
+/// The paths of a tree, each with the name it gets: `a::{b, c as d}` is `a::b` as b, `a::c` as d.
+fn leaves(tree: &str) -> Vec<(Vec<String>, String)> {
+    let tree = tree.trim();
+    let Some((prefix, rest)) = tree.split_once('{') else {
+        let (path, name) = tree.split_once(" as ").unwrap_or((tree, ""));
+        let mut path: Vec<String> = path.split("::").map(|s| s.trim().to_owned()).collect();
+        if path.last().is_some_and(|last| last == "self") && path.len() > 1 {
+            path.pop();
+        }
+        let last = path.last().cloned().unwrap_or_default();
+        return vec![(path, if name.is_empty() { last } else { name.trim().to_owned() })];
+    };
+    let inner = rest.strip_suffix('}').unwrap_or(rest);
+    let (mut depth, mut start, mut parts) = (0, 0, Vec::new());
+    for (at, c) in inner.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&inner[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&inner[start..]);
+    let parts = parts.into_iter().map(str::trim).filter(|part| !part.is_empty());
+    parts.flat_map(|part| leaves(&format!("{}{part}", prefix.trim()))).collect()
+}
+
+/// The path from the crate's root; `None` for a path into another crate.
+fn absolute(module: &Module, path: &[String], modules: &BTreeMap<Module, String>) -> Option<Vec<String>> {
+    let first = path.first()?;
+    let mut base = module.clone();
+    let mut rest = path;
+    match first.as_str() {
+        "crate" => (base, rest) = (Module::new(), &path[1..]),
+        "self" => rest = &path[1..],
+        "super" => {
+            while rest.first().is_some_and(|s| s == "super") {
+                base.pop()?;
+                rest = &rest[1..];
+            }
+        }
+        child => {
+            if !modules.contains_key(&[base.as_slice(), &[child.to_owned()]].concat()) {
+                return None;
+            }
+        }
+    }
+    Some([base.as_slice(), rest].concat())
+}
+
+/// Circles that are not known, and known ones that are no more or have fewer files.
+pub fn faults(found: &[(String, Vec<String>)], known: &[(&str, &[&str])]) -> Vec<String> {
+    let listed = |krate: &str, circle: &[String]| {
+        known.iter().any(|(k, files)| *k == krate && circle.iter().eq(files.iter()))
+    };
+    let new = found.iter().filter(|(krate, circle)| !listed(krate, circle));
+    let new = new.map(|(krate, circle)| format!("{krate}: import each other: {}", circle.join(", ")));
+    let undone = known.iter().filter(|(krate, files)| {
+        !found.iter().any(|(k, circle)| k == krate && circle.iter().eq(files.iter()))
+    });
+    let undone = undone.map(|(krate, files)| {
+        format!("{krate}: this circle is no more, take it out of KNOWN or shorten it: {}", files.join(", "))
+    });
+    new.chain(undone).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crate_of(files: &[(&str, &str)]) -> Sources {
+        files.iter().map(|(file, text)| (file.to_string(), text.to_string())).collect()
+    }
+
+    fn project() -> Vec<(String, Vec<String>)> {
+        let mut crates: BTreeMap<String, Sources> = BTreeMap::new();
+        for file in crate::files().iter().filter(|f| f.starts_with("crates/") && f.ends_with(".rs")) {
+            if let Some((krate, inside)) = file.split_once("/src/") {
+                let sources = crates.entry(krate.to_owned()).or_default();
+                sources.insert(inside.to_owned(), crate::read(file));
+            }
+        }
+        let found = crates.iter().flat_map(|(k, s)| circles(s).into_iter().map(|c| (k.clone(), c)));
+        found.collect()
+    }
+
+    #[test]
+    fn no_file_takes_part_in_a_new_circle_of_imports() {
+        let faults = faults(&project(), KNOWN);
+        assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+    }
+
+    #[test]
+    fn a_circle_is_found_through_a_re_export_and_a_nested_list() {
+        let sources = crate_of(&[
+            ("lib.rs", "mod a; mod b;\npub use a::A;\n"),
+            ("a.rs", "use crate::{\n    b::{self, B},\n};\n"),
+            ("b.rs", "use crate::A;\n"),
+        ]);
+        assert_eq!(circles(&sources), [["a.rs", "b.rs"]]);
+    }
+
+    #[test]
+    fn a_child_that_uses_its_parent_which_uses_it_is_a_circle() {
+        let sources = crate_of(&[
+            ("lib.rs", "mod a;\n"),
+            ("a/mod.rs", "mod b;\nuse b::B;\n"),
+            ("a/b.rs", "use super::A;\n"),
+        ]);
+        assert_eq!(circles(&sources), [["a/b.rs", "a/mod.rs"]]);
+    }
+
+    #[test]
+    fn imports_one_way_comments_and_tests_are_no_circle() {
+        let sources = crate_of(&[
+            ("lib.rs", "mod a; mod b;\n#[cfg(test)]\nmod tests;\nuse std::fmt;\n"),
+            ("a.rs", "use crate::b::B;\n"),
+            ("b.rs", "// use crate::a::A;\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n"),
+            ("tests.rs", "use super::*;\nuse crate::a::A;\n"),
+        ]);
+        assert_eq!(circles(&sources), [[""; 0]; 0]);
+    }
+
+    #[test]
+    fn a_new_circle_and_a_known_one_that_was_undone_are_faults() {
+        let found = [("x".to_owned(), vec!["a.rs".to_owned(), "b.rs".to_owned()])];
+        assert_eq!(faults(&found, &[("x", &["a.rs", "b.rs"])]), [""; 0]);
+        assert_eq!(faults(&found, &[]).len(), 1);
+        assert_eq!(faults(&[], &[("x", &["a.rs", "b.rs"])]).len(), 1);
+    }
+}

@@ -1,0 +1,74 @@
+//! A crate depends on crates of lower layers only: the rule at the head of the root's `Cargo.toml`.
+//!
+//! A layer is a folder of `crates/`. Dev-dependencies are exempt in one way: they may name crates
+//! of `dev` and of any layer, because tests drive what lies above. Crates of one layer may name
+//! each other, except in `access`: servers of different protocols must not.
+
+use serde_json::Value;
+
+use crate::packages;
+
+/// Which layers a crate of each layer may name.
+const BELOW: [(&str, &[&str]); 7] = [
+    ("base", &["base"]),
+    ("storage", &["base", "storage"]),
+    ("service", &["base", "storage", "service"]),
+    ("access", &["base", "storage", "service"]),
+    ("app", &["base", "storage", "service", "access"]),
+    ("load", &["base", "load"]),
+    ("dev", &["base", "storage", "service", "access", "app", "load", "dev"]),
+];
+
+/// The layer of a manifest: `storage` of `…/crates/storage/store/Cargo.toml`.
+fn layer(path: &str) -> Option<&str> {
+    path.rsplit_once("/crates/")?.1.split('/').next()
+}
+
+/// Each dependency that points up or sideways, and each crate outside the layers.
+pub fn faults(metadata: &Value) -> Vec<String> {
+    let mut faults = Vec::new();
+    for package in packages(metadata).filter(|p| p["source"].is_null()) {
+        let name = package["name"].as_str().unwrap_or_default();
+        let own = layer(package["manifest_path"].as_str().unwrap_or_default());
+        let Some((own, below)) = BELOW.iter().find(|(l, _)| Some(*l) == own) else {
+            faults.push(format!("{name}: not in a folder of a layer below crates/"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let Some(path) = dependency["path"].as_str() else { continue };
+            let path = format!("{path}/");
+            let other = layer(&path).unwrap_or("?");
+            if dependency["kind"] != "dev" && !below.contains(&other) {
+                let other_name = &dependency["name"];
+                faults.push(format!("{name} ({own}) names {other_name} ({other}), which is not below it"));
+            }
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn crates_name_only_crates_of_lower_layers() {
+        assert_eq!(faults(&crate::metadata()), [""; 0]);
+    }
+
+    #[test]
+    fn a_dependency_upwards_is_a_fault_and_a_dev_dependency_is_none() {
+        let depending = |kind: Value, path: &str| {
+            json!({"packages": [{
+                "name": "x", "source": null, "manifest_path": "/w/crates/access/x/Cargo.toml",
+                "dependencies": [{"name": "y", "kind": kind, "path": path}],
+            }]})
+        };
+        assert_eq!(faults(&depending(Value::Null, "/w/crates/app/y")).len(), 1);
+        assert_eq!(faults(&depending(json!("build"), "/w/crates/dev/y")).len(), 1);
+        assert_eq!(faults(&depending(Value::Null, "/w/crates/access/y")).len(), 1);
+        assert_eq!(faults(&depending(json!("dev"), "/w/crates/app/y")).len(), 0);
+        assert_eq!(faults(&depending(Value::Null, "/w/crates/base/y")).len(), 0);
+    }
+}

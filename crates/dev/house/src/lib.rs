@@ -1,0 +1,62 @@
+//! Checks of the project itself, as plain tests: they read `cargo metadata` and the files.
+//!
+//! | module | what its test checks |
+//! | --- | --- |
+//! | [`layers`] | a crate depends on crates of lower layers only |
+//! | [`imports`] | no file takes part in a circle of imports |
+//! | [`licences`] | the licences, sources and wildcards that `deny.toml` allows |
+//! | [`paths`] | every file that a document names exists |
+//!
+//! Each check is a function from texts to a list of faults. One test runs it on the project and
+//! expects no fault; others run it on wrong input and expect the fault.
+
+pub mod imports;
+pub mod layers;
+pub mod licences;
+pub mod paths;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The folder of the workspace.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
+}
+
+/// A file of the project as text. Panics with its path where it cannot be read.
+pub fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Every file that git keeps or would add, relative to [`root`].
+pub fn files() -> Vec<String> {
+    let args = ["ls-files", "--cached", "--others", "--exclude-standard"];
+    let mut files: Vec<String> = output("git", &args).lines().map(String::from).collect();
+    files.retain(|file| root().join(file).exists());
+    files
+}
+
+/// What `cargo metadata` says of the workspace and of every dependency on this platform.
+pub fn metadata() -> Value {
+    let host = output("rustc", &["-vV"]);
+    let host = host.lines().find_map(|l| l.strip_prefix("host: ")).unwrap_or_else(|| panic!("rustc -vV"));
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let args = ["metadata", "--format-version", "1", "--locked", "--filter-platform", host];
+    let text = output(&cargo, &args);
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("cargo metadata: {e}"))
+}
+
+/// The packages of [`metadata`].
+pub fn packages(metadata: &Value) -> impl Iterator<Item = &Value> {
+    metadata["packages"].as_array().into_iter().flatten()
+}
+
+fn output(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).current_dir(root()).output();
+    let output = output.unwrap_or_else(|e| panic!("{program}: {e}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {}: {errors}", args.join(" "));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
