@@ -96,7 +96,7 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level) -> 
     foreign.abort();
     accounts.abort();
     maintenance.abort();
-    server.opened.store.settle().await;
+    server.opened.store.wait_for_changes().await;
     tracing::info!("stopped");
     Ok(())
 }
