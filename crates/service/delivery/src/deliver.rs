@@ -41,7 +41,7 @@ pub const DEFAULT_MAILBOXES: [(&str, SpecialUse); 5] = [
     ("Archive", SpecialUse::Archive),
 ];
 
-/// What a delivery is told when it is made.
+/// The settings of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeliveryOptions {
     /// Octets of a message at most: what APPENDLIMIT and SIZE announce.
@@ -130,7 +130,7 @@ impl Delivery {
         &self.directory
     }
 
-    /// What it was told.
+    /// Its settings.
     pub fn options(&self) -> &DeliveryOptions {
         &self.options
     }

@@ -28,7 +28,7 @@ fn moment(unix_s: i64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(unix_s).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
-/// English names of days and months are told apart by three letters.
+/// Three letters suffice to distinguish English names of days and months.
 fn three(name: &str) -> &str {
     name.get(..3).unwrap_or(name)
 }

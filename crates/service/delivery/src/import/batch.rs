@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::digest::{Digest, Known};
-use super::{BATCH_BYTES, BATCH_MESSAGES, Fault, Found, Origin, Sink};
+use super::{BATCH_BYTES, BATCH_MESSAGES, Fault, ImportedMessage, Origin, Sink};
 use crate::deliver::Delivery;
 
 /// What was imported into a mailbox before; two folders may go to the same mailbox.
@@ -125,8 +125,8 @@ impl Batcher {
 }
 
 impl Sink for Batcher {
-    fn message(&mut self, found: Found) -> ControlFlow<()> {
-        let Found { mailbox, flags, date, bytes, origin } = found;
+    fn message(&mut self, message: ImportedMessage) -> ControlFlow<()> {
+        let ImportedMessage { mailbox, flags, date, bytes, origin } = message;
         let len = bytes.len();
         if self.batch.as_ref().is_some_and(|batch| {
             batch.mailbox != mailbox

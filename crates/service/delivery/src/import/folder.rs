@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::looks::{LINK, Looks, looks, open, remedy};
-use super::{Fault, Found, ImportError, Sink, maildir, mbox, status};
+use super::{Fault, ImportError, ImportedMessage, Sink, maildir, mbox, status};
 use crate::format::{date_field, to_crlf};
 
 /// Levels of folders: those of a mailbox name, and a way out of folders that contain each other.
@@ -157,7 +157,7 @@ impl Walk<'_> {
                 let date = date_field(&bytes).or(modified);
                 let origin = maildir::origin(path);
                 let bytes = to_crlf(bytes);
-                self.sink.message(Found { mailbox: mailbox.to_owned(), flags, date, bytes, origin })
+                self.sink.message(ImportedMessage { mailbox: mailbox.to_owned(), flags, date, bytes, origin })
             }
             Err(why) => self.fault(path, &why),
         }
