@@ -321,7 +321,7 @@ impl TextSearch {
     }
 }
 
-/// Asks the keys that are left, and takes out those that are found.
+/// Evaluates the keys that are left, and removes those that match.
 fn note(keys: &[TextKey], found: &mut [bool], left: &mut Vec<usize>, is_in: impl Fn(&SearchKey) -> bool) {
     left.retain(|&number| {
         let has = keys.get(number).is_some_and(|key| is_in(&key.key));
