@@ -280,7 +280,7 @@ impl Sample {
             seen.insert(s.uid.value(), (s.body, s.summary.to_vec()));
             ControlFlow::Continue(())
         };
-        // What a client can ask for: UIDs that have rows.
+        // What a client can request: UIDs that have rows.
         let all: NumSet = held.messages.keys().copied().collect();
         let listed = engine.summaries(id, &all, &mut visit).await;
         for (uid, (body, summary)) in &seen {

@@ -1,8 +1,8 @@
 //! Does to a store what a mail server does, step by step, and keeps beside it what the store must
 //! hold.
 //!
-//! Everything is chosen by the seed. One step is asked and answered before the next, but for
-//! groups: commits that wait together while the disk is held up. Steps that fail leave a doubt, as
+//! Everything is chosen by the seed. One step is requested and answered before the next, except
+//! groups: commits that wait together while the disk is paused. Steps that fail leave a doubt, as
 //! they do for a client.
 
 use bytes::Bytes;
@@ -112,7 +112,7 @@ impl Request {
 }
 
 /// A request, and what it makes of its unit.
-type Asked = (Request, Change);
+type Attempt = (Request, Change);
 
 /// Drives one store.
 pub struct Driver {
@@ -127,19 +127,19 @@ pub struct Driver {
     faulty: bool,
     /// Numbers for ids and contents, never the same twice in one seed.
     ids: u64,
-    /// For steps that another process takes: what it was answered.
-    script: VecDeque<Heard>,
-    /// Where what this process is answered is told.
-    listener: Option<Box<dyn FnMut(Told) + Send>>,
+    /// The results of the steps that another process took.
+    script: VecDeque<RemoteResult>,
+    /// Receives the results of this process's steps.
+    listener: Option<Box<dyn FnMut(StepResult) + Send>>,
 }
 
 /// The engine of the process that takes a step; `None` if it is another process, and this one
 /// follows.
 pub type Who<'e> = Option<&'e LmdbEngine>;
 
-/// What a process was answered, in a step that others follow.
+/// The result of a step that other processes follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum StepResult {
     /// A request was done.
     Done,
     /// A request met a conflict.
@@ -150,11 +150,11 @@ pub enum Told {
     Found(usize),
     /// More is left to maintain.
     More,
-    /// Nothing to say.
+    /// No result.
     Nothing,
 }
 
-impl Told {
+impl StepResult {
     /// As a word.
     pub fn word(self) -> String {
         match self {
@@ -180,27 +180,27 @@ impl Told {
     }
 }
 
-/// What another process was answered, and what it wrote until then.
+/// The result of another process's step, and what it wrote until then.
 #[derive(Debug, Clone, Default)]
-pub struct Heard {
-    /// `None` if it ended without a word.
-    pub told: Option<Told>,
+pub struct RemoteResult {
+    /// `None` if the process ended without a result.
+    pub result: Option<StepResult>,
     /// As in the sink of its recorder.
     pub operations: Vec<u8>,
 }
 
-fn told_of(outcome: &Result<CommitOutcome>) -> Told {
+fn step_result(outcome: &Result<CommitOutcome>) -> StepResult {
     match outcome {
-        Ok(CommitOutcome::Done) => Told::Done,
-        Ok(CommitOutcome::Conflict) | Err(StoreError::NoMailbox(_)) => Told::Conflict,
-        Err(_) => Told::Failed,
+        Ok(CommitOutcome::Done) => StepResult::Done,
+        Ok(CommitOutcome::Conflict) | Err(StoreError::NoMailbox(_)) => StepResult::Conflict,
+        Err(_) => StepResult::Failed,
     }
 }
 
-fn outcome_of(told: Option<Told>) -> Result<CommitOutcome> {
-    match told {
-        Some(Told::Done) => Ok(CommitOutcome::Done),
-        Some(Told::Conflict) => Ok(CommitOutcome::Conflict),
+fn outcome_of(result: Option<StepResult>) -> Result<CommitOutcome> {
+    match result {
+        Some(StepResult::Done) => Ok(CommitOutcome::Done),
+        Some(StepResult::Conflict) => Ok(CommitOutcome::Conflict),
         _ => Err(StoreError::Unavailable("another process was not answered".into())),
     }
 }
@@ -234,12 +234,12 @@ impl Driver {
         BodyId(Id::new(self.ids, random))
     }
 
-    fn moment(&mut self, what: String, start: usize, asked: Vec<Change>) {
+    fn moment(&mut self, what: String, start: usize, requested: Vec<Change>) {
         let (end, after) = (self.recorder.len(), Arc::new(self.known.clone()));
-        self.timeline.moments.push(Moment { what, start, end, asked, after });
+        self.timeline.moments.push(Moment { what, start, end, requested, after });
     }
 
-    /// What an error means: trouble that was made, or a violation.
+    /// Whether an error was injected or is a violation.
     fn excuse(&self, what: &str, error: &StoreError) -> Result<(), Violation> {
         if self.faulty && error.is_temporary() {
             return Ok(());
@@ -247,7 +247,7 @@ impl Driver {
         Err(format!("{what} fails: {error}"))
     }
 
-    /// Opens the store. `None` if trouble that was made forbids it.
+    /// Opens the store. `None` if an injected fault prevents it.
     pub fn open(&mut self, opening: Opening) -> Result<Option<LmdbEngine>, Violation> {
         let start = self.recorder.len();
         let opened = opening.open(self.recorder.root(), self.options.clone());
@@ -301,7 +301,7 @@ impl Driver {
     /// Reads one unit; while the disk fails it may be unreadable.
     async fn observe(&mut self, engine: Who<'_>, unit: &Unit) -> Result<(), Violation> {
         let Some(engine) = engine else {
-            if let Some(Told::Found(n)) = self.hear()
+            if let Some(StepResult::Found(n)) = self.next_remote_result()
                 && let Some(doubt) = self.known.doubts.get(n).cloned()
             {
                 self.known.found(&doubt);
@@ -310,47 +310,47 @@ impl Driver {
         };
         let seen = find(engine, &self.known, unit).await;
         if self.faulty && seen.as_ref().is_err_and(|e| e.contains("storage is unavailable")) {
-            self.tell(Told::Nothing);
+            self.publish(StepResult::Nothing);
             return Ok(());
         }
         let found = seen?;
-        self.tell(found.map_or(Told::Nothing, Told::Found));
+        self.publish(found.map_or(StepResult::Nothing, StepResult::Found));
         if let Some(doubt) = found.and_then(|n| self.known.doubts.get(n).cloned()) {
             self.known.found(&doubt);
         }
         Ok(())
     }
 
-    /// Tells other processes what this one was answered.
-    fn tell(&mut self, told: Told) {
+    /// Sends the result of a step to other processes.
+    fn publish(&mut self, result: StepResult) {
         if let Some(listener) = &mut self.listener {
-            listener(told);
+            listener(result);
         }
     }
 
-    /// What other processes are to be told goes there.
-    pub fn set_listener(&mut self, listener: impl FnMut(Told) + Send + 'static) {
+    /// Sets the receiver of results for other processes.
+    pub fn set_listener(&mut self, listener: impl FnMut(StepResult) + Send + 'static) {
         self.listener = Some(Box::new(listener));
     }
 
-    /// What another process was answered, for the next step that it took.
-    pub fn set_script(&mut self, script: impl IntoIterator<Item = Heard>) {
+    /// The results of another process, for the next step that it took.
+    pub fn set_script(&mut self, script: impl IntoIterator<Item = RemoteResult>) {
         self.script = script.into_iter().collect();
     }
 
-    /// The next that another process was answered. What it wrote until then comes into the log
+    /// The next result of another process. What it wrote until then is added to the log
     /// first.
-    fn hear(&mut self) -> Option<Told> {
+    fn next_remote_result(&mut self) -> Option<StepResult> {
         let heard = self.script.pop_front()?;
         self.recorder.adopt(&heard.operations);
-        heard.told
+        heard.result
     }
 
     /// Takes the next step of another process.
     pub async fn follow(&mut self) -> Result<(), Violation> {
         self.step(None).await?;
         while !self.script.is_empty() {
-            self.hear();
+            self.next_remote_result();
         }
         Ok(())
     }
@@ -371,30 +371,35 @@ impl Driver {
         self.moment(what.into(), start, Vec::new());
     }
 
-    /// What became of requests: asked here, or told by the process that asked. One that ended
-    /// without a word leaves all open.
+    /// The outcomes of requests, made here or reported by another process. A process that ended
+    /// without a result leaves all open.
     async fn outcomes(&mut self, engine: Who<'_>, requests: Vec<Request>) -> Vec<Result<CommitOutcome>> {
         let Some(engine) = engine else {
-            return requests.iter().map(|_| outcome_of(self.hear())).collect();
+            return requests.iter().map(|_| outcome_of(self.next_remote_result())).collect();
         };
         let outcomes = if requests.len() == 1 {
             join_all(requests.into_iter().map(|r| r.send(engine))).await
         } else {
             self.together(engine, requests).await
         };
-        outcomes.iter().for_each(|outcome| self.tell(told_of(outcome)));
+        outcomes.iter().for_each(|outcome| self.publish(step_result(outcome)));
         outcomes
     }
 
-    /// Sends requests, all at once if there are several, and takes over what became of them.
-    async fn ask(&mut self, engine: Who<'_>, what: String, asked: Vec<Asked>) -> Result<(), Violation> {
+    /// Sends requests, all at once if there are several, and records their outcomes.
+    async fn submit(
+        &mut self,
+        engine: Who<'_>,
+        what: String,
+        requested: Vec<Attempt>,
+    ) -> Result<(), Violation> {
         let start = self.recorder.len();
-        let (requests, changes): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+        let (requests, changes): (Vec<_>, Vec<_>) = requested.into_iter().unzip();
         let outcomes = self.outcomes(engine, requests).await;
-        // A mailbox may have gone with a list commit that was not answered.
+        // A mailbox may have been removed by a list commit that was not acknowledged.
         let lists: Vec<Unit> =
             self.known.doubts.iter().map(Change::unit).filter(|u| matches!(u, Unit::List(_))).collect();
-        let conflict = |o: &Result<CommitOutcome>| told_of(o) == Told::Conflict;
+        let conflict = |o: &Result<CommitOutcome>| step_result(o) == StepResult::Conflict;
         let mut unclear = if outcomes.iter().any(conflict) { lists.clone() } else { Vec::new() };
         for (change, outcome) in changes.iter().zip(&outcomes) {
             match outcome {

@@ -92,7 +92,7 @@ pub struct Image {
 /// Which of what is not durable survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// All of it: the process was killed, the machine goes on.
+    /// All of it: the process was killed, the machine keeps running.
     All,
     /// Nothing.
     None,
@@ -226,7 +226,7 @@ impl Image {
         self.nodes.insert(node, kind);
     }
 
-    /// The disk for those who come after a process was killed: the machine goes on, and what was
+    /// The disk after a process was killed: the machine keeps running, and what was
     /// not durable still is not. Nodes are numbered as for the files that are there, as in
     /// [`Image::of_files`].
     pub fn carried(&self) -> Self {
@@ -534,7 +534,7 @@ fn put(content: &mut Vec<u8>, at: usize, data: &[u8]) {
     }
 }
 
-/// A number by which different states are told apart.
+/// A hash that distinguishes states.
 pub fn fingerprint(files: &Files) -> u64 {
     let mut hasher = DefaultHasher::new();
     for (path, content) in files {
@@ -542,7 +542,7 @@ pub fn fingerprint(files: &Files) -> u64 {
         match content {
             Some(bytes) => {
                 hasher.write_usize(bytes.len());
-                // Zeroes that lie ahead are most of a small store.
+                // Unused zeroes at the end are most of a small store.
                 for (at, page) in bytes.chunks(4096).enumerate().filter(|(_, p)| !is_zero(p)) {
                     hasher.write_usize(at);
                     hasher.write(page);

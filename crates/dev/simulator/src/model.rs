@@ -1,4 +1,4 @@
-//! What a store must hold: what was acknowledged, and beside it what was asked and not answered,
+//! What a store must hold: what was acknowledged, and what was requested and not acknowledged,
 //! which may be there whole or not at all.
 
 use bytes::Bytes;
@@ -121,7 +121,7 @@ pub enum Unit {
 pub enum Change {
     /// Of a mailbox.
     Mailbox(MailboxId, Arc<Held>),
-    /// Of a list, and the mailboxes that came and went with it.
+    /// Of a list, and the mailboxes created and removed with it.
     List(Arc<MailboxList>, Vec<MailboxId>, Vec<MailboxId>),
     /// Of a directory record.
     Record(String, Option<Record>),
@@ -192,7 +192,7 @@ impl Knowledge {
         self.certain.apply(change);
     }
 
-    /// A change that was not answered and was found. What was asked on top of it may still come.
+    /// An unacknowledged change that was found. Requests based on it may still take effect.
     pub fn found(&mut self, change: &Change) {
         let (Change::Mailbox(id, found), unit) = (change, change.unit()) else { return self.done(change) };
         let later = |doubt: &Change| matches!(doubt, Change::Mailbox(of, held) if of == id && held.head.modseq > found.head.modseq);
@@ -201,7 +201,7 @@ impl Knowledge {
     }
 }
 
-/// A stretch of the log in which something was asked and answered.
+/// The part of the log between a request and its answer.
 #[derive(Debug, Clone)]
 pub struct Moment {
     /// What it was, for a person.
@@ -210,8 +210,8 @@ pub struct Moment {
     pub start: usize,
     /// Length of the log when the answer was there.
     pub end: usize,
-    /// What was asked.
-    pub asked: Vec<Change>,
+    /// The requested changes.
+    pub requested: Vec<Change>,
     /// What is known after.
     pub after: Arc<Knowledge>,
 }
@@ -236,7 +236,7 @@ impl Timeline {
         let before = answered.checked_sub(1).and_then(|n| self.moments.get(n)).map(|m| &m.after);
         let mut known = (**before.unwrap_or(&self.initial)).clone();
         let under_way = self.moments.get(answered..).unwrap_or_default().iter().filter(|m| m.start <= cut);
-        under_way.for_each(|m| known.doubts.extend(m.asked.iter().cloned()));
+        under_way.for_each(|m| known.doubts.extend(m.requested.iter().cloned()));
         known
     }
 
@@ -244,7 +244,7 @@ impl Timeline {
     pub fn story(&self, cut: usize) -> String {
         let answered = self.moments.partition_point(|m| m.end <= cut);
         let from = answered.saturating_sub(4);
-        let told = self.moments.iter().skip(from).take(answered - from + 1);
-        told.map(|m| format!("  operations {}..{}: {}\n", m.start, m.end, m.what)).collect()
+        let last = self.moments.iter().skip(from).take(answered - from + 1);
+        last.map(|m| format!("  operations {}..{}: {}\n", m.start, m.end, m.what)).collect()
     }
 }
