@@ -22,7 +22,7 @@ pub struct RunArgs {
     pub workload: String,
     /// The server: imap://HOST:PORT, imaps://… or imap+starttls://…. Repeated for several
     /// servers of the same accounts: clients are spread over them in turn, and go to the next when
-    /// theirs is gone.
+    /// theirs is unreachable.
     #[arg(long, value_name = "URL", required_unless_present = "pop3")]
     pub imap: Vec<String>,
     /// The server, for POP3 workloads: pop3://HOST:PORT, pop3s://… or pop3+starttls://….
@@ -61,7 +61,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = quantity::duration)]
     pub measure: Duration,
     /// Account for every message at the end: acknowledged ones are there exactly once, expunged
-    /// ones are gone.
+    /// ones do not exist.
     #[arg(long)]
     pub audit: bool,
     /// Count lost connections, refused ones, NO [UNAVAILABLE] and SMTP 4yz by themselves and not as
@@ -79,7 +79,7 @@ pub struct RunArgs {
     /// What the server is called in the report [default: its address].
     #[arg(long, value_name = "NAME")]
     pub label: Option<String>,
-    /// Seed of everything random: the same seed asks the same.
+    /// Seed of everything random: the same seed sends the same requests.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Threads of the generator [default: half the processors].

@@ -44,7 +44,7 @@ pub struct StudyArgs {
     /// Keep servers' data here instead of in a temporary directory that is removed at the end.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
-    /// Seed of everything random: the same seed asks the same.
+    /// Seed of everything random: the same seed sends the same requests.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Threads of the generator [default: half the processors].
