@@ -1,9 +1,8 @@
-//! What mailbox files on disk look like: dates, line ends and quoting, the same for import and
-//! export.
+//! The format of mailbox files: dates, line ends and quoting, the same for import and export.
 //!
 //! Files of mail end their lines with LF; messages in the store, as on the wire, with CRLF. Import
-//! makes the one of the other and export turns it back, so that what was exported imports as the
-//! same message.
+//! converts LF to CRLF and export converts it back, so that exported mail imports as the same
+//! messages.
 
 use memchr::{memchr, memchr_iter};
 use posthaste_mime_summary::sent_date;
