@@ -1,6 +1,6 @@
-//! A session: the account that logged in, the selected mailbox, the enabled extensions. Its own
-//! clock reading is the deadline of the login. `connection` drives it and the files of `command`
-//! change it.
+//! A session: the account that logged in, the selected mailbox, the enabled extensions. It keeps
+//! the deadline of the login. Reporting changes sends responses, so it may wait for the client.
+//! `connection` drives the session and the files of `command` change it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

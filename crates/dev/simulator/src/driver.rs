@@ -1,5 +1,5 @@
-//! Does to a store what a mail server does, step by step, and keeps beside it what the store must
-//! hold.
+//! Drives a store with the requests of a mail server, step by step, and records what the store must
+//! contain.
 //!
 //! Everything is chosen by the seed. One step is requested and answered before the next, except
 //! groups: commits that wait together while the disk is paused. Steps that fail leave a doubt, as
@@ -26,7 +26,7 @@ use crate::verify::{Violation, find, verify};
 
 mod steps;
 
-/// What delivery would make of a message: long enough that pages fill.
+/// A summary as delivery might make it: long enough that pages fill.
 pub fn summarize(bytes: &[u8]) -> Vec<u8> {
     let head = bytes.get(..bytes.len().min(40)).unwrap_or_default();
     format!("{} octets, begins {head:?}", bytes.len()).into_bytes()
@@ -38,8 +38,7 @@ pub fn message(n: u64, len: usize) -> Bytes {
     line.bytes().cycle().take(len).collect::<Vec<u8>>().into()
 }
 
-/// Sizes that make everything happen within a few dozen steps: packs that fill, maintenance that
-/// leaves something over.
+/// Sizes small enough that packs fill and maintenance has work left within a few dozen steps.
 pub fn options(seed: u64) -> Options {
     let mut random = Random::new(seed, 7);
     let pack_bytes = random.pick(&[24u64 << 10, 64 << 10, 256 << 10]).copied().unwrap_or(64 << 10);
@@ -51,16 +50,16 @@ pub fn options(seed: u64) -> Options {
         links_from,
         round_messages: 20,
         reserve_bytes: 8 << 10,
-        // The clock: time passes when a step reads what the index lacks, never by itself.
+        // The clock: time advances when a step reads what the index lacks, never by itself.
         checkpoint_within: Duration::from_secs(3600),
         ..Options::new(summarize)
     }
 }
 
-/// Who opens the store.
+/// The kind of process that opens the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
-    /// A server, whose index may stay behind.
+    /// A server, whose index may be behind the log.
     Serving,
     /// A command such as `import`.
     Command,
@@ -79,7 +78,7 @@ impl Opening {
     }
 }
 
-/// Whether a rebuild may find faults in what a crash left.
+/// Whether a rebuild may find faults after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strict {
     /// It may not.
@@ -88,7 +87,7 @@ pub enum Strict {
     No,
 }
 
-/// Makes the index again; answers what was amiss.
+/// Rebuilds the index; returns the faults it found.
 pub fn rebuild_index(dir: &Path, options: &Options, mode: Rebuild) -> Result<Vec<String>> {
     let lock = EngineLock::acquire(dir).map_err(|e| StoreError::Unavailable(e.to_string()))?;
     rebuild(&lock, options, mode, &mut |_| {}).map(|report| report.faults)
@@ -111,7 +110,7 @@ impl Request {
     }
 }
 
-/// A request, and what it makes of its unit.
+/// A request, and the state of its unit after it.
 type Attempt = (Request, Change);
 
 /// Drives one store.
@@ -119,11 +118,11 @@ pub struct Driver {
     recorder: Arc<Recorder>,
     random: Random,
     options: Options,
-    /// What is known now.
+    /// The known state now.
     pub known: Knowledge,
-    /// What was known when.
+    /// The known state at each length of the log.
     pub timeline: Timeline,
-    /// Whether the disk fails now and then, so that errors are to be expected.
+    /// Whether the disk fails now and then, so that errors are expected.
     faulty: bool,
     /// Numbers for ids and contents, never the same twice in one seed.
     ids: u64,
@@ -146,7 +145,7 @@ pub enum StepResult {
     Conflict,
     /// A request failed.
     Failed,
-    /// The doubt of this number was found to have happened.
+    /// The doubt with this number turned out to have happened.
     Found(usize),
     /// More is left to maintain.
     More,
@@ -258,7 +257,7 @@ impl Driver {
         }
     }
 
-    /// Ends a life: in order, or as a process does that is killed.
+    /// Ends a life: with an orderly close, or as if the process were killed.
     pub fn end(&mut self, engine: LmdbEngine, killed: bool) {
         let start = self.recorder.len();
         if killed {
@@ -269,8 +268,8 @@ impl Driver {
         self.moment(if killed { "kill" } else { "close" }.into(), start, Vec::new());
     }
 
-    /// Makes the index again, whatever is said to be amiss. `strict`: a crash is no damage, and
-    /// nothing may be.
+    /// Rebuilds the index, whatever faults are reported. `strict`: a crash is no damage, so no
+    /// fault is allowed.
     pub fn rebuild(&mut self, strict: Strict) -> Result<(), Violation> {
         let start = self.recorder.len();
         let mut done = rebuild_index(self.recorder.root(), &self.options, Rebuild::UnlessFaulty);
@@ -280,7 +279,8 @@ impl Driver {
         self.moment("rebuild".into(), start, Vec::new());
         match done {
             Ok(faults) => match faults.first() {
-                // What a failing disk could not read is a fault, and the index stays as it was.
+                // Data that a failing disk could not read counts as a fault, and the index stays
+                // unchanged.
                 Some(fault) if strict == Strict::Yes && !self.faulty => {
                     Err(format!("rebuild finds a fault: {fault}"))
                 }
@@ -355,7 +355,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Has the index follow, so that another process can write.
+    /// Brings the index up to date, so that another process can write.
     pub async fn tick(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
         let start = self.recorder.len();
         let all: Vec<MailboxId> = self.known.certain.boxes.keys().copied().collect();
@@ -426,8 +426,8 @@ impl Driver {
         Ok(())
     }
 
-    /// The first request is held up in the middle of its writing until all others wait behind it:
-    /// the writer then makes one transaction of them. Which requests go together so does not depend
+    /// The first request is paused in the middle of its writing until all others wait behind it.
+    /// The writer then makes one transaction of them. So the grouping of requests does not depend
     /// on threads.
     async fn together(&self, engine: &LmdbEngine, requests: Vec<Request>) -> Vec<Result<CommitOutcome>> {
         self.recorder.hold();
@@ -449,7 +449,7 @@ impl Driver {
         outcomes
     }
 
-    /// Takes so many steps.
+    /// Takes this many steps.
     pub async fn steps(&mut self, engine: Who<'_>, count: usize) -> Result<(), Violation> {
         for _ in 0..count {
             self.step(engine).await?;
@@ -457,7 +457,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether errors are to be expected.
+    /// Whether errors are expected.
     pub fn is_faulty(&self) -> bool {
         self.faulty
     }
@@ -468,7 +468,7 @@ impl Driver {
     }
 }
 
-/// What polling once gives.
+/// The result of polling a future once.
 async fn polled<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }

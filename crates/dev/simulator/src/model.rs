@@ -29,7 +29,7 @@ pub struct Held {
     pub head: MailboxHead,
     /// By UID.
     pub messages: BTreeMap<u32, Message>,
-    /// Every UID that went.
+    /// Every UID that was expunged.
     pub expunged: NumSet,
 }
 
@@ -46,7 +46,7 @@ impl Held {
         }
     }
 
-    /// What is different in another mailbox, in one sentence.
+    /// The first difference from another mailbox, in one sentence.
     pub fn difference(&self, there: &Self) -> String {
         let uids = |of: &BTreeMap<u32, Message>| of.keys().copied().collect::<NumSet>();
         let (mine, theirs) = (uids(&self.messages), uids(&there.messages));
@@ -99,13 +99,13 @@ pub struct World {
     pub lists: BTreeMap<AccountId, Arc<MailboxList>>,
     /// Mailboxes that are in a list.
     pub boxes: BTreeMap<MailboxId, Arc<Held>>,
-    /// Mailboxes that were.
+    /// Mailboxes that were removed.
     pub removed: BTreeSet<MailboxId>,
     /// The directory.
     pub directory: BTreeMap<String, Record>,
 }
 
-/// What changes at once.
+/// The unit of an atomic change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
     /// A mailbox.
@@ -128,7 +128,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// What it changes.
+    /// The unit it changes.
     pub fn unit(&self) -> Unit {
         match self {
             Self::Mailbox(id, _) => Unit::Mailbox(*id),
@@ -170,18 +170,17 @@ impl World {
     }
 }
 
-/// What is known of a store.
+/// The known state of a store.
 #[derive(Debug, Clone, Default)]
 pub struct Knowledge {
-    /// What was acknowledged or seen.
+    /// The acknowledged or observed state.
     pub certain: World,
-    /// What a unit may be instead.
+    /// Changes that may have happened in addition.
     pub doubts: Vec<Change>,
 }
 
 impl Knowledge {
-    /// A change that was acknowledged. What was in doubt of the same unit did not happen, or is
-    /// part of it.
+    /// An acknowledged change. Doubts of the same unit did not happen, or are part of it.
     pub fn done(&mut self, change: &Change) {
         let unit = change.unit();
         self.doubts.retain(|doubt| doubt.unit() != unit);
@@ -204,7 +203,7 @@ impl Knowledge {
 /// The part of the log between a request and its answer.
 #[derive(Debug, Clone)]
 pub struct Moment {
-    /// What it was, for a person.
+    /// A description for people.
     pub what: String,
     /// Length of the log before.
     pub start: usize,
@@ -212,11 +211,11 @@ pub struct Moment {
     pub end: usize,
     /// The requested changes.
     pub requested: Vec<Change>,
-    /// What is known after.
+    /// The known state after it.
     pub after: Arc<Knowledge>,
 }
 
-/// What is known at each length of the log.
+/// The known state at each length of the log.
 #[derive(Debug, Clone)]
 pub struct Timeline {
     initial: Arc<Knowledge>,
@@ -225,12 +224,13 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Begins with what is known.
+    /// Begins with this known state.
     pub fn new(initial: Knowledge) -> Self {
         Self { initial: Arc::new(initial), moments: Vec::new() }
     }
 
-    /// What must hold if the log ends after `cut` operations, while the next may be under way.
+    /// The state that must hold if the log ends after `cut` operations, while the next may be in
+    /// progress.
     pub fn at(&self, cut: usize) -> Knowledge {
         let answered = self.moments.partition_point(|m| m.end <= cut);
         let before = answered.checked_sub(1).and_then(|n| self.moments.get(n)).map(|m| &m.after);
@@ -240,7 +240,7 @@ impl Timeline {
         known
     }
 
-    /// What was under way at a length of the log, for a person.
+    /// The requests in progress at a length of the log, for people.
     pub fn story(&self, cut: usize) -> String {
         let answered = self.moments.partition_point(|m| m.end <= cut);
         let from = answered.saturating_sub(4);

@@ -1,11 +1,11 @@
 //! A second process on the same store: an `import` beside the server, a `check`, a command that is
 //! killed.
 //!
-//! LMDB can be opened once in a process, so the visitor is a real one. Both processes know
-//! everything: each takes its own steps and follows those of the other by what it was answered
-//! ([`StepResult`]). One acts at a time, as the driver decides, so that the order is the seed's.
-//! The visitor's operations go to a file before they are done, and from there into the one log; a
-//! killed visitor leaves what it had done.
+//! LMDB can be opened only once in a process, so the visitor is a real process. Both processes know
+//! everything: each takes its own steps and follows the other's by their results ([`StepResult`]).
+//! One acts at a time, as the driver decides, so that the seed determines the order. The visitor
+//! writes its operations to a file before it does them, and from there they enter the one log. So a
+//! killed visitor leaves the operations it did.
 
 use posthaste_store::Engine;
 use posthaste_store_lmdb::{LmdbEngine, Rebuild};
@@ -22,8 +22,8 @@ use crate::model::Knowledge;
 use crate::record::Recorder;
 use crate::verify::Violation;
 
-/// How long an answer may take: a visitor that waits for a lock which this process has would wait
-/// for ever.
+/// The longest wait for an answer: a visitor that waits for a lock of this process would wait for
+/// ever.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The other process, seen from the one that keeps the log.
@@ -34,7 +34,7 @@ pub struct Visitor {
     sink: PathBuf,
     faulty: bool,
     running: Option<Running>,
-    /// Steps that were taken so far, for a visitor that comes later.
+    /// The results of all steps so far, for a visitor that starts later.
     history: Vec<String>,
     /// Whether it has the store open.
     open: bool,
@@ -63,7 +63,7 @@ impl Running {
 /// How a command to the visitor ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// It was done.
+    /// It completed.
     Done,
     /// The store refused.
     Refused(String),
@@ -84,7 +84,7 @@ impl Visitor {
         self.open
     }
 
-    /// A step was taken by the process that keeps the log.
+    /// Sends the results of a step that the logging process took.
     pub fn send_results(&mut self, results: &[StepResult]) -> std::io::Result<()> {
         let words: Vec<String> = results.iter().map(|t| t.word()).collect();
         let line = format!("follow {}", words.join(" "));
@@ -164,8 +164,8 @@ impl Visitor {
         }
     }
 
-    /// Has it take the driver's next step, and the driver follow. `die`: it is killed before its
-    /// operation of this number.
+    /// Makes it take the driver's next step, and makes the driver follow. `die`: it is killed
+    /// before its operation with this number.
     pub async fn step(&mut self, driver: &mut Driver, die: Option<usize>) -> Result<(), Violation> {
         if let Some(count) = die {
             self.send_command(&format!("die {count}"))?;
@@ -177,7 +177,7 @@ impl Visitor {
         driver.follow().await
     }
 
-    /// Has it do something that is no step: `open`, `close`, `check`, `rebuild`.
+    /// Sends a command that is not a step: `open`, `close`, `check`, `rebuild`.
     pub fn command(&mut self, driver: &mut Driver, command: &str) -> Result<Ended, Violation> {
         let (heard, ended) = self.send_command(command)?;
         let operations: Vec<u8> = heard.into_iter().flat_map(|h| h.operations).collect();
@@ -190,7 +190,7 @@ impl Visitor {
         Ok(ended)
     }
 
-    /// Ends the process as a signal does that cannot be caught.
+    /// Ends the process with SIGKILL.
     pub fn kill(&mut self) {
         self.open = false;
         if let Some(mut running) = self.running.take() {
@@ -206,7 +206,7 @@ impl Drop for Visitor {
     }
 }
 
-/// The visitor itself: does what its input says, until that ends.
+/// The visitor itself: executes commands from its input until the input ends.
 pub fn visitor(root: &Path, sink: &Path, seed: u64, faulty: bool) -> Result<(), Violation> {
     let fails = |e: std::io::Error| e.to_string();
     let sink = std::fs::OpenOptions::new().append(true).open(sink).map_err(fails)?;

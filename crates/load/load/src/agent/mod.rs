@@ -132,7 +132,7 @@ pub struct AgentOptions {
     pub cgroup: Option<PathBuf>,
 }
 
-/// Instruments served at the same time; more are sent away.
+/// Instruments served at the same time; more are refused.
 const INSTRUMENTS_MAX: usize = 16;
 
 /// Serves connections for ever, a thread each. `on_end` is called with how each one ended.

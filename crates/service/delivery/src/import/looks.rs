@@ -93,9 +93,9 @@ pub(super) fn is_file_or_link(entry: &fs::DirEntry) -> io::Result<bool> {
     Ok(kind.is_file() || kind.is_symlink())
 }
 
-/// Why a link is not read. Whoever imports may read more than whoever made the link: root reads
+/// Why a link is not read. The importing user may read more than the link's author: root reads
 /// `/etc/shadow`.
-pub(super) const LINK: &str = "it is a symbolic link, and links are not followed, as they may lead out of the mail: put what it leads to in its place";
+pub(super) const LINK: &str = "it is a symbolic link, and links are not followed, as they may lead out of the mail: replace the link with its target";
 
 /// Opens a file unless it is a symbolic link.
 pub(super) fn open(path: &Path) -> io::Result<fs::File> {

@@ -43,7 +43,7 @@ pub(super) fn read(dir: &Path, mailbox: &str, message_len_max: u64, sink: &mut d
     let keywords = keywords(dir);
     for part in ["cur", "new"] {
         let part = dir.join(part);
-        // Whoever walks the folder names it.
+        // The walk over the folder reports it.
         if part.is_symlink() {
             continue;
         }

@@ -301,7 +301,7 @@ fn links_out_of_the_source_are_named_and_not_read() {
         let named = format!("/{name}: it is a symbolic link");
         assert!(faults.iter().any(|fault| fault.contains(&named)), "{name}: {faults:?}");
     }
-    // The source itself may be a link: whoever imports has named it.
+    // The source itself may be a link: the user has named it.
     let source = outside.path().join("source");
     symlink(dir.path().join("a"), &source).unwrap();
     let mut kept = CollectedMessages::default();

@@ -16,7 +16,7 @@ use crate::view::{View, ViewBuilder};
 
 /// A message's contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredMessage {
     /// Its body's id.
     pub body: BodyId,
     /// Its bytes.
@@ -37,7 +37,7 @@ pub struct Folder {
     /// Its rows and head.
     pub view: View,
     /// Its messages' contents.
-    pub kept: BTreeMap<Uid, Kept>,
+    pub kept: BTreeMap<Uid, StoredMessage>,
     /// Each commit's mod-sequence and the UIDs that were there after it.
     pub history: Vec<(ModSeq, NumSet)>,
 }
@@ -163,7 +163,7 @@ impl Folder {
                     (self.kept[uid].bytes.clone(), self.kept[uid].summary.clone())
                 }
             };
-            let kept = Kept { body: message.body, bytes, summary, saved: message.saved };
+            let kept = StoredMessage { body: message.body, bytes, summary, saved: message.saved };
             self.kept.insert(message.row.uid(), kept);
         }
         self.view = self.view.apply(commit);
