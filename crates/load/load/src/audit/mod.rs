@@ -144,7 +144,7 @@ fn compare(name: &str, found: &AccountContents, book: &HashMap<Serial, Span>, re
     }
     for serial in found.serials.keys().filter(|s| !book.contains_key(s)) {
         result.unexpected += 1;
-        tell(result, format!("{name}: {} is there and was never put there", serial_token(*serial)));
+        tell(result, format!("{name}: {} is there and was never added", serial_token(*serial)));
     }
     for what in &found.altered {
         result.altered += 1;
@@ -188,7 +188,7 @@ async fn enumerate(options: &AuditOptions, account: u32) -> Result<AccountConten
     client.login(&options.accounts.name(account), &options.accounts.password(account)).await?;
     let mut names = Names::default();
     client.command("LIST \"\" \"*\"", &mut names).await?;
-    let mut found = Found::default();
+    let mut found = AccountContents::default();
     for name in names.0 {
         let mut look = Look { found: &mut found, mailbox: &name, exists: 0, validity: 0, verifier: None };
         let line = format!("EXAMINE {}", quoted(&name));
@@ -222,7 +222,7 @@ impl Handler for Names {
 }
 
 struct Look<'a> {
-    found: &'a mut Found,
+    found: &'a mut AccountContents,
     mailbox: &'a str,
     exists: u32,
     validity: u32,
@@ -302,8 +302,11 @@ mod tests {
             (3, Span { least: 0, most: 0 }),
             (4, Span { least: 0, most: 1 }),
         ]);
-        let found =
-            Found { messages: 4, serials: HashMap::from([(2, 2), (3, 1), (9, 1)]), ..Found::default() };
+        let found = AccountContents {
+            messages: 4,
+            serials: HashMap::from([(2, 2), (3, 1), (9, 1)]),
+            ..AccountContents::default()
+        };
         let mut result = AuditResult::default();
         compare("ana", &found, &book, &mut result);
         assert_eq!((result.missing, result.duplicated, result.unexpected), (1, 1, 2));
@@ -311,7 +314,7 @@ mod tests {
         let mut clean = AuditResult::default();
         compare(
             "ana",
-            &AccountContents { serials: HashMap::from([(1, 1), (2, 1)]), ..Found::default() },
+            &AccountContents { serials: HashMap::from([(1, 1), (2, 1)]), ..AccountContents::default() },
             &book,
             &mut clean,
         );
