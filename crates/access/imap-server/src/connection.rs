@@ -43,7 +43,7 @@ impl ImapService {
         match run(&mut session).await {
             Ok(()) => tracing::debug!(%peer, "session ended"),
             Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
-            Err(error) => tracing::warn!(%peer, %error, "session broken off"),
+            Err(error) => tracing::warn!(%peer, %error, "session failed"),
         }
         let Session { wire, service, .. } = *session;
         // All responses were sent. Closing does not wait longer than this for a peer that does not

@@ -122,7 +122,7 @@ impl Heavy {
             work()
         });
         done.await.map_err(|error| {
-            tracing::error!(%error, "work was broken off");
+            tracing::error!(%error, "a computation failed");
             Reply::no(Code::ServerBug, "The work was broken off").into()
         })
     }

@@ -183,7 +183,7 @@ fn of_delivery(error: &DeliveryError) -> Reply {
         DeliveryError::Busy => Code::Unavailable,
         DeliveryError::OverQuota { .. } | DeliveryError::TooManyMessages { .. } => Code::OverQuota,
         DeliveryError::Interrupted(why) => {
-            tracing::error!(%why, "a message could not be taken in");
+            tracing::error!(%why, "a message could not be stored");
             return Reply::no(Code::ServerBug, "The message could not be taken in");
         }
     };

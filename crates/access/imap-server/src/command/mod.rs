@@ -87,7 +87,9 @@ async fn finish(
         }
         // The command itself has been answered. The remaining changes can be reported with a later
         // one.
-        Err(error) => tracing::warn!(%error, "cannot look for what is new"),
+        Err(error) => {
+            tracing::warn!(%error, "cannot read the changes of the mailbox; a later command will report them")
+        }
     }
     match reply.kind {
         StatusKind::Bad => session.bad_commands += 1,

@@ -120,7 +120,7 @@ async fn vanished(ctx: &Ctx<'_>, known: &Qresync, client_has: &NumSet) -> Result
     let view = &ctx.selected.announced;
     let (expunged, complete) = ctx.selected.mailbox.vanished_since(sync::since_modseq(known.modseq)).await?;
     if complete {
-        // The engine may name a UID that the client never saw, but never one that still exists.
+        // RFC 7162 §3.2.6: VANISHED may name unknown UIDs, but none that still exists.
         let expunged = expunged.intersection(client_has);
         return Ok(expunged.difference(&view.existing(&expunged)));
     }

@@ -170,7 +170,7 @@ async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet, items: &mut Vec<FetchItem>)
         }
         Err(StoreError::Full(why) | StoreError::Unavailable(why)) => {
             // A full disk must not prevent reading.
-            tracing::warn!(%why, "messages are read and cannot be marked so");
+            tracing::warn!(%why, "cannot set \\Seen on messages that were read");
             Ok(())
         }
         Err(error) => Err(error.into()),
@@ -235,7 +235,7 @@ impl Job<'_> {
                 let summary = match SummaryRef::new(stored.summary) {
                     Ok(summary) => summary,
                     Err(error) => {
-                        tracing::error!(uid = %stored.uid, %error, "a summary has no known form");
+                        tracing::error!(uid = %stored.uid, %error, "a stored summary has an unknown format; run `posthaste check`");
                         damaged.push(stored.uid);
                         return ControlFlow::Continue(());
                     }

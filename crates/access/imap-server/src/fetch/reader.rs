@@ -221,7 +221,7 @@ impl<'m> Reader<'m> {
     /// The error when reading a body fails in the middle of a response. It can only end the
     /// connection.
     pub(super) fn broken(&self, why: &Failure) -> Failure {
-        tracing::error!(uid = %self.uid, body = %self.body, %why, "body broke off while it was sent");
+        tracing::error!(uid = %self.uid, body = %self.body, %why, "reading a body failed while it was sent");
         Failure::Net(posthaste_net::NetError::Closed)
     }
 }

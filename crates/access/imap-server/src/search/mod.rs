@@ -250,7 +250,7 @@ impl Job<'_> {
                 let summary = match SummaryRef::new(stored.summary) {
                     Ok(summary) => summary,
                     Err(error) => {
-                        tracing::error!(uid = %stored.uid, %error, "a summary has no known form");
+                        tracing::error!(uid = %stored.uid, %error, "a stored summary has an unknown format; run `posthaste check`");
                         damaged.push(stored.uid);
                         return ControlFlow::Continue(());
                     }
