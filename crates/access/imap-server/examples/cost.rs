@@ -59,7 +59,7 @@ fn main() {
     });
     client.command("SELECT INBOX");
     let mut sign = ["+", "-"].into_iter().cycle();
-    least("STORE of 10,000, told", 1, &mut || {
+    least("STORE of 10,000, with FETCH", 1, &mut || {
         let sign = sign.next().unwrap_or("+");
         client.command(&format!("STORE 1:10000 {sign}FLAGS (\\Seen)"));
     });

@@ -23,10 +23,10 @@ pub(crate) type Each<'e> = dyn FnMut(SeqNum, &Row, Stored<'_>) -> ControlFlow<()
 /// The walk.
 pub(crate) struct Batches<'v> {
     runs: Runs<'v>,
-    /// What the last run still holds.
+    /// The rest of the last run: its first sequence number and its rows.
     rest: (u32, &'v [Row]),
     batch: Vec<(SeqNum, Row)>,
-    /// Messages of the batch that are done with.
+    /// Number of messages of the batch that were already visited.
     at: usize,
     expunged: u32,
     unreadable: Vec<u32>,
@@ -60,7 +60,7 @@ impl<'v> Batches<'v> {
         self.unreadable.iter().copied().collect()
     }
 
-    /// Whether messages are left; takes the next batch if the last one is done with.
+    /// Whether messages are left. Takes the next batch once the last one is finished.
     pub(crate) fn more(&mut self) -> bool {
         if self.at < self.batch.len() {
             return true;
@@ -83,8 +83,8 @@ impl<'v> Batches<'v> {
         !self.batch.is_empty()
     }
 
-    /// Visits what is left of the batch, up to the first `Break`; the message that broke off is
-    /// done with too.
+    /// Visits the rest of the batch, up to the first `Break`. The message that caused the `Break`
+    /// counts as visited.
     pub(crate) async fn visit(&mut self, mailbox: &Mailbox, each: &mut Each<'_>) -> Result<()> {
         let Some(batch) = self.batch.get(self.at..) else { return Ok(()) };
         let (mut done, mut missing, mut stopped) = (0, 0, false);
@@ -93,7 +93,7 @@ impl<'v> Batches<'v> {
         let mut visit = |stored: Stored<'_>| {
             while let Some((seq, row)) = batch.get(done) {
                 if row.uid() > stored.uid {
-                    // Not asked for.
+                    // Not requested.
                     return ControlFlow::Continue(());
                 }
                 done += 1;
@@ -112,7 +112,7 @@ impl<'v> Batches<'v> {
             done = batch.len();
         }
         self.at += done;
-        // What was not visited and is not unreadable has no row any more.
+        // A message that was neither visited nor unreadable no longer has a row.
         self.expunged += (missing as u32).saturating_sub(unreadable.count() as u32);
         self.unreadable.extend(unreadable.iter());
         Ok(())

@@ -6,17 +6,17 @@ use posthaste_net::ChannelBinding;
 use crate::session::Session;
 use crate::table::State;
 
-/// Told in every state.
+/// Sent in every state.
 const ALWAYS: &str = "IMAP4rev1 IMAP4rev2 SASL-IR LITERAL+ ID ENABLE IDLE";
 
-/// Told once somebody has logged in. No LITERAL-: RFC 7888 §5 allows only one of the two, and
-/// LITERAL+ is all it is and more. STATUS=DELETED has no RFC of its own: it names the item that
+/// Sent after login only. LITERAL- is left out because RFC 7888 §5 allows only one of the two, and
+/// LITERAL+ includes it. STATUS=DELETED has no RFC of its own: it names the item that
 /// RFC 9051 §6.3.11 and RFC 9208 §4.1.4 define.
 const AFTER_LOGIN: &str = " NAMESPACE CHILDREN UNSELECT UIDPLUS ESEARCH SEARCHRES WITHIN LIST-EXTENDED \
      LIST-STATUS MOVE BINARY SPECIAL-USE CREATE-SPECIAL-USE STATUS=SIZE STATUS=DELETED CONDSTORE QRESYNC \
      MULTIAPPEND OBJECTID SAVEDATE PREVIEW";
 
-/// The capabilities of this moment, without the word CAPABILITY.
+/// The capabilities of the session's current state, without the word CAPABILITY.
 pub(crate) fn text(session: &Session) -> String {
     use std::fmt::Write as _;
     let mut text = String::with_capacity(512);

@@ -1,7 +1,7 @@
-//! The thin adapter between a session and its connection: greet, read, frame, dispatch, answer,
-//! hang up.
+//! The adapter between a session and its connection: greet, read, frame, dispatch, answer, close.
 //!
-//! It alone knows of deadlines and of how much a stranger may make us hold. What always holds:
+//! It chooses the timeouts for input and limits how many bytes an unread command may hold. What
+//! always holds:
 //! * responses are sent before we wait, and only then or when the buffer is full: pipelined
 //!   commands share a packet;
 //! * a literal is refused before it is sent wherever the client lets us;
@@ -30,28 +30,29 @@ const LITERAL_BEFORE_LOGIN_MAX: u64 = 16 * 1024;
 /// Bytes of a command and its text literals together, messages aside.
 const COMMAND_BYTES_MAX: u64 = 4 * LINE_BYTES_MAX as u64;
 
-/// How long an APPEND waits for others to finish before it is refused: longer than a sender may
-/// pause before it gives way to others. The client sees a slow line meanwhile.
+/// How long an APPEND waits for others to finish before it is refused. It is longer than the pause
+/// after which a sender is displaced by others. The client only notices a slow connection
+/// meanwhile.
 const ROOM_WITHIN: Duration = Duration::from_secs(15);
 
 impl ImapService {
-    /// Serves one connection to its end. Once a shutdown is asked for, the command under way is
-    /// finished and BYE is said.
+    /// Serves one connection to its end. On shutdown it finishes the running command and sends BYE.
     pub async fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
         let peer = connection.peer();
         let mut session = Box::new(Session::new(self, connection, shutdown));
         match run(&mut session).await {
             Ok(()) => tracing::debug!(%peer, "session ended"),
             Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
-            Err(error) => tracing::warn!(%peer, %error, "session broken off"),
+            Err(error) => tracing::warn!(%peer, %error, "session failed"),
         }
         let Session { wire, service, .. } = *session;
-        // Whatever there is to say was said; a peer that does not hear it is not waited for.
+        // All responses were sent. Closing does not wait longer than this for a peer that does not
+        // read them.
         let _ = wire.connection.close(service.options.write_within).await;
     }
 }
 
-/// Runs a session to its end. `Ok` if the client was told that it is over.
+/// Runs a session to its end. `Ok` if the client was sent BYE.
 pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
     let capabilities = Code::Other("CAPABILITY".to_owned(), Some(capability::text(session)));
     let greeting = format!("{} Posthaste at your service", session.service.options.hostname);
@@ -66,7 +67,7 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
                     session.wire.say_bye(REVOKED);
                     return session.wire.flush().await;
                 }
-                // Boxed: what a command needs while it runs is not held while the session waits.
+                // Boxed: the session should not hold a command's memory while it waits.
                 let next = Box::pin(one_command(session, bytes)).await?;
                 session.permit = None;
                 if next == Next::Close {
@@ -91,7 +92,7 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
     }
 }
 
-/// Parses and carries out a command, and answers it.
+/// Parses and executes a command, and answers it.
 pub(crate) async fn one_command(session: &mut Session, bytes: Bytes) -> Result<Next, NetError> {
     let command = match parse_command(&bytes, session.wire.names) {
         Ok(command) => command,
@@ -111,7 +112,7 @@ pub(crate) async fn one_command(session: &mut Session, bytes: Bytes) -> Result<N
     command::dispatch(session, command).await
 }
 
-/// What the client is told of a command that is none.
+/// The response to input that is not a valid command.
 fn of_parse_error(error: ParseError) -> (Option<Tag>, Reply) {
     let text = error.to_string();
     let reply = match error.kind {
@@ -138,12 +139,12 @@ fn too_many_bad_commands(session: &Session) -> bool {
     session.bad_commands >= max
 }
 
-/// Takes or refuses an announced literal.
+/// Accepts or refuses an announced literal.
 async fn answer_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), NetError> {
     if let Err(reply) = judge_literal(session, wanted) {
         session.wire.framer.refuse_literal(wanted, session.wire.connection.input_mut());
         session.permit = None;
-        // Refusing a large message is no sign of a broken client.
+        // Refusing a large message does not mean that the client is broken.
         session.wire.say_status(reply.status(wanted.tag.clone()));
         if !wanted.append {
             session.bad_commands += 1;
@@ -157,7 +158,8 @@ async fn answer_literal(session: &mut Session, wanted: &LiteralWanted) -> Result
     }
 }
 
-/// Whether a literal may come: its size, and the memory all sessions share.
+/// Whether a literal is accepted: it must fit the size limits and the memory that all sessions
+/// share.
 fn judge_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), Reply> {
     let options = &session.service.options;
     let together = wanted.size.saturating_add(wanted.held as u64);
@@ -179,7 +181,7 @@ fn judge_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), Re
         return Err(Reply::no(Code::TooBig, text));
     }
     let Some(account) = &session.login else { return Err(Reply::bad("Log in first")) };
-    // The announcement costs nothing: its bytes are paid for as they come.
+    // The announcement itself reserves nothing: memory is reserved as the bytes arrive.
     if usize::try_from(together).is_ok_and(|bytes| bytes <= session.service.budget.attainable()) {
         let budget = &session.service.budget;
         session.permit.get_or_insert_with(|| budget.begin(Holder::Account(account.id.0.to_bytes())));
@@ -188,12 +190,13 @@ fn judge_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), Re
     Err(no_room())
 }
 
-/// The reply to a client whose message finds no memory.
+/// The reply to a client for whose message there is no memory.
 fn no_room() -> Reply {
     Reply::no(Code::Unavailable, "Too many messages are coming in, try again later")
 }
 
-/// Pays for what has come of a message, before more of it is read. Whether it may stay.
+/// Reserves memory for the bytes of a message that have arrived, before more are read. Returns
+/// whether the APPEND may continue.
 async fn pay_for_input(session: &mut Session) -> bool {
     let Some(permit) = &session.permit else { return true };
     let input = session.wire.connection.input_mut();
@@ -201,22 +204,22 @@ async fn pay_for_input(session: &mut Session) -> bool {
     if permit.bytes() >= held {
         return true;
     }
-    // Twice as much each time, as the buffer grows, and never more than was announced.
+    // Twice as much each time, as the buffer grows, and never more than announced.
     let wanted = (permit.bytes() * 2).clamp(held, held + missing);
     permit.grow_to_within(wanted, ROOM_WITHIN).await.is_ok()
 }
 
-/// Gives up the APPEND that is coming in; its rest is read and thrown away.
+/// Cancels the incoming APPEND. The rest of it is read and discarded.
 fn abandon(session: &mut Session) {
     let tag = session.wire.framer.abandon_literal(session.wire.connection.input_mut());
     session.permit = None;
     session.wire.say_status(no_room().status(tag));
 }
 
-/// Sends what there is to say and waits for the client. `Close` if it is the server that ends.
+/// Sends the printed responses and waits for the client. `Close` if the server ends the session.
 async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     session.wire.flush().await?;
-    // Boxed: nearly every wait does without.
+    // Boxed: nearly no wait needs it.
     if session.permit.is_some() && !Box::pin(pay_for_input(session)).await {
         abandon(session);
         return Ok(Next::Command);
@@ -239,12 +242,12 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     };
     let filled = async {
         match mid_command {
-            // The client may hold its rest back until what came of it is acknowledged.
+            // The client may hold back the rest until what has arrived is acknowledged.
             true => wire.connection.fill_rest(room, within).await,
             false => wire.connection.fill(room, within).await,
         }
     };
-    // A command that has begun to arrive is not worth waiting for once the server stops.
+    // On shutdown, a command that has only partly arrived is not waited for.
     tokio::select! {
         biased;
         () = shutdown.requested() => {
@@ -275,7 +278,7 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     }
 }
 
-/// How long the client may let us wait.
+/// How long the server waits for input: before login, within a command, or between commands.
 fn patience(session: &Session, mid_command: bool) -> Duration {
     let options = &session.service.options;
     if session.state() == State::NotAuthenticated {
@@ -285,7 +288,7 @@ fn patience(session: &Session, mid_command: bool) -> Duration {
     if mid_command { options.command_within.min(whole) } else { options.silence_within }
 }
 
-/// How many bytes may lie unread: what was accepted, and a line.
+/// How many bytes may lie unread: the accepted literal, and a line.
 fn room(session: &mut Session) -> usize {
     let input = session.wire.connection.input_mut();
     let missing = session.wire.framer.missing(input);

@@ -1,17 +1,17 @@
 //! Flag lists as text, printed once for each set of bits and copied from then on.
 //!
-//! Folders hold few different sets of flags; printing `(\Answered \Seen $Label1)` name by name for
-//! every message would be half the cost of a listing. Made for one command and dropped with it: an
-//! idle session holds none.
+//! Folders have few different sets of flags. Printing `(\Answered \Seen $Label1)` name by name for
+//! every message would be half the cost of a listing. The cache lives for one command, so an idle
+//! session holds none.
 
 use posthaste_imap_codec::print;
 use posthaste_mail_model::{FlagSet, KeywordTable};
 
-/// Slots, found by a hash of the bits. Folders seldom have twenty different sets; two that share a
-/// slot print each other away, which costs time and nothing else.
+/// Slots, indexed by a hash of the bits. Folders seldom have twenty different sets. Two sets that
+/// share a slot evict each other, which costs only time.
 const SLOTS: usize = 64;
 
-/// Bytes of text kept before all is forgotten: 64 lists of the longest usual kind.
+/// Bytes of text kept before the cache is emptied: 64 lists of the longest usual kind.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Clone, Copy, Default)]
@@ -89,7 +89,7 @@ mod tests {
         let keywords = (0..59).map(|n| Keyword::new(&format!("keyword-{n}")).unwrap()).collect();
         let table = KeywordTable::from_keywords(keywords).unwrap();
         let mut names = FlagNames::new(&table);
-        // More sets than slots, twice over: collisions must not show.
+        // More sets than slots, twice over: collisions must not change the output.
         for round in 0..2 {
             for n in 0..2000u64 {
                 let bits = n.wrapping_mul(0x0123_4567_89ab_cdef) & ((1 << (round + 20)) - 1);

@@ -1,15 +1,13 @@
-//! Work that takes long: decoding large parts, looking for texts in large bodies, LIST of very many
-//! names.
+//! Long computations: decoding large parts, searching large bodies, LIST of very many names.
 //!
 //! A session's task shares its thread with other sessions, so it never computes for long:
-//! * what is short is counted in steps ([`Pace`]), and the task lets others go first after each
-//!   slice of them;
-//! * what is long runs on threads of its own ([`Heavy`]), of which one account has one at a time.
+//! * Short work is counted in steps ([`Pace`]), and the task yields after each slice of them.
+//! * Long work runs on threads of its own ([`Heavy`]). One account has one such thread at a time.
 //!
-//! The rule is that no poll of a task takes over 10 ms. Time cannot be tested, so steps are: where
-//! debug assertions are on, a slice that is too long panics. Such builds also measure each poll
-//! ([`timed`]) and log those that break the rule; they are slower than what is released, and what
-//! the machine does beside them counts too.
+//! The rule is that no poll of a task takes over 10 ms. Tests cannot rely on time, so they check
+//! steps: with debug assertions, a slice that is too long panics. Such builds also measure each
+//! poll ([`timed`]) and log those that break the rule. They are slower than release builds, and
+//! other load on the machine counts too.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -36,7 +34,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Notes work that was done. Whether it is time to yield.
+    /// Counts work that was done. Returns whether it is time to yield.
     pub(crate) fn note(&mut self, steps: u64) -> bool {
         self.steps += steps;
         debug_assert!(
@@ -47,14 +45,14 @@ impl Pace {
         self.steps >= SLICE_STEPS
     }
 
-    /// Notes work that was done, and lets others go first if it was much.
+    /// Counts work that was done, and yields if it was much.
     pub(crate) async fn worked(&mut self, steps: u64) {
         if self.note(steps) {
             self.rest().await;
         }
     }
 
-    /// Lets others go first if it is time.
+    /// Yields if it is time.
     pub(crate) async fn rest(&mut self) {
         if self.steps >= SLICE_STEPS {
             self.steps = 0;
@@ -63,14 +61,14 @@ impl Pace {
     }
 }
 
-/// Places for heavy work, and who has one.
+/// Places for heavy work, and the accounts that have one.
 #[derive(Debug)]
 pub(crate) struct Heavy {
     places: Arc<Semaphore>,
     accounts: Arc<Mutex<HashMap<AccountId, Waiting>>>,
 }
 
-/// The one place of an account, and how many pieces of work want it.
+/// The one place of an account, and how many pieces of work wait for it.
 #[derive(Debug)]
 struct Waiting {
     place: Arc<Semaphore>,
@@ -124,7 +122,7 @@ impl Heavy {
             work()
         });
         done.await.map_err(|error| {
-            tracing::error!(%error, "work was broken off");
+            tracing::error!(%error, "a computation failed");
             Reply::no(Code::ServerBug, "The work was broken off").into()
         })
     }

@@ -6,10 +6,10 @@
 //!     └── wire: bounded output, back-pressure        └── sync: what else is new                 └── store, directory, delivery
 //! ```
 //!
-//! A session holds one shared view of its mailbox ([`posthaste_store::View`]); what it has to
-//! announce is the difference of that view and the newest. What always holds: no lock is held while
-//! a response is written; no memory of a session grows with its folder; nothing a client sends
-//! makes a session panic.
+//! A session holds one shared view of its mailbox ([`posthaste_store::View`]). It reports the
+//! difference between that view and the newest one. What always holds: no lock is held while a
+//! response is written; no memory of a session grows with its folder; nothing a client sends makes
+//! a session panic.
 
 #[cfg(all(test, target_os = "linux"))]
 mod ack_tests;

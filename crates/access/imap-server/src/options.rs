@@ -1,4 +1,4 @@
-//! What an administrator may set of the IMAP server, with the defaults and where each comes from.
+//! The settings of the IMAP server, with their defaults and where each default comes from.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use std::time::Duration;
 pub enum ClearTextLogin {
     /// Inside TLS only.
     Never,
-    /// Inside TLS, and where the connection never leaves this machine.
+    /// Inside TLS, and on connections that never leave this machine.
     #[default]
     Loopback,
-    /// Everywhere: passwords can be read by whoever carries the packets.
+    /// Everywhere: whoever can read the network traffic can read passwords.
     Always,
 }
 
 /// Options of the IMAP server.
 #[derive(Clone, Debug)]
 pub struct ImapOptions {
-    /// Said in the greeting.
+    /// The host name in the greeting.
     pub hostname: String,
-    /// Where passwords may cross in the clear.
+    /// Where passwords may be sent without TLS.
     pub clear_text_login: ClearTextLogin,
-    /// Where SCRAM may run in the clear, beside where passwords may cross.
+    /// Where SCRAM may run without TLS, in addition to where passwords may be sent.
     pub clear_text_scram: ClearTextLogin,
-    /// Bytes of one appended message; told as APPENDLIMIT (RFC 7889).
+    /// Bytes of one appended message; announced as APPENDLIMIT (RFC 7889).
     pub append_bytes_max: u64,
     /// Bytes of all messages of one APPEND together (MULTIAPPEND).
     pub append_total_bytes_max: u64,
@@ -35,14 +35,14 @@ pub struct ImapOptions {
     pub silence_within: Duration,
     /// How long a client may pause in the middle of a command or a literal.
     pub command_within: Duration,
-    /// How long a client may leave what we wrote unread.
+    /// How long a client may leave our output unread.
     pub write_within: Duration,
     /// How long a TLS handshake may take.
     pub handshake_within: Duration,
-    /// Bad commands after which we hang up, unless a command that does something succeeds between
-    /// them; a quarter of it before login.
+    /// Bad commands after which the server closes the connection. A successful command other than
+    /// NOOP, CAPABILITY or ID resets the count. Before login a quarter of it applies.
     pub bad_commands_max: u32,
-    /// What ID tells of us (RFC 2971).
+    /// The server's answer to ID (RFC 2971).
     pub id: Vec<(String, String)>,
 }
 
@@ -52,8 +52,8 @@ impl Default for ImapOptions {
             hostname: "localhost".to_owned(),
             clear_text_login: ClearTextLogin::default(),
             clear_text_scram: ClearTextLogin::default(),
-            // What large mail providers take is 25 to 50 MB, a third more in base64. Twice as much
-            // and a few clients at once fill a small machine's memory.
+            // Large mail providers accept 25 to 50 MB, which base64 increases by a third. With
+            // twice as much, a few clients at once fill a small machine's memory.
             append_bytes_max: 64 << 20,
             append_total_bytes_max: 128 << 20,
             pre_login_within: Duration::from_secs(60),

@@ -1,8 +1,7 @@
-//! What ends a command: a status, a code, a sentence; and the one total map from everything that
-//! can go wrong to it.
+//! The tagged response of a command: a status, a code, a sentence. One total map turns every error
+//! into it.
 //!
-//! Handlers return `Result<Reply, Failure>`; nobody looks at the text of an error to decide
-//! anything.
+//! Handlers return `Result<Reply, Failure>`. No code decides by the text of an error.
 
 use std::borrow::Cow;
 
@@ -18,9 +17,9 @@ use posthaste_store::{StoreError, named_ranges};
 pub(crate) struct Reply {
     /// OK, NO or BAD.
     pub(crate) kind: StatusKind,
-    /// What a program reads.
+    /// The response code, for programs.
     pub(crate) code: Option<Code>,
-    /// What a person reads.
+    /// The text, for people.
     pub(crate) text: Cow<'static, str>,
 }
 
@@ -46,10 +45,11 @@ impl Reply {
         self
     }
 
-    /// As the codec prints it.
+    /// The reply as the codec prints it.
     pub(crate) fn status(self, tag: Option<posthaste_imap_codec::Tag>) -> Status {
-        // Texts of errors may come from a system or a database: none may break the line, and none
-        // may go beyond ASCII (RFC 3501 §9, text; RFC 9051 §9 allows it after ENABLE only).
+        // Error texts may come from the system or a database. They must not break the line or
+        // contain more than ASCII (RFC 3501 §9, text; RFC 9051 §9 allows UTF-8 after ENABLE
+        // only).
         let plain = |c: char| c.is_ascii() && !c.is_ascii_control();
         let text = if self.text.chars().all(plain) {
             self.text.into_owned()
@@ -64,22 +64,22 @@ impl Reply {
 /// Why a command does not end in OK.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The store could not or would not.
+    /// The store returned an error.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Delivery did not take a message.
+    /// Delivery refused a message.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
-    /// A mailbox name that cannot be.
+    /// An invalid mailbox name.
     #[error(transparent)]
     Name(#[from] MailboxArgError),
-    /// The connection is no more: nothing can be answered.
+    /// The connection is lost: nothing can be answered.
     #[error(transparent)]
     Net(#[from] NetError),
-    /// The session cannot go on; the client is told why.
+    /// The session has to end. The client gets this reason in BYE.
     #[error("{0}")]
     Bye(&'static str),
-    /// Decided where it happened.
+    /// The handler chose the reply.
     #[error("{}", .0.text)]
     Reply(Box<Reply>),
 }
@@ -90,19 +90,19 @@ impl From<Reply> for Failure {
     }
 }
 
-/// What becomes of a failed command.
+/// What happens after a failed command.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// The client is told and the session goes on.
+    /// The client gets the reply and the session continues.
     Answer(Reply),
-    /// The client is told that the session is over.
+    /// The client gets BYE and the session ends.
     Bye(&'static str),
-    /// The connection is over.
+    /// The connection is closed without an answer.
     HangUp(NetError),
 }
 
 impl Failure {
-    /// The total map.
+    /// The total map from failures to outcomes.
     pub(crate) fn verdict(self) -> Verdict {
         match self {
             Self::Net(error) => Verdict::HangUp(error),
@@ -114,7 +114,7 @@ impl Failure {
         }
     }
 
-    /// A wait for the client that ended without it: told, where the client can still hear it
+    /// A wait for the client that failed. BYE is sent if the client can still read it
     /// (RFC 9051 §5.4).
     pub(crate) fn of_wait(error: NetError) -> Self {
         match error {
@@ -124,8 +124,8 @@ impl Failure {
         }
     }
 
-    /// For the commands that put messages somewhere: a name that does not exist could be created
-    /// (RFC 9051 §6.3.12, §6.4.7).
+    /// For commands that add messages to a mailbox: if it does not exist, TRYCREATE says that the
+    /// client could create it (RFC 9051 §6.3.12, §6.4.7).
     pub(crate) fn try_create(self) -> Self {
         match self {
             Self::Store(StoreError::NoSuchName | StoreError::NoMailbox(_))
@@ -137,7 +137,7 @@ impl Failure {
     }
 }
 
-/// Every error of the store as the client sees it: RFC 5530 and RFC 9051 §7.1 name the codes.
+/// The reply for each error of the store: RFC 5530 and RFC 9051 §7.1 define the codes.
 fn of_store(error: &StoreError) -> Reply {
     let code = match error {
         StoreError::NoMailbox(_) | StoreError::NoSuchName => Code::NonExistent,
@@ -155,7 +155,7 @@ fn of_store(error: &StoreError) -> Reply {
         }
         StoreError::Unavailable(why) => {
             tracing::error!(%why, "storage is unavailable");
-            // What the system said is for the log; a path in it is nobody else's business.
+            // The system's error text goes to the log only: clients must not see paths.
             return Reply::no(Code::Unavailable, "Storage is unavailable, try again later");
         }
         StoreError::Corrupt(what) => {
@@ -175,7 +175,7 @@ fn of_store(error: &StoreError) -> Reply {
     Reply::no(code, capitalised(&error.to_string()))
 }
 
-/// Every reason not to take a message.
+/// The reply for each reason to refuse a message.
 fn of_delivery(error: &DeliveryError) -> Reply {
     let code = match error {
         DeliveryError::Store(error) => return of_store(error),
@@ -183,7 +183,7 @@ fn of_delivery(error: &DeliveryError) -> Reply {
         DeliveryError::Busy => Code::Unavailable,
         DeliveryError::OverQuota { .. } | DeliveryError::TooManyMessages { .. } => Code::OverQuota,
         DeliveryError::Interrupted(why) => {
-            tracing::error!(%why, "a message could not be taken in");
+            tracing::error!(%why, "a message could not be stored");
             return Reply::no(Code::ServerBug, "The message could not be taken in");
         }
     };

@@ -1,8 +1,8 @@
-//! The selected state: an open mailbox and the one view of it that the client has been told of.
+//! The selected state: an open mailbox and the one view of it that was reported to the client.
 //!
-//! Every sequence number the client uses or reads is a position in [`Selected::announced`]; nothing
-//! else in a session knows what a number means. Its memory does not grow with the folder: the view
-//! is shared.
+//! Every sequence number the client uses or reads is a position in [`Selected::announced`]. Nothing
+//! else in a session maps sequence numbers. Its memory does not grow with the folder, because the
+//! view is shared.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use posthaste_store::{Mailbox, View};
 
 use crate::reply::{Failure, Reply};
 
-/// Ranges of `\Recent` a session remembers: 8 KiB. Only sessions that take turns at new mail for
-/// weeks get there; the oldest then stop being recent.
+/// Ranges of `\Recent` UIDs a session remembers: 8 KiB. Only sessions that claim new mail
+/// alternately for weeks reach it; the oldest UIDs then stop being recent.
 const RECENT_RANGES_MAX: usize = 1024;
 
 /// A selected mailbox.
 pub(crate) struct Selected {
     /// The mailbox.
     pub(crate) mailbox: Arc<Mailbox>,
-    /// What the client knows of it. May hold messages that are gone, for as long as no EXPUNGE
-    /// could be sent.
+    /// The view that was reported to the client. It may contain expunged messages until an EXPUNGE
+    /// can be sent.
     pub(crate) announced: Arc<View>,
     /// Opened by EXAMINE.
     pub(crate) read_only: bool,
-    /// While an EXPUNGE is held back: the mod-sequence up to which the client was told everything
+    /// While an EXPUNGE is held back: the mod-sequence up to which everything was reported
     /// (RFC 7162 §3.2).
     pub(crate) held_since: Option<ModSeq>,
     /// `$`, as UIDs: RFC 9051 §6.4.4.1.
@@ -35,8 +35,8 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    /// The sequence numbers a set names. A sequence number nobody has is an error of the client
-    /// (RFC 9051 §9, seq-number); a UID nobody has is passed over (§6.4.9).
+    /// The sequence numbers in a set. A sequence number that does not exist is a client error
+    /// (RFC 9051 §9, seq-number); a UID that does not exist is ignored (§6.4.9).
     pub(crate) fn seqs(&self, set: &SequenceSet, numbering: Numbering) -> Result<NumSet, Failure> {
         let view = &self.announced;
         if matches!(set, SequenceSet::Saved) {
@@ -56,7 +56,7 @@ impl Selected {
         }
     }
 
-    /// The UIDs a set names, of messages the client knows.
+    /// The UIDs in a set that exist in the reported view.
     pub(crate) fn uids(&self, set: &SequenceSet, numbering: Numbering) -> Result<NumSet, Failure> {
         match (set, numbering) {
             (SequenceSet::Ranges(_), Numbering::Uid) => Ok(self.announced.existing(&self.uid_set(set))),
@@ -64,23 +64,23 @@ impl Selected {
         }
     }
 
-    /// A set of UIDs with its `*` made a number; the UIDs need not exist.
+    /// A set of UIDs with its `*` replaced by a number. The UIDs need not exist.
     pub(crate) fn uid_set(&self, set: &SequenceSet) -> NumSet {
         set.resolve(self.announced.last_uid().map_or(0, Uid::value), &self.saved_search)
     }
 
-    /// The same for messages that are gone: `*` is the last UID that was ever given, since the
-    /// client's last message may be among those that went (RFC 7162 §3.2.6).
+    /// The same for expunged messages. `*` is the last UID ever assigned, since the client's last
+    /// message may have been expunged (RFC 7162 §3.2.6).
     pub(crate) fn uid_set_ever(&self, set: &SequenceSet) -> NumSet {
         set.resolve(self.announced.head().uid_next.value() - 1, &self.saved_search)
     }
 
-    /// The mod-sequence up to which the client was told everything: its HIGHESTMODSEQ.
+    /// The mod-sequence up to which everything was reported: the client's HIGHESTMODSEQ.
     pub(crate) fn synchronised_to(&self) -> ModSeq {
         self.held_since.unwrap_or_else(|| self.announced.modseq())
     }
 
-    /// A set of UIDs as the command's client would write it: in its own numbering.
+    /// A set of UIDs in the numbering of the client's command.
     pub(crate) fn in_numbering(&self, uids: &NumSet, numbering: Numbering) -> NumSet {
         match numbering {
             Numbering::Seq => self.announced.seqs_of_uids(uids),
@@ -93,8 +93,7 @@ impl Selected {
         !self.recent.is_empty() && self.recent.contains(uid.value())
     }
 
-    /// Claims what is new for this session. EXAMINE sees it and takes nothing away from others
-    /// (RFC 3501 §6.3.2).
+    /// Claims `\Recent` for new messages. EXAMINE shows it and claims nothing (RFC 3501 §6.3.2).
     pub(crate) fn claim_recent(&mut self) {
         let mut taken = if self.read_only { self.mailbox.recent() } else { self.mailbox.take_recent() };
         if taken.is_empty() {

@@ -1,4 +1,4 @@
-//! What all sessions share.
+//! The state that all sessions share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +15,12 @@ use crate::heavy::Heavy;
 use crate::options::ImapOptions;
 use crate::reply::{Failure, Reply};
 
-/// Bytes of the largest message there may be.
+/// Bytes of the largest message the server accepts.
 fn one_message(options: &ImapOptions) -> usize {
     usize::try_from(options.append_bytes_max).unwrap_or(usize::MAX)
 }
 
-/// Everything an IMAP session needs beside its connection. One for all listeners.
+/// Everything an IMAP session needs besides its connection. All listeners share one.
 pub struct ImapService {
     pub(crate) options: ImapOptions,
     pub(crate) store: Store,
@@ -28,13 +28,13 @@ pub struct ImapService {
     pub(crate) delivery: Delivery,
     pub(crate) certificates: Option<Certificates>,
     pub(crate) budget: ByteBudget,
-    /// For what is read of large messages and held.
+    /// The memory budget for parts of large messages that are read and held.
     pub(crate) reads: ByteBudget,
-    /// Threads for work that takes long.
+    /// Threads for long computations.
     pub(crate) heavy: Heavy,
-    /// Parts whose transfer encoding was undone.
+    /// Counts parts whose transfer encoding was decoded.
     pub(crate) decoded: AtomicU64,
-    /// Messages whose text was looked through.
+    /// Counts messages whose text was searched.
     pub(crate) opened: AtomicU64,
 }
 
@@ -42,7 +42,7 @@ pub struct ImapService {
 /// largest messages at once. Messages up to 128 KiB are not counted.
 const READS_BYTES_DEFAULT: usize = 256 << 20;
 
-/// How long a session waits for such bytes before its command is refused.
+/// How long a session waits for this memory before its command is refused.
 const READS_WITHIN: Duration = Duration::from_secs(30);
 
 impl ImapService {
@@ -64,7 +64,7 @@ impl ImapService {
         Self { options, store, directory, delivery, certificates, budget, reads, heavy, decoded, opened }
     }
 
-    /// The same with this much memory for what is read of large messages. One account has a quarter
+    /// The same, with this memory budget for reading large messages. One account may use a quarter
     /// of it, or one message of the largest size.
     #[must_use]
     pub fn with_reads(mut self, reads: ByteBudget) -> Self {
@@ -82,12 +82,13 @@ impl ImapService {
         self.opened.load(Ordering::Relaxed)
     }
 
-    /// How many accounts have long work under way at the moment.
+    /// How many accounts have heavy work running or waiting.
     pub fn accounts_at_work(&self) -> usize {
         self.heavy.accounts()
     }
 
-    /// Memory for bytes that are read of a message, waited for. Held until it is dropped.
+    /// Waits for memory to hold bytes read from a message. The memory is held until the permit is
+    /// dropped.
     pub(crate) async fn room_to_read(&self, account: AccountId, bytes: u64) -> Result<BytePermit, Failure> {
         let permit = self.reads.begin(Holder::Account(account.0.to_bytes()));
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -95,7 +96,7 @@ impl ImapService {
             let text = "Too much is being read at the moment, try again later";
             return Err(Reply::no(Code::Unavailable, text).into());
         }
-        // Nobody can displace it: it is given back soon.
+        // No other session may displace this permit: it is returned soon.
         permit.complete();
         Ok(permit)
     }

@@ -1,5 +1,6 @@
-//! A session: who has logged in, what is selected, what was enabled. It knows one deadline, and
-//! waits for nothing; `connection` drives it and the files of `command` change it.
+//! A session: the account that logged in, the selected mailbox, the enabled extensions. It keeps
+//! the deadline of the login. Reporting changes sends responses, so it may wait for the client.
+//! `connection` drives the session and the files of `command` change it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use crate::options::ClearTextLogin;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
-use crate::sync::{self, Silently};
+use crate::sync::{self, OwnChange};
 use crate::table::{Numbers, State};
 use crate::wire::Wire;
 
@@ -22,14 +23,14 @@ use crate::wire::Wire;
 pub(crate) enum Next {
     /// It does.
     Command,
-    /// It was said to be over.
+    /// BYE was printed.
     Close,
 }
 
-/// What a client is told whose account was changed so that its login no longer holds.
+/// The BYE text after a change of the account that ends its logins.
 pub(crate) const REVOKED: &str = "Your account was disabled or removed, or has another password";
 
-/// Returns once a lease ends; never without one.
+/// Returns once a lease ends. Without a lease it never returns.
 pub(crate) async fn revoked(lease: &mut Option<Lease>) {
     match lease {
         Some(lease) => lease.ended().await,
@@ -43,34 +44,35 @@ pub(crate) struct Session {
     pub(crate) wire: Wire,
     pub(crate) shutdown: Shutdown,
     pub(crate) login: Option<Account>,
-    /// Ends when the account that logged in may no longer be used as it was.
+    /// Ends when the account's logins are revoked.
     pub(crate) lease: Option<Lease>,
     pub(crate) selected: Option<Selected>,
     pub(crate) enabled: Enabled,
-    /// When the login must be done.
+    /// The time by which the login must succeed.
     pub(crate) login_deadline: Instant,
-    /// Bad commands since the last good one that did something.
+    /// Bad commands since the last successful command that resets the count.
     pub(crate) bad_commands: u32,
-    /// For the message bytes of the APPEND under way.
+    /// The reserved memory of the APPEND in progress.
     pub(crate) permit: Option<BytePermit>,
 }
 
-/// What a command that works on the selected mailbox is given. That there is one has been checked.
+/// The context of a command that works on the selected mailbox. The caller has checked that a
+/// mailbox is selected.
 pub(crate) struct Ctx<'s> {
-    /// Where responses go.
+    /// The responses are printed here.
     pub(crate) wire: &'s mut Wire,
-    /// The mailbox, and what the client knows of it.
+    /// The mailbox and the view that was reported.
     pub(crate) selected: &'s mut Selected,
-    /// What was switched on; some commands switch CONDSTORE on by being used (RFC 7162 §3.1).
+    /// The enabled extensions. Some commands enable CONDSTORE by being used (RFC 7162 §3.1).
     pub(crate) enabled: &'s mut Enabled,
     /// Options and services.
     pub(crate) service: &'s ImapService,
-    /// Who is logged in.
+    /// The account that is logged in.
     pub(crate) login: &'s Account,
 }
 
 impl Session {
-    /// A session on which nothing was said yet.
+    /// A session before its greeting.
     pub(crate) fn new(service: Arc<ImapService>, connection: Connection, shutdown: Shutdown) -> Self {
         let wire = Wire::new(connection, service.options.write_within);
         let login_deadline = Instant::now() + service.options.login_within;
@@ -97,8 +99,8 @@ impl Session {
         }
     }
 
-    /// Who is logged in. The table lets no command get here before; should it ever, the command
-    /// fails.
+    /// The account that is logged in. The table admits no command here before login; if one gets
+    /// here, it fails.
     pub(crate) fn login(&self) -> Result<&Account, Failure> {
         self.login.as_ref().ok_or_else(|| Reply::bad("Log in first").into())
     }
@@ -122,18 +124,18 @@ impl Session {
         self.lease.as_ref().is_some_and(Lease::is_ended)
     }
 
-    /// Switches IMAP4rev2 on: names are UTF-8 from now on.
+    /// Enables IMAP4rev2: names are UTF-8 from now on.
     pub(crate) fn enable_rev2(&mut self) {
         self.enabled.rev2 = true;
         self.wire.names = NameEncoding::Utf8;
     }
 
-    /// Switches CONDSTORE on, see [`sync::enable_condstore`]. Whether it was off.
+    /// Enables CONDSTORE, see [`sync::enable_condstore`]. Returns whether it was off.
     pub(crate) fn enable_condstore(&mut self) -> bool {
         sync::enable_condstore(&mut self.wire, self.selected.as_ref(), &mut self.enabled)
     }
 
-    /// Tells what is new in the selected mailbox, if there is one.
+    /// Reports the changes of the selected mailbox, if there is one.
     pub(crate) async fn announce(&mut self, numbers: Numbers) -> Result<(), Failure> {
         match &mut self.selected {
             Some(selected) if numbers != Numbers::Silent => {
@@ -143,29 +145,29 @@ impl Session {
         }
     }
 
-    /// How long we wait for the client before it has logged in.
+    /// How long the server waits for input before login.
     pub(crate) fn login_patience(&self) -> Duration {
         let left = self.login_deadline.saturating_duration_since(Instant::now());
         self.service.options.pre_login_within.min(left)
     }
 
-    /// Where a login comes from, for the log.
+    /// The client's address, for the log of logins.
     pub(crate) fn source(&self) -> Source {
         let connection = &self.wire.connection;
         Source { address: connection.peer().ip(), protocol: "imap", session: connection.id() }
     }
 
-    /// Whether STARTTLS can be given now.
+    /// Whether STARTTLS is available now.
     pub(crate) fn may_start_tls(&self) -> bool {
         self.service.certificates.is_some() && !self.wire.connection.is_encrypted()
     }
 
-    /// Whether a password may cross this connection as it is.
+    /// Whether a password may be sent over this connection now.
     pub(crate) fn may_send_passwords(&self) -> bool {
         self.wire.connection.is_encrypted() || self.is_allowed(self.service.options.clear_text_login)
     }
 
-    /// Whether SCRAM may run over this connection as it is.
+    /// Whether SCRAM may run over this connection now.
     pub(crate) fn may_use_scram(&self) -> bool {
         self.may_send_passwords() || self.is_allowed(self.service.options.clear_text_scram)
     }
@@ -180,17 +182,17 @@ impl Session {
 }
 
 impl Ctx<'_> {
-    /// Switches CONDSTORE on, see [`sync::enable_condstore`].
+    /// Enables CONDSTORE, see [`sync::enable_condstore`].
     pub(crate) fn enable_condstore(&mut self) {
         sync::enable_condstore(self.wire, Some(&*self.selected), self.enabled);
     }
 
-    /// Tells what is new in the mailbox.
+    /// Reports the changes of the mailbox.
     pub(crate) async fn announce(
         &mut self,
         numbers: Numbers,
-        silently: Option<&Silently<'_>>,
+        own_change: Option<&OwnChange<'_>>,
     ) -> Result<(), Failure> {
-        sync::announce(self.wire, self.selected, *self.enabled, numbers, silently).await
+        sync::announce(self.wire, self.selected, *self.enabled, numbers, own_change).await
     }
 }

@@ -1,5 +1,5 @@
-//! What a waiting session holds is counted in bytes here, so that nobody adds a kibibyte to ten
-//! thousand sessions without noticing.
+//! These tests count the bytes that a waiting session holds, so that nobody adds a kibibyte to ten
+//! thousand sessions unnoticed.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::session::Session;
 use crate::{ImapOptions, ImapService, connection};
 
-/// A service on an engine in memory.
+/// A service on the in-memory engine.
 pub(crate) fn service() -> ImapService {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let store = Store::new(Arc::clone(&engine), StoreOptions::default());
@@ -41,6 +41,6 @@ async fn a_session_is_small() {
     println!("session {held}, waiting {waiting}, command {command}");
     assert!(held <= 2048, "a session takes {held} bytes");
     assert!(waiting <= 2048, "waiting for a command takes {waiting} bytes");
-    // IDLE is a command too, so this is held while idling.
+    // IDLE is a command too, so this memory is held while idling.
     assert!(command <= 3328, "a command takes {command} bytes");
 }

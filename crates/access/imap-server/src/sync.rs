@@ -1,11 +1,11 @@
-//! What a client has to be told: the difference between the view it knows and the newest one.
+//! Reports changes to the client: the difference between the view it knows and the newest one.
 //!
-//! * EXPUNGE is never told during FETCH, STORE or SEARCH by sequence number, nor without a command
-//!   in progress (RFC 9051 §7.5.1). What has gone meanwhile stays in the announced view, where it
-//!   keeps its number; all else of the difference is told.
-//! * After ENABLE QRESYNC it is VANISHED instead (RFC 7162 §3.2.10).
-//! * FETCH carries the UID (RFC 9051 §7.5.2 demands it) and, for those who asked for CONDSTORE,
-//!   MODSEQ (RFC 7162 §3.2).
+//! * EXPUNGE is never sent during FETCH, STORE or SEARCH by sequence number, nor without a command
+//!   in progress (RFC 9051 §7.5.1). Until then an expunged message keeps its number in the
+//!   announced view. All other changes are reported.
+//! * After ENABLE QRESYNC, VANISHED replaces it (RFC 7162 §3.2.10).
+//! * FETCH carries the UID (RFC 9051 §7.5.2 demands it) and, if CONDSTORE is enabled, MODSEQ
+//!   (RFC 7162 §3.2).
 
 use std::sync::Arc;
 
@@ -21,52 +21,54 @@ use crate::selected::Selected;
 use crate::table::Numbers;
 use crate::wire::Wire;
 
-/// Rows printed between two looks at the buffer.
+/// Rows printed between two checks of the output buffer.
 const ROWS_PER_RELIEF: usize = 512;
 
-/// HIGHESTMODSEQ as it is told. Of a mailbox never changed it is 1, because 0 would say that there
-/// are no mod-sequences (RFC 7162 §3.1.2.1, §7).
-pub(crate) fn told_modseq(modseq: ModSeq) -> ModSeq {
+/// HIGHESTMODSEQ as reported. A mailbox that never changed reports 1, because 0 would mean that
+/// there are no mod-sequences (RFC 7162 §3.1.2.1, §7).
+pub(crate) fn reported_modseq(modseq: ModSeq) -> ModSeq {
     modseq.max(ModSeq::ZERO.next())
 }
 
-/// A mod-sequence a client remembers. 1 may be what a mailbox never changed told it
-/// ([`told_modseq`]), so the first change is told again.
-pub(crate) fn asked_since(modseq: ModSeq) -> ModSeq {
+/// The mod-sequence from which a client's own one starts. A client may have 1 from a mailbox that
+/// never changed ([`reported_modseq`]), so 1 counts as 0 and the first change is reported.
+pub(crate) fn since_modseq(modseq: ModSeq) -> ModSeq {
     if modseq <= ModSeq::ZERO.next() { ModSeq::ZERO } else { modseq }
 }
 
-/// Switches CONDSTORE on: RFC 7162 §3.1. The first command that does so while a mailbox is
-/// selected is told that mailbox's HIGHESTMODSEQ. Whether it was off.
+/// Enables CONDSTORE: RFC 7162 §3.1. The first command that does so while a mailbox is selected
+/// reports the mailbox's HIGHESTMODSEQ. Returns whether it was off.
 pub(crate) fn enable_condstore(wire: &mut Wire, selected: Option<&Selected>, enabled: &mut Enabled) -> bool {
     let was_off = !std::mem::replace(&mut enabled.condstore, true);
     if was_off && let Some(selected) = selected {
-        tell_synchronised(wire, selected);
+        report_modseq(wire, selected);
     }
     was_off
 }
 
-/// `* OK [HIGHESTMODSEQ n]`: up to where the client has been told everything.
-pub(crate) fn tell_synchronised(wire: &mut Wire, selected: &Selected) {
-    wire.say_code(Code::HighestModSeq(told_modseq(selected.synchronised_to())), "Highest");
+/// `* OK [HIGHESTMODSEQ n]`: every change up to n was reported.
+pub(crate) fn report_modseq(wire: &mut Wire, selected: &Selected) {
+    wire.say_code(Code::HighestModSeq(reported_modseq(selected.synchronised_to())), "Highest");
 }
 
-/// A change the client made and that needs no response of its own if nobody else had a hand in it:
-/// with `.SILENT`, or by reading a body, when the response to FETCH carries the flags.
-pub(crate) struct Silently<'c> {
-    /// Which messages.
+/// A change made by this client, which needs no response unless another session changed the message
+/// too. It was made with `.SILENT`, or by reading a body, when the FETCH response carries the
+/// flags.
+pub(crate) struct OwnChange<'c> {
+    /// The changed messages.
     pub(crate) uids: &'c NumSet,
-    /// How.
+    /// How the flags change.
     pub(crate) change: FlagChange,
-    /// Which flags.
+    /// The flags of the change.
     pub(crate) flags: &'c [Flag],
-    /// Whether mod-sequences are told all the same: RFC 7162 §3.1.3 wants them after `.SILENT`.
+    /// Whether mod-sequences are reported all the same: RFC 7162 §3.1.3 requires them after
+    /// `.SILENT`.
     pub(crate) with_modseq: bool,
 }
 
-impl Silently<'_> {
-    /// Its flags by a view's table. `None` if others have removed one of the keywords since, so
-    /// that no message has it.
+impl OwnChange<'_> {
+    /// Its flags by a view's table. `None` if others have removed one of the keywords since: then
+    /// no message has it.
     fn flags_by(&self, table: &KeywordTable) -> Option<FlagSet> {
         self.flags.iter().try_fold(FlagSet::EMPTY, |set, flag| match table.set_of(flag) {
             Some(bit) => Some(set.union(bit)),
@@ -85,13 +87,13 @@ impl Silently<'_> {
     }
 }
 
-/// Tells all that may be told with a command of this kind, and remembers that it was.
+/// Reports all changes that a command of this kind may report, and records them as reported.
 pub(crate) async fn announce(
     wire: &mut Wire,
     selected: &mut Selected,
     enabled: Enabled,
     numbers: Numbers,
-    silently: Option<&Silently<'_>>,
+    own_change: Option<&OwnChange<'_>>,
 ) -> Result<(), Failure> {
     let newest = selected.mailbox.current().await?;
     if Arc::ptr_eq(&newest, &selected.announced) {
@@ -109,27 +111,27 @@ pub(crate) async fn announce(
         selected.held_since = None;
     }
     selected.announced = Arc::clone(&new);
-    tell_expunged(wire, &diff, enabled).await?;
+    report_expunged(wire, &diff, enabled).await?;
     if !diff.arrived.is_empty() {
-        tell_arrived(wire, selected, enabled);
+        report_exists(wire, selected, enabled);
     }
     if diff.new_keywords {
-        tell_flags(wire, selected);
+        report_flags(wire, selected);
     }
-    let told = Told::new(&old, &new, enabled, silently);
-    tell_changed(wire, selected, &diff.changed, &told).await?;
-    // RFC 7162 §3.2: who is told a MODSEQ beyond that of an EXPUNGE held back must not take it for
-    // all there was, or would never hear of the EXPUNGE if the connection broke now.
+    let context = ReportContext::new(&old, &new, enabled, own_change);
+    report_changed(wire, selected, &diff.changed, &context).await?;
+    // RFC 7162 §3.2: a client that gets a MODSEQ above that of an EXPUNGE held back could take it
+    // for complete. If the connection broke now, it would never learn of the EXPUNGE.
     let overtaken = selected.held_since.is_some() && !diff.changed.is_empty();
     let caught_up = was_held.is_some() && selected.held_since.is_none();
     if enabled.condstore && (overtaken || caught_up) {
-        tell_synchronised(wire, selected);
+        report_modseq(wire, selected);
     }
     Ok(())
 }
 
-/// EXPUNGE or VANISHED.
-async fn tell_expunged(wire: &mut Wire, diff: &Difference, enabled: Enabled) -> Result<(), Failure> {
+/// Sends EXPUNGE or VANISHED.
+async fn report_expunged(wire: &mut Wire, diff: &Difference, enabled: Enabled) -> Result<(), Failure> {
     if diff.expunged.is_empty() {
         return Ok(());
     }
@@ -152,8 +154,8 @@ async fn tell_expunged(wire: &mut Wire, diff: &Difference, enabled: Enabled) -> 
     Ok(())
 }
 
-/// EXISTS and, for IMAP4rev1, RECENT.
-pub(crate) fn tell_arrived(wire: &mut Wire, selected: &mut Selected, enabled: Enabled) {
+/// Sends EXISTS and, for IMAP4rev1, RECENT.
+pub(crate) fn report_exists(wire: &mut Wire, selected: &mut Selected, enabled: Enabled) {
     let out = wire.out();
     out.extend_from_slice(b"* ");
     print::number(out, u64::from(selected.announced.exists()));
@@ -166,9 +168,9 @@ pub(crate) fn tell_arrived(wire: &mut Wire, selected: &mut Selected, enabled: En
     }
 }
 
-/// FLAGS and PERMANENTFLAGS: RFC 9051 §7.3.5, §7.1. Where a client cannot add keywords of its
-/// own, the common ones, which it still can, are named one by one.
-pub(crate) fn tell_flags(wire: &mut Wire, selected: &Selected) {
+/// Sends FLAGS and PERMANENTFLAGS: RFC 9051 §7.3.5, §7.1. Where a client cannot add keywords of
+/// its own, the common ones, which it still can set, are listed.
+pub(crate) fn report_flags(wire: &mut Wire, selected: &Selected) {
     let (view, mut all) = (&selected.announced, Vec::new());
     let table = &view.head().keywords;
     let has_room = table.has_room(view.totals().flags_any);
@@ -194,54 +196,54 @@ pub(crate) fn tell_flags(wire: &mut Wire, selected: &Selected) {
     out.extend_from_slice(b")] Flags that last\r\n");
 }
 
-/// What FETCH responses are printed from.
-struct Told<'v> {
+/// The data from which FETCH responses are printed.
+struct ReportContext<'v> {
     old: &'v View,
     new: &'v View,
     enabled: Enabled,
-    /// What the client did itself, and its flags by the new view's table.
-    own: Option<(&'v Silently<'v>, FlagSet)>,
+    /// The client's own change, and its flags by the new view's table.
+    own: Option<(&'v OwnChange<'v>, FlagSet)>,
     with_modseq: bool,
-    /// Slots that mean another keyword in the new view than in the old. Flags without them are the
-    /// same by both tables.
+    /// Slots that mean another keyword in the new view than in the old one. Flags without them mean
+    /// the same in both tables.
     renamed: FlagSet,
 }
 
-impl<'v> Told<'v> {
-    fn new(old: &'v View, new: &'v View, enabled: Enabled, silently: Option<&'v Silently<'v>>) -> Self {
+impl<'v> ReportContext<'v> {
+    fn new(old: &'v View, new: &'v View, enabled: Enabled, own_change: Option<&'v OwnChange<'v>>) -> Self {
         let table = &new.head().keywords;
         Self {
             old,
             new,
             enabled,
-            own: silently.and_then(|own| Some((own, own.flags_by(table)?))),
-            with_modseq: enabled.condstore && silently.is_some_and(|own| own.with_modseq),
+            own: own_change.and_then(|own| Some((own, own.flags_by(table)?))),
+            with_modseq: enabled.condstore && own_change.is_some_and(|own| own.with_modseq),
             renamed: table.renamed_since(&old.head().keywords),
         }
     }
 }
 
-/// FETCH for every message whose flags or mod-sequence are other than the client knows.
-async fn tell_changed(
+/// Sends FETCH for every message whose flags or mod-sequence differ from those the client knows.
+async fn report_changed(
     wire: &mut Wire,
     selected: &Selected,
     changed: &NumSet,
-    told: &Told<'_>,
+    context: &ReportContext<'_>,
 ) -> Result<(), Failure> {
     if changed.is_empty() {
         return Ok(());
     }
-    let mut names = FlagNames::new(&told.new.head().keywords);
-    for (seq, rows) in told.new.runs(changed) {
+    let mut names = FlagNames::new(&context.new.head().keywords);
+    for (seq, rows) in context.new.runs(changed) {
         for (part, rows) in rows.chunks(ROWS_PER_RELIEF).enumerate() {
             let first = seq.value() + (part * ROWS_PER_RELIEF) as u32;
             for (row, seq) in rows.iter().zip(first..) {
-                let what = told.what(row);
+                let what = context.what(row);
                 if what != What::Nothing
                     && let Some(seq) = SeqNum::new(seq)
                 {
-                    let recent = !told.enabled.rev2 && selected.is_recent(row.uid());
-                    print_row(wire.out(), &mut names, seq, row, recent, what, told.enabled);
+                    let recent = !context.enabled.rev2 && selected.is_recent(row.uid());
+                    print_row(wire.out(), &mut names, seq, row, recent, what, context.enabled);
                 }
             }
             if wire.is_full() {
@@ -259,10 +261,10 @@ enum What {
     Flags,
 }
 
-impl Told<'_> {
-    /// What is to be told of a changed row.
+impl ReportContext<'_> {
+    /// The items to report for a changed row.
     fn what(&self, row: &Row) -> What {
-        // Only a silent change makes it worth looking at what was there before.
+        // Only the client's own change needs a comparison with the old row.
         let expected = self.own.is_some_and(|(own, flags)| {
             own.uids.contains(row.uid().value())
                 && self.old.row_of_uid(row.uid()).is_some_and(|(_, old)| {
@@ -303,17 +305,18 @@ fn print_row(
     out.extend_from_slice(b")\r\n");
 }
 
-/// FETCH for messages of the announced view, changed or not: the answer to a STORE that found them
-/// as asked, and to QRESYNC. With flags, or with mod-sequences alone if it is to be silent of them.
-pub(crate) async fn tell_again(
+/// Sends FETCH for messages of the announced view, changed or not. It answers a STORE whose
+/// messages already were as requested, and QRESYNC. With an `own_change` it sends mod-sequences
+/// without flags.
+pub(crate) async fn report_messages(
     wire: &mut Wire,
     selected: &Selected,
     enabled: Enabled,
     seqs: &NumSet,
-    silently: Option<&Silently<'_>>,
+    own_change: Option<&OwnChange<'_>>,
 ) -> Result<(), Failure> {
     let view = Arc::clone(&selected.announced);
-    // With itself as the old view every row is told.
-    let told = Told::new(&view, &view, enabled, silently);
-    tell_changed(wire, selected, seqs, &told).await
+    // The view is also passed as the old one, so every row is reported.
+    let context = ReportContext::new(&view, &view, enabled, own_change);
+    report_changed(wire, selected, seqs, &context).await
 }

@@ -1,8 +1,8 @@
-//! The table of commands: in which states each is legal, whether it reads message sequence numbers
-//! and whether EXPUNGE may be told before it ends.
+//! The table of commands: the states in which each is legal, whether it reads message sequence
+//! numbers, and whether EXPUNGE may be sent before it ends.
 //!
-//! It is one total function, so that a command added to the grammar does not compile until its row
-//! is here.
+//! It is one total function, so a command added to the grammar does not compile without its row
+//! here.
 
 use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::{CommandBody, Numbering, SequenceSet};
@@ -11,11 +11,11 @@ use posthaste_imap_codec::{CommandBody, Numbering, SequenceSet};
 /// in.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// Nobody has logged in.
+    /// No login yet.
     NotAuthenticated,
-    /// Someone has.
+    /// Logged in.
     Authenticated,
-    /// And has a mailbox open.
+    /// Logged in, with an open mailbox.
     Selected,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum Legal {
 }
 
 impl Legal {
-    /// Whether the command may be given in this state.
+    /// Whether the command is legal in this state.
     pub(crate) const fn in_state(self, state: State) -> bool {
         match self {
             Self::Anywhere => true,
@@ -44,15 +44,15 @@ impl Legal {
     }
 }
 
-/// What a command has to do with message sequence numbers.
+/// How a command uses message sequence numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Numbers {
-    /// Nothing: what is new, EXPUNGE included, may be told before it ends.
+    /// It uses none: all changes, EXPUNGE included, may be reported before it ends.
     Free,
-    /// It names messages by number or is answered in numbers: no EXPUNGE until it has ended
+    /// It names messages by sequence number or its answer does: no EXPUNGE until it has ended
     /// (RFC 9051 §7.5.1: FETCH, STORE, SEARCH).
     Held,
-    /// It opens, closes or ends something: nothing of the mailbox is told with it.
+    /// It opens, closes or ends something: no change of the mailbox is reported with it.
     Silent,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Rule {
     pub(crate) name: &'static str,
     /// Where it is legal.
     pub(crate) legal: Legal,
-    /// What may be told with it.
+    /// Which changes may be reported with it.
     pub(crate) numbers: Numbers,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         CommandBody::StartTls => rule("STARTTLS", BeforeLogin, Silent),
         CommandBody::Authenticate { .. } => rule("AUTHENTICATE", BeforeLogin, Silent),
         CommandBody::Login { .. } => rule("LOGIN", BeforeLogin, Silent),
-        // RFC 5161 has it before SELECT; a client that is late harms nobody.
+        // RFC 5161 allows it before SELECT; a client that sends it later does no harm.
         CommandBody::Enable(_) => rule("ENABLE", AfterLogin, Free),
         CommandBody::CompressDeflate => rule("COMPRESS", AfterLogin, Silent),
         CommandBody::Select { .. } => rule("SELECT", AfterLogin, Silent),

@@ -1,10 +1,9 @@
 //! The two directions of a connection as a session uses them: commands in, a bounded buffer of
 //! responses out.
 //!
-//! Responses are printed straight into [`Wire::out`]; whoever prints many calls [`Wire::relieve`]
-//! now and then, which sends the buffer once it is full and waits for the peer to take it, however
-//! long the answer is. What always holds: the buffer never grows with the folder, and a session
-//! that waits owns no buffer at all.
+//! Responses are printed straight into [`Wire::out`]. A caller that prints many responses calls
+//! [`Wire::relieve`] now and then. It sends a full buffer and waits until the peer has taken it.
+//! What always holds: the buffer never grows with the folder, and a waiting session owns no buffer.
 
 use std::time::Duration;
 
@@ -22,14 +21,14 @@ use crate::heavy::{Pace, STEPS_MAX};
 /// the system call disappears beside that of printing. Twice as many gain nothing measurable.
 pub(crate) const OUT_BYTES: usize = 64 * 1024;
 
-/// Bodies from this size on go out as they are, uncopied.
+/// Bodies of at least this size are sent without a copy.
 const COPY_BYTES_MAX: usize = 16 * 1024;
 
 /// Both directions.
 pub(crate) struct Wire {
-    /// The network.
+    /// The network connection.
     pub(crate) connection: Connection,
-    /// Where the client's commands begin and end.
+    /// Splits the input into commands.
     pub(crate) framer: CommandFramer,
     /// How mailbox names are written.
     pub(crate) names: NameEncoding,
@@ -38,15 +37,15 @@ pub(crate) struct Wire {
     pace: Pace,
 }
 
-/// Input of later commands that is read while a command is at work, to notice that the client has
-/// left: two lines. With more before us we learn of it from the next write.
+/// Input of later commands that is read while a command runs, to notice that the client has
+/// disconnected: two lines. If more is pending, the next write notices it.
 const AHEAD_MAX: usize = 2 * LINE_BYTES_MAX;
 
-/// How long a command at work waits for the client to say something: it need not.
+/// How long a running command waits for input: the client need not send any.
 const UNHURRIED: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Wire {
-    /// Around a connection on which nothing was said yet.
+    /// A wire on a connection before its greeting.
     pub(crate) fn new(connection: Connection, write_within: Duration) -> Self {
         Self {
             connection,
@@ -68,24 +67,24 @@ impl Wire {
         self.out.len() >= OUT_BYTES
     }
 
-    /// Sends what is printed if that is much.
+    /// Sends the printed output if it is large.
     pub(crate) async fn relieve(&mut self) -> Result<(), NetError> {
         if !self.is_full() {
             return Ok(());
         }
         let sent = self.connection.write_more_within(&self.out, self.write_within).await;
-        // A byte that goes out costs about as much as one that is looked at.
+        // Sending a byte costs about as much as looking at one.
         let steps = (self.out.len() as u64).min(STEPS_MAX);
         self.out.clear();
-        // A single response may have been larger than the buffer is meant to be.
+        // A single response may have been larger than the usual buffer.
         self.out.shrink_to(2 * OUT_BYTES);
         self.pace.worked(steps).await;
         sent
     }
 
-    /// Does work during which nothing is printed, for as long as the client is there: a client that
-    /// leaves takes its command with it. One that has closed its side has left, although it might
-    /// still listen.
+    /// Does work during which nothing is printed, while the client is connected. If the client
+    /// disconnects, the command is cancelled. A client that has closed its sending side counts as
+    /// disconnected, although it might still read.
     pub(crate) async fn while_there<T>(&mut self, work: impl Future<Output = T>) -> Result<T, NetError> {
         let mut work = std::pin::pin!(work);
         loop {
@@ -103,7 +102,7 @@ impl Wire {
         }
     }
 
-    /// Sends all that is printed.
+    /// Sends all printed output.
     pub(crate) async fn flush(&mut self) -> Result<(), NetError> {
         if self.out.is_empty() {
             return Ok(());
@@ -128,7 +127,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Gives the buffer back: before waiting for the client.
+    /// Frees the buffer before waiting for the client.
     pub(crate) fn release(&mut self) {
         debug_assert!(self.out.is_empty());
         self.out = Vec::new();
@@ -154,13 +153,13 @@ impl Wire {
         self.say_status(Status { tag: None, kind: StatusKind::Bye, code: None, text: text.to_owned() });
     }
 
-    /// Asks the client to go on: `+ text` (RFC 9051 §7.6).
+    /// Sends a continuation request: `+ text` (RFC 9051 §7.6).
     pub(crate) async fn ask(&mut self, text: &str) -> Result<(), NetError> {
         print::response(&mut self.out, &Response::Continue(text.to_owned()), self.names);
         self.flush().await
     }
 
-    /// Takes a line off the input if one is there; see [`CommandFramer::next_line`].
+    /// Takes a line from the input if one is complete; see [`CommandFramer::next_line`].
     pub(crate) fn line(&mut self) -> Option<Line> {
         use posthaste_imap_codec::framing::CommandFrame;
         match self.framer.next_line(self.connection.input_mut())? {
@@ -170,7 +169,7 @@ impl Wire {
     }
 }
 
-/// A line that is no command.
+/// An input line that is not a command.
 pub(crate) enum Line {
     /// With its line end, if the framer leaves it there.
     Whole(Bytes),

@@ -1,4 +1,4 @@
-//! Which bytes of a message a FETCH asks for: RFC 9051 §6.4.5.1, `section` and `partial` of §9.
+//! Which bytes of a message a FETCH requests: RFC 9051 §6.4.5.1, `section` and `partial` of §9.
 
 use std::num::NonZeroU64;
 

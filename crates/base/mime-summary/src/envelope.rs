@@ -13,7 +13,7 @@ use crate::known::FieldId;
 use crate::room::Room;
 
 /// Longest text that an envelope holds, in bytes: sixty times the longest line of RFC 5322 §2.1.1.
-/// What a header has beyond that is for whoever fetches the header.
+/// A client that needs more of a field fetches the header.
 const TEXT_MAX: usize = 64 * 1024;
 
 /// How much of an address field is read, in bytes: some eight thousand addresses.

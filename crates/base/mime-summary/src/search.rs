@@ -91,7 +91,7 @@ pub struct TextKey {
 
 /// Looks for many keys in one message that is open, and decodes it once for all of them.
 ///
-/// The work is done in steps of some 32 KiB, so that whoever does it can pause.
+/// The work is done in steps of some 32 KiB, so that the caller can pause.
 pub struct TextSearch {
     found: Vec<bool>,
     /// Numbers of the keys that are not found yet: of BODY and TEXT, of TEXT alone, and of header
@@ -321,7 +321,7 @@ impl TextSearch {
     }
 }
 
-/// Asks the keys that are left, and takes out those that are found.
+/// Evaluates the keys that are left, and removes those that match.
 fn note(keys: &[TextKey], found: &mut [bool], left: &mut Vec<usize>, is_in: impl Fn(&SearchKey) -> bool) {
     left.retain(|&number| {
         let has = keys.get(number).is_some_and(|key| is_in(&key.key));

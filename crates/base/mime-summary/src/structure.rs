@@ -206,7 +206,7 @@ impl Structure {
 
     /// The message itself.
     pub fn root(&self) -> &Part {
-        // A pass opens the root before all else; the list is never empty.
+        // A pass begins with the root, so the list is never empty.
         &self.parts[0]
     }
 
@@ -340,7 +340,7 @@ impl<'m> Pass<'m> {
         }
     }
 
-    /// Opens a part here, and the message inside it if it is one.
+    /// Begins a part here, and the message inside it if it contains one.
     fn open_part(&mut self, parent: PartIndex) {
         let mut parent = parent;
         loop {

@@ -132,7 +132,8 @@ fn base64(piece: &[u8], bits: &mut u32, groups: &mut u8, is_ended: &mut bool, in
     for &byte in piece {
         match BASE64[byte as usize] {
             64 => {
-                // Some programs put padded pieces one after the other: the next one begins anew.
+                // Some programs concatenate padded pieces: decoding starts again after each
+                // padding.
                 base64_tail(*bits, *groups, into);
                 (*bits, *groups, *is_ended) = (0, 0, true);
             }

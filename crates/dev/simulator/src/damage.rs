@@ -31,7 +31,7 @@ use crate::verify::Violation;
 /// How a region is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One bit in its middle is the other.
+    /// One bit in its middle is flipped.
     Flip,
     /// It is zero.
     Zero,
@@ -48,7 +48,7 @@ pub struct Damage {
     pub at: usize,
     /// Its length in bytes.
     pub len: usize,
-    /// What is wrong with it.
+    /// How it is damaged.
     pub kind: Kind,
 }
 
@@ -223,8 +223,8 @@ impl Sample {
         let opened = Opening::Serving.open(dir, self.options.clone());
         let engine = match opened {
             Ok(engine) => engine,
-            // Whatever reads the index or the format file may refuse to start; a pack concerns its
-            // own messages alone.
+            // Reading a damaged index or format file may stop the store from opening. A damaged
+            // pack affects only its own messages.
             Err(_) if !in_pack && !damage.file.starts_with("lock") => return Ok(()),
             Err(error) => return Err(format!("opening fails: {error}")),
         };
@@ -280,7 +280,7 @@ impl Sample {
             seen.insert(s.uid.value(), (s.body, s.summary.to_vec()));
             ControlFlow::Continue(())
         };
-        // What a client can ask for: UIDs that have rows.
+        // What a client can request: UIDs that have rows.
         let all: NumSet = held.messages.keys().copied().collect();
         let listed = engine.summaries(id, &all, &mut visit).await;
         for (uid, (body, summary)) in &seen {
@@ -314,7 +314,7 @@ impl Sample {
         Ok(read)
     }
 
-    /// Lists and directory: right or an error. Answers how many errors.
+    /// Lists and directory: each is right or an error. Returns the number of errors.
     async fn read_lists(&self, engine: &LmdbEngine) -> Result<usize, Violation> {
         let mut errors = 0;
         for (account, list) in &self.world.lists {
@@ -343,7 +343,7 @@ impl Sample {
         Ok(errors)
     }
 
-    /// After a rebuild: what the damage does not concern is there, and what is there is right.
+    /// After a rebuild: everything outside the damage exists, and everything that exists is right.
     fn judge_rebuilt(
         &self,
         damage: &Damage,
@@ -376,15 +376,15 @@ impl Sample {
     }
 }
 
-/// What reading a mailbox met.
+/// The results of reading a mailbox.
 #[derive(Default)]
 struct Read {
     errors: usize,
     unread: Vec<BodyId>,
 }
 
-/// Every message is there that is not concerned. `same`: UIDVALIDITY is what it was, so that UIDs
-/// must name what they named.
+/// Every message outside the damage exists. `same`: UIDVALIDITY is unchanged, so UIDs must name the
+/// same messages.
 async fn kept(
     engine: &LmdbEngine,
     id: posthaste_mail_model::MailboxId,
@@ -462,7 +462,7 @@ pub fn child(seed: u64, base: &Path, rebuild: bool) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A process that judges damage, and is started again when it dies of it.
+/// A process that judges damage. It is started again when damage ends it.
 pub struct Sweep {
     program: PathBuf,
     seed: u64,

@@ -1,8 +1,8 @@
-//! Does to a store what a mail server does, step by step, and keeps beside it what the store must
-//! hold.
+//! Drives a store with the requests of a mail server, step by step, and records what the store must
+//! contain.
 //!
-//! Everything is chosen by the seed. One step is asked and answered before the next, but for
-//! groups: commits that wait together while the disk is held up. Steps that fail leave a doubt, as
+//! Everything is chosen by the seed. One step is requested and answered before the next, except
+//! groups: commits that wait together while the disk is paused. Steps that fail leave a doubt, as
 //! they do for a client.
 
 use bytes::Bytes;
@@ -26,7 +26,7 @@ use crate::verify::{Violation, find, verify};
 
 mod steps;
 
-/// What delivery would make of a message: long enough that pages fill.
+/// A summary as delivery might make it: long enough that pages fill.
 pub fn summarize(bytes: &[u8]) -> Vec<u8> {
     let head = bytes.get(..bytes.len().min(40)).unwrap_or_default();
     format!("{} octets, begins {head:?}", bytes.len()).into_bytes()
@@ -38,8 +38,7 @@ pub fn message(n: u64, len: usize) -> Bytes {
     line.bytes().cycle().take(len).collect::<Vec<u8>>().into()
 }
 
-/// Sizes that make everything happen within a few dozen steps: packs that fill, maintenance that
-/// leaves something over.
+/// Sizes small enough that packs fill and maintenance has work left within a few dozen steps.
 pub fn options(seed: u64) -> Options {
     let mut random = Random::new(seed, 7);
     let pack_bytes = random.pick(&[24u64 << 10, 64 << 10, 256 << 10]).copied().unwrap_or(64 << 10);
@@ -51,16 +50,16 @@ pub fn options(seed: u64) -> Options {
         links_from,
         round_messages: 20,
         reserve_bytes: 8 << 10,
-        // The clock: time passes when a step reads what the index lacks, never by itself.
+        // The clock: time advances when a step reads what the index lacks, never by itself.
         checkpoint_within: Duration::from_secs(3600),
         ..Options::new(summarize)
     }
 }
 
-/// Who opens the store.
+/// The kind of process that opens the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
-    /// A server, whose index may stay behind.
+    /// A server, whose index may be behind the log.
     Serving,
     /// A command such as `import`.
     Command,
@@ -79,7 +78,7 @@ impl Opening {
     }
 }
 
-/// Whether a rebuild may find faults in what a crash left.
+/// Whether a rebuild may find faults after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strict {
     /// It may not.
@@ -88,7 +87,7 @@ pub enum Strict {
     No,
 }
 
-/// Makes the index again; answers what was amiss.
+/// Rebuilds the index; returns the faults it found.
 pub fn rebuild_index(dir: &Path, options: &Options, mode: Rebuild) -> Result<Vec<String>> {
     let lock = EngineLock::acquire(dir).map_err(|e| StoreError::Unavailable(e.to_string()))?;
     rebuild(&lock, options, mode, &mut |_| {}).map(|report| report.faults)
@@ -111,50 +110,50 @@ impl Request {
     }
 }
 
-/// A request, and what it makes of its unit.
-type Asked = (Request, Change);
+/// A request, and the state of its unit after it.
+type Attempt = (Request, Change);
 
 /// Drives one store.
 pub struct Driver {
     recorder: Arc<Recorder>,
     random: Random,
     options: Options,
-    /// What is known now.
+    /// The known state now.
     pub known: Knowledge,
-    /// What was known when.
+    /// The known state at each length of the log.
     pub timeline: Timeline,
-    /// Whether the disk fails now and then, so that errors are to be expected.
+    /// Whether the disk fails now and then, so that errors are expected.
     faulty: bool,
     /// Numbers for ids and contents, never the same twice in one seed.
     ids: u64,
-    /// For steps that another process takes: what it was answered.
-    script: VecDeque<Heard>,
-    /// Where what this process is answered is told.
-    listener: Option<Box<dyn FnMut(Told) + Send>>,
+    /// The results of the steps that another process took.
+    script: VecDeque<RemoteResult>,
+    /// Receives the results of this process's steps.
+    listener: Option<Box<dyn FnMut(StepResult) + Send>>,
 }
 
 /// The engine of the process that takes a step; `None` if it is another process, and this one
 /// follows.
 pub type Who<'e> = Option<&'e LmdbEngine>;
 
-/// What a process was answered, in a step that others follow.
+/// The result of a step that other processes follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum StepResult {
     /// A request was done.
     Done,
     /// A request met a conflict.
     Conflict,
     /// A request failed.
     Failed,
-    /// The doubt of this number was found to have happened.
+    /// The doubt with this number turned out to have happened.
     Found(usize),
     /// More is left to maintain.
     More,
-    /// Nothing to say.
+    /// No result.
     Nothing,
 }
 
-impl Told {
+impl StepResult {
     /// As a word.
     pub fn word(self) -> String {
         match self {
@@ -180,27 +179,27 @@ impl Told {
     }
 }
 
-/// What another process was answered, and what it wrote until then.
+/// The result of another process's step, and what it wrote until then.
 #[derive(Debug, Clone, Default)]
-pub struct Heard {
-    /// `None` if it ended without a word.
-    pub told: Option<Told>,
+pub struct RemoteResult {
+    /// `None` if the process ended without a result.
+    pub result: Option<StepResult>,
     /// As in the sink of its recorder.
     pub operations: Vec<u8>,
 }
 
-fn told_of(outcome: &Result<CommitOutcome>) -> Told {
+fn step_result(outcome: &Result<CommitOutcome>) -> StepResult {
     match outcome {
-        Ok(CommitOutcome::Done) => Told::Done,
-        Ok(CommitOutcome::Conflict) | Err(StoreError::NoMailbox(_)) => Told::Conflict,
-        Err(_) => Told::Failed,
+        Ok(CommitOutcome::Done) => StepResult::Done,
+        Ok(CommitOutcome::Conflict) | Err(StoreError::NoMailbox(_)) => StepResult::Conflict,
+        Err(_) => StepResult::Failed,
     }
 }
 
-fn outcome_of(told: Option<Told>) -> Result<CommitOutcome> {
-    match told {
-        Some(Told::Done) => Ok(CommitOutcome::Done),
-        Some(Told::Conflict) => Ok(CommitOutcome::Conflict),
+fn outcome_of(result: Option<StepResult>) -> Result<CommitOutcome> {
+    match result {
+        Some(StepResult::Done) => Ok(CommitOutcome::Done),
+        Some(StepResult::Conflict) => Ok(CommitOutcome::Conflict),
         _ => Err(StoreError::Unavailable("another process was not answered".into())),
     }
 }
@@ -234,12 +233,12 @@ impl Driver {
         BodyId(Id::new(self.ids, random))
     }
 
-    fn moment(&mut self, what: String, start: usize, asked: Vec<Change>) {
+    fn moment(&mut self, what: String, start: usize, requested: Vec<Change>) {
         let (end, after) = (self.recorder.len(), Arc::new(self.known.clone()));
-        self.timeline.moments.push(Moment { what, start, end, asked, after });
+        self.timeline.moments.push(Moment { what, start, end, requested, after });
     }
 
-    /// What an error means: trouble that was made, or a violation.
+    /// Whether an error was injected or is a violation.
     fn excuse(&self, what: &str, error: &StoreError) -> Result<(), Violation> {
         if self.faulty && error.is_temporary() {
             return Ok(());
@@ -247,7 +246,7 @@ impl Driver {
         Err(format!("{what} fails: {error}"))
     }
 
-    /// Opens the store. `None` if trouble that was made forbids it.
+    /// Opens the store. `None` if an injected fault prevents it.
     pub fn open(&mut self, opening: Opening) -> Result<Option<LmdbEngine>, Violation> {
         let start = self.recorder.len();
         let opened = opening.open(self.recorder.root(), self.options.clone());
@@ -258,7 +257,7 @@ impl Driver {
         }
     }
 
-    /// Ends a life: in order, or as a process does that is killed.
+    /// Ends a life: with an orderly close, or as if the process were killed.
     pub fn end(&mut self, engine: LmdbEngine, killed: bool) {
         let start = self.recorder.len();
         if killed {
@@ -269,8 +268,8 @@ impl Driver {
         self.moment(if killed { "kill" } else { "close" }.into(), start, Vec::new());
     }
 
-    /// Makes the index again, whatever is said to be amiss. `strict`: a crash is no damage, and
-    /// nothing may be.
+    /// Rebuilds the index, whatever faults are reported. `strict`: a crash is no damage, so no
+    /// fault is allowed.
     pub fn rebuild(&mut self, strict: Strict) -> Result<(), Violation> {
         let start = self.recorder.len();
         let mut done = rebuild_index(self.recorder.root(), &self.options, Rebuild::UnlessFaulty);
@@ -280,7 +279,8 @@ impl Driver {
         self.moment("rebuild".into(), start, Vec::new());
         match done {
             Ok(faults) => match faults.first() {
-                // What a failing disk could not read is a fault, and the index stays as it was.
+                // Data that a failing disk could not read counts as a fault, and the index stays
+                // unchanged.
                 Some(fault) if strict == Strict::Yes && !self.faulty => {
                     Err(format!("rebuild finds a fault: {fault}"))
                 }
@@ -301,7 +301,7 @@ impl Driver {
     /// Reads one unit; while the disk fails it may be unreadable.
     async fn observe(&mut self, engine: Who<'_>, unit: &Unit) -> Result<(), Violation> {
         let Some(engine) = engine else {
-            if let Some(Told::Found(n)) = self.hear()
+            if let Some(StepResult::Found(n)) = self.next_remote_result()
                 && let Some(doubt) = self.known.doubts.get(n).cloned()
             {
                 self.known.found(&doubt);
@@ -310,52 +310,52 @@ impl Driver {
         };
         let seen = find(engine, &self.known, unit).await;
         if self.faulty && seen.as_ref().is_err_and(|e| e.contains("storage is unavailable")) {
-            self.tell(Told::Nothing);
+            self.publish(StepResult::Nothing);
             return Ok(());
         }
         let found = seen?;
-        self.tell(found.map_or(Told::Nothing, Told::Found));
+        self.publish(found.map_or(StepResult::Nothing, StepResult::Found));
         if let Some(doubt) = found.and_then(|n| self.known.doubts.get(n).cloned()) {
             self.known.found(&doubt);
         }
         Ok(())
     }
 
-    /// Tells other processes what this one was answered.
-    fn tell(&mut self, told: Told) {
+    /// Sends the result of a step to other processes.
+    fn publish(&mut self, result: StepResult) {
         if let Some(listener) = &mut self.listener {
-            listener(told);
+            listener(result);
         }
     }
 
-    /// What other processes are to be told goes there.
-    pub fn set_listener(&mut self, listener: impl FnMut(Told) + Send + 'static) {
+    /// Sets the receiver of results for other processes.
+    pub fn set_listener(&mut self, listener: impl FnMut(StepResult) + Send + 'static) {
         self.listener = Some(Box::new(listener));
     }
 
-    /// What another process was answered, for the next step that it took.
-    pub fn set_script(&mut self, script: impl IntoIterator<Item = Heard>) {
+    /// The results of another process, for the next step that it took.
+    pub fn set_script(&mut self, script: impl IntoIterator<Item = RemoteResult>) {
         self.script = script.into_iter().collect();
     }
 
-    /// The next that another process was answered. What it wrote until then comes into the log
+    /// The next result of another process. What it wrote until then is added to the log
     /// first.
-    fn hear(&mut self) -> Option<Told> {
+    fn next_remote_result(&mut self) -> Option<StepResult> {
         let heard = self.script.pop_front()?;
         self.recorder.adopt(&heard.operations);
-        heard.told
+        heard.result
     }
 
     /// Takes the next step of another process.
     pub async fn follow(&mut self) -> Result<(), Violation> {
         self.step(None).await?;
         while !self.script.is_empty() {
-            self.hear();
+            self.next_remote_result();
         }
         Ok(())
     }
 
-    /// Has the index follow, so that another process can write.
+    /// Brings the index up to date, so that another process can write.
     pub async fn tick(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
         let start = self.recorder.len();
         let all: Vec<MailboxId> = self.known.certain.boxes.keys().copied().collect();
@@ -371,30 +371,35 @@ impl Driver {
         self.moment(what.into(), start, Vec::new());
     }
 
-    /// What became of requests: asked here, or told by the process that asked. One that ended
-    /// without a word leaves all open.
+    /// The outcomes of requests, made here or reported by another process. A process that ended
+    /// without a result leaves all open.
     async fn outcomes(&mut self, engine: Who<'_>, requests: Vec<Request>) -> Vec<Result<CommitOutcome>> {
         let Some(engine) = engine else {
-            return requests.iter().map(|_| outcome_of(self.hear())).collect();
+            return requests.iter().map(|_| outcome_of(self.next_remote_result())).collect();
         };
         let outcomes = if requests.len() == 1 {
             join_all(requests.into_iter().map(|r| r.send(engine))).await
         } else {
             self.together(engine, requests).await
         };
-        outcomes.iter().for_each(|outcome| self.tell(told_of(outcome)));
+        outcomes.iter().for_each(|outcome| self.publish(step_result(outcome)));
         outcomes
     }
 
-    /// Sends requests, all at once if there are several, and takes over what became of them.
-    async fn ask(&mut self, engine: Who<'_>, what: String, asked: Vec<Asked>) -> Result<(), Violation> {
+    /// Sends requests, all at once if there are several, and records their outcomes.
+    async fn submit(
+        &mut self,
+        engine: Who<'_>,
+        what: String,
+        requested: Vec<Attempt>,
+    ) -> Result<(), Violation> {
         let start = self.recorder.len();
-        let (requests, changes): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+        let (requests, changes): (Vec<_>, Vec<_>) = requested.into_iter().unzip();
         let outcomes = self.outcomes(engine, requests).await;
-        // A mailbox may have gone with a list commit that was not answered.
+        // A mailbox may have been removed by a list commit that was not acknowledged.
         let lists: Vec<Unit> =
             self.known.doubts.iter().map(Change::unit).filter(|u| matches!(u, Unit::List(_))).collect();
-        let conflict = |o: &Result<CommitOutcome>| told_of(o) == Told::Conflict;
+        let conflict = |o: &Result<CommitOutcome>| step_result(o) == StepResult::Conflict;
         let mut unclear = if outcomes.iter().any(conflict) { lists.clone() } else { Vec::new() };
         for (change, outcome) in changes.iter().zip(&outcomes) {
             match outcome {
@@ -421,8 +426,8 @@ impl Driver {
         Ok(())
     }
 
-    /// The first request is held up in the middle of its writing until all others wait behind it:
-    /// the writer then makes one transaction of them. Which requests go together so does not depend
+    /// The first request is paused in the middle of its writing until all others wait behind it.
+    /// The writer then makes one transaction of them. So the grouping of requests does not depend
     /// on threads.
     async fn together(&self, engine: &LmdbEngine, requests: Vec<Request>) -> Vec<Result<CommitOutcome>> {
         self.recorder.hold();
@@ -444,7 +449,7 @@ impl Driver {
         outcomes
     }
 
-    /// Takes so many steps.
+    /// Takes this many steps.
     pub async fn steps(&mut self, engine: Who<'_>, count: usize) -> Result<(), Violation> {
         for _ in 0..count {
             self.step(engine).await?;
@@ -452,7 +457,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether errors are to be expected.
+    /// Whether errors are expected.
     pub fn is_faulty(&self) -> bool {
         self.faulty
     }
@@ -463,7 +468,7 @@ impl Driver {
     }
 }
 
-/// What polling once gives.
+/// The result of polling a future once.
 async fn polled<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }

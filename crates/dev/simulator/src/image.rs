@@ -1,5 +1,5 @@
-//! What a disk holds after a crash: of a recorded log, what was synced, and any part of what was
-//! not.
+//! The contents of a disk after a crash: from a recorded log, everything that was synced, and any
+//! part of the rest.
 //!
 //! - A file's durable content is what its last sync covered; a write through a file opened with
 //!   `O_DSYNC` is durable when it returns.
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use crate::random::Random;
 use crate::record::{Data, Node, Op};
 
-/// What a disk writes whole or not at all.
+/// The unit that a disk writes whole or not at all.
 const SECTOR: usize = 512;
 
 /// A write, widened to whole sectors, or a new length.
@@ -85,18 +85,18 @@ pub struct Image {
     names: Vec<PendingName>,
     /// Operations applied.
     applied: usize,
-    /// For what a failed sync leaves.
+    /// Random choices for the effects of a failed sync.
     chance: Random,
 }
 
-/// Which of what is not durable survives.
+/// Which of the unsynced operations survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// All of it: the process was killed, the machine goes on.
+    /// All of it: the process was killed, the machine keeps running.
     All,
     /// Nothing.
     None,
-    /// What was done before a moment.
+    /// Those before a moment.
     Earlier,
     /// Each sector by itself.
     Any,
@@ -158,7 +158,7 @@ impl Image {
     pub fn advance(&mut self, ops: &[Op], to: usize) {
         while self.applied < to {
             if let Some(op) = ops.get(self.applied) {
-                // What was carried over came before: its number is 0.
+                // It was carried over from before the log: its number is 0.
                 self.apply(op, self.applied + 1);
             }
             self.applied += 1;
@@ -226,7 +226,7 @@ impl Image {
         self.nodes.insert(node, kind);
     }
 
-    /// The disk for those who come after a process was killed: the machine goes on, and what was
+    /// The disk after a process was killed: the machine keeps running, and what was
     /// not durable still is not. Nodes are numbered as for the files that are there, as in
     /// [`Image::of_files`].
     pub fn carried(&self) -> Self {
@@ -334,7 +334,7 @@ impl Image {
         }
     }
 
-    /// What is there after a crash now. `next` is the operation that was under way.
+    /// The state after a crash now. `next` is the operation in progress.
     pub fn crash(&self, next: Option<&Op>, keep: Keep, names: Names, random: &mut Random) -> Files {
         let mut image = self.clone();
         if let Some(Op::Write { node, at, data, .. }) = next.filter(|_| keep != Keep::All) {
@@ -431,7 +431,7 @@ fn apply_name(entries: &mut BTreeMap<Node, BTreeMap<String, Node>>, change: &Nam
 }
 
 impl File {
-    /// As it is for those who come later: its pending writes are older than anything they do.
+    /// The same image for later operations: its pending writes are older than any of them.
     fn carried(&self) -> Self {
         let mut file = self.clone();
         for pending in &mut file.pending {
@@ -515,7 +515,7 @@ impl File {
             }
             len = pending.len();
         }
-        // The length may be any that the file had; what was written beyond it is not there.
+        // The length may be any that the file had; bytes written beyond it are lost.
         if keep != Keep::Earlier && random.chance(30) {
             len = random.pick(&self.pending).map_or(len, Pending::len);
         }
@@ -534,7 +534,7 @@ fn put(content: &mut Vec<u8>, at: usize, data: &[u8]) {
     }
 }
 
-/// A number by which different states are told apart.
+/// A hash that distinguishes states.
 pub fn fingerprint(files: &Files) -> u64 {
     let mut hasher = DefaultHasher::new();
     for (path, content) in files {
@@ -542,7 +542,7 @@ pub fn fingerprint(files: &Files) -> u64 {
         match content {
             Some(bytes) => {
                 hasher.write_usize(bytes.len());
-                // Zeroes that lie ahead are most of a small store.
+                // Unused zeroes at the end are most of a small store.
                 for (at, page) in bytes.chunks(4096).enumerate().filter(|(_, p)| !is_zero(p)) {
                     hasher.write_usize(at);
                     hasher.write(page);

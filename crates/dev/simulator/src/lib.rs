@@ -2,9 +2,9 @@
 //! crash at any operation.
 //!
 //! Every change that the store makes to its directory is recorded, LMDB's own included (`syscalls`,
-//! `record`). From a log, the states are made that a crash can leave (`image`), and each is opened,
-//! rebuilt and compared with what must be there (`model`, `verify`). What the store is asked to do
-//! is chosen by a seed (`driver`), so that a failure can be had again by its number (`run`).
+//! `record`). From a log, `image` makes the states that a crash can leave. Each is opened, rebuilt
+//! and compared with the expected contents (`model`, `verify`). A seed chooses the requests to the
+//! store (`driver`), so that its number repeats a failure (`run`).
 //!
 //! Only ever a development tool: nothing depends on it.
 

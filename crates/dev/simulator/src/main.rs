@@ -1,4 +1,4 @@
-//! `simulate`: the simulator by command line. `scripts/simulate` says how it is used.
+//! `simulate`: the simulator's command line. `scripts/simulate` shows its use.
 
 use clap::Parser;
 use posthaste_simulator::damage::{Sample, Sweep, child};
@@ -13,32 +13,32 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Looks for states after a crash in which the embedded store is not what it must be.
+/// Searches for crashes after which the embedded store breaks its promises.
 #[derive(Parser, Debug)]
 #[command(args_override_self = true)]
 struct Arguments {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only this state of the first seed, with its story.
+    /// Check only this state of the first seed, and print its story.
     #[arg(long)]
     state: Option<usize>,
-    /// With --state: where the files of that state are left, each try under its own name.
+    /// With --state: the directory for the files of that state, each try under its own name.
     #[arg(long, requires = "state")]
     keep: Option<PathBuf>,
-    /// Different states to look at, over as many seeds as that takes.
+    /// Number of different states to check, over as many seeds as that takes.
     #[arg(long, default_value_t = 10_000)]
     states: usize,
-    /// Processes that work at the same time.
+    /// Processes that run at the same time.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// From one seed to the next.
+    /// The distance from one seed to the next.
     #[arg(long, default_value_t = 1, hide = true)]
     step: u64,
     /// For the simulator's own use: one of its processes.
     #[arg(long, hide = true)]
     worker: bool,
-    /// A rebuild after a crash may find faults, and is forced then.
+    /// Allow a rebuild after a crash to find faults; it is forced then.
     #[arg(long)]
     lenient_rebuild: bool,
     /// Kill processes only: no power cut.
@@ -47,13 +47,13 @@ struct Arguments {
     /// Changes of names survive in order only.
     #[arg(long)]
     no_posix_names: bool,
-    /// No operation fails.
+    /// Let no operation fail.
     #[arg(long)]
     no_faults: bool,
-    /// The index is not made again.
+    /// Never rebuild the index.
     #[arg(long)]
     no_rebuild: bool,
-    /// No cut before anything was acknowledged.
+    /// Make no cut before anything was acknowledged.
     #[arg(long)]
     from_first_answer: bool,
     /// Damage every region of every file of a small store instead.
@@ -62,16 +62,16 @@ struct Arguments {
     /// Bytes of a region.
     #[arg(long, default_value_t = 64)]
     region: usize,
-    /// Of the regions, one in so many.
+    /// Damage one region in this many.
     #[arg(long, default_value_t = 1)]
     every: usize,
-    /// No second process.
+    /// Run no second process.
     #[arg(long)]
     no_visitor: bool,
     /// For the simulator's own use: the second process, on this store.
     #[arg(long, hide = true, requires = "sink")]
     visitor: Option<PathBuf>,
-    /// Where the second process writes its operations.
+    /// The file to which the second process writes its operations.
     #[arg(long, hide = true)]
     sink: Option<PathBuf>,
     /// The second process expects that its disk fails.
@@ -120,7 +120,7 @@ fn main() -> std::io::Result<()> {
     std::process::exit(i32::from(!tally.is_empty()));
 }
 
-/// One state, with its story.
+/// Checks one state and prints its story.
 fn one(arguments: &Arguments, state: usize) -> std::io::Result<Tally> {
     let outcome = run(arguments.seed, &arguments.settings(), Some(state))?;
     let mut tally = Tally::default();
@@ -131,7 +131,7 @@ fn one(arguments: &Arguments, state: usize) -> std::io::Result<Tally> {
     Ok(tally)
 }
 
-/// One worker: seeds in steps, a line for each finding and each seed.
+/// One worker: checks seeds in steps, and prints a line for each finding and each seed.
 fn work(arguments: &Arguments) -> std::io::Result<()> {
     let settings = arguments.settings();
     let (mut states, mut seed) = (0, arguments.seed);

@@ -1,4 +1,4 @@
-//! What a store must hold: what was acknowledged, and beside it what was asked and not answered,
+//! What a store must hold: what was acknowledged, and what was requested and not acknowledged,
 //! which may be there whole or not at all.
 
 use bytes::Bytes;
@@ -29,7 +29,7 @@ pub struct Held {
     pub head: MailboxHead,
     /// By UID.
     pub messages: BTreeMap<u32, Message>,
-    /// Every UID that went.
+    /// Every UID that was expunged.
     pub expunged: NumSet,
 }
 
@@ -46,7 +46,7 @@ impl Held {
         }
     }
 
-    /// What is different in another mailbox, in one sentence.
+    /// The first difference from another mailbox, in one sentence.
     pub fn difference(&self, there: &Self) -> String {
         let uids = |of: &BTreeMap<u32, Message>| of.keys().copied().collect::<NumSet>();
         let (mine, theirs) = (uids(&self.messages), uids(&there.messages));
@@ -99,13 +99,13 @@ pub struct World {
     pub lists: BTreeMap<AccountId, Arc<MailboxList>>,
     /// Mailboxes that are in a list.
     pub boxes: BTreeMap<MailboxId, Arc<Held>>,
-    /// Mailboxes that were.
+    /// Mailboxes that were removed.
     pub removed: BTreeSet<MailboxId>,
     /// The directory.
     pub directory: BTreeMap<String, Record>,
 }
 
-/// What changes at once.
+/// The unit of an atomic change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
     /// A mailbox.
@@ -121,14 +121,14 @@ pub enum Unit {
 pub enum Change {
     /// Of a mailbox.
     Mailbox(MailboxId, Arc<Held>),
-    /// Of a list, and the mailboxes that came and went with it.
+    /// Of a list, and the mailboxes created and removed with it.
     List(Arc<MailboxList>, Vec<MailboxId>, Vec<MailboxId>),
     /// Of a directory record.
     Record(String, Option<Record>),
 }
 
 impl Change {
-    /// What it changes.
+    /// The unit it changes.
     pub fn unit(&self) -> Unit {
         match self {
             Self::Mailbox(id, _) => Unit::Mailbox(*id),
@@ -170,18 +170,17 @@ impl World {
     }
 }
 
-/// What is known of a store.
+/// The known state of a store.
 #[derive(Debug, Clone, Default)]
 pub struct Knowledge {
-    /// What was acknowledged or seen.
+    /// The acknowledged or observed state.
     pub certain: World,
-    /// What a unit may be instead.
+    /// Changes that may have happened in addition.
     pub doubts: Vec<Change>,
 }
 
 impl Knowledge {
-    /// A change that was acknowledged. What was in doubt of the same unit did not happen, or is
-    /// part of it.
+    /// An acknowledged change. Doubts of the same unit did not happen, or are part of it.
     pub fn done(&mut self, change: &Change) {
         let unit = change.unit();
         self.doubts.retain(|doubt| doubt.unit() != unit);
@@ -192,7 +191,7 @@ impl Knowledge {
         self.certain.apply(change);
     }
 
-    /// A change that was not answered and was found. What was asked on top of it may still come.
+    /// An unacknowledged change that was found. Requests based on it may still take effect.
     pub fn found(&mut self, change: &Change) {
         let (Change::Mailbox(id, found), unit) = (change, change.unit()) else { return self.done(change) };
         let later = |doubt: &Change| matches!(doubt, Change::Mailbox(of, held) if of == id && held.head.modseq > found.head.modseq);
@@ -201,22 +200,22 @@ impl Knowledge {
     }
 }
 
-/// A stretch of the log in which something was asked and answered.
+/// The part of the log between a request and its answer.
 #[derive(Debug, Clone)]
 pub struct Moment {
-    /// What it was, for a person.
+    /// A description for people.
     pub what: String,
     /// Length of the log before.
     pub start: usize,
     /// Length of the log when the answer was there.
     pub end: usize,
-    /// What was asked.
-    pub asked: Vec<Change>,
-    /// What is known after.
+    /// The requested changes.
+    pub requested: Vec<Change>,
+    /// The known state after it.
     pub after: Arc<Knowledge>,
 }
 
-/// What is known at each length of the log.
+/// The known state at each length of the log.
 #[derive(Debug, Clone)]
 pub struct Timeline {
     initial: Arc<Knowledge>,
@@ -225,26 +224,27 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Begins with what is known.
+    /// Begins with this known state.
     pub fn new(initial: Knowledge) -> Self {
         Self { initial: Arc::new(initial), moments: Vec::new() }
     }
 
-    /// What must hold if the log ends after `cut` operations, while the next may be under way.
+    /// The state that must hold if the log ends after `cut` operations, while the next may be in
+    /// progress.
     pub fn at(&self, cut: usize) -> Knowledge {
         let answered = self.moments.partition_point(|m| m.end <= cut);
         let before = answered.checked_sub(1).and_then(|n| self.moments.get(n)).map(|m| &m.after);
         let mut known = (**before.unwrap_or(&self.initial)).clone();
         let under_way = self.moments.get(answered..).unwrap_or_default().iter().filter(|m| m.start <= cut);
-        under_way.for_each(|m| known.doubts.extend(m.asked.iter().cloned()));
+        under_way.for_each(|m| known.doubts.extend(m.requested.iter().cloned()));
         known
     }
 
-    /// What was under way at a length of the log, for a person.
+    /// The requests in progress at a length of the log, for people.
     pub fn story(&self, cut: usize) -> String {
         let answered = self.moments.partition_point(|m| m.end <= cut);
         let from = answered.saturating_sub(4);
-        let told = self.moments.iter().skip(from).take(answered - from + 1);
-        told.map(|m| format!("  operations {}..{}: {}\n", m.start, m.end, m.what)).collect()
+        let last = self.moments.iter().skip(from).take(answered - from + 1);
+        last.map(|m| format!("  operations {}..{}: {}\n", m.start, m.end, m.what)).collect()
     }
 }

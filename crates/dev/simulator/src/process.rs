@@ -1,11 +1,11 @@
 //! A second process on the same store: an `import` beside the server, a `check`, a command that is
 //! killed.
 //!
-//! LMDB can be opened once in a process, so the visitor is a real one. Both processes know
-//! everything: each takes its own steps and follows those of the other by what it was answered
-//! ([`Told`]). One acts at a time, as the driver decides, so that the order is the seed's. The
-//! visitor's operations go to a file before they are done, and from there into the one log; a
-//! killed visitor leaves what it had done.
+//! LMDB can be opened only once in a process, so the visitor is a real process. Both processes know
+//! everything: each takes its own steps and follows the other's by their results ([`StepResult`]).
+//! One acts at a time, as the driver decides, so that the seed determines the order. The visitor
+//! writes its operations to a file before it does them, and from there they enter the one log. So a
+//! killed visitor leaves the operations it did.
 
 use posthaste_store::Engine;
 use posthaste_store_lmdb::{LmdbEngine, Rebuild};
@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use crate::driver::{Driver, Heard, Opening, Told, options, rebuild_index};
+use crate::driver::{Driver, Opening, RemoteResult, StepResult, options, rebuild_index};
 use crate::model::Knowledge;
 use crate::record::Recorder;
 use crate::verify::Violation;
 
-/// How long an answer may take: a visitor that waits for a lock which this process has would wait
-/// for ever.
+/// The longest wait for an answer: a visitor that waits for a lock of this process would wait for
+/// ever.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The other process, seen from the one that keeps the log.
@@ -34,7 +34,7 @@ pub struct Visitor {
     sink: PathBuf,
     faulty: bool,
     running: Option<Running>,
-    /// Steps that were taken so far, for a visitor that comes later.
+    /// The results of all steps so far, for a visitor that starts later.
     history: Vec<String>,
     /// Whether it has the store open.
     open: bool,
@@ -63,7 +63,7 @@ impl Running {
 /// How a command to the visitor ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// It was done.
+    /// It completed.
     Done,
     /// The store refused.
     Refused(String),
@@ -84,9 +84,9 @@ impl Visitor {
         self.open
     }
 
-    /// A step was taken by the process that keeps the log.
-    pub fn tell_step(&mut self, told: &[Told]) -> std::io::Result<()> {
-        let words: Vec<String> = told.iter().map(|t| t.word()).collect();
+    /// Sends the results of a step that the logging process took.
+    pub fn send_results(&mut self, results: &[StepResult]) -> std::io::Result<()> {
+        let words: Vec<String> = results.iter().map(|t| t.word()).collect();
         let line = format!("follow {}", words.join(" "));
         if let Some(running) = &mut self.running {
             writeln!(running.input, "{line}")?;
@@ -128,8 +128,8 @@ impl Visitor {
         self.running.as_mut().ok_or_else(|| std::io::Error::other("no visitor"))
     }
 
-    /// Has it do something; answers what it was told meanwhile, and how it ended.
-    fn ask(&mut self, command: &str) -> Result<(Vec<Heard>, Ended), Violation> {
+    /// Sends a command; returns the results reported meanwhile, and how the command ended.
+    fn send_command(&mut self, command: &str) -> Result<(Vec<RemoteResult>, Ended), Violation> {
         let failed = |e: std::io::Error| format!("the visitor: {e}");
         let running = self.running().map_err(failed)?;
         writeln!(running.input, "{command}").map_err(failed)?;
@@ -143,20 +143,20 @@ impl Visitor {
                 Err(RecvTimeoutError::Disconnected) => {
                     running.child.wait().map_err(failed)?;
                     let operations = running.operations(None).map_err(failed)?;
-                    heard.push(Heard { told: None, operations });
+                    heard.push(RemoteResult { result: None, operations });
                     (self.running, self.open) = (None, false);
                     return Ok((heard, Ended::Killed));
                 }
             };
             let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
-            // It goes on after it was answered: what it does then belongs to its next answer.
-            let answer = rest.split_once(' ').filter(|_| word == "told");
+            // It continues after each result: operations after it belong to the next result.
+            let answer = rest.split_once(' ').filter(|_| word == "result");
             let upto = answer.and_then(|(len, _)| len.parse().ok());
             let operations = running.operations(upto).map_err(failed)?;
-            let told = answer.and_then(|(_, told)| Told::from_word(told));
-            heard.push(Heard { told, operations });
+            let result = answer.and_then(|(_, result)| StepResult::from_word(result));
+            heard.push(RemoteResult { result, operations });
             match word {
-                "told" => {}
+                "result" => {}
                 "ended" => return Ok((heard, Ended::Done)),
                 "refused" => return Ok((heard, Ended::Refused(rest.to_owned()))),
                 _ => return Err(format!("in another process: {line}")),
@@ -164,22 +164,22 @@ impl Visitor {
         }
     }
 
-    /// Has it take the driver's next step, and the driver follow. `die`: it is killed before its
-    /// operation of this number.
+    /// Makes it take the driver's next step, and makes the driver follow. `die`: it is killed
+    /// before its operation with this number.
     pub async fn step(&mut self, driver: &mut Driver, die: Option<usize>) -> Result<(), Violation> {
         if let Some(count) = die {
-            self.ask(&format!("die {count}"))?;
+            self.send_command(&format!("die {count}"))?;
         }
-        let (heard, _) = self.ask("step")?;
-        let words: Vec<String> = heard.iter().filter_map(|h| h.told).map(Told::word).collect();
+        let (heard, _) = self.send_command("step")?;
+        let words: Vec<String> = heard.iter().filter_map(|h| h.result).map(StepResult::word).collect();
         driver.set_script(heard);
         self.history.push(format!("follow {}", words.join(" ")));
         driver.follow().await
     }
 
-    /// Has it do something that is no step: `open`, `close`, `check`, `rebuild`.
+    /// Sends a command that is not a step: `open`, `close`, `check`, `rebuild`.
     pub fn command(&mut self, driver: &mut Driver, command: &str) -> Result<Ended, Violation> {
-        let (heard, ended) = self.ask(command)?;
+        let (heard, ended) = self.send_command(command)?;
         let operations: Vec<u8> = heard.into_iter().flat_map(|h| h.operations).collect();
         driver.elsewhere(&format!("in another process: {command}: {ended:?}"), &operations);
         match command {
@@ -190,7 +190,7 @@ impl Visitor {
         Ok(ended)
     }
 
-    /// Ends the process as a signal does that cannot be caught.
+    /// Ends the process with SIGKILL.
     pub fn kill(&mut self) {
         self.open = false;
         if let Some(mut running) = self.running.take() {
@@ -206,7 +206,7 @@ impl Drop for Visitor {
     }
 }
 
-/// The visitor itself: does what its input says, until that ends.
+/// The visitor itself: executes commands from its input until the input ends.
 pub fn visitor(root: &Path, sink: &Path, seed: u64, faulty: bool) -> Result<(), Violation> {
     let fails = |e: std::io::Error| e.to_string();
     let sink = std::fs::OpenOptions::new().append(true).open(sink).map_err(fails)?;
@@ -215,15 +215,15 @@ pub fn visitor(root: &Path, sink: &Path, seed: u64, faulty: bool) -> Result<(), 
     let mut driver =
         Driver::new(Arc::clone(&recorder), Knowledge::default(), seed, 0, faulty).with_options(options(seed));
     let listener = Arc::clone(&recorder);
-    driver.set_listener(move |told| println!("told {} {}", listener.sunk(), told.word()));
+    driver.set_listener(move |result| println!("result {} {}", listener.sunk(), result.word()));
     let mut engine: Option<LmdbEngine> = None;
     for line in std::io::stdin().lines() {
         let line = line.map_err(fails)?;
         let (command, rest) = line.split_once(' ').unwrap_or((&line, ""));
         match command {
             "follow" => {
-                let told = rest.split_whitespace().filter_map(Told::from_word);
-                driver.set_script(told.map(|t| Heard { told: Some(t), operations: Vec::new() }));
+                let results = rest.split_whitespace().filter_map(StepResult::from_word);
+                driver.set_script(results.map(|t| RemoteResult { result: Some(t), operations: Vec::new() }));
                 runtime.block_on(driver.follow())?;
                 continue;
             }

@@ -305,7 +305,7 @@ impl Recorder {
         if let Some(mut sink) = self.sink.as_ref() {
             let mut frame = Vec::new();
             put_counted(&mut frame, &wire::op_bytes(&op, &inner.ids));
-            // A sink that is full or gone would make the log of the other process wrong.
+            // A sink that is full or closed would make the log of the other process wrong.
             sink.write_all(&frame).expect("the sink takes every operation");
         }
         inner.note(&op);

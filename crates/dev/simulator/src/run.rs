@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::driver::{Driver, Opening, Strict, Told, options};
+use crate::driver::{Driver, Opening, StepResult, Strict, options};
 use crate::image::{Files, Image, Keep, Names, fingerprint, materialise};
 use crate::model::{Knowledge, Timeline};
 use crate::process::{Ended, Visitor};
@@ -74,7 +74,7 @@ pub struct Finding {
     pub seed: u64,
     /// Which state of the seed; 0 is the life itself.
     pub state: usize,
-    /// How the state came about, and what is wrong.
+    /// How the state was reached, and what is wrong.
     pub story: String,
     /// What is wrong, in one line.
     pub violation: Violation,
@@ -190,15 +190,15 @@ impl Seed<'_> {
     fn lives(&mut self, driver: &mut Driver, random: &mut Random, steps: usize) -> Result<(), Violation> {
         let faulty = driver.is_faulty();
         let mut company = match &self.settings.visitor {
-            // A disk that fails is told of by its own process only.
+            // Only its own process notices a failing disk.
             Some(program) if !faulty && random.chance(35) => {
                 let (root, sink) = (self.dir("life"), self.dir("operations"));
                 Some(Visitor::new(program.clone(), self.seed, &root, sink, faulty))
             }
             _ => None,
         };
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let listener = Arc::clone(&told);
+        let results = Arc::new(Mutex::new(Vec::new()));
+        let listener = Arc::clone(&results);
         driver.set_listener(move |word| listener.lock().push(word));
         let mut left = steps;
         while left > 0 {
@@ -221,7 +221,7 @@ impl Seed<'_> {
             let mut life = Shared {
                 driver,
                 visitor: company.as_mut(),
-                told: &told,
+                results: &results,
                 opening,
                 rebuilds: self.settings.rebuild,
             };
@@ -257,7 +257,7 @@ impl Seed<'_> {
                 continue;
             }
             self.number += 1;
-            let told = format!(
+            let story = format!(
                 "{story}cut after operation {at} of {}, which keeps {keep:?}, names {names:?}\n{}",
                 life.ops.len(),
                 life.timeline.story(at)
@@ -267,7 +267,7 @@ impl Seed<'_> {
                 Keep::All => image.carried(),
                 _ => Image::of_files(&files, seed),
             };
-            let state = State { files, disk, known, story: told, ids: life.ids, random, depth };
+            let state = State { files, disk, known, story, ids: life.ids, random, depth };
             self.judge(state)?;
         }
         Ok(())
@@ -318,7 +318,7 @@ impl Seed<'_> {
         Ok(())
     }
 
-    /// Opens the store, compares, goes on for some steps, and compares again.
+    /// Opens the store, compares, takes some more steps, and compares again.
     fn opened(&mut self, state: &State) -> std::io::Result<Life> {
         let dir = self.dir(&format!("state{}", self.number));
         materialise(&state.files, &dir)?;
@@ -364,7 +364,7 @@ impl Seed<'_> {
         std::fs::remove_dir_all(dir)
     }
 
-    /// Makes the index again at once, compares, and goes on.
+    /// Rebuilds the index at once, compares, and continues.
     fn rebuilt(&mut self, state: &State) -> std::io::Result<Result<(), Violation>> {
         let dir = self.dir(&format!("rebuilt{}", self.number));
         materialise(&state.files, &dir)?;
@@ -385,7 +385,7 @@ struct Shared<'a> {
     driver: &'a mut Driver,
     visitor: Option<&'a mut Visitor>,
     /// What this process was answered in its last step.
-    told: &'a Mutex<Vec<Told>>,
+    results: &'a Mutex<Vec<StepResult>>,
     opening: Opening,
     /// Whether the other process may make the index again.
     rebuilds: bool,
@@ -401,11 +401,11 @@ impl Shared<'_> {
         for _ in 0..steps {
             let visit = self.visitor.is_some() && random.chance(35);
             if !visit || !self.visit(engine, random).await? {
-                self.told.lock().clear();
+                self.results.lock().clear();
                 self.driver.steps(Some(engine), 1).await?;
-                let told = std::mem::take(&mut *self.told.lock());
+                let results = std::mem::take(&mut *self.results.lock());
                 if let Some(visitor) = &mut self.visitor {
-                    visitor.tell_step(&told).map_err(|e| e.to_string())?;
+                    visitor.send_results(&results).map_err(|e| e.to_string())?;
                 }
             }
         }
@@ -415,7 +415,7 @@ impl Shared<'_> {
     /// Something that the other process does; `false` if it took no step.
     async fn visit(&mut self, engine: &LmdbEngine, random: &mut Random) -> Result<bool, Violation> {
         let Some(visitor) = &mut self.visitor else { return Ok(false) };
-        // Who holds a transaction would have the other wait until the clock goes on.
+        // A process that holds a transaction would make the other wait until the clock advances.
         self.driver.tick(engine).await?;
         if self.rebuilds && random.chance(4) && self.opening == Opening::Command {
             if visitor.is_open() {

@@ -40,7 +40,7 @@ pub async fn mailbox(engine: &dyn Engine, id: MailboxId) -> Result<Option<Held>>
     Ok(Some(held))
 }
 
-fn told(error: &StoreError) -> Violation {
+fn unreadable(error: &StoreError) -> Violation {
     format!("cannot be read: {error}")
 }
 
@@ -49,7 +49,7 @@ async fn find_list(
     known: &Knowledge,
     account: AccountId,
 ) -> Result<Option<usize>, Violation> {
-    let there = engine.load_list(account).await.map_err(|e| format!("list {account}: {}", told(&e)))?;
+    let there = engine.load_list(account).await.map_err(|e| format!("list {account}: {}", unreadable(&e)))?;
     let wanted = known.certain.list(account);
     if there == wanted {
         return Ok(None);
@@ -76,7 +76,7 @@ async fn find_mailbox(
     known: &Knowledge,
     id: MailboxId,
 ) -> Result<Option<usize>, Violation> {
-    let there = mailbox(engine, id).await.map_err(|e| format!("mailbox {id} {}", told(&e)))?;
+    let there = mailbox(engine, id).await.map_err(|e| format!("mailbox {id} {}", unreadable(&e)))?;
     let Some(wanted) = known.certain.boxes.get(&id) else { return Ok(None) };
     let Some(there) = there else { return Err(format!("mailbox {id} is not there")) };
     if there == **wanted {
@@ -93,7 +93,8 @@ async fn find_mailbox(
 }
 
 async fn find_record(engine: &dyn Engine, known: &Knowledge, name: &str) -> Result<Option<usize>, Violation> {
-    let entry = engine.directory_entry(name).await.map_err(|e| format!("record {name} {}", told(&e)))?;
+    let entry =
+        engine.directory_entry(name).await.map_err(|e| format!("record {name} {}", unreadable(&e)))?;
     let there = entry.map(|e| (e.version, e.value));
     let wanted = known.certain.directory.get(name);
     if there.as_ref() == wanted {
@@ -147,12 +148,12 @@ pub async fn verify(engine: &dyn Engine, known: &mut Knowledge) -> Result<(), Vi
     for unit in &records {
         observe(engine, known, unit).await?;
     }
-    let all = engine.directory_scan("", None, usize::MAX).await.map_err(|e| told(&e))?;
+    let all = engine.directory_scan("", None, usize::MAX).await.map_err(|e| unreadable(&e))?;
     if !all.iter().map(|e| &e.name).eq(known.certain.directory.keys()) {
         return Err("a scan of the directory finds other names than were set".into());
     }
     for id in &known.certain.removed {
-        if engine.heads(&[*id]).await.map_err(|e| told(&e))? != [None] {
+        if engine.heads(&[*id]).await.map_err(|e| unreadable(&e))? != [None] {
             return Err(format!("mailbox {id} was removed and is there"));
         }
     }

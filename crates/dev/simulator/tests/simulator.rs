@@ -31,7 +31,7 @@ fn acknowledged_mail_survives_whatever_happens() {
     look_at(9_000, &[]);
 }
 
-/// The machine goes on: all that was written is there for the next process.
+/// The machine keeps running: all that was written is there for the next process.
 #[test]
 fn acknowledged_mail_survives_killed_processes() {
     look_at(1_000, &["--no-power", "--seed", "50000"]);

@@ -28,7 +28,7 @@ pub fn run_client(mut command: Command) -> String {
         .spawn()
         .unwrap_or_else(|e| panic!("{command:?}: {e}; scripts/test installs the clients that tests drive"));
     let name = format!("{command:?}");
-    // The command holds the pipe's other end: reading ends only once it is gone.
+    // The command holds the pipe's other end: reading ends only once the command is dropped.
     drop(command);
     let said = std::thread::spawn(move || {
         let mut text = Vec::new();

@@ -142,7 +142,7 @@ impl Client {
         Ok(())
     }
 
-    /// Asks for the capabilities unless they were told.
+    /// Requests the capabilities unless the server has sent them.
     pub async fn learn_capabilities(&mut self) -> Result<(), Error> {
         if !self.capabilities.is_known() {
             self.command("CAPABILITY", &mut ()).await?;

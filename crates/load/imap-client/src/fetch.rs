@@ -127,7 +127,7 @@ fn list_length(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// What a listing usually asks: UID, flags, size and modification sequence of one message.
+/// What a listing usually requests: UID, flags, size and modification sequence of one message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary<'a> {
     /// `UID`

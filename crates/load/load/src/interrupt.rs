@@ -1,7 +1,7 @@
-//! Ctrl-C, for the whole program: once asks for an orderly end, twice (or SIGTERM) ends it at once.
+//! Ctrl-C, for the whole program: once requests an orderly end, twice (or SIGTERM) ends it at once.
 //!
 //! The first call of [`wait`], [`happened`] or [`listen`] takes the signal over for good, and no
-//! press is lost between two of them. Servers that a study started are told to stop before the
+//! press is lost between two of them. Servers that a study started are stopped before the
 //! program ends ([`on_exit_stop`]): they have process groups of their own, so that the terminal
 //! does not send them the first Ctrl-C. Then the folders made for them go ([`on_exit_remove`]).
 
@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 /// How long servers may take to stop before the program ends without them: long enough for one that
-/// has nothing left to do, short enough for a person who wants to be gone.
+/// has nothing left to do, short enough for a person who waits.
 const STOPPING_MAX: Duration = Duration::from_secs(3);
 
 /// Processes to stop when the program ends at once.
@@ -44,9 +44,9 @@ fn pressed() -> &'static watch::Sender<bool> {
     PRESSED.get_or_init(|| {
         let (pressed, _) = watch::channel(false);
         let (ready, taken) = std::sync::mpsc::channel();
-        let told = pressed.clone();
+        let sender = pressed.clone();
         // A program that cannot have a thread or the signal is ended by Ctrl-C as any other.
-        let _ = std::thread::Builder::new().name("ctrl-c".into()).spawn(move || attend(&told, &ready));
+        let _ = std::thread::Builder::new().name("ctrl-c".into()).spawn(move || attend(&sender, &ready));
         let _ = taken.recv();
         pressed
     })
@@ -101,8 +101,8 @@ fn stop_children() {
     }
     let started = Instant::now();
     for pid in pids {
-        // SAFETY: asks for the end of one child and is given no place to write to. Should the
-        // thread that owns it wait for it at the same time, one of both is told that there is no
+        // SAFETY: `waitpid` waits for one child and gets no pointer to write to. Should the thread
+        // that owns it wait for it at the same time, one of both gets the error that there is no
         // such child.
         while unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) } == 0
             && started.elapsed() < STOPPING_MAX
@@ -117,7 +117,7 @@ pub fn on_exit_remove(path: &Path) {
     FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
 }
 
-/// It is gone already.
+/// The folder is removed already.
 pub fn removed(path: &Path) {
     FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
 }
@@ -126,7 +126,7 @@ fn remove_folders() {
     let started = Instant::now();
     for path in FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         // A control group is removed as if it were empty, though it shows files; and only when its
-        // last process is gone, which may outlive the first for a moment.
+        // last process has ended, which may outlive the first for a moment.
         let is_group = path.starts_with("/sys");
         while path.exists() {
             let _ = if is_group { std::fs::remove_dir(path) } else { std::fs::remove_dir_all(path) };

@@ -441,7 +441,7 @@ pub struct StudyResult {
     pub command: Vec<String>,
     /// `item-count`, `koka`, …
     pub study: String,
-    /// What it asks.
+    /// The question it answers.
     pub description: String,
     /// Which article it repeats.
     pub after: String,

@@ -2,7 +2,7 @@
 //! in-memory engine. `cargo bench -p posthaste-delivery`
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use posthaste_delivery::import::{Fault, Found, ImportOptions, Sink, read};
+use posthaste_delivery::import::{Fault, ImportOptions, ImportedMessage, Sink, read};
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, NewAccount, Policy};
 use posthaste_mail_model::Secret;
@@ -33,7 +33,7 @@ fn mbox() -> String {
 struct Count(u64);
 
 impl Sink for Count {
-    fn message(&mut self, _: Found) -> ControlFlow<()> {
+    fn message(&mut self, _: ImportedMessage) -> ControlFlow<()> {
         self.0 += 1;
         ControlFlow::Continue(())
     }

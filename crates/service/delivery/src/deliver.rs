@@ -1,4 +1,4 @@
-//! Messages on their way into mailboxes: see the crate's head.
+//! Delivers messages into mailboxes: see the crate's documentation.
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
@@ -20,19 +20,19 @@ pub type Summarize = fn(&[u8]) -> Vec<u8>;
 /// thread waits for it: a summary takes about 1 ms per 256 KiB in the worst case, and handing it
 /// over 10 µs.
 const INLINE_LEN_MAX: usize = 256 * 1024;
-/// Memory that all summaries in the making may take, if nobody says otherwise: two of the largest
-/// messages, or twenty of 300 KiB that are made to take much. A message up to [`INLINE_LEN_MAX`] is
-/// not counted: a thread of the runtime summarises one at a time.
+/// Default memory for all summaries being made: two of the largest messages, or twenty of 300 KiB
+/// built to take much. A message up to [`INLINE_LEN_MAX`] is not counted: a thread of the runtime
+/// summarises one at a time.
 const SUMMARIES_BYTES_DEFAULT: usize = 512 << 20;
-/// How long a message waits for that memory before its sender is asked to come again: senders wait
-/// 10 minutes for an answer to their data (RFC 5321 §4.5.3.2.6), people who append a message far
-/// less.
+/// How long a message waits for that memory before its sender gets a temporary error. Senders wait
+/// 10 minutes for an answer to their data (RFC 5321 §4.5.3.2.6). People who append a message wait
+/// far less.
 const SUMMARY_WITHIN: Duration = Duration::from_secs(60);
-/// Recipients whose mailboxes are appended to at a time. Enough for the engine to commit them as
-/// one group, which takes at most some hundreds of commits; twice as many would share no sync more.
+/// Recipients whose mailboxes are appended to at a time. It is enough for the engine to commit them
+/// as one group of at most some hundreds of commits. Twice as many would not save a sync.
 const PARALLEL: usize = 64;
 
-/// What is made for an account that never had a mailbox, beside INBOX: RFC 6154 §2.
+/// Mailboxes created for a new account besides INBOX: RFC 6154 §2.
 pub const DEFAULT_MAILBOXES: [(&str, SpecialUse); 5] = [
     ("Sent", SpecialUse::Sent),
     ("Drafts", SpecialUse::Drafts),
@@ -41,7 +41,7 @@ pub const DEFAULT_MAILBOXES: [(&str, SpecialUse); 5] = [
     ("Archive", SpecialUse::Archive),
 ];
 
-/// What a delivery is told when it is made.
+/// The settings of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeliveryOptions {
     /// Octets of a message at most: what APPENDLIMIT and SIZE announce.
@@ -51,19 +51,19 @@ pub struct DeliveryOptions {
 }
 
 impl Default for DeliveryOptions {
-    /// 64 MiB: twice what the large mail services take, and a message is in memory while it comes
-    /// in. No quota.
+    /// 64 MiB: twice the limit of large mail services, because a message is in memory while it
+    /// arrives. No quota.
     fn default() -> Self {
         Self { message_len_max: 64 << 20, quota: Quota::default() }
     }
 }
 
-/// Where a message went.
+/// The place of a delivered message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivered {
-    /// Whose mailbox.
+    /// The account.
     pub account: AccountId,
-    /// Which one.
+    /// The mailbox.
     pub mailbox: MailboxId,
     /// Its UID there.
     pub uid: Uid,
@@ -71,7 +71,7 @@ pub struct Delivered {
     pub body: BodyId,
 }
 
-/// What an account holds.
+/// The usage of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Octets of all messages, a message in two mailboxes counted twice.
@@ -80,20 +80,20 @@ pub struct Usage {
     pub messages: u64,
 }
 
-/// A budget whose shares are all of it: whose message it is makes no difference where each takes a
-/// moment.
+/// A budget whose shares are all of it. Each use is so short that fairness between accounts needs
+/// no shares.
 fn one_share(budget: ByteBudget) -> ByteBudget {
     budget.with_share_of_at_least(usize::MAX)
 }
 
-/// The path by which mail comes in. Cheap to clone: all clones are one.
+/// The path by which mail enters. Cheap to clone: all clones are one.
 #[derive(Clone)]
 pub struct Delivery {
     store: Store,
     directory: Arc<Directory>,
     options: DeliveryOptions,
     summarize: Summarize,
-    /// Memory for summaries in the making.
+    /// Memory for summaries being made.
     summaries: ByteBudget,
     pub(crate) quotas: Arc<Quotas>,
 }
@@ -111,9 +111,9 @@ impl Delivery {
         Self { store, directory, options, summarize: crate::summarize, summaries, quotas: Arc::default() }
     }
 
-    /// The same with this much memory for summaries in the making, which other deliveries may
-    /// share. It must hold what the largest message takes
-    /// ([`posthaste_mime_summary::summary_memory_max`]), or such messages are put off.
+    /// The same with this much memory for summaries, which other deliveries may share. It must hold
+    /// the largest message ([`posthaste_mime_summary::summary_memory_max`]), or such messages get a
+    /// temporary error.
     #[must_use]
     pub fn with_summaries(mut self, budget: ByteBudget) -> Self {
         self.summaries = one_share(budget);
@@ -130,18 +130,18 @@ impl Delivery {
         &self.directory
     }
 
-    /// What it was told.
+    /// Its settings.
     pub fn options(&self) -> &DeliveryOptions {
         &self.options
     }
 
-    /// Where mail for an address goes.
+    /// The account that receives mail for an address.
     pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
         self.directory.resolve(address).await
     }
 
-    /// An account's mailboxes. One that never had any gets INBOX and the defaults first: its first
-    /// mail and its first login do the same.
+    /// An account's mailboxes. An account without any first gets INBOX and the defaults: at its
+    /// first mail or its first login.
     pub async fn mailboxes(&self, account: AccountId) -> Result<Arc<MailboxList>, DeliveryError> {
         static DEFAULTS: OnceLock<Vec<(MailboxName, SpecialUse)>> = OnceLock::new();
         let defaults = DEFAULTS.get_or_init(|| {
@@ -151,8 +151,8 @@ impl Delivery {
         Ok(self.store.ensure_default_mailboxes(account, defaults).await?)
     }
 
-    /// A message as a mailbox takes it: its size checked, its summary made. `date` is INTERNALDATE
-    /// in unix seconds, now if there is none.
+    /// A message ready for a mailbox: its size is checked and its summary is made. `date` is
+    /// INTERNALDATE in unix seconds; without one, it is now.
     pub async fn incoming(
         &self,
         bytes: Bytes,
@@ -167,8 +167,8 @@ impl Delivery {
             let permit = self.room_for_summary(bytes.len()).await?;
             let bytes = bytes.clone();
             let work = tokio::task::spawn_blocking(move || {
-                // Held by the work and not by who waits for it: a session that ends does not end
-                // the work.
+                // The work holds the memory, not the task that waits for it: the work continues if
+                // a session ends.
                 let _permit = permit;
                 summarize(&bytes)
             });
@@ -190,7 +190,7 @@ impl Delivery {
         }
     }
 
-    /// Like [`Self::incoming`] on this thread, which may wait. For programs that read one message
+    /// Like [`Self::incoming`], on this thread, which may block. For programs that read one message
     /// after the other.
     pub(crate) fn incoming_blocking(
         &self,
@@ -220,9 +220,9 @@ impl Delivery {
         }
     }
 
-    /// Delivers one message to the INBOX of each recipient and answers for each, in their order.
-    /// Recipients that share an account get one copy and one answer. RFC 2033 §4.2: each answer
-    /// stands for itself.
+    /// Delivers one message to the INBOX of each recipient and returns one result for each, in
+    /// their order. Recipients that share an account get one copy and one result. RFC 2033 §4.2:
+    /// each result is independent.
     pub async fn deliver(
         &self,
         bytes: Bytes,
@@ -276,7 +276,7 @@ impl Delivery {
         Ok(mailbox.append(messages).await?)
     }
 
-    /// What an account holds: the counts of its mailboxes, none of which is loaded for it.
+    /// The usage of an account, from the counts of its mailboxes. It loads none of them.
     pub async fn usage(&self, account: AccountId) -> Result<Usage, DeliveryError> {
         let list = self.store.list(account).await?;
         let ids: Vec<MailboxId> = list.entries.iter().map(|entry| entry.id).collect();

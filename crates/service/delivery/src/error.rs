@@ -1,12 +1,12 @@
-//! Why a message was not taken, in words that belong to no protocol.
+//! Why a message was refused, independent of the protocol.
 
 use posthaste_store::StoreError;
 
-/// A message that was not taken.
+/// The reason why a message was refused.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DeliveryError {
     /// It is over the server's limit.
-    #[error("the message has {len} octets, and at most {limit} are taken")]
+    #[error("the message has {len} octets; the limit is {limit}")]
     TooLarge {
         /// Its octets.
         len: u64,
@@ -20,11 +20,11 @@ pub enum DeliveryError {
         used: u64,
         /// The account's limit.
         limit: u64,
-        /// Octets asked for.
+        /// Octets requested.
         more: u64,
     },
-    /// There is no memory to read it through at the moment.
-    #[error("too many large messages are coming in; try again later")]
+    /// There is no memory to process it at the moment.
+    #[error("too many large messages are arriving; try again later")]
     Busy,
     /// The account has as many messages as it may.
     #[error("the account holds {used} of its {limit} messages and has no room for {more} more")]
@@ -33,46 +33,47 @@ pub enum DeliveryError {
         used: u64,
         /// The account's limit.
         limit: u64,
-        /// Messages asked for.
+        /// Messages requested.
         more: u64,
     },
-    /// The work was cut short by the server's own shutdown, or a fault in reading this very
+    /// The work was interrupted by the server's own shutdown, or by a panic while it read this
     /// message.
-    #[error("the message could not be read through: {0}")]
+    #[error("the message could not be processed: {0}")]
     Interrupted(String),
-    /// The store did not take it.
+    /// The store refused it.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What a protocol makes of a [`DeliveryError`].
+/// The kind of a [`DeliveryError`], from which SMTP and LMTP choose their reply. IMAP maps the
+/// error itself.
 ///
-/// | kind | IMAP | SMTP, LMTP |
-/// | --- | --- | --- |
-/// | `TooLarge` | NO \[TOOBIG\] | 552 5.3.4 |
-/// | `OverQuota` | NO \[OVERQUOTA\] | 452 4.2.2 (552 5.2.2 if the quota is not to be waited for) |
-/// | `NoMailbox` | NO \[TRYCREATE\] | 550 5.2.1 |
-/// | `Unavailable` | NO \[UNAVAILABLE\] | 452 4.3.1 |
-/// | `Refused` | NO \[CANNOT\] | 554 5.6.0 |
-/// | `ServerBug` | NO \[SERVERBUG\] | 451 4.3.0 |
+/// | kind | SMTP, LMTP |
+/// | --- | --- |
+/// | `TooLarge` | 552 5.3.4 |
+/// | `OverQuota` | 452 4.2.2 (552 5.2.2 if the quota is not to be waited for) |
+/// | `NoMailbox` | 550 5.2.1 |
+/// | `Unavailable` | 452 4.3.1 |
+/// | `Refused` | 554 5.6.0 |
+/// | `ServerBug` | 451 4.3.0 |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Over the message limit; will be so again.
+    /// Over the message limit; a retry will fail too.
     TooLarge,
-    /// Over the account's quota; may pass once its owner tidies up.
+    /// Over the account's quota; may succeed once its owner deletes mail.
     OverQuota,
-    /// The mailbox is gone.
+    /// The mailbox no longer exists.
     NoMailbox,
-    /// Storage is busy, full or away; asking later may succeed.
+    /// Storage is busy, full or unreachable; a retry may succeed.
     Unavailable,
-    /// What was asked cannot be, whenever it is asked.
+    /// The request is invalid; a retry will fail too.
     Refused,
-    /// Something is damaged here; the message is best kept by the sender for now.
+    /// Something is damaged here; the sender should keep the message for now.
     ServerBug,
 }
 
 impl DeliveryError {
-    /// What a protocol makes of it.
+    /// The kind of the error.
     pub const fn kind(&self) -> Kind {
         match self {
             Self::TooLarge { .. } => Kind::TooLarge,
@@ -96,7 +97,7 @@ impl DeliveryError {
         }
     }
 
-    /// Whether the sender is to try again later.
+    /// Whether the sender should retry later.
     pub const fn is_temporary(&self) -> bool {
         matches!(self.kind(), Kind::OverQuota | Kind::Unavailable | Kind::ServerBug)
     }

@@ -1,9 +1,8 @@
-//! What mailbox files on disk look like: dates, line ends and quoting, the same for import and
-//! export.
+//! The format of mailbox files: dates, line ends and quoting, the same for import and export.
 //!
 //! Files of mail end their lines with LF; messages in the store, as on the wire, with CRLF. Import
-//! makes the one of the other and export turns it back, so that what was exported imports as the
-//! same message.
+//! converts LF to CRLF and export converts it back, so that exported mail imports as the same
+//! messages.
 
 use memchr::{memchr, memchr_iter};
 use posthaste_mime_summary::sent_date;
@@ -28,7 +27,7 @@ fn moment(unix_s: i64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(unix_s).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
-/// English names of days and months are told apart by three letters.
+/// Three letters suffice to distinguish English names of days and months.
 fn three(name: &str) -> &str {
     name.get(..3).unwrap_or(name)
 }

@@ -1,18 +1,18 @@
-//! What an account may hold, exactly: of appends side by side no more are taken than fit, and none
+//! Enforces account quotas exactly: concurrent appends never exceed the limit together, and none
 //! is refused that fits.
 //!
-//! What an account holds is the sum of its mailboxes' heads. What is on its way into them is
+//! The usage of an account is the sum of its mailboxes' heads. Appends in progress are
 //! counted here, per account:
 //!
-//! * Whoever wants room first adds what he wants to what is on its way, and then reads the heads.
-//!   Of two at the same time at least one therefore sees the other, in the heads or here.
-//! * What has just been committed is in both, for a moment. So a refusal counts only if nothing
-//!   else was on its way. Until then whoever found no room waits, one account's in a row.
-//! * Far from the limit nothing is read. The answer is yes while half of the limit holds both the
-//!   heads that were read last and all that was let in since.
+//! * An append first adds its size to the appends in progress, and then reads the heads.
+//!   So of two concurrent appends at least one sees the other, in the heads or here.
+//! * A new commit is counted in both, for a moment. So a refusal is final only if no other
+//!   append was in progress. Until then an append without room waits in its account's queue.
+//! * Far from the limit nothing is read. An append is accepted while half of the limit holds both
+//!   the heads that were read last and all that was accepted since.
 //!
 //! It is exact among the sessions of one process. An import beside the server, or another node,
-//! counts on its own, and both together may pass the limit by what each had on its way.
+//! counts on its own, and both together may exceed the limit by their appends in progress.
 
 use posthaste_directory::Account;
 use posthaste_mail_model::AccountId;
@@ -105,13 +105,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Default)]
 pub(crate) struct Quotas(Mutex<HashMap<AccountId, Arc<Traffic>>>);
 
-/// What is on its way into one account.
+/// The appends in progress of one account.
 #[derive(Default)]
 struct Traffic {
     state: Mutex<State>,
-    /// Wakes whoever waits when something came to its end.
+    /// Wakes waiting appends when one has ended.
     ended: Notify,
-    /// Who found no room, in a row.
+    /// The queue of appends without room.
     row: tokio::sync::Mutex<()>,
 }
 
@@ -217,7 +217,7 @@ impl Delivery {
                 traffic.ended.notify_waiters();
                 return Err(full.objection);
             }
-            // Whoever waits may have seen what this one wanted.
+            // A waiting append may have counted this one.
             Err(_) => traffic.ended.notify_waiters(),
         }
         let _turn = traffic.row.lock().await;

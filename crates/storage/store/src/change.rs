@@ -1,5 +1,4 @@
-//! A change of one mailbox, resolved to what exactly becomes of it: what a store hands to an
-//! engine.
+//! A resolved change of one mailbox: the exact rows and messages that a store hands to an engine.
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Keyword, KeywordTable, MailboxId, ModSeq, NumSet, Uid};
@@ -8,7 +7,8 @@ use std::sync::Arc;
 use crate::head::{Counts, MailboxHead};
 use crate::row::Row;
 
-/// One commit on one mailbox: applied whole, if the mailbox is still at `expected`, or not at all.
+/// One commit on one mailbox. It is applied whole if the mailbox is still at `expected`, or not at
+/// all.
 ///
 /// Everything in it is already decided (UIDs, mod-sequences, counts), so that an engine only
 /// writes.
@@ -23,12 +23,12 @@ pub struct MailboxCommit {
     /// and `changed`.
     pub head: MailboxHead,
     /// New messages, UIDs rising, all at or above the old UIDNEXT. Rows here and in `changed` have
-    /// mod-sequences above `expected`; only a transfer, whose mailboxes nobody has open, brings
-    /// those they had elsewhere, below the head's.
+    /// mod-sequences above `expected`. Only a transfer, whose mailboxes nobody has open, keeps the
+    /// mod-sequences of the source, which are below the head's.
     pub appended: Vec<NewMessage>,
-    /// Changed rows of messages that were there before, UIDs rising, each at most once.
+    /// Changed rows of existing messages, UIDs rising, each at most once.
     pub changed: Vec<Row>,
-    /// Messages that go, by the mod-sequence at which they went (RFC 7162 §3.2.7), mod-sequences
+    /// Expunged messages, by the mod-sequence of their expunge (RFC 7162 §3.2.7), mod-sequences
     /// rising.
     pub expunged: Vec<(ModSeq, NumSet)>,
 }
@@ -60,17 +60,17 @@ pub struct NewMessage {
 /// Where a new message's bytes and summary come from.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// From outside. An engine that has a body of this id already (another recipient's commit
-    /// brought it) does not write it again.
+    /// A message from outside. An engine does not write a body again that it has under this id, for
+    /// example from another recipient's commit.
     New {
         /// The message, byte for byte.
         bytes: Bytes,
-        /// What delivery made of it; opaque here.
+        /// The summary that delivery made; opaque here.
         summary: Bytes,
     },
-    /// From another place in the store; its body is shared, its summary copied by the engine.
+    /// From another place in the store. Its body is shared, and the engine copies its summary.
     CopyOf {
-        /// The mailbox that has it.
+        /// The mailbox that contains it.
         mailbox: MailboxId,
         /// Its UID there.
         uid: Uid,
@@ -82,8 +82,8 @@ pub enum Content {
 pub enum CommitOutcome {
     /// Applied and on disk.
     Done,
-    /// Not applied: the mailbox is at another mod-sequence by now, or a message to be copied is
-    /// gone.
+    /// Not applied: the mailbox is at another mod-sequence now, or a message to be copied no longer
+    /// exists.
     Conflict,
 }
 
@@ -105,7 +105,8 @@ pub struct Appended {
     pub uids: Vec<Uid>,
     /// The mailbox's mod-sequence after it.
     pub modseq: ModSeq,
-    /// Keywords the mailbox has no room for: the messages came in without them. RFC 9051 §6.3.12
-    /// asks that flags be set, and does not demand it; the messages matter more.
+    /// Keywords for which the mailbox has no room: the messages were stored without them.
+    /// RFC 9051 §6.3.12 does not demand that all flags are set, and losing a keyword is better
+    /// than losing the message.
     pub left_out: Vec<Keyword>,
 }

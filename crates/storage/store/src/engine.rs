@@ -1,4 +1,4 @@
-//! What a storage engine promises: fifteen calls in the words of mail, each for a set or a range.
+//! The contract of a storage engine: fourteen asynchronous calls, each for a set or a range.
 //!
 //! An engine keeps four kinds of things: **bodies** (bytes, found by id, never changed),
 //! **mailboxes** (rows, summaries and a head; changed by conditional commits), **mailbox lists**
@@ -21,24 +21,24 @@ use crate::list::{ListCommit, MailboxList};
 use crate::row::Row;
 
 /// A number that changes whenever another process or node may have changed anything. While it stays
-/// the same, every view that was current is current; an engine that cannot know cheaply gives
-/// `None`, and is asked for heads instead.
+/// the same, every view that was current is still current. An engine that cannot know this cheaply
+/// returns `None`, and the store reads heads instead.
 pub type Epoch = Option<u64>;
 
 /// Bytes `start..end` of a body.
 pub type BodyRange = Range<u64>;
 
-/// What became of a mailbox since a mod-sequence.
+/// The changes of a mailbox since a mod-sequence.
 #[derive(Debug, Clone)]
 pub struct Changes {
     /// The head now.
     pub head: MailboxHead,
     /// Rows with a higher mod-sequence, UIDs rising: new and changed messages.
     pub rows: Vec<Row>,
-    /// UIDs that went. May name UIDs that came and went within the span.
+    /// Expunged UIDs. May name UIDs that were added and expunged within the span.
     pub expunged: NumSet,
-    /// `false` if the engine no longer remembers every expunge that far back; `expunged` is then
-    /// what it does remember.
+    /// `false` if the engine no longer knows every expunge that far back. `expunged` is then
+    /// incomplete.
     pub complete: bool,
 }
 
@@ -55,11 +55,11 @@ pub struct Stored<'a> {
     pub summary: &'a [u8],
 }
 
-/// Messages of a set that exist and whose summaries an engine cannot give: the record is missing or
-/// damaged, and the engine cannot make it again.
+/// UIDs of a requested set whose messages exist and whose summaries an engine cannot return: the
+/// record is missing or damaged, and the engine cannot rebuild it.
 ///
-/// Whoever asked must say so to its own caller: a message that is left out in silence looks like
-/// one that never was.
+/// The caller must report them to its own caller: a message that is left out silently looks like
+/// one that does not exist.
 #[must_use = "a message left out in silence looks like one that never was"]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unreadable(
@@ -68,7 +68,7 @@ pub struct Unreadable(
 );
 
 impl Unreadable {
-    /// An error that names the messages, if there are any: for whoever needs all or nothing.
+    /// An error that names the messages, if there are any, for callers that need all of them.
     pub fn refuse(self) -> Result<()> {
         if self.0.is_empty() { Ok(()) } else { Err(StoreError::Unreadable(self.0)) }
     }
@@ -99,21 +99,22 @@ pub struct DirectoryChange {
     pub value: Option<Bytes>,
 }
 
-/// What a check or a round of maintenance found.
+/// The result of a check or a round of maintenance.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// Records looked at.
+    /// Records examined.
     pub examined: u64,
-    /// Bytes given back.
+    /// Bytes freed.
     pub reclaimed_bytes: u64,
-    /// One sentence per fault, each naming the record. Empty is good.
+    /// One sentence per fault, each naming the record. Empty means that no fault was found.
     pub faults: Vec<String>,
 }
 
-/// A storage engine. See the head of this file for what all calls promise.
+/// A storage engine. The module's documentation says what all calls guarantee.
 #[async_trait]
 pub trait Engine: Send + Sync + 'static {
-    /// Whether anything may have been changed from outside; costs next to nothing.
+    /// The epoch, which changes whenever another process may have changed the store. The call is
+    /// cheap.
     fn epoch(&self) -> Epoch;
 
     /// One directory record.
@@ -134,14 +135,15 @@ pub trait Engine: Send + Sync + 'static {
     /// An account's mailbox list; an account without one has the empty list.
     async fn load_list(&self, account: AccountId) -> Result<MailboxList>;
 
-    /// Applies one change of a mailbox list. Removed mailboxes answer `NoMailbox` from then on.
+    /// Applies one change of a mailbox list. Calls on removed mailboxes return `NoMailbox` from
+    /// then on.
     async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome>;
 
-    /// The heads of mailboxes, in the order asked; `None` for one that was removed. A mailbox that
-    /// is in a list and was never committed to has the default head.
+    /// The heads of mailboxes, in the order of `mailboxes`; `None` for one that was removed. A
+    /// mailbox that is in a list and has no commit yet has the default head.
     async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>>;
 
-    /// Streams every row in UID order, in slices, and answers with the head that belongs to them.
+    /// Streams every row in UID order, in slices, and returns the head that belongs to them.
     async fn load(
         &self,
         mailbox: MailboxId,
@@ -160,31 +162,31 @@ pub trait Engine: Send + Sync + 'static {
     }
 
     /// Applies commits on two different mailboxes, both or neither, also over a crash. The second
-    /// must not need what the first brings. `Conflict` does not say which of them was in the way.
-    /// An engine that does not keep all mailboxes together refuses.
+    /// must not need what the first adds. `Conflict` does not say which of them conflicted. An
+    /// engine that does not keep all mailboxes together refuses.
     async fn commit_pair(&self, _pair: [MailboxCommit; 2]) -> Result<CommitOutcome> {
         Err(StoreError::Refused("this engine cannot change two mailboxes at once"))
     }
 
     /// Visits the summaries of those UIDs that exist, in UID order.
     ///
-    /// Every UID of the set that has a row is visited, or is in the answer: the engine compares the
-    /// summaries it finds with the rows, logs what is wrong with each record, and goes on behind
-    /// it. A summary that can be made again from the body is visited like any other. After `Break`
-    /// the answer covers the UIDs up to the last one visited. `Corrupt` is the answer only when
-    /// nothing can be said of single messages: the mailbox's head or rows are damaged.
+    /// Every UID of the set that has a row is either visited or returned. The engine compares the
+    /// summaries with the rows, logs what is wrong with each record, and continues with the next. A
+    /// summary that the engine can rebuild from the body is visited like any other. After `Break`
+    /// the result covers the UIDs up to the last one visited. `Corrupt` is returned only if the
+    /// mailbox's head or rows are damaged.
     async fn summaries(&self, mailbox: MailboxId, uids: &NumSet, visit: &mut Visit<'_>)
     -> Result<Unreadable>;
 
-    /// A range of a body, cut at its end. Every byte handed out was checked against its checksum.
+    /// A range of a body, cut at its end. Every byte returned was checked against its checksum.
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes>;
 
-    /// Does a bounded piece of the work that commits leave for later (summaries of expunged
-    /// messages, bodies nothing refers to, space in files). Called now and then; `examined` of 0
-    /// means nothing is left to do.
+    /// Does a bounded piece of the work that commits defer: summaries of expunged messages,
+    /// unreferenced bodies, free space in files. Called now and then. `examined` of 0 means that
+    /// nothing is left to do.
     async fn maintain(&self) -> Result<Report>;
 
-    /// Reads everything and proves that it fits together. `progress` is told the share done, 0.0
-    /// … 1.0.
+    /// Reads everything and checks that it is consistent. `progress` is called with the share done,
+    /// 0.0 … 1.0.
     async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report>;
 }

@@ -1,34 +1,34 @@
-//! What can go wrong below the protocols, and whose fault it is.
+//! The errors below the protocols.
 
 use posthaste_mail_model::{BodyId, KeywordError, MailboxId, NameError, NumSet, Uid};
 
 /// Shorthand of this crate and the engines.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// Every failure a protocol has to answer for. The protocol decides the words; the kind decides
-/// between "you asked for what cannot be" and "the server cannot just now".
+/// Every failure that a protocol has to answer. The protocol chooses the text. The variant
+/// separates invalid requests from failures of the server.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// No mailbox of that id: deleted by someone, perhaps while it was selected.
+    /// No mailbox with that id: it was deleted, perhaps while it was selected.
     #[error("mailbox {0} does not exist")]
     NoMailbox(MailboxId),
-    /// No such mailbox name in this account.
+    /// No mailbox with that name in this account.
     #[error("no mailbox of that name")]
     NoSuchName,
     /// The name is taken.
     #[error("a mailbox of that name exists already")]
     NameTaken,
-    /// The name cannot be.
+    /// The name is invalid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// What was asked may not be done to this mailbox (INBOX deleted, children in the way).
+    /// The operation is not allowed on this mailbox (INBOX deleted, children in the way).
     #[error("{0}")]
     Refused(&'static str),
-    /// A keyword that cannot be, or one too many.
+    /// An invalid keyword, or one more than the mailbox has room for.
     #[error(transparent)]
     Keyword(#[from] KeywordError),
-    /// The account's storage or message limit would be passed.
-    #[error("the account's quota would be passed")]
+    /// The account's storage or message limit would be exceeded.
+    #[error("the account's quota would be exceeded")]
     OverQuota,
     /// A list, folder or message over a limit of the store.
     #[error("{what} is over the limit of {limit}")]
@@ -41,39 +41,40 @@ pub enum StoreError {
     /// All 2^32 - 1 UIDs of a mailbox are used up.
     #[error("the mailbox has used up its UIDs")]
     UidsExhausted,
-    /// Others changed the same unit again and again; nothing was done.
+    /// Other clients changed the same unit repeatedly; nothing was done.
     #[error("too many changes at once; try again")]
     Busy,
-    /// The disk is full. Nothing was done; reading goes on, and mail can be deleted. What the
-    /// system said.
+    /// The disk is full. Nothing was done. Reading continues, and mail can be deleted. Holds the
+    /// system's message.
     #[error("the disk is full ({0}): make room on it, or delete mail")]
     Full(String),
-    /// The disk fails or is read-only, the database is away. Nothing was done; reading may go on.
+    /// The disk fails or is read-only, or the database is unreachable. Nothing was done; reading
+    /// may go on.
     #[error("storage is unavailable: {0}")]
     Unavailable(String),
     /// A record whose checksum or form is wrong. It is never served.
     #[error("damaged record: {0}")]
     Corrupt(String),
-    /// Messages that exist and whose summaries cannot be had.
+    /// Messages that exist and whose summaries cannot be read.
     #[error("the summaries of these messages are damaged: UID {}", named_ranges(.0))]
     Unreadable(NumSet),
-    /// The message's bytes are gone or unreadable.
+    /// The message's body is missing or unreadable.
     #[error("the body {body} of message {uid} cannot be read: {why}")]
     Body {
         /// Its UID.
         uid: Uid,
         /// Its body.
         body: BodyId,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// Ranges of UIDs named in a sentence: 20, some 200 characters. A reply line with ten times as many
-/// helps no reader.
+/// Most ranges of UIDs in an error text: 20, some 200 characters. A reply line with ten times as
+/// many helps no reader.
 const NAMED_RANGES_MAX: usize = 20;
 
-/// The first ranges of a set, for a sentence, and how many more there are.
+/// The first ranges of a set, for an error text, and how many more there are.
 pub fn named_ranges(uids: &NumSet) -> String {
     let named = NumSet::from_ranges(uids.ranges().iter().copied().take(NAMED_RANGES_MAX));
     match uids.count() - named.count() {
@@ -83,12 +84,12 @@ pub fn named_ranges(uids: &NumSet) -> String {
 }
 
 impl StoreError {
-    /// Whether asking again later may succeed without anyone having mended anything.
+    /// Whether a later retry may succeed without a repair.
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Busy | Self::Full(_) | Self::Unavailable(_))
     }
 
-    /// Whether something in the store is damaged. Asking for something else may succeed.
+    /// Whether something in the store is damaged. Other requests may succeed.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Corrupt(_) | Self::Unreadable(_) | Self::Body { .. })
     }

@@ -1,11 +1,11 @@
-//! The state of a mailbox less its rows.
+//! The state of a mailbox without its rows.
 
 use posthaste_mail_model::{FlagSet, KeywordTable, ModSeq, Uid};
 use std::sync::Arc;
 
 use crate::row::Row;
 
-/// What STATUS can ask of a mailbox without loading it.
+/// The counts that STATUS reports of a mailbox without loading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Messages.
@@ -19,12 +19,12 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts one message more.
+    /// Counts one more message.
     pub fn add(&mut self, row: &Row) {
         self.count(row, 1);
     }
 
-    /// Counts one message less.
+    /// Counts one message fewer.
     pub fn remove(&mut self, row: &Row) {
         self.count(row, -1);
     }
@@ -38,15 +38,15 @@ impl Counts {
     }
 }
 
-/// The state of a mailbox less its rows.
+/// The state of a mailbox without its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailboxHead {
     /// Mod-sequence of the last commit: HIGHESTMODSEQ. [`ModSeq::ZERO`] if there never was one.
     pub modseq: ModSeq,
     /// The UID the next message will get.
     pub uid_next: Uid,
-    /// Messages from this UID on no session has been told of: `\Recent` of RFC 3501 §2.3.2.
-    /// Advisory: it is saved with the next commit that has a better reason.
+    /// Messages from this UID on were reported to no session yet: `\Recent` of RFC 3501 §2.3.2. It
+    /// is advisory and is saved with the next commit made for another reason.
     pub first_recent: Uid,
     /// Keywords by slot.
     pub keywords: Arc<KeywordTable>,

@@ -1,13 +1,13 @@
 //! The mail store: mailboxes as immutable shared views, changed by conditional commits, kept by an
 //! engine.
 //!
-//! Protocols see [`Store`] and [`Mailbox`]; engines implement [`Engine`]. Between them lies the one
-//! idea of the project: **a mailbox is a value.** A session holds an `Arc` of it, a change makes a
-//! new one that shares all it did not touch, and what a session has to announce is the difference
-//! of two.
+//! Protocols see [`Store`] and [`Mailbox`]; engines implement [`Engine`]. The central idea of the
+//! project connects them: **a mailbox is a value.** A session holds an `Arc` of it. A change makes
+//! a new value that shares everything it did not touch. The session reports the difference between
+//! two values.
 //!
-//! What always holds: a change is on disk before anyone is told of it; no lock is held while an
-//! engine works; what a summary or a body means is not this crate's business.
+//! What always holds: a change is on disk before it is reported to anyone; no lock is held while an
+//! engine works; this crate does not interpret summaries and bodies.
 
 mod change;
 mod engine;

@@ -1,9 +1,9 @@
-//! An account's mailbox list: one more unit of consistency, small, changed by conditional commits.
+//! An account's mailbox list: a small unit of consistency, changed by conditional commits.
 
 use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, UidValidity};
 use std::collections::BTreeSet;
 
-/// What a mailbox is for: RFC 6154 §2.
+/// The purpose of a mailbox: RFC 6154 §2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum SpecialUse {
@@ -36,16 +36,16 @@ pub struct MailboxEntry {
     pub id: MailboxId,
     /// Its name.
     pub name: MailboxName,
-    /// UIDVALIDITY, given at creation; never twice the same within one account.
+    /// UIDVALIDITY, assigned at creation; never the same twice within one account.
     pub uid_validity: UidValidity,
-    /// What it is for.
+    /// Its purpose.
     pub special_use: Option<SpecialUse>,
 }
 
 /// All of an account's mailboxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailboxList {
-    /// Whose.
+    /// The account it belongs to.
     pub account: AccountId,
     /// Counts the commits; [`ModSeq::ZERO`] for an account that never had a mailbox.
     pub version: ModSeq,
@@ -53,7 +53,7 @@ pub struct MailboxList {
     pub entries: Vec<MailboxEntry>,
     /// Subscribed names; a name may be subscribed without existing (RFC 9051 §6.3.7).
     pub subscribed: BTreeSet<MailboxName>,
-    /// The highest UIDVALIDITY ever given in this account.
+    /// The highest UIDVALIDITY ever assigned in this account.
     pub uid_validity_last: u32,
 }
 
@@ -85,10 +85,10 @@ impl MailboxList {
     /// The list after a commit.
     #[must_use]
     pub fn apply(&self, commit: &ListCommit) -> Self {
-        let gone: BTreeSet<MailboxId> =
+        let removed: BTreeSet<MailboxId> =
             commit.remove.iter().copied().chain(commit.upsert.iter().map(|e| e.id)).collect();
         let mut next = self.clone();
-        next.entries.retain(|e| !gone.contains(&e.id));
+        next.entries.retain(|e| !removed.contains(&e.id));
         next.entries.extend(commit.upsert.iter().cloned());
         next.entries.sort_by(|a, b| a.name.cmp(&b.name));
         next.subscribed.extend(commit.subscribe.iter().cloned());
@@ -101,10 +101,11 @@ impl MailboxList {
     }
 }
 
-/// A change of a mailbox list: applied whole, if the list is still at `expected`, or not at all.
+/// A change of a mailbox list. It is applied whole if the list is still at `expected`, or not at
+/// all.
 #[derive(Debug, Clone)]
 pub struct ListCommit {
-    /// Whose list.
+    /// The account of the list.
     pub account: AccountId,
     /// The version it was made against.
     pub expected: ModSeq,
@@ -112,12 +113,12 @@ pub struct ListCommit {
     pub version: ModSeq,
     /// Entries new or changed (a rename keeps the id).
     pub upsert: Vec<MailboxEntry>,
-    /// Mailboxes deleted. Their messages are the engine's to remove, at its leisure.
+    /// Mailboxes deleted. The engine removes their messages later.
     pub remove: Vec<MailboxId>,
     /// Names subscribed.
     pub subscribe: Vec<MailboxName>,
     /// Names unsubscribed.
     pub unsubscribe: Vec<MailboxName>,
-    /// The highest UIDVALIDITY given, this commit's included.
+    /// The highest UIDVALIDITY assigned, including this commit's.
     pub uid_validity_last: u32,
 }

@@ -1,16 +1,16 @@
-//! Mailboxes as protocols see them: an open one ([`Mailbox`]), and one that messages go to
+//! Mailboxes as protocols see them: an open one ([`Mailbox`]), and one that receives messages
 //! ([`Destination`]).
 //!
-//! Reading takes no lock: [`Mailbox::view`] is a pointer. A change is an *intent* that waits in
-//! line; whoever finds no one leading becomes the leader, resolves all waiting intents in order
-//! against the newest view, and sends them to the engine as one commit. Then the new view is
-//! published, waiters get their results and watchers are woken. While nobody has the mailbox open
-//! there is no view: messages that come in are then resolved against its head.
+//! Reading takes no lock: [`Mailbox::view`] is a pointer. A change is an *intent* that waits in a
+//! queue. The task that finds no leader becomes the leader. It resolves all waiting intents in
+//! order against the newest view, and sends them to the engine as one commit. Then the new view is
+//! published, waiters get their results and watchers wake up. While nobody has the mailbox open
+//! there is no view: incoming messages are then resolved against its head.
 //!
-//! What always holds: there is one [`MailboxState`] of a mailbox, so all its changes wait in one
-//! line; views are published in the order of their mod-sequences, each only after its commit is on
-//! disk; no lock is held while the engine works (to lead is a role, not a lock); dropping the
-//! future of a change neither undoes it nor holds up others.
+//! What always holds: a mailbox has one [`MailboxState`], so all its changes wait in one queue;
+//! views are published in the order of their mod-sequences, each only after its commit is on disk;
+//! no lock is held while the engine works (leadership is a role, not a lock); dropping the future
+//! of a change neither undoes it nor delays others.
 
 mod changes;
 mod copy;
@@ -41,12 +41,12 @@ use state::Published;
 pub struct IncomingMessage {
     /// The message, byte for byte.
     pub bytes: Bytes,
-    /// What delivery made of it; opaque here.
+    /// The summary that delivery made; opaque here.
     pub summary: Bytes,
-    /// Its id: the same for every mailbox this very message goes to. See
+    /// Its id, the same in every mailbox that receives this message. See
     /// [`crate::Store::new_body_id`].
     pub body: BodyId,
-    /// Flags it comes with.
+    /// Its initial flags.
     pub flags: Vec<Flag>,
     /// INTERNALDATE, unix seconds.
     pub date: u32,
@@ -59,7 +59,7 @@ pub struct IncomingMessage {
 pub struct FlagsStored {
     /// UIDs left alone because they changed after UNCHANGEDSINCE: MODIFIED of RFC 7162 §3.1.3.
     pub modified: NumSet,
-    /// UIDs whose flags are now other than before.
+    /// UIDs whose flags changed.
     pub changed: NumSet,
     /// The mailbox's mod-sequence; that of `changed`, if there are any.
     pub modseq: ModSeq,
@@ -70,7 +70,7 @@ pub struct FlagsStored {
 /// The answer to a COPY: the n-th source UID became the n-th UID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
-    /// UIDs in the source that were copied; fewer than asked for if some had gone.
+    /// UIDs in the source that were copied; fewer than requested if some were expunged.
     pub source: NumSet,
     /// UIDs of the copies.
     pub uids: NumSet,
@@ -81,7 +81,7 @@ pub struct Copied {
 /// The answer to an EXPUNGE.
 #[derive(Debug, Clone)]
 pub struct Expunged {
-    /// UIDs that went.
+    /// Expunged UIDs.
     pub uids: NumSet,
     /// The mailbox's mod-sequence after it.
     pub modseq: ModSeq,
@@ -92,9 +92,9 @@ pub struct Expunged {
 /// The answer to a MOVE.
 #[derive(Debug, Clone)]
 pub struct Moved {
-    /// What came into the target.
+    /// The messages added to the target.
     pub copied: Copied,
-    /// What left the source.
+    /// The messages expunged from the source.
     pub expunged: Expunged,
 }
 
@@ -104,28 +104,28 @@ pub struct Mailbox {
     published: Arc<Published>,
 }
 
-/// A mailbox that messages go to, open or not: what an APPEND, a delivery, a COPY or a MOVE needs
-/// of it. Made by [`crate::Store::destination`]; nothing of the mailbox is read before the first
+/// A mailbox that receives messages, open or not: all that an APPEND, a delivery, a COPY or a MOVE
+/// needs. Made by [`crate::Store::destination`]. Nothing of the mailbox is read before the first
 /// message.
 #[derive(Clone)]
 pub struct Destination {
     state: Arc<MailboxState>,
 }
 
-/// Waits for news of one mailbox: what an idle session holds. Made by [`Mailbox::watch`].
+/// Waits for changes of one mailbox: all that an idle session holds. Made by [`Mailbox::watch`].
 pub struct Watch {
     mailbox: Arc<Mailbox>,
     news: watch::Receiver<()>,
 }
 
 impl Watch {
-    /// The next view that is another than `seen`: at once if there is one already. `NoMailbox` once
-    /// it is deleted. May be dropped and called again.
+    /// The next view that differs from `seen`, at once if there is one already. `NoMailbox` once
+    /// the mailbox is deleted. The future may be dropped and the method called again.
     pub async fn changed(&mut self, seen: &View) -> Result<Arc<View>> {
         loop {
-            // Marked as seen before the view is read, so that what comes in between is not missed.
+            // Marked as seen before the view is read, so that no change in between is missed.
             self.news.mark_unchanged();
-            if self.mailbox.is_gone() {
+            if self.mailbox.is_deleted() {
                 return Err(StoreError::NoMailbox(self.mailbox.id()));
             }
             let view = self.mailbox.view();
@@ -149,7 +149,7 @@ impl Mailbox {
         self.state.id
     }
 
-    /// The same mailbox as one that messages go to.
+    /// The same mailbox as a destination for messages.
     pub fn destination(&self) -> Destination {
         Destination { state: Arc::clone(&self.state) }
     }
@@ -165,23 +165,24 @@ impl Mailbox {
     }
 
     /// Whether it was deleted.
-    pub fn is_gone(&self) -> bool {
-        self.state.is_gone()
+    pub fn is_deleted(&self) -> bool {
+        self.state.is_deleted()
     }
 
-    /// Something to await the next change with.
+    /// A watch that waits for the next change.
     pub fn watch(self: &Arc<Self>) -> Watch {
         Watch { mailbox: Arc::clone(self), news: self.published.news.subscribe() }
     }
 
-    /// UIDs of messages no session has been told of; claims nothing (EXAMINE, RFC 3501 §6.3.2).
+    /// UIDs of messages reported to no session yet. Claims nothing (EXAMINE, RFC 3501 §6.3.2).
     pub fn recent(&self) -> NumSet {
         let next = self.view().head().uid_next.value();
         NumSet::range(self.state.first_recent.load(Ordering::Acquire), next - 1)
     }
 
-    /// Claims the messages no session has been told of: their UIDs are `\Recent` in the calling
-    /// session and in no other (RFC 3501 §2.3.2). Kept in memory; saved with the next commit.
+    /// Claims the messages that were reported to no session yet: their UIDs are `\Recent` in the
+    /// calling session and in no other (RFC 3501 §2.3.2). Kept in memory; saved with the next
+    /// commit.
     pub fn take_recent(&self) -> NumSet {
         let next = self.view().head().uid_next.value();
         let first = self.state.first_recent.fetch_max(next, Ordering::AcqRel);
@@ -189,13 +190,13 @@ impl Mailbox {
     }
 
     /// Visits the summaries of those UIDs that exist, in UID order, in one call of the engine.
-    /// Answers with those that exist and cannot be read.
+    /// Returns the UIDs that exist and cannot be read.
     pub async fn summaries(&self, uids: &NumSet, visit: &mut Visit<'_>) -> Result<Unreadable> {
         self.state.context.engine.summaries(self.id(), uids, visit).await
     }
 
-    /// The body of a message; `None` if there is no such message. `Unreadable` if there is one and
-    /// its body is not known.
+    /// The body of a message; `None` if there is no such message. `Unreadable` if the message
+    /// exists and its body is unknown.
     pub async fn body_of(&self, uid: Uid) -> Result<Option<BodyId>> {
         let mut body = None;
         let uids = NumSet::range(uid.value(), uid.value());
@@ -207,8 +208,8 @@ impl Mailbox {
         Ok(body)
     }
 
-    /// A range of a message's bytes, cut at its end. Whoever reads in pieces asks
-    /// [`Mailbox::body_of`] first and then this.
+    /// A range of a message's bytes, cut at its end. A caller that reads in pieces first calls
+    /// [`Mailbox::body_of`] and then this.
     pub async fn read_body(&self, uid: Uid, body: BodyId, range: BodyRange) -> Result<Bytes> {
         self.state.context.engine.read_body(body, range).await.map_err(|error| match error {
             StoreError::Corrupt(why) => StoreError::Body { uid, body, why },
@@ -216,8 +217,8 @@ impl Mailbox {
         })
     }
 
-    /// UIDs that went after a mod-sequence, and whether that is all of them: if not,
-    /// [`View::missing`] tells which of the UIDs a client knows are gone (RFC 7162 §3.2.5).
+    /// UIDs expunged after a mod-sequence, and whether the list is complete. If not,
+    /// [`View::missing`] computes which of a client's UIDs were expunged (RFC 7162 §3.2.5).
     pub async fn vanished_since(&self, since: ModSeq) -> Result<(NumSet, bool)> {
         if since >= self.view().modseq() {
             return Ok((NumSet::new(), true));

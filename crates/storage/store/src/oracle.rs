@@ -1,9 +1,9 @@
-//! The oracle: an engine in memory, naive enough to be seen right, that every other engine is
-//! compared with.
+//! The oracle: an in-memory engine, simple enough to be checked by reading. Every other engine is
+//! compared with it.
 //!
-//! It also refuses what no engine should ever be asked: a commit whose counts do not add up, rows
-//! out of order, a UID given twice. So a test on the oracle tests the store above it, too. Nothing
-//! survives it.
+//! It also refuses calls that no engine should ever get: a commit whose counts do not add up, rows
+//! out of order, a UID assigned twice. So a test on the oracle also tests the store above it. Its
+//! data is lost when it is dropped.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ use crate::head::{Counts, MailboxHead};
 use crate::list::{ListCommit, MailboxList};
 use crate::row::Row;
 
-/// An engine in memory.
+/// An in-memory engine.
 pub struct MemoryEngine {
     state: Arc<Mutex<State>>,
     /// Commits made through this handle.
@@ -46,7 +46,7 @@ struct Held {
     expunged: Vec<(ModSeq, NumSet)>,
     /// Expunges up to this mod-sequence are forgotten.
     forgotten: ModSeq,
-    /// Messages whose summaries were damaged on purpose.
+    /// Messages whose summaries were damaged by a test.
     unreadable: NumSet,
 }
 
@@ -70,14 +70,14 @@ impl MemoryEngine {
         Self { state: Arc::default(), own: Mutex::new(0) }
     }
 
-    /// The same store as another process has it: its epoch changes with the commits made through
+    /// The same store as another process sees it: its epoch changes with the commits made through
     /// other handles.
     pub fn another_process(&self) -> Self {
         let own = self.state.lock().commits;
         Self { state: Arc::clone(&self.state), own: Mutex::new(own) }
     }
 
-    /// Forgets which messages went before now, as an engine may after a while.
+    /// Forgets which messages were expunged before now, as an engine may after a while.
     pub fn forget_expunged(&self, mailbox: MailboxId) {
         if let Some(held) = self.state.lock().mailboxes.get_mut(&mailbox) {
             held.expunged.clear();
@@ -85,7 +85,7 @@ impl MemoryEngine {
         }
     }
 
-    /// Damages the summaries of messages, as a disk may: they exist, and cannot be read.
+    /// Damages the summaries of messages, as a disk may: the messages exist and cannot be read.
     pub fn damage_summaries(&self, mailbox: MailboxId, uids: &NumSet) {
         if let Some(held) = self.state.lock().mailboxes.get_mut(&mailbox) {
             held.unreadable = held.unreadable.union(uids);
@@ -97,7 +97,7 @@ impl MemoryEngine {
         self.state.lock().bodies.remove(&body);
     }
 
-    /// Does something to the state that counts as a commit if it answers `Done`.
+    /// Changes the state; counts as a commit if `change` returns `Done`.
     fn commit_with(&self, change: impl FnOnce(&mut State) -> Result<CommitOutcome>) -> Result<CommitOutcome> {
         let mut own = self.own.lock();
         let mut state = self.state.lock();
@@ -148,7 +148,7 @@ impl State {
         Ok(CommitOutcome::Done)
     }
 
-    /// The messages to be added; `None` if one to be copied does not exist.
+    /// The messages to be added; `None` if a message to be copied does not exist.
     fn arrivals(&self, commit: &MailboxCommit) -> Result<Option<Vec<Message>>> {
         let mut arrived = Vec::new();
         for new in &commit.appended {
@@ -187,8 +187,7 @@ fn verify(old: &MailboxHead, commit: &MailboxCommit, after: &BTreeMap<Uid, Messa
         (head.first_recent >= old.first_recent, "the first recent UID falls"),
         (
             touched.clone().all(|r| r.modseq() > commit.expected && r.modseq() <= head.modseq)
-                // A transfer brings rows with the mod-sequences they had, in commits above all of
-                // them.
+                // A transfer adds rows with their old mod-sequences, in commits above all of them.
                 || touched.clone().all(|r| r.modseq() < head.modseq),
             "a row's mod-sequence is out of bounds",
         ),
@@ -303,7 +302,7 @@ impl Engine for MemoryEngine {
         let state = self.state.lock();
         let held = state.held(mailbox)?;
         let all: Vec<Row> = held.messages.values().map(|m| m.row).collect();
-        // Slices of an odd length, so that no one relies on a rounder one.
+        // Slices of an odd length, so that no caller relies on a round one.
         all.chunks(101).for_each(rows);
         Ok(held.head.clone())
     }

@@ -1,4 +1,4 @@
-//! What a listing needs of one message, in 28 bytes.
+//! The fields of one message that a listing needs, in 28 bytes.
 
 use posthaste_mail_model::{FlagSet, ModSeq, Uid};
 

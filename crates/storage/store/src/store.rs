@@ -25,11 +25,11 @@ use cache::Cache;
 use lists::KnownList;
 pub use lists::ListDraft;
 
-/// What a store is told when it is made. `StoreOptions::default()` is what a server wants.
+/// The settings of a store. `StoreOptions::default()` suits a server.
 #[derive(Clone)]
 pub struct StoreOptions {
-    /// Memory for views and mailbox lists, in bytes. What sessions hold counts and is kept even
-    /// above it.
+    /// Memory for views and mailbox lists, in bytes. What sessions hold counts, and stays even
+    /// above the limit.
     pub cache_bytes: usize,
     /// Mailboxes an account may have, and names it may subscribe.
     pub mailboxes_max: usize,
@@ -62,7 +62,7 @@ fn system_randomness() -> u128 {
     let mut bytes = [0; 16];
     match getrandom::fill(&mut bytes) {
         Ok(()) => u128::from_le_bytes(bytes),
-        // The kernel has no randomness only before it has booted. An id must still never be given
+        // The kernel lacks randomness only before it has booted. An id must never be assigned
         // twice.
         Err(_) => {
             use std::hash::{BuildHasher, RandomState};
@@ -72,14 +72,14 @@ fn system_randomness() -> u128 {
     }
 }
 
-/// What mailboxes need of their store.
+/// What mailboxes need from their store.
 pub(crate) struct Context {
     pub engine: Arc<dyn Engine>,
     options: StoreOptions,
     underway: watch::Sender<usize>,
 }
 
-/// Counts as work under way until dropped.
+/// Counts a running change until it is dropped.
 pub(crate) struct Underway(watch::Sender<usize>);
 
 impl Drop for Underway {
@@ -115,7 +115,7 @@ struct Shared {
     lists: Mutex<Cache<AccountId, KnownList>>,
 }
 
-/// One part in this many of the memory is for mailbox lists.
+/// One part in this many of the memory is used for mailbox lists.
 const LISTS_SHARE: usize = 8;
 
 impl Store {
@@ -146,12 +146,12 @@ impl Store {
         (self.context().options.clock_unix_ms)()
     }
 
-    /// A new id: rising with time, unique without asking anyone.
+    /// A new id: rising with time, unique without coordination.
     pub fn new_id(&self) -> Id {
         Id::new(self.unix_ms(), self.context().random())
     }
 
-    /// A new body id: one for each message that comes in, however many mailboxes it goes to.
+    /// A new body id: one for each incoming message, however many mailboxes receive it.
     pub fn new_body_id(&self) -> BodyId {
         BodyId(self.new_id())
     }
@@ -166,7 +166,7 @@ impl Store {
         MailboxId(self.new_id())
     }
 
-    /// Opens a mailbox with its newest view; all who open it share its state.
+    /// Opens a mailbox with its newest view; all sessions that open it share its state.
     pub async fn open(&self, id: MailboxId) -> Result<Arc<Mailbox>> {
         let state = self.state(id);
         let outcome = Mailbox::open(Arc::clone(&state)).await;
@@ -174,7 +174,8 @@ impl Store {
         outcome
     }
 
-    /// A mailbox that messages go to. Reads nothing: whether it exists, the first message shows.
+    /// A mailbox as a destination for messages. Reads nothing: the first message shows whether it
+    /// exists.
     pub fn destination(&self, id: MailboxId) -> Destination {
         let state = self.state(id);
         self.account_for(&state);
@@ -185,23 +186,24 @@ impl Store {
     fn state(&self, id: MailboxId) -> Arc<MailboxState> {
         let new = || Arc::new(MailboxState::new(Arc::clone(&self.shared.context), id));
         let mut mailboxes = self.shared.mailboxes.lock();
-        // An id is never given twice, but a node may have asked for a mailbox before its database
-        // showed it.
-        mailboxes.remove_if(&id, |state| state.is_gone());
+        // An id is never assigned twice, but a node may have looked up a mailbox before its
+        // database showed it.
+        mailboxes.remove_if(&id, |state| state.is_deleted());
         mailboxes.get_or_insert_with(id, new)
     }
 
-    /// Notes what a mailbox takes by now, and makes room. One that is gone takes nothing any more.
+    /// Records the memory a mailbox uses now, and evicts others to make room. A deleted one uses
+    /// none.
     fn account_for(&self, state: &Arc<MailboxState>) {
         let bytes = state.memory_bytes();
         let evicted = {
             let mut mailboxes = self.shared.mailboxes.lock();
-            mailboxes.remove_if(&state.id(), |known| Arc::ptr_eq(known, state) && state.is_gone());
+            mailboxes.remove_if(&state.id(), |known| Arc::ptr_eq(known, state) && state.is_deleted());
             mailboxes.set_bytes(&state.id(), bytes);
-            // Whoever has it open, writes to it or leads its changes holds the state.
+            // An open handle, a running change and a leader each hold the state.
             mailboxes.evict(|state| Arc::strong_count(state) > 1)
         };
-        // A large view takes a while to free: not under the lock.
+        // Freeing a large view takes a while, so it is not done under the lock.
         drop(evicted);
     }
 
@@ -210,13 +212,13 @@ impl Store {
         self.shared.mailboxes.lock().peek(&id).cloned()
     }
 
-    /// The heads of mailboxes, in the order asked, without loading any; `None` for one that was
-    /// removed.
+    /// The heads of mailboxes, in the order of the ids, without loading any; `None` for one that
+    /// was removed.
     pub async fn status(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
         let epoch = self.engine().epoch();
         let mut heads: Vec<Option<MailboxHead>> = mailboxes
             .iter()
-            .map(|id| self.cached(*id).filter(|m| m.is_checked(epoch) && !m.is_gone())?.head())
+            .map(|id| self.cached(*id).filter(|m| m.is_checked(epoch) && !m.is_deleted())?.head())
             .collect();
         let unknown: Vec<MailboxId> =
             mailboxes.iter().zip(&heads).filter(|(_, head)| head.is_none()).map(|(id, _)| *id).collect();
@@ -235,8 +237,8 @@ impl Store {
         self.engine().read_body(body, range).await
     }
 
-    /// Waits until no change is under way: before a shutdown.
-    pub async fn settle(&self) {
+    /// Waits until no change is running. Called before a shutdown.
+    pub async fn wait_for_changes(&self) {
         let mut underway = self.context().underway.subscribe();
         // Cannot fail: the sender is in `self`.
         let _ = underway.wait_for(|n| *n == 0).await;

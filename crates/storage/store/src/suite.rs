@@ -59,7 +59,7 @@ pub trait Factory: Send + Sync {
     /// An engine on a store that may hold anything.
     async fn open(&self) -> Arc<dyn Engine>;
 
-    /// Closes this engine, which no one else holds, and opens its store anew.
+    /// Closes this engine, which must have no other holder, and opens its store again.
     async fn reopen(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine>;
 
     /// How many steps [`as_the_oracle_does`] takes with each seed.
@@ -67,7 +67,7 @@ pub trait Factory: Send + Sync {
         150
     }
 
-    /// With which seeds; a failure prints the one to replay.
+    /// The seeds; a failure prints the one to replay.
     fn seeds(&self) -> Vec<u64> {
         vec![1, 2, 3]
     }
@@ -125,7 +125,7 @@ impl World {
         Folder::new(Arc::clone(&self.engine), self.mailbox().await)
     }
 
-    /// Nothing may be amiss, before and after what commits left for later is done.
+    /// Checks for faults, before and after deferred work is done.
     pub async fn check(&self) {
         check(&*self.engine).await;
     }
@@ -161,7 +161,7 @@ pub async fn check(engine: &dyn Engine) {
     }
 }
 
-/// Runs maintenance until nothing is left to do, within reason.
+/// Runs maintenance until nothing is left to do, up to a limit of rounds.
 pub async fn maintain(engine: &dyn Engine) {
     for _ in 0..10_000 {
         let report = engine.maintain().await.unwrap();
@@ -173,7 +173,7 @@ pub async fn maintain(engine: &dyn Engine) {
     panic!("maintenance finds no end");
 }
 
-/// An id no other run has: stores of clusters outlive the test.
+/// An id no other run has: stores of clusters outlive a test run.
 pub fn new_id() -> Id {
     let mut random = [0; 16];
     getrandom::fill(&mut random).unwrap();

@@ -1,17 +1,18 @@
-//! An account's mail from one engine to another: what growing out of one machine takes.
+//! Copies an account's mail from one engine to another, for example when one machine becomes too
+//! small.
 //!
-//! Everything a client can have remembered stays true: names, subscriptions, UIDVALIDITY, UIDs,
-//! flags, dates and the mod-sequence of each message. HIGHESTMODSEQ alone becomes higher than it
-//! was: the commits that bring the messages come after all that clients know of, so that a client
-//! which asks what changed since (RFC 7162 §3.2.5) is told no less than it must be; what is
-//! missing between UIDs is told as expunged.
+//! Everything that a client may have stored stays valid: names, subscriptions, UIDVALIDITY, UIDs,
+//! flags, dates and the mod-sequence of each message. Only HIGHESTMODSEQ becomes higher than it
+//! was, because the commits of the transfer come after all that clients know of. So a client that
+//! requests changes since a mod-sequence (RFC 7162 §3.2.5) gets all of them; UIDs that are missing
+//! are reported as expunged.
 //!
-//! A transfer looks at what is there already and brings the rest. It can be cut off anywhere and
-//! begun again, and be run twice: once beside the server, for as long as it takes, and once more
-//! after the server was stopped, for what changed meanwhile.
+//! A transfer compares with what exists at the target and copies the rest. It can be interrupted
+//! anywhere and repeated. Run it once beside the server, however long it takes, and once more after
+//! the server was stopped, for what changed meanwhile.
 //!
-//! Each mailbox is copied as it is at one moment. If its messages are expunged while they are
-//! copied, it is looked at again.
+//! Each mailbox is copied as it is at one moment. If its messages are expunged during the copy, it
+//! is compared again.
 //!
 //! Account and mailboxes may get other ids at the other end ([`Places`]): where the first ones are
 //! in use, or were removed.
@@ -36,10 +37,10 @@ const BATCH_BYTES: u64 = 8 << 20;
 const BATCH_CHANGED: usize = 10_000;
 /// Bodies read at the same time: a cluster answers slowly, one after the other.
 const BODIES_AT_ONCE: usize = 8;
-/// Differences told of one account.
+/// Most differences reported for one account.
 const FAULTS_MAX: usize = 20;
-/// How often a mailbox is looked at again because messages went while they were copied. Each time
-/// brings what did not go, so that the next one is shorter.
+/// How often a mailbox is compared again because messages were expunged during the copy. Each pass
+/// copies what still exists, so that the next one is shorter.
 const LOOKS_MAX: u32 = 10;
 
 /// The way from one engine to another.
@@ -66,14 +67,14 @@ impl Places {
     }
 }
 
-/// Told how many messages were dealt with, each time some were.
+/// Called with the number of messages processed, each time some were.
 pub type Progress<'p> = dyn FnMut(u64) + Send + 'p;
 
-/// What a mailbox lacks at the other end.
+/// What a mailbox lacks at the target.
 #[derive(Default)]
 struct Lacking {
     changed: Vec<Row>,
-    gone: NumSet,
+    expunged: NumSet,
     new: Vec<Row>,
 }
 
@@ -120,8 +121,8 @@ impl<'e> Transfer<'e> {
         Ok(heads.iter().flatten().map(|head| u64::from(head.counts.messages)).sum())
     }
 
-    /// Makes an account's mail at the other end what it is here. What is damaged in one mailbox is
-    /// an error, after all others were copied.
+    /// Makes an account's mail at the target equal to the source. If one mailbox has damaged data,
+    /// the others are copied first and then the error is returned.
     pub async fn copy(&self, account: AccountId, progress: &mut Progress<'_>) -> Result<()> {
         let list = self.from.load_list(account).await?;
         self.copy_list(&self.placed(list.clone())).await?;
@@ -145,7 +146,8 @@ impl<'e> Transfer<'e> {
             let Err(error) = outcome else { return Ok(()) };
             let now = self.from.heads(&[id]).await?;
             if now == [None] {
-                // Deleted since the list was read; the next run takes it off the list, too.
+                // Deleted since the list was read. The next run removes it from the target's list
+                // too.
                 return Ok(());
             }
             if now == before {
@@ -219,7 +221,7 @@ impl<'e> Transfer<'e> {
         if (&here.entries, &here.subscribed) != (&there.entries, &there.subscribed)
             || here.uid_validity_last != there.uid_validity_last
         {
-            faults.push(format!("the list of mailboxes of account {account} is another one"));
+            faults.push(format!("the mailbox list of account {account} differs"));
         }
         for entry in &list.entries {
             let fault = self.audit_mailbox(entry.id, bodies, progress).await?;
@@ -244,7 +246,7 @@ impl<'e> Transfer<'e> {
                 (here, there) => (here?, there?),
             };
         if let Some(at) = rows.iter().zip(&rows_there).position(|(a, b)| a != b) {
-            return Ok(Some(format!("the message at place {} is another one, or has other flags", at + 1)));
+            return Ok(Some(format!("message number {} is another message or has other flags", at + 1)));
         }
         if rows.len() != rows_there.len() {
             return Ok(Some(format!("{} messages instead of {}", rows_there.len(), rows.len())));
@@ -254,7 +256,7 @@ impl<'e> Transfer<'e> {
             || head.counts != head_there.counts
             || head.modseq > head_there.modseq;
         if heads_differ {
-            return Ok(Some("UIDNEXT, keywords, counts or HIGHESTMODSEQ are not what they were".into()));
+            return Ok(Some("UIDNEXT, keywords, counts or HIGHESTMODSEQ differ".into()));
         }
         for batch in batches(&rows) {
             let differs = match bodies {
@@ -304,7 +306,7 @@ struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    /// Flags that changed and messages that went since an earlier run.
+    /// Flags that changed and messages that were expunged since an earlier run.
     async fn change(&mut self, lacking: &Lacking, rows_there: &[Row]) -> Result<()> {
         let old: BTreeMap<Uid, &Row> = rows_there.iter().map(|row| (row.uid(), row)).collect();
         for row in &lacking.changed {
@@ -313,14 +315,14 @@ impl Writer<'_> {
                 self.counts.add(row);
             }
         }
-        for row in lacking.gone.iter().filter_map(|uid| old.get(&Uid::new(uid)?)) {
+        for row in lacking.expunged.iter().filter_map(|uid| old.get(&Uid::new(uid)?)) {
             self.counts.remove(row);
         }
-        let mut gone = Some(&lacking.gone).filter(|gone| !gone.is_empty());
+        let mut expunged = Some(&lacking.expunged).filter(|expunged| !expunged.is_empty());
         let mut chunks = lacking.changed.chunks(BATCH_CHANGED);
-        while let (Some(changed), _) | (None, Some(changed)) = (chunks.next(), gone.map(|_| &[][..])) {
+        while let (Some(changed), _) | (None, Some(changed)) = (chunks.next(), expunged.map(|_| &[][..])) {
             let uid_next = self.now.uid_next;
-            self.commit(uid_next, Vec::new(), changed.to_vec(), gone.take().cloned().unwrap_or_default())
+            self.commit(uid_next, Vec::new(), changed.to_vec(), expunged.take().cloned().unwrap_or_default())
                 .await?;
         }
         Ok(())
@@ -368,9 +370,9 @@ impl Writer<'_> {
         uid_next: Uid,
         appended: Vec<NewMessage>,
         changed: Vec<Row>,
-        gone: NumSet,
+        expunged: NumSet,
     ) -> Result<()> {
-        // After everything a client can know of, and after what was committed here.
+        // After all that a client can know of, and after what was committed at the target.
         let modseq = self.now.modseq.max(self.source.modseq).next();
         let head = MailboxHead {
             modseq,
@@ -379,7 +381,7 @@ impl Writer<'_> {
             keywords: self.source.keywords.clone(),
             counts: self.counts,
         };
-        let expunged = if gone.is_empty() { Vec::new() } else { vec![(modseq, gone)] };
+        let expunged = if expunged.is_empty() { Vec::new() } else { vec![(modseq, expunged)] };
         let commit = MailboxCommit {
             mailbox: self.id,
             expected: self.now.modseq,
@@ -396,16 +398,16 @@ impl Writer<'_> {
 
 impl Lacking {
     fn is_empty(&self) -> bool {
-        self.changed.is_empty() && self.gone.is_empty() && self.new.is_empty()
+        self.changed.is_empty() && self.expunged.is_empty() && self.new.is_empty()
     }
 }
 
-/// Nobody else may write there.
+/// No one else may write to the target.
 fn done(outcome: CommitOutcome) -> Result<()> {
     match outcome {
         CommitOutcome::Done => Ok(()),
         CommitOutcome::Conflict => Err(StoreError::Refused(
-            "somebody else changes the account at the other end; stop the servers there and begin again",
+            "something else writes to this account at the target; stop the servers there and start the transfer again",
         )),
     }
 }
@@ -417,10 +419,10 @@ async fn loaded(engine: &dyn Engine, id: MailboxId) -> Result<(MailboxHead, Vec<
     Ok((head, rows))
 }
 
-/// What the other end lacks.
+/// What the target lacks.
 fn lacking(rows: &[Row], there: &[Row], uid_next_there: Uid) -> Result<Lacking> {
     const OTHER_MAIL: StoreError =
-        StoreError::Refused("the mailbox at the other end holds mail that did not come from here");
+        StoreError::Refused("the mailbox at the target contains mail that was not copied from the source");
     let known: BTreeMap<Uid, &Row> = there.iter().map(|row| (row.uid(), row)).collect();
     let here: std::collections::BTreeSet<Uid> = rows.iter().map(Row::uid).collect();
     let mut lacking = Lacking::default();
@@ -435,11 +437,11 @@ fn lacking(rows: &[Row], there: &[Row], uid_next_there: Uid) -> Result<Lacking> 
     there
         .iter()
         .filter(|row| !here.contains(&row.uid()))
-        .for_each(|row| lacking.gone.push(row.uid().value()));
+        .for_each(|row| lacking.expunged.push(row.uid().value()));
     Ok(lacking)
 }
 
-/// UIDs `from..to` that no row has: of messages that came and went.
+/// UIDs `from..to` that no row has: of messages added and expunged since.
 fn missing(rows: &[Row], from: Uid, to: Uid) -> NumSet {
     let span = NumSet::range(from.value(), to.value() - 1);
     let there: NumSet = rows.iter().map(|row| row.uid().value()).collect();
@@ -462,8 +464,8 @@ fn batches(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
     })
 }
 
-/// Body, date saved and summary of messages, by UID. One that cannot be read ends the transfer:
-/// what is copied is complete.
+/// Body, date saved and summary of messages, by UID. One that cannot be read ends the transfer,
+/// because a copy must be complete.
 type Summaries = BTreeMap<u32, (BodyId, i64, Bytes)>;
 
 async fn summaries(engine: &dyn Engine, id: MailboxId, rows: &[Row]) -> Result<Summaries> {

@@ -1,14 +1,13 @@
-//! A mailbox as an immutable value: its head and its rows, shared with every other state it was
-//! ever in.
+//! A mailbox as an immutable value: its head and its rows, shared with all its other versions.
 //!
-//! Rows lie in UID order in **chunks** of at most [`CHUNK_ROWS`]; chunks lie in **groups** of at
-//! most [`node::GROUP_CHUNKS`]; a view is its head and a short list of groups. Each chunk and each
-//! group knows totals of what it holds, so that counting, ranking and most searches skip what they
-//! need not see. A change copies the chunks it touches, their groups and the list of groups: some
-//! 15 KiB for one flag in a million messages, and little less in a thousand. All else is shared.
+//! Rows are in UID order, in **chunks** of at most [`CHUNK_ROWS`]. Chunks are in **groups** of at
+//! most [`node::GROUP_CHUNKS`]. A view is its head and a short list of groups. Each chunk and group
+//! stores totals of its rows, so that counting, ranking and most searches skip most of them. A
+//! change copies the chunks it touches, their groups and the list of groups: some 15 KiB for one
+//! flag in a million messages, and little less in a thousand. Everything else is shared.
 //!
 //! What always holds: UIDs rise; no chunk and no group is empty; totals and starting numbers are
-//! right.
+//! correct.
 
 mod build;
 mod diff;
@@ -37,19 +36,19 @@ pub struct View {
     totals: Totals,
 }
 
-/// How much of a chunk a search wants, judged by its totals alone: see [`View::select`].
+/// How many rows of a chunk match, judged by its totals alone: see [`View::select`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// No row can match.
     None,
-    /// Rows must be looked at.
+    /// Each row must be examined.
     Some,
     /// Every row matches.
     All,
 }
 
 impl Default for View {
-    /// A mailbox never changed.
+    /// A mailbox that never changed.
     fn default() -> Self {
         ViewBuilder::new().finish(MailboxHead::default())
     }
@@ -178,8 +177,8 @@ impl View {
         out
     }
 
-    /// Those of the UIDs that were given once and exist no more: VANISHED when the engine has
-    /// forgotten when (RFC 7162 §3.2.5).
+    /// Those of the UIDs that were assigned once and no longer exist. They are sent as VANISHED
+    /// when the engine no longer knows when they were expunged (RFC 7162 §3.2.5).
     pub fn missing(&self, uids: &NumSet) -> NumSet {
         let given = NumSet::range(1, self.head.uid_next.value() - 1);
         let known = uids.intersection(&given);
@@ -194,13 +193,13 @@ impl View {
         SeqNum::new(group.start + chunk.start + row as u32 + 1)
     }
 
-    /// Messages no session has been told of, as of this view's head: RECENT of RFC 3501 §2.3.2.
+    /// Messages reported to no session, as of this view's head: RECENT of RFC 3501 §2.3.2.
     pub fn recent(&self) -> u32 {
         self.exists() - self.rank(self.head.first_recent)
     }
 
-    /// The sequence numbers of rows that match. `of_totals` may spare the look at a whole chunk or
-    /// group; where it says [`Part::Some`], `of_row` decides.
+    /// The sequence numbers of rows that match. `of_totals` can decide for a whole chunk or group;
+    /// where it returns [`Part::Some`], `of_row` decides.
     pub fn select(
         &self,
         mut of_totals: impl FnMut(&Totals) -> Part,
@@ -260,7 +259,7 @@ impl View {
         )
     }
 
-    /// What a session that knows `old` has to be told to know `self`.
+    /// The changes to report to a session that knows `old`.
     pub fn difference_from(&self, old: &Self) -> Difference {
         Difference::between(old, self)
     }

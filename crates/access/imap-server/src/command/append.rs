@@ -1,7 +1,8 @@
 //! APPEND: RFC 9051 §6.3.12, several messages by RFC 3502, sizes by RFC 7889.
 //!
-//! The literals were judged before they came (see `connection`); here the whole messages become
-//! summaries, by the same path as any other mail, and enter the mailbox together or not at all.
+//! `connection` checks the size of each literal before it arrives. This file turns the complete
+//! messages into summaries, by the same path as any other mail. All of them enter the mailbox, or
+//! none.
 
 use posthaste_imap_codec::command::AppendMessage;
 use posthaste_imap_codec::response::Code;
@@ -19,7 +20,7 @@ pub(super) async fn run(
 ) -> Result<Reply, Failure> {
     let account = session.login()?.id;
     let name = mailbox.name()?;
-    // RFC 3502 §3: an empty message at the end takes all of it back.
+    // RFC 3502 §3: an empty message at the end cancels the whole APPEND.
     if messages.iter().any(|message| message.data.is_empty()) {
         return Err(Reply::no(Code::Cannot, "APPEND cancelled by an empty message").into());
     }

@@ -1,7 +1,7 @@
 //! AUTHENTICATE: RFC 9051 §6.2.2, with the initial response of RFC 4959.
 //!
-//! The mechanisms themselves live in the directory; here is only the dialogue: base64 in lines, `*`
-//! to give up.
+//! The directory implements the mechanisms. This file holds the dialogue: lines of base64, and `*`
+//! to cancel.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ use crate::reply::{Failure, Reply};
 use crate::session::Session;
 use crate::wire::Line;
 
-/// Bytes of one response line: SASL's largest response (8 KiB) in base64, and some.
+/// Bytes of one response line: SASL's largest response (8 KiB) in base64, with some room to spare.
 const RESPONSE_LINE_MAX: usize = 12 * 1024;
 
 pub(super) async fn run(
@@ -41,7 +41,7 @@ pub(super) async fn run(
     }
 }
 
-/// What SASL has to know of the connection.
+/// What SASL needs to know about the connection.
 fn channel(session: &Session) -> Channel {
     let connection = &session.wire.connection;
     let allowed = |may: bool| if may { Plaintext::Allowed } else { Plaintext::Refused };
@@ -55,7 +55,7 @@ fn channel(session: &Session) -> Channel {
 
 /// One line from the client, decoded.
 async fn read_response(session: &mut Session) -> Result<Secret<Vec<u8>>, Failure> {
-    // The lines of an exchange are part of the login, and its deadline is theirs.
+    // The lines of an exchange belong to the login, so the login deadline applies to them.
     let within = session.login_patience();
     let mut shutdown = session.shutdown.clone();
     let line = loop {

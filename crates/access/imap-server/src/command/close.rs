@@ -4,7 +4,7 @@ use super::DONE;
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
-/// Removes what has `\Deleted`, without a word of it, and leaves the mailbox.
+/// Removes the messages with `\Deleted` without EXPUNGE responses, and leaves the mailbox.
 pub(super) async fn close(session: &mut Session) -> Result<Reply, Failure> {
     if let Some(selected) = &session.selected
         && !selected.read_only

@@ -35,7 +35,7 @@ pub(super) async fn copy(
     let copied = copied.map_err(|error| not_copied(&target, error))?;
     match copy_uid(validity, &copied) {
         Some(code) => Ok(DONE.with(code)),
-        None => all_gone(numbering),
+        None => all_expunged(numbering),
     }
 }
 
@@ -54,9 +54,9 @@ pub(super) async fn move_(
     all_there(ctx, &uids, numbering)?;
     let moved = ctx.selected.mailbox.move_to(&uids, &target).await;
     let moved = moved.map_err(|error| not_copied(&target, error))?;
-    // RFC 9051 §6.4.8: COPYUID comes before the EXPUNGEs, lest the client have forgotten what the
-    // numbers meant.
-    let Some(code) = copy_uid(validity, &moved.copied) else { return all_gone(numbering) };
+    // RFC 9051 §6.4.8: COPYUID precedes the EXPUNGEs, so that the client still knows which
+    // messages the numbers mean.
+    let Some(code) = copy_uid(validity, &moved.copied) else { return all_expunged(numbering) };
     ctx.wire.say_code(code, "Moved");
     ctx.announce(Numbers::Free, None).await?;
     if ctx.enabled.qresync {
@@ -65,7 +65,7 @@ pub(super) async fn move_(
     Ok(DONE)
 }
 
-/// The mailbox messages are to go to.
+/// The mailbox that receives the messages.
 async fn target_of(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<(Destination, UidValidity), Failure> {
     let name = target.name()?;
     let list = ctx.service.store.list(ctx.login.id).await?;
@@ -81,7 +81,7 @@ fn not_copied(target: &Destination, error: StoreError) -> Failure {
     if target_is_gone { failure.try_create() } else { failure }
 }
 
-/// RFC 4315 §3; `None` if nothing was copied, which the code cannot say.
+/// The COPYUID code of RFC 4315 §3. `None` if nothing was copied: the code cannot express that.
 fn copy_uid(validity: UidValidity, copied: &Copied) -> Option<Code> {
     let ranges = |set: &NumSet| UidRanges::from(set);
     (!copied.uids.is_empty()).then(|| Code::CopyUid(validity, ranges(&copied.source), ranges(&copied.uids)))
@@ -92,15 +92,16 @@ fn copy_uid(validity: UidValidity, copied: &Copied) -> Option<Code> {
 /// has not reported that yet (RFC 2180 §4.4.1).
 fn all_there(ctx: &Ctx<'_>, uids: &NumSet, numbering: Numbering) -> Result<(), Failure> {
     if numbering == Numbering::Seq && ctx.selected.mailbox.view().existing(uids) != *uids {
-        return Err(Reply::no(Code::ExpungeIssued, "Some of these messages are gone").into());
+        return Err(Reply::no(Code::ExpungeIssued, "Some of these messages were expunged").into());
     }
     Ok(())
 }
 
-/// Others have expunged all of them meanwhile. UIDs nobody has are no error: RFC 9051 §6.4.9.
-fn all_gone(numbering: Numbering) -> Result<Reply, Failure> {
+/// The reply when other sessions have expunged all of the messages. A UID that does not exist is no
+/// error: RFC 9051 §6.4.9.
+fn all_expunged(numbering: Numbering) -> Result<Reply, Failure> {
     match numbering {
-        Numbering::Seq => Err(Reply::no(Code::ExpungeIssued, "All of these messages are gone").into()),
-        Numbering::Uid => Ok(Reply::ok("These messages are gone")),
+        Numbering::Seq => Err(Reply::no(Code::ExpungeIssued, "All of these messages were expunged").into()),
+        Numbering::Uid => Ok(Reply::ok("These messages were expunged")),
     }
 }

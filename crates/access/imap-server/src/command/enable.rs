@@ -1,4 +1,4 @@
-//! ENABLE: RFC 9051 §6.3.1, RFC 5161. What cannot be enabled is passed over.
+//! ENABLE: RFC 9051 §6.3.1, RFC 5161. Unknown capabilities are ignored.
 
 use posthaste_imap_codec::Capability;
 use posthaste_imap_codec::response::Untagged;

@@ -11,10 +11,10 @@ use crate::table::Numbers;
 pub(super) async fn run(ctx: &mut Ctx<'_>, uids: Option<&SequenceSet>) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
     let only = uids.map(|set| ctx.selected.uid_set(set));
-    let gone = ctx.selected.mailbox.expunge(only.as_ref()).await?;
+    let expunged = ctx.selected.mailbox.expunge(only.as_ref()).await?;
     ctx.announce(Numbers::Free, None).await?;
     // RFC 7162 §3.2.10.2: the client's new HIGHESTMODSEQ.
-    if ctx.enabled.qresync && !gone.uids.is_empty() {
+    if ctx.enabled.qresync && !expunged.uids.is_empty() {
         return Ok(DONE.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
     }
     Ok(DONE)

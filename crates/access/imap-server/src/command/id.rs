@@ -1,4 +1,5 @@
-//! ID: RFC 2971. What clients say of themselves goes to the log, where it explains their behaviour.
+//! ID: RFC 2971. The client's name and version go to the log, where they help to explain its
+//! behaviour.
 
 use posthaste_imap_codec::response::Untagged;
 
@@ -6,12 +7,12 @@ use super::DONE;
 use crate::reply::Reply;
 use crate::session::Session;
 
-/// Octets of a client's words that go to the log: what sane clients say is under 300. RFC 2971
-/// §3.3 allows 30 fields of 1,024 octets, and anybody may send them before a login.
+/// Octets of an ID that go to the log. Ordinary clients send under 300. RFC 2971 §3.3 allows 30
+/// fields of 1,024 octets, and a client may send them before login.
 const SHOWN_MAX: usize = 512;
 
-/// What a client says of itself, cut to a bounded length, with nothing in it that could end a line
-/// of the log.
+/// The client's ID, cut to a bounded length and without characters that could end a line of the
+/// log.
 fn shown(fields: &[(String, Option<String>)]) -> String {
     let mut text = String::new();
     for (key, value) in fields {

@@ -1,4 +1,4 @@
-//! IDLE: RFC 9051 §6.3.13. What becomes of the mailbox is told at once, until the client says
+//! IDLE: RFC 9051 §6.3.13. Changes of the mailbox are reported at once, until the client sends
 //! DONE.
 
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use crate::session::{REVOKED, Session, revoked};
 use crate::table::Numbers;
 use crate::wire::Line;
 
-/// Bytes that may lie unread while we wait for `DONE`.
+/// Bytes that may lie unread while the server waits for `DONE`.
 const INPUT_MAX: usize = 2 * LINE_BYTES_MAX;
 
 /// What ended a wait.
@@ -42,7 +42,7 @@ pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
             }
             Event::Input(input) => drop(input.map_err(Failure::of_wait)?),
             Event::Revoked => return Err(Failure::Bye(REVOKED)),
-            // The session's own loop says BYE.
+            // The session's own loop sends BYE.
             Event::Shutdown => return Ok(Reply::ok("IDLE ended")),
         }
     }

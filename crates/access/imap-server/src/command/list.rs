@@ -1,9 +1,9 @@
 //! LIST in its basic and extended forms: RFC 9051 §6.3.9, RFC 5258, RFC 5819 (STATUS), RFC 6154
 //! (SPECIAL-USE).
 //!
-//! Names come from three sources: mailboxes; levels above mailboxes that are none themselves;
-//! subscriptions, whose names need not exist. They are gathered in one sorted pass, then each is
-//! asked whether it is selected.
+//! Names come from three sources: mailboxes, levels above mailboxes that are not mailboxes
+//! themselves, and subscriptions, whose names need not exist. One sorted pass gathers them. Then
+//! each name is checked against the selection options.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::session::Session;
 const STATUS_BATCH: usize = 64;
 
 pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply, Failure> {
-    if asks_separator(args) {
+    if is_separator_query(args) {
         session.wire.out().extend_from_slice(b"* LIST (\\Noselect) \"/\" \"\"\r\n");
         return Ok(DONE);
     }
@@ -50,8 +50,8 @@ pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply,
     Ok(DONE)
 }
 
-/// Finds the names of the answer: at once if that is little work, else on another thread and in
-/// pieces, as long as the client is there.
+/// Finds the names of the answer. Little work is done at once. More work runs on another thread, in
+/// pieces, for as long as the client stays connected.
 async fn selected(
     session: &mut Session,
     account: AccountId,
@@ -91,14 +91,14 @@ async fn selected(
 }
 
 /// `LIST "" ""`: RFC 9051 §6.3.9, basic syntax only.
-fn asks_separator(args: &ListArgs) -> bool {
+fn is_separator_query(args: &ListArgs) -> bool {
     args.syntax == ListSyntax::Basic && args.patterns.iter().all(|pattern| pattern.text() == Ok(""))
 }
 
 /// RFC 5819: STATUS after the LIST of each mailbox that can be selected.
 async fn tell_with_status(
     session: &mut Session,
-    batch: &[Found<'_>],
+    batch: &[ListLine<'_>],
     items: &[StatusItem],
 ) -> Result<(), Failure> {
     let ids: Vec<_> = batch.iter().filter_map(|one| one.entry).map(|entry| entry.id).collect();
@@ -116,7 +116,7 @@ async fn tell_with_status(
 }
 
 /// One line of the answer.
-struct Found<'l> {
+struct ListLine<'l> {
     data: ListData,
     /// The mailbox, if its STATUS is to be sent.
     entry: Option<&'l MailboxEntry>,
@@ -130,19 +130,21 @@ struct Known {
     subscribed: bool,
     /// Below it are mailboxes.
     has_children: bool,
-    /// It stands above a subscription, and so do the levels above it.
+    /// It is a level above a subscription, and so are all levels above it.
     above_subscription: bool,
     /// It matches a pattern.
     matches: bool,
-    /// It is what the selection options ask for.
+    /// It matches the selection options.
     selected: bool,
-    /// Something below it is.
+    /// A name below it matches the selection options.
     selected_below: bool,
-    /// Something below it is and matches no pattern: the answer shows it by this name alone.
+    /// A name below it matches them but matches no pattern. The answer shows that name only by this
+    /// level.
     hidden_below: bool,
 }
 
-/// The patterns of a LIST, and how many words each character of a name costs at them.
+/// The patterns of a LIST, and how many machine words of matching state each character of a name
+/// costs.
 struct Patterns {
     matchers: Vec<ListMatcher>,
     words: u64,
@@ -154,7 +156,7 @@ impl Patterns {
     fn of(args: &ListArgs) -> Self {
         let reference = args.reference.text().unwrap_or_default();
         // RFC 9051 §6.3.9: in the extended syntax empty patterns are ignored, whatever the
-        // reference is; in the basic one an empty pattern does not come here.
+        // reference is. In the basic syntax an empty pattern never reaches this line.
         let texts = || {
             let texts = args.patterns.iter().filter_map(|pattern| pattern.text().ok());
             texts.filter(|pattern| !pattern.is_empty())
@@ -166,7 +168,8 @@ impl Patterns {
         }
     }
 
-    /// Steps that all names of a list may take: exact enough for few, and too many for many.
+    /// An upper bound of the steps that all names of a list take. It is close for few names and too
+    /// high for many.
     fn steps(&self, list: &MailboxList) -> u64 {
         let count = list.entries.len() + list.subscribed.len();
         if count > INLINE_NAMES_MAX {
@@ -181,17 +184,17 @@ impl Patterns {
     }
 }
 
-/// Names that LIST looks at on its own thread; more of them are looked at on another one.
+/// LIST handles up to this many names on its own thread, and more of them on another one.
 const INLINE_NAMES_MAX: usize = 1000;
-/// Steps that a name takes beside those of patterns: it is copied and put in order.
+/// Steps that a name takes in addition to pattern matching: it is copied and sorted.
 const NAME_STEPS: u64 = 500;
 /// Steps that a line of the answer takes.
 const LINE_STEPS: u64 = 200;
-/// Steps of heavy work that are done in one go: some tens of milliseconds.
+/// Steps of heavy work between two pauses: some tens of milliseconds.
 const HEAVY_STEPS: u64 = 40_000_000;
-/// Levels that are no mailboxes themselves and stand above some, or above subscriptions. People
-/// have a few; 10,000 names of 32 levels without a common one would have 310,000, and each takes up
-/// to 1 KiB.
+/// The most levels that LIST adds because they lie above mailboxes or subscriptions and are not
+/// mailboxes themselves. Ordinary accounts have a few. 10,000 names of 32 levels without a common
+/// parent would have 310,000, and each takes up to 1 KiB.
 const DERIVED_MAX: usize = 50_000;
 
 /// Finds out which names the answer has, in steps.
@@ -199,9 +202,9 @@ struct Selector {
     list: Arc<MailboxList>,
     want: ListSelection,
     patterns: Patterns,
-    /// Every name there is something to say of, in order.
+    /// Names with at least one entry in `Known`, in order.
     names: Vec<(MailboxName, Known)>,
-    /// The next name to be matched; behind them all, the next whose upper levels are marked.
+    /// The next name to be matched. After the last one: the next name whose parents are marked.
     at: usize,
 }
 
@@ -211,7 +214,7 @@ impl Selector {
         Ok(Self { list, want, patterns, names, at: 0 })
     }
 
-    /// Does a step of the work, and tells how much it was. None once all is done.
+    /// Does one step of the work and returns its size in steps. `None` once all is done.
     fn step(&mut self) -> Option<u64> {
         let count = self.names.len();
         let at = self.at;
@@ -232,7 +235,7 @@ impl Selector {
                 && let Some((_, known)) = self.names.get_mut(place)
             {
                 if known.selected_below && (known.hidden_below || matches) {
-                    // Those above it know as much.
+                    // The levels above this one are marked already.
                     break;
                 }
                 known.selected_below = true;
@@ -243,10 +246,11 @@ impl Selector {
         Some(steps)
     }
 
-    /// The line of a name that matches, if it is selected or stands for what is below it: RFC 5258
-    /// §3.3. A level that is no mailbox is shown only in place of mailboxes that match no pattern
-    /// themselves: `%` shows it, `*` does not (the examples of RFC 3501 §6.3.4 have it so too).
-    fn line(&self, name: &MailboxName, known: &Known, args: &ListArgs) -> Option<Found<'_>> {
+    /// The line of a name that matches a pattern, if it is selected or represents names below it:
+    /// RFC 5258 §3.3. A level that is not a mailbox is shown only in place of mailboxes that match
+    /// no pattern themselves. So `%` shows it and `*` does not, as in the examples of
+    /// RFC 3501 §6.3.4.
+    fn line(&self, name: &MailboxName, known: &Known, args: &ListArgs) -> Option<ListLine<'_>> {
         if !known.matches {
             return None;
         }
@@ -261,14 +265,14 @@ impl Selector {
         };
         let subscriptions = args.returns.subscribed || want.subscribed;
         // RFC 9051 §9, mbx-list-sflag: only one of the two in a response. Clients of RFC 3501 know
-        // the second alone.
+        // only the second.
         let absent = match args.syntax {
             ListSyntax::Extended => ListAttribute::NonExistent,
             ListSyntax::Basic => ListAttribute::NoSelect,
         };
         let stands_for_others = known.hidden_below && (!by_option || want.recursive_match);
         let entry = known.entry.and_then(|place| self.list.entries.get(place));
-        (known.selected || stands_for_others).then(|| Found {
+        (known.selected || stands_for_others).then(|| ListLine {
             data: ListData { child_info, ..described(name, entry, known, subscriptions, absent) },
             // RFC 5819 §2: STATUS is sent for names that match, not for parents that are listed
             // only for their CHILDINFO.
@@ -277,8 +281,8 @@ impl Selector {
     }
 }
 
-/// Whether a name is what the selection options ask for: RFC 5258 §3.1. Without any, names that
-/// exist are.
+/// Whether a name matches the selection options: RFC 5258 §3.1. Without options, every name that
+/// exists matches.
 fn is_selected(list: &MailboxList, known: &Known, want: ListSelection) -> bool {
     if !want.subscribed && !want.special_use {
         return known.entry.is_some();
@@ -288,8 +292,8 @@ fn is_selected(list: &MailboxList, known: &Known, want: ListSelection) -> bool {
     (!want.subscribed || known.subscribed) && (!want.special_use || special)
 }
 
-/// Every name there is something to say of. Levels that are no mailboxes are there to stand for
-/// names below them that match no pattern: where a pattern matches every name, they are not needed.
+/// All names the answer may contain. Levels that are not mailboxes represent names below them that
+/// match no pattern. If one pattern matches every name, such levels are left out.
 fn known_names(
     list: &MailboxList,
     want: ListSelection,
@@ -307,7 +311,7 @@ fn known_names(
         let above = |known: &mut Known| std::mem::replace(&mut known.has_children, true);
         mark_above(&mut names, &entry.name, !has_all, most, above)?;
     }
-    // RFC 5258 §3.5: only RECURSIVEMATCH tells of levels above subscriptions.
+    // RFC 5258 §3.5: only RECURSIVEMATCH reports levels above subscriptions.
     if want.subscribed && want.recursive_match && !has_all {
         for name in &list.subscribed {
             let above = |known: &mut Known| std::mem::replace(&mut known.above_subscription, true);
@@ -317,8 +321,8 @@ fn known_names(
     Ok(names)
 }
 
-/// Marks the levels above a name, up to one that is marked already: those above that are, too. Adds
-/// those that are not there, if they are wanted.
+/// Marks the levels above a name. It stops at the first level that is marked already, because all
+/// levels above that one are marked too. If `are_wanted`, levels that are missing are added.
 fn mark_above(
     names: &mut BTreeMap<MailboxName, Known>,
     name: &MailboxName,
@@ -341,9 +345,11 @@ fn mark_above(
     Ok(())
 }
 
-/// The reply where names have more levels above them than LIST shows.
+/// The reply when names have more levels above them than LIST shows.
 fn too_many_levels() -> Failure {
-    let text = format!("There are over {DERIVED_MAX} levels that are no mailboxes; ask for \"*\" instead");
+    let text = format!(
+        "LIST shows at most {DERIVED_MAX} levels that are not mailboxes; use the pattern \"*\" instead"
+    );
     Reply::no(Code::Limit, text).into()
 }
 
@@ -351,8 +357,9 @@ fn parents(name: &MailboxName) -> impl Iterator<Item = MailboxName> {
     std::iter::successors(name.parent(), MailboxName::parent)
 }
 
-/// A name with its attributes: RFC 9051 §7.3.1. Children and special uses are always sent, as
-/// clients expect. `absent` is the attribute of a level that is no mailbox.
+/// A name with its attributes: RFC 9051 §7.3.1. The attributes of children and special use are
+/// always sent, because clients expect them. `absent` is the attribute of a level that is not a
+/// mailbox.
 fn described(
     name: &MailboxName,
     entry: Option<&MailboxEntry>,
@@ -373,7 +380,7 @@ fn described(
         attributes.push(ListAttribute::Subscribed);
     }
     if let Some(special_use) = entry.and_then(|entry| entry.special_use) {
-        attributes.push(ListAttribute::Use(mailboxes::told_use(special_use)));
+        attributes.push(ListAttribute::Use(mailboxes::special_use_attribute(special_use)));
     }
     ListData {
         attributes,
@@ -384,23 +391,23 @@ fn described(
     }
 }
 
-/// One mailbox, as SELECT, CREATE and RENAME tell it in rev2: with the name the client knows it by,
-/// where that is another (RFC 9051 §6.3.9.7, OLDNAME).
-pub(super) fn data_of(list: &MailboxList, entry: &MailboxEntry, asked: &MailboxArg) -> ListData {
+/// One mailbox, as SELECT, CREATE and RENAME report it in rev2. If the client used another name,
+/// the line contains that as OLDNAME (RFC 9051 §6.3.9.7).
+pub(super) fn data_of(list: &MailboxList, entry: &MailboxEntry, requested: &MailboxArg) -> ListData {
     let known = Known {
         subscribed: list.subscribed.contains(&entry.name),
         has_children: list.has_children(&entry.name),
         ..Known::default()
     };
-    let other = asked.text() != Ok(entry.name.as_str());
+    let other = requested.text() != Ok(entry.name.as_str());
     ListData {
-        old_name: other.then(|| asked.clone()),
+        old_name: other.then(|| requested.clone()),
         ..described(&entry.name, Some(entry), &known, true, ListAttribute::NonExistent)
     }
 }
 
-/// The lines of LSUB (RFC 3501 §6.3.9): subscribed names, and where a pattern has a `%`, the level
-/// that stands for those below it.
+/// The lines of LSUB (RFC 3501 §6.3.9): subscribed names, and for a pattern with `%` the levels
+/// that represent the names below them.
 pub(super) async fn subscribed(
     session: &mut Session,
     account: AccountId,
@@ -431,7 +438,7 @@ fn subscribed_lines(list: &MailboxList, reference: &str, pattern: &str) -> Resul
         if matcher.matches(name.as_str()) {
             lines.insert(name.clone(), true);
         } else if levels {
-            // Where a level was seen, those above it were.
+            // A level that was added has its parents added too.
             for parent in parents(name).take_while(|parent| seen.insert(parent.clone())) {
                 if matcher.matches(parent.as_str()) {
                     lines.entry(parent).or_insert(false);

@@ -1,4 +1,4 @@
-//! LOGIN, and what every way of logging in ends with: RFC 9051 §6.2.3.
+//! LOGIN, and the last steps that LOGIN and AUTHENTICATE share: RFC 9051 §6.2.3.
 
 use posthaste_directory::{Account, LoginError, LoginFailure};
 use posthaste_imap_codec::response::Code;
@@ -17,7 +17,8 @@ pub(super) async fn run(
         return refuse(session, user, LoginError::at_once(LoginFailure::EncryptionRequired)).await;
     }
     let peer = session.wire.connection.peer().ip();
-    // A password that is no UTF-8 is nobody's, and takes as long to find out as any other.
+    // A password that is not UTF-8 matches no account. The check takes as long as for any other
+    // password, so timing reveals nothing.
     let password = String::from_utf8(password.into_inner())
         .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
     let outcome = session.service.directory.login(user, &Secret::new(password), peer).await;
@@ -27,21 +28,21 @@ pub(super) async fn run(
     }
 }
 
-/// Makes the session the account's: first login makes the usual mailboxes (RFC 6154).
+/// Attaches the account to the session. The first login creates the usual mailboxes (RFC 6154).
 pub(super) async fn accept(session: &mut Session, account: Account) -> Result<Reply, Failure> {
     session.service.delivery.mailboxes(account.id).await?;
     session.source().succeeded(&account.name);
     session.lease = Some(session.service.directory.lease(&account));
     session.login = Some(account);
-    // RFC 9051 §6.2.2: the capabilities are others now; telling saves the client a question.
+    // RFC 9051 §6.2.2: login changes the capabilities; sending them saves the client a round trip.
     let code = Code::Other("CAPABILITY".to_owned(), Some(capability::text(session)));
     Ok(Reply::ok("Logged in").with(code))
 }
 
-/// Answers a refused login as the account `name`, once its delay is over.
+/// Answers a refused login as the account `name`, after the delay for failed logins.
 pub(super) async fn refuse(session: &mut Session, name: &str, error: LoginError) -> Result<Reply, Failure> {
     session.source().failed(name, &error.failure);
-    // Whoever guesses has to connect again after a few tries.
+    // A client that guesses passwords has to connect again after a few tries.
     session.bad_commands += 1;
     let mut shutdown = session.shutdown.clone();
     tokio::select! {
@@ -51,7 +52,7 @@ pub(super) async fn refuse(session: &mut Session, name: &str, error: LoginError)
     Err(refusal(&error.failure).into())
 }
 
-/// Every refusal as the client sees it: RFC 5530, RFC 9051 §7.1.
+/// The reply to the client for each kind of refusal: RFC 5530, RFC 9051 §7.1.
 fn refusal(failure: &LoginFailure) -> Reply {
     let code = match failure {
         LoginFailure::Credentials | LoginFailure::ChannelBinding(_) => Code::AuthenticationFailed,

@@ -1,4 +1,4 @@
-//! LSUB: RFC 3501 §6.3.9, gone from IMAP4rev2, still asked by every client of rev1.
+//! LSUB: RFC 3501 §6.3.9. IMAP4rev2 removed it, but clients of rev1 still use it.
 
 use posthaste_imap_codec::response::Untagged;
 use posthaste_imap_codec::{ListPattern, MailboxArg};

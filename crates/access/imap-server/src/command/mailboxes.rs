@@ -26,7 +26,7 @@ pub(super) async fn create(
     };
     let entry = session.service.store.create(account, &name, special_use).await?;
     if mailbox.text() != Ok(entry.name.as_str()) {
-        tell_name(session, &entry.name, mailbox).await?;
+        report_name(session, &entry.name, mailbox).await?;
     }
     // RFC 8474 §4.1
     Ok(DONE.with(Code::MailboxId(entry.id.to_string())))
@@ -36,8 +36,9 @@ fn no_use(text: &'static str) -> Reply {
     Reply::no(Code::UseAttr, text)
 }
 
-/// A special use as the store knows it. `\All` and `\Flagged` are views over other mailboxes, which
-/// we do not have; a mailbox that merely carries their name would mislead its readers.
+/// Maps a special use of the protocol to that of the store. `\All` and `\Flagged` are views over
+/// other mailboxes, which this server does not have. A mailbox that only carries the attribute
+/// would mislead clients.
 fn stored_use(given: &Use) -> Option<SpecialUse> {
     match given {
         Use::Archive => Some(SpecialUse::Archive),
@@ -49,8 +50,8 @@ fn stored_use(given: &Use) -> Option<SpecialUse> {
     }
 }
 
-/// A special use as the protocol says it.
-pub(super) fn told_use(stored: SpecialUse) -> Use {
+/// Maps a special use of the store to that of the protocol.
+pub(super) fn special_use_attribute(stored: SpecialUse) -> Use {
     match stored {
         SpecialUse::All => Use::All,
         SpecialUse::Archive => Use::Archive,
@@ -62,14 +63,14 @@ pub(super) fn told_use(stored: SpecialUse) -> Use {
     }
 }
 
-/// DELETE. A mailbox that is selected here is left first: the client means it.
+/// DELETE. A mailbox that is selected in this session is unselected first.
 pub(super) async fn delete(session: &mut Session, mailbox: &MailboxArg) -> Result<Reply, Failure> {
     let account = session.login()?.id;
     let name = mailbox.name()?;
     let list = session.service.store.list(account).await?;
     let id = list.find(&name).map(|entry| entry.id);
     if id.is_none() && list.has_children(&name) {
-        // RFC 9051 §6.3.5: the level goes with the last mailbox below it, not before.
+        // RFC 9051 §6.3.5: a parent level disappears with the last mailbox below it, not earlier.
         return Err(Reply::no(Code::HasChildren, "Mailboxes below that name are in the way").into());
     }
     session.service.store.delete(account, &name).await?;
@@ -80,7 +81,7 @@ pub(super) async fn delete(session: &mut Session, mailbox: &MailboxArg) -> Resul
     Ok(DONE)
 }
 
-/// RENAME. That of INBOX moves its messages and leaves it empty.
+/// RENAME. Renaming INBOX moves its messages and leaves INBOX empty.
 pub(super) async fn rename(
     session: &mut Session,
     from: &MailboxArg,
@@ -89,18 +90,22 @@ pub(super) async fn rename(
     let account = session.login()?.id;
     let (from_name, to_name) = (from.name()?, to.create_name()?);
     session.service.store.rename(account, &from_name, &to_name).await?;
-    tell_name(session, &to_name, from).await?;
+    report_name(session, &to_name, from).await?;
     Ok(DONE)
 }
 
-/// In rev2, a mailbox under its new name, and the name the client knew: RFC 9051 §6.3.4, §6.3.6.
-async fn tell_name(session: &mut Session, name: &MailboxName, asked: &MailboxArg) -> Result<(), Failure> {
+/// In rev2, reports a mailbox under its new name, with the old name: RFC 9051 §6.3.4, §6.3.6.
+async fn report_name(
+    session: &mut Session,
+    name: &MailboxName,
+    requested: &MailboxArg,
+) -> Result<(), Failure> {
     if !session.enabled.rev2 {
         return Ok(());
     }
     let list = session.service.store.list(session.login()?.id).await?;
     if let Some(entry) = list.find(name) {
-        session.wire.say(Untagged::List(list::data_of(&list, entry, asked)));
+        session.wire.say(Untagged::List(list::data_of(&list, entry, requested)));
     }
     Ok(())
 }
@@ -119,7 +124,7 @@ pub(super) async fn unsubscribe(session: &mut Session, mailbox: &MailboxArg) -> 
     Ok(DONE)
 }
 
-/// NAMESPACE: one's own mailboxes, nobody else's.
+/// NAMESPACE: the user's own mailboxes only.
 pub(super) fn namespace(session: &mut Session) -> Reply {
     session.wire.out().extend_from_slice(b"* NAMESPACE ((\"\" \"/\")) NIL NIL\r\n");
     DONE

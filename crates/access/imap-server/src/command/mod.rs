@@ -1,8 +1,8 @@
-//! Commands: one file each, or one for those that are one idea. This file sends each to its own and
-//! ends it.
+//! Commands: one file each, or one file for commands that belong together. This file calls the
+//! handler of each command and sends its result.
 //!
-//! A handler prints its untagged responses and returns how the command ended; what else is new in
-//! the mailbox is told after it, as far as the table allows, and then the tagged response goes out.
+//! A handler prints its untagged responses and returns how the command ended. Then all other
+//! changes of the mailbox are reported, as far as the table allows. The tagged response is last.
 
 mod append;
 mod authenticate;
@@ -33,7 +33,7 @@ use crate::session::{Next, Session};
 use crate::table::{Legal, Rule, rule_of};
 use crate::{capability, fetch, search};
 
-/// Carries out a command and answers it.
+/// Executes a command and answers it.
 pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<Next, NetError> {
     let Command { tag, body } = command;
     let rule = rule_of(&body);
@@ -44,7 +44,8 @@ pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<
         return Ok(Next::Command);
     }
     match body {
-        // These change what the connection is, right after or before their tagged response.
+        // These commands replace parts of the connection, just after or just before their tagged
+        // response.
         CommandBody::Logout => logout(session, tag),
         CommandBody::StartTls => starttls::run(session, tag).await,
         CommandBody::CompressDeflate => compress::run(session, tag).await,
@@ -55,7 +56,7 @@ pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<
     }
 }
 
-/// Tells what is new, then how the command ended.
+/// Reports changes of the mailbox, then sends the tagged response.
 async fn finish(
     session: &mut Session,
     tag: Tag,
@@ -71,26 +72,29 @@ async fn finish(
         Err(Verdict::HangUp(error)) => return Err(error),
     };
     if reply.text.is_empty() {
-        // RFC 3501 §9, resp-text: there is some.
+        // RFC 3501 §9, resp-text: the text must not be empty.
         reply.text = format!("{} completed", rule.name).into();
     }
     match session.announce(rule.numbers).await {
         Ok(()) => {}
         Err(Failure::Net(error)) => return Err(error),
-        // Someone deleted the mailbox that is selected here: RFC 2180 §3.3 leaves little else to
-        // do.
+        // Someone deleted the selected mailbox. RFC 2180 §3.3 leaves hardly any choice but to end
+        // the session.
         Err(Failure::Store(StoreError::NoMailbox(_))) => {
             session.wire.say_status(reply.status(Some(tag)));
             session.wire.say_bye("The selected mailbox was deleted");
             return Ok(Next::Close);
         }
-        // What is new can be told another time; what was asked has been answered.
-        Err(error) => tracing::warn!(%error, "cannot look for what is new"),
+        // The command itself has been answered. The remaining changes can be reported with a later
+        // one.
+        Err(error) => {
+            tracing::warn!(%error, "cannot read the changes of the mailbox; a later command will report them")
+        }
     }
     match reply.kind {
         StatusKind::Bad => session.bad_commands += 1,
-        // NOOP, CAPABILITY and ID do nothing: whoever guesses could put one between any two
-        // guesses.
+        // NOOP, CAPABILITY and ID do not reset the count of bad commands: a client that guesses
+        // passwords could send one between two guesses.
         StatusKind::Ok if rule.legal != Legal::Anywhere => session.bad_commands = 0,
         _ => {}
     }
@@ -98,7 +102,7 @@ async fn finish(
     Ok(Next::Command)
 }
 
-/// The end of a command about which there is nothing to say.
+/// The tagged OK of a command that needs no further text.
 pub(crate) const DONE: Reply = Reply::ok("");
 
 /// Commands run on the heap, all but IDLE: a session that idles holds room for IDLE alone.
@@ -112,7 +116,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
             out.extend_from_slice(b"\r\n");
             Ok(DONE)
         }
-        // What is new is told with every command; these do nothing else.
+        // Every command reports changes; these two do nothing else.
         CommandBody::Noop | CommandBody::Check => Ok(DONE),
         CommandBody::Id(fields) => Ok(id::run(session, fields)),
         CommandBody::Enable(names) => enable::run(session, &names),
@@ -154,7 +158,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Move { numbering, set, mailbox } => {
             Box::pin(copy::move_(&mut session.ctx()?, numbering, &set, &mailbox)).await
         }
-        // Done with in `dispatch`.
+        // Handled in `dispatch`.
         CommandBody::Logout | CommandBody::StartTls | CommandBody::CompressDeflate => {
             Err(Reply::no(Code::ServerBug, "Not here").into())
         }

@@ -25,7 +25,8 @@ pub(super) async fn run(
         // RFC 7162 §3.2.5
         return Err(Reply::bad("QRESYNC is to be enabled first").into());
     }
-    // A mailbox that is selected is left, even if the new one cannot be opened (RFC 9051 §6.3.2).
+    // The mailbox selected before is closed, even if the new one cannot be opened
+    // (RFC 9051 §6.3.2).
     if session.selected.take().is_some() {
         session.wire.say_code(Code::Closed, "Previous mailbox is closed");
     }
@@ -57,11 +58,11 @@ pub(super) async fn run(
     })
 }
 
-/// What every client is told of a mailbox it opens.
+/// The responses that every client gets when it opens a mailbox.
 fn describe(ctx: &mut Ctx<'_>, entry: &MailboxEntry, list_data: Option<ListData>) {
     let rev2 = ctx.enabled.rev2;
-    sync::tell_flags(ctx.wire, ctx.selected);
-    sync::tell_arrived(ctx.wire, ctx.selected, *ctx.enabled);
+    sync::report_flags(ctx.wire, ctx.selected);
+    sync::report_exists(ctx.wire, ctx.selected, *ctx.enabled);
     let view = Arc::clone(&ctx.selected.announced);
     let out = ctx.wire.out();
     if let Some(seq) = view.first_unseen()
@@ -71,11 +72,11 @@ fn describe(ctx: &mut Ctx<'_>, entry: &MailboxEntry, list_data: Option<ListData>
     }
     coded(out, b"UIDVALIDITY ", u64::from(entry.uid_validity.value()), b"UIDs are valid");
     coded(out, b"UIDNEXT ", u64::from(view.head().uid_next.value()), b"Next UID");
-    coded(out, b"HIGHESTMODSEQ ", sync::told_modseq(view.modseq()).value(), b"Highest");
+    coded(out, b"HIGHESTMODSEQ ", sync::reported_modseq(view.modseq()).value(), b"Highest");
     out.extend_from_slice(b"* OK [MAILBOXID (");
     out.extend_from_slice(entry.id.to_string().as_bytes());
     out.extend_from_slice(b")] Ok\r\n");
-    // RFC 9051 §6.3.2: rev2 says which name it opened.
+    // RFC 9051 §6.3.2: in rev2 a LIST response names the mailbox that was opened.
     if let Some(data) = list_data {
         ctx.wire.say(Untagged::List(data));
     }
@@ -91,7 +92,7 @@ fn coded(out: &mut Vec<u8>, code: &[u8], n: u64, text: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// VANISHED (EARLIER) and FETCH for what changed since the client was last here: RFC 7162 §3.2.5.
+/// VANISHED (EARLIER) and FETCH for the changes since the client's mod-sequence: RFC 7162 §3.2.5.
 async fn resynchronise(ctx: &mut Ctx<'_>, known: &Qresync) -> Result<(), Failure> {
     let view = Arc::clone(&ctx.selected.announced);
     let client_has = match &known.known_uids {
@@ -105,27 +106,29 @@ async fn resynchronise(ctx: &mut Ctx<'_>, known: &Qresync) -> Result<(), Failure
         print::num_set(out, &vanished);
         out.extend_from_slice(b"\r\n");
     }
-    let mut changed = view.changed_since(sync::asked_since(known.modseq));
+    let mut changed = view.changed_since(sync::since_modseq(known.modseq));
     if known.known_uids.is_some() {
         changed = changed.intersection(&view.seqs_of_uids(&client_has));
     }
-    sync::tell_again(ctx.wire, ctx.selected, *ctx.enabled, &changed, None).await
+    sync::report_messages(ctx.wire, ctx.selected, *ctx.enabled, &changed, None).await
 }
 
-/// Which of the client's UIDs went after its mod-sequence. Where that is no longer known, all that
-/// are missing, less those that its matching numbers show it knows to be gone (RFC 7162 §3.2.5.2).
+/// The client's UIDs that were expunged after its mod-sequence. If the engine no longer knows them,
+/// the answer is all missing UIDs, without those that the client's sequence match data shows it has
+/// seen expunged (RFC 7162 §3.2.5.2).
 async fn vanished(ctx: &Ctx<'_>, known: &Qresync, client_has: &NumSet) -> Result<NumSet, Failure> {
     let view = &ctx.selected.announced;
-    let (gone, complete) = ctx.selected.mailbox.vanished_since(sync::asked_since(known.modseq)).await?;
+    let (expunged, complete) = ctx.selected.mailbox.vanished_since(sync::since_modseq(known.modseq)).await?;
     if complete {
-        // A UID that came and went may be named by the engine; one that is there may not.
-        let gone = gone.intersection(client_has);
-        return Ok(gone.difference(&view.existing(&gone)));
+        // RFC 7162 §3.2.6: VANISHED may name unknown UIDs, but none that still exists.
+        let expunged = expunged.intersection(client_has);
+        return Ok(expunged.difference(&view.existing(&expunged)));
     }
     let missing = view.missing(client_has);
     let Some((seqs, uids)) = &known.seq_match else { return Ok(missing) };
     let (seqs, uids) = (seqs.resolve(0, &NumSet::new()), uids.resolve(0, &NumSet::new()));
-    // The client's n-th message had this UID. As long as ours has too, nothing below it is missing.
+    // The client's n-th message had this UID. While ours has the same one, no message below it is
+    // missing.
     let agreed = seqs
         .iter()
         .zip(uids.iter())

@@ -14,7 +14,8 @@ pub(super) async fn run(session: &mut Session, tag: Tag) -> Result<Next, NetErro
         session.wire.say_status(Reply::bad(text).status(Some(tag)));
         return Ok(Next::Command);
     };
-    // Bytes that came behind the command in the clear must not count as encrypted (CVE-2011-0411).
+    // Bytes that arrived in plaintext behind the command must not count as encrypted
+    // (CVE-2011-0411).
     if session.wire.connection.has_input() {
         session
             .wire

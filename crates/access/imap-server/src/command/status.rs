@@ -9,7 +9,7 @@ use posthaste_store::{MailboxEntry, MailboxHead, StoreError};
 use super::DONE;
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
-use crate::sync::told_modseq;
+use crate::sync::reported_modseq;
 
 pub(super) async fn run(
     session: &mut Session,
@@ -34,7 +34,7 @@ pub(super) async fn tell(
     items: &[StatusItem],
 ) -> Result<(), Failure> {
     if items.contains(&StatusItem::HighestModSeq) {
-        // RFC 7162 §3.1: asking for it switches CONDSTORE on.
+        // RFC 7162 §3.1: requesting it switches CONDSTORE on.
         session.enable_condstore();
     }
     let recent = if items.contains(&StatusItem::Recent) { recent(session, entry.id, head).await? } else { 0 };
@@ -47,7 +47,7 @@ pub(super) async fn tell(
         StatusItem::Unseen => StatusValue::Unseen(head.counts.unseen),
         StatusItem::Deleted => StatusValue::Deleted(head.counts.deleted),
         StatusItem::Size => StatusValue::Size(head.counts.bytes),
-        StatusItem::HighestModSeq => StatusValue::HighestModSeq(told_modseq(head.modseq)),
+        StatusItem::HighestModSeq => StatusValue::HighestModSeq(reported_modseq(head.modseq)),
         StatusItem::AppendLimit => StatusValue::AppendLimit(Some(limit)),
         StatusItem::MailboxId => StatusValue::MailboxId(entry.id.to_string()),
     };
@@ -56,7 +56,7 @@ pub(super) async fn tell(
     Ok(())
 }
 
-/// Messages no session was told of: only the rows know how many UIDs at the end exist.
+/// Messages that no session was notified of. Only the rows show how many UIDs at the end exist.
 async fn recent(session: &Session, mailbox: MailboxId, head: &MailboxHead) -> Result<u32, Failure> {
     if head.first_recent >= head.uid_next {
         return Ok(0);

@@ -1,8 +1,7 @@
 //! STORE and UID STORE: RFC 9051 §6.4.6, with UNCHANGEDSINCE of RFC 7162 §3.1.3.
 //!
-//! The FETCH responses are those of `sync`: what changed is told there, whoever changed it. Here it
-//! is only decided what the client knows already (`.SILENT`) and what it is told although nothing
-//! changed.
+//! `sync` sends the FETCH responses, whoever made the change. This file only decides which changes
+//! need no report (`.SILENT`) and which messages are reported although nothing changed.
 
 use posthaste_imap_codec::command::{StoreAction, StoreAnswer};
 use posthaste_imap_codec::response::Code;
@@ -13,7 +12,7 @@ use posthaste_store::FlagChange;
 use super::DONE;
 use crate::reply::{Failure, Reply};
 use crate::session::Ctx;
-use crate::sync::{self, Silently};
+use crate::sync::{self, OwnChange};
 use crate::table::Numbers;
 
 /// A STORE.
@@ -43,39 +42,40 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
     };
     let mailbox = &ctx.selected.mailbox;
     let stored = mailbox.store_flags(&uids, change, &command.flags, command.unchanged_since).await?;
-    let (numbers, gone) = match command.numbering {
-        // Expunged by others, and not told yet: the client means a message that is no more.
+    let (numbers, expunged) = match command.numbering {
+        // Other sessions expunged these messages, and this session has not reported that yet. The
+        // client means messages that no longer exist.
         Numbering::Seq => (Numbers::Held, uids.difference(&stored.view.existing(&uids))),
-        // RFC 9051 §6.4.9: a UID nobody has is no error.
+        // RFC 9051 §6.4.9: a UID that does not exist is no error.
         Numbering::Uid => (Numbers::Free, NumSet::new()),
     };
-    let gone = gone.difference(&stored.changed);
-    let same = uids.difference(&stored.changed).difference(&stored.modified).difference(&gone);
+    let expunged = expunged.difference(&stored.changed);
+    let same = uids.difference(&stored.changed).difference(&stored.modified).difference(&expunged);
     match command.answer {
         StoreAnswer::Silent => {
-            let own = Silently { uids: &stored.changed, change, flags: &command.flags, with_modseq: true };
+            let own = OwnChange { uids: &stored.changed, change, flags: &command.flags, with_modseq: true };
             ctx.announce(numbers, Some(&own)).await?;
             if command.unchanged_since.is_some() {
-                // RFC 7162 §3.1.3: each message that passes the test is answered for, also with
+                // RFC 7162 §3.1.3: each message that passes the test gets a response, also with
                 // `.SILENT`.
                 let seqs = ctx.selected.announced.seqs_of_uids(&same);
-                // To add no flags changes nothing: every row is as the client expects it.
-                let own = Silently { uids: &same, change: FlagChange::Add, flags: &[], with_modseq: true };
-                sync::tell_again(ctx.wire, ctx.selected, *ctx.enabled, &seqs, Some(&own)).await?;
+                // Adding no flags changes nothing, so every row counts as expected by the client.
+                let own = OwnChange { uids: &same, change: FlagChange::Add, flags: &[], with_modseq: true };
+                sync::report_messages(ctx.wire, ctx.selected, *ctx.enabled, &seqs, Some(&own)).await?;
             }
         }
         StoreAnswer::Flags => {
             ctx.announce(numbers, None).await?;
-            tell_unchanged(ctx, &same).await?;
+            report_unchanged(ctx, &same).await?;
         }
     }
     let modified = (!stored.modified.is_empty())
         .then(|| Code::Modified(ctx.selected.in_numbering(&stored.modified, command.numbering)));
-    if !gone.is_empty() {
-        // RFC 2180 §4.2.2, RFC 7162 §3.1.3 (example 11): what is there was changed, and OK would
-        // say all was.
+    if !expunged.is_empty() {
+        // RFC 2180 §4.2.2, RFC 7162 §3.1.3 (example 11): the messages that exist were changed. OK
+        // would claim that all of them were.
         let code = modified.unwrap_or(Code::ExpungeIssued);
-        return Ok(Reply::no(code, "Some of the messages are gone"));
+        return Ok(Reply::no(code, "Some of the messages were expunged"));
     }
     Ok(match modified {
         Some(code) => Reply::ok("Some messages were changed by others").with(code),
@@ -83,11 +83,11 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
     })
 }
 
-/// Messages that have been as asked already are answered for too.
-async fn tell_unchanged(ctx: &mut Ctx<'_>, uids: &NumSet) -> Result<(), Failure> {
+/// Also reports messages whose flags already were as requested.
+async fn report_unchanged(ctx: &mut Ctx<'_>, uids: &NumSet) -> Result<(), Failure> {
     let seqs = ctx.selected.announced.seqs_of_uids(uids);
     if seqs.is_empty() {
         return Ok(());
     }
-    sync::tell_again(ctx.wire, ctx.selected, *ctx.enabled, &seqs, None).await
+    sync::report_messages(ctx.wire, ctx.selected, *ctx.enabled, &seqs, None).await
 }

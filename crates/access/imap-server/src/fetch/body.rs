@@ -1,8 +1,8 @@
-//! FETCH responses for which a body has to be opened.
+//! FETCH responses for which a body is read.
 //!
-//! First everything is found that can fail, then the response begins: what has been begun must be
-//! finished, since a literal has said how long it is. What was found are places; the bytes are
-//! printed item by item, as the client takes them. So a response holds no more than [`Reader`]
+//! All steps that can fail run before the response begins. A response that has begun must be
+//! finished, because a literal has announced its length. These steps produce byte ranges; the bytes
+//! are printed item by item, as the client reads them. So a response holds no more than [`Reader`]
 //! does, however many items it has.
 
 use std::ops::Range;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use posthaste_imap_codec::print;
 use posthaste_mime_summary::{Encoding, Kind, Section, SummaryRef};
 
-use super::line::{self, Kept, Subject};
+use super::line::{self, StoredMessage, Subject};
 use super::plan::{self, Plan, Step, cut};
 use super::reader::Reader;
 use crate::flag_names::FlagNames;
@@ -19,23 +19,23 @@ use crate::heavy::Pace;
 use crate::reply::Failure;
 use crate::wire::Wire;
 
-/// What a step prints, found before the response begins.
-enum Found {
-    /// It is in row or summary.
+/// What a step prints, located before the response begins.
+enum StepValue {
+    /// The row or the summary holds it.
     AtHand,
     /// There is no such part.
     Nothing,
     /// A number.
     Number(u64),
-    /// These bytes of the body, the first of which may have been read.
+    /// These bytes of the body. The first ones may have been read already.
     Raw { range: Range<u64>, first: Bytes, has_nul: bool },
-    /// Bytes of a part whose encoding was undone, by its place in the reader.
+    /// Bytes of a decoded part, by its index in the reader.
     Decoded { place: usize, cut: Range<u64> },
     /// Fields of this header.
     Fields(Range<u64>),
 }
 
-/// Where a step has to look.
+/// Where a step has to look for its data.
 enum Place {
     AtHand,
     Nothing,
@@ -51,7 +51,7 @@ pub(super) async fn print(
     plan: &Plan,
     names: &mut FlagNames<'_>,
     subject: Subject<'_>,
-    kept: Kept<'_>,
+    kept: StoredMessage<'_>,
     pace: &mut Pace,
 ) -> Result<(), Failure> {
     // Boxed: most sessions that fetch a body fetch a small one.
@@ -69,24 +69,24 @@ pub(super) async fn print(
         }
         wire.out().extend_from_slice(label(step, &found));
         match found {
-            Found::AtHand => {
+            StepValue::AtHand => {
                 pace.worked(step.steps_of(&kept.summary)).await;
                 line::item(wire.out(), step, names, subject, kept);
             }
-            Found::Nothing => wire.out().extend_from_slice(b"NIL"),
-            Found::Number(number) => print::number(wire.out(), number),
-            Found::Raw { range, first, has_nul } => {
+            StepValue::Nothing => wire.out().extend_from_slice(b"NIL"),
+            StepValue::Number(number) => print::number(wire.out(), number),
+            StepValue::Raw { range, first, has_nul } => {
                 literal_head(wire, range.end - range.start, has_nul);
                 send(wire, &reader, first, range).await?;
             }
-            Found::Decoded { place, cut } => {
+            StepValue::Decoded { place, cut } => {
                 let bytes = reader.once_at(place).slice(cut.start as usize..cut.end as usize);
                 // RFC 9051 §7.5.2: literal8 where there is a NUL.
                 pace.worked(bytes.len() as u64 / 16).await;
                 literal_head(wire, bytes.len() as u64, memchr::memchr(0, &bytes).is_some());
                 wire.put(&bytes).await?;
             }
-            Found::Fields(range) => fields(wire, &mut reader, step, &range, pace).await?,
+            StepValue::Fields(range) => fields(wire, &mut reader, step, &range, pace).await?,
         }
     }
     line::end(wire.out());
@@ -94,10 +94,10 @@ pub(super) async fn print(
     Ok(())
 }
 
-/// The label that a found value stands behind; what is at hand brings its own.
-fn label<'p>(step: &'p Step, found: &Found) -> &'p [u8] {
+/// The label before a value. Values from row or summary print their own label.
+fn label<'p>(step: &'p Step, found: &StepValue) -> &'p [u8] {
     match (step, found) {
-        (_, Found::AtHand) => b"",
+        (_, StepValue::AtHand) => b"",
         (Step::Fields(fields) | Step::NestedFields(fields), _) => &fields.label,
         (Step::Bytes(bytes) | Step::Decoded(bytes) | Step::DecodedSize(bytes), _) => &bytes.label,
         _ => b"",
@@ -109,13 +109,13 @@ fn literal_head(wire: &mut Wire, len: u64, has_nul: bool) {
     if has_nul { print::literal8_head(wire.out(), len) } else { print::literal_head(wire.out(), len) }
 }
 
-/// Finds what every step prints. Whatever can fail fails here.
+/// Locates what every step prints. All that can fail fails here.
 async fn find_all(
     plan: &Plan,
     reader: &mut Reader<'_>,
     summary: &SummaryRef<'_>,
     pace: &mut Pace,
-) -> Result<Vec<Found>, Failure> {
+) -> Result<Vec<StepValue>, Failure> {
     let places: Vec<Place> = plan.steps.iter().map(|step| place(step, summary)).collect();
     if reader.is_large() {
         let held = places.iter().filter_map(|place| match place {
@@ -151,40 +151,45 @@ fn place(step: &Step, summary: &SummaryRef<'_>) -> Place {
 
 fn of_part(bytes: &plan::Bytes, summary: &SummaryRef<'_>) -> Place {
     let Some(located) = summary.locate(&bytes.path, Section::Body) else { return Place::Nothing };
-    // What is made of parts has no encoding of its own (RFC 2045 §6.4).
+    // A multipart has no encoding of its own (RFC 2045 §6.4).
     match located.encoding.is_identity() || located.kind == Kind::Multipart {
         true => Place::Raw(span(located.span)),
         false => Place::Encoded(span(located.span), located.encoding),
     }
 }
 
-async fn find(step: &Step, place: Place, reader: &mut Reader<'_>, pace: &mut Pace) -> Result<Found, Failure> {
+async fn find(
+    step: &Step,
+    place: Place,
+    reader: &mut Reader<'_>,
+    pace: &mut Pace,
+) -> Result<StepValue, Failure> {
     Ok(match (step, place) {
-        (_, Place::AtHand) => Found::AtHand,
-        // RFC 3516 §4.3 has no NIL here; a part that is not there has no bytes.
-        (Step::DecodedSize(_), Place::Nothing) => Found::Number(0),
-        (_, Place::Nothing) => Found::Nothing,
+        (_, Place::AtHand) => StepValue::AtHand,
+        // RFC 3516 §4.3 has no NIL here; a missing part has no bytes.
+        (Step::DecodedSize(_), Place::Nothing) => StepValue::Number(0),
+        (_, Place::Nothing) => StepValue::Nothing,
         (_, Place::Header(range)) => {
             reader.header(&range).await?;
-            Found::Fields(range)
+            StepValue::Fields(range)
         }
-        (Step::DecodedSize(_), Place::Raw(range)) => Found::Number(range.end - range.start),
+        (Step::DecodedSize(_), Place::Raw(range)) => StepValue::Number(range.end - range.start),
         (Step::DecodedSize(_), Place::Encoded(range, encoding)) => {
             let at = reader.decoded(&range, encoding, pace).await?;
-            Found::Number(reader.once_at(at).len() as u64)
+            StepValue::Number(reader.once_at(at).len() as u64)
         }
         (Step::Bytes(bytes) | Step::Decoded(bytes), Place::Raw(whole)) => {
             let part = cut(whole.end - whole.start, bytes.partial);
             let range = whole.start + part.start..whole.start + part.end;
             let first = reader.first(&range).await?;
             let has_nul = matches!(step, Step::Decoded(_)) && reader.has_nul(&range, pace).await?;
-            Found::Raw { range, first, has_nul }
+            StepValue::Raw { range, first, has_nul }
         }
         (Step::Decoded(bytes), Place::Encoded(range, encoding)) => {
             let place = reader.decoded(&range, encoding, pace).await?;
-            Found::Decoded { place, cut: cut(reader.once_at(place).len() as u64, bytes.partial) }
+            StepValue::Decoded { place, cut: cut(reader.once_at(place).len() as u64, bytes.partial) }
         }
-        _ => Found::AtHand,
+        _ => StepValue::AtHand,
     })
 }
 
@@ -205,7 +210,7 @@ async fn fields(
     Ok(())
 }
 
-/// A section, piece by piece. Once its length is said, a failure can only end the connection.
+/// Prints a section piece by piece. Once its length is sent, a failure can only end the connection.
 async fn send(wire: &mut Wire, reader: &Reader<'_>, first: Bytes, range: Range<u64>) -> Result<(), Failure> {
     wire.put(&first).await?;
     let mut at = range.start + first.len() as u64;

@@ -1,4 +1,5 @@
-//! One FETCH response, as far as row and summary hold it: straight copies into the output buffer.
+//! One FETCH response, as far as row and summary contain it: copied straight into the output
+//! buffer.
 
 use posthaste_imap_codec::{DateTime, print};
 use posthaste_mail_model::{BodyId, SeqNum};
@@ -8,7 +9,7 @@ use posthaste_store::Row;
 use super::plan::{Fields, Plan, Step, cut};
 use crate::flag_names::FlagNames;
 
-/// What a response is about.
+/// The message that a response describes.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'s> {
     pub(super) seq: SeqNum,
@@ -18,7 +19,7 @@ pub(super) struct Subject<'s> {
 
 /// What is stored with a message beside its row.
 #[derive(Clone, Copy)]
-pub(super) struct Kept<'s> {
+pub(super) struct StoredMessage<'s> {
     pub(super) body: BodyId,
     pub(super) saved: i64,
     pub(super) summary: SummaryRef<'s>,
@@ -36,7 +37,7 @@ pub(super) fn end(out: &mut Vec<u8>) {
     out.extend_from_slice(b")\r\n");
 }
 
-/// The whole response of a plan that needs rows only.
+/// The whole response of a plan that needs only rows.
 pub(super) fn of_row(out: &mut Vec<u8>, plan: &Plan, names: &mut FlagNames<'_>, subject: Subject<'_>) {
     begin(out, subject.seq);
     for (i, step) in plan.steps.iter().enumerate() {
@@ -48,13 +49,13 @@ pub(super) fn of_row(out: &mut Vec<u8>, plan: &Plan, names: &mut FlagNames<'_>, 
     end(out);
 }
 
-/// The whole response of a plan for which the summary suffices.
+/// The whole response of a plan that needs only rows and summaries.
 pub(super) fn of_summary(
     out: &mut Vec<u8>,
     plan: &Plan,
     names: &mut FlagNames<'_>,
     subject: Subject<'_>,
-    kept: Kept<'_>,
+    kept: StoredMessage<'_>,
 ) {
     begin(out, subject.seq);
     for (i, step) in plan.steps.iter().enumerate() {
@@ -117,7 +118,7 @@ pub(super) fn item(
     step: &Step,
     names: &mut FlagNames<'_>,
     subject: Subject<'_>,
-    kept: Kept<'_>,
+    kept: StoredMessage<'_>,
 ) {
     let summary = kept.summary;
     match step {

@@ -21,7 +21,7 @@ use posthaste_mail_model::{AccountId, BodyId, Flag, FlagSet, NumSet, SeqNum};
 use posthaste_mime_summary::SummaryRef;
 use posthaste_store::{FlagChange, Row, StoreError, View, named_ranges};
 
-use self::line::{Kept, Subject};
+use self::line::{StoredMessage, Subject};
 use self::plan::{Plan, Reads};
 use self::reader::Reader;
 use crate::batches::Batches;
@@ -31,13 +31,13 @@ use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
 use crate::session::Ctx;
-use crate::sync::{self, Silently, asked_since};
+use crate::sync::{self, OwnChange, since_modseq};
 use crate::table::Numbers;
 use crate::wire::{OUT_BYTES, Wire};
 
-/// Rows printed between two looks at the output buffer: 40 KiB of the shortest lines.
+/// Rows printed between two checks of the output buffer: 40 KiB of the shortest lines.
 const ROWS_PER_RELIEF: usize = 1024;
-/// Bytes of summaries set aside in one batch because their messages' bodies are to be opened.
+/// Bytes of summaries kept in one batch for messages whose bodies are read afterwards.
 const ASIDE_BYTES_MAX: usize = 64 * 1024;
 
 /// A FETCH.
@@ -55,7 +55,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
         // RFC 7162 §3.2.6
         return Err(Reply::bad("QRESYNC is to be enabled first").into());
     }
-    modifiers.changed_since = modifiers.changed_since.map(asked_since);
+    modifiers.changed_since = modifiers.changed_since.map(since_modseq);
     if numbering == Numbering::Uid && !items.contains(&FetchItem::Uid) {
         // RFC 9051 §6.4.9
         items.insert(0, FetchItem::Uid);
@@ -90,27 +90,27 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     };
     let (expunged, unreadable) = match plan.reads {
         Reads::Rows => job.rows(ctx.wire, ctx.selected).await?,
-        // Boxed: no other command needs as much while it runs, and each is held as long as the
-        // largest.
+        // Boxed: no other command needs as much memory, and without the box every command would
+        // reserve as much.
         Reads::Summaries | Reads::Bodies => Box::pin(job.summaries(ctx.wire, ctx.selected)).await?,
     };
     if items.contains(&FetchItem::ModSeq) && ctx.selected.held_since.is_some() {
-        sync::tell_synchronised(ctx.wire, ctx.selected);
+        sync::report_modseq(ctx.wire, ctx.selected);
     }
     if !unreadable.is_empty() {
         return Ok(cannot_be_read(&unreadable));
     }
     if expunged > 0 && numbering == Numbering::Seq {
-        // RFC 5530 §3, RFC 9051 §7.1. A UID nobody has is no error (§6.4.9), and its EXPUNGE is
-        // told next.
-        return Ok(Reply::no(Code::ExpungeIssued, "Some of the messages are gone"));
+        // RFC 5530 §3, RFC 9051 §7.1. A UID that does not exist is no error (§6.4.9), and its
+        // EXPUNGE is reported next.
+        return Ok(Reply::no(Code::ExpungeIssued, "Some of the messages were expunged"));
     }
     Ok(Reply::ok(""))
 }
 
-/// The end of a FETCH that answered all messages but these. RFC 9051 §6.4.5: NO, "can't fetch that
-/// data"; the responses before it stand. RFC 5530 §3: CORRUPTION says that a person has to mend
-/// something and that trying again is of no use; UNAVAILABLE would have clients try again, and
+/// The reply of a FETCH that answered all messages but these. RFC 9051 §6.4.5: NO, "can't fetch
+/// that data"; the responses before it remain valid. RFC 5530 §3: CORRUPTION says that a person
+/// has to repair something and that a retry is useless. UNAVAILABLE would make clients retry, and
 /// SERVERBUG would blame the program.
 fn cannot_be_read(unreadable: &NumSet) -> Reply {
     let named = named_ranges(unreadable);
@@ -122,28 +122,29 @@ fn cannot_be_read(unreadable: &NumSet) -> Reply {
 
 /// RFC 7162 §3.2.6.
 async fn vanished(ctx: &mut Ctx<'_>, set: &SequenceSet, modifiers: &FetchModifiers) -> Result<(), Failure> {
-    let asked = ctx.selected.uid_set_ever(set);
+    let requested = ctx.selected.uid_set_ever(set);
     let since = modifiers.changed_since.unwrap_or_default();
-    let (gone, complete) = ctx.selected.mailbox.vanished_since(since).await?;
+    let (expunged, complete) = ctx.selected.mailbox.vanished_since(since).await?;
     let view = &ctx.selected.announced;
-    let gone = if complete { gone.intersection(&asked) } else { view.missing(&asked) };
-    let gone = gone.difference(&view.existing(&gone));
-    if !gone.is_empty() {
+    let expunged = if complete { expunged.intersection(&requested) } else { view.missing(&requested) };
+    let expunged = expunged.difference(&view.existing(&expunged));
+    if !expunged.is_empty() {
         let out = ctx.wire.out();
         out.extend_from_slice(b"* VANISHED (EARLIER) ");
-        print::num_set(out, &gone);
+        print::num_set(out, &expunged);
         out.extend_from_slice(b"\r\n");
     }
     Ok(())
 }
 
-/// Whether an error says that one message's data is damaged, and nothing of any other.
+/// Whether an error means that one message's data is damaged, which says nothing about other
+/// messages.
 fn is_of_one_message(error: &StoreError) -> bool {
     matches!(error, StoreError::Body { .. } | StoreError::Corrupt(_))
 }
 
-/// Reading a body sets `\Seen`. The flags come with the body, in one response: RFC 9051 §6.4.5 has
-/// it so, and curl takes the first FETCH response for the one it asked for.
+/// Reading a body sets `\Seen`. The flags are sent with the body, in one response: RFC 9051 §6.4.5
+/// shows it so, and curl takes the first FETCH response for its answer.
 async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet, items: &mut Vec<FetchItem>) -> Result<(), Failure> {
     let view = &ctx.selected.announced;
     let unseen = seqs.intersection(&view.with_flags(FlagSet::EMPTY, FlagSet::SEEN));
@@ -154,9 +155,9 @@ async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet, items: &mut Vec<FetchItem>)
     match ctx.selected.mailbox.store_flags(&uids, FlagChange::Add, &[Flag::Seen], None).await {
         Ok(_) => {
             let change = FlagChange::Add;
-            let seen = Silently { uids: &uids, change, flags: &[Flag::Seen], with_modseq: false };
+            let seen = OwnChange { uids: &uids, change, flags: &[Flag::Seen], with_modseq: false };
             ctx.announce(Numbers::Held, Some(&seen)).await?;
-            // RFC 7162 §3.2.4: MODSEQ and UID with any change, once CONDSTORE is asked for.
+            // RFC 7162 §3.2.4: MODSEQ and UID with any change, once CONDSTORE is enabled.
             let wanted = [
                 (ctx.enabled.condstore, FetchItem::Uid),
                 (true, FetchItem::Flags),
@@ -168,27 +169,27 @@ async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet, items: &mut Vec<FetchItem>)
             Ok(())
         }
         Err(StoreError::Full(why) | StoreError::Unavailable(why)) => {
-            // A disk that is full keeps nobody from reading.
-            tracing::warn!(%why, "messages are read and cannot be marked so");
+            // A full disk must not prevent reading.
+            tracing::warn!(%why, "cannot set \\Seen on messages that were read");
             Ok(())
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// A compiled FETCH and the messages it is about.
+/// A compiled FETCH and its messages.
 struct Job<'j> {
     plan: &'j Plan,
     view: &'j View,
     seqs: &'j NumSet,
-    /// IMAP4rev2 knows no `\Recent`.
+    /// IMAP4rev2 has no `\Recent`.
     with_recent: bool,
     service: &'j ImapService,
     account: AccountId,
 }
 
-/// A message whose body is to be opened once the walk over summaries has paused.
-struct Aside {
+/// A message whose body is read after the walk over summaries has paused.
+struct PendingBody {
     seq: SeqNum,
     row: Row,
     body: BodyId,
@@ -218,15 +219,15 @@ impl Job<'_> {
         Ok((0, NumSet::new()))
     }
 
-    /// Answers with how many messages were expunged meanwhile, and which cannot be read.
+    /// Returns how many messages were expunged meanwhile, and which cannot be read.
     async fn summaries(&self, wire: &mut Wire, selected: &Selected) -> Result<(u32, NumSet), Failure> {
         let mut names = FlagNames::new(&self.view.head().keywords);
         let mut batches = Batches::new(self.view, self.seqs);
-        let (mut aside, mut kept) = (Vec::new(), Vec::new());
+        let (mut pending, mut kept) = (Vec::new(), Vec::new());
         let always_aside = self.plan.reads == Reads::Bodies;
         let mut pace = Pace::default();
         while batches.more() {
-            aside.clear();
+            pending.clear();
             kept.clear();
             let (mut damaged, out) = (Vec::new(), wire.out());
             let mut steps = 0;
@@ -234,23 +235,30 @@ impl Job<'_> {
                 let summary = match SummaryRef::new(stored.summary) {
                     Ok(summary) => summary,
                     Err(error) => {
-                        tracing::error!(uid = %stored.uid, %error, "a summary has no known form");
+                        tracing::error!(uid = %stored.uid, %error, "a stored summary has an unknown format; run `posthaste check`");
                         damaged.push(stored.uid);
                         return ControlFlow::Continue(());
                     }
                 };
-                // In order: once one message waits for its body, those behind it wait for it.
+                // Responses stay in order: once one message waits for its body, the messages after
+                // it wait too.
                 let cost = self.plan.steps_of(&summary);
                 steps += cost;
                 let is_long = cost > SLICE_STEPS;
-                if always_aside || is_long || !aside.is_empty() || line::needs_body(self.plan, &summary) {
+                if always_aside || is_long || !pending.is_empty() || line::needs_body(self.plan, &summary) {
                     let start = kept.len();
                     kept.extend_from_slice(stored.summary);
                     let summary = start..kept.len();
-                    aside.push(Aside { seq, row: *row, body: stored.body, saved: stored.saved, summary });
+                    pending.push(PendingBody {
+                        seq,
+                        row: *row,
+                        body: stored.body,
+                        saved: stored.saved,
+                        summary,
+                    });
                 } else {
                     let subject = self.subject(selected, seq, row);
-                    let kept = Kept { body: stored.body, saved: stored.saved, summary };
+                    let kept = StoredMessage { body: stored.body, saved: stored.saved, summary };
                     line::of_summary(out, self.plan, &mut names, subject, kept);
                 }
                 match out.len() >= OUT_BYTES || kept.len() >= ASIDE_BYTES_MAX || steps > SLICE_STEPS {
@@ -261,16 +269,17 @@ impl Job<'_> {
             batches.visit(&selected.mailbox, &mut each).await?;
             damaged.into_iter().for_each(|uid| batches.note_unreadable(uid));
             pace.worked(steps.min(2 * SLICE_STEPS)).await;
-            for waiting in &aside {
+            for waiting in &pending {
                 let bytes = kept.get(waiting.summary.clone()).unwrap_or_default();
                 let Ok(summary) = SummaryRef::new(bytes) else { continue };
                 let subject = self.subject(selected, waiting.seq, &waiting.row);
-                let kept = Kept { body: waiting.body, saved: waiting.saved, summary };
+                let kept = StoredMessage { body: waiting.body, saved: waiting.saved, summary };
                 let is_long = self.plan.steps_of(&summary) > SLICE_STEPS;
                 if is_long || line::needs_body(self.plan, &summary) {
                     let reader = Reader::new(self, &selected.mailbox, &waiting.row, waiting.body);
                     match body::print(wire, reader, self.plan, &mut names, subject, kept, &mut pace).await {
-                        // Nothing of the response was sent: the messages behind this one can be.
+                        // No byte of this response was sent yet, so the walk can go on with the
+                        // next message.
                         Err(Failure::Store(error)) if is_of_one_message(&error) => {
                             tracing::error!(%error, "a message cannot be fetched");
                             batches.note_unreadable(waiting.row.uid());

@@ -1,15 +1,15 @@
-//! FETCH compiled: the items asked for as steps that need no more thought, and what has to be read
-//! for them.
+//! FETCH compiled: the requested items as steps that need no further decisions, and the data they
+//! need.
 //!
-//! Everything that is the same for every message is done here once: labels are printed, header
-//! field names become a mask, and the plan knows whether rows suffice, summaries are wanted or
-//! bodies have to be opened.
+//! Everything that is the same for every message is computed here once. Labels are printed and
+//! header field names become a mask. The plan knows whether rows suffice, whether it needs
+//! summaries, or whether it must read bodies.
 
 use posthaste_imap_codec::command::FetchItem;
 use posthaste_imap_codec::{Partial, Section, SectionText, print};
 use posthaste_mime_summary::{self as mime, FieldMask};
 
-/// What has to be read, each including what stands before it.
+/// The data a plan reads. Each level includes the levels before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Reads {
     /// The view's rows.
@@ -43,7 +43,7 @@ pub(super) enum Step {
     Bytes(Bytes),
     /// A part with its transfer encoding undone: RFC 9051 §6.4.5, BINARY.
     Decoded(Bytes),
-    /// How long that is.
+    /// The length of such a part.
     DecodedSize(Bytes),
 }
 
@@ -72,12 +72,12 @@ pub(super) struct Bytes {
 pub(super) struct Plan {
     pub(super) steps: Vec<Step>,
     pub(super) reads: Reads,
-    /// Comparisons that each kept field of a header takes: some for each list of names.
+    /// Comparisons that each stored header field takes: a few for each list of names.
     per_field: u64,
 }
 
 impl Plan {
-    /// Compiles the items; an item asked for twice is answered once.
+    /// Compiles the items. An item requested twice is answered once.
     pub(super) fn compile(items: &[FetchItem]) -> Self {
         let mut steps = Vec::with_capacity(items.len());
         for (i, item) in items.iter().enumerate() {
@@ -94,7 +94,7 @@ impl Plan {
         Self { steps, reads, per_field }
     }
 
-    /// Steps that printing from this summary takes, beside those of copying it.
+    /// Steps that printing from this summary takes, without those of copying it.
     #[inline]
     pub(super) fn steps_of(&self, summary: &mime::SummaryRef<'_>) -> u64 {
         match self.per_field {
@@ -105,7 +105,7 @@ impl Plan {
 }
 
 impl Step {
-    /// Steps that printing it from this summary takes, beside those of copying.
+    /// Steps that printing this item from the summary takes, without those of copying.
     pub(super) fn steps_of(&self, summary: &mime::SummaryRef<'_>) -> u64 {
         match self {
             Self::Fields(fields) => fields.mask.comparisons() * summary.field_count() as u64,
@@ -186,7 +186,7 @@ fn binary(start: &[u8], part: &[u32], partial: Option<Partial>) -> Bytes {
     Bytes { label, path: part.to_vec(), section: mime::Section::Body, partial }
 }
 
-/// `<offset>` of a partial answer, which tells no count (RFC 9051 §7.5.2), and the space before
+/// `<offset>` of a partial answer, which contains no count (RFC 9051 §7.5.2), and the space before
 /// the value.
 fn origin(label: &mut Vec<u8>, partial: Option<Partial>) {
     if let Some(partial) = partial {

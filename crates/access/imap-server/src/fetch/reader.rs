@@ -1,9 +1,9 @@
-//! The bytes of one message, as the items of a FETCH need them: read once, decoded once, and no
-//! more of them held than the budget for reading allows.
+//! The bytes of one message, as the items of a FETCH need them. Each byte is read once and decoded
+//! once. The bytes held stay within the budget for reading.
 //!
-//! A small message is read whole. Of a large one are held: headers of which fields are selected and
-//! parts that are decoded, each once for all items, paid for before they are read; and some first
-//! pieces of the sections.
+//! A small message is read whole. For a large one the reader holds three things: headers of which
+//! fields are selected, decoded parts, and the first pieces of some sections. Headers and parts are
+//! held once for all items, and their memory is reserved before they are read.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -19,12 +19,11 @@ use super::Job;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 
-/// Messages up to this size are read whole, once, whatever is asked of them: one read of the
-/// system.
+/// Messages up to this size are read whole in one system call, whatever items are requested.
 pub(super) const WHOLE_BYTES_MAX: u64 = 128 * 1024;
-/// Bytes of a large section read at a time: four blocks of the store's checksums; a reader that is
-/// slow holds no more. The pieces that are held while a response is prepared are together no more
-/// either.
+/// Bytes of a large section read at a time: four blocks of the store's checksums. A slow client
+/// makes the reader hold no more. The pieces held while a response is prepared are limited to the
+/// same size together.
 const PIECE_BYTES: u64 = 256 * 1024;
 /// Bytes decoded at a time on another thread: some milliseconds' work.
 const DECODED_AT_ONCE: u64 = 4 << 20;
@@ -37,7 +36,7 @@ pub(super) struct Reader<'m> {
     body: BodyId,
     size: u64,
     whole: Option<Bytes>,
-    /// What is read or decoded once: a range as it stands, or with its encoding undone.
+    /// A range that is read or decoded once: as stored, or with its transfer encoding decoded.
     once: Vec<(Range<u64>, Option<Encoding>, Bytes)>,
     /// Bytes of the first pieces that are held.
     held: u64,
@@ -45,7 +44,7 @@ pub(super) struct Reader<'m> {
 }
 
 impl<'m> Reader<'m> {
-    /// For a message of which nothing was read yet.
+    /// A reader that has read nothing yet.
     pub(super) fn new(job: &'m Job<'m>, mailbox: &'m Mailbox, row: &Row, body: BodyId) -> Self {
         let (uid, size) = (row.uid(), u64::from(row.size()));
         Self { job, mailbox, uid, body, size, whole: None, once: Vec::new(), held: 0, paid: None }
@@ -56,7 +55,7 @@ impl<'m> Reader<'m> {
         self.size > WHOLE_BYTES_MAX
     }
 
-    /// Waits for the memory that these ranges of a large message take; each is to be read or
+    /// Waits for the memory that these ranges of a large message need. Each range is read or
     /// decoded once.
     pub(super) async fn pay(&mut self, mut ranges: Vec<Range<u64>>) -> Result<(), Failure> {
         ranges.sort_unstable_by_key(|range| (range.start, range.end));
@@ -91,9 +90,9 @@ impl<'m> Reader<'m> {
         Ok(whole.slice((range.start as usize).min(end)..end))
     }
 
-    /// The beginning of a range that is to be sent. Of a large message at least the first piece is
-    /// read, so that what cannot be read shows before the response begins; it is kept if not too
-    /// many are.
+    /// Reads the beginning of a range to be sent. Of a large message it reads at least the first
+    /// piece, so that read errors appear before the response begins. The piece is kept while there
+    /// is room for it.
     pub(super) async fn first(&mut self, range: &Range<u64>) -> Result<Bytes, Failure> {
         if !self.is_large() {
             return self.small(range).await;
@@ -106,7 +105,7 @@ impl<'m> Reader<'m> {
         Ok(piece)
     }
 
-    /// The next piece of a range, from `at` on.
+    /// The next piece of a range, starting at `at`.
     pub(super) async fn piece(&self, at: u64, end: u64) -> Result<Bytes, Failure> {
         self.read(at..end.min(at + PIECE_BYTES)).await
     }
@@ -128,7 +127,7 @@ impl<'m> Reader<'m> {
         Ok(false)
     }
 
-    /// A range in one piece, as it stands.
+    /// A whole range, as stored.
     pub(super) async fn header(&mut self, range: &Range<u64>) -> Result<Bytes, Failure> {
         if !self.is_large() {
             return self.small(range).await;
@@ -141,7 +140,7 @@ impl<'m> Reader<'m> {
         Ok(bytes)
     }
 
-    /// A part with its encoding undone: where it is kept.
+    /// A decoded part: returns its index in the reader.
     pub(super) async fn decoded(
         &mut self,
         range: &Range<u64>,
@@ -173,7 +172,7 @@ impl<'m> Reader<'m> {
         mut decoder: TransferDecoder,
     ) -> Result<Vec<u8>, Failure> {
         let Job { service, account, .. } = self.job;
-        // Never more comes out than goes in: this is what was paid for.
+        // Decoding never yields more bytes than it reads, so the reserved memory suffices.
         let mut decoded = Vec::with_capacity((range.end - range.start) as usize);
         let mut at = range.start;
         while at < range.end {
@@ -193,7 +192,7 @@ impl<'m> Reader<'m> {
         self.once.iter().position(|(kept, of, _)| kept == range && *of == encoding)
     }
 
-    /// What is kept at a place.
+    /// The bytes held at an index.
     pub(super) fn once_at(&self, place: usize) -> Bytes {
         self.once.get(place).map(|(_, _, bytes)| bytes.clone()).unwrap_or_default()
     }
@@ -219,10 +218,10 @@ impl<'m> Reader<'m> {
         self.job.service.heavy.run(self.job.account, move || selected(&header, &mask)).await
     }
 
-    /// The error of a body that broke off in the middle of a response: it can only end the
+    /// The error when reading a body fails in the middle of a response. It can only end the
     /// connection.
     pub(super) fn broken(&self, why: &Failure) -> Failure {
-        tracing::error!(uid = %self.uid, body = %self.body, %why, "body broke off while it was sent");
+        tracing::error!(uid = %self.uid, body = %self.body, %why, "reading a body failed while it was sent");
         Failure::Net(posthaste_net::NetError::Closed)
     }
 }

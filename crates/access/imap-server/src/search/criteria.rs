@@ -1,13 +1,13 @@
-//! SEARCH keys compiled: texts folded, days counted, names made masks; then asked of one message at
-//! a time, with no more of it read than the question needs.
+//! SEARCH keys compiled: texts folded, days counted, names turned into masks. The compiled
+//! criterion is evaluated for one message at a time and reads no more of it than the key needs.
 //!
-//! Each question has three answers. [`Answer::Unknown`] means "not from what is at hand": the
-//! message is asked again with its summary, and only if that does not decide it with its body.
-//! `UNSEEN SUBJECT "x" BODY "y"` so opens the bodies of those unseen messages alone whose subject
+//! An evaluation has three answers. [`Answer::Unknown`] means that more of the message is needed.
+//! The message is then evaluated with its summary, and with its body only if the summary does not
+//! decide. So `UNSEEN SUBJECT "x" BODY "y"` opens only the bodies of unseen messages whose subject
 //! matches.
 //!
-//! Keys that only a body can answer are numbered ([`Question::texts`]): an open message is read
-//! once for all of them, and then asked with what was found.
+//! Keys that need a body are numbered ([`Question::texts`]). An open message is read once for all
+//! of them, and then evaluated with the results.
 
 use std::sync::Arc;
 
@@ -20,25 +20,25 @@ use posthaste_store::Row;
 use crate::reply::Failure;
 use crate::selected::Selected;
 
-/// Sets by which the messages that are looked at are narrowed down.
+/// Most sets used to narrow down which messages are evaluated.
 const SETS_MAX: usize = 16;
 
 /// Seconds of a day.
 const DAY_S: i64 = 86_400;
 
-/// What is known of one message.
+/// The known data of one message.
 #[derive(Clone, Copy)]
 pub(super) struct Message<'m> {
     pub(super) seq: SeqNum,
     pub(super) row: &'m Row,
-    pub(super) kept: Option<Kept<'m>>,
-    /// Which of [`Question::texts`] are in it, once its body was looked through.
+    pub(super) kept: Option<StoredMessage<'m>>,
+    /// Which of [`Question::texts`] occur in it, once its body was searched.
     pub(super) texts: Option<&'m [bool]>,
 }
 
 /// What is stored beside the row.
 #[derive(Clone, Copy)]
-pub(super) struct Kept<'m> {
+pub(super) struct StoredMessage<'m> {
     pub(super) body: BodyId,
     pub(super) saved: i64,
     pub(super) summary: SummaryRef<'m>,
@@ -49,7 +49,7 @@ pub(super) struct Kept<'m> {
 pub(super) enum Answer {
     Yes,
     No,
-    /// Not from what is at hand.
+    /// The given data does not decide.
     Unknown,
 }
 
@@ -63,7 +63,7 @@ impl From<bool> for Answer {
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) criterion: Criterion,
-    /// The keys that are looked for in a message's body, or in a field that its summary lacks.
+    /// The keys searched in a message's body, or in a field that its summary lacks.
     pub(super) texts: Vec<TextKey>,
     /// Keys in all.
     pub(super) keys: u64,
@@ -72,16 +72,16 @@ pub(super) struct Question {
     on_fields: u64,
 }
 
-/// Steps that a key takes at a message: a look into a set of many ranges is the longest.
+/// Steps that a key takes per message. The longest is a lookup in a set of many ranges.
 const KEY_STEPS: u64 = 16;
 
 impl Question {
-    /// Steps that asking a message's row takes.
+    /// Steps of an evaluation with the row only.
     pub(super) const fn row_steps(&self) -> u64 {
         self.keys * KEY_STEPS
     }
 
-    /// Steps that asking it with this summary takes.
+    /// Steps of an evaluation with this summary.
     #[inline]
     pub(super) fn summary_steps(&self, summary: &SummaryRef<'_>) -> u64 {
         // A substring search passes over four bytes in a step; a field is decoded first.
@@ -90,12 +90,12 @@ impl Question {
         self.row_steps() + folded + fields
     }
 
-    /// Steps that looking through a body of so many bytes takes.
+    /// Steps of a search through a body of this many bytes.
     pub(super) fn body_steps(&self, bytes: u64) -> u64 {
         bytes * (8 + self.texts.len() as u64)
     }
 
-    /// Compiles a key for the messages that the session knows. `now` is in unix seconds.
+    /// Compiles a key for the messages in the session's view. `now` is in unix seconds.
     pub(super) fn compile(key: &SearchKey, selected: &Selected, now: i64) -> Result<Self, Failure> {
         let compiler = Compiler {
             selected,
@@ -111,7 +111,7 @@ impl Question {
     }
 }
 
-/// What compiling needs and gathers.
+/// The inputs and results of compiling.
 struct Compiler<'s> {
     selected: &'s Selected,
     now: i64,
@@ -119,8 +119,8 @@ struct Compiler<'s> {
     keys: u64,
     on_folded: u64,
     on_fields: u64,
-    /// The saved result, looked up once: it may have half as many ranges as the mailbox has
-    /// messages, and a client may name it in each of its keys.
+    /// The saved result, looked up once. It may have half as many ranges as the mailbox has
+    /// messages, and a client may use it in each of its keys.
     saved: Option<Arc<NumSet>>,
     /// The same for RECENT.
     recent: Option<Arc<NumSet>>,
@@ -163,7 +163,7 @@ pub(super) enum Criterion {
     To(Text),
     Cc(Text),
     Bcc(Text),
-    /// With the number of its key for messages whose summary lacks the field.
+    /// With the number of its key, for messages whose summary lacks the field.
     Header {
         mask: FieldMask,
         text: Text,
@@ -192,7 +192,7 @@ impl Compiler<'_> {
             SearchKey::And(keys) => C::And(keys.iter().map(|key| self.key(key)).collect::<Result<_, _>>()?),
             SearchKey::Or(a, b) => C::Or(Box::new(self.key(a)?), Box::new(self.key(b)?)),
             SearchKey::Not(key) => C::Not(Box::new(self.key(key)?)),
-            // A keyword nobody ever used here is set on no message.
+            // A keyword that was never used in this mailbox is set on no message.
             SearchKey::Has(flag) => match keywords.set_of(flag) {
                 Some(with) => C::Flags { with, without: FlagSet::EMPTY },
                 None => C::None,
@@ -237,14 +237,14 @@ impl Compiler<'_> {
             SearchKey::SavedSince(day) => C::Saved { from: day.unix_days() * DAY_S, to: i64::MAX },
             SearchKey::Larger(size) => C::Larger(*size),
             SearchKey::Smaller(size) => C::Smaller(*size),
-            // RFC 5032 §3: OLDER takes in the moment itself, YOUNGER does too.
+            // RFC 5032 §3: OLDER includes the moment itself, and so does YOUNGER.
             SearchKey::Older(seconds) => {
                 C::Arrived { from: i64::MIN, to: now.saturating_sub(i64::from(*seconds)) + 1 }
             }
             SearchKey::Younger(seconds) => {
                 C::Arrived { from: now.saturating_sub(i64::from(*seconds)), to: i64::MAX }
             }
-            // One mod-sequence a message: the entry says nothing here (RFC 7162 §3.1.5).
+            // A message has one mod-sequence, so the entry name is ignored (RFC 7162 §3.1.5).
             SearchKey::ModSeq { modseq, .. } => C::ModSeq(*modseq),
             SearchKey::EmailId(id) => Id::parse(id).map_or(C::None, |id| C::Email(BodyId(id))),
             // There are no threads (RFC 8474 §5.2: NIL).
@@ -288,8 +288,8 @@ impl Compiler<'_> {
 }
 
 impl Criterion {
-    /// The flags that every match has and lacks, as far as they can be told: lets the view skip
-    /// whole chunks.
+    /// The flags that every match must have and must lack, as far as they are known. They let the
+    /// view skip whole chunks.
     pub(super) fn flags(&self) -> (FlagSet, FlagSet) {
         match self {
             Self::Flags { with, without } => (*with, *without),
@@ -301,7 +301,7 @@ impl Criterion {
         }
     }
 
-    /// How many ranges the set has that it is, if it is one.
+    /// The number of ranges, if the criterion is a set.
     fn ranges(&self) -> Option<usize> {
         match self {
             Self::Seqs(set) | Self::Uids(set) => Some(set.ranges().len()),
@@ -314,7 +314,7 @@ impl Criterion {
         match self {
             Self::Seqs(seqs) => Some(NumSet::clone(seqs)),
             Self::Uids(uids) => Some(selected.announced.seqs_of_uids(uids)),
-            // The smallest few do: what others leave out is found out message by message.
+            // The few smallest sets suffice. The others are evaluated message by message.
             Self::And(all) => {
                 let mut sets: Vec<&Self> = all.iter().filter(|c| c.ranges().is_some()).collect();
                 sets.sort_by_key(|c| c.ranges());
@@ -325,23 +325,24 @@ impl Criterion {
         }
     }
 
-    /// Whether a message matches, from what is at hand of it.
-    pub(super) fn asks(&self, message: Message<'_>) -> Answer {
+    /// Whether a message matches, by the data given.
+    pub(super) fn evaluate(&self, message: Message<'_>) -> Answer {
         let row = message.row;
-        let kept = |ask: &dyn Fn(Kept<'_>) -> bool| message.kept.map_or(Answer::Unknown, |k| ask(k).into());
+        let kept =
+            |ask: &dyn Fn(StoredMessage<'_>) -> bool| message.kept.map_or(Answer::Unknown, |k| ask(k).into());
         match self {
             Self::All => Answer::Yes,
             Self::None => Answer::No,
-            Self::And(all) => all_of(all.iter().map(|c| c.asks(message))),
-            Self::Or(a, b) => match a.asks(message) {
+            Self::And(all) => all_of(all.iter().map(|c| c.evaluate(message))),
+            Self::Or(a, b) => match a.evaluate(message) {
                 Answer::Yes => Answer::Yes,
-                first => match (first, b.asks(message)) {
+                first => match (first, b.evaluate(message)) {
                     (_, Answer::Yes) => Answer::Yes,
                     (Answer::No, Answer::No) => Answer::No,
                     _ => Answer::Unknown,
                 },
             },
-            Self::Not(inner) => match inner.asks(message) {
+            Self::Not(inner) => match inner.evaluate(message) {
                 Answer::Yes => Answer::No,
                 Answer::No => Answer::Yes,
                 Answer::Unknown => Answer::Unknown,
@@ -360,8 +361,7 @@ impl Criterion {
             Self::Email(id) => kept(&|k| k.body == *id),
             Self::Saved { from, to } => kept(&|k| (*from..*to).contains(&k.saved)),
             Self::Sent { from, to } => kept(&|k| {
-                // A message without a Date that can be read was sent when it arrived, as far as
-                // anyone knows.
+                // A message without a readable Date counts as sent when it arrived.
                 let arrived = i64::from(row.date()).div_euclid(DAY_S);
                 let day = k.summary.sent().map_or(arrived, |sent| i64::from(sent.local_day));
                 (*from..*to).contains(&day)
@@ -377,7 +377,7 @@ impl Criterion {
     }
 }
 
-/// Stops at the first `No`: what comes after it is not asked.
+/// Stops at the first `No`; the rest is not evaluated.
 fn all_of(answers: impl Iterator<Item = Answer>) -> Answer {
     let mut all = Answer::Yes;
     for answer in answers {
@@ -390,12 +390,12 @@ fn all_of(answers: impl Iterator<Item = Answer>) -> Answer {
     all
 }
 
-/// What only the body tells.
+/// The answer of a key that needs the body.
 fn opened(message: Message<'_>, number: usize) -> Answer {
     message.texts.map_or(Answer::Unknown, |texts| texts.get(number).copied().unwrap_or(false).into())
 }
 
-/// RFC 9051 §6.4.4, HEADER: from the kept fields if the summary has them, else from the message.
+/// RFC 9051 §6.4.4, HEADER: from the stored fields if the summary has them, else from the message.
 fn header(message: Message<'_>, mask: &FieldMask, text: &Text, any: bool, number: usize) -> Answer {
     let Some(kept) = message.kept else { return Answer::Unknown };
     if kept.summary.needs_body(mask) {

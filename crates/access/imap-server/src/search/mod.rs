@@ -1,16 +1,16 @@
 //! SEARCH and UID SEARCH: RFC 9051 §6.4.4, with ESEARCH (RFC 4731), SEARCHRES (RFC 5182) and
 //! MODSEQ (RFC 7162).
 //!
-//! Flags and sets narrow the view down first, whole chunks at a time; rows then decide what rows
-//! can; summaries are walked for the rest; bodies are opened only for messages about which nothing
-//! else could decide.
+//! Flags and sets narrow the view down first, whole chunks at a time. Rows then decide what rows
+//! can. Summaries are walked for the rest. Bodies are opened only for messages that are still
+//! undecided.
 //!
-//! An answer to SEARCH is a statement about every message: a client takes what is not named for
-//! what does not match, and COUNT, MIN and MAX (RFC 9051 §7.3.4) have no way to say "of those that
-//! could be read". So when a message whose summary or body is needed cannot be read, no result is
-//! sent: the command ends in NO (RFC 9051 §6.4.4) with CORRUPTION (RFC 5530 §3), and names the
-//! UIDs. A client that searches again with `NOT UID 7,9` gets all the rest: what a UID decides
-//! needs no summary. `$` is emptied (RFC 5182 §2.1).
+//! The answer to SEARCH is a statement about every message. A client takes a message that is not
+//! named for one that does not match. COUNT, MIN and MAX (RFC 9051 §7.3.4) cannot express "of
+//! those that could be read". So no result is sent when a message cannot be read whose summary or
+//! body is needed. The command ends in NO (RFC 9051 §6.4.4) with CORRUPTION (RFC 5530 §3), and
+//! names the UIDs. A client that searches again with `NOT UID 7,9` gets all other matches, because
+//! a UID decides without a summary. `$` is emptied (RFC 5182 §2.1).
 
 mod criteria;
 
@@ -26,7 +26,7 @@ use posthaste_mail_model::{AccountId, BodyId, FlagSet, ModSeq, NumSet, SeqNum};
 use posthaste_mime_summary::{SummaryRef, TextSearch};
 use posthaste_store::{Row, StoreError, Stored, View, named_ranges};
 
-use self::criteria::{Answer, Criterion, Kept, Message, Question};
+use self::criteria::{Answer, Criterion, Message, Question, StoredMessage};
 use crate::batches::Batches;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
@@ -34,12 +34,12 @@ use crate::selected::Selected;
 use crate::service::ImapService;
 use crate::session::Ctx;
 
-/// Numbers printed between two looks at the output buffer.
+/// Numbers printed between two checks of the output buffer.
 const NUMBERS_PER_RELIEF: usize = 4096;
-/// Bytes of summaries set aside in one batch because their messages' bodies are to be opened.
+/// Bytes of summaries kept in one batch for messages whose bodies are read afterwards.
 const ASIDE_BYTES_MAX: usize = 64 * 1024;
 
-/// Messages up to this size are read without being counted: what FETCH reads whole, too.
+/// Messages up to this size are read without reserving memory, as FETCH does for small messages.
 const WHOLE_BYTES_MAX: u64 = 128 * 1024;
 
 /// Runs a SEARCH.
@@ -56,8 +56,8 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
             let (service, account, selected) = (ctx.service, ctx.login.id, &*ctx.selected);
             let mut job =
                 Job { service, account, selected, question: Arc::new(question), pace: Pace::default() };
-            // Boxed: no other command needs as much while it runs, and each is held as long as the
-            // largest.
+            // Boxed: no other command needs as much memory, and without the box every command would
+            // reserve as much.
             Box::pin(ctx.wire.while_there(job.find())).await?
         }
         Err(error) => Err(error),
@@ -75,7 +75,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
     };
     let returns = match args.returns {
         Some(returns) => returns,
-        // RFC 9051 §6.4.4: IMAP4rev2 is answered by ESEARCH always.
+        // RFC 9051 §6.4.4: in IMAP4rev2 the answer is always ESEARCH.
         None if ctx.enabled.rev2 => SearchReturn { all: true, ..SearchReturn::default() },
         None => {
             let modseq = by_modseq.then(|| highest(&ctx.selected.announced, &found)).flatten();
@@ -87,7 +87,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
     Ok(Reply::ok(""))
 }
 
-/// Whether the client asks by mod-sequence and is to be told one.
+/// Whether the client searches by mod-sequence, so that the answer contains one.
 fn names_modseq(key: &SearchKey) -> bool {
     match key {
         SearchKey::ModSeq { .. } => true,
@@ -158,14 +158,14 @@ async fn esearch(
         let saved = if only_ends { ends(returns.min, returns.max) } else { found.clone() };
         ctx.selected.saved_search = view.uids_of_seqs(&saved);
         if !(returns.min || returns.max || returns.all || returns.count) {
-            // RFC 5182 §2.1: SAVE alone answers nothing.
+            // RFC 5182 §2.1: SAVE alone returns nothing.
             return Ok(());
         }
     } else if returns == SearchReturn::default() {
         returns.all = true;
     }
-    let told = if only_ends { ends(returns.min, returns.max) } else { found.clone() };
-    let modseq = if by_modseq { highest(&view, &told) } else { None };
+    let reported = if only_ends { ends(returns.min, returns.max) } else { found.clone() };
+    let modseq = if by_modseq { highest(&view, &reported) } else { None };
     let numbers = numbers(ctx.selected, numbering, found);
     ctx.wire.say(Untagged::Esearch(Esearch {
         tag: Some(tag.clone()),
@@ -180,7 +180,7 @@ async fn esearch(
     Ok(())
 }
 
-/// A search under way.
+/// A running search.
 struct Job<'j> {
     service: &'j ImapService,
     account: AccountId,
@@ -189,18 +189,18 @@ struct Job<'j> {
     pace: Pace,
 }
 
-/// A message that its summary cannot decide about, or not at once.
-struct Aside {
+/// A message that its summary does not decide, or not at once.
+struct Candidate {
     seq: SeqNum,
     row: Row,
     body: BodyId,
     saved: i64,
     summary: std::ops::Range<usize>,
-    /// Whether the summary itself is yet to be asked, on another thread.
+    /// Whether the summary is still to be evaluated, on another thread.
     is_long: bool,
 }
 
-/// Steps of heavy work that are done in one go: some tens of milliseconds.
+/// Steps of heavy work between two pauses: some tens of milliseconds.
 const HEAVY_STEPS: u64 = 40_000_000;
 
 impl Job<'_> {
@@ -221,7 +221,7 @@ impl Job<'_> {
         }
         let (mut found, mut open) = (NumSet::new(), NumSet::new());
         for (seq, row) in view.rows(&candidates) {
-            match criterion.asks(Message { seq, row, kept: None, texts: None }) {
+            match criterion.evaluate(Message { seq, row, kept: None, texts: None }) {
                 Answer::Yes => found.push(seq.value()),
                 Answer::Unknown => open.push(seq.value()),
                 Answer::No => {}
@@ -241,16 +241,16 @@ impl Job<'_> {
         let question = Arc::clone(&self.question);
         let mut found = NumSet::new();
         let mut batches = Batches::new(view, open);
-        let (mut aside, mut copies) = (Vec::new(), Vec::new());
+        let (mut candidates, mut copies) = (Vec::new(), Vec::new());
         while batches.more() {
-            aside.clear();
+            candidates.clear();
             copies.clear();
             let (mut damaged, mut by_body, mut steps) = (Vec::new(), Vec::new(), 0);
             let mut each = |seq: SeqNum, row: &Row, stored: Stored<'_>| {
                 let summary = match SummaryRef::new(stored.summary) {
                     Ok(summary) => summary,
                     Err(error) => {
-                        tracing::error!(uid = %stored.uid, %error, "a summary has no known form");
+                        tracing::error!(uid = %stored.uid, %error, "a stored summary has an unknown format; run `posthaste check`");
                         damaged.push(stored.uid);
                         return ControlFlow::Continue(());
                     }
@@ -261,13 +261,13 @@ impl Job<'_> {
                     true => Answer::Unknown,
                     false => {
                         steps += cost;
-                        let kept = Some(Kept { body: stored.body, saved: stored.saved, summary });
-                        question.criterion.asks(Message { seq, row, kept, texts: None })
+                        let kept = Some(StoredMessage { body: stored.body, saved: stored.saved, summary });
+                        question.criterion.evaluate(Message { seq, row, kept, texts: None })
                     }
                 };
                 match answer {
-                    // In order: what the bodies of this batch say is put in between below.
-                    Answer::Yes if aside.is_empty() => found.push(seq.value()),
+                    // Matches stay in order: the matches by body of this batch are inserted below.
+                    Answer::Yes if candidates.is_empty() => found.push(seq.value()),
                     Answer::Yes => by_body.push(seq.value()),
                     Answer::No => {}
                     Answer::Unknown => {
@@ -275,7 +275,7 @@ impl Job<'_> {
                         copies.extend_from_slice(stored.summary);
                         let summary = start..copies.len();
                         let (row, body, saved) = (*row, stored.body, stored.saved);
-                        aside.push(Aside { seq, row, body, saved, summary, is_long });
+                        candidates.push(Candidate { seq, row, body, saved, summary, is_long });
                     }
                 }
                 match copies.len() >= ASIDE_BYTES_MAX || steps >= SLICE_STEPS {
@@ -286,9 +286,9 @@ impl Job<'_> {
             batches.visit(&self.selected.mailbox, &mut each).await?;
             damaged.into_iter().for_each(|uid| batches.note_unreadable(uid));
             self.pace.worked(steps).await;
-            for message in &aside {
+            for message in &candidates {
                 let summary = copies.get(message.summary.clone()).unwrap_or_default();
-                match self.opens(message, summary).await {
+                match self.matches_body(message, summary).await {
                     Ok(true) => by_body.push(message.seq.value()),
                     Ok(false) => {}
                     Err(Failure::Store(error @ (StoreError::Body { .. } | StoreError::Corrupt(_)))) => {
@@ -311,11 +311,11 @@ impl Job<'_> {
         Ok(found)
     }
 
-    /// Asks a message with its body open, if its summary does not decide. One at a time: a search
-    /// holds one body, however many it looks through.
-    async fn opens(&mut self, message: &Aside, summary: &[u8]) -> Result<bool, Failure> {
+    /// Evaluates a message with its body, if its summary does not decide. A search holds one body
+    /// at a time, however many it reads.
+    async fn matches_body(&mut self, message: &Candidate, summary: &[u8]) -> Result<bool, Failure> {
         if message.is_long {
-            match self.ask(message, summary, None).await? {
+            match self.evaluate(message, summary, None).await? {
                 Answer::Unknown => {}
                 answer => return Ok(answer == Answer::Yes),
             }
@@ -328,10 +328,10 @@ impl Job<'_> {
         };
         let bytes = self.selected.mailbox.read_body(row.uid(), message.body, 0..size).await?;
         let texts = self.look(&bytes, summary).await?;
-        Ok(self.ask(message, summary, Some(texts)).await? == Answer::Yes)
+        Ok(self.evaluate(message, summary, Some(texts)).await? == Answer::Yes)
     }
 
-    /// Looks for all keys at once.
+    /// Searches a body for all keys in one pass.
     async fn look(&mut self, bytes: &Bytes, summary: &[u8]) -> Result<Vec<bool>, Failure> {
         let Ok(read) = SummaryRef::new(summary) else { return Ok(Vec::new()) };
         let mut search = TextSearch::new(&self.question.texts, &read);
@@ -362,18 +362,18 @@ impl Job<'_> {
         }
     }
 
-    /// Asks a message with its summary, and with what was found in its body.
-    async fn ask(
+    /// Evaluates a message with its summary and the results of its body search.
+    async fn evaluate(
         &mut self,
-        message: &Aside,
+        message: &Candidate,
         summary: &[u8],
         texts: Option<Vec<bool>>,
     ) -> Result<Answer, Failure> {
         let (seq, row, body, saved) = (message.seq, message.row, message.body, message.saved);
         let ask = move |question: &Question, summary: &[u8]| match SummaryRef::new(summary) {
             Ok(summary) => {
-                let kept = Some(Kept { body, saved, summary });
-                question.criterion.asks(Message { seq, row: &row, kept, texts: texts.as_deref() })
+                let kept = Some(StoredMessage { body, saved, summary });
+                question.criterion.evaluate(Message { seq, row: &row, kept, texts: texts.as_deref() })
             }
             Err(_) => Answer::No,
         };

@@ -104,8 +104,8 @@ fn coming_back_after_a_while() {
     back("1 5", "S: b OK …");
     // Nothing since.
     back(&format!("{validity} 8"), "S: b OK …");
-    // Once the engine has forgotten when, all that is missing is told, except below what both know
-    // to agree.
+    // Once the engine no longer knows when, all missing UIDs are reported, except below what both
+    // know to agree.
     if !server.forget_expunged("INBOX") {
         eprintln!("SKIPPED on a cluster: what an engine answers that has forgotten (it takes 4,096 commits)");
         return;

@@ -128,9 +128,9 @@ fn lists_of_many_levels_and_patterns() {
     wire.run(
         r#"
         C: d LIST (SUBSCRIBED RECURSIVEMATCH) "" s12%/l
-        S: d NO [LIMIT] There are over 50000 levels that are no mailboxes; ask for "*" instead
+        S: d NO [LIMIT] LIST shows at most 50000 levels that are not mailboxes; use the pattern "*" instead
         C: e LSUB "" s12%
-        S: e NO [LIMIT] There are over 50000 levels that are no mailboxes; ask for "*" instead
+        S: e NO [LIMIT] LIST shows at most 50000 levels that are not mailboxes; use the pattern "*" instead
         "#,
     );
     wire.send(b"f LIST (SUBSCRIBED RECURSIVEMATCH) \"\" *\r\n");

@@ -21,7 +21,7 @@ fn changed_since_and_vanished() {
         S: * 1 FETCH (MODSEQ (1) UID 1)
         S: * 2 FETCH (MODSEQ (2) UID 2)
         S: d OK …
-        # From here on every FETCH that is told of itself has it.
+        # From here on every unsolicited FETCH has it.
         C: e STORE 1 +FLAGS (\Seen)
         S: * 1 FETCH (UID 1 FLAGS (\Recent \Seen) MODSEQ (5))
         S: e OK …
@@ -59,7 +59,7 @@ fn changed_since_and_vanished() {
     );
 }
 
-/// HIGHESTMODSEQ of a mailbox nothing ever happened in is told as 1; the first change is not above
+/// HIGHESTMODSEQ of a mailbox that never changed is reported as 1; the first change is not above
 /// that.
 #[test]
 fn changed_since_the_beginning() {
@@ -80,7 +80,7 @@ fn changed_since_the_beginning() {
     );
 }
 
-/// RFC 9051 §7.1, EXPUNGEISSUED: what is gone is passed over, the rest keeps its numbers.
+/// RFC 9051 §7.1, EXPUNGEISSUED: expunged messages are skipped, the rest keep their numbers.
 #[test]
 fn expunged_by_another_meanwhile() {
     let server = Server::start();

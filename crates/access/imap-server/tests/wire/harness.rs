@@ -164,8 +164,8 @@ impl Server {
         self.address
     }
 
-    /// Makes the engine forget which messages of a mailbox are gone; `false` if it cannot be made
-    /// to.
+    /// Makes the engine forget which messages of a mailbox were expunged; `false` if it cannot be
+    /// made to.
     pub fn forget_expunged(&self, mailbox: &str) -> bool {
         let Some(memory) = &self.engine.memory else { return false };
         memory.forget_expunged(self.mailbox_id(mailbox));

@@ -186,7 +186,7 @@ fn status() {
         S: * LIST (\HasNoChildren \Sent) "/" Sent
         S: * STATUS Sent (MESSAGES 0 SIZE 0)
         S: d OK …
-        # Of the selected mailbox too, whatever was told of it so far.
+        # Of the selected mailbox too, whatever was reported so far.
         C: e SELECT INBOX
         S~ e OK …
         # (To ask for HIGHESTMODSEQ was to enable CONDSTORE.)

@@ -1,4 +1,4 @@
-//! Memory for messages that come in: paid for as they come, and given up by those that do not move.
+//! Memory for incoming messages: reserved as they arrive, and taken from senders that pause.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::harness::Server;
 
 const TOTAL: usize = 1 << 20;
 
-/// A server on which whoever does not send at this very moment is slow.
+/// A server that counts every client without input at this moment as slow.
 fn impatient() -> (Server, ByteBudget) {
     let budget = ByteBudget::new(TOTAL).with_pause_max(Duration::ZERO);
     (Server::start_within(ImapOptions::default(), None, budget.clone()), budget)

@@ -215,7 +215,7 @@ fn mod_sequences() {
         C: f SEARCH OR MODSEQ 4 2
         S: * SEARCH 1 2 (MODSEQ 4)
         S: f OK …
-        # RFC 4731 §3.2: of those that are told.
+        # RFC 4731 §3.2: of the messages returned.
         C: g SEARCH RETURN (MAX) MODSEQ 2
         S: * ESEARCH (TAG "g") MAX 3 MODSEQ 3
         S: g OK …

@@ -1,4 +1,4 @@
-//! What one session does and another is told: RFC 9051 §5.2, §5.5, §7.4, §7.5.1.
+//! Changes by one session and their reports to another: RFC 9051 §5.2, §5.5, §7.4, §7.5.1.
 
 use crate::harness::Server;
 
@@ -11,7 +11,7 @@ fn no_expunge_during_fetch_store_search_by_number() {
     server.with_messages(1);
     one.run(
         r#"
-        # The expunge is held back; what came is told all the same, and numbers mean what they meant.
+        # The expunge is held back; new messages are still reported, and numbers keep their meaning.
         C: a FETCH 3 UID
         S: * 3 FETCH (UID 3)
         S: * 5 EXISTS
@@ -34,7 +34,7 @@ fn no_expunge_during_fetch_store_search_by_number() {
         C: d4 STORE 1:2 +FLAGS (\Answered)
         S: * 1 FETCH (UID 1 FLAGS (\Recent \Answered))
         S: d4 NO [EXPUNGEISSUED] …
-        # Of a message that is gone, the bytes are gone too.
+        # The bytes of an expunged message cannot be read.
         C: e FETCH 2 BODY.PEEK[]
         S~ e NO [EXPUNGEISSUED] …
         C: f UID FETCH 3 FLAGS

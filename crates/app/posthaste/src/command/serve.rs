@@ -104,7 +104,7 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level, pla
     foreign.abort();
     accounts.abort();
     maintenance.abort();
-    server.opened.store.settle().await;
+    server.opened.store.wait_for_changes().await;
     tracing::info!("stopped");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What FETCH asks of a message: RFC 9051 §6.4.5.
+//! The data items that FETCH requests: RFC 9051 §6.4.5.
 
 use posthaste_mail_model::ModSeq;
 
@@ -81,7 +81,7 @@ impl FetchItem {
 pub struct FetchModifiers {
     /// `CHANGEDSINCE`: only messages above this mod-sequence (RFC 7162 §3.1.4.1).
     pub changed_since: Option<ModSeq>,
-    /// `VANISHED`: and tell which are gone (RFC 7162 §3.2.6); only with `changed_since` and UID
+    /// `VANISHED`: also report expunged UIDs (RFC 7162 §3.2.6); only with `changed_since` and UID
     /// FETCH.
     pub vanished: bool,
 }

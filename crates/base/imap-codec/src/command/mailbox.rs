@@ -95,7 +95,7 @@ impl fmt::Display for SpecialUse {
 /// LIST: RFC 9051 §6.3.9.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListArgs {
-    /// Which syntax it was written in: `LIST "" ""` asks for the separator only in the basic one.
+    /// Which syntax it was written in: `LIST "" ""` requests the separator only in the basic one.
     pub syntax: ListSyntax,
     /// Which mailboxes.
     pub selection: ListSelection,
@@ -103,7 +103,7 @@ pub struct ListArgs {
     pub reference: MailboxArg,
     /// Never none; one in the basic syntax.
     pub patterns: Vec<ListPattern>,
-    /// What is told of them.
+    /// The return options.
     pub returns: ListReturn,
 }
 

@@ -36,11 +36,11 @@ use crate::{
 pub struct Command {
     /// The client's name for it.
     pub tag: Tag,
-    /// What it asks.
+    /// The command with its arguments.
     pub body: CommandBody,
 }
 
-/// What a command asks.
+/// A command with its arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CommandBody {
     /// RFC 9051 §6.1.1.
@@ -162,7 +162,7 @@ pub enum CommandBody {
         unchanged_since: Option<ModSeq>,
         /// Set, add or take away.
         action: StoreAction,
-        /// Whether the new flags are told.
+        /// Whether the new flags are returned.
         answer: StoreAnswer,
         /// Which flags; may be none.
         flags: Vec<Flag>,

@@ -26,7 +26,7 @@ pub enum Charset {
     Utf8,
 }
 
-/// What of the result is told: RFC 4731 §3.1, RFC 5182.
+/// Which parts of the result are returned: RFC 4731 §3.1, RFC 5182.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SearchReturn {
     /// `MIN`

@@ -18,9 +18,9 @@ pub enum Boundary {
     BodyStructure,
 }
 
-/// Appends `("date" "subject" ((…)) … "message-id")`. Tells which of the bytes appended,
+/// Appends `("date" "subject" ((…)) … "message-id")`. Returns which of the bytes appended,
 /// counted from the first of them, are the list of From with the space before it, if Sender and
-/// Reply-To are printed the same: whoever stores the text can do with one of the three. An empty
+/// Reply-To are printed the same: a store of the text then needs only one of the three. An empty
 /// range otherwise.
 pub fn envelope(out: &mut Vec<u8>, envelope: &Envelope<'_>) -> Range<usize> {
     let start = out.len();

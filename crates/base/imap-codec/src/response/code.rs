@@ -18,7 +18,7 @@ pub enum Code {
     AuthenticationFailed,
     /// `AUTHORIZATIONFAILED`
     AuthorizationFailed,
-    /// `BADCHARSET (…)`: the charsets that do work, maybe none told.
+    /// `BADCHARSET (…)`: the supported charsets; the list may be empty.
     BadCharset(Vec<String>),
     /// `CANNOT`
     Cannot,

@@ -24,12 +24,12 @@ pub enum Untagged {
     Status {
         /// Which mailbox.
         mailbox: MailboxArg,
-        /// What is told of it.
+        /// Its values.
         items: Vec<StatusValue>,
     },
     /// RFC 3501 §7.2.5, with MODSEQ of RFC 7162 §3.1.5.
     Search {
-        /// Numbers in the order told.
+        /// Numbers in the order of the response.
         numbers: Vec<u32>,
         /// The highest mod-sequence of those found.
         modseq: Option<ModSeq>,
@@ -48,14 +48,14 @@ pub enum Untagged {
     Vanished {
         /// `(EARLIER)`: no sequence numbers change.
         earlier: bool,
-        /// Which are gone.
+        /// The expunged UIDs.
         uids: NumSet,
     },
     /// RFC 9051 §7.5.2.
     Fetch {
         /// Which message.
         seq: SeqNum,
-        /// What is told of it.
+        /// Its values.
         items: Vec<FetchValue>,
     },
     /// RFC 2971 §3.2.

@@ -22,7 +22,7 @@ proptest! {
             let parsed = parse_command(&bytes, names);
             prop_assert_eq!(parsed.as_ref(), Ok(&command), "{}", bytes.escape_ascii());
 
-            // The framer asks for `+` just where the printer says it waits, and cuts the same
+            // The framer requests `+` exactly where the printer says it waits, and cuts the same
             // command out.
             let (mut framer, mut buffer, mut waits) = (CommandFramer::default(), BytesMut::new(), 0);
             let mut whole = None;

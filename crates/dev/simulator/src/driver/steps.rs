@@ -7,7 +7,7 @@ use posthaste_store::{
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Asked, Driver, Request, Told, Who, message, summarize};
+use super::{Attempt, Driver, Request, StepResult, Who, message, summarize};
 use crate::model::{Change, Held, Message, Unit, World};
 use crate::verify::Violation;
 
@@ -78,7 +78,7 @@ impl Driver {
         MailboxCommit { mailbox, expected, head, appended: vec![], changed: vec![], expunged: vec![] }
     }
 
-    fn append_to(&mut self, world: &World, to: MailboxId, count: usize) -> Asked {
+    fn append_to(&mut self, world: &World, to: MailboxId, count: usize) -> Attempt {
         let held = world.boxes.get(&to).cloned().unwrap_or_default();
         let mut commit = Self::commit_on(&held, to);
         for _ in 0..count {
@@ -91,31 +91,31 @@ impl Driver {
     async fn append(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let to = self.a_box();
         let count = 1 + self.random.below(3);
-        let asked = self.append_to(&self.known.certain.clone(), to, count);
-        self.ask(engine, format!("append {count} to {to}"), vec![asked]).await
+        let requested = self.append_to(&self.known.certain.clone(), to, count);
+        self.submit(engine, format!("append {count} to {to}"), vec![requested]).await
     }
 
     async fn append_many(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let to = self.a_box();
         let count = 34 + self.random.below(30);
-        let asked = self.append_to(&self.known.certain.clone(), to, count);
-        self.ask(engine, format!("append {count} to {to}"), vec![asked]).await
+        let requested = self.append_to(&self.known.certain.clone(), to, count);
+        self.submit(engine, format!("append {count} to {to}"), vec![requested]).await
     }
 
     /// One body to two mailboxes, as a message for two recipients comes.
     async fn deliver(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let (first, second) = (self.a_box(), self.a_box());
-        let asked = self.append_to(&self.known.certain.clone(), first, 1);
-        let Request::Mailbox(commit) = &asked.0 else { return Ok(()) };
+        let requested = self.append_to(&self.known.certain.clone(), first, 1);
+        let Request::Mailbox(commit) = &requested.0 else { return Ok(()) };
         let Some(new) = commit.appended.first().cloned() else { return Ok(()) };
-        self.ask(engine, format!("deliver to {first}"), vec![asked]).await?;
+        self.submit(engine, format!("deliver to {first}"), vec![requested]).await?;
         let mut commit = Self::commit_on(&self.held(second), second);
         let uid = commit.head.uid_next;
         commit.head.uid_next = uid.next().unwrap_or(uid);
         let row = Row::new(uid, new.row.size(), new.row.date(), FlagSet::EMPTY, commit.head.modseq);
         commit.appended.push(NewMessage { row, ..new });
-        let asked = finished(&self.known.certain, commit);
-        self.ask(engine, format!("deliver the same to {second}"), vec![asked]).await
+        let requested = finished(&self.known.certain, commit);
+        self.submit(engine, format!("deliver the same to {second}"), vec![requested]).await
     }
 
     async fn flag(&mut self, engine: Who<'_>) -> Result<(), Violation> {
@@ -136,11 +136,11 @@ impl Driver {
         }
         let rows = uids.iter().filter_map(|uid| held.messages.get(uid));
         commit.changed = rows.map(|m| m.row.with_flags(flags, commit.head.modseq)).collect();
-        let asked = finished(&self.known.certain, commit);
-        self.ask(engine, format!("flag {} in {id}", uids.len()), vec![asked]).await
+        let requested = finished(&self.known.certain, commit);
+        self.submit(engine, format!("flag {} in {id}", uids.len()), vec![requested]).await
     }
 
-    fn copying(&mut self, from: MailboxId, uids: &[u32], to: MailboxId) -> Asked {
+    fn copying(&mut self, from: MailboxId, uids: &[u32], to: MailboxId) -> Attempt {
         let source = self.held(from);
         let mut commit = Self::commit_on(&self.held(to), to);
         for message in uids.iter().filter_map(|uid| source.messages.get(uid)) {
@@ -158,15 +158,16 @@ impl Driver {
     async fn copy(&mut self, engine: Who<'_>, most: usize) -> Result<(), Violation> {
         let (from, to) = (self.a_box(), self.a_box());
         let uids = self.some_uids(from, most);
-        let asked = self.copying(from, &uids, to);
-        self.ask(engine, format!("copy {} from {from} to {to}", uids.len()), vec![asked]).await
+        let requested = self.copying(from, &uids, to);
+        self.submit(engine, format!("copy {} from {from} to {to}", uids.len()), vec![requested]).await
     }
 
     async fn move_some(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let (from, to) = (self.a_box(), self.a_box());
         let uids = self.some_uids(from, 40);
-        let asked = self.copying(from, &uids, to);
-        self.ask(engine, format!("move {} from {from} to {to}: copy", uids.len()), vec![asked]).await?;
+        let requested = self.copying(from, &uids, to);
+        self.submit(engine, format!("move {} from {from} to {to}: copy", uids.len()), vec![requested])
+            .await?;
         self.expunge_these(engine, from, &uids).await
     }
 
@@ -182,8 +183,8 @@ impl Driver {
         if !set.is_empty() {
             commit.expunged.push((commit.head.modseq, set));
         }
-        let asked = finished(&self.known.certain, commit);
-        self.ask(engine, format!("expunge {} from {from}", uids.len()), vec![asked]).await
+        let requested = finished(&self.known.certain, commit);
+        self.submit(engine, format!("expunge {} from {from}", uids.len()), vec![requested]).await
     }
 
     async fn expunge(&mut self, engine: Who<'_>) -> Result<(), Violation> {
@@ -210,7 +211,7 @@ impl Driver {
         }
     }
 
-    fn list_change(&self, commit: ListCommit) -> Asked {
+    fn list_change(&self, commit: ListCommit) -> Attempt {
         let list = self.known.certain.list(commit.account);
         let came = commit.upsert.iter().map(|e| e.id).filter(|id| !list.entries.iter().any(|e| e.id == *id));
         let change = Change::List(Arc::new(list.apply(&commit)), came.collect(), commit.remove.clone());
@@ -228,8 +229,8 @@ impl Driver {
         };
         commit.subscribe.push(name.clone());
         commit.upsert.push(MailboxEntry { id, name, uid_validity, special_use: None });
-        let asked = self.list_change(commit);
-        self.ask(engine, format!("create {id}"), vec![asked]).await
+        let requested = self.list_change(commit);
+        self.submit(engine, format!("create {id}"), vec![requested]).await
     }
 
     async fn remove(&mut self, engine: Who<'_>) -> Result<(), Violation> {
@@ -240,8 +241,8 @@ impl Driver {
         let mut commit = self.list_commit(account);
         commit.remove.push(entry.id);
         commit.unsubscribe.push(entry.name);
-        let asked = self.list_change(commit);
-        self.ask(engine, format!("remove {}", entry.id), vec![asked]).await
+        let requested = self.list_change(commit);
+        self.submit(engine, format!("remove {}", entry.id), vec![requested]).await
     }
 
     async fn rename(&mut self, engine: Who<'_>) -> Result<(), Violation> {
@@ -251,8 +252,8 @@ impl Driver {
         let Ok(name) = MailboxName::new(&format!("renamed {}", self.ids)) else { return Ok(()) };
         let what = format!("rename {}", entry.id);
         commit.upsert.push(MailboxEntry { name, ..entry });
-        let asked = self.list_change(commit);
-        self.ask(engine, what, vec![asked]).await
+        let requested = self.list_change(commit);
+        self.submit(engine, what, vec![requested]).await
     }
 
     fn an_entry(&mut self) -> Option<(AccountId, MailboxEntry)> {
@@ -269,22 +270,22 @@ impl Driver {
         let value = (!removed).then(|| message(self.random.draw() % 1_000, 60));
         let record = value.clone().map(|value| (expected + 1, value));
         let change = DirectoryChange { name: name.clone(), expected, value };
-        let asked = (Request::Record(change), Change::Record(name.clone(), record));
-        self.ask(engine, format!("set {name}"), vec![asked]).await
+        let requested = (Request::Record(change), Change::Record(name.clone(), record));
+        self.submit(engine, format!("set {name}"), vec![requested]).await
     }
 
     async fn maintain(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         for _ in 0..1 + self.random.below(12) {
             let start = self.recorder.len();
             let Some(engine) = engine else {
-                match self.hear() {
-                    Some(Told::More) => continue,
+                match self.next_remote_result() {
+                    Some(StepResult::More) => continue,
                     _ => break,
                 }
             };
             let done = engine.maintain().await;
             let rest = done.as_ref().map_or(true, |r| !r.faults.is_empty() || r.examined > 0);
-            self.tell(if rest { Told::More } else { Told::Nothing });
+            self.publish(if rest { StepResult::More } else { StepResult::Nothing });
             self.moment("maintain".into(), start, Vec::new());
             match done {
                 Ok(report) if report.faults.is_empty() && report.examined == 0 => break,
@@ -301,7 +302,7 @@ impl Driver {
     /// Commits on several mailboxes, and on one, at the same time.
     async fn group(&mut self, engine: Who<'_>) -> Result<(), Violation> {
         let mut world = self.known.certain.clone();
-        let mut asked = Vec::new();
+        let mut requested = Vec::new();
         let mut taken = BTreeSet::new();
         for _ in 0..2 + self.random.below(4) {
             let to = self.a_box();
@@ -315,9 +316,9 @@ impl Driver {
             }
             let one = self.append_to(&world, to, 1);
             world.apply(&one.1);
-            asked.push(one);
+            requested.push(one);
         }
-        self.ask(engine, format!("append {} at once", asked.len()), asked).await
+        self.submit(engine, format!("append {} at once", requested.len()), requested).await
     }
 
     /// Time passes: the index follows. What is read must be what is known.
@@ -331,16 +332,16 @@ impl Driver {
 }
 
 /// A commit whose head's counts fit, and the mailbox after it.
-fn finished(world: &World, mut commit: MailboxCommit) -> Asked {
+fn finished(world: &World, mut commit: MailboxCommit) -> Attempt {
     let mut held = world.boxes.get(&commit.mailbox).map(|h| (**h).clone()).unwrap_or_default();
     for row in &commit.changed {
         if let Some(message) = held.messages.get_mut(&row.uid().value()) {
             message.row = *row;
         }
     }
-    for (_, gone) in &commit.expunged {
-        held.messages.retain(|uid, _| !gone.contains(*uid));
-        held.expunged = held.expunged.union(gone);
+    for (_, expunged) in &commit.expunged {
+        held.messages.retain(|uid, _| !expunged.contains(*uid));
+        held.expunged = held.expunged.union(expunged);
     }
     for new in &commit.appended {
         let (bytes, summary) = match &new.content {

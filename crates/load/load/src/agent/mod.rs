@@ -107,7 +107,7 @@ impl Remote {
         }
     }
 
-    /// Asks for totals.
+    /// Requests totals.
     pub fn sample(&mut self) -> io::Result<Sample> {
         self.lines.send(&"sample")?;
         match self.lines.receive()? {
@@ -132,29 +132,29 @@ pub struct AgentOptions {
     pub cgroup: Option<PathBuf>,
 }
 
-/// Instruments served at the same time; more are sent away.
+/// Instruments served at the same time; more are refused.
 const INSTRUMENTS_MAX: usize = 16;
 
-/// Serves connections for ever, a thread each. `told` hears how each one ended.
+/// Serves connections for ever, a thread each. `on_end` is called with how each one ended.
 pub fn serve(
     listener: &TcpListener,
     options: &AgentOptions,
-    told: impl Fn(&str) + Send + Sync + 'static,
+    on_end: impl Fn(&str) + Send + Sync + 'static,
 ) -> io::Result<()> {
-    let told = Arc::new(told);
+    let on_end = Arc::new(on_end);
     let busy = Arc::new(());
     loop {
         let (stream, peer) = listener.accept()?;
         // Each thread holds one count of `busy`, and so do we.
         if Arc::strong_count(&busy) > INSTRUMENTS_MAX {
-            told(&format!("{peer}: sent away, {INSTRUMENTS_MAX} instruments are served already"));
+            on_end(&format!("{peer}: refused, {INSTRUMENTS_MAX} instruments are connected already"));
             continue;
         }
-        let (options, told, busy) = (options.clone(), told.clone(), busy.clone());
+        let (options, on_end, busy) = (options.clone(), on_end.clone(), busy.clone());
         std::thread::Builder::new().name("instrument".into()).spawn(move || {
             match serve_one(stream, &options) {
-                Ok(()) => told(&format!("{peer} has left")),
-                Err(error) => told(&format!("{peer}: {error}")),
+                Ok(()) => on_end(&format!("{peer} has disconnected")),
+                Err(error) => on_end(&format!("{peer}: {error}")),
             }
             drop(busy);
         })?;
@@ -216,7 +216,7 @@ mod tests {
         let sample = remote.sample().unwrap();
         assert!(sample.processes >= 1 && sample.source.starts_with("agent 127.0.0.1"));
         assert!(sample.cpu_s() > 0.0 || remote.sample().is_ok());
-        let gone = Remote::connect(&address, "open sesame", Some(u32::MAX)).err().unwrap();
-        assert!(gone.to_string().contains("gone"), "{gone}");
+        let ended = Remote::connect(&address, "open sesame", Some(u32::MAX)).err().unwrap();
+        assert!(ended.to_string().contains("does not exist"), "{ended}");
     }
 }

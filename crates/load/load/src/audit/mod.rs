@@ -1,7 +1,7 @@
 //! Accounting for every message: what is there before a run, and whether what must be there after
 //! it is.
 //!
-//! The audit uses sessions of its own and trusts nothing the run's sessions were told.
+//! The audit uses sessions of its own and trusts no answer that the run's sessions got.
 
 use crate::accounts::Accounts;
 use crate::corpus::{Serial, Verdict, Verifier, serial_in_header, serial_token};
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Accounts looked at at the same time.
 const PARALLEL: usize = 16;
-/// Findings told in words.
+/// Findings reported as text.
 const FINDINGS_MAX: usize = 50;
 /// Looks at an account where something is missing, and the wait between them: mail accepted over
 /// SMTP may be queued.
@@ -29,7 +29,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 pub struct AuditOptions {
     /// The IMAP server.
     pub imap: Target,
-    /// Other servers of the same accounts, asked when it is not there.
+    /// Other servers of the same accounts, used when it is unreachable.
     pub others: Vec<Target>,
     /// The accounts.
     pub accounts: Accounts,
@@ -39,9 +39,9 @@ pub struct AuditOptions {
     pub bodies: bool,
 }
 
-/// What is in an account.
+/// The contents of an account.
 #[derive(Default)]
-struct Found {
+struct AccountContents {
     messages: u64,
     serials: HashMap<Serial, u32>,
     altered: Vec<String>,
@@ -108,7 +108,7 @@ pub fn audit(options: &AuditOptions, ledger: &Ledger) -> Result<AuditResult, Fai
     Ok(result)
 }
 
-fn count(found: &Found, serial: Serial) -> i32 {
+fn count(found: &AccountContents, serial: Serial) -> i32 {
     found.serials.get(&serial).map_or(0, |n| *n as i32)
 }
 
@@ -118,7 +118,7 @@ fn tell(result: &mut AuditResult, what: String) {
     }
 }
 
-fn compare(name: &str, found: &Found, book: &HashMap<Serial, Span>, result: &mut AuditResult) {
+fn compare(name: &str, found: &AccountContents, book: &HashMap<Serial, Span>, result: &mut AuditResult) {
     result.accounts += 1;
     result.messages_found += found.messages;
     for (serial, span) in book {
@@ -144,7 +144,7 @@ fn compare(name: &str, found: &Found, book: &HashMap<Serial, Span>, result: &mut
     }
     for serial in found.serials.keys().filter(|s| !book.contains_key(s)) {
         result.unexpected += 1;
-        tell(result, format!("{name}: {} is there and was never put there", serial_token(*serial)));
+        tell(result, format!("{name}: {} is there and was never added", serial_token(*serial)));
     }
     for what in &found.altered {
         result.altered += 1;
@@ -152,7 +152,7 @@ fn compare(name: &str, found: &Found, book: &HashMap<Serial, Span>, result: &mut
     }
 }
 
-type Looked = Vec<(u32, Result<Found, Failure>)>;
+type Looked = Vec<(u32, Result<AccountContents, Failure>)>;
 
 fn enumerate_all(options: &AuditOptions, accounts: impl IntoIterator<Item = u32>) -> Result<Looked, Failure> {
     let fail = |e: std::io::Error| Failure::Connection(e.into());
@@ -176,7 +176,7 @@ fn enumerate_all(options: &AuditOptions, accounts: impl IntoIterator<Item = u32>
     }))
 }
 
-async fn enumerate(options: &AuditOptions, account: u32) -> Result<Found, Failure> {
+async fn enumerate(options: &AuditOptions, account: u32) -> Result<AccountContents, Failure> {
     let mut client = Client::connect(&options.dialer, &options.imap.endpoint, account).await;
     for other in &options.others {
         if client.is_ok() {
@@ -188,7 +188,7 @@ async fn enumerate(options: &AuditOptions, account: u32) -> Result<Found, Failur
     client.login(&options.accounts.name(account), &options.accounts.password(account)).await?;
     let mut names = Names::default();
     client.command("LIST \"\" \"*\"", &mut names).await?;
-    let mut found = Found::default();
+    let mut found = AccountContents::default();
     for name in names.0 {
         let mut look = Look { found: &mut found, mailbox: &name, exists: 0, validity: 0, verifier: None };
         let line = format!("EXAMINE {}", quoted(&name));
@@ -222,7 +222,7 @@ impl Handler for Names {
 }
 
 struct Look<'a> {
-    found: &'a mut Found,
+    found: &'a mut AccountContents,
     mailbox: &'a str,
     exists: u32,
     validity: u32,
@@ -302,8 +302,11 @@ mod tests {
             (3, Span { least: 0, most: 0 }),
             (4, Span { least: 0, most: 1 }),
         ]);
-        let found =
-            Found { messages: 4, serials: HashMap::from([(2, 2), (3, 1), (9, 1)]), ..Found::default() };
+        let found = AccountContents {
+            messages: 4,
+            serials: HashMap::from([(2, 2), (3, 1), (9, 1)]),
+            ..AccountContents::default()
+        };
         let mut result = AuditResult::default();
         compare("ana", &found, &book, &mut result);
         assert_eq!((result.missing, result.duplicated, result.unexpected), (1, 1, 2));
@@ -311,7 +314,7 @@ mod tests {
         let mut clean = AuditResult::default();
         compare(
             "ana",
-            &Found { serials: HashMap::from([(1, 1), (2, 1)]), ..Found::default() },
+            &AccountContents { serials: HashMap::from([(1, 1), (2, 1)]), ..AccountContents::default() },
             &book,
             &mut clean,
         );

@@ -13,7 +13,7 @@ pub struct AgentArgs {
     /// Address to listen on.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8117")]
     listen: String,
-    /// File with the token (8 characters or more) that instruments must know too.
+    /// File with the token (8 characters or more) that instruments must send.
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
     /// The process to report, unless the instrument names one.

@@ -1,4 +1,4 @@
-//! `posthaste-load calibrate`: the workload against a server that does next to nothing.
+//! `posthaste-load calibrate`: runs the workload against a server that does almost no work.
 
 use super::Trouble;
 use super::run::default_threads;
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Share of the machine's processors that a generator may use beside the server it measures.
+/// Share of the machine's processors that a generator may use besides the server it measures.
 const SHARE_MAX: f64 = 0.1;
 
 /// Time in which users connect, for each of them: a thousand a second, which a listener's queue can
@@ -29,7 +29,7 @@ const RAMP_PER_USER: Duration = Duration::from_millis(1);
 /// Flags of `calibrate`.
 ///
 /// Runs the workload without think time against a built-in server that answers from memory, and
-/// states up to which rate the instrument can be believed on this machine.
+/// prints the rate up to which the instrument's figures are reliable on this machine.
 #[derive(Args)]
 pub struct CalibrateArgs {
     /// A built-in workload or a file (IMAP, without TLS).
@@ -44,13 +44,14 @@ pub struct CalibrateArgs {
     /// Threads of the generator [default: half the processors].
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Think time: with it, how many users can be held; without, how fast the generator is.
+    /// Think time. With it, the result is how many users can be held; without it, how fast the
+    /// generator is.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::duration)]
     think: Duration,
     /// Write results.json, CSV files and report.html into this directory.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Overwrite what is in it.
+    /// Overwrite existing files in it.
     #[arg(long)]
     force: bool,
     /// Show nothing while running.
@@ -128,7 +129,7 @@ pub fn main(args: CalibrateArgs) -> Result<(), Trouble> {
     )
     .map_err(Trouble::failed)?;
     let mut result = ended.result;
-    // Against this server the generator is meant to be the costlier one.
+    // Against this server the generator is expected to use more CPU than the server.
     result.caveats.retain(|c| !c.starts_with("the generator used"));
     print!("{}\n{}", output::summary(&result), verdict(&result, threads));
     let clean = result.outcome.clean;
@@ -158,8 +159,8 @@ fn verdict(result: &RunResult, threads: usize) -> String {
     )
 }
 
-/// What a run says in which no transaction ended: not how fast the generator is, but how many users
-/// it held.
+/// The result of a run in which no transaction ended: how many users the generator held, not how
+/// fast it is.
 fn held(result: &RunResult) -> String {
     let online = result.series.online.iter().copied().max().unwrap_or(0);
     let cpu_s = result.generator.cpu_user_s + result.generator.cpu_system_s;
@@ -199,7 +200,7 @@ fn start_child() -> Result<(NullServer, Target, Target), Trouble> {
     Ok((server, imap, lmtp))
 }
 
-/// The null server: prints where it listens, lives until its input ends.
+/// The null server: prints its address, runs until its input ends.
 pub fn null_server(_args: &NullServerArgs) -> Result<(), Trouble> {
     // As many as there are ports, where that may be had: whom it serves is not known yet.
     crate::measure::own::raise_file_limit(u64::from(u16::MAX));

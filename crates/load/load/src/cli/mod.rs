@@ -37,15 +37,15 @@ enum Command {
     Run(Box<run::RunArgs>),
     /// Run a whole study, from populating to the report.
     Study(study::StudyArgs),
-    /// Fill mailboxes through the server's own front door.
+    /// Fill mailboxes through the server's own protocols.
     Populate(populate::PopulateArgs),
-    /// Project how many users a server can bear from measured runs.
+    /// Project from measured runs how many users a server can serve.
     Plan(plan::PlanArgs),
-    /// Write the report of one run or study, or of several laid over each other.
+    /// Write the report of one run or study, or compare several in one report.
     Report(report::ReportArgs),
     /// Report a server's cost to an instrument on another machine.
     Agent(agent::AgentArgs),
-    /// Find out up to which rate this machine's generator can be believed.
+    /// Measure up to which rate this machine's generator is reliable.
     Calibrate(calibrate::CalibrateArgs),
     /// List and show the built-in workloads.
     Workload(workload::WorkloadArgs),
@@ -54,28 +54,28 @@ enum Command {
     NullServer(calibrate::NullServerArgs),
 }
 
-/// Why a command did not do what it was asked.
+/// Why a command failed.
 pub enum Trouble {
     /// Exit code 1.
     Failed(String),
     /// Exit code 2.
     Usage(String),
-    /// Exit code 1, everything already said.
+    /// Exit code 1; the error was printed already.
     Said,
 }
 
 impl Trouble {
-    /// Failed, in words.
+    /// Failed, with this message.
     pub fn failed(what: impl Display) -> Self {
         Self::Failed(what.to_string())
     }
-    /// Wrong usage, in words.
+    /// Wrong usage, with this message.
     pub fn usage(what: impl Display) -> Self {
         Self::Usage(what.to_string())
     }
 }
 
-/// Reads the command line and does what it says.
+/// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(args) => run::main(*args),
@@ -102,7 +102,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The command line as it was given, for the record; secrets left out.
+/// The command line as it was given, for the results; secrets left out.
 pub fn command_line() -> Vec<String> {
     let mut hide = false;
     std::env::args()

@@ -16,7 +16,7 @@ pub struct PlanArgs {
     /// Results of runs or studies at different numbers of clients, with the server's cost measured.
     #[arg(value_name = "DIR")]
     results: Vec<PathBuf>,
-    /// Measured points instead: USERS:CPU-PERCENT, for instance 100:12.5,200:25.1,400:50.
+    /// Measured points instead of files: USERS:CPU-PERCENT, for instance 100:12.5,200:25.1,400:50.
     #[arg(long, value_name = "POINTS", value_parser = points)]
     points: Option<MeasuredPoints>,
     /// A fetch rate to convert to daily users, per second.
@@ -28,13 +28,13 @@ pub struct PlanArgs {
     /// Messages a user receives (and fetches) per second: 80 in a working day of 8 hours.
     #[arg(long, value_name = "RATE", default_value_t = HEAVY_USER_MESSAGES_PER_SECOND)]
     messages_per_user_per_second: f64,
-    /// How much busier the busiest time is than the average.
+    /// The load at the busiest time, as a multiple of the average.
     #[arg(long, value_name = "FACTOR", default_value_t = PEAK_LOAD_FACTOR)]
     peak_factor: f64,
 }
 
-/// (users, CPU percent). A type of its own: a list by itself would be taken for a flag that is
-/// repeated.
+/// (users, CPU percent). A type of its own, because the parser takes a plain list for a repeated
+/// flag.
 #[derive(Clone, Debug, PartialEq)]
 struct MeasuredPoints(Vec<(f64, f64)>);
 

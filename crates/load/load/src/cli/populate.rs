@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 /// Flags of `populate`.
 ///
-/// What accounts should hold is the wish of a workload (--workload), or said by --inbox, --folders,
-/// --per-folder and --sizes. An interrupted populate goes on where it was when started again with
-/// the same flags.
+/// The contents of accounts come from a workload (--workload), or from --inbox, --folders,
+/// --per-folder and --sizes. An interrupted populate continues when it is started again with the
+/// same flags.
 #[derive(Args)]
 pub struct PopulateArgs {
     /// The server: imap://HOST:PORT, imaps://… or imap+starttls://….
@@ -26,13 +26,13 @@ pub struct PopulateArgs {
     send: Option<String>,
     #[command(flatten)]
     accounts: AccountArgs,
-    /// Fill accounts as this workload wishes.
+    /// Fill accounts as this workload defines.
     #[arg(long, value_name = "NAME-OR-FILE")]
     workload: Option<String>,
     /// Messages in INBOX.
     #[arg(long, value_name = "N")]
     inbox: Option<u32>,
-    /// Folders beside INBOX.
+    /// Folders besides INBOX.
     #[arg(long, value_name = "N")]
     folders: Option<u32>,
     /// Messages in each folder.
@@ -41,7 +41,8 @@ pub struct PopulateArgs {
     /// Sizes: html, wide, fixed:10k, lognormal:17k, uniform:1k-10k, histogram:1k=50,10k=30.
     #[arg(long, value_name = "DISTRIBUTION")]
     sizes: Option<Sizes>,
-    /// Fill with this mail instead of generated: an mbox file, a Maildir, a folder of .eml files.
+    /// Fill with this mail instead of generated messages: an mbox file, a Maildir, a folder of .eml
+    /// files.
     #[arg(long, value_name = "PATH")]
     mail: Option<PathBuf>,
     /// Seed of the corpus.

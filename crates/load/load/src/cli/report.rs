@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 /// Flags of `report`.
 #[derive(Args)]
 pub struct ReportArgs {
-    /// Results of runs or studies; several are laid over each other.
+    /// Results of runs or studies; several are compared in one report.
     #[arg(value_name = "DIR", required = true)]
     results: Vec<PathBuf>,
-    /// The file to write, and every run's figures as CSV beside it. Results keep the reports they
-    /// came with.
+    /// The file to write. Every run's figures are written as CSV beside it. The reports stored with
+    /// the results stay unchanged.
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
     /// Overwrite it.

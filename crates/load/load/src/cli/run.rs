@@ -22,14 +22,14 @@ pub struct RunArgs {
     pub workload: String,
     /// The server: imap://HOST:PORT, imaps://… or imap+starttls://…. Repeated for several
     /// servers of the same accounts: clients are spread over them in turn, and go to the next when
-    /// theirs is gone.
+    /// theirs is unreachable.
     #[arg(long, value_name = "URL", required_unless_present = "pop3")]
     pub imap: Vec<String>,
     /// The server, for POP3 workloads: pop3://HOST:PORT, pop3s://… or pop3+starttls://….
     #[arg(long, value_name = "URL")]
     pub pop3: Option<String>,
-    /// How mail is sent: smtp://, lmtp://, submission:// or submissions://HOST:PORT, or `append`
-    /// for a session of the recipient's own that appends.
+    /// How mail is sent: smtp://, lmtp://, submission:// or submissions://HOST:PORT. `append` uses
+    /// an IMAP session of the recipient and APPEND.
     #[arg(long, value_name = "URL")]
     pub send: Option<String>,
     #[command(flatten)]
@@ -40,8 +40,8 @@ pub struct RunArgs {
     /// Think time instead of the workload's: 4s, 0, 2s-18s (uniform) or exp:10s (exponential).
     #[arg(long, value_name = "TIME", value_parser = think)]
     pub think: Option<Think>,
-    /// Open loop: tasks are due at this rate whatever the server does (50/s, 3000/m), at random
-    /// times; response time counts from when a task was due.
+    /// Open loop: tasks are due at this rate, however fast the server is (50/s, 3000/m), at random
+    /// times. Response time counts from when a task was due.
     #[arg(long, value_name = "RATE", value_parser = quantity::rate)]
     pub arrivals: Option<f64>,
     /// Open loop by a simulated day of this length: tasks are spread evenly over it; see
@@ -54,32 +54,32 @@ pub struct RunArgs {
     /// Virtual users start spread over this time.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     pub ramp: Duration,
-    /// Then nothing is counted for this time.
+    /// Warm-up: after the start, nothing is counted for this time.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
     pub warmup: Duration,
-    /// Then everything is counted for this time.
+    /// After the warm-up, everything is counted for this time.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = quantity::duration)]
     pub measure: Duration,
     /// Account for every message at the end: acknowledged ones are there exactly once, expunged
-    /// ones are gone.
+    /// ones do not exist.
     #[arg(long)]
     pub audit: bool,
-    /// Count lost connections, refused ones, NO [UNAVAILABLE] and SMTP 4yz by themselves and not as
-    /// errors: for runs in which servers are made to fail. Wrong answers and what the audit finds
-    /// are errors as ever.
+    /// Count lost and refused connections, NO [UNAVAILABLE] and SMTP 4yz separately and not as
+    /// errors: for runs in which servers are made to fail. Wrong answers and findings of the audit
+    /// still count as errors.
     #[arg(long)]
     pub tolerate_outages: bool,
-    /// Fetch and verify every body in the audit, too.
+    /// Fetch and verify every body in the audit too.
     #[arg(long, requires = "audit")]
     pub audit_bodies: bool,
     #[command(flatten)]
     watch: WatchArgs,
     #[command(flatten)]
     connection: ConnectionArgs,
-    /// What the server is called in the report [default: its address].
+    /// The server's name in the report [default: its address].
     #[arg(long, value_name = "NAME")]
     pub label: Option<String>,
-    /// Seed of everything random: the same seed asks the same.
+    /// Seed of everything random: the same seed sends the same requests.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Threads of the generator [default: half the processors].
@@ -88,7 +88,7 @@ pub struct RunArgs {
     /// Write results.json, CSV files and report.html into this directory.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Overwrite what is in it.
+    /// Overwrite existing files in it.
     #[arg(long)]
     pub force: bool,
     /// Show nothing while running.
@@ -106,7 +106,7 @@ fn think(text: &str) -> Result<Think, String> {
     }
 }
 
-/// Threads when nobody says: half the processors, since the server may be on the same machine.
+/// Threads without --threads: half the processors, since the server may be on the same machine.
 pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get() / 2).max(1)
 }
@@ -130,7 +130,7 @@ pub fn main(args: RunArgs) -> Result<(), Trouble> {
     if clean { Ok(()) } else { Err(Trouble::Said) }
 }
 
-/// A run between a look at everything before and an audit after, if asked for.
+/// A run between a look at all mailboxes before it and an audit after it, if requested.
 pub fn run_audited(options: RunOptions, audit_options: Option<AuditOptions>) -> Result<RunResult, Trouble> {
     let ledger = match &audit_options {
         Some(options) => {

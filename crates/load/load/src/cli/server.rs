@@ -1,4 +1,4 @@
-//! Flags that say which server, whose accounts, and what to watch.
+//! Flags that choose the server, the accounts, and what to measure.
 
 use super::Trouble;
 use crate::accounts::Accounts;
@@ -16,7 +16,7 @@ pub struct AccountArgs {
     /// Accounts, for instance 'user{0..1199}@example.org' or one name.
     #[arg(long, value_name = "PATTERN")]
     pub users: String,
-    /// Password of all accounts; {} stands for the account's name, {n} for its number.
+    /// Password of all accounts; {} is replaced by the account's name, {n} by its number.
     #[arg(long, value_name = "PASSWORD", conflicts_with = "password_file")]
     pub password: Option<String>,
     /// File with one password for all, or lines NAME:PASSWORD, or one password per account in
@@ -46,7 +46,7 @@ pub struct ConnectionArgs {
     /// Accept only certificates signed by those in this PEM file [default: any certificate].
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// Let the kernel delay acknowledgements (up to 40 ms with some servers) instead of asking for
+    /// Let the kernel delay acknowledgements (up to 40 ms with some servers) instead of requesting
     /// quick ones.
     #[arg(long)]
     pub delayed_acks: bool,
@@ -62,7 +62,7 @@ impl ConnectionArgs {
     }
 }
 
-/// What to watch of the server.
+/// What to measure of the server.
 #[derive(Args, Clone, Debug)]
 pub struct WatchArgs {
     /// Measure the cost of this process and all its children.
@@ -71,13 +71,14 @@ pub struct WatchArgs {
     /// Measure the cost of this control group (its directory; version 1 cpuacct or version 2).
     #[arg(long, value_name = "DIR")]
     pub server_cgroup: Option<PathBuf>,
-    /// Ask this agent for the server's cost; with --server-pid, of that process there.
+    /// Get the server's cost from this agent; with --server-pid, that of this process on its
+    /// machine.
     #[arg(long, value_name = "HOST:PORT", requires = "token_file")]
     pub agent: Option<String>,
-    /// File with the token that the agent was started with.
+    /// File with the agent's token.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Clock by which CPU seconds become megacycles [default: what /proc/cpuinfo says].
+    /// Clock rate that converts CPU seconds to megacycles [default: from /proc/cpuinfo].
     #[arg(long, value_name = "MHZ")]
     pub mhz: Option<f64>,
 }

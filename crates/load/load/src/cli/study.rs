@@ -18,13 +18,13 @@ pub struct StudyArgs {
     /// A built-in study (item-count, mailbox-size, koka, memory, compare) or a file.
     #[arg(value_name = "NAME-OR-FILE")]
     name: String,
-    /// A version of minutes with the same shape.
+    /// A version that takes minutes and has the same shape.
     #[arg(long)]
     quick: bool,
-    /// Say what it will do and how long that takes, and do nothing.
+    /// Print the study's steps and how long they take, and exit.
     #[arg(long)]
     plan: bool,
-    /// Print the study's file, to make one's own of it, and do nothing.
+    /// Print the study's file, as a start for your own, and exit.
     #[arg(long)]
     show: bool,
     /// Servers under test, in order; ratios are to the first. posthaste, dovecot and cyrus are
@@ -38,19 +38,19 @@ pub struct StudyArgs {
     /// Write results.json, CSV and report.html into this directory [default: study-NAME].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Overwrite what is in it.
+    /// Overwrite existing files in it.
     #[arg(long)]
     force: bool,
     /// Keep servers' data here instead of in a temporary directory that is removed at the end.
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
-    /// Seed of everything random: the same seed asks the same.
+    /// Seed of everything random: the same seed sends the same requests.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Threads of the generator [default: half the processors].
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Say nothing while running.
+    /// Print nothing while running.
     #[arg(long)]
     quiet: bool,
 }
@@ -93,7 +93,7 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
     };
     let starts = args.servers.iter().any(|s| !matches!(s, Which::Running(_)));
     if starts && let Err(why) = room(&plan, &folder) {
-        // A folder of the user's own may hold some of it already.
+        // A folder named by the user may contain some of it already.
         if temporary.is_some() {
             return Err(Trouble::failed(why));
         }
@@ -123,7 +123,7 @@ pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
     }
 }
 
-/// Whether the disk can hold what a server is filled with.
+/// Whether the disk has room for the mail that a server is filled with.
 fn room(plan: &Plan, folder: &Path) -> Result<(), String> {
     let Some(free) = machine::free_bytes(folder) else { return Ok(()) };
     let needed = plan.disk_bytes();

@@ -15,7 +15,7 @@ pub struct WorkloadArgs {
 enum What {
     /// Name and describe the built-in workloads.
     List,
-    /// Print a workload's file: a start for your own.
+    /// Print a workload's file, as a start for your own.
     Show {
         /// Its name, or a file to check.
         name: String,

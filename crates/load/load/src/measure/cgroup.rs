@@ -174,7 +174,7 @@ fn have_disks_counted(blkio: &Path) {
 impl Drop for OwnGroup {
     fn drop(&mut self) {
         for path in &self.0 {
-            // The last processes may take a moment to be gone.
+            // The last processes may take a moment to end.
             for _ in 0..50 {
                 if fs::remove_dir(path).is_ok() || !path.exists() {
                     break;

@@ -65,7 +65,7 @@ impl Monitor {
             Kind::Remote(remote) => remote.sample(),
             Kind::Local { tree, group, counters, source } => {
                 let usage = tree.as_mut().map(Tree::look).transpose();
-                // The tree may be gone while its group still knows what it used.
+                // The tree may have ended while its group still has its usage.
                 let usage =
                     if group.is_some() { usage.unwrap_or_default() } else { usage? }.unwrap_or_default();
                 let mut sample = Sample {

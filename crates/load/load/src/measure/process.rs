@@ -93,7 +93,10 @@ impl Tree {
     pub fn look(&mut self) -> io::Result<Usage> {
         let members = members(self.root, read_all()?);
         if members.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, format!("process {} is gone", self.root)));
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("process {} does not exist any more", self.root),
+            ));
         }
         let hz = ticks_per_second();
         let mut usage = Usage::default();

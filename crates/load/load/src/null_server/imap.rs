@@ -1,4 +1,4 @@
-//! The null server's IMAP: just what the instrument asks.
+//! The null server's IMAP: only the commands that the instrument sends.
 
 use super::store::{Mailbox, flag_names};
 use super::{Fault, Server};
@@ -17,7 +17,7 @@ struct Session {
     user: String,
     selected: Option<String>,
     /// Messages of the selected mailbox that the client knows of.
-    told: usize,
+    reported: usize,
     out: Vec<u8>,
 }
 
@@ -25,7 +25,8 @@ struct Session {
 pub async fn serve(stream: TcpStream, server: Arc<Server>) {
     let _ = stream.set_nodelay(true);
     let (input, out) = (Vec::new(), Vec::new());
-    let mut session = Session { stream, input, server, user: String::new(), selected: None, told: 0, out };
+    let mut session =
+        Session { stream, input, server, user: String::new(), selected: None, reported: 0, out };
     let _ = session.run().await;
 }
 
@@ -129,8 +130,8 @@ impl Session {
                 }
             }
             "EXPUNGE" => {
-                let gone = self.here(|m| m.remove(|mail| mail.flags & 2 != 0)).unwrap_or_default();
-                self.tell_expunged(&gone);
+                let expunged = self.here(|m| m.remove(|mail| mail.flags & 2 != 0)).unwrap_or_default();
+                self.report_expunged(&expunged);
                 ok
             }
             "APPEND" => self.append(args).await?,
@@ -167,9 +168,9 @@ impl Session {
 
     fn announce(&mut self) {
         let now = self.here(|m| m.mails.len()).unwrap_or(0);
-        if self.selected.is_some() && now > self.told {
+        if self.selected.is_some() && now > self.reported {
             self.out.extend_from_slice(format!("* {now} EXISTS\r\n").as_bytes());
-            self.told = now;
+            self.reported = now;
         }
     }
 
@@ -179,8 +180,8 @@ impl Session {
             return Some("NO no such mailbox".into());
         }
         self.selected = Some(name.to_owned());
-        self.told = self.here(|m| m.mails.len()).unwrap_or(0);
-        let lines = format!("* {} EXISTS\r\n* FLAGS (\\Seen)\r\n* OK [UIDVALIDITY 1] ok\r\n", self.told);
+        self.reported = self.here(|m| m.mails.len()).unwrap_or(0);
+        let lines = format!("* {} EXISTS\r\n* FLAGS (\\Seen)\r\n* OK [UIDVALIDITY 1] ok\r\n", self.reported);
         self.out.extend_from_slice(lines.as_bytes());
         Some("OK [READ-WRITE] done".into())
     }
@@ -265,16 +266,16 @@ impl Session {
             return Some(format!("OK {code} done"));
         }
         self.out.extend_from_slice(format!("* OK {code} moved\r\n").as_bytes());
-        let gone = self.here(|m| m.remove(|mail| from.contains(&mail.uid))).unwrap_or_default();
-        self.tell_expunged(&gone);
+        let expunged = self.here(|m| m.remove(|mail| from.contains(&mail.uid))).unwrap_or_default();
+        self.report_expunged(&expunged);
         Some("OK done".into())
     }
 
-    fn tell_expunged(&mut self, gone: &[usize]) {
-        for n in gone {
+    fn report_expunged(&mut self, expunged: &[usize]) {
+        for n in expunged {
             self.out.extend_from_slice(format!("* {n} EXPUNGE\r\n").as_bytes());
         }
-        self.told = self.told.saturating_sub(gone.len());
+        self.reported = self.reported.saturating_sub(expunged.len());
     }
 
     /// APPEND of one message or many: the line so far ends in a literal.

@@ -94,7 +94,7 @@ impl Mailbox {
         listing
     }
 
-    /// Numbers of messages that a search program asks for.
+    /// Numbers of messages that match a search program.
     pub fn search(&self, program: &str) -> Vec<u32> {
         let subject = program.strip_prefix("SUBJECT ").map(|s| s.trim_matches('"').to_owned());
         let fits = |m: &&Mail| match (&subject, program) {
@@ -122,19 +122,19 @@ impl Mailbox {
     }
 
     /// Removes messages; the sequence numbers as EXPUNGE responses tell them, one after the other.
-    pub fn remove(&mut self, gone: impl Fn(&Mail) -> bool) -> Vec<usize> {
-        let mut told = Vec::new();
+    pub fn remove(&mut self, is_removed: impl Fn(&Mail) -> bool) -> Vec<usize> {
+        let mut expunged = Vec::new();
         let mut at = 0;
         self.mails.retain(|m| {
-            let goes = gone(m);
+            let goes = is_removed(m);
             if goes {
-                told.push(at + 1);
+                expunged.push(at + 1);
             } else {
                 at += 1;
             }
             !goes
         });
         self.listing = None;
-        told
+        expunged
     }
 }

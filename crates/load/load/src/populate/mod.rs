@@ -111,7 +111,7 @@ impl Work {
     }
 }
 
-/// Fills every account. Errors of single accounts are told and counted; the rest goes on.
+/// Fills every account. Errors of single accounts are reported and counted; the others are filled.
 pub fn populate(options: PopulateOptions) -> std::io::Result<Populated> {
     interrupt::listen();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -163,18 +163,18 @@ async fn fill_all(work: &Arc<Work>, parallel: usize) -> u64 {
             done.map_err(|failure| (account, failure))
         });
         while let Some(done) = tasks.try_join_next() {
-            failed += told(work, done);
+            failed += report_failure(work, done);
         }
     }
     while let Some(done) = tasks.join_next().await {
-        failed += told(work, done);
+        failed += report_failure(work, done);
     }
     failed
 }
 
 type Filled = Result<Result<(), (u32, Failure)>, tokio::task::JoinError>;
 
-fn told(work: &Work, done: Filled) -> u64 {
+fn report_failure(work: &Work, done: Filled) -> u64 {
     match done {
         Ok(Ok(())) => 0,
         Ok(Err((account, failure))) => {

@@ -1,4 +1,4 @@
-//! Opens reports in a real browser: what is drawn must be there, by day and by night.
+//! Opens reports in a real browser: all charts must be drawn, in the light and the dark theme.
 //!
 //! Needs Chromium; without it these tests say so and do nothing. `POSTHASTE_KEEP_REPORTS=DIR` keeps
 //! pages and pictures for people to look at.

@@ -16,13 +16,13 @@ pub fn named<'a>(runs: &[&'a RunResult]) -> Vec<Named<'a>> {
     let differs = |at: usize| parts.iter().any(|p| p[at] != parts[0][at]);
     let mut names: Vec<Named> = Vec::new();
     for (parts, run) in parts.iter().zip(runs) {
-        let told: Vec<&str> = parts
+        let differing: Vec<&str> = parts
             .iter()
             .enumerate()
             .filter(|(at, _)| *at == 0 || differs(*at))
             .map(|(_, p)| p.as_str())
             .collect();
-        let base = told.join(", ");
+        let base = differing.join(", ");
         let mut name = base.clone();
         let mut again = 2;
         while names.iter().any(|(taken, _)| *taken == name) {

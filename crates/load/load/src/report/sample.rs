@@ -284,6 +284,6 @@ pub fn item_count(servers: &[&str]) -> StudyResult {
             ],
             tables: Vec::new(),
         },
-        caveats: vec!["quick: fewer points and shorter windows than the study asks for".into()],
+        caveats: vec!["quick: fewer points and shorter windows than the study defines".into()],
     }
 }

@@ -49,8 +49,8 @@ pub fn section(study: &StudyResult, out: &mut Markup) {
     out.element("h3", &[], "Every point");
     points(study, out);
     servers(study, out);
-    let told = "The run behind each point is on the screen only: its times, commands and settings are in results.json, too.";
-    out.element("p", &[("class", &"paper quiet")], told);
+    let note = "The run behind each point is shown on the screen only. Its times, commands and settings are also in results.json.";
+    out.element("p", &[("class", &"paper quiet")], note);
     for point in &study.points {
         if let Ok(run) = &point.run {
             out.raw("<details class=\"behind\">");

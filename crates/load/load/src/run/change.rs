@@ -83,13 +83,13 @@ impl User {
         let outcome = self.ask("EXPUNGE", Asking { expunging: true, ..Asking::default() }).await?;
         let mut left = None;
         for message in &going {
-            let gone = outcome.expunged.iter().any(|e| e.uid == message.uid);
+            let expunged = outcome.expunged.iter().any(|e| e.uid == message.uid);
             match &shared.ledger {
-                Some(ledger) if gone => ledger.removed(self.account, message.serial),
+                Some(ledger) if expunged => ledger.removed(self.account, message.serial),
                 Some(ledger) => ledger.not_removed(self.account, message.serial),
                 None => {}
             }
-            if !gone && message.flags.is_some() {
+            if !expunged && message.flags.is_some() {
                 left = Some(message.uid);
             }
         }

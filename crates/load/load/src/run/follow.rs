@@ -251,12 +251,12 @@ impl<'a> Follow<'a> {
     fn vanished(&mut self, set: &[u8]) {
         let Some(uids) = listing::set(set) else { return };
         let Some(mailbox) = self.mailbox.as_deref_mut() else { return };
-        let gone: Vec<u32> = (1u32..)
+        let vanished: Vec<u32> = (1u32..)
             .zip(&mailbox.messages)
             .filter(|(_, m)| uids.contains(m.uid))
             .map(|(sequence, _)| sequence)
             .collect();
-        gone.into_iter().rev().for_each(|sequence| self.expunge(sequence));
+        vanished.into_iter().rev().for_each(|sequence| self.expunge(sequence));
     }
 
     fn exists(&mut self, n: u32) {

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 /// How often a message is in an account: at least and at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// Acknowledged and not possibly gone.
+    /// Acknowledged, and certainly not expunged.
     pub least: i32,
     /// Possibly there.
     pub most: i32,
@@ -19,8 +19,8 @@ pub struct Span {
 /// One account's messages.
 pub type Account = HashMap<Serial, Span>;
 
-/// Which message each UID stands for, by mailbox and UIDVALIDITY: for ever, says
-/// RFC 9051 §2.3.1.1, gone messages included.
+/// The message of each UID, by mailbox and UIDVALIDITY. A UID is never reused, by
+/// RFC 9051 §2.3.1.1, so expunged messages are included.
 type Uids = HashMap<(String, u32, u32), Serial>;
 
 /// All accounts of a run.

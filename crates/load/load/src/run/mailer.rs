@@ -61,7 +61,7 @@ pub struct Mailer {
 }
 
 impl Mailer {
-    /// Connects, greets, starts TLS and logs in as the target asks.
+    /// Connects, greets, starts TLS and logs in as the target defines.
     pub async fn connect(
         dialer: &Dialer,
         target: &Target,

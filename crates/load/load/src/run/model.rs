@@ -74,7 +74,7 @@ impl MailboxModel {
         self.messages.get_mut(at)
     }
 
-    /// Takes note of a message that came in by COPY, MOVE or APPEND; its UID if the server told it.
+    /// Records a message added by COPY, MOVE or APPEND; its UID if the server reported it.
     /// In INBOX it stays unknown until it is listed: mail may have arrived between it and the last
     /// one known.
     pub fn added(&mut self, uid: Option<u32>, serial: Serial, flags: Option<u8>) {

@@ -3,7 +3,7 @@
 //!
 //! In open loop a task is due when the clock says so, whether or not the server has finished the
 //! ones before; its response time counts from then. A server that stalls cannot hide by slowing
-//! down who asks.
+//! down its clients.
 
 use super::failure::Failure;
 use super::mailer::{Mailer, MailerError};

@@ -62,7 +62,7 @@ impl Phase {
         }
     }
 
-    /// Asks everyone to finish.
+    /// Signals all users to finish.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }

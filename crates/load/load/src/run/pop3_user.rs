@@ -14,7 +14,7 @@ struct Maildrop {
     stat: Option<(u32, u64)>,
     /// Messages retrieved, with their serials if they are ours.
     retrieved: Vec<(u32, Option<Serial>)>,
-    /// Those marked deleted; gone when QUIT is answered.
+    /// Those marked deleted; the server removes them at QUIT.
     deleted: Vec<Serial>,
 }
 

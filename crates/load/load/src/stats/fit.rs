@@ -150,8 +150,8 @@ impl Fits {
         Some(Self { linear: Polynomial::fit(points, 1)?, quadratic: Polynomial::fit(points, 2) })
     }
 
-    /// The one with the smaller residual error; the line if neither can be told (fewer than four
-    /// points).
+    /// The one with the smaller residual error; the line if the errors cannot be compared (fewer
+    /// than four points).
     pub fn chosen(&self) -> &Polynomial {
         match &self.quadratic {
             Some(q) if q.residual_error < self.linear.residual_error => q,

@@ -4,7 +4,7 @@ use crate::results::Summary;
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// The longest time told apart: one hour. Longer ones count as an hour.
+/// The longest time measured: one hour. Longer ones count as an hour.
 const MICROSECONDS_MAX: u64 = 3_600_000_000;
 
 /// A histogram of response times.

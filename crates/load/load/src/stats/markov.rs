@@ -12,8 +12,8 @@ pub fn normalised(table: &[Vec<f64>]) -> Vec<Vec<f64>> {
 }
 
 /// The share of time in each state in the long run, by iteration from the even distribution. Every
-/// second step is averaged with the one before, so that tables that alternate between states settle
-/// too.
+/// second step is averaged with the one before, so that tables that alternate between states
+/// converge too.
 pub fn stationary(table: &[Vec<f64>]) -> Vec<f64> {
     let table = normalised(table);
     let n = table.len();

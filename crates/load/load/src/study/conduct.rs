@@ -86,7 +86,7 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
     }
     if study.quick {
         caveats
-            .push("quick: fewer points, smaller messages and shorter windows than the study asks for".into());
+            .push("quick: fewer points, smaller messages and shorter windows than the study defines".into());
     }
     if work.interrupted {
         caveats.push("interrupted: points are missing".into());

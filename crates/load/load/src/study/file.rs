@@ -80,7 +80,7 @@ pub struct Times {
 pub struct Study {
     /// Its name.
     pub name: String,
-    /// What it asks.
+    /// The question it answers.
     pub description: String,
     /// Which article it repeats.
     pub after: String,

@@ -20,7 +20,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// The share of each transaction that this choice asks for.
+    /// The share of each transaction that this choice defines.
     pub fn shares(&self, transactions: usize) -> Vec<f64> {
         match self {
             Self::Markov { table, .. } => stationary(table),

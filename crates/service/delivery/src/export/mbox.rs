@@ -25,7 +25,7 @@ impl Writer {
 
     pub fn write(&mut self, message: &Outgoing) -> io::Result<()> {
         let out = &mut self.file;
-        // The sender is not known any more; `-` is what others write then.
+        // The sender is no longer known; other programs write `-` in this case.
         writeln!(out, "From - {}", from_line_date(i64::from(message.date)))?;
         // A message that begins with a space would become part of the field above it.
         if !matches!(message.bytes.first(), None | Some(b' ' | b'\t')) {

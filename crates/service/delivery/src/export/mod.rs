@@ -23,7 +23,7 @@ use crate::error::DeliveryError;
 const ROWS: usize = 256;
 /// Octets gathered before they are written: a few large writes, and little memory.
 const GATHER_BYTES: usize = 4 << 20;
-/// Faults kept with their text.
+/// Faults reported with their text.
 const FAULTS_MAX: usize = 100;
 
 /// What to write.
@@ -35,7 +35,7 @@ pub enum ExportForm {
     Maildir,
 }
 
-/// How far an export is, and in the end what came of it.
+/// The progress of an export, and in the end its result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExportReport {
     /// Mailboxes written.
@@ -186,8 +186,7 @@ struct Waiting {
     body: posthaste_mail_model::BodyId,
 }
 
-/// What is to be written of some messages, but for their bytes; and the messages of which not even
-/// that is known.
+/// The messages to write, without their bytes, and the messages that could not be looked up.
 async fn outgoing(
     mailbox: &Mailbox,
     view: &View,
@@ -232,8 +231,8 @@ async fn on_disk<T: Send + 'static>(
     done.map_err(|error| ExportError::File { path: path.to_owned(), error })
 }
 
-/// Where a mailbox of a whole account goes. Levels that would hide or mean something else get a `_`
-/// in front.
+/// The path for a mailbox when a whole account is exported. A level whose name would be hidden or
+/// ambiguous gets a `_` in front.
 fn path_of(target: &Path, name: &MailboxName, form: ExportForm) -> PathBuf {
     let mut path = target.to_owned();
     for level in name.as_str().split('/') {

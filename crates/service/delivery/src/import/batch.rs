@@ -1,5 +1,5 @@
-//! The reader's end of the channel: messages compared with what was imported before, summarised,
-//! and gathered into batches, one mailbox each.
+//! The reader's end of the channel. It compares messages with earlier imports, makes their
+//! summaries, and collects them into batches of one mailbox each.
 
 use bytes::Bytes;
 use posthaste_store::IncomingMessage;
@@ -9,21 +9,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::digest::{Digest, Known};
-use super::{BATCH_BYTES, BATCH_MESSAGES, Fault, Found, Origin, Sink};
+use super::{BATCH_BYTES, BATCH_MESSAGES, Fault, ImportedMessage, Origin, Sink};
 use crate::deliver::Delivery;
 
-/// What was imported into a mailbox before; two folders may go to the same mailbox.
+/// The messages imported into a mailbox before; two folders may share one mailbox.
 pub(super) type SharedKnown = Arc<Mutex<Known>>;
 
 /// What the reader reports.
 pub(super) enum Event {
-    /// The first message of a folder: what is known of its mailbox is wanted.
+    /// The first message of a folder: the reader needs the digests of earlier imports.
     Folder(Folder),
     /// Messages to append.
     Batch(Batch),
     /// Messages that were imported before.
     Present(Present),
-    /// What was not taken.
+    /// A message or file that was not imported.
     Fault(Fault),
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Folder {
     pub mailbox: String,
     /// Where its first message was found.
     pub first: Origin,
-    /// Dropped unused if the import is given up.
+    /// Dropped unused if the import is cancelled.
     pub reply: oneshot::Sender<SharedKnown>,
 }
 
@@ -74,7 +74,7 @@ impl Batcher {
 
     /// Sends what is left.
     pub fn finish(mut self) {
-        // If nobody listens any more, nobody misses it.
+        // The error is ignored: the receiver has ended, so nobody needs the rest.
         let _ = self.flush();
     }
 
@@ -93,7 +93,7 @@ impl Batcher {
         }
     }
 
-    /// Waits for room in the channel. `Break` once the import was given up.
+    /// Waits for room in the channel. `Break` once the import was cancelled.
     fn send(&self, event: Event) -> ControlFlow<()> {
         match self.events.blocking_send(event) {
             Ok(()) => ControlFlow::Continue(()),
@@ -125,8 +125,8 @@ impl Batcher {
 }
 
 impl Sink for Batcher {
-    fn message(&mut self, found: Found) -> ControlFlow<()> {
-        let Found { mailbox, flags, date, bytes, origin } = found;
+    fn message(&mut self, message: ImportedMessage) -> ControlFlow<()> {
+        let ImportedMessage { mailbox, flags, date, bytes, origin } = message;
         let len = bytes.len();
         if self.batch.as_ref().is_some_and(|batch| {
             batch.mailbox != mailbox

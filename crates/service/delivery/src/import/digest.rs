@@ -1,13 +1,13 @@
-//! What makes two messages of an import the same: their bytes.
+//! Identifies the messages of an import by a digest of their bytes.
 
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 
 /// Octets of a digest.
 ///
-/// 16: among four thousand million messages, two have the same one by chance with a probability of
-/// 2^-64. To make such a pair on purpose takes 2^64 hashes, and its maker only gains that the
-/// second of them is not imported.
+/// 16: among four thousand million messages, two share a digest by chance with a probability of
+/// 2^-64. An attacker needs 2^64 hashes for such a pair, and only gains that the second of them is
+/// not imported.
 pub(super) const DIGEST_LEN: usize = 16;
 
 /// The first octets of SHA-256 over a message as it is stored: CRLF line ends, without the flags an

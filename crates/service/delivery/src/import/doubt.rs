@@ -1,8 +1,8 @@
-//! Whether a batch of an import that was cut off is in its mailbox.
+//! Finds out whether a batch of an interrupted import is in its mailbox.
 //!
-//! A batch is one commit: all of its messages came in, with UIDs in a row, or none. Its journal
-//! entry has the UIDNEXT from before and its body ids, so only messages from that UID on are looked
-//! at.
+//! A batch is one commit: all of its messages were added, with consecutive UIDs, or none. Its
+//! journal entry has the UIDNEXT before it and its body ids, so only messages from that UID on are
+//! examined.
 //!
 //! | found | answer |
 //! | --- | --- |
@@ -10,10 +10,10 @@
 //! | no such message, and nowhere as many UIDs in a row without a message | it is not |
 //! | no such message, but room for it: somebody moved or expunged all of it, or as many others | a body of it that is still in the store decides |
 //!
-//! In the last case the embedded engine knows of moved messages: it has a body only if a commit
-//! brought it. Of a batch that was expunged whole it knows nothing once maintenance removed the
-//! bodies. A cluster may have bodies of a batch that was never committed. In both cases the answer
-//! is no: a message that comes twice is a nuisance, one that never comes is a loss.
+//! In the last case the embedded engine recognizes moved messages: it has a body only if a commit
+//! added it. If a batch was expunged whole and maintenance removed its bodies, the engine cannot
+//! recognize it. A cluster may have bodies of a batch that was never committed. In both cases the
+//! answer is no: a duplicate is a nuisance, a lost message is a loss.
 
 use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet};
 use posthaste_store::{CommitOutcome, Engine, MailboxCommit, MailboxHead, StoreError};
@@ -21,8 +21,8 @@ use std::ops::ControlFlow;
 
 use super::Alone;
 
-/// How often the question is put again because somebody changed the mailbox meanwhile. Each time
-/// one of their commits succeeded.
+/// How often the check is repeated because somebody changed the mailbox meanwhile. Each time one of
+/// their commits succeeded.
 const ATTEMPTS_MAX: u32 = 1000;
 /// Bodies of a batch have ids in a row: this many low bits count them. More than `BATCH_MESSAGES`
 /// needs.
@@ -58,8 +58,8 @@ impl Batch {
     }
 }
 
-/// Whether a batch is in its mailbox. If the answer is no, it also never comes there by a commit
-/// that is still under way.
+/// Whether a batch is in its mailbox. If the answer is no, a commit of it that is still running
+/// will fail.
 pub(super) async fn is_there(
     engine: &dyn Engine,
     mailbox: MailboxId,
@@ -71,8 +71,8 @@ pub(super) async fn is_there(
         if found(engine, mailbox, batch, &head, alone).await? {
             return Ok(true);
         }
-        // The batch's commit, should it still be under way, was made against this mod-sequence or
-        // an earlier one. It fails after this one.
+        // A commit of the batch that is still running was made against this mod-sequence or an
+        // earlier one. It fails after this commit.
         if fence(engine, mailbox, head).await? == CommitOutcome::Done {
             return Ok(false);
         }
@@ -117,7 +117,7 @@ async fn found(
     };
     let unreadable = engine.summaries(mailbox, &NumSet::range(from, to - 1), &mut visit).await?;
     if !there {
-        // One that cannot be read may be of the batch.
+        // A message that cannot be read may belong to the batch.
         unreadable.refuse()?;
     }
     room |= to.saturating_sub(expected) >= batch.len;

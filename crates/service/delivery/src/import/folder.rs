@@ -1,5 +1,5 @@
-//! What lies where: tells mbox, Maildir, `.eml` and folders apart, and walks them in the order of
-//! their names.
+//! Finds mail in folders: distinguishes mbox, Maildir, `.eml` and folders, and walks them in the
+//! order of their names.
 //!
 //! | found | becomes |
 //! | --- | --- |
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::looks::{LINK, Looks, looks, open, remedy};
-use super::{Fault, Found, ImportError, Sink, maildir, mbox, status};
+use super::{Fault, ImportError, ImportedMessage, Sink, maildir, mbox, status};
 use crate::format::{date_field, to_crlf};
 
 /// Levels of folders: those of a mailbox name, and a way out of folders that contain each other.
@@ -34,7 +34,7 @@ const NOT_MAIL: [&str; 7] = ["msf", "dat", "html", "sqlite", "json", "index", "l
 pub(super) fn read_source(path: &Path, message_len_max: u64, sink: &mut dyn Sink) -> Result<(), ImportError> {
     let failed = |why: String| ImportError::Source { path: path.to_owned(), why };
     let meta = fs::metadata(path).map_err(|e| failed(remedy(&e)))?;
-    // Whoever names a link on the command line means what it leads to.
+    // A link named on the command line means its target.
     let real = if path.is_symlink() {
         fs::canonicalize(path).map_err(|e| failed(remedy(&e)))?
     } else {
@@ -42,7 +42,7 @@ pub(super) fn read_source(path: &Path, message_len_max: u64, sink: &mut dyn Sink
     };
     let path = real.as_path();
     let mut walk = Walk { message_len_max, sink };
-    // `Break` means that nobody wants more: not an error of reading.
+    // `Break` means that the import was cancelled, which is not a read error.
     let _ = if meta.is_dir() {
         // So that a folder that cannot be read at all is an error and not a fault.
         fs::read_dir(path).map_err(|e| failed(remedy(&e)))?;
@@ -52,7 +52,7 @@ pub(super) fn read_source(path: &Path, message_len_max: u64, sink: &mut dyn Sink
     } else {
         match looks(path).map_err(|e| failed(remedy(&e)))? {
             Looks::Mbox => walk.mbox(path, ""),
-            // Whoever calls it a message knows better.
+            // Any other file with a name ending in `.eml` is a message.
             _ if has_extension(path, "eml") => walk.eml(path, ""),
             Looks::Empty => ControlFlow::Continue(()),
             // A first message that lost its `From ` line.
@@ -148,8 +148,8 @@ impl Walk<'_> {
         }
     }
 
-    /// A message in a file of its own. Received when it says it was sent; the file's time is mostly
-    /// that of a copy.
+    /// A message in a file of its own. Its internal date is its Date field, because the file's time
+    /// is mostly that of a copy.
     fn eml(&mut self, path: &Path, mailbox: &str) -> ControlFlow<()> {
         match maildir::read_file(path, self.message_len_max) {
             Ok((bytes, modified)) => {
@@ -157,7 +157,7 @@ impl Walk<'_> {
                 let date = date_field(&bytes).or(modified);
                 let origin = maildir::origin(path);
                 let bytes = to_crlf(bytes);
-                self.sink.message(Found { mailbox: mailbox.to_owned(), flags, date, bytes, origin })
+                self.sink.message(ImportedMessage { mailbox: mailbox.to_owned(), flags, date, bytes, origin })
             }
             Err(why) => self.fault(path, &why),
         }

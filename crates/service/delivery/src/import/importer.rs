@@ -1,5 +1,5 @@
-//! One run of an import, over any number of sources: mailboxes found or made, batches appended,
-//! each noted in the journal of its mailbox.
+//! One run of an import, over any number of sources. It finds or creates mailboxes, appends
+//! batches, and records each in the journal of its mailbox.
 
 use posthaste_directory::Account;
 use posthaste_mail_model::{Keyword, MailboxId, MailboxName};
@@ -17,8 +17,8 @@ use super::{BATCHES_AHEAD, Fault, ImportError, ImportOptions, ImportReport, Orig
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 
-/// One run of an import. All sources of one run count together: a message that two of them hold is
-/// imported twice.
+/// One run of an import. All sources of one run count together: a message that two of them contain
+/// is imported twice.
 pub struct Importer<'a> {
     delivery: &'a Delivery,
     account: &'a Account,
@@ -30,7 +30,7 @@ pub struct Importer<'a> {
     last: Option<Arc<Mailbox>>,
 }
 
-/// A failure before it is known where in the source it came.
+/// A failure before its place in the source is known.
 enum Stopped {
     Delivery(DeliveryError),
     Journal(JournalError),
@@ -60,8 +60,7 @@ impl Stopped {
 }
 
 impl Delivery {
-    /// Begins an import into an account. What is remembered of mailboxes that were deleted is
-    /// removed first.
+    /// Begins an import into an account. Journals of mailboxes that were deleted are removed first.
     pub async fn importer<'a>(
         &'a self,
         account: &'a Account,
@@ -86,7 +85,7 @@ impl Delivery {
         importer.import(source, progress).await
     }
 
-    /// Removes what is remembered of all imports into an account: part of removing the account.
+    /// Removes the journals of all imports into an account: part of removing the account.
     pub async fn forget_imports(&self, account: &Account) -> Result<(), DeliveryError> {
         Ok(forget(&**self.store().engine(), account.id, |_| false).await?)
     }
@@ -132,7 +131,7 @@ impl Importer<'_> {
     async fn enter(&mut self, folder: Folder, report: &mut ImportReport) -> Result<(), ImportError> {
         let Folder { mailbox: relative, first, reply } = folder;
         let known = self.target(&relative).await.map_err(|error| error.at(first.clone(), report.messages))?;
-        // Once a folder: where all its messages are is reported with the first.
+        // Reported once per folder, with its first message.
         if name_below(self.options.mailbox.as_ref(), &relative).is_none()
             && let Some((name, _)) = self.targets.get(&relative)
         {
@@ -140,7 +139,7 @@ impl Importer<'_> {
                 format!("no mailbox can have its folder's name, too long or too deep: it went into {name}");
             report.fault(Fault { origin: first, why });
         }
-        // If the reader ended, nobody misses the answer.
+        // The error is ignored: the reader has ended, so nobody needs the answer.
         let _ = reply.send(known);
         Ok(())
     }
@@ -242,13 +241,13 @@ impl Importer<'_> {
     }
 }
 
-/// The mailbox for a relative name. Where no mailbox can have it, the last resort is the top.
+/// The mailbox for a relative name. If no mailbox can have that name, it is the top one.
 pub(super) fn mailbox_name(base: Option<&MailboxName>, relative: &str) -> MailboxName {
     name_below(base, relative).or_else(|| base.cloned()).unwrap_or_else(MailboxName::inbox)
 }
 
-/// The name for a relative one, with `_` for what no mailbox name can hold; none if it is too long
-/// or too deep even so.
+/// The mailbox name for a relative name, with `_` for characters that mailbox names cannot contain.
+/// `None` if it is still too long or too deep.
 fn name_below(base: Option<&MailboxName>, relative: &str) -> Option<MailboxName> {
     let joined = match (base, relative) {
         (None, "") => return Some(MailboxName::inbox()),

@@ -1,4 +1,4 @@
-//! What was imported into a mailbox: the records by which an import that was cut off goes on.
+//! The messages imported into a mailbox: the records from which an interrupted import continues.
 //!
 //! The journal is part of the store's directory, so that it is copied, rebuilt and lost together
 //! with the mail.
@@ -12,8 +12,8 @@
 //! The n-th message of a batch has the n-th body id after the first.
 //!
 //! An entry is written before its batch is appended, and the next one after it. So every entry but
-//! the last is certain. The last one is in doubt until the record of the mailbox counts it. Whoever
-//! opens a journal with an entry in doubt looks into the mailbox.
+//! the last is certain. The last one is in doubt until the record of the mailbox counts it. An
+//! import that opens a journal with an entry in doubt checks the mailbox.
 //!
 //! Each record is written on the condition of its version: of two imports that write into one
 //! mailbox, one gets `Conflict`.
@@ -40,7 +40,7 @@ const PAGE: usize = 256;
 /// Why a journal cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum JournalError {
-    /// Another import writes it.
+    /// Another import is writing it.
     #[error("another import writes into this mailbox")]
     Another,
     /// The store.
@@ -83,8 +83,7 @@ fn damaged(name: &str) -> StoreError {
 }
 
 impl Journal {
-    /// Opens the journal of a mailbox, which is made if there is none, and finds out about an entry
-    /// in doubt.
+    /// Opens the journal of a mailbox, creates it if it is missing, and resolves an entry in doubt.
     pub async fn open(
         store: &Store,
         account: AccountId,
@@ -129,7 +128,7 @@ impl Journal {
         if same { Ok(()) } else { Err(JournalError::Another) }
     }
 
-    /// Notes a batch that is about to be appended.
+    /// Records a batch that is about to be appended.
     pub async fn intend(&mut self, batch: &Batch, digests: &[Digest]) -> Result<(), JournalError> {
         let mut value = Vec::with_capacity(ENTRY_HEAD + DIGEST_LEN * digests.len());
         value.push(VERSION);
@@ -141,7 +140,7 @@ impl Journal {
         Ok(())
     }
 
-    /// The batch noted last is in the mailbox.
+    /// Records that the last batch is in the mailbox.
     pub fn appended(&mut self) {
         self.entries += 1;
         self.over = 0;

@@ -1,4 +1,4 @@
-//! What a file is, told by how it begins: an mbox, a message, or something else and what is to be
+//! Recognizes a file by its first bytes: an mbox, a message, or something else and what is to be
 //! done about it.
 //!
 //! Only the beginning is looked at, and nothing is refused here: callers know what the file's name
@@ -93,11 +93,11 @@ pub(super) fn is_file_or_link(entry: &fs::DirEntry) -> io::Result<bool> {
     Ok(kind.is_file() || kind.is_symlink())
 }
 
-/// Why a link is not read. Whoever imports may read more than whoever made the link: root reads
+/// Why a link is not read. The importing user may read more than the link's author: root reads
 /// `/etc/shadow`.
-pub(super) const LINK: &str = "it is a symbolic link, and links are not followed, as they may lead out of the mail: put what it leads to in its place";
+pub(super) const LINK: &str = "it is a symbolic link, and links are not followed, as they may lead out of the mail: replace the link with its target";
 
-/// Opens a file that is no link.
+/// Opens a file unless it is a symbolic link.
 pub(super) fn open(path: &Path) -> io::Result<fs::File> {
     if fs::symlink_metadata(path)?.is_symlink() {
         return Err(io::Error::other(LINK));

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::looks::{is_file_or_link, open, remedy};
-use super::{Fault, Found, Origin, Sink, status};
+use super::{Fault, ImportedMessage, Origin, Sink, status};
 use crate::format::to_crlf;
 
 /// Octets of `dovecot-keywords` that are read: 26 lines of a keyword each.
@@ -43,7 +43,7 @@ pub(super) fn read(dir: &Path, mailbox: &str, message_len_max: u64, sink: &mut d
     let keywords = keywords(dir);
     for part in ["cur", "new"] {
         let part = dir.join(part);
-        // Whoever walks the folder names it.
+        // The walk over the folder reports it.
         if part.is_symlink() {
             continue;
         }
@@ -59,7 +59,7 @@ pub(super) fn read(dir: &Path, mailbox: &str, message_len_max: u64, sink: &mut d
             let path = part.join(&name);
             let flags = flags(&name.to_string_lossy(), &keywords);
             match read_file(&path, message_len_max) {
-                Ok((bytes, date)) => sink.message(Found {
+                Ok((bytes, date)) => sink.message(ImportedMessage {
                     mailbox: mailbox.to_owned(),
                     flags,
                     date,

@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Fault, Found, Origin, Sink, status};
+use super::{Fault, ImportedMessage, Origin, Sink, status};
 use crate::format::{date_field, is_quotable, lines, parse_from_line, to_crlf};
 
 /// Octets of a line handled at a time: a longer line is handled in pieces, so that a file without
@@ -96,20 +96,20 @@ struct Building {
 #[derive(Clone, Copy)]
 enum Body {
     /// Still in the header, which said this Content-Length or none.
-    Ahead(Option<u64>),
+    NotStarted(Option<u64>),
     /// Not before this offset: no line before it begins a message.
     Until(u64),
 }
 
 impl Building {
     fn new(offset: u64, date: Option<u32>) -> Self {
-        Self { offset, date, bytes: Vec::new(), len: 0, body: Body::Ahead(None) }
+        Self { offset, date, bytes: Vec::new(), len: 0, body: Body::NotStarted(None) }
     }
 
     /// Whether a `From ` line at an offset can begin the next message.
     fn may_end_at(&self, offset: u64) -> bool {
         match self.body {
-            Body::Ahead(_) => true,
+            Body::NotStarted(_) => true,
             Body::Until(end) => offset >= end,
         }
     }
@@ -133,7 +133,7 @@ impl Reader<'_> {
         }
         let (offset, source) = (self.offset, self.source);
         let current = self.current.get_or_insert_with(|| Building::new(offset, None));
-        if line_start && let Body::Ahead(length) = &mut current.body {
+        if line_start && let Body::NotStarted(length) = &mut current.body {
             if matches!(piece, b"\n" | b"\r\n") {
                 let body_start = offset + piece.len() as u64;
                 let end =
@@ -174,7 +174,7 @@ impl Reader<'_> {
         let (message, flags) = status::take(bytes);
         let mailbox = self.source.mailbox.to_owned();
         let date = built.date.or_else(|| date_field(&message));
-        self.sink.message(Found { mailbox, flags, date, bytes: to_crlf(message), origin })
+        self.sink.message(ImportedMessage { mailbox, flags, date, bytes: to_crlf(message), origin })
     }
 
     fn origin(&self, offset: u64) -> Origin {

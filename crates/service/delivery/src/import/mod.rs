@@ -8,12 +8,12 @@
 //! [`ImportOptions::mailbox`] if one is given. What lies at the top goes into that mailbox, or
 //! INBOX. Mailboxes that are missing are made.
 //!
-//! An import can be run again, whatever became of the one before. Each mailbox has a journal of
+//! An import can be repeated, however the one before ended. Each mailbox has a journal of
 //! what was imported into it: digests of messages, each as often as it was imported. A run passes
-//! over as many of each as the journal has. So a source that holds a message twice is imported
+//! over as many of each as the journal has. So a source that contains a message twice is imported
 //! twice, never three times; of a source that grew, only what is new is imported. Mail that came
 //! into the mailbox otherwise is not looked at. A message that a user moved or expunged since stays
-//! where it is, or gone.
+//! where it is, or deleted.
 //!
 //! What always holds: no message is passed over for being broken; whatever was not taken is counted
 //! and reported with file and offset; an import that fails says what it had taken, and run again
@@ -52,7 +52,7 @@ const BATCH_MESSAGES: usize = 500;
 /// Octets of one commit. Both limits make a commit of some milliseconds: long enough that its sync
 /// does not count, and short enough that mail coming in meanwhile does not wait.
 const BATCH_BYTES: usize = 8 << 20;
-/// Batches read ahead: one to work on while one is committed. More would only be more memory.
+/// Batches prefetched: one is prepared while another is committed. More would only use more memory.
 const BATCHES_AHEAD: usize = 2;
 /// Faults kept with their text; the rest is only counted. A folder of a million unreadable files
 /// must not fill memory.
@@ -119,9 +119,9 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A message as found in a file, with CRLF at its line ends.
+/// A message read from a file, with CRLF at its line ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct ImportedMessage {
     /// The mailbox's name relative to the top: levels with `/` between them, empty for the top
     /// itself.
     pub mailbox: String,
@@ -150,10 +150,10 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Takes what readers find. `Break` ends the reading.
+/// Receives what readers read. `Break` ends the reading.
 pub trait Sink {
     /// A message.
-    fn message(&mut self, found: Found) -> ControlFlow<()>;
+    fn message(&mut self, message: ImportedMessage) -> ControlFlow<()>;
     /// A message or file that could not be read.
     fn fault(&mut self, fault: Fault) -> ControlFlow<()>;
 }

@@ -10,13 +10,13 @@ use crate::format::{is_quotable, lines};
 
 /// Keeps everything.
 #[derive(Default)]
-struct Kept {
-    found: Vec<Found>,
+struct CollectedMessages {
+    found: Vec<ImportedMessage>,
     faults: Vec<Fault>,
 }
 
-impl Sink for Kept {
-    fn message(&mut self, found: Found) -> ControlFlow<()> {
+impl Sink for CollectedMessages {
+    fn message(&mut self, found: ImportedMessage) -> ControlFlow<()> {
         self.found.push(found);
         ControlFlow::Continue(())
     }
@@ -28,8 +28,8 @@ impl Sink for Kept {
 
 const LIMIT: u64 = 1 << 20;
 
-fn mbox(file: &[u8]) -> Kept {
-    let mut kept = Kept::default();
+fn mbox(file: &[u8]) -> CollectedMessages {
+    let mut kept = CollectedMessages::default();
     let path = Arc::from(Path::new("test.mbox"));
     // A small buffer, so that lines fall across its ends.
     let mut input = BufReader::with_capacity(7, file);
@@ -44,7 +44,7 @@ fn peek(file: &[u8]) -> impl Fn(u64, &mut [u8]) -> io::Result<usize> {
     move |at, out| file.get(usize::try_from(at).unwrap()..).unwrap_or_default().read(out)
 }
 
-fn texts(kept: &Kept) -> Vec<&str> {
+fn texts(kept: &CollectedMessages) -> Vec<&str> {
     kept.found.iter().map(|found| std::str::from_utf8(&found.bytes).unwrap()).collect()
 }
 
@@ -59,7 +59,7 @@ fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 fn read_tree(dir: &tempfile::TempDir) -> (Vec<(String, String)>, Vec<String>) {
-    let mut kept = Kept::default();
+    let mut kept = CollectedMessages::default();
     read(dir.path(), LIMIT, &mut kept).unwrap();
     let found = kept.found.iter().map(|f| (f.mailbox.clone(), String::from_utf8(f.bytes.clone()).unwrap()));
     (found.collect(), kept.faults.iter().map(ToString::to_string).collect())
@@ -154,7 +154,7 @@ impl Read for Failing<'_> {
 #[test]
 fn a_failing_disk_costs_no_more_than_it_must() {
     let file = format!("{FROM}A: 1\n\none\n\n{FROM}B: 2\n\ntw");
-    let mut kept = Kept::default();
+    let mut kept = CollectedMessages::default();
     let path = Arc::from(Path::new("test.mbox"));
     let mut input = BufReader::new(Failing(file.as_bytes()));
     let peek = peek(file.as_bytes());
@@ -221,7 +221,7 @@ fn folders_of_many_programs() {
     assert_eq!(faults.len(), 1);
     assert!(faults[0].contains("table_of_contents: passed over: it begins neither"), "{faults:?}");
 
-    let mut kept = Kept::default();
+    let mut kept = CollectedMessages::default();
     read(&dir.path().join("Saved/b.EML"), LIMIT, &mut kept).unwrap();
     assert_eq!(kept.found[0].date, Some(1_700_000_000));
 }
@@ -249,7 +249,7 @@ fn files_that_are_no_mail_are_told_with_a_remedy() {
 
     // Named by itself, what cannot be read is an error, and what is a message is one by any name.
     let alone = |name: &str| {
-        let mut kept = Kept::default();
+        let mut kept = CollectedMessages::default();
         read(&dir.path().join(name), LIMIT, &mut kept).map(|()| kept.found.len()).map_err(|e| e.to_string())
     };
     assert_eq!((alone("c"), alone("a.eml"), alone("f.mbox")), (Ok(1), Ok(2), Ok(0)));
@@ -301,10 +301,10 @@ fn links_out_of_the_source_are_named_and_not_read() {
         let named = format!("/{name}: it is a symbolic link");
         assert!(faults.iter().any(|fault| fault.contains(&named)), "{name}: {faults:?}");
     }
-    // The source itself may be a link: whoever imports has named it.
+    // The source itself may be a link: the user has named it.
     let source = outside.path().join("source");
     symlink(dir.path().join("a"), &source).unwrap();
-    let mut kept = Kept::default();
+    let mut kept = CollectedMessages::default();
     read(&source, LIMIT, &mut kept).unwrap();
     assert_eq!(kept.found.len(), 1);
 }
@@ -327,7 +327,7 @@ fn pipes_and_circles_are_no_mail() {
     {
         assert!(faults.iter().any(|fault| fault.contains(link)), "{link}: {faults:?}");
     }
-    let error = read(Path::new("/dev/null"), LIMIT, &mut Kept::default()).unwrap_err();
+    let error = read(Path::new("/dev/null"), LIMIT, &mut CollectedMessages::default()).unwrap_err();
     assert!(error.to_string().contains("neither a file nor a folder"));
 }
 
@@ -335,7 +335,7 @@ fn pipes_and_circles_are_no_mail() {
 fn a_reader_stops_when_nobody_wants_more() {
     struct Once(usize);
     impl Sink for Once {
-        fn message(&mut self, _: Found) -> ControlFlow<()> {
+        fn message(&mut self, _: ImportedMessage) -> ControlFlow<()> {
             self.0 += 1;
             ControlFlow::Break(())
         }

@@ -1,4 +1,4 @@
-//! The changes IMAP asks for, as intents: append, STORE, EXPUNGE.
+//! The changes that IMAP requests, as intents: append, STORE, EXPUNGE.
 
 use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Uid};
 
@@ -10,7 +10,7 @@ use crate::row::Row;
 use crate::view::View;
 
 impl Destination {
-    /// Adds messages, all or none; their UIDs follow each other. No messages change nothing.
+    /// Adds messages, all or none, with consecutive UIDs. An empty list changes nothing.
     pub async fn append(&self, messages: Vec<IncomingMessage>) -> Result<Appended> {
         let now = self.state.context.unix_s();
         self.state.submit_arrivals(move |draft| append(draft, &messages, now)).await
@@ -23,9 +23,9 @@ impl Mailbox {
         self.destination().append(messages).await
     }
 
-    /// Changes flags of those of `uids` that exist. A message whose flags are as asked already
-    /// keeps its mod-sequence. With `unchanged_since`, messages changed after it are left alone and
-    /// reported (RFC 7162 §3.1.3).
+    /// Changes flags of those of `uids` that exist. A message whose flags already are as requested
+    /// keeps its mod-sequence. With `unchanged_since`, messages changed after it are left unchanged
+    /// and reported (RFC 7162 §3.1.3).
     pub async fn store_flags(
         &self,
         uids: &NumSet,
@@ -50,7 +50,7 @@ impl Mailbox {
         .await
     }
 
-    /// Removes messages whatever their flags: retention and MOVE.
+    /// Removes messages regardless of their flags: retention and MOVE.
     pub async fn remove(&self, uids: &NumSet) -> Result<Expunged> {
         let uids = uids.clone();
         self.remove_where(move |view| view.existing(&uids)).await
@@ -88,7 +88,7 @@ fn append(draft: &mut Draft, messages: &[IncomingMessage], now: i64) -> Result<A
     Ok(Appended { uids, modseq, left_out })
 }
 
-/// What a STORE asks.
+/// The request of a STORE.
 struct StoreOrder {
     uids: NumSet,
     change: FlagChange,
@@ -97,16 +97,16 @@ struct StoreOrder {
 }
 
 impl StoreOrder {
-    /// UIDs left alone, UIDs changed, mod-sequence.
+    /// UIDs not changed, UIDs changed, mod-sequence.
     fn resolve(&self, draft: &mut Draft, view: &View) -> Result<(NumSet, NumSet, ModSeq)> {
         let mut slots = draft.slots();
         let mut set = FlagSet::EMPTY;
         for flag in &self.flags {
             set = set.union(match self.change {
-                // A keyword no message has need not be learnt to be removed.
+                // A keyword that no message has needs no slot to be removed.
                 FlagChange::Remove => view.head().keywords.set_of(flag).unwrap_or_default(),
-                // RFC 5530: [LIMIT] where there is no room. A client that sets a keyword must not
-                // be told it is set.
+                // RFC 5530: [LIMIT] if there is no room. The answer must not claim that a keyword
+                // is set when it is not.
                 FlagChange::Add | FlagChange::Replace => slots.bit_of(flag)?,
             });
         }

@@ -1,5 +1,5 @@
-//! COPY, and what MOVE has in common with it: bodies are shared, summaries are the engine's to
-//! copy, flags are carried over by name.
+//! COPY, and the parts it shares with MOVE: bodies are shared, the engine copies summaries, and
+//! flags are mapped by name.
 
 use posthaste_mail_model::{BodyId, Flag, FlagSet, KeywordTable, MailboxId, NumSet};
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use crate::error::{Result, StoreError};
 use crate::row::Row;
 use crate::view::View;
 
-/// How often a copy is drafted anew because some of its messages vanished meanwhile.
+/// How often a copy is drafted again because some of its messages were expunged meanwhile.
 const DRAFTS_MAX: u32 = 4;
 
 impl Destination {
@@ -25,7 +25,7 @@ impl Destination {
             let there: NumSet = originals.messages.iter().map(|(row, _)| row.uid().value()).collect();
             match self.state.submit_arrivals(move |draft| originals.resolve(draft)).await {
                 Ok(copied) => return Ok(copied),
-                // Perhaps because originals went: then the rest is copied.
+                // Perhaps because originals were expunged: then the rest is copied.
                 Err(StoreError::Busy) => {
                     let now = source.state.newest().await?;
                     if now.existing(&there) == there {
@@ -46,7 +46,7 @@ impl Mailbox {
     }
 }
 
-/// Messages to be copied, as they are in their mailbox.
+/// Messages to be copied, with their rows in the source mailbox.
 pub(super) struct Originals {
     mailbox: MailboxId,
     keywords: Arc<KeywordTable>,
@@ -55,14 +55,14 @@ pub(super) struct Originals {
 }
 
 impl Originals {
-    /// Looks up those that exist both in the view and in the engine. A message whose body is not
-    /// known is an error.
+    /// Looks up those that exist both in the view and in the engine. A message whose body is
+    /// unknown is an error.
     pub async fn gather(source: &MailboxState, view: &View, uids: &NumSet) -> Result<Self> {
         let uids = view.existing(uids);
         let mut messages = Vec::with_capacity(usize::try_from(uids.count()).unwrap_or(0));
         let mut rows = view.rows_of_uids(&uids);
         let mut visit = |stored: crate::Stored<'_>| {
-            // Both rise by UID: what the engine has no more is passed over.
+            // Both rise by UID, so messages that the engine no longer has are skipped.
             if let Some((_, row)) = rows.by_ref().find(|(_, row)| row.uid() >= stored.uid)
                 && row.uid() == stored.uid
             {
@@ -101,18 +101,18 @@ impl Originals {
                 content: Content::CopyOf { mailbox: self.mailbox, uid: row.uid() },
             });
         }
-        // RFC 9051 §6.4.7 asks to preserve flags; where there is no room for a keyword, the copy
-        // matters more.
+        // RFC 9051 §6.4.7 recommends that flags are preserved. Where there is no room for a
+        // keyword, the copy is made without it.
         let (first, modseq, _) = draft.append(slots, arrivals)?;
         let last = first.value() + (self.messages.len() as u32 - 1);
         Ok(Copied { source, uids: NumSet::range(first.value(), last), modseq })
     }
 }
 
-/// Carries flags from one mailbox's keyword table to another's.
+/// Maps flags from one mailbox's keyword table to another's.
 struct FlagMap<'t> {
     from: &'t KeywordTable,
-    /// The last set and what became of it: neighbours are mostly alike.
+    /// The last set and its mapping: neighbours mostly have the same flags.
     last: (FlagSet, FlagSet),
 }
 

@@ -1,9 +1,8 @@
-//! Changes of one mailbox while they are being resolved: what the next commit will say, and what is
-//! known after it.
+//! Changes of one mailbox while they are being resolved: the next commit, and the state after it.
 //!
-//! Each intent is resolved against what the intents before it lead to, and gets a mod-sequence of
-//! its own. An intent that fails leaves the draft as it was. A draft made against a head alone
-//! takes messages that come in, and nothing else.
+//! Each intent is resolved against the result of the intents before it, and gets a mod-sequence of
+//! its own. An intent that fails leaves the draft unchanged. A draft made against a head alone
+//! accepts only new messages.
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
@@ -17,7 +16,7 @@ use crate::head::MailboxHead;
 use crate::row::Row;
 use crate::view::View;
 
-/// A message to be added, less what only the draft can say: its UID and mod-sequence.
+/// A message to be added, without the UID and mod-sequence that the draft assigns.
 pub(super) struct Arrival {
     pub size: u32,
     pub date: u32,
@@ -27,13 +26,13 @@ pub(super) struct Arrival {
     pub content: Content,
 }
 
-/// The commit in the making.
+/// The commit in preparation.
 pub(super) struct Draft {
     mailbox: MailboxId,
     expected: ModSeq,
-    /// UIDs from here on are of messages added by this draft.
+    /// UIDs from here on belong to messages added by this draft.
     first_new: Uid,
-    /// The mailbox as the intents so far leave it.
+    /// The mailbox after the intents so far.
     now: Base,
     appended: Vec<NewMessage>,
     changed: Vec<Row>,
@@ -58,13 +57,13 @@ impl Draft {
         }
     }
 
-    /// The head as the intents so far leave it.
+    /// The head after the intents so far.
     pub fn head(&self) -> &MailboxHead {
         self.now.head()
     }
 
-    /// The rows as the intents so far leave them. `Busy` if they are not known, which
-    /// [`Needs::Rows`] rules out.
+    /// The rows after the intents so far. `Busy` if they are not known, which [`Needs::Rows`] rules
+    /// out.
     ///
     /// [`Needs::Rows`]: super::refresh::Needs::Rows
     pub fn view(&self) -> Result<Arc<View>> {
@@ -74,11 +73,11 @@ impl Draft {
         }
     }
 
-    /// Goes on to the next head with these rows changed, gone and new. Without rows only new ones
-    /// count.
-    fn step(&mut self, mut head: MailboxHead, changed: &[Row], gone: &NumSet, new: &[Row]) {
+    /// Moves on to the next head, with these rows changed, expunged and added. Without rows only
+    /// added ones count.
+    fn step(&mut self, mut head: MailboxHead, changed: &[Row], expunged: &NumSet, new: &[Row]) {
         self.now = match &self.now {
-            Base::View(view) => Base::View(Arc::new(view.edited(head, changed, gone, new))),
+            Base::View(view) => Base::View(Arc::new(view.edited(head, changed, expunged, new))),
             Base::Head(_) => {
                 new.iter().for_each(|row| head.counts.add(row));
                 Base::Head(head)
@@ -93,7 +92,7 @@ impl Draft {
         head
     }
 
-    /// The keyword table as the intents so far leave it, for the next of them.
+    /// The keyword table after the intents so far, for the next of them.
     pub fn slots(&self) -> Slots {
         Slots::new(&self.now)
     }
@@ -103,11 +102,11 @@ impl Draft {
         self.wants_rows
     }
 
-    /// Adds messages, whose flags were set with `slots`. Answers with the first UID, the
-    /// mod-sequence and the keywords there was no room for.
+    /// Adds messages, whose flags were set with `slots`. Returns the first UID, the mod-sequence
+    /// and the keywords for which there was no room.
     pub fn append(&mut self, slots: Slots, arrivals: Vec<Arrival>) -> Result<(Uid, ModSeq, Vec<Keyword>)> {
         if slots.lacks_room() && matches!(self.now, Base::Head(_)) {
-            // The rows may show a slot that no message needs.
+            // The rows may contain a slot that no message needs.
             self.wants_rows = true;
             return Err(StoreError::Busy);
         }
@@ -118,7 +117,7 @@ impl Draft {
         let mut messages = Vec::with_capacity(arrivals.len());
         for arrival in arrivals {
             let uid = head.uid_next;
-            // The last UID is never given, so that UIDNEXT can always be said.
+            // The last UID is never assigned, so that UIDNEXT can always be reported.
             head.uid_next = uid.next().ok_or(StoreError::UidsExhausted)?;
             let row = Row::new(uid, arrival.size, arrival.date, arrival.flags, head.modseq);
             rows.push(row);
@@ -160,7 +159,7 @@ impl Draft {
         self.step(head, &[], uids, &[]);
         self.appended.retain(|m| !uids.contains(m.row.uid().value()));
         self.changed.retain(|row| !uids.contains(row.uid().value()));
-        // What came and went within this draft was never on disk.
+        // A message added and removed within this draft was never on disk.
         let old = uids.intersection(&NumSet::range(1, self.first_new.value() - 1));
         if !old.is_empty() {
             self.expunged.push((modseq, old));
@@ -173,7 +172,7 @@ impl Draft {
         self.now.modseq().next()
     }
 
-    /// The commit and what is known after it; `None` if nothing is to be done.
+    /// The commit and the state after it; `None` if nothing changes.
     pub fn finish(self) -> Option<(MailboxCommit, Base)> {
         if self.now.modseq() == self.expected {
             return None;

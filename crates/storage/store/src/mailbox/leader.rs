@@ -1,12 +1,12 @@
-//! Combining changes: many wait, one leads.
+//! Combines changes: many tasks wait, one leads.
 //!
-//! A change puts itself in line. If no one leads, its own task takes the role for one batch, so
-//! that a lone change costs no switch of tasks; whatever came into line meanwhile is led by a task
-//! of its own, so that no client waits for the changes of others. Reading the rows of a mailbox is
-//! led too, so nothing is committed while they are read. If the leading task is dropped in mid-work
-//! (its client hung up), the work is moved to a task of its own and runs to its end.
+//! A change enters a queue. If no one leads, its own task leads for one batch, so that a lone
+//! change needs no switch of tasks. A task of its own leads the changes that arrive meanwhile, so
+//! no client waits for the changes of others. Reading the rows of a mailbox also needs the lead, so
+//! nothing is committed while they are read. If the leading task is dropped midway (its client
+//! disconnected), the work moves to a task of its own and completes.
 //!
-//! The line needs no bound: a session has at most one change in it.
+//! The queue needs no bound: a session has at most one change in it.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -25,34 +25,33 @@ use crate::error::{Result, StoreError};
 use crate::store::Underway;
 use crate::view::View;
 
-/// Changes in one commit at most: enough to share a sync among all who wait, few enough for one
-/// commit of a cluster.
+/// Most changes in one commit: enough to share a sync among all waiting tasks, and few enough for
+/// one commit of a cluster.
 const BATCH_MAX: usize = 256;
 
-/// How often a commit is tried anew after others changed the mailbox. Pauses add up to about half a
-/// second: by then a client is better told to try again.
+/// How often a commit is retried after others changed the mailbox. The pauses add up to about half
+/// a second. After that the client is asked to try again.
 pub(super) const ATTEMPTS_MAX: u32 = 12;
 
 /// Pauses are at most this: 2^6 ms.
 const PAUSE_MAX_LOG2: u32 = 6;
 
-/// The line of changes.
+/// The queue of changes.
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: Vec<Box<dyn Intent>>,
-    /// Who wants to lead: moves, which change two mailboxes. They come before the changes that
-    /// wait.
+    /// Moves that wait to lead: they change two mailboxes. They come before waiting changes.
     movers: VecDeque<oneshot::Sender<Role>>,
     leading: bool,
 }
 
-/// What whoever leads does next.
+/// What the leader does next.
 enum Next {
     /// Resolve these.
     Batch(Vec<Box<dyn Intent>>),
     /// Let someone else lead.
     Mover(oneshot::Sender<Role>),
-    /// Nothing; the role is given up already.
+    /// Nothing; the role was given up already.
     Nothing,
 }
 
@@ -66,17 +65,18 @@ impl Queue {
     }
 }
 
-/// A change that waits to be resolved. It may be resolved several times; the last counts.
+/// A change that waits to be resolved. It may be resolved several times; the last result counts.
 pub(super) trait Intent: Send {
     /// Drafts the change.
     fn resolve(&mut self, draft: &mut Draft);
-    /// What must be known of the mailbox before.
+    /// What the change needs to know of the mailbox.
     fn needs(&self) -> Needs;
-    /// Tells the one who waits. With `Ok`, the result of the last [`Intent::resolve`].
+    /// Reports the outcome to the waiting task. With `Ok`, the result of the last
+    /// [`Intent::resolve`].
     fn finish(self: Box<Self>, base: Result<&Base>);
 }
 
-/// What comes back to the one who waits.
+/// The result that the waiting task gets.
 type Answer<T> = Result<(T, Base)>;
 
 struct Waiting<F, T> {
@@ -105,13 +105,13 @@ where
             (_, Some(Err(error))) | (Err(error), _) => Err(error),
             (Ok(_), None) => Err(StoreError::Busy),
         };
-        // Whoever hung up needs no answer.
+        // A task that was dropped needs no answer.
         let _ = self.answer.send(answer);
     }
 }
 
 impl MailboxState {
-    /// Puts messages that come in in line and waits for the result.
+    /// Queues new messages and waits for the result.
     pub(super) async fn submit_arrivals<T, F>(self: &Arc<Self>, resolve: F) -> Result<T>
     where
         F: FnMut(&mut Draft) -> Result<T> + Send + 'static,
@@ -120,7 +120,7 @@ impl MailboxState {
         self.enqueue(resolve, Needs::Head).await.map(|(value, _)| value)
     }
 
-    /// Puts a change of what is there in line and waits for its result and a view that shows it.
+    /// Queues a change of existing messages and waits for its result and a view that contains it.
     pub(super) async fn submit<T, F>(self: &Arc<Self>, mut resolve: F) -> Result<(T, Arc<View>)>
     where
         F: FnMut(&mut Draft, &View) -> Result<T> + Send + 'static,
@@ -143,7 +143,7 @@ impl MailboxState {
         F: FnMut(&mut Draft) -> Result<T> + Send + 'static,
         T: Send + 'static,
     {
-        if self.is_gone() {
+        if self.is_deleted() {
             return Err(StoreError::NoMailbox(self.id));
         }
         let (answer, result) = oneshot::channel();
@@ -157,7 +157,8 @@ impl MailboxState {
             let role = Role::new(Arc::clone(self));
             Unstoppable::new(lead(role)).await;
         }
-        // The sender is dropped unused only if the leader died: a panic, or the end of the runtime.
+        // The sender is dropped unused only if the leader ended: by a panic or the end of the
+        // runtime.
         result.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the change was abandoned".into())))
     }
 
@@ -175,9 +176,9 @@ impl MailboxState {
         Next::Batch(queue.waiting.drain(..size).collect())
     }
 
-    /// Takes the lead, when whoever has it is done with its batch.
+    /// Waits for the lead until the current leader has finished its batch.
     pub(super) async fn take_lead(self: &Arc<Self>) -> Result<Role> {
-        if self.is_gone() {
+        if self.is_deleted() {
             return Err(StoreError::NoMailbox(self.id));
         }
         let (mover, turn) = oneshot::channel();
@@ -192,7 +193,7 @@ impl MailboxState {
         turn.await.map_err(|_| StoreError::Unavailable("the change was abandoned".into()))
     }
 
-    /// Resolves and commits a batch, together if that can be and one by one if not.
+    /// Resolves and commits a batch: together if possible, else one by one.
     async fn serve(&self, mut batch: Vec<Box<dyn Intent>>) {
         match self.commit_batch(&mut batch).await {
             Err(failure) if batch.len() > 1 && failure.may_be_of_one() => {
@@ -226,8 +227,8 @@ impl MailboxState {
             }
             let newest = self.catch_up().await?;
             if newest.modseq() == base.modseq() {
-                // No one changed the mailbox: a message to be copied is gone. Trying again will not
-                // bring it back.
+                // No one changed the mailbox, so a message to be copied no longer exists. A retry
+                // cannot succeed.
                 return Err(Failure::OriginalGone);
             }
             base = newest;
@@ -236,18 +237,18 @@ impl MailboxState {
         Err(StoreError::Busy.into())
     }
 
-    /// Notes what a failed commit means for what is known.
+    /// Updates the state after a failed commit.
     pub(super) fn failed(&self, error: StoreError) -> StoreError {
         if matches!(error, StoreError::NoMailbox(id) if id == self.id) {
-            self.mark_gone();
+            self.mark_deleted();
         } else {
             self.suspect.store(true, std::sync::atomic::Ordering::Release);
         }
         error
     }
 
-    /// Lets others go first for a random while: none after the first conflict, then up to 2, 4, 8
-    /// … ms.
+    /// Pauses for a random time to let others commit: not after the first conflict, then up to 2,
+    /// 4, 8 … ms.
     pub(super) async fn pause(&self, attempt: u32) {
         if attempt > 0 {
             let most_us = 1000u64 << attempt.min(PAUSE_MAX_LOG2);
@@ -263,20 +264,20 @@ fn finish(batch: Vec<Box<dyn Intent>>, outcome: Result<Base, Failure>) {
     }
 }
 
-/// The view that belongs to an answer to a change which needed rows.
+/// The view to return with a change that needed rows.
 fn with_view<T>((value, base): (T, Base)) -> Result<(T, Arc<View>)> {
     match base {
         Base::View(view) => Ok((value, view)),
-        // Not reached: where rows are needed the base has them.
+        // Not reached: a change that needs rows gets a base with rows.
         Base::Head(_) => Err(StoreError::Busy),
     }
 }
 
 /// Why a batch was not committed.
 enum Failure {
-    /// A message to be copied is gone.
+    /// A message to be copied no longer exists.
     OriginalGone,
-    /// Something else.
+    /// Another error.
     Store(StoreError),
 }
 
@@ -287,7 +288,7 @@ impl From<StoreError> for Failure {
 }
 
 impl Failure {
-    /// Whether a single change may be to blame: the others are then tried without it.
+    /// Whether a single change may be the cause: the others are then tried without it.
     fn may_be_of_one(&self) -> bool {
         match self {
             Self::OriginalGone => true,
@@ -295,7 +296,8 @@ impl Failure {
         }
     }
 
-    /// What the one who waits is told. Copies look themselves whether an original went.
+    /// The error that a waiting task gets. Copies check themselves whether an original was
+    /// expunged.
     fn error(&self) -> StoreError {
         match self {
             Self::OriginalGone => StoreError::Busy,
@@ -304,7 +306,7 @@ impl Failure {
     }
 }
 
-/// Leads for one batch; hands the rest, if any, to a task of its own.
+/// Leads for one batch, then passes the rest, if any, to a task of its own.
 async fn lead(mut role: Role) {
     match role.mailbox.next() {
         Next::Batch(batch) => role.mailbox.serve(batch).await,
@@ -317,7 +319,7 @@ async fn lead(mut role: Role) {
     resign(role).await;
 }
 
-/// Gives up the role; what waits by now is led by a task of its own.
+/// Gives up the role; a task of its own leads the changes that wait.
 pub(super) async fn resign(role: Role) {
     if role.mailbox.queue.lock().waiting.is_empty() || tokio::runtime::Handle::try_current().is_err() {
         return lead_on(role).await;
@@ -332,7 +334,7 @@ async fn lead_on(mut role: Role) {
             Next::Batch(batch) => role.mailbox.serve(batch).await,
             Next::Mover(mover) => match mover.send(role) {
                 Ok(()) => return,
-                // It has hung up.
+                // Its task was dropped.
                 Err(back) => role = back,
             },
             Next::Nothing => {
@@ -343,15 +345,15 @@ async fn lead_on(mut role: Role) {
     }
 }
 
-/// Lets a move lead, or goes on if it has hung up.
+/// Passes the lead to a move, or continues if the move was dropped.
 async fn hand_over(role: Role, mover: oneshot::Sender<Role>) {
     if let Err(back) = mover.send(role) {
         resign(back).await;
     }
 }
 
-/// The role of the leader. Lost by a panic or the end of the runtime, it is free again, and those
-/// who wait learn that nothing came of it.
+/// The role of the leader. If it is lost by a panic or the end of the runtime, the role becomes
+/// free and the waiting tasks get an error.
 pub(super) struct Role {
     mailbox: Arc<MailboxState>,
     resigned: bool,
@@ -378,7 +380,7 @@ impl Drop for Role {
     }
 }
 
-/// A future that, dropped unfinished, goes on in a task of its own.
+/// A future that continues in a task of its own if it is dropped before it ends.
 pub(super) struct Unstoppable(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
 
 impl Unstoppable {

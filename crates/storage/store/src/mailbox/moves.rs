@@ -1,5 +1,5 @@
-//! MOVE: RFC 6851. Messages leave one mailbox and enter another, in one commit if one engine holds
-//! both.
+//! MOVE: RFC 6851. Messages leave one mailbox and enter another, in one commit if the engine can
+//! commit both.
 //!
 //! A move leads both mailboxes, so no other change of this process comes in between. It takes the
 //! leads in the order of the mailboxes' ids, and no leader waits for another lead: crossing moves
@@ -10,8 +10,7 @@
 //!
 //! An engine that spreads mailboxes over a cluster commits twice: the messages enter the target
 //! first and leave the source second. A crash in between leaves them in both. If another process
-//! expunges or moves some of them in between, they are not ours: their copies are expunged from the
-//! target again.
+//! expunges or moves some of them in between, their copies are expunged from the target.
 
 use posthaste_mail_model::NumSet;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ impl Mailbox {
     pub async fn move_to(&self, uids: &NumSet, target: &Destination) -> Result<Moved> {
         let ends = Ends { source: Arc::clone(&self.state), target: Arc::clone(&target.state) };
         let (uids, (answer, result)) = (uids.clone(), oneshot::channel());
-        // Whoever hangs up stops neither the move nor those who wait for one of the leads.
+        // A dropped caller must stop neither the move nor the tasks that wait for one of the leads.
         Unstoppable::new(async move {
             let _ = answer.send(ends.lead(&uids).await);
         })
@@ -42,7 +41,7 @@ impl Mailbox {
     }
 }
 
-/// Where messages leave and where they enter; both may be one.
+/// Source and target; both may be the same mailbox.
 struct Ends {
     source: Arc<MailboxState>,
     target: Arc<MailboxState>,
@@ -74,7 +73,7 @@ impl Ends {
         outcome
     }
 
-    /// Tries until no one else changes either mailbox. Only whoever leads both may call this.
+    /// Retries until no one else changes either mailbox. The caller must lead both.
     async fn run(&self, uids: &NumSet) -> Result<Moved> {
         for attempt in 0..ATTEMPTS_MAX {
             let source = self.source.prepare(Needs::Rows).await?;
@@ -113,7 +112,7 @@ impl Ends {
         Ok((enters, copied?))
     }
 
-    /// From one mailbox to another, in one commit on both; `None` if others were quicker.
+    /// From one mailbox to another, in one commit on both; `None` if another change came first.
     async fn across(&self, source: &Base, originals: &Originals) -> Result<Option<Moved>> {
         let (enters, copied) = self.entering(originals).await?;
         let mut leaves = self.source.draft(source);
@@ -144,13 +143,13 @@ impl Ends {
         if expunged.uids == copied.source {
             return Ok(Some(Moved { copied, expunged }));
         }
-        // Others expunged the rest while it was copied: it was never ours to move.
+        // Others expunged the rest during the copy: this move must not keep their copies.
         let (ours, others) = copied.split(&expunged.uids);
         self.target.expunge_led(&others.uids).await?;
         Ok(Some(Moved { copied: ours, expunged }))
     }
 
-    /// From a mailbox to its end, in one commit; `None` if others were quicker.
+    /// From a mailbox to its end, in one commit; `None` if another change came first.
     async fn within(&self, source: &Base, originals: &Originals) -> Result<Option<Moved>> {
         let mut draft = self.source.draft(source);
         let copied = originals.resolve(&mut draft)?;
@@ -163,7 +162,7 @@ impl Ends {
         }
     }
 
-    /// What to answer after the commit that leads to `source`, which becomes the newest.
+    /// The result after the commit that leads to `source`, which becomes the newest view.
     fn moved(&self, copied: Copied, source: Base) -> Option<Moved> {
         let modseq = source.modseq();
         let Base::View(view) = self.source.publish(source) else { return None };
@@ -172,7 +171,7 @@ impl Ends {
     }
 }
 
-/// None of the messages is there.
+/// The result if none of the messages exists.
 fn nothing(view: &Arc<View>) -> Moved {
     let (none, modseq) = (NumSet::new(), view.modseq());
     Moved {
@@ -182,7 +181,7 @@ fn nothing(view: &Arc<View>) -> Moved {
 }
 
 impl Copied {
-    /// Those whose sources are in `sources`, and the others.
+    /// Splits messages by whether their sources are in `sources`.
     fn split(self, sources: &NumSet) -> (Self, Self) {
         let empty = || Self { source: NumSet::new(), uids: NumSet::new(), modseq: self.modseq };
         let (mut within, mut without) = (empty(), empty());
@@ -196,8 +195,8 @@ impl Copied {
 }
 
 impl MailboxState {
-    /// Expunges those of `uids` that exist, until no one else changes the mailbox. Only whoever
-    /// leads it may call this.
+    /// Expunges those of `uids` that exist, until no one else changes the mailbox. The caller must
+    /// lead it.
     async fn expunge_led(&self, uids: &NumSet) -> Result<Expunged> {
         let mut base = self.prepare(Needs::Rows).await?;
         for attempt in 0..ATTEMPTS_MAX {
@@ -222,7 +221,7 @@ impl MailboxState {
         Err(StoreError::Busy)
     }
 
-    /// A draft against what is known.
+    /// A draft against the known state.
     pub(super) fn draft(&self, base: &Base) -> Draft {
         Draft::new(self.id, base.clone(), self.recent_watermark(base.head().first_recent))
     }

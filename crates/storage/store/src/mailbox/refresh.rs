@@ -1,5 +1,5 @@
-//! Reading what is known of a mailbox, and keeping it in step with what other processes and nodes
-//! do: where rows are known, only the difference is read.
+//! Reads the state of a mailbox, and keeps it in step with other processes and nodes. Where rows
+//! are known, only the difference is read.
 
 use posthaste_mail_model::NumSet;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use crate::error::{Result, StoreError};
 use crate::head::MailboxHead;
 use crate::view::{View, ViewBuilder};
 
-/// What a change needs to know of its mailbox. Each includes the ones before it.
+/// What a change needs to know of its mailbox. Each level includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Needs {
-    /// The head: messages come in.
+    /// The head, for new messages.
     Head,
-    /// The rows: flags change, messages go.
+    /// The rows, for changed flags and expunged messages.
     Rows,
     /// Rows that were compared with the engine's.
     NewestRows,
 }
 
 impl Mailbox {
-    /// The mailbox with its newest view. Its rows are read if nobody has had it open.
+    /// The mailbox with its newest view. Its rows are read if nobody has opened it before.
     pub(crate) async fn open(state: Arc<MailboxState>) -> Result<Arc<Self>> {
         if let Some(mailbox) = Self::opened(&state) {
             mailbox.current().await?;
             return Ok(mailbox);
         }
         state.enqueue(|_| Ok(()), Needs::Rows).await?;
-        // Rows that were read stay, so this is never `None`.
+        // Rows stay in memory once read, so this is never `None`.
         Self::opened(&state).ok_or(StoreError::Busy)
     }
 
@@ -41,10 +41,10 @@ impl Mailbox {
         Some(Arc::new(Self { state: Arc::clone(state), published }))
     }
 
-    /// The newest view there is: asks the engine if another process or node may have changed the
-    /// mailbox.
+    /// The newest view. Reads the head from the engine if another process or node may have changed
+    /// the mailbox.
     pub async fn current(&self) -> Result<Arc<View>> {
-        if self.is_gone() {
+        if self.is_deleted() {
             return Err(StoreError::NoMailbox(self.id()));
         }
         if self.state.is_checked(self.state.context.engine.epoch()) {
@@ -55,11 +55,16 @@ impl Mailbox {
 }
 
 impl MailboxState {
-    /// What someone who asked for many heads at once learnt of this one, at an epoch.
-    pub(crate) async fn told(self: &Arc<Self>, head: Option<&MailboxHead>, epoch: Epoch) -> Result<()> {
+    /// Brings the state up to date with a head that was read for many mailboxes at once, at an
+    /// epoch.
+    pub(crate) async fn refresh_from_head(
+        self: &Arc<Self>,
+        head: Option<&MailboxHead>,
+        epoch: Epoch,
+    ) -> Result<()> {
         let known = self.base().map(|base| base.modseq());
         match head {
-            None => self.mark_gone(),
+            None => self.mark_deleted(),
             Some(head) if Some(head.modseq) == known => self.mark_checked(epoch),
             Some(_) => {
                 self.newest().await?;
@@ -68,8 +73,7 @@ impl MailboxState {
         Ok(())
     }
 
-    /// What the next changes are made against: read as far as they need it and it is not known.
-    /// Only whoever leads may call this.
+    /// The base of the next changes. Reads what they need and is not known. The caller must lead.
     pub(super) async fn prepare(&self, needs: Needs) -> Result<Base> {
         match (self.base(), needs) {
             (Some(base @ Base::View(_)), Needs::Head | Needs::Rows) if !self.is_suspect() => Ok(base),
@@ -90,7 +94,7 @@ impl MailboxState {
         Ok(newest)
     }
 
-    /// Brings what is known up to what the engine has. Only whoever leads may call this.
+    /// Brings the state up to date with the engine. The caller must lead.
     pub(super) async fn catch_up(&self) -> Result<Base> {
         match self.base() {
             Some(Base::View(view)) => self.read_changes(&view).await,
@@ -108,35 +112,36 @@ impl MailboxState {
 
     async fn read_rows(&self) -> Result<Base> {
         let epoch = self.context.engine.epoch();
-        let view = self.or_gone(self.load_view().await)?;
+        let view = self.or_mark_deleted(self.load_view().await)?;
         let base = self.publish(Base::View(Arc::new(view)));
         self.seen(epoch);
         Ok(base)
     }
 
     async fn read_changes(&self, view: &View) -> Result<Base> {
-        let changes = self.or_gone(self.context.engine.changes_since(self.id, view.modseq()).await)?;
+        let changes =
+            self.or_mark_deleted(self.context.engine.changes_since(self.id, view.modseq()).await)?;
         let next = match after(view, &changes) {
             Some(next) => next,
-            None => self.or_gone(self.load_view().await)?,
+            None => self.or_mark_deleted(self.load_view().await)?,
         };
         Ok(self.publish(Base::View(Arc::new(next))))
     }
 
     async fn engine_head(&self) -> Result<MailboxHead> {
         let heads = self.context.engine.heads(&[self.id]).await?;
-        self.or_gone(heads.into_iter().next().flatten().ok_or(StoreError::NoMailbox(self.id)))
+        self.or_mark_deleted(heads.into_iter().next().flatten().ok_or(StoreError::NoMailbox(self.id)))
     }
 
-    /// Notes a mailbox that is no more.
-    fn or_gone<T>(&self, outcome: Result<T>) -> Result<T> {
+    /// Marks the mailbox as deleted if the engine says that it does not exist.
+    fn or_mark_deleted<T>(&self, outcome: Result<T>) -> Result<T> {
         if matches!(outcome, Err(StoreError::NoMailbox(_))) {
-            self.mark_gone();
+            self.mark_deleted();
         }
         outcome
     }
 
-    /// What is known is what the engine had at this epoch.
+    /// Records that the known state is the engine's at this epoch.
     fn seen(&self, epoch: Epoch) {
         self.suspect.store(false, Ordering::Release);
         self.mark_checked(epoch);
@@ -155,16 +160,16 @@ impl MailboxState {
     }
 }
 
-/// The view after changes; `None` if they do not add up to the counts that came with them, or are
-/// not all.
+/// The view after changes; `None` if they are incomplete or do not match the counts that came with
+/// them.
 fn after(view: &View, changes: &Changes) -> Option<View> {
     if !changes.complete || changes.head.modseq < view.modseq() {
         return None;
     }
     let first_new = view.head().uid_next;
     let (old, new) = changes.rows.split_at(changes.rows.partition_point(|row| row.uid() < first_new));
-    // A message may have come and gone since; the engine then need not have it among the rows.
-    let gone = changes.expunged.intersection(&NumSet::range(1, first_new.value() - 1));
-    let next = view.edited(changes.head.clone(), old, &gone, new);
+    // A message may have been added and expunged since; the engine then need not return its row.
+    let expunged = changes.expunged.intersection(&NumSet::range(1, first_new.value() - 1));
+    let next = view.edited(changes.head.clone(), old, &expunged, new);
     (next.counts() == changes.head.counts).then_some(next)
 }

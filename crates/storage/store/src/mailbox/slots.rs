@@ -1,7 +1,7 @@
-//! Keywords of a change on their way to slots of the mailbox's table.
+//! Maps keywords of a change to slots of the mailbox's table.
 //!
-//! A table that is full gives a new keyword the slot of one that no message has. Which those are
-//! only the rows say: a change that is resolved against a head alone is then resolved again with
+//! A full table gives a new keyword the slot of a keyword that no message has. Only the rows show
+//! which those are. So a change that was resolved against a head alone is then resolved again with
 //! the rows.
 //!
 //! What always holds: a slot that a message has, or that this change gives one, keeps its keyword.
@@ -14,9 +14,9 @@ use super::state::Base;
 /// A keyword table while a change is resolved.
 pub(super) struct Slots {
     table: Arc<KeywordTable>,
-    /// Flags that any message has or is given; all there can be where no rows are known.
+    /// Flags that any message has or gets; all possible flags where no rows are known.
     in_use: FlagSet,
-    /// Keywords there was no room for.
+    /// Keywords for which there was no room.
     left_out: Vec<Keyword>,
 }
 
@@ -29,7 +29,7 @@ impl Slots {
         Self { table: Arc::clone(&base.head().keywords), in_use, left_out: Vec::new() }
     }
 
-    /// The set of flags for a message. Keywords there is no room for are noted and left out.
+    /// The set of flags for a message. Keywords without room are recorded and left out.
     pub fn set_of(&mut self, flags: &[Flag]) -> FlagSet {
         let mut set = FlagSet::EMPTY;
         for flag in flags {
@@ -63,12 +63,12 @@ impl Slots {
         }
     }
 
-    /// Whether there was no room for a keyword.
+    /// Whether a keyword had no room.
     pub fn lacks_room(&self) -> bool {
         !self.left_out.is_empty()
     }
 
-    /// The table after the change, and the keywords there was no room for.
+    /// The table after the change, and the keywords for which there was no room.
     pub fn into_parts(self) -> (Arc<KeywordTable>, Vec<Keyword>) {
         (self.table, self.left_out)
     }

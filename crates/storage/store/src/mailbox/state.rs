@@ -1,10 +1,10 @@
-//! What this process knows of one mailbox: its head, or, once someone has opened it, its rows too.
+//! What this process knows of one mailbox: its head and, once someone has opened it, its rows.
 //!
-//! A delivery, a COPY and a MOVE into a mailbox need its head alone. So a mailbox that nobody has
-//! open costs them the same whatever it holds: its rows are read when someone opens it, not before.
+//! A delivery, a COPY and a MOVE into a mailbox need only its head. So their cost does not depend
+//! on the size of a mailbox that nobody has open: its rows are read when someone opens it.
 //!
-//! What always holds: only the leader changes what is known; rows once read are kept for as long as
-//! the state is.
+//! What always holds: only the leader changes this state; rows once read stay in memory as long as
+//! the state does.
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -27,29 +27,30 @@ pub(crate) struct MailboxState {
     pub(super) queue: Mutex<Queue>,
     /// The head while no rows are known; `None` until it is read.
     head: Mutex<Option<MailboxHead>>,
-    /// The rows, from the first time that someone opens the mailbox.
+    /// The rows, once someone has opened the mailbox.
     published: OnceLock<Arc<Published>>,
-    /// Messages from this UID on no session has been told of; may be ahead of the view's head.
+    /// Messages from this UID on were reported to no session. May be higher than in the view's
+    /// head.
     pub(super) first_recent: AtomicU32,
     /// One more than the engine's epoch when this state was last known to be the newest; 0 if
     /// never.
     checked: AtomicU64,
-    /// Set when a commit failed with its outcome unknown: what is known may be behind.
+    /// Set when the outcome of a commit is unknown: the known state may be out of date.
     pub(super) suspect: AtomicBool,
-    gone: AtomicBool,
+    deleted: AtomicBool,
 }
 
-/// The newest view, and who waits for the next.
+/// The newest view, and the tasks that wait for the next.
 pub(super) struct Published {
     /// Replaced by the leader alone.
     pub view: ArcSwap<View>,
     pub news: watch::Sender<()>,
 }
 
-/// What a change is made against.
+/// The base of a change.
 #[derive(Clone)]
 pub(super) enum Base {
-    /// The head alone: enough for messages that come in.
+    /// The head alone: enough to add messages.
     Head(MailboxHead),
     /// Head and rows.
     View(Arc<View>),
@@ -69,7 +70,7 @@ impl Base {
 }
 
 impl MailboxState {
-    /// Of a mailbox of which nothing has been read yet.
+    /// The state of a mailbox of which nothing was read yet.
     pub fn new(context: Arc<Context>, id: MailboxId) -> Self {
         Self {
             id,
@@ -80,7 +81,7 @@ impl MailboxState {
             first_recent: AtomicU32::new(Uid::MIN.value()),
             checked: AtomicU64::new(0),
             suspect: AtomicBool::new(false),
-            gone: AtomicBool::new(false),
+            deleted: AtomicBool::new(false),
         }
     }
 
@@ -89,19 +90,20 @@ impl MailboxState {
     }
 
     /// Whether it was deleted.
-    pub fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Acquire)
+    pub fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire)
     }
 
-    /// It was deleted: no change succeeds any more, and watchers learn it.
-    pub fn mark_gone(&self) {
-        self.gone.store(true, Ordering::Release);
+    /// Marks the mailbox as deleted: later changes fail, and watchers wake up.
+    pub fn mark_deleted(&self) {
+        self.deleted.store(true, Ordering::Release);
         if let Some(published) = self.published.get() {
             published.news.send_replace(());
         }
     }
 
-    /// Whether what is known is the newest there is, as far as can be told without asking.
+    /// Whether the known state is the newest, as far as the epoch shows without reading from the
+    /// engine.
     pub fn is_checked(&self, epoch: Epoch) -> bool {
         let same = epoch.is_some_and(|e| e.wrapping_add(1) == self.checked.load(Ordering::Acquire));
         same && !self.is_suspect()
@@ -127,7 +129,7 @@ impl MailboxState {
         self.published.get()
     }
 
-    /// What is known; `None` if nothing was read yet.
+    /// The known state; `None` if nothing was read yet.
     pub(super) fn base(&self) -> Option<Base> {
         match self.published.get() {
             Some(published) => Some(Base::View(published.view.load_full())),
@@ -135,14 +137,14 @@ impl MailboxState {
         }
     }
 
-    /// Whether anyone waits for news.
+    /// Whether any task waits for changes.
     pub fn is_watched(&self) -> bool {
         self.published.get().is_some_and(|published| published.news.receiver_count() > 0)
     }
 
-    /// Bytes of memory: those of the view, if there is one, and about those of the rest.
+    /// Bytes of memory: those of the view, if there is one, and an estimate of the rest.
     pub fn memory_bytes(&self) -> usize {
-        /// What a keyword takes beside its text.
+        /// The memory of a keyword besides its text.
         const KEYWORD: usize = 32;
         let rest = match self.base() {
             None => 0,
@@ -158,7 +160,7 @@ impl MailboxState {
         Uid::new(self.first_recent.load(Ordering::Acquire)).map_or(at_least, |uid| uid.max(at_least))
     }
 
-    /// Makes this the newest that is known, unless it is not. Only whoever leads may call this.
+    /// Makes this the newest known state, unless a newer one is known. The caller must lead.
     pub(super) fn publish(&self, next: Base) -> Base {
         self.first_recent.fetch_max(next.head().first_recent.value(), Ordering::AcqRel);
         match (next, self.published.get()) {
@@ -173,7 +175,7 @@ impl MailboxState {
             (Base::View(view), None) => {
                 *self.head.lock() = None;
                 let first = Published { view: ArcSwap::new(Arc::clone(&view)), news: watch::Sender::new(()) };
-                // Cannot be taken: whoever leads is alone in setting it.
+                // Never taken: only the leader sets it.
                 let _ = self.published.set(Arc::new(first));
                 Base::View(view)
             }

@@ -261,7 +261,7 @@ async fn waiting_changes_share_a_commit() {
     for (n, answer) in (2..).zip(&answers) {
         assert_eq!((answer.uids[0].value(), answer.modseq.value()), (n, u64::from(n)));
     }
-    store.settle().await;
+    store.wait_for_changes().await;
 }
 
 #[tokio::test]
@@ -284,7 +284,7 @@ async fn a_dropped_client_stops_no_one() {
     tokio::task::yield_now().await;
     engine.gate.add_permits(1000);
     assert_eq!(third.await.unwrap().unwrap().uids[0].value(), 4);
-    store.settle().await;
+    store.wait_for_changes().await;
     assert_eq!(mailbox.view().exists(), 4);
     let sizes: Vec<u32> = mailbox.view().rows(&set(&[(2, 4)])).map(|(_, r)| r.size()).collect();
     assert_eq!(sizes, [7, 8, 9]);
@@ -302,8 +302,8 @@ async fn a_commit_of_unknown_outcome_is_looked_up_before_the_next() {
     assert_eq!(mailbox.append(vec![message(1, &[])]).await.unwrap().uids[0].value(), 3);
 }
 
-/// Another process delivers too: heads known here are behind again and again, and nobody opens the
-/// mailbox.
+/// Another process delivers too, so the heads known here are often out of date, and nobody opens
+/// the mailbox.
 #[tokio::test]
 async fn two_processes_deliver_into_a_closed_mailbox() {
     let engine = MemoryEngine::new();
@@ -355,7 +355,7 @@ async fn watchers_are_woken_here_and_from_elsewhere() {
         async { watch.changed(&seen).await.unwrap() }
     );
     assert_eq!(view.exists(), 2);
-    // What came before the call is told at once.
+    // A change before the call is reported at once.
     assert_eq!(watch.changed(&seen).await.unwrap().exists(), 2);
     elsewhere.open(mailbox.id()).await.unwrap().remove(&set(&[(1, 1)])).await.unwrap();
     assert_eq!(mailbox.view().exists(), 2);
@@ -450,7 +450,7 @@ async fn mixed_changes_in_one_batch_add_up() {
     }
     engine.gate.add_permits(1000);
     tasks.join_all().await;
-    store.settle().await;
+    store.wait_for_changes().await;
     let view = mailbox.view();
     let loaded = mailbox.state.load_view().await.unwrap();
     assert!(loaded.difference_from(&view).is_empty());

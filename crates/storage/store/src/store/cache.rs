@@ -1,13 +1,13 @@
-//! What was used last, within a budget of bytes. Knows nothing of what it keeps.
+//! A cache of the most recently used values, within a budget of bytes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// Entries that are in use and so cannot go, looked at in one round of eviction at most: they move
-/// to the front, so the next round sees others.
+/// Entries in use cannot be evicted. This is how many of them one round of eviction examines at
+/// most. They move to the front, so the next round examines others.
 const HELD_LOOKED_AT_MAX: usize = 16;
 
-/// What an entry costs beside what it says it costs: its places in both maps.
+/// The cost of an entry besides the cost given for it: its places in both maps.
 const OVERHEAD_BYTES: usize = 128;
 
 pub(super) struct Cache<K, V> {
@@ -39,7 +39,7 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         self.entries.values().map(|e| &e.value)
     }
 
-    /// The value, used now.
+    /// The value; counts as a use.
     pub fn get(&mut self, key: &K) -> Option<&V> {
         self.now += 1;
         let entry = self.entries.get_mut(key)?;
@@ -49,7 +49,7 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         Some(&entry.value)
     }
 
-    /// The value, used now, made if there was none.
+    /// The value, made if it is missing; counts as a use.
     pub fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> V
     where
         V: Clone,
@@ -81,7 +81,7 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         Some(entry.value)
     }
 
-    /// Says what an entry costs now.
+    /// Updates the cost of an entry.
     pub fn set_bytes(&mut self, key: &K, bytes: usize) {
         if let Some(entry) = self.entries.get_mut(key) {
             self.bytes = self.bytes - entry.bytes + bytes + OVERHEAD_BYTES;
@@ -89,7 +89,7 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         }
     }
 
-    /// Takes out what was not used for longest, until the rest is within the budget.
+    /// Evicts the least recently used values until the rest is within the budget.
     pub fn evict(&mut self, is_held: impl Fn(&V) -> bool) -> Vec<V> {
         let mut out = Vec::new();
         let mut held = 0;

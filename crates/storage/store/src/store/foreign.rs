@@ -1,4 +1,4 @@
-//! Seeing what other processes and nodes do while sessions here sit idle.
+//! Notices changes by other processes and nodes while sessions here are idle.
 
 use posthaste_mail_model::MailboxId;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use crate::engine::Epoch;
 use crate::error::Result;
 use crate::mailbox::MailboxState;
 
-/// Heads asked for in one call. A thousand heads are a few hundred KiB.
+/// Heads read in one call. A thousand heads are a few hundred KiB.
 const HEADS_MAX: usize = 1000;
 
 impl Store {
-    /// Looks, every `interval`, whether another process or node changed a mailbox that someone
-    /// watches, and if so wakes the watchers. Never returns; spawn it and drop it to end it.
+    /// Checks, every `interval`, whether another process or node changed a watched mailbox, and if
+    /// so wakes the watchers. Never returns: spawn it, and drop it to end it.
     pub async fn watch_foreign(&self, interval: Duration) {
         let mut seen: Epoch = self.engine().epoch();
         let mut ticks = tokio::time::interval(interval);
@@ -33,8 +33,8 @@ impl Store {
         }
     }
 
-    /// One look at all watched mailboxes. One that cannot be read does not keep the others from
-    /// being told; the first failure is answered with at the end.
+    /// Checks all watched mailboxes once. One that cannot be read does not stop the others from
+    /// being checked; the first failure is returned at the end.
     pub async fn look_abroad(&self) -> Result<()> {
         let watched: Vec<Arc<MailboxState>> = {
             let mailboxes = self.shared.mailboxes.lock();
@@ -46,8 +46,8 @@ impl Store {
             let ids: Vec<MailboxId> = batch.iter().map(|m| m.id()).collect();
             let heads = self.engine().heads(&ids).await?;
             for (mailbox, head) in batch.iter().zip(&heads) {
-                let told = mailbox.told(head.as_ref(), epoch).await;
-                outcome = outcome.and(told.map(drop));
+                let refreshed = mailbox.refresh_from_head(head.as_ref(), epoch).await;
+                outcome = outcome.and(refreshed.map(drop));
             }
         }
         outcome

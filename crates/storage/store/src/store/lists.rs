@@ -1,4 +1,5 @@
-//! Mailbox lists: cached, and changed by drafting against the newest until no one came in between.
+//! Mailbox lists: cached, and changed by drafting against the newest list until the commit
+//! succeeds.
 
 use posthaste_mail_model::{AccountId, MailboxId, MailboxName, UidValidity};
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use crate::engine::Epoch;
 use crate::error::{Result, StoreError};
 use crate::list::{ListCommit, MailboxEntry, MailboxList};
 
-/// How often a change is drafted anew. A list changes seldom: this many in a row is a runaway
-/// client.
+/// How often a change is drafted again. A list changes seldom, so this many conflicts in a row mean
+/// a runaway client.
 const ATTEMPTS_MAX: u64 = 16;
 
 /// A list and the engine's epoch when it was read.
@@ -21,7 +22,7 @@ pub(super) struct KnownList {
     epoch: Epoch,
 }
 
-/// A change of a mailbox list in the making: see [`Store::change_list`].
+/// A change of a mailbox list in preparation: see [`Store::change_list`].
 pub struct ListDraft {
     commit: ListCommit,
     now_unix_s: u32,
@@ -87,8 +88,8 @@ impl ListDraft {
 }
 
 impl Store {
-    /// An account's mailbox list as it is now. Cached; asks the engine if another process or node
-    /// may have changed it.
+    /// An account's mailbox list as it is now. Cached; reads from the engine if another process or
+    /// node may have changed it.
     pub async fn list(&self, account: AccountId) -> Result<Arc<MailboxList>> {
         let epoch = self.engine().epoch();
         if let Some(known) = self.shared.lists.lock().get(&account)
@@ -106,7 +107,7 @@ impl Store {
         Ok(self.remember(Arc::new(list), epoch))
     }
 
-    /// Keeps a list, unless a newer one came in between; answers with the one kept.
+    /// Caches a list, unless a newer one is cached already; returns the cached one.
     fn remember(&self, list: Arc<MailboxList>, epoch: Epoch) -> Arc<MailboxList> {
         let mut lists = self.shared.lists.lock();
         if let Some(known) = lists.get(&list.account)
@@ -120,8 +121,8 @@ impl Store {
         list
     }
 
-    /// Changes a mailbox list. `change` sees the list and drafts what is to be done; it runs again
-    /// if someone else changed the list meanwhile. An empty draft commits nothing.
+    /// Changes a mailbox list. `change` sees the list and drafts the change; it runs again if
+    /// someone else changed the list meanwhile. An empty draft commits nothing.
     pub async fn change_list<T, F>(&self, account: AccountId, mut change: F) -> Result<T>
     where
         F: FnMut(&MailboxList, &mut ListDraft) -> Result<T> + Send,
@@ -150,8 +151,7 @@ impl Store {
                     list = self.read_list(account).await?;
                 }
                 Err(error) => {
-                    // It may have been applied for all we know: what is cached is no longer
-                    // trusted.
+                    // The commit may have been applied, so the cached list is no longer valid.
                     self.shared.lists.lock().remove_if(&account, |_| true);
                     return Err(error);
                 }
@@ -173,12 +173,12 @@ impl Store {
         Ok(())
     }
 
-    /// Tells sessions that have these mailboxes selected that they are gone.
+    /// Notifies sessions that have these mailboxes selected that they were deleted.
     fn forget(&self, removed: &[MailboxId]) {
         for id in removed {
             let state = self.shared.mailboxes.lock().remove_if(id, |_| true);
             if let Some(state) = state {
-                state.mark_gone();
+                state.mark_deleted();
             }
         }
     }

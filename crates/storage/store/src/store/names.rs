@@ -1,4 +1,4 @@
-//! What IMAP does to mailbox names: CREATE, DELETE, RENAME, SUBSCRIBE.
+//! The IMAP operations on mailbox names: CREATE, DELETE, RENAME, SUBSCRIBE.
 
 use posthaste_mail_model::{AccountId, MailboxName};
 use std::collections::BTreeSet;
@@ -72,8 +72,8 @@ impl Store {
         for entry in list.entries.iter().filter(|entry| moves(&entry.name)) {
             let rest = entry.name.as_str().get(from.as_str().len()..).unwrap_or_default();
             let name = MailboxName::new(&format!("{to}{rest}"))?;
-            // A name that moves away itself is free; only `to` above or beside `from` can meet one
-            // that stays.
+            // A name that is itself renamed is free. Only a `to` above or beside `from` can meet a
+            // name that stays.
             if list.find(&name).is_some_and(|other| !moves(&other.name)) || name == *from {
                 return Err(StoreError::NameTaken);
             }
@@ -130,7 +130,7 @@ impl Store {
     ) -> Result<Arc<MailboxList>> {
         let inbox = MailboxName::inbox();
         self.change_list(account, |list, draft| {
-            // What a user has deleted since does not come back.
+            // A mailbox that the user has deleted since is not created again.
             let is_new = list.version == posthaste_mail_model::ModSeq::ZERO;
             let defaults = defaults.iter().filter(|_| is_new).map(|(name, used)| (name, Some(*used)));
             for (name, special_use) in std::iter::once((&inbox, None)).chain(defaults) {
@@ -160,7 +160,7 @@ impl Store {
         entry
     }
 
-    /// Drafts the levels above a name that are neither there nor drafted.
+    /// Drafts the missing levels above a name.
     fn draft_parents(&self, list: &MailboxList, draft: &mut ListDraft, name: &MailboxName) {
         let above: BTreeSet<MailboxName> =
             std::iter::successors(name.parent(), MailboxName::parent).collect();

@@ -82,11 +82,11 @@ async fn delete_keeps_what_is_below_and_tells_sessions() {
     assert_eq!(names(&store, account).await, ["a/b"]);
     // RFC 9051 §6.3.7: the subscription is the client's.
     assert!(store.list(account).await.unwrap().subscribed.contains(&name("a")));
-    let gone = |error: StoreError| matches!(error, StoreError::NoMailbox(id) if id == entry.id);
-    assert!(gone(watch.changed(&seen).await.unwrap_err()));
-    assert!(gone(mailbox.current().await.unwrap_err()));
-    assert!(gone(mailbox.expunge(None).await.unwrap_err()));
-    assert!(gone(store.open(entry.id).await.err().unwrap()));
+    let is_deleted = |error: StoreError| matches!(error, StoreError::NoMailbox(id) if id == entry.id);
+    assert!(is_deleted(watch.changed(&seen).await.unwrap_err()));
+    assert!(is_deleted(mailbox.current().await.unwrap_err()));
+    assert!(is_deleted(mailbox.expunge(None).await.unwrap_err()));
+    assert!(is_deleted(store.open(entry.id).await.err().unwrap()));
     assert_eq!(mailbox.view().exists(), 3);
     assert_eq!(store.status(&[entry.id]).await.unwrap(), [None]);
     assert!(matches!(store.delete(account, &name("a")).await, Err(StoreError::Refused(_))));

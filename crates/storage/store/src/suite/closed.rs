@@ -316,8 +316,8 @@ impl Play {
                 session.store_flags(&some, FlagChange::Replace, &flags, None).await.unwrap();
             }
             2 => {
-                let gone = session.remove(&some).await.unwrap().uids;
-                self.models[mailbox].retain(|uid, _| !gone.contains(*uid));
+                let expunged = session.remove(&some).await.unwrap().uids;
+                self.models[mailbox].retain(|uid, _| !expunged.contains(*uid));
             }
             kind => {
                 let before = self.models[mailbox].clone();
@@ -327,8 +327,8 @@ impl Play {
                 } else {
                     let moved = session.move_to(&some, &destination).await.unwrap();
                     assert_eq!(moved.expunged.uids, moved.copied.source);
-                    let gone = moved.expunged.uids;
-                    self.models[mailbox].retain(|uid, _| !gone.contains(*uid));
+                    let expunged = moved.expunged.uids;
+                    self.models[mailbox].retain(|uid, _| !expunged.contains(*uid));
                     moved.copied
                 };
                 let sizes: Vec<u32> = copied.source.iter().map(|uid| before[&uid]).collect();

@@ -86,7 +86,7 @@ pub async fn stores_share_an_engine(factory: &dyn Factory) {
         let added = mailbox.append(vec![message(store, 3)]).await.unwrap();
         mailbox.remove(&added.uids.iter().map(|uid| uid.value()).collect()).await.unwrap();
         assert_eq!(mailbox.view().exists(), kept);
-        store.settle().await;
+        store.wait_for_changes().await;
     }
     world.check().await;
 }
@@ -117,8 +117,8 @@ async fn client(store: &Store, id: posthaste_mail_model::MailboxId, task: u32) -
         assert_eq!(row.unwrap().flags(), FlagSet::SEEN);
         if n % 2 == 0 {
             retry(|| mailbox.store_flags(&uid, FlagChange::Add, &[Flag::Deleted], None)).await;
-            let gone = retry(|| mailbox.expunge(Some(&uid))).await;
-            assert_eq!(gone.uids, uid);
+            let expunged = retry(|| mailbox.expunge(Some(&uid))).await;
+            assert_eq!(expunged.uids, uid);
         } else {
             kept += 1;
         }
@@ -126,7 +126,7 @@ async fn client(store: &Store, id: posthaste_mail_model::MailboxId, task: u32) -
     kept
 }
 
-/// Tries again when told that too many change at once, as a client would.
+/// Retries when the store is busy with too many changes, as a client would.
 async fn retry<T, F: Future<Output = crate::Result<T>>>(mut act: impl FnMut() -> F) -> T {
     for _ in 0..1000 {
         match act().await {

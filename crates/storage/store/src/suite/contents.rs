@@ -86,7 +86,7 @@ pub async fn one_body_for_many_recipients(factory: &dyn Factory) {
         folder.commit(folder.expunging(&all)).await;
         maintain(&*world.engine).await;
     }
-    // Gone everywhere, perhaps swept away; the same message may come again.
+    // Expunged everywhere, perhaps swept; the same message may be added again.
     for folder in &mut folders {
         let content = Content::New { bytes: bytes.clone(), summary: summary.clone() };
         folder.commit(folder.adding(vec![(body, 9000, FlagSet::EMPTY, content)])).await;
@@ -95,8 +95,8 @@ pub async fn one_body_for_many_recipients(factory: &dyn Factory) {
     world.check().await;
 }
 
-/// Copies, also within one mailbox and of copies, outlive their originals. What is gone cannot be
-/// copied.
+/// Copies, also within one mailbox and of copies, outlive their originals. What was expunged cannot
+/// be copied.
 pub async fn copies_share_their_body(factory: &dyn Factory) {
     let world = World::new(factory).await;
     let (mut a, mut b) = (world.folder().await, world.folder().await);

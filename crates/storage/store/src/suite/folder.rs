@@ -16,7 +16,7 @@ use crate::view::{View, ViewBuilder};
 
 /// A message's contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredMessage {
     /// Its body's id.
     pub body: BodyId,
     /// Its bytes.
@@ -37,7 +37,7 @@ pub struct Folder {
     /// Its rows and head.
     pub view: View,
     /// Its messages' contents.
-    pub kept: BTreeMap<Uid, Kept>,
+    pub kept: BTreeMap<Uid, StoredMessage>,
     /// Each commit's mod-sequence and the UIDs that were there after it.
     pub history: Vec<(ModSeq, NumSet)>,
 }
@@ -76,11 +76,11 @@ impl Folder {
         head: MailboxHead,
         appended: Vec<NewMessage>,
         changed: Vec<Row>,
-        gone: NumSet,
+        expunged: NumSet,
     ) -> MailboxCommit {
         let rows: Vec<Row> = appended.iter().map(|m| m.row).collect();
-        let head = self.view.edited(head, &changed, &gone, &rows).head().clone();
-        let expunged = if gone.is_empty() { Vec::new() } else { vec![(head.modseq, gone)] };
+        let head = self.view.edited(head, &changed, &expunged, &rows).head().clone();
+        let expunged = if expunged.is_empty() { Vec::new() } else { vec![(head.modseq, expunged)] };
         MailboxCommit { mailbox: self.id, expected: self.view.modseq(), head, appended, changed, expunged }
     }
 
@@ -163,7 +163,7 @@ impl Folder {
                     (self.kept[uid].bytes.clone(), self.kept[uid].summary.clone())
                 }
             };
-            let kept = Kept { body: message.body, bytes, summary, saved: message.saved };
+            let kept = StoredMessage { body: message.body, bytes, summary, saved: message.saved };
             self.kept.insert(message.row.uid(), kept);
         }
         self.view = self.view.apply(commit);
@@ -199,12 +199,12 @@ impl Folder {
             let later: Vec<Row> =
                 self.view.rows(&self.view.changed_since(*since)).map(|(_, row)| *row).collect();
             assert_eq!(changes.rows, later);
-            let gone = there.difference(&self.uids());
+            let expunged = there.difference(&self.uids());
             assert!(changes.expunged.intersection(&self.uids()).is_empty(), "expunged and there");
             if changes.complete {
-                assert_eq!(changes.expunged.intersection(there), gone, "since {since}");
+                assert_eq!(changes.expunged.intersection(there), expunged, "since {since}");
             } else {
-                assert!(changes.expunged.difference(&gone).intersection(there).is_empty());
+                assert!(changes.expunged.difference(&expunged).intersection(there).is_empty());
             }
         }
     }

@@ -28,22 +28,22 @@ fn shown(view: &View) -> BTreeMap<u32, Names> {
     view.rows(&view.all()).map(|(_, row)| (row.uid().value(), names(row.flags()))).collect()
 }
 
-/// A session as its client sees it: what it was told is all it knows.
+/// A session as its client sees it: it knows only what was reported.
 struct Session {
     mailbox: Arc<Mailbox>,
     announced: Arc<View>,
-    told: BTreeMap<u32, Names>,
+    known: BTreeMap<u32, Names>,
 }
 
 impl Session {
     async fn open(store: &Store, id: posthaste_mail_model::MailboxId) -> Self {
         let mailbox = store.open(id).await.unwrap();
         let announced = mailbox.view();
-        let told = shown(&announced);
-        Self { mailbox, announced, told }
+        let known = shown(&announced);
+        Self { mailbox, announced, known }
     }
 
-    /// Tells it what is new, with or without what has gone, and compares with what its view would
+    /// Reports changes to it, with or without expunges, and compares with what its view would
     /// answer.
     async fn sync(&mut self, holds: bool) {
         let newest = self.mailbox.current().await.unwrap();
@@ -54,15 +54,15 @@ impl Session {
             diff = next.difference_from(&self.announced);
         }
         let renamed = next.head().keywords != self.announced.head().keywords;
-        assert_eq!(diff.new_keywords, renamed, "FLAGS is told when the table is another");
-        self.told.retain(|uid, _| !diff.expunged_uids.contains(*uid));
+        assert_eq!(diff.new_keywords, renamed, "FLAGS is sent when the table changed");
+        self.known.retain(|uid, _| !diff.expunged_uids.contains(*uid));
         let now = shown(&next);
         for seqs in [&diff.changed, &diff.arrived] {
             for uid in next.uids_of_seqs(seqs).iter() {
-                self.told.insert(uid, now[&uid].clone());
+                self.known.insert(uid, now[&uid].clone());
             }
         }
-        assert_eq!(self.told, now, "the view shows what the client was not told");
+        assert_eq!(self.known, now, "the view shows a change that was not reported to the client");
         self.announced = next;
     }
 }
@@ -106,8 +106,8 @@ pub async fn keywords_stay_with_their_messages(factory: &dyn Factory) {
                     }
                 }
                 0 | 1 => {
-                    let gone = random.below(2) as usize;
-                    let uid = *model.keys().nth(gone).unwrap();
+                    let skipped = random.below(2) as usize;
+                    let uid = *model.keys().nth(skipped).unwrap();
                     // A store that has not heard of the message leaves it.
                     let expunged = sessions[at].mailbox.remove(&NumSet::range(uid, uid)).await.unwrap();
                     expunged.uids.iter().for_each(|uid| drop(model.remove(&uid)));

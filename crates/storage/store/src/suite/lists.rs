@@ -89,10 +89,10 @@ pub async fn removed_mailboxes_are_gone(factory: &dyn Factory) {
             engine.heads(&[folder.id, kept.id]).await.unwrap(),
             [None, Some(kept.view.head().clone())]
         );
-        let gone = |error: StoreError| matches!(error, StoreError::NoMailbox(id) if id == folder.id);
-        assert!(gone(engine.load(folder.id, &mut |_| {}).await.unwrap_err()));
-        assert!(gone(engine.changes_since(folder.id, ModSeq::ZERO).await.unwrap_err()));
-        assert!(gone(engine.commit(folder.appending(&[1])).await.unwrap_err()));
+        let is_deleted = |error: StoreError| matches!(error, StoreError::NoMailbox(id) if id == folder.id);
+        assert!(is_deleted(engine.load(folder.id, &mut |_| {}).await.unwrap_err()));
+        assert!(is_deleted(engine.changes_since(folder.id, ModSeq::ZERO).await.unwrap_err()));
+        assert!(is_deleted(engine.commit(folder.appending(&[1])).await.unwrap_err()));
         kept.verify().await;
         world.check().await;
     }

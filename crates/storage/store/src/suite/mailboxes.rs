@@ -1,4 +1,4 @@
-//! Commits: applied whole or not at all, found again, and told apart by mod-sequence.
+//! Commits: applied whole or not at all, durable, and ordered by mod-sequence.
 
 use posthaste_mail_model::{FlagSet, ModSeq, NumSet, Uid};
 use std::sync::Arc;
@@ -52,14 +52,14 @@ pub async fn changes_add_up(factory: &dyn Factory) {
 }
 
 fn everything_at_once(folder: &super::Folder) -> crate::MailboxCommit {
-    let mut ahead = folder.clone();
-    let append = ahead.appending(&[10, 20]);
-    ahead.view = ahead.view.apply(&append);
-    let flags = ahead.flagging(&NumSet::range(13, 15), FlagSet::ANSWERED, None);
-    ahead.view = ahead.view.apply(&flags);
-    let expunge = ahead.expunging(&NumSet::range(16, 17));
-    ahead.view = ahead.view.apply(&expunge);
-    let second = ahead.expunging(&NumSet::range(19, 19));
+    let mut next = folder.clone();
+    let append = next.appending(&[10, 20]);
+    next.view = next.view.apply(&append);
+    let flags = next.flagging(&NumSet::range(13, 15), FlagSet::ANSWERED, None);
+    next.view = next.view.apply(&flags);
+    let expunge = next.expunging(&NumSet::range(16, 17));
+    next.view = next.view.apply(&expunge);
+    let second = next.expunging(&NumSet::range(19, 19));
     let mut head = second.head.clone();
     // Mod-sequences may be skipped, and so may UIDs.
     head.modseq = ModSeq::new(head.modseq.value() + 7).unwrap();
@@ -92,16 +92,16 @@ pub async fn a_conflict_leaves_no_trace(factory: &dyn Factory) {
         folder.verify().await;
     }
     // Neither does one from the future.
-    let mut ahead = folder.flagging(&NumSet::range(2, 2), FlagSet::SEEN, None);
-    ahead.expected = modseq(50);
-    ahead.head.modseq = modseq(51);
-    assert_eq!(world.engine.commit(ahead).await.unwrap(), CommitOutcome::Conflict);
+    let mut next = folder.flagging(&NumSet::range(2, 2), FlagSet::SEEN, None);
+    next.expected = modseq(50);
+    next.head.modseq = modseq(51);
+    assert_eq!(world.engine.commit(next).await.unwrap(), CommitOutcome::Conflict);
     folder.verify().await;
     folder.verify_changes().await;
     world.check().await;
 }
 
-/// Heads of many mailboxes, in the order asked; `None` for those removed.
+/// Heads of many mailboxes, in the order of the ids; `None` for those removed.
 pub async fn heads_come_in_the_order_asked(factory: &dyn Factory) {
     let world = World::new(factory).await;
     let (mut a, mut b, c) = (world.folder().await, world.folder().await, world.folder().await);
@@ -115,7 +115,7 @@ pub async fn heads_come_in_the_order_asked(factory: &dyn Factory) {
     world.check().await;
 }
 
-/// What was acknowledged is there after the store is opened anew.
+/// What was acknowledged is there after the store is opened again.
 pub async fn what_was_done_survives(factory: &dyn Factory) {
     let world = World::new(factory).await;
     let mut folder = world.folder().await;

@@ -1,4 +1,4 @@
-//! Moves: a message is in exactly one of two mailboxes, whoever else changes them.
+//! Moves: a message is in exactly one of two mailboxes, even if others change them.
 
 use posthaste_mail_model::{FlagSet, MailboxId, NumSet};
 use std::collections::BTreeSet;
@@ -38,11 +38,11 @@ pub async fn a_pair_is_applied_whole(factory: &dyn Factory) {
     for pair in [stale(0), stale(1), pair.clone()] {
         assert_eq!(engine.commit_pair(pair).await.unwrap(), CommitOutcome::Conflict);
     }
-    // A message to be moved is gone.
-    let mut gone = [b.copying(&a, &NumSet::range(1, 1)), a.expunging(&NumSet::range(1, 1))];
+    // A message to be moved no longer exists.
+    let mut conflicting = [b.copying(&a, &NumSet::range(1, 1)), a.expunging(&NumSet::range(1, 1))];
     a.commit(a.expunging(&NumSet::range(1, 1))).await;
-    gone[1] = a.flagging(&NumSet::new(), FlagSet::EMPTY, None);
-    assert_eq!(engine.commit_pair(gone).await.unwrap(), CommitOutcome::Conflict);
+    conflicting[1] = a.flagging(&NumSet::new(), FlagSet::EMPTY, None);
+    assert_eq!(engine.commit_pair(conflicting).await.unwrap(), CommitOutcome::Conflict);
     // A mailbox that is not there, and one mailbox twice.
     let mut nowhere = [b.appending(&[1]), a.appending(&[2])];
     nowhere[1].mailbox = MailboxId(new_id());
@@ -134,7 +134,7 @@ async fn cross(world: &World, stores: usize) -> Vec<u32> {
         outcome.unwrap();
     }
     for store in &stores {
-        store.settle().await;
+        store.wait_for_changes().await;
     }
     let mut found = Vec::new();
     for id in ids {

@@ -32,7 +32,7 @@ pub async fn mail_moves(from: Arc<dyn Engine>, to: Arc<dyn Engine>) {
     foreign_mail_is_left_alone(&from, &to).await;
 }
 
-/// Two mailboxes: messages with flags and keywords, some of them gone, some in both.
+/// Two mailboxes: messages with flags and keywords, some of them expunged, some in both.
 async fn lived_in(from: &Arc<dyn Engine>, account: AccountId) -> (Folder, Folder) {
     let mut boxes = Vec::new();
     for _ in 0..3 {
@@ -86,7 +86,7 @@ fn no_change(account: AccountId, expected: ModSeq, uid_validity_last: u32) -> Li
     }
 }
 
-/// A transfer that ends in the middle, as by a crash: whoever is told of progress panics.
+/// A transfer that ends in the middle, as by a crash: its progress callback panics.
 async fn cut_off(from: &Arc<dyn Engine>, to: &Arc<dyn Engine>, account: AccountId) {
     let (from, to) = (Arc::clone(from), Arc::clone(to));
     let cut = async move {

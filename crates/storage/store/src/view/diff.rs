@@ -1,7 +1,7 @@
-//! The difference of two views of one mailbox: what a session that knows the one has to be told to
-//! know the other.
+//! The difference of two views of one mailbox: the changes to report to a session that knows one of
+//! them.
 //!
-//! Chunks that both share are passed over unseen, so that the cost follows the change and not the
+//! Chunks that both views share are skipped, so that the cost follows the change and not the
 //! folder.
 
 use posthaste_mail_model::{NumSet, SeqNum};
@@ -10,24 +10,23 @@ use super::View;
 use super::node::{Chunk, Group};
 use crate::row::Row;
 
-/// What became of a view. To announce it: EXPUNGE for [`Difference::expunged_descending`] (or
-/// VANISHED for [`Difference::expunged_uids`]), then EXISTS if [`Difference::arrived`] is not
-/// empty, then FETCH for [`Difference::changed`].
+/// The changes of a view. Report them in this order: EXPUNGE for
+/// [`Difference::expunged_descending`] (or VANISHED for [`Difference::expunged_uids`]), then EXISTS
+/// if [`Difference::arrived`] is not empty, then FETCH for [`Difference::changed`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Difference {
-    /// Sequence numbers in the **old** view of messages that are gone.
+    /// Sequence numbers in the **old** view of messages that were expunged.
     pub expunged: NumSet,
     /// Their UIDs.
     pub expunged_uids: NumSet,
-    /// Sequence numbers in the **new** view of messages that were there and have other flags or
+    /// Sequence numbers in the **new** view of messages that existed before and have other flags or
     /// another mod-sequence.
     pub changed: NumSet,
-    /// Sequence numbers in the new view of messages that came.
+    /// Sequence numbers in the new view of added messages.
     pub arrived: NumSet,
     /// Messages in the new view.
     pub exists: u32,
-    /// Whether the mailbox has other keywords than it had: FLAGS is to be sent again
-    /// (RFC 9051 §7.3.5).
+    /// Whether the keyword table changed, so that FLAGS must be sent again (RFC 9051 §7.3.5).
     pub new_keywords: bool,
 }
 
@@ -46,7 +45,7 @@ impl Difference {
             }
             match (a.rows(), b.rows()) {
                 ([], []) => return diff,
-                (gone, []) => diff.gone(&mut a, gone),
+                (expunged, []) => diff.note_expunged(&mut a, expunged),
                 ([], came) => {
                     diff.arrived.push_range(b.index + 1, b.index + came.len() as u32);
                     b.advance(came.len());
@@ -56,13 +55,13 @@ impl Difference {
         }
     }
 
-    /// Whether there is nothing to tell.
+    /// Whether there is nothing to report.
     pub fn is_empty(&self) -> bool {
         self.expunged.is_empty() && self.changed.is_empty() && self.arrived.is_empty() && !self.new_keywords
     }
 
-    /// The numbers to put into EXPUNGE responses, in this order: from the highest down, none shifts
-    /// another (RFC 9051 §7.5.1).
+    /// The numbers for EXPUNGE responses, from the highest down, so that none shifts another
+    /// (RFC 9051 §7.5.1).
     pub fn expunged_descending(&self) -> impl Iterator<Item = SeqNum> + '_ {
         self.expunged.iter().rev().filter_map(SeqNum::new)
     }
@@ -89,7 +88,7 @@ impl Difference {
         b.advance(j);
     }
 
-    fn gone(&mut self, a: &mut Cursor<'_>, rows: &[Row]) {
+    fn note_expunged(&mut self, a: &mut Cursor<'_>, rows: &[Row]) {
         self.expunged.push_range(a.index + 1, a.index + rows.len() as u32);
         super::push_uids(&mut self.expunged_uids, rows);
         a.advance(rows.len());
@@ -100,7 +99,7 @@ impl Difference {
 struct Cursor<'v> {
     groups: &'v [Group],
     chunks: &'v [Chunk],
-    /// Rows of the first of `chunks` that are behind.
+    /// Rows of the first of `chunks` that were passed.
     row: usize,
     /// At the start of a group: how many rows it has. 0 anywhere else.
     group_rows: u32,
@@ -123,7 +122,7 @@ impl<'v> Cursor<'v> {
         }
     }
 
-    /// What is left of the chunk under way; empty at the end of the view.
+    /// The rest of the current chunk; empty at the end of the view.
     fn rows(&self) -> &'v [Row] {
         self.chunks.first().and_then(|c| c.item.get(self.row..)).unwrap_or_default()
     }
@@ -142,7 +141,7 @@ impl<'v> Cursor<'v> {
         self.enter_group();
     }
 
-    /// Passes over whatever both places share; whether there was anything.
+    /// Skips whatever both places share. Returns whether anything was skipped.
     fn skip_same(&mut self, other: &mut Self) -> bool {
         if self.row != 0 || other.row != 0 {
             return false;

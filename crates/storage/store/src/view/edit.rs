@@ -1,4 +1,4 @@
-//! Making the next view from this one: copying only what a change touches.
+//! Makes the next view from this one and copies only what a change touches.
 
 use posthaste_mail_model::NumSet;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ impl View {
     #[must_use]
     pub fn apply(&self, commit: &MailboxCommit) -> Self {
         debug_assert_eq!(self.modseq(), commit.expected);
-        let gone =
+        let expunged =
             NumSet::from_ranges(commit.expunged.iter().flat_map(|(_, uids)| uids.ranges().iter().copied()));
         let appended: Vec<Row> = commit.appended.iter().map(|m| m.row).collect();
-        self.edited(commit.head.clone(), &commit.changed, &gone, &appended)
+        self.edited(commit.head.clone(), &commit.changed, &expunged, &appended)
     }
 
-    /// The view after the rows `changed` took the place of those of the same UIDs, `gone` went and
-    /// `appended` came. All are in UID order; `changed` rows that do not exist are passed over.
-    /// Counts are those of the rows.
+    /// The view with the rows `changed` replaced, the UIDs `expunged` removed and `appended` added.
+    /// All are in UID order; `changed` rows that do not exist are ignored. Counts are those of the
+    /// rows.
     #[must_use]
-    pub fn edited(&self, head: MailboxHead, changed: &[Row], gone: &NumSet, appended: &[Row]) -> Self {
-        let mut pending = Pending { changed, gone: gone.ranges() };
+    pub fn edited(&self, head: MailboxHead, changed: &[Row], expunged: &NumSet, appended: &[Row]) -> Self {
+        let mut pending = Pending { changed, expunged: expunged.ranges() };
         let mut groups = Vec::with_capacity(self.groups.len() + 1);
         for group in &self.groups {
             if pending.touch(group.last_uid) {
@@ -51,9 +51,8 @@ impl View {
         self.head = head;
     }
 
-    /// This view with all that is new in `newer` except that nothing has gone: what a session may
-    /// know of while it must not be told of an EXPUNGE (RFC 9051 §7.5.1). `difference` is that of
-    /// `newer` from `self`.
+    /// This view with all changes of `newer` except its expunges: what a session may see while no
+    /// EXPUNGE can be sent (RFC 9051 §7.5.1). `difference` is that of `newer` from `self`.
     #[must_use]
     pub fn holding_expunged(self: &Arc<Self>, newer: &Arc<Self>, difference: &Difference) -> Arc<Self> {
         if difference.expunged.is_empty() {
@@ -63,10 +62,11 @@ impl View {
         let (older_names, names) = (&self.head.keywords, &newer.head.keywords);
         let renamed = names.renamed_since(older_names);
         if !renamed.is_empty() {
-            // Of what is still there no row has a slot that was renamed; what has gone may.
-            let gone = self.rows(&difference.expunged).filter(|(_, row)| row.flags().intersects(renamed));
+            // No remaining row has a slot that was renamed; an expunged row may.
+            let expunged = self.rows(&difference.expunged).filter(|(_, row)| row.flags().intersects(renamed));
             changed.extend(
-                gone.map(|(_, row)| row.with_flags(names.set_from(older_names, row.flags()), row.modseq())),
+                expunged
+                    .map(|(_, row)| row.with_flags(names.set_from(older_names, row.flags()), row.modseq())),
             );
             changed.sort_unstable_by_key(Row::uid);
         }
@@ -75,42 +75,42 @@ impl View {
     }
 }
 
-/// What of a change is still to be made.
+/// The part of a change that is not applied yet.
 struct Pending<'a> {
     changed: &'a [Row],
-    gone: &'a [(u32, u32)],
+    expunged: &'a [(u32, u32)],
 }
 
 impl Pending<'_> {
-    /// Whether anything is to be done at or below this UID. What lies below has been dealt with.
+    /// Whether a change applies at or below this UID. Everything below was applied already.
     fn touch(&self, last_uid: u32) -> bool {
         self.changed.first().is_some_and(|row| row.uid().value() <= last_uid)
-            || self.gone.first().is_some_and(|range| range.0 <= last_uid)
+            || self.expunged.first().is_some_and(|range| range.0 <= last_uid)
     }
 
-    /// What becomes of a row; to be called with rising UIDs.
+    /// The row after the change; call it with rising UIDs.
     fn edit(&mut self, row: &Row) -> Option<Row> {
         let uid = row.uid();
         let row = match self.changed.first() {
             Some(new) if new.uid() == uid => new,
             _ => row,
         };
-        let gone = self.gone.first().is_some_and(|range| range.0 <= uid.value());
+        let expunged = self.expunged.first().is_some_and(|range| range.0 <= uid.value());
         self.done_to(uid.value());
-        if gone { None } else { Some(*row) }
+        if expunged { None } else { Some(*row) }
     }
 
-    /// Drops all that concerns UIDs up to this one only.
+    /// Drops the expunges and changes up to this UID.
     fn done_to(&mut self, uid: u32) {
-        while self.gone.first().is_some_and(|range| range.1 <= uid) {
-            self.gone = self.gone.get(1..).unwrap_or_default();
+        while self.expunged.first().is_some_and(|range| range.1 <= uid) {
+            self.expunged = self.expunged.get(1..).unwrap_or_default();
         }
         while self.changed.first().is_some_and(|row| row.uid().value() <= uid) {
             self.changed = self.changed.get(1..).unwrap_or_default();
         }
     }
 
-    /// Drops what concerns UIDs below this one, none of which exists.
+    /// Drops the changes below this UID, of which no message exists.
     fn skip_to(&mut self, uid: u32) {
         if uid > 0 {
             self.done_to(uid - 1);
@@ -132,9 +132,10 @@ fn edit_group(group: &Group, pending: &mut Pending<'_>) -> Vec<Chunk> {
     chunks
 }
 
-/// The chunk after its part of the change; the very same if no row differs, `None` if none is left.
+/// The chunk after its part of the change: the same `Arc` if no row differs, `None` if no row is
+/// left.
 fn edit_chunk(chunk: &Chunk, pending: &mut Pending<'_>) -> Option<Chunk> {
-    if pending.gone.first().is_none_or(|range| range.0 > chunk.last_uid) {
+    if pending.expunged.first().is_none_or(|range| range.0 > chunk.last_uid) {
         return Some(replace_rows(chunk, pending));
     }
     let mut rows = Vec::with_capacity(chunk.item.len());
@@ -153,13 +154,13 @@ fn edit_chunk(chunk: &Chunk, pending: &mut Pending<'_>) -> Option<Chunk> {
     }
 }
 
-/// A chunk that no row leaves: copied once, and searched for each row that changes.
+/// A chunk that keeps all its rows: copied once, and searched for each changed row.
 fn replace_rows(chunk: &Chunk, pending: &mut Pending<'_>) -> Chunk {
     let here = pending.changed.partition_point(|row| row.uid().value() <= chunk.last_uid);
     let (changed, later) = pending.changed.split_at(here);
     pending.changed = later;
     let mut item: Arc<[Row]> = Arc::from(&*chunk.item);
-    // No one else has it yet.
+    // No one else holds it yet.
     let rows = Arc::get_mut(&mut item).unwrap_or_default();
     let mut from = 0;
     for new in changed {

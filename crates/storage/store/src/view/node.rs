@@ -1,4 +1,4 @@
-//! Chunks and groups: shared slices that know totals of what they hold.
+//! Chunks and groups: shared slices that store totals of their contents.
 
 use posthaste_mail_model::{FlagSet, ModSeq};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub const GROUP_CHUNKS: usize = if cfg!(test) { 4 } else { 64 };
 /// fit into one.
 pub(super) const SMALL: usize = 4;
 
-/// What a stretch of rows holds, all told.
+/// The totals of a sequence of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Totals {
     /// Rows.
@@ -78,7 +78,7 @@ impl Totals {
         }
     }
 
-    /// What STATUS tells of them.
+    /// The counts that STATUS reports of them.
     pub fn counts(&self) -> Counts {
         Counts { messages: self.messages, unseen: self.unseen, deleted: self.deleted, bytes: self.bytes }
     }
@@ -94,7 +94,7 @@ impl Totals {
     }
 }
 
-/// A shared slice, with what can be known without looking into it.
+/// A shared slice with totals that are known without reading it.
 pub(super) struct Node<T> {
     pub item: Arc<[T]>,
     pub totals: Totals,
@@ -136,7 +136,7 @@ impl Group {
     }
 }
 
-/// What so many groups, chunks and rows take.
+/// The memory of this many groups, chunks and rows.
 pub(super) fn memory_bytes(groups: usize, chunks: usize, rows: usize) -> usize {
     // Two counters stand before the items of an `Arc`.
     let counters = 2 * std::mem::size_of::<usize>();
@@ -145,7 +145,7 @@ pub(super) fn memory_bytes(groups: usize, chunks: usize, rows: usize) -> usize {
         + rows * Row::LEN
 }
 
-/// Gives each node its starting number; answers with the totals of all.
+/// Gives each node its starting number; returns the totals of all.
 pub(super) fn number<T>(nodes: &mut [Node<T>]) -> Totals {
     let mut totals = Totals::default();
     for node in nodes {

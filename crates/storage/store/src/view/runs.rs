@@ -5,7 +5,7 @@ use posthaste_mail_model::{NumSet, SeqNum};
 use super::View;
 use crate::row::Row;
 
-/// What the numbers of a set mean.
+/// The meaning of the numbers in a set.
 #[derive(Clone, Copy)]
 enum Numbers {
     Seqs,
@@ -55,7 +55,7 @@ impl<'v> Runs<'v> {
         runs
     }
 
-    /// Makes a chunk the one under way.
+    /// Makes a chunk the current one.
     fn enter(&mut self, group: usize, chunk: usize) {
         (self.group, self.chunk_in_group) = (group, chunk);
         match self.view.groups.get(group).and_then(|g| Some((g, g.item.get(chunk)?))) {
@@ -64,7 +64,7 @@ impl<'v> Runs<'v> {
         }
     }
 
-    /// Moves to the chunk of position `at`, which lies at or after the one under way.
+    /// Moves to the chunk of position `at`, which is at or after the current one.
     fn seek(&mut self, at: u32) {
         let past = self.chunk_start + self.chunk.len() as u32;
         if at < past && at >= self.chunk_start {
@@ -81,7 +81,7 @@ impl<'v> Runs<'v> {
         }
     }
 
-    /// How many messages have a lower UID; quick near the last range, since ranges rise.
+    /// How many messages have a lower UID. Fast near the last range, since ranges rise.
     fn rank(&self, uid: u32) -> u32 {
         let in_chunk = |first: &Row, last: &Row| first.uid().value() <= uid && uid <= last.uid().value();
         match (self.chunk.first(), self.chunk.last()) {
@@ -103,7 +103,7 @@ impl<'v> Runs<'v> {
                 Numbers::Uids => {
                     let from = self.rank(low);
                     let to = match high.checked_add(1) {
-                        // A single UID is the commonest range: is it there?
+                        // A single UID is the most common range: check whether it exists.
                         Some(after) if high == low => {
                             let there = self.view_uid(from) == Some(low);
                             debug_assert!(after > low);

@@ -43,7 +43,7 @@ impl Model {
     fn step(&mut self, view: &View, step: &Step) -> View {
         self.modseq += 1;
         let modseq = ModSeq::new(self.modseq).unwrap();
-        let (mut changed, mut gone, mut appended) = (Vec::new(), NumSet::new(), Vec::new());
+        let (mut changed, mut expunged, mut appended) = (Vec::new(), NumSet::new(), Vec::new());
         match *step {
             Step::Append { rows, gap, flags } => {
                 self.uid_next += gap;
@@ -62,13 +62,13 @@ impl Model {
             }
             Step::Expunge { from, to, every } => {
                 let places = self.places(from, to, every);
-                gone = places.iter().map(|&i| self.rows[i].uid().value()).collect();
+                expunged = places.iter().map(|&i| self.rows[i].uid().value()).collect();
                 // UIDs that exist nowhere must do no harm.
-                gone = gone.union(&NumSet::range(self.uid_next + 1000, u32::MAX));
-                self.rows.retain(|r| !gone.contains(r.uid().value()));
+                expunged = expunged.union(&NumSet::range(self.uid_next + 1000, u32::MAX));
+                self.rows.retain(|r| !expunged.contains(r.uid().value()));
             }
         }
-        view.edited(self.head(), &changed, &gone, &appended)
+        view.edited(self.head(), &changed, &expunged, &appended)
     }
 
     fn head(&self) -> MailboxHead {
@@ -157,11 +157,11 @@ fn check_queries(view: &View, model: &Model, sample: &NumSet) {
     }
 }
 
-/// A client that is told nothing but differences.
+/// A client that gets only differences.
 fn tell(client: &mut Vec<Row>, diff: &Difference, new: &View) {
     for seq in diff.expunged_descending() {
-        let gone = client.remove(seq.value() as usize - 1);
-        assert!(diff.expunged_uids.contains(gone.uid().value()));
+        let expunged = client.remove(seq.value() as usize - 1);
+        assert!(diff.expunged_uids.contains(expunged.uid().value()));
     }
     assert_eq!(diff.expunged.count(), diff.expunged_uids.count());
     client.extend(new.rows(&diff.arrived).map(|(_, r)| *r));
@@ -250,9 +250,9 @@ fn shrunken_chunks_are_joined() {
     let mut view = model.step(&View::default(), &Step::Append { rows: 4000, gap: 0, flags: 0 });
     // All but every 40th message go: without joining, every chunk left would hold one row.
     let keep: NumSet = (1..=100).map(|n| n * 40).collect();
-    let gone = view.all().difference(&keep);
+    let expunged = view.all().difference(&keep);
     model.rows.retain(|r| keep.contains(r.uid().value()));
-    view = view.edited(model.head(), &[], &gone, &[]);
+    view = view.edited(model.head(), &[], &expunged, &[]);
     check_shape(&view);
     let chunks: usize = view.groups.iter().map(|g| g.item.len()).sum();
     assert!(chunks <= 100 * SMALL_SHARE / CHUNK_ROWS + 1, "{chunks} chunks for 100 rows");

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 /// The user and group it runs as.
 const USER: &str = "nobody";
-/// It asks DNS for the name of each client that connects, and waits 5 s where nobody answers or
+/// It looks up in DNS the name of each client that connects, and waits 5 s where nobody answers or
 /// answers are rationed. It is measured without: the resolver of libc tries no server at all.
 const NO_QUESTIONS: &str = "RES_OPTIONS=attempts:0";
 /// What it wants to find in its configuration folder.
@@ -21,7 +21,7 @@ const FOLDERS: &[&str] =
 
 /// Starts it.
 pub fn start(setting: &Setting) -> Result<Instance, String> {
-    // SAFETY: asks for a number, cannot fail.
+    // SAFETY: returns a number and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
         return Err("Cyrus is started by root only: its processes change users".into());
     }

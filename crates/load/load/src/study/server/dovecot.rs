@@ -12,7 +12,7 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     let version = output(&["dovecot", "--version"]).map_err(|e| {
         format!("Dovecot is not installed ({e}); Debian: apt-get install dovecot-imapd dovecot-lmtpd")
     })?;
-    // SAFETY: asks for a number, cannot fail.
+    // SAFETY: returns a number and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
         return Err("Dovecot is started by root only: its processes change users".into());
     }

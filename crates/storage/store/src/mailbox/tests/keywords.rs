@@ -26,7 +26,7 @@ async fn a_full_keyword_table_drops_what_does_not_fit() {
     let appended = target.append(vec![message(1, &flags), message(2, &flags)]).await.unwrap();
     assert_eq!(appended.left_out, [Keyword::new("other").unwrap()]);
     assert_eq!(names(&target, 3), "\\Draft k7 $Forwarded");
-    // A client that asks for one too many is told; a change in the same batch is not hurt.
+    // A client that sets one keyword too many gets an error; other changes of the batch succeed.
     let all = set(&[(1, 2)]);
     let (flag, seen) = ([keyword("new")], [Flag::Answered]);
     let (bad, good) = tokio::join!(
@@ -47,13 +47,13 @@ async fn a_keyword_that_no_message_has_makes_room() {
     mailbox.store_flags(&set(&[(1, 1)]), FlagChange::Remove, &full[3..5], None).await.unwrap();
     let (a, b, c) = (keyword("a"), keyword("b"), keyword("c"));
     let stored = mailbox.store_flags(&set(&[(2, 2)]), FlagChange::Add, &[a.clone(), b], None).await.unwrap();
-    assert!(stored.view.difference_from(&before).new_keywords, "FLAGS is told again");
+    assert!(stored.view.difference_from(&before).new_keywords, "FLAGS is sent again");
     assert_eq!(names(&mailbox, 2), "a b");
     assert!(!names(&mailbox, 1).split(' ').any(|name| ["a", "b", "k3", "k4"].contains(&name)));
     let full_again =
         mailbox.store_flags(&set(&[(2, 2)]), FlagChange::Add, std::slice::from_ref(&c), None).await;
     assert!(matches!(full_again, Err(StoreError::Keyword(_))));
-    // A closed mailbox: the head does not say which keyword no message has, so the rows are asked.
+    // A closed mailbox: the head does not say which keyword no message has, so the rows are read.
     mailbox.store_flags(&set(&[(2, 2)]), FlagChange::Remove, &[a], None).await.unwrap();
     let elsewhere = Store::new(Arc::clone(store.engine()), StoreOptions::default());
     let appended = elsewhere.destination(mailbox.id()).append(vec![message(3, &[c])]).await.unwrap();
@@ -62,7 +62,7 @@ async fn a_keyword_that_no_message_has_makes_room() {
     assert_eq!((names(&opened, 3), names(&opened, 2)), ("c".into(), "b".into()));
 }
 
-/// A session that has not been told of an EXPUNGE keeps the message, and must not see a keyword of
+/// A session to which an EXPUNGE was not reported keeps the message, and must not see a keyword of
 /// later days in its slot.
 #[tokio::test]
 async fn a_held_message_keeps_its_own_keywords() {

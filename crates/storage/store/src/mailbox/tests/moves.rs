@@ -74,7 +74,7 @@ async fn a_move_of_unknown_outcome_is_looked_up() {
     // Others go on afterwards: both leads were given up.
     assert_eq!(source.append(vec![message(1, &[])]).await.unwrap().uids[0].value(), 4);
     assert_eq!(target.append(vec![message(1, &[])]).await.unwrap().uids[0].value(), 5);
-    store.settle().await;
+    store.wait_for_changes().await;
 }
 
 /// A client that hangs up in the middle of a move holds up no one, and the move is done whole.
@@ -97,7 +97,7 @@ async fn a_dropped_move_is_done_whole() {
     tokio::task::yield_now().await;
     engine.gate.add_permits(1000);
     assert_eq!(after.await.unwrap().unwrap().uids[0].value(), 4);
-    store.settle().await;
+    store.wait_for_changes().await;
     assert_eq!((source.view().exists(), target.view().exists()), (1, 4));
 }
 
