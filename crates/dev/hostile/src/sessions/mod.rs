@@ -112,6 +112,12 @@ fn rounds(server: &Server, random: &mut Random, commands: usize) -> Result<Repor
     let kinds = [Kind::Imap, Kind::Imap, Kind::Imap, Kind::Imap, Kind::Lmtp, Kind::Submission];
     let mut peers = kinds.map(|kind| Peer { kind, client: None, serial: 0, waits: Waits::Nothing });
     let (mut model, gauge) = (Model::start(server)?, Gauge::new(server.pid()));
+    // What the grammar names most is there to begin with.
+    let mut first = login(server)?;
+    for name in ["a", "b", "a/b", "c/d/e"] {
+        first.imap(&format!("CREATE {name}")).map_err(|e| e.to_string())?;
+    }
+    drop(first);
     let (rest, mut report) = (gauge.memory(), Report::default());
     while report.commands + report.bursts < commands {
         for peer in &mut peers {
