@@ -167,13 +167,13 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "list",
-        what: "LIST of 256 patterns over 10,000 subscriptions of 32 levels",
+        what: "LIST of 256 patterns over 3,000 subscriptions of 32 levels",
         memory_mib: |_| 128,
         run: commands::list,
     },
     Attack {
         name: "wildcards",
-        what: "patterns of wildcards over 5,000 mailboxes",
+        what: "patterns of wildcards over 2,000 mailboxes",
         memory_mib: |_| 128,
         run: commands::wildcards,
     },
