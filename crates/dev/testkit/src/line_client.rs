@@ -44,8 +44,8 @@ impl LineClient {
         Ok(bytes)
     }
 
-    /// Says that nothing more will be sent, and reads what still comes. A reset is an end; a peer that
-    /// does not end within the deadline is an error.
+    /// Says that nothing more will be sent, and reads what still comes. A reset is an end; a peer
+    /// that does not end within the deadline is an error.
     pub fn finish(&mut self) -> Result<Vec<u8>> {
         // It may have hung up already.
         let _ = self.stream.get_ref().shutdown(std::net::Shutdown::Write);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use posthaste_hostile::sessions::play;
 
-/// Sends commands from the grammars of IMAP, LMTP and submission, whole and changed ones, by several
-/// sessions at once to a server of its own for each seed.
+/// Sends commands from the grammars of IMAP, LMTP and submission, whole and changed ones, by
+/// several sessions at once to a server of its own for each seed.
 ///
 /// A session that ends without a word, an answer that does not come, a panic (also of a poll that
 /// does more steps than it may), memory out of bounds or a wrong answer to the well-behaved
