@@ -20,6 +20,8 @@
 pub mod address;
 pub mod command;
 pub mod dots;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod incoming;
 mod options;
 pub mod reply;

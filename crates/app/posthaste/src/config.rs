@@ -2,6 +2,9 @@
 //! and its defaults, all in one. A key that is not in it is an error that names the nearest one
 //! that is.
 
+#[cfg(test)]
+mod fuzzing;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -15,6 +15,8 @@ mod cursor;
 mod date;
 mod error;
 pub mod framing;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod limits;
 mod list_match;
 mod mailbox;

@@ -7,10 +7,12 @@
 mod cluster;
 #[cfg(feature = "engine")]
 mod engine;
+mod fuzz;
 mod line_client;
 mod mbsync;
 mod messages;
 mod python;
+mod random;
 mod server;
 #[cfg(feature = "engine")]
 mod turns;
@@ -19,10 +21,12 @@ mod wire;
 pub use cluster::{engine_of, skips_cluster};
 #[cfg(feature = "engine")]
 pub use engine::TestEngine;
+pub use fuzz::{changed, fuzz_seeds, seeds};
 pub use line_client::{LineClient, dot_stuffed};
 pub use mbsync::Mbsync;
 pub use messages::{Mbox, message};
 pub use python::{client_tests_wanted, run_client, run_python};
+pub use random::Random;
 pub use server::{Server, ServerBuilder, Stopped, command};
 #[cfg(feature = "engine")]
 pub use turns::Turns;

@@ -44,6 +44,18 @@ impl LineClient {
         Ok(bytes)
     }
 
+    /// Says that nothing more will be sent, and reads what still comes. A reset is an end; a peer
+    /// that does not end within the deadline is an error.
+    pub fn finish(&mut self) -> Result<Vec<u8>> {
+        // It may have hung up already.
+        let _ = self.stream.get_ref().shutdown(std::net::Shutdown::Write);
+        let mut rest = Vec::new();
+        match self.stream.read_to_end(&mut rest) {
+            Err(error) if error.kind() != std::io::ErrorKind::ConnectionReset => Err(error),
+            _ => Ok(rest),
+        }
+    }
+
     /// An SMTP or LMTP reply: its lines up to the one with a space after the code.
     pub fn reply(&mut self) -> Result<String> {
         let mut reply = String::new();

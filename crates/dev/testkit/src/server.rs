@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -33,6 +33,7 @@ pub struct Server {
     addresses: HashMap<String, SocketAddr>,
     greeting: Vec<String>,
     output: mpsc::Receiver<String>,
+    log: Arc<Mutex<Vec<String>>>,
     _own: Option<TempDir>,
 }
 
@@ -110,12 +111,15 @@ impl ServerBuilder {
             .spawn()
             .unwrap_or_else(|e| panic!("{}: {e}", self.binary.display()));
         let stderr = child.stderr.take().expect("piped");
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let logged = Arc::clone(&log);
         let complaints = std::thread::spawn(move || {
             let mut text = String::new();
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 eprintln!("server: {line}");
                 text += &line;
                 text += "\n";
+                logged.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
             text
         });
@@ -127,6 +131,7 @@ impl ServerBuilder {
             addresses: HashMap::new(),
             greeting: Vec::new(),
             output,
+            log,
             _own: own,
         };
         let deadline = Instant::now() + PATIENCE;
@@ -164,6 +169,12 @@ impl Server {
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The lines so far on its standard error that hold a text.
+    pub fn logged(&self, what: &str) -> Vec<String> {
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.iter().filter(|line| line.contains(what)).cloned().collect()
     }
 
     /// Its data directory.

@@ -93,7 +93,8 @@ impl Address {
     pub fn split_detail(&self) -> Option<(Self, &str)> {
         let detail = self.detail.as_deref()?;
         let (user, _) = self.local().split_once(DETAIL_SEPARATOR)?;
-        if user.is_empty() {
+        // RFC 5321 §4.1.2: what is left must be a local part again, without a dot at its end.
+        if check_local(user).is_err() {
             return None;
         }
         let text = match self.domain() {

@@ -23,6 +23,8 @@ mod account;
 mod address;
 mod directory;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod hashing;
 mod journal;
 mod lease;

@@ -26,6 +26,8 @@ mod connection;
 mod deflate;
 mod endpoint;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod limits;
 mod process;
 mod serve;

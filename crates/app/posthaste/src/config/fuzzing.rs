@@ -1,0 +1,30 @@
+//! Any bytes as the configuration file. The fuzz target `config` includes this file beside
+//! `config.rs`, since a program has no library.
+
+use std::path::Path;
+
+use super::{Config, has_password};
+
+/// A file of any bytes: refused by an error that names it, or read. What is read can be shown, and
+/// then has no password of a cluster.
+pub fn config(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match Config::parse(Path::new("posthaste.toml"), text) {
+        Ok(config) => {
+            assert!(config.keys_that_wait(&config).is_empty());
+            let shown = config.without_secrets().engine;
+            assert!(!has_password(&shown) || shown.contains(":…@"), "{shown}");
+        }
+        Err(error) => assert!(error.to_string().starts_with("posthaste.toml: "), "{error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_testkit::fuzz_seeds;
+
+    #[test]
+    fn any_bytes_are_a_configuration_or_refused() {
+        fuzz_seeds("config", 3_000, super::config);
+    }
+}

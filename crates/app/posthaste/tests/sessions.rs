@@ -1,0 +1,14 @@
+//! The session fuzzer, for some seconds. `scripts/fuzz-sessions` goes on for hours; a failure names
+//! the seed that does it again.
+
+use posthaste_hostile::sessions::play;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
+
+#[test]
+fn sessions_of_random_commands_do_no_harm() {
+    for seed in 1..=4 {
+        let report = play(BINARY, seed, 400).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        println!("seed {seed}: {report:?}");
+    }
+}

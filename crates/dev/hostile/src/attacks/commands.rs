@@ -1,0 +1,178 @@
+//! Commands that would compute for long.
+
+use posthaste_testkit::LineClient;
+
+use super::{Outcome, text};
+use crate::stage::{ATTACKER, BYSTANDER, Stage};
+
+/// Sends commands in batches, and reads an answer for each: how many were OK.
+fn pipelined(client: &mut LineClient, commands: &[String]) -> Result<usize, String> {
+    let mut taken = 0;
+    for batch in commands.chunks(100) {
+        let lines: String = batch.iter().map(|command| format!("p {command}\r\n")).collect();
+        client.send(lines.as_bytes()).map_err(text)?;
+        let mut left = batch.len();
+        while left > 0 {
+            let line = client.line().map_err(text)?;
+            if let Some(answer) = line.strip_prefix("p ") {
+                left -= 1;
+                taken += usize::from(answer.starts_with("OK"));
+            }
+        }
+    }
+    Ok(taken)
+}
+
+fn answer(client: &mut LineClient, command: &str) -> Result<String, String> {
+    let lines = client.imap(command).map_err(text)?;
+    let last = lines.last().cloned().unwrap_or_default();
+    let word = last.split(' ').nth(1).unwrap_or_default();
+    Ok(format!("{word} after {} lines", lines.len() - 1))
+}
+
+pub fn list(stage: &Stage) -> Outcome {
+    let mut client = stage.login(ATTACKER).map_err(text)?;
+    // Each is a durable commit of its own: more would only measure the disk.
+    let levels = "/b".repeat(31);
+    let names: Vec<String> = (0..stage.of(300, 3000)).map(|n| format!("SUBSCRIBE s{n}{levels}")).collect();
+    let taken = pipelined(&mut client, &names)?;
+    let patterns: Vec<String> = (0..256).map(|n| format!("\"*{}/%\"", n % 10)).collect();
+    let extended = format!("LIST (SUBSCRIBED RECURSIVEMATCH) \"\" ({})", patterns.join(" "));
+    let said = answer(&mut client, &extended)?;
+    let lsub = answer(&mut client, "LSUB \"\" \"%/%/%/%/%/%/%/%/%/%/%/%/%/%/%/%/%\"")?;
+    // A client that does not wait for the answer.
+    client.send(format!("q {extended}\r\n").as_bytes()).map_err(text)?;
+    stage.hold()?;
+    Ok(format!("{taken} subscribed; {said}; LSUB {lsub}"))
+}
+
+pub fn wildcards(stage: &Stage) -> Outcome {
+    let mut client = stage.login(ATTACKER).map_err(text)?;
+    let names: Vec<String> =
+        (0..stage.of(200, 2000)).map(|n| format!("CREATE {}{n}", "a".repeat(100))).collect();
+    pipelined(&mut client, &names)?;
+    let pattern = "*%a".repeat(60);
+    client.send(format!("w LIST \"\" \"{pattern}*b\"\r\n").repeat(20).as_bytes()).map_err(text)?;
+    stage.hold()?;
+    answer(&mut client, "LIST \"\" \"*%*%*%*\"")
+}
+
+pub fn search(stage: &Stage) -> Outcome {
+    // None of them is in it, so that each has to be looked for.
+    let keys: String = (0..700).map(|n| format!(" NOT BODY z{n:015}")).collect();
+    let mut open = Vec::new();
+    for _ in 0..stage.of(2, 8) {
+        let mut client = stage.in_large().map_err(text)?;
+        // The command is a good one, and its mailbox is there.
+        let nowhere = client.imap(&format!("UID SEARCH UID 2{keys}")).map_err(text)?;
+        if nowhere.first().is_none_or(|line| line != "* SEARCH") {
+            return Err(format!("SEARCH was answered {nowhere:?}"));
+        }
+        client.send(format!("a UID SEARCH UID 1{keys}\r\n").as_bytes()).map_err(text)?;
+        open.push(client);
+    }
+    stage.hold()?;
+    Ok(format!("{} left without an answer", open.len()))
+}
+
+pub fn search_tree(stage: &Stage) -> Outcome {
+    let mut client = stage.login(ATTACKER).map_err(text)?;
+    client.imap("SELECT INBOX").map_err(text)?;
+    let (n, mut said) = (stage.of(2000, 20_000), Vec::new());
+    for keys in [
+        format!("{}ALL", "NOT ".repeat(n)),
+        format!("{}ALL{}", "(".repeat(n), ")".repeat(n)),
+        format!("{}ALL ALL", "OR ALL ".repeat(n / 2)),
+    ] {
+        // The literal keeps it under the limit of a line, whatever that is.
+        let answer = answer(&mut client, &format!("SEARCH {keys}"))?;
+        if answer.starts_with("OK") && n > 10_000 {
+            return Err(format!("a depth of {n} was taken"));
+        }
+        said.push(answer.split(' ').next().unwrap_or_default().to_owned());
+    }
+    Ok(said.join(" "))
+}
+
+pub fn sets(stage: &Stage) -> Outcome {
+    let mut client = stage.login(ATTACKER).map_err(text)?;
+    client.imap("SELECT INBOX").map_err(text)?;
+    let sets = ["1,".repeat(8000) + "1", "1:4294967295,".repeat(1500) + "*", "*:1,".repeat(8000) + "2"];
+    let mut said = Vec::new();
+    for set in sets {
+        for command in [
+            format!("UID FETCH {set} UID"),
+            format!("UID SEARCH UID {set}"),
+            format!("UID STORE {set} +FLAGS.SILENT (\\Seen)"),
+        ] {
+            said.push(answer(&mut client, &command)?.split(' ').next().unwrap_or_default().to_owned());
+        }
+    }
+    stage.hold()?;
+    Ok(said.join(" "))
+}
+
+pub fn recipients(stage: &Stage) -> Outcome {
+    let mut client = stage.client("lmtp").map_err(text)?;
+    client.ask("LHLO a.example").map_err(text)?;
+    client.ask("MAIL FROM:<a@example.net>").map_err(text)?;
+    let count = stage.of(1500, 10_000);
+    let (mut taken, mut first_refusal) = (0, None);
+    for n in 0..count {
+        let reply = client
+            .ask(&format!("RCPT TO:<{}+{n}@example.org>", ATTACKER.split('@').next().unwrap_or_default()));
+        match reply.map_err(text)? {
+            reply if reply.starts_with("250") => taken += 1,
+            reply => {
+                first_refusal.get_or_insert(reply);
+            }
+        }
+    }
+    match first_refusal {
+        Some(reply) if taken <= 1000 => {
+            Ok(format!("{taken} taken, then {}", reply.chars().take(9).collect::<String>()))
+        }
+        _ => Err(format!("{taken} recipients were taken")),
+    }
+}
+
+pub fn logins(stage: &Stage) -> Outcome {
+    let (clients, each) = (stage.of(3, 20), stage.of(4, 100));
+    let imap = stage.address("imap");
+    let tried = std::thread::scope(|scope| {
+        let attackers: Vec<_> = (0..clients)
+            .map(|number| {
+                scope.spawn(move || -> Result<usize, String> {
+                    let mut tried = 0;
+                    while tried < each {
+                        // It is hung up on after some of them, and comes again.
+                        let mut client = LineClient::connect(imap).map_err(text)?;
+                        client.line().map_err(text)?;
+                        while tried < each {
+                            let name = match (number + tried) % 50 {
+                                0 => BYSTANDER.to_owned(),
+                                n => format!("user{n}@example.org"),
+                            };
+                            tried += 1;
+                            match client.imap(&format!("LOGIN {name} wrong{tried}")) {
+                                Ok(lines) if lines.iter().any(|line| line.starts_with("t OK")) => {
+                                    return Err(format!("{name} got in"));
+                                }
+                                Ok(lines) if lines.iter().any(|line| line.starts_with("* BYE")) => break,
+                                Ok(_) => {}
+                                Err(_) => break,
+                            }
+                        }
+                    }
+                    Ok(tried)
+                })
+            })
+            .collect();
+        attackers
+            .into_iter()
+            .map(|attacker| attacker.join().map_err(|_| "an attacker panicked".to_owned())?)
+            .sum::<Result<usize, String>>()
+    })?;
+    stage.hold()?;
+    Ok(format!("{tried} refused"))
+}

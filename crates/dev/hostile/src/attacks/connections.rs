@@ -1,0 +1,103 @@
+//! Many connections, and connections whose client does not do its part.
+
+use std::io::Write;
+
+use super::{Outcome, text};
+use crate::stage::{ATTACKER, Stage, push};
+
+/// Descriptors that this process keeps for all else.
+const KEPT: u64 = 64;
+
+pub fn silent(stage: &Stage) -> Outcome {
+    let wanted = stage.of(300, 10_000);
+    let possible = usize::try_from(stage.descriptors.saturating_sub(KEPT)).unwrap_or(wanted).min(wanted);
+    let mut open = Vec::new();
+    for _ in 0..possible {
+        match stage.socket("imap") {
+            Ok(socket) => open.push(socket),
+            Err(_) => break,
+        }
+    }
+    stage.hold()?;
+    let bounded = if possible < wanted { " (as many as this process may have)" } else { "" };
+    Ok(format!("{} open{bounded}", open.len()))
+}
+
+pub fn churn(stage: &Stage) -> Outcome {
+    let count = stage.of(300, 10_000);
+    for n in 0..count {
+        let protocol = ["imap", "imaps", "lmtp", "submission", "submissions"][n % 5];
+        drop(stage.socket(protocol).map_err(text)?);
+    }
+    Ok(format!("{count} taken"))
+}
+
+pub fn slowloris(stage: &Stage) -> Outcome {
+    let mut open = Vec::new();
+    for n in 0..stage.of(50, 1000) {
+        open.push(stage.socket(["imap", "lmtp", "submission"][n % 3]).map_err(text)?);
+    }
+    let count = open.len();
+    for byte in b"a LOGIN mallory@example.org {10}" {
+        // A connection that was hung up on is out of it.
+        open.retain_mut(|socket| socket.write_all(&[*byte]).is_ok());
+    }
+    stage.hold()?;
+    Ok(format!("{} of {count} still open", open.len()))
+}
+
+pub fn handshakes(stage: &Stage) -> Outcome {
+    // The head of a record that announces a ClientHello of 512 octets (RFC 8446 §5.1), and half.
+    let hello = [&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3][..], &[7; 200]].concat();
+    let mut open = Vec::new();
+    for n in 0..stage.of(50, 1000) {
+        let mut socket = stage.socket(["imaps", "submissions"][n % 2]).map_err(text)?;
+        socket.write_all(&hello).map_err(text)?;
+        open.push(socket);
+    }
+    stage.hold()?;
+    Ok(format!("{} wait", open.len()))
+}
+
+pub fn never_read(stage: &Stage) -> Outcome {
+    let mut open = Vec::new();
+    for _ in 0..stage.of(10, 200) {
+        let mut client = stage.in_large().map_err(text)?;
+        client.send(b"a FETCH 1 BODY.PEEK[]\r\nb FETCH 1 BODY.PEEK[TEXT]\r\n").map_err(text)?;
+        open.push(client);
+    }
+    stage.hold()?;
+    Ok(format!("{} wait for their readers", open.len()))
+}
+
+pub fn noops(stage: &Stage) -> Outcome {
+    let mut socket = stage.socket("imap").map_err(text)?;
+    let mut left = stage.of(20_000, 300_000) / 1000;
+    let sent = push(stage, &mut socket, || {
+        left = left.checked_sub(1)?;
+        Some(b"a NOOP\r\n".repeat(1000))
+    })?;
+    stage.hold()?;
+    Ok(format!("{} NOOPs taken", sent / 8))
+}
+
+pub fn idle(stage: &Stage) -> Outcome {
+    let mut open = Vec::new();
+    for _ in 0..stage.of(20, 500) {
+        let mut client = stage.login(ATTACKER).map_err(text)?;
+        client.imap("SELECT INBOX").map_err(text)?;
+        client.send(b"i IDLE\r\n").map_err(text)?;
+        client.line().map_err(text)?;
+        open.push(client);
+    }
+    for _ in 0..stage.of(5, 100) {
+        stage.deliver(ATTACKER, b"Subject: wake up\r\n\r\n").map_err(text)?;
+    }
+    for client in &mut open {
+        let line = client.line().map_err(text)?;
+        if !line.ends_with("EXISTS") {
+            return Err(format!("an idle session was sent {line:?}"));
+        }
+    }
+    Ok(format!("{} reported it", open.len()))
+}

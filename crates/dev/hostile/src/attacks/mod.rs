@@ -1,0 +1,211 @@
+//! The attacks. Each takes all its sockets along when it returns: then the attacker has left.
+
+mod commands;
+mod connections;
+mod lines;
+mod memory;
+mod messages;
+
+use crate::Stage;
+
+/// What the server answered, in a few words; or what it must not have done.
+pub type Outcome = Result<String, String>;
+
+/// One attack.
+pub struct Attack {
+    /// Its name on the command line and in the table.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub what: &'static str,
+    /// MiB that the server may take over its rest while it goes on.
+    pub memory_mib: fn(&Stage) -> u64,
+    /// Does it.
+    pub run: fn(&Stage) -> Outcome,
+}
+
+/// Memory for attacks that send little and are owed nothing: buffers, and what the neighbour and
+/// the store take for themselves.
+fn little(_: &Stage) -> u64 {
+    64
+}
+
+/// The messages that come in and the summaries that are made of them have budgets of 1 GiB and
+/// 512 MiB, of which one address without a login has a quarter of the former
+/// (docs/architecture.md, Limits on strangers).
+fn incoming(stage: &Stage) -> u64 {
+    stage.of(256, 768) as u64
+}
+
+/// What FETCH and SEARCH hold: one account has a quarter of 256 MiB, or the largest message; what
+/// is decoded of it comes on top.
+fn reading(stage: &Stage) -> u64 {
+    stage.of(128, 384) as u64
+}
+
+fn text(error: std::io::Error) -> String {
+    error.to_string()
+}
+
+/// All of them, in the order in which they are run.
+pub const ATTACKS: &[Attack] = &[
+    Attack {
+        name: "silent",
+        what: "10,000 connections that say nothing",
+        // 32 KiB each.
+        memory_mib: |stage| 64 + stage.of(300, 10_000) as u64 / 32,
+        run: connections::silent,
+    },
+    Attack {
+        name: "churn",
+        what: "10,000 connections that close at once",
+        memory_mib: little,
+        run: connections::churn,
+    },
+    Attack {
+        name: "slowloris",
+        what: "1,000 connections that send a command octet by octet",
+        memory_mib: |stage| 64 + stage.of(50, 1000) as u64 / 16,
+        run: connections::slowloris,
+    },
+    Attack {
+        name: "handshakes",
+        what: "1,000 TLS handshakes that stop in the middle",
+        memory_mib: |stage| 64 + stage.of(50, 1000) as u64 / 16,
+        run: connections::handshakes,
+    },
+    Attack {
+        name: "never-read",
+        what: "200 sessions that fetch 50 MB each and read nothing",
+        memory_mib: reading,
+        run: connections::never_read,
+    },
+    Attack {
+        name: "noops",
+        what: "300,000 pipelined NOOPs, no answer read",
+        memory_mib: little,
+        run: connections::noops,
+    },
+    Attack {
+        name: "idle",
+        what: "500 IDLE sessions in one mailbox that gets mail",
+        memory_mib: |stage| 64 + stage.of(20, 500) as u64 / 8,
+        run: connections::idle,
+    },
+    Attack {
+        name: "endless-line",
+        what: "lines of 256 MiB on every port",
+        memory_mib: little,
+        run: lines::endless,
+    },
+    Attack {
+        name: "exchange",
+        what: "AUTHENTICATE with a response of 64 MiB",
+        memory_mib: little,
+        run: lines::exchange,
+    },
+    Attack {
+        name: "literal-sizes",
+        what: "literals of every size there is, before and after the login",
+        memory_mib: little,
+        run: lines::literal_sizes,
+    },
+    Attack { name: "http", what: "HTTP requests on every port", memory_mib: little, run: lines::http },
+    Attack {
+        name: "starttls",
+        what: "commands behind STARTTLS in one packet",
+        memory_mib: little,
+        run: lines::starttls,
+    },
+    Attack {
+        name: "smuggling",
+        what: "ends of a message that are none, and a second message behind them",
+        memory_mib: little,
+        run: lines::smuggling,
+    },
+    Attack {
+        name: "announced",
+        what: "60 MB literals and messages that are announced, and no octet of them",
+        memory_mib: little,
+        run: memory::announced,
+    },
+    Attack {
+        name: "unfinished",
+        what: "DATA of 8 MiB each by 100 connections that pause",
+        memory_mib: incoming,
+        run: memory::unfinished,
+    },
+    Attack {
+        name: "deflate-bomb",
+        what: "1 GiB of zeros in 1 MiB of COMPRESS",
+        memory_mib: little,
+        run: memory::deflate_bomb,
+    },
+    Attack {
+        name: "binary",
+        what: "1,024 BINARY.PEEK items of one large part",
+        memory_mib: reading,
+        run: memory::binary,
+    },
+    Attack {
+        name: "addresses",
+        what: "nested messages of 10,000 addresses each, 10 MiB",
+        memory_mib: incoming,
+        run: messages::addresses,
+    },
+    Attack {
+        name: "nesting",
+        what: "a multipart in a multipart, 3,000 deep, and messages likewise",
+        memory_mib: incoming,
+        run: messages::nesting,
+    },
+    Attack { name: "parts", what: "300,000 empty parts", memory_mib: incoming, run: messages::parts },
+    Attack {
+        name: "headers",
+        what: "1,000,000 header fields, and one of 10 MiB",
+        memory_mib: incoming,
+        run: messages::headers,
+    },
+    Attack {
+        name: "list",
+        what: "LIST of 256 patterns over 3,000 subscriptions of 32 levels",
+        memory_mib: |_| 128,
+        run: commands::list,
+    },
+    Attack {
+        name: "wildcards",
+        what: "patterns of wildcards over 2,000 mailboxes",
+        memory_mib: |_| 128,
+        run: commands::wildcards,
+    },
+    Attack {
+        name: "search",
+        what: "SEARCH of 700 BODY keys in 50 MB by clients that leave",
+        memory_mib: reading,
+        run: commands::search,
+    },
+    Attack {
+        name: "search-tree",
+        what: "SEARCH keys nested 20,000 deep",
+        memory_mib: little,
+        run: commands::search_tree,
+    },
+    Attack {
+        name: "sets",
+        what: "sequence sets of as many ranges as a line holds",
+        memory_mib: little,
+        run: commands::sets,
+    },
+    Attack {
+        name: "recipients",
+        what: "10,000 recipients of one message",
+        memory_mib: little,
+        run: commands::recipients,
+    },
+    Attack {
+        name: "logins",
+        what: "2,000 wrong passwords for 50 names by 20 connections",
+        // Each hash takes 19 MiB, and there are as many at once as processors but one.
+        memory_mib: |_| 64 + 20 * std::thread::available_parallelism().map_or(8, |count| count.get() as u64),
+        run: commands::logins,
+    },
+];

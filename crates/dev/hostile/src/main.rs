@@ -1,0 +1,124 @@
+//! `hostile`: every attack against a server of its own, as a table. `scripts/hostile` builds both.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use posthaste_hostile::{ATTACKS, Attack, Row, Rules, Scale, Stage, try_attack};
+use posthaste_testkit::ServerBuilder;
+
+/// Attacks a server of its own in every way that is known here, one after the other, and prints a
+/// table.
+///
+/// A well-behaved neighbour lists its mailbox of 200 messages all the while. For each attack the
+/// table has: what the server answered; the neighbour's times, median and worst, and the same of
+/// ten seconds in which it was alone; the server's memory over what it had just before, and the
+/// bound of that; the CPU time that the server took after the attacker had left.
+///
+/// An attack is held if the server lives, somebody else can log in afterwards, each listing was
+/// the right one, and memory stayed in its bound. Without --quick the times count as well: median
+/// and worst at most --factor times those alone (the worst: and --grain), and CPU afterwards at
+/// most --cpu-after. The attackers' own threads run at nice 10, since a real attacker computes
+/// elsewhere.
+///
+/// Exit status: 0 if all were held, 1 if not, 2 if it could not be tried.
+#[derive(Parser, Debug)]
+#[command(
+    name = "hostile",
+    after_help = "ENVIRONMENT\n  POSTHASTE_BINARY  the server, as --binary\n\nEXAMPLES\n  scripts/hostile                          all of it, some minutes\n  scripts/hostile --only search --only list\n  scripts/hostile --quick                  under a minute; answers and memory only"
+)]
+struct Arguments {
+    /// The server's program.
+    #[arg(long, default_value = "target/release/posthaste")]
+    binary: PathBuf,
+    /// Only this attack; may be given more than once.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Less of everything, and no times: what the test command does.
+    #[arg(long)]
+    quick: bool,
+    /// How many times as long as alone the neighbour may wait.
+    #[arg(long, default_value_t = 2.0)]
+    factor: f64,
+    /// Milliseconds by which its worst may be over that: turns of the processor that attacker and
+    /// server share here.
+    #[arg(long, default_value_t = 20)]
+    grain: u64,
+    /// Milliseconds of CPU that the server may take after the attacker left.
+    #[arg(long, default_value_t = 500)]
+    cpu_after: u64,
+    /// Only say which attacks there are.
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::parse();
+    if let Some(binary) = std::env::var_os("POSTHASTE_BINARY") {
+        arguments.binary = binary.into();
+    }
+    if arguments.list {
+        ATTACKS.iter().for_each(|attack| println!("{:14} {}", attack.name, attack.what));
+        return ExitCode::SUCCESS;
+    }
+    if let Some(name) = arguments.only.iter().find(|name| !ATTACKS.iter().any(|a| a.name == **name)) {
+        eprintln!("hostile: there is no attack {name:?}; hostile --list says which there are");
+        return ExitCode::from(2);
+    }
+    if !arguments.binary.is_file() {
+        eprintln!(
+            "hostile: there is no {}; build it, or name another with --binary",
+            arguments.binary.display()
+        );
+        return ExitCode::from(2);
+    }
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("hostile: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether all attacks were held.
+fn run(arguments: &Arguments) -> std::io::Result<bool> {
+    // Thousands of logins are not worth a line each here; warnings are.
+    let folder = tempfile::tempdir()?;
+    let config = folder.path().join("hostile.toml");
+    std::fs::write(&config, "[log]\nlevel = \"warn\"\n")?;
+    let server = ServerBuilder::new(&arguments.binary).arg("--config").arg(config.to_string_lossy()).start();
+    let scale = if arguments.quick { Scale::Quick } else { Scale::Full };
+    let stage = Stage::new(server, scale)?;
+    let rules = if arguments.quick { Rules::Counts } else { times(arguments, &stage)? };
+    println!("{}", Row::HEAD);
+    let mut held = true;
+    let wanted =
+        |attack: &&Attack| arguments.only.is_empty() || arguments.only.iter().any(|name| name == attack.name);
+    for attack in ATTACKS.iter().filter(wanted) {
+        let row = try_attack(&stage, attack, &rules);
+        held &= row.faults.is_empty();
+        println!("{row}");
+        if !stage.is_alive() {
+            break;
+        }
+    }
+    Ok(held)
+}
+
+/// Measures the neighbour alone. From then on this thread, and those that it starts, give way.
+fn times(arguments: &Arguments, stage: &Stage) -> std::io::Result<Rules> {
+    stage.neighbour.take_times();
+    std::thread::sleep(Duration::from_secs(10));
+    let alone = stage.neighbour.take_times();
+    // On Linux this is about the calling thread alone.
+    rustix::process::setpriority_process(None, 10)?;
+    Ok(Rules::Times {
+        alone,
+        factor: arguments.factor,
+        grain: Duration::from_millis(arguments.grain),
+        cpu_after: Duration::from_millis(arguments.cpu_after),
+    })
+}

@@ -1,0 +1,148 @@
+//! A well-behaved client beside the attacks: it lists its mailbox again and again, and every answer
+//! must be the same as the first.
+
+use std::io::Result;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use posthaste_testkit::LineClient;
+
+/// Messages in its mailbox: a listing of some 60 KiB.
+pub const MESSAGES: usize = 200;
+/// Between two listings, so that it takes little of the server for itself.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Longest that a test waits for it: only a failure does.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long its listings took.
+#[derive(Clone, Debug, Default)]
+pub struct Times(Vec<Duration>);
+
+impl Times {
+    /// Listings.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The middle one.
+    pub fn median(&self) -> Duration {
+        self.0.get(self.0.len() / 2).copied().unwrap_or_default()
+    }
+
+    /// The longest.
+    pub fn worst(&self) -> Duration {
+        self.0.last().copied().unwrap_or_default()
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    paused: AtomicBool,
+    answered: AtomicUsize,
+    times: Mutex<Vec<Duration>>,
+    fault: Mutex<Option<String>>,
+}
+
+/// The client's thread. It ends when this is dropped.
+pub struct Neighbour {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Neighbour {
+    /// Fills the mailbox of an account and begins to list it.
+    pub fn start(imap: SocketAddr, user: &str, password: &str) -> Result<Self> {
+        let mut client = LineClient::connect(imap)?;
+        client.line()?;
+        client.imap(&format!("LOGIN {user} \"{password}\""))?;
+        for n in 1..=MESSAGES {
+            let text = format!(
+                "Date: Mon, 1 Jan 2024 00:00:00 +0000\r\nFrom: a{n}@example.net\r\nTo: {user}\r\nSubject: letter {n}\r\nMessage-ID: <{n}@example.net>\r\n\r\nBody {n}.\r\n"
+            );
+            client.imap(&format!("APPEND INBOX {{{}+}}\r\n{text}", text.len()))?;
+        }
+        client.imap("SELECT INBOX")?;
+        let first = client.imap(LISTING)?;
+        assert_eq!(first.len(), MESSAGES + 1, "the neighbour's own listing: {:?}", first.last());
+        let shared = Arc::new(Shared::default());
+        let seen = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || list(client, &first, &seen));
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Waits until it was answered so often from now on, or what is wrong with it.
+    pub fn wait_for(&self, answers: usize) -> std::result::Result<(), String> {
+        let until = self.shared.answered.load(Ordering::Relaxed) + answers;
+        let began = Instant::now();
+        while self.shared.answered.load(Ordering::Relaxed) < until {
+            if let Some(fault) = self.fault() {
+                return Err(fault);
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("the neighbour was not answered within {PATIENCE:?}"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// What it was answered that was wrong.
+    pub fn fault(&self) -> Option<String> {
+        self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The times since this was asked last, in order of size.
+    pub fn take_times(&self) -> Times {
+        let mut times =
+            std::mem::take(&mut *self.shared.times.lock().unwrap_or_else(PoisonError::into_inner));
+        times.sort_unstable();
+        Times(times)
+    }
+
+    /// Has it ask nothing while something is measured that it would disturb.
+    pub fn quiet<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.shared.paused.store(true, Ordering::Relaxed);
+        // The listing that is under way; a fault is found by whoever looks next.
+        std::thread::sleep(Duration::from_millis(50));
+        let done = work();
+        self.shared.paused.store(false, Ordering::Relaxed);
+        done
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+const LISTING: &str = "FETCH 1:* (UID FLAGS ENVELOPE)";
+
+fn list(mut client: LineClient, first: &[String], shared: &Shared) {
+    while !shared.stop.load(Ordering::Relaxed) {
+        if shared.paused.load(Ordering::Relaxed) {
+            std::thread::sleep(PAUSE);
+            continue;
+        }
+        let began = Instant::now();
+        let fault = match client.imap(LISTING) {
+            Ok(lines) if lines == first => None,
+            Ok(lines) => Some(format!("the neighbour got another listing: {:?}", lines.last())),
+            Err(error) => Some(format!("the neighbour was not answered: {error}")),
+        };
+        if fault.is_some() {
+            *shared.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+            return;
+        }
+        shared.times.lock().unwrap_or_else(PoisonError::into_inner).push(began.elapsed());
+        shared.answered.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(PAUSE);
+    }
+}

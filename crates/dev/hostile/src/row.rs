@@ -1,0 +1,148 @@
+//! One attack, measured: a row of the table.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::stage::{BYSTANDER, Scale, Stage};
+use crate::{Attack, Times};
+
+/// What a row is judged by beside the server's answers and its memory.
+#[derive(Clone, Debug)]
+pub enum Rules {
+    /// Nothing that a busy machine could change.
+    Counts,
+    /// The neighbour's times, as against those it had alone in the same run, and the CPU time that
+    /// the server takes after the attacker left.
+    Times {
+        /// The neighbour's times alone.
+        alone: Times,
+        /// How many times as long its median may be.
+        factor: f64,
+        /// How much longer its worst may be beside that: a turn of the processor among the
+        /// attacker's own threads.
+        grain: Duration,
+        /// CPU time of the server after the attacker left.
+        cpu_after: Duration,
+    },
+}
+
+/// What came of an attack.
+#[derive(Debug)]
+pub struct Row {
+    name: &'static str,
+    answer: String,
+    times: Times,
+    alone: Times,
+    memory: u64,
+    memory_bound: u64,
+    cpu_after: Duration,
+    /// What was broken; empty if nothing was.
+    pub faults: Vec<String>,
+}
+
+/// Runs an attack once, or for two seconds at full scale, and judges it.
+pub fn try_attack(stage: &Stage, attack: &Attack, rules: &Rules) -> Row {
+    let (rest, mut faults) = (stage.gauge.memory(), Vec::new());
+    if let Err(error) = stage.gauge.forget_peak() {
+        faults.push(format!("the server's peak of memory cannot be read: {error}"));
+    }
+    stage.neighbour.take_times();
+    let began = Instant::now();
+    let mut answer = (attack.run)(stage);
+    while stage.scale == Scale::Full && answer.is_ok() && began.elapsed() < Duration::from_secs(2) {
+        answer = (attack.run)(stage);
+    }
+    let answer = answer.unwrap_or_else(|fault| {
+        faults.push(fault);
+        "not as it should".to_owned()
+    });
+    // At least one answer that was asked for after it.
+    faults.extend(stage.neighbour.wait_for(2).err());
+    let times = stage.neighbour.take_times();
+    let memory = stage.gauge.peak().saturating_sub(rest);
+    let cpu_after = match rules {
+        Rules::Counts => Duration::ZERO,
+        Rules::Times { .. } => stage.neighbour.quiet(|| cpu_until_idle(stage)),
+    };
+    let mut row = Row {
+        name: attack.name,
+        answer,
+        times,
+        alone: Times::default(),
+        memory,
+        memory_bound: (attack.memory_mib)(stage) << 20,
+        cpu_after,
+        faults,
+    };
+    row.judge(stage, rules);
+    row
+}
+
+/// CPU time that the server takes until it takes hardly any, ten seconds at most.
+fn cpu_until_idle(stage: &Stage) -> Duration {
+    const WINDOW: Duration = Duration::from_millis(250);
+    let first = stage.gauge.cpu();
+    let mut before = first;
+    for _ in 0..40 {
+        std::thread::sleep(WINDOW);
+        let now = stage.gauge.cpu();
+        if now - before <= WINDOW / 10 {
+            return now - first;
+        }
+        before = now;
+    }
+    before - first
+}
+
+impl Row {
+    fn judge(&mut self, stage: &Stage, rules: &Rules) {
+        if !stage.is_alive() {
+            self.faults.push("the server ended".into());
+            return;
+        }
+        if let Err(error) = stage.login(BYSTANDER) {
+            self.faults.push(format!("afterwards {error}"));
+        }
+        if self.memory > self.memory_bound {
+            self.faults.push(format!("{} MiB over its rest", self.memory >> 20));
+        }
+        if let Rules::Times { alone, factor, grain, cpu_after } = rules {
+            self.alone = alone.clone();
+            let most = |time: Duration| time.mul_f64(*factor);
+            if self.times.median() > most(alone.median()) {
+                self.faults.push(format!("the neighbour's median is over {factor} times"));
+            }
+            if self.times.worst() > most(alone.worst()) + *grain {
+                self.faults.push(format!("the neighbour's worst is over {factor} times and {grain:?}"));
+            }
+            if self.cpu_after > *cpu_after {
+                self.faults.push(format!("over {cpu_after:?} of CPU afterwards"));
+            }
+        }
+    }
+
+    /// The head of the table, as Markdown.
+    pub const HEAD: &str = "| attack | the server's answer | neighbour's FETCH, median / worst (alone) in ms | memory over rest (bound) in MiB | CPU afterwards | verdict |\n| --- | --- | --- | --- | --- | --- |";
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1e3);
+        let alone = match self.alone.count() {
+            0 => String::new(),
+            _ => format!(" ({} / {})", ms(self.alone.median()), ms(self.alone.worst())),
+        };
+        let verdict = if self.faults.is_empty() { "held".to_owned() } else { self.faults.join("; ") };
+        write!(
+            f,
+            "| {} | {} | {} / {}{alone} | {} ({}) | {:.2} s | {verdict} |",
+            self.name,
+            self.answer,
+            ms(self.times.median()),
+            ms(self.times.worst()),
+            self.memory >> 20,
+            self.memory_bound >> 20,
+            self.cpu_after.as_secs_f64(),
+        )
+    }
+}

@@ -1,0 +1,337 @@
+//! Several clients at once whose commands a seed makes: whole ones from the grammar, and bursts of
+//! changed ones that end with the client's side closed.
+//!
+//! ```text
+//! a round:  each client sends ──> the model's client asks, its answer is checked ──> each client reads
+//! ```
+//!
+//! One thread sends everything, in an order that follows from the seed alone, so that the same seed
+//! sends the same octets again. What must hold:
+//! * a whole command has a tagged answer, and a session ends after BYE or 421 only;
+//! * a session whose client has closed its side ends;
+//! * nothing in the server panics. A debug build of it panics as well when a poll does more steps
+//!   than it may (`imap-server/src/heavy.rs`);
+//! * its memory stays in a bound;
+//! * the model's mailbox is what its own client made of it, and the store is without a fault.
+
+mod grammar;
+mod lines;
+mod message;
+mod model;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::{Compress, Compression, FlushCompress};
+use posthaste_testkit::{LineClient, Random, Server, ServerBuilder, changed};
+
+use crate::Gauge;
+use model::Model;
+
+/// Whose sessions send anything.
+const FUZZED: &str = "fuzz@example.org";
+/// Whose sessions behave.
+const MODEL: &str = "model@example.org";
+const PASSWORD: &str = "correct horse battery";
+
+/// Bytes over its rest that the server may take: some forty sessions with messages of 64 KiB, and
+/// the caches of a store that holds a few thousand of them.
+const MEMORY_MAX: u64 = 256 << 20;
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Whole commands, or transactions.
+    pub commands: usize,
+    /// Those of IMAP that were answered OK.
+    pub taken: usize,
+    /// Bursts.
+    pub bursts: usize,
+    /// The most memory over the rest, in bytes.
+    pub memory: u64,
+    /// Polls over 10 ms that a debug build logged. The machine's other work is in them.
+    pub slow_polls: usize,
+}
+
+/// Which protocol a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Imap,
+    Lmtp,
+    Submission,
+}
+
+/// One client.
+struct Peer {
+    kind: Kind,
+    client: Option<LineClient>,
+    serial: usize,
+    /// What is still to be read.
+    waits: Waits,
+}
+
+enum Waits {
+    Nothing,
+    /// For the tagged answer to this command.
+    Answer {
+        tag: String,
+        command: Vec<u8>,
+    },
+    /// For the end.
+    End {
+        sent: Vec<u8>,
+    },
+}
+
+/// Plays so many commands of a seed against a server of its own. The error names what went wrong;
+/// the same seed does it again.
+pub fn play(binary: &str, seed: u64, commands: usize) -> Result<Report, String> {
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let config = folder.path().join("sessions.toml");
+    // Hashing is not what is tried here.
+    let text = "[log]\nlevel = \"warn\"\n[login]\nscram_iterations = 4096\nargon2_memory = \"7 MiB\"\nargon2_passes = 1\n";
+    std::fs::write(&config, text).map_err(|e| e.to_string())?;
+    let server = ServerBuilder::new(binary).arg("--config").arg(config.to_string_lossy()).start();
+    for name in [FUZZED, MODEL] {
+        let arguments = ["account", "add", name, "--password-stdin", "--config", &config.to_string_lossy()];
+        let added = server.command(&arguments, PASSWORD);
+        if !added.status.success() {
+            return Err(String::from_utf8_lossy(&added.stderr).into_owned());
+        }
+    }
+    let mut random = Random::new(seed);
+    let outcome = rounds(&server, &mut random, commands);
+    let panics = server.logged("panicked");
+    match (outcome, panics.is_empty()) {
+        (Ok(report), true) => Ok(report),
+        (Ok(_), false) => Err(panics.join("\n")),
+        (Err(why), _) => Err(format!("{why}\n{}", panics.join("\n"))),
+    }
+}
+
+fn rounds(server: &Server, random: &mut Random, commands: usize) -> Result<Report, String> {
+    let kinds = [Kind::Imap, Kind::Imap, Kind::Imap, Kind::Imap, Kind::Lmtp, Kind::Submission];
+    let mut peers = kinds.map(|kind| Peer { kind, client: None, serial: 0, waits: Waits::Nothing });
+    let (mut model, gauge) = (Model::start(server)?, Gauge::new(server.pid()));
+    // What the grammar names most is there to begin with.
+    let mut first = login(server)?;
+    for name in ["a", "b", "a/b", "c/d/e"] {
+        first.imap(&format!("CREATE {name}")).map_err(|e| e.to_string())?;
+    }
+    drop(first);
+    let (rest, mut report) = (gauge.memory(), Report::default());
+    while report.commands + report.bursts < commands {
+        for peer in &mut peers {
+            peer.send(server, random, &mut report)?;
+        }
+        model.step(random)?;
+        for peer in &mut peers {
+            report.taken += usize::from(peer.read()?);
+        }
+        report.memory = report.memory.max(gauge.memory().saturating_sub(rest));
+        if gauge.memory() == 0 {
+            return Err("the server ended".into());
+        }
+        if report.memory > MEMORY_MAX {
+            return Err(format!("{} MiB over its rest", report.memory >> 20));
+        }
+        if !server.logged("panicked").is_empty() {
+            return Err("a panic".into());
+        }
+    }
+    drop(peers);
+    model.compare_again(server)?;
+    let check = server.command(&["check"], "");
+    if !check.status.success() {
+        return Err(format!("check: {}", String::from_utf8_lossy(&check.stdout)));
+    }
+    report.slow_polls = server.logged("kept its thread from others").len();
+    Ok(report)
+}
+
+impl Peer {
+    fn send(&mut self, server: &Server, random: &mut Random, report: &mut Report) -> Result<(), String> {
+        // Two draws whatever the state is, so that what is sent follows from the seed.
+        let (burst, bare) = (random.one_in(10), random.one_in(4));
+        if burst {
+            report.bursts += 1;
+            return self.burst(server, random, bare);
+        }
+        report.commands += 1;
+        match self.kind {
+            Kind::Imap => self.command(server, random),
+            kind => {
+                let mut client = match self.client.take() {
+                    Some(client) => client,
+                    None => open(server, kind)?,
+                };
+                if lines::transaction(&mut client, kind == Kind::Lmtp, random)? {
+                    self.client = Some(client);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A whole command of IMAP; its answer is read later.
+    fn command(&mut self, server: &Server, random: &mut Random) -> Result<(), String> {
+        let command = grammar::command(random);
+        let mut client = match self.client.take() {
+            Some(client) => client,
+            // Most commands are of no use without a mailbox.
+            None => {
+                let mut client = login(server)?;
+                client
+                    .imap(random.pick(&["SELECT INBOX", "SELECT INBOX (CONDSTORE)", "NOOP"]))
+                    .map_err(|e| e.to_string())?;
+                client
+            }
+        };
+        self.serial += 1;
+        let tag = format!("f{}", self.serial);
+        let bytes = [tag.as_bytes(), b" ", &command, b"\r\n"].concat();
+        // If it hangs up meanwhile, what it said before that is read.
+        let _ = client.send(&bytes);
+        self.client = Some(client);
+        self.waits = Waits::Answer { tag, command };
+        Ok(())
+    }
+
+    /// Changed commands all at once, then the end of our side.
+    fn burst(&mut self, server: &Server, random: &mut Random, bare: bool) -> Result<(), String> {
+        let (kind, lmtp) = (self.kind, self.kind == Kind::Lmtp);
+        let inputs: Vec<Vec<u8>> = (0..1 + random.below(12))
+            .map(|n| match kind {
+                Kind::Imap => [format!("b{n} ").as_bytes(), &grammar::command(random), b"\r\n"].concat(),
+                _ => lines::script(lmtp, random),
+            })
+            .collect();
+        let mut sent: Vec<u8> = (0..inputs.len()).flat_map(|_| changed(random, &inputs)).collect();
+        // So much fits the buffers of a socket even if the server reads nothing.
+        sent.truncate(48 << 10);
+        let compressed = kind == Kind::Imap && random.one_in(4);
+        let mut client = match self.client.take().filter(|_| !bare) {
+            Some(client) => client,
+            None if bare || kind == Kind::Lmtp => connect(server, kind)?,
+            None => open(server, kind)?,
+        };
+        if compressed && !bare {
+            let _ = client.send(b"z COMPRESS DEFLATE\r\n");
+            while response(&mut client).is_ok_and(|line| !line.starts_with("z ")) {}
+            sent = deflated(&sent);
+            if random.one_in(2) {
+                sent = changed(random, std::slice::from_ref(&sent));
+            }
+        }
+        let _ = client.send(&sent);
+        self.client = Some(client);
+        self.waits = Waits::End { sent };
+        Ok(())
+    }
+
+    /// Reads what is due. Whether it is the OK of a command.
+    fn read(&mut self) -> Result<bool, String> {
+        match std::mem::replace(&mut self.waits, Waits::Nothing) {
+            Waits::Nothing => Ok(false),
+            Waits::End { sent } => {
+                let Some(mut client) = self.client.take() else { return Ok(false) };
+                client.finish().map(|_| false).map_err(|error| {
+                    format!("{:?} does not end: {error}, after b\"{}\"", self.kind, sent.escape_ascii())
+                })
+            }
+            Waits::Answer { tag, command } => {
+                let Some(client) = &mut self.client else { return Ok(false) };
+                let tagged = format!("{tag} ");
+                let (mut bye, mut taken) = (false, false);
+                loop {
+                    match response(client) {
+                        Ok(line) if line.starts_with(&tagged) => {
+                            taken = line[tagged.len()..].starts_with("OK");
+                            break;
+                        }
+                        Ok(line) => bye |= line.starts_with("* BYE"),
+                        Err(_) if bye => break,
+                        Err(error) => {
+                            let command = command.escape_ascii();
+                            return Err(format!(
+                                "no answer and no BYE: {error}, after b\"{tagged}{command}\""
+                            ));
+                        }
+                    }
+                }
+                // Behind STARTTLS comes a handshake, which this client does not do.
+                if bye || command == b"STARTTLS" {
+                    self.client = None;
+                }
+                Ok(taken)
+            }
+        }
+    }
+}
+
+fn deflated(bytes: &[u8]) -> Vec<u8> {
+    let (mut compress, mut out) =
+        (Compress::new(Compression::fast(), false), Vec::with_capacity(bytes.len() + 1024));
+    let _ = compress.compress_vec(bytes, &mut out, FlushCompress::Sync);
+    out
+}
+
+fn connect(server: &Server, kind: Kind) -> Result<LineClient, String> {
+    let protocol = match kind {
+        Kind::Imap => "imap",
+        Kind::Lmtp => "lmtp",
+        Kind::Submission => "submission",
+    };
+    LineClient::connect(server.address(protocol)).map_err(|e| format!("{protocol}: {e}"))
+}
+
+/// A client that may do what its protocol is for.
+fn open(server: &Server, kind: Kind) -> Result<LineClient, String> {
+    if kind == Kind::Imap {
+        return login(server);
+    }
+    let mut client = connect(server, kind)?;
+    let mut ask = |line: &str, wanted: &str| match client.ask(line) {
+        Ok(reply) if reply.starts_with(wanted) => Ok(()),
+        other => Err(format!("{kind:?}: {line}: {other:?}")),
+    };
+    // The first answer is the greeting.
+    ask("NOOP", "220")?;
+    let plain = STANDARD.encode(format!("\0{FUZZED}\0{PASSWORD}"));
+    ask(if kind == Kind::Lmtp { "LHLO a.example" } else { "EHLO a.example" }, "250")?;
+    client.reply().map_err(|e| e.to_string())?;
+    if kind == Kind::Submission {
+        let reply = client.ask(&format!("AUTH PLAIN {plain}")).map_err(|e| e.to_string())?;
+        if !reply.starts_with("235") {
+            return Err(format!("AUTH: {reply}"));
+        }
+    }
+    Ok(client)
+}
+
+fn login(server: &Server) -> Result<LineClient, String> {
+    let mut client = connect(server, Kind::Imap)?;
+    client.line().map_err(|e| format!("no greeting: {e}"))?;
+    let lines =
+        client.imap(&format!("LOGIN {FUZZED} \"{PASSWORD}\"")).map_err(|e| format!("no login: {e}"))?;
+    match lines.last() {
+        Some(line) if line.starts_with("t OK") => Ok(client),
+        last => Err(format!("no login: {last:?}")),
+    }
+}
+
+/// One response of IMAP with its literals; the last line's end is left out.
+fn response(client: &mut LineClient) -> std::io::Result<String> {
+    let mut whole = String::new();
+    loop {
+        let line = client.line()?;
+        whole += &line;
+        let count = line.strip_suffix('}').and_then(|line| line.rsplit_once('{')).map(|(_, count)| count);
+        match count.and_then(|count| count.parse().ok()) {
+            Some(count) => {
+                whole += "\r\n";
+                whole += &String::from_utf8_lossy(&client.bytes(count)?);
+            }
+            None => return Ok(whole),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! A server of its own, its accounts, and what attackers use to talk to it.
+
+use std::io::{Read, Result, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::OnceLock;
+
+use posthaste_testkit::{LineClient, Server};
+
+use crate::{Gauge, Neighbour};
+
+/// The account of the attacker, who knows its password.
+pub const ATTACKER: &str = "mallory@example.org";
+/// Somebody who logs in and gets mail while others are attacked.
+pub const BYSTANDER: &str = "bystander@example.org";
+/// Whose listing is measured.
+const NEIGHBOUR: &str = "neighbour@example.org";
+/// The password of all of them.
+pub const PASSWORD: &str = "correct horse battery";
+
+/// How much of everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// So little that the test command can wait for it, on a debug build.
+    Quick,
+    /// As much as a peer may do.
+    Full,
+}
+
+/// Everything an attack needs.
+pub struct Stage {
+    /// How much.
+    pub scale: Scale,
+    /// The server's memory and CPU time.
+    pub gauge: Gauge,
+    /// Who fetches all the while.
+    pub neighbour: Neighbour,
+    /// Descriptors that this process may have.
+    pub descriptors: u64,
+    large: OnceLock<usize>,
+    server: Server,
+}
+
+impl Stage {
+    /// Makes the accounts on a server that has just started, and starts the neighbour.
+    pub fn new(server: Server, scale: Scale) -> Result<Self> {
+        for name in [ATTACKER, BYSTANDER, NEIGHBOUR] {
+            server.add_account(name, PASSWORD);
+        }
+        let neighbour = Neighbour::start(server.address("imap"), NEIGHBOUR, PASSWORD)?;
+        let gauge = Gauge::new(server.pid());
+        let descriptors = raise_descriptors();
+        Ok(Self { scale, gauge, neighbour, descriptors, large: OnceLock::new(), server })
+    }
+
+    /// One of two numbers, by the scale.
+    pub fn of(&self, quick: usize, full: usize) -> usize {
+        if self.scale == Scale::Quick { quick } else { full }
+    }
+
+    /// Where a protocol listens.
+    pub fn address(&self, protocol: &str) -> SocketAddr {
+        self.server.address(protocol)
+    }
+
+    /// Keeps an attack as it is until the neighbour has been answered some times.
+    pub fn hold(&self) -> std::result::Result<(), String> {
+        self.neighbour.wait_for(self.of(2, 40))
+    }
+
+    /// A socket of a protocol, nothing read.
+    pub fn socket(&self, protocol: &str) -> Result<TcpStream> {
+        let stream = TcpStream::connect(self.address(protocol))?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// A client of a protocol whose greeting was read.
+    pub fn client(&self, protocol: &str) -> Result<LineClient> {
+        let mut client = LineClient::connect(self.address(protocol))?;
+        client.line()?;
+        Ok(client)
+    }
+
+    /// An IMAP session of an account.
+    pub fn login(&self, user: &str) -> Result<LineClient> {
+        let mut client = self.client("imap")?;
+        let answer = client.imap(&format!("LOGIN {user} \"{PASSWORD}\""))?;
+        match answer.last().filter(|line| line.starts_with("t OK")) {
+            Some(_) => Ok(client),
+            None => Err(std::io::Error::other(format!("{user} cannot log in: {answer:?}"))),
+        }
+    }
+
+    /// Delivers a message by LMTP; the reply for its recipient.
+    pub fn deliver(&self, to: &str, message: &[u8]) -> Result<String> {
+        let mut client = self.client("lmtp")?;
+        client.ask("LHLO hostile.example")?;
+        client.ask("MAIL FROM:<a@example.net>")?;
+        client.ask(&format!("RCPT TO:<{to}>"))?;
+        client.ask("DATA")?;
+        client.send(&posthaste_testkit::dot_stuffed(message))?;
+        client.reply()
+    }
+
+    /// That somebody else gets mail now.
+    pub fn bystander_gets_mail(&self) -> std::result::Result<(), String> {
+        match self.deliver(BYSTANDER, b"Subject: hello\r\n\r\nhello\r\n") {
+            Ok(reply) if reply.starts_with("250") => Ok(()),
+            other => Err(format!("mail for somebody else: {other:?}")),
+        }
+    }
+
+    /// A session of the attacker in the mailbox `Large`, whose one message is large and made of
+    /// words.
+    pub fn in_large(&self) -> Result<LineClient> {
+        let mut client = self.login(ATTACKER)?;
+        if self.large.get().is_none() {
+            let text = words(self.of(2 << 20, 50 << 20));
+            client.imap("CREATE Large")?;
+            client.send(format!("t APPEND Large {{{}}}\r\n", text.len()).as_bytes())?;
+            client.line()?;
+            client.send(&text)?;
+            client.imap("")?;
+            let _ = self.large.set(text.len());
+        }
+        client.imap("SELECT Large")?;
+        Ok(client)
+    }
+
+    /// Whether the server runs still.
+    pub fn is_alive(&self) -> bool {
+        self.gauge.memory() > 0
+    }
+}
+
+/// A message of hexadecimal words that do not repeat, about so long.
+fn words(len: usize) -> Vec<u8> {
+    let mut text = b"Subject: words\r\n\r\n".to_vec();
+    let mut n = 0_u64;
+    while text.len() < len {
+        n += 1;
+        text.extend(format!("{:016x}\r\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).bytes());
+    }
+    text
+}
+
+/// Lets this process have as many descriptors as the system allows; how many.
+fn raise_descriptors() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let current = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
+    current.unwrap_or(u64::MAX)
+}
+
+/// Sends without ever waiting for the server for long: what it has not taken after the neighbour
+/// was answered thrice is not sent. How many bytes were.
+pub fn push(
+    stage: &Stage,
+    socket: &mut TcpStream,
+    mut bytes: impl FnMut() -> Option<Vec<u8>>,
+) -> std::result::Result<u64, String> {
+    socket.set_nonblocking(true).map_err(|e| e.to_string())?;
+    let mut sent = 0;
+    'pieces: while let Some(piece) = bytes() {
+        let (mut rest, mut refusals) = (&piece[..], 0);
+        while !rest.is_empty() {
+            match socket.write(rest) {
+                Ok(count) => {
+                    sent += count as u64;
+                    rest = &rest[count..];
+                    refusals = 0;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && refusals < 3 => {
+                    refusals += 1;
+                    stage.neighbour.wait_for(1)?;
+                }
+                // It hung up, or reads no more: either is its right.
+                Err(_) => break 'pieces,
+            }
+        }
+    }
+    socket.set_nonblocking(false).map_err(|e| e.to_string())?;
+    Ok(sent)
+}
+
+/// Ends our side and reads what the server still says, up to 1 MiB of it. A reset is an end.
+pub fn last_words(socket: &mut TcpStream) -> Result<String> {
+    let _ = socket.shutdown(std::net::Shutdown::Write);
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(60)))?;
+    let (mut said, mut piece) = (Vec::new(), [0; 16 * 1024]);
+    loop {
+        match socket.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => {
+                if said.len() < 1 << 20 {
+                    said.extend_from_slice(&piece[..count]);
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(String::from_utf8_lossy(&said).into_owned())
+}

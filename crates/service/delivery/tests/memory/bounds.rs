@@ -1,0 +1,58 @@
+//! What making a summary takes, held against what is promised. The fuzz target `summarize` and the
+//! tests beside this file share it.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use posthaste_delivery::summarize;
+use posthaste_mime_summary::{SummaryRef, summary_len_max, summary_memory_max};
+
+/// Counts what this thread holds; all else is the system's.
+struct Counting;
+
+thread_local! {
+    /// Bytes held at the moment, and the most there were.
+    static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
+}
+
+fn count(bytes: isize) {
+    // A thread that is ending counts nothing.
+    let _ = HELD.try_with(|held| {
+        let (now, most) = held.get();
+        held.set((now + bytes, most.max(now + bytes)));
+    });
+}
+
+// SAFETY: every call is passed on to the system's allocator as it came; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: as our caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: as our caller promises.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// A message's summary, and the most bytes that were held while it was made. Panics if either is
+/// over its bound, or if the summary cannot be read.
+pub fn summary_within_bounds(message: &[u8]) -> (Vec<u8>, usize) {
+    // Tables that are made at the first need are nobody's.
+    summarize("Subject: \u{fc}\r\n\r\n".as_bytes());
+    HELD.set((0, 0));
+    let summary = summarize(message);
+    let memory = HELD.get().1 as usize;
+    let (len, most) = (summary.len(), summary_len_max(message.len()));
+    assert!(len <= most, "{} bytes have a summary of {len}, over {most}", message.len());
+    let most = summary_memory_max(message.len());
+    assert!(memory <= most, "{} bytes take {memory}, over {most}", message.len());
+    assert!(SummaryRef::new(&summary).is_ok());
+    (summary, memory)
+}

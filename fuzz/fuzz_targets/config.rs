@@ -1,0 +1,14 @@
+//! Any bytes as a configuration file.
+#![no_main]
+
+// What a program does not use of its own is used by the server.
+#[allow(dead_code)]
+#[path = "../../crates/app/posthaste/src/config.rs"]
+mod config;
+#[path = "../../crates/app/posthaste/src/config/fuzzing.rs"]
+mod fuzzing;
+
+use config::{Config, has_password};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| fuzzing::config(data));

@@ -1,0 +1,6 @@
+//! Any message after DATA, in any pieces.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| posthaste_smtp_server::fuzzing::dots(data));

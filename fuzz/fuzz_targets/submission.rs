@@ -1,0 +1,6 @@
+//! Any client of submission.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| posthaste_smtp_server::fuzzing::submission(data));
