@@ -75,6 +75,9 @@ impl Stream {
     /// so the kernel may owe an acknowledgement.
     pub(crate) fn set_ends(&mut self, ends: Ends) {
         (self.peer, self.local) = (ends.peer, ends.local);
+        if let Transport::Plain(socket) = &mut self.transport {
+            socket.came();
+        }
     }
 
     /// The peer's address: behind a proxy the one that its header names.

@@ -213,7 +213,9 @@ mod tests {
 
     fn headers() -> impl Strategy<Value = Header> {
         let pair = |source, destination| Header::For { source, destination };
-        let v4 = || any::<(u32, u16)>().prop_map(|(ip, port)| (Ipv4Addr::from_bits(ip), port).into());
+        let v4 = || {
+            any::<(u32, u16)>().prop_map(|(ip, port)| SocketAddr::new(Ipv4Addr::from_bits(ip).into(), port))
+        };
         let v6 = || {
             any::<(u128, u16)>().prop_map(|(ip, port)| SocketAddr::new(Ipv6Addr::from_bits(ip).into(), port))
         };

@@ -51,7 +51,7 @@ async fn the_header_says_who_the_peer_is_and_nothing_behind_it_is_lost() {
         (V1, "192.0.2.7:56324 198.51.100.1:143\n"),
         (V2, "192.0.2.7:56324 198.51.100.1:143\n"),
         (V2_IPV6, "[2001:db8::7]:56324 [2001:db8::1]:143\n"),
-        (b"PROXY TCP6 ::ffff:192.0.2.7 2001:db8::1 9 143\r\n", "192.0.2.7:9 [2001:db8::1]:143\n"),
+        (b"PROXY TCP6 ::ffff:192.0.2.7 2001:db8::1 9 143\r\n".as_slice(), "192.0.2.7:9 [2001:db8::1]:143\n"),
     ] {
         let mut client = server.connect().await;
         client.write_all(&[header, b"hello"].concat()).await.unwrap();
@@ -81,7 +81,7 @@ async fn a_header_with_long_extensions_is_read_to_its_end() {
     header[14..16].copy_from_slice(&4096_u16.to_be_bytes());
     header.resize(16 + 4096, 0);
     let mut client = server.connect().await;
-    client.write_all(&[&header, b"hello".as_slice()].concat()).await.unwrap();
+    client.write_all(&[header.as_slice(), b"hello"].concat()).await.unwrap();
     expect(&mut client, b"192.0.2.7:56324 198.51.100.1:143\nhello").await;
 }
 
