@@ -71,8 +71,8 @@ impl Stream {
         Ok(Self { transport: Transport::Plain(Socket::new(tcp)), deflate: None, peer, local })
     }
 
-    /// Takes the ends that a proxy's header named for those of the socket. Bytes of that header came,
-    /// so the kernel may owe an acknowledgement.
+    /// Takes the ends that a proxy's header named for those of the socket. Bytes of that header
+    /// came, so the kernel may owe an acknowledgement.
     pub(crate) fn set_ends(&mut self, ends: Ends) {
         (self.peer, self.local) = (ends.peer, ends.local);
         if let Transport::Plain(socket) = &mut self.transport {
