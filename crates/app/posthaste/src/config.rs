@@ -51,6 +51,8 @@ pub struct Listen {
     pub lmtp: Vec<SocketAddr>,
     pub submission: Vec<SocketAddr>,
     pub submissions: Vec<SocketAddr>,
+    #[serde(deserialize_with = "networks")]
+    pub proxy_networks: Vec<Network>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -439,6 +441,8 @@ mod tests {
         let error = |text| parse(text).unwrap_err().to_string();
         assert!(error("[listen]\nimap = [\"here\"]").contains("imap"));
         assert!(error("[login]\ntrusted_networks = [\"10.0.0.1/8\"]").contains("write 10.0.0.0/8"));
+        let networks = error("[listen]\nproxy_networks = [\"10.0.0.1/8\"]");
+        assert!(networks.contains("write 10.0.0.0/8") && networks.contains("proxy_networks"), "{networks}");
         assert!(
             error("[login]\nscram_iterations = 100").contains("`login.scram_iterations` must be from 4096")
         );

@@ -300,6 +300,51 @@ fn sighup_with_another_certificate_path_is_taken_by_every_listener() {
     }
 }
 
+/// The first line of an answer to a connection that begins with these bytes.
+fn first_line(address: std::net::SocketAddr, start: &str) -> String {
+    let mut client = LineClient::connect(address).unwrap();
+    client.send(start.as_bytes()).unwrap();
+    client.line().unwrap_or_default()
+}
+
+#[test]
+fn behind_a_proxy_the_address_in_the_header_counts() {
+    use std::os::unix::fs::PermissionsExt;
+    const HEADER: &str = "PROXY TCP4 192.0.2.7 198.51.100.1 56324 143\r\n";
+    let dir = tempfile::tempdir().unwrap();
+    let (file, log, logging) =
+        (dir.path().join("mine.toml"), dir.path().join("log"), dir.path().join("logging"));
+    std::fs::write(&file, "[listen]\nproxy_networks = [\"127.0.0.1\"]\n[login]\nplaintext = \"always\"\n")
+        .unwrap();
+    std::fs::write(&logging, format!("#!/bin/sh\nexec '{BINARY}' \"$@\" 2>>'{}'\n", log.display())).unwrap();
+    std::fs::set_permissions(&logging, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let server = ServerBuilder::new(&logging).arg("--config").arg(file.to_str().unwrap()).start();
+    // Every listener that does not begin with TLS greets behind a header.
+    for (protocol, greeting) in [("imap", "* OK"), ("lmtp", "220"), ("submission", "220")] {
+        let line = first_line(server.address(protocol), HEADER);
+        assert!(line.starts_with(greeting), "{protocol}: {line}");
+        assert_eq!(first_line(server.address(protocol), "a NOOP\r\n"), "", "{protocol}");
+    }
+    let mut client = LineClient::connect(server.address("imap")).unwrap();
+    client.send(HEADER.as_bytes()).unwrap();
+    client.line().unwrap();
+    assert!(client.imap(&format!("LOGIN {USER} wrong")).unwrap().pop().unwrap().starts_with("t NO"));
+    // Without the network the header is a bad command, and the greeting waits for nothing.
+    std::fs::write(&file, "[login]\nplaintext = \"loopback\"\n").unwrap();
+    server.signal("HUP");
+    let mut looks = std::iter::repeat_with(|| first_line(server.address("imap"), "a NOOP\r\n")).take(10_000);
+    assert!(looks.any(|line| line.starts_with("* OK")), "the server still awaits a header");
+    let mut client = LineClient::connect(server.address("imap")).unwrap();
+    client.send(HEADER.as_bytes()).unwrap();
+    client.line().unwrap();
+    assert!(client.line().unwrap().contains(" BAD "));
+    // The log is complete once the server ended.
+    server.stop();
+    let said = std::fs::read_to_string(log).unwrap();
+    assert!(said.contains("login failed address=192.0.2.7 protocol=imap"), "{said}");
+    assert!(said.contains("a proxy must begin with a PROXY header"), "{said}");
+}
+
 #[test]
 fn the_configuration_is_documented_and_checked() {
     let dir = tempfile::tempdir().unwrap();

@@ -61,7 +61,7 @@ impl Connection {
         self.id
     }
 
-    /// The peer's address.
+    /// The peer's address: behind a proxy the one that its header names.
     pub fn peer(&self) -> SocketAddr {
         self.stream.peer()
     }

@@ -2,6 +2,8 @@
 
 use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 
+use crate::{limits::Refused, proxy::header::Malformed};
+
 /// Errors of this crate. Those an administrator reads name the file or address and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -63,6 +65,15 @@ pub enum NetError {
     /// The TLS handshake failed.
     #[error("TLS handshake: {0}")]
     Handshake(io::Error),
+    /// A peer that must begin with a PROXY header did not.
+    #[error(
+        "a proxy must begin with a PROXY header: {0}; have it send one (HAProxy: `send-proxy-v2`), or take its \
+         address out of the networks of proxies"
+    )]
+    NoProxyHeader(Malformed),
+    /// There are too many connections from the address that a proxy named.
+    #[error(transparent)]
+    Refused(#[from] Refused),
     /// All bytes of a [`ByteBudget`](crate::ByteBudget) are in use.
     #[error("too many message bytes are in flight")]
     BudgetExhausted,

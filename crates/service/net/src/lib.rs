@@ -5,7 +5,7 @@
 //! COMPRESS).
 //!
 //! ```text
-//! Listener::serve ── accept, limits, TLS handshake ──> Connection ── session code
+//! Listener::serve ── accept, limits, PROXY header, TLS handshake ──> Connection ── session code
 //!                                                         │ read buffer, deadlines
 //!                                                         Stream: [deflate] over [TLS] over TCP
 //! ```
@@ -30,6 +30,7 @@ mod error;
 pub mod fuzzing;
 mod limits;
 mod process;
+mod proxy;
 mod serve;
 mod shutdown;
 mod socket;
@@ -43,6 +44,7 @@ pub use endpoint::{ACCEPT_BACKLOG, Endpoint, Listener, Mode, resolve};
 pub use error::NetError;
 pub use limits::{ConnectionLimits, ConnectionPermit, PER_ADDRESS_DEFAULT, Refused, TOTAL_DEFAULT};
 pub use process::raise_file_limit;
+pub use proxy::{HEADER_WITHIN, Proxies, header::Malformed};
 pub use serve::{Drained, HANDSHAKE_WITHIN_DEFAULT, SHUTDOWN_GRACE_DEFAULT, ServeOptions};
 pub use shutdown::{Shutdown, ShutdownTrigger};
 pub use socket::Traffic;

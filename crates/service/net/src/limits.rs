@@ -75,24 +75,20 @@ impl ConnectionLimits {
 
     /// Takes a place for a connection from `peer`.
     pub fn admit(&self, peer: IpAddr) -> Result<ConnectionPermit, Refused> {
-        let address = counted(peer);
+        let mut permit = self.admit_unnamed()?;
+        permit.name(peer)?;
+        Ok(permit)
+    }
+
+    /// Takes a place for a connection whose peer is not known yet: [`ConnectionPermit::name`] says
+    /// who it is.
+    pub fn admit_unnamed(&self) -> Result<ConnectionPermit, Refused> {
         let mut open = self.lock();
         if open.total >= open.total_max {
             return Err(Refused::Total);
         }
-        let per_address_max = open.per_address_max;
-        if let Some(address) = address {
-            let count = open.by_address.entry(address).or_insert(0);
-            if *count >= per_address_max {
-                if *count == 0 {
-                    open.by_address.remove(&address);
-                }
-                return Err(Refused::Address);
-            }
-            *count += 1;
-        }
         open.total += 1;
-        Ok(ConnectionPermit { limits: self.clone(), address })
+        Ok(ConnectionPermit { limits: self.clone(), address: None })
     }
 
     /// Connections open now.
@@ -101,17 +97,52 @@ impl ConnectionLimits {
     }
 }
 
+impl Open {
+    /// Counts one connection more from an address, if it may have one more.
+    fn take(&mut self, address: IpAddr) -> Result<(), Refused> {
+        let count = self.by_address.entry(address).or_insert(0);
+        if *count < self.per_address_max {
+            *count += 1;
+            return Ok(());
+        }
+        if *count == 0 {
+            self.by_address.remove(&address);
+        }
+        Err(Refused::Address)
+    }
+
+    /// Counts one less.
+    fn give_back(&mut self, address: IpAddr) {
+        if let Some(count) = self.by_address.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_address.remove(&address);
+            }
+        }
+    }
+}
+
+impl ConnectionPermit {
+    /// Counts the connection for this peer from now on, if the peer may have one more.
+    pub fn name(&mut self, peer: IpAddr) -> Result<(), Refused> {
+        let address = counted(peer);
+        let mut open = self.limits.lock();
+        if let Some(address) = address {
+            open.take(address)?;
+        }
+        if let Some(before) = std::mem::replace(&mut self.address, address) {
+            open.give_back(before);
+        }
+        Ok(())
+    }
+}
+
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut open = self.limits.lock();
         open.total -= 1;
-        if let Some(address) = self.address
-            && let Some(count) = open.by_address.get_mut(&address)
-        {
-            *count -= 1;
-            if *count == 0 {
-                open.by_address.remove(&address);
-            }
+        if let Some(address) = self.address {
+            open.give_back(address);
         }
     }
 }
@@ -166,6 +197,19 @@ mod tests {
         assert!(limits.admit(ip("2001:db8::2")).is_err());
         let _other = limits.admit(ip("2001:db8:0:1::1")).unwrap();
         let _local: Vec<_> = (0..3).map(|_| limits.admit(ip("127.0.0.1")).unwrap()).collect();
+    }
+
+    #[test]
+    fn a_peer_that_is_named_later_counts_from_then_on() {
+        let limits = ConnectionLimits::new(3, 1);
+        let mut one = limits.admit_unnamed().unwrap();
+        let mut two = limits.admit_unnamed().unwrap();
+        one.name(ip("192.0.2.1")).unwrap();
+        assert_eq!(two.name(ip("192.0.2.1")).unwrap_err(), Refused::Address);
+        one.name(ip("192.0.2.2")).unwrap();
+        two.name(ip("192.0.2.1")).unwrap();
+        drop((one, two));
+        assert!(limits.open() == 0 && limits.lock().by_address.is_empty());
     }
 
     #[test]

@@ -4,7 +4,10 @@ use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{net::TcpStream, task::JoinSet, time::Instant};
 
-use crate::{Certificates, Connection, ConnectionLimits, Listener, Mode, NetError, Shutdown, Stream};
+use crate::{
+    Certificates, Connection, ConnectionLimits, ConnectionPermit, HEADER_WITHIN, Listener, Mode, NetError,
+    Proxies, Refused, Shutdown, Stream, proxy,
+};
 
 /// Time for a TLS handshake: two round trips on the worst of lines. Twice as much only helps those
 /// who hold connections to exhaust them.
@@ -35,6 +38,10 @@ pub struct ServeOptions {
     /// What a peer over the limit is told in plain mode, in its protocol's words, such as
     /// `* BYE [UNAVAILABLE] Too many connections`; empty to close without a word.
     pub refusal: &'static [u8],
+    /// Peers whose connections begin with a PROXY header, which says whom they are for.
+    pub proxies: Proxies,
+    /// Deadline of that header.
+    pub proxy_header_within: Duration,
 }
 
 impl ServeOptions {
@@ -47,6 +54,8 @@ impl ServeOptions {
             handshake_within: HANDSHAKE_WITHIN_DEFAULT,
             grace: SHUTDOWN_GRACE_DEFAULT,
             refusal: b"",
+            proxies: Proxies::default(),
+            proxy_header_within: HEADER_WITHIN,
         }
     }
 }
@@ -115,25 +124,25 @@ impl Listener {
         S: Fn(Connection) -> F + Clone + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        let permit = match options.limits.admit(peer.ip()) {
+        let proxied = options.proxies.has(peer.ip());
+        let admitted = if proxied { options.limits.admit_unnamed() } else { options.limits.admit(peer.ip()) };
+        let permit = match admitted {
             Ok(permit) => permit,
             Err(reason) => {
-                tracing::warn!(%peer, %reason, "connection refused");
-                if self.mode == Mode::Plain {
-                    // As far as it fits into the empty send buffer: nobody waits for a peer we do
-                    // not want.
-                    let _ = tcp.try_write(options.refusal);
-                }
+                refuse(&tcp, peer, reason, self.mode, options);
                 return None;
             }
         };
         let (mode, options, session) = (self.mode, Arc::clone(options), session.clone());
         Some(async move {
-            let _permit = permit;
-            match greet(tcp, mode, &options).await {
+            let mut permit = permit;
+            match greet(tcp, mode, &options, proxied.then_some(&mut permit)).await {
                 Ok(connection) => {
                     drop(options);
                     session(connection).await;
+                }
+                Err(error @ NetError::NoProxyHeader(_)) => {
+                    tracing::warn!(%peer, %error, "connection refused");
                 }
                 Err(error) => tracing::debug!(%peer, %error, "connection lost before it began"),
             }
@@ -141,9 +150,32 @@ impl Listener {
     }
 }
 
-/// Brings a socket to where the session begins.
-async fn greet(tcp: TcpStream, mode: Mode, options: &ServeOptions) -> Result<Connection, NetError> {
+/// Says no to a connection over a limit.
+fn refuse(tcp: &TcpStream, peer: SocketAddr, reason: Refused, mode: Mode, options: &ServeOptions) {
+    tracing::warn!(%peer, %reason, "connection refused");
+    if mode == Mode::Plain {
+        // As far as it fits into the empty send buffer: nobody waits for a peer we do not want.
+        let _ = tcp.try_write(options.refusal);
+    }
+}
+
+/// Brings a socket to where the session begins. A proxy's connection comes with its permit, which
+/// is for nobody until the header says for whom.
+async fn greet(
+    mut tcp: TcpStream,
+    mode: Mode,
+    options: &ServeOptions,
+    proxied: Option<&mut ConnectionPermit>,
+) -> Result<Connection, NetError> {
+    let mut ends = None;
+    if let Some(permit) = proxied {
+        // Boxed: connections without a proxy need no room for it in their task.
+        ends = Box::pin(ends_behind(&mut tcp, permit, mode, options)).await?;
+    }
     let mut stream = Stream::plain(tcp)?;
+    if let Some(ends) = ends {
+        stream.set_ends(ends);
+    }
     if let (Mode::ImplicitTls, Some(certificates)) = (mode, &options.certificates) {
         // A client that hangs in its handshake does not delay the end.
         let mut shutdown = options.shutdown.clone();
@@ -153,6 +185,23 @@ async fn greet(tcp: TcpStream, mode: Mode, options: &ServeOptions) -> Result<Con
         }
     }
     Ok(Connection::new(stream))
+}
+
+/// Whom a proxy's connection is for; the connection counts for that peer.
+async fn ends_behind(
+    tcp: &mut TcpStream,
+    permit: &mut ConnectionPermit,
+    mode: Mode,
+    options: &ServeOptions,
+) -> Result<Option<proxy::Ends>, NetError> {
+    let mut shutdown = options.shutdown.clone();
+    let ends = tokio::select! {
+        outcome = proxy::read(tcp, options.proxy_header_within) => outcome?,
+        () = shutdown.requested() => return Err(NetError::Closed),
+    };
+    let peer = ends.map_or_else(|| tcp.peer_addr(), |ends| Ok(ends.peer))?;
+    permit.name(peer.ip()).inspect_err(|reason| refuse(tcp, peer, *reason, mode, options))?;
+    Ok(ends)
 }
 
 /// Errors of `accept` that are the fault of the connection being accepted (accept(2), "Error

@@ -58,6 +58,11 @@ impl Socket {
         Self { tcp, traffic: Traffic::default(), awaits: Awaits::default(), unacknowledged: false }
     }
 
+    /// Notes that bytes came before this socket was made of the connection.
+    pub(crate) fn came(&mut self) {
+        self.unacknowledged = true;
+    }
+
     /// Has the kernel acknowledge at once, if it may owe an acknowledgement.
     pub(crate) fn acknowledge(&mut self) {
         if std::mem::take(&mut self.unacknowledged) && ask_for_ack(&self.tcp) {

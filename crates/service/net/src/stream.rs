@@ -23,6 +23,7 @@ use crate::{
     certificates::Active,
     channel_binding,
     deflate::Deflate,
+    proxy::Ends,
     socket::{Awaits, Socket},
 };
 
@@ -70,7 +71,16 @@ impl Stream {
         Ok(Self { transport: Transport::Plain(Socket::new(tcp)), deflate: None, peer, local })
     }
 
-    /// The peer's address.
+    /// Takes the ends that a proxy's header named for those of the socket. Bytes of that header
+    /// came, so the kernel may owe an acknowledgement.
+    pub(crate) fn set_ends(&mut self, ends: Ends) {
+        (self.peer, self.local) = (ends.peer, ends.local);
+        if let Transport::Plain(socket) = &mut self.transport {
+            socket.came();
+        }
+    }
+
+    /// The peer's address: behind a proxy the one that its header names.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }

@@ -11,5 +11,6 @@
 mod acks;
 mod compress;
 mod peer;
+mod proxied;
 mod serving;
 mod tls;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use posthaste_net::{
-    ConnectionLimits, Drained, Endpoint, Listener, Mode, NetError, ServeOptions, Shutdown, ShutdownTrigger,
+    ConnectionLimits, Drained, Endpoint, Listener, Mode, NetError, Proxies, ServeOptions, Shutdown,
+    ShutdownTrigger,
 };
 use tokio::task::JoinHandle;
 
@@ -94,12 +95,19 @@ impl Listeners {
             certificates: Some(certificates),
             grace: self.grace,
             refusal: refusal(protocol),
+            proxies: self.proxies(),
             ..ServeOptions::new(shutdown.clone())
         };
         let services = Arc::clone(&self.services);
         let session = move |connection| services.load_full().serve(protocol, connection, shutdown.clone());
         let task = tokio::spawn(listener.serve(options, session));
         Ok(Up { asked, address, trigger, task })
+    }
+
+    /// The proxies of the configuration, also after it was read again.
+    fn proxies(&self) -> Proxies {
+        let services = Arc::clone(&self.services);
+        Proxies::new(move |peer| services.load().proxy_networks.iter().any(|network| network.contains(peer)))
     }
 
     /// `imap=127.0.0.1:1143 …`, in the order of the protocols.

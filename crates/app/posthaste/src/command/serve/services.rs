@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use posthaste_directory::Network;
 use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService};
 use posthaste_net::{ByteBudget, Certificates, Connection, Shutdown};
 use posthaste_smtp_server::{PlaintextAuth, Role, SmtpOptions, SmtpService};
@@ -38,6 +39,8 @@ pub struct Services {
     submission: Arc<SmtpService>,
     /// For listeners that begin with TLS.
     pub certificates: Certificates,
+    /// Networks of peers that speak for others.
+    pub proxy_networks: Arc<[Network]>,
 }
 
 impl Services {
@@ -64,6 +67,7 @@ impl Services {
             lmtp: smtp(Role::Lmtp),
             submission: smtp(Role::Submission),
             certificates: certificates.clone(),
+            proxy_networks: config.listen.proxy_networks.clone().into(),
         }
     }
 

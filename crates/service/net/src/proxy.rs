@@ -1,0 +1,111 @@
+//! The header by which a proxy says whom it speaks for: PROXY protocol versions 1 and 2 (HAProxy,
+//! `proxy-protocol.txt`).
+//!
+//! A header decides which address is throttled, logged and trusted. So it is read only on
+//! connections from the networks that the administrator named, and there it must come: without it
+//! everybody behind the proxy would be one address. The header stands before everything else,
+//! also before a TLS handshake.
+//!
+//! What always holds: no byte behind the header is taken from the socket, no header is longer than
+//! [`header::LENGTH_MAX`], and the whole of it comes within [`HEADER_WITHIN`].
+
+pub(crate) mod header;
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{io::AsyncReadExt, net::TcpStream};
+
+use self::header::{Found, Header, Malformed};
+use crate::NetError;
+
+/// Time for the header. A proxy sends it with its first packet; the specification (§2) asks for at
+/// least 3 s, so that a lost packet can be sent again. Twice as much only delays the end of what
+/// is no proxy.
+pub const HEADER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Bytes read ahead at first. A header without extensions has at most 232 (version 2 with Unix
+/// addresses); a longer one has its buffer grown.
+const FIRST_LOOK: usize = 256;
+
+/// Which peers are proxies. Asked for each connection, so that the answer may change while a
+/// listener runs.
+#[derive(Clone)]
+pub struct Proxies(Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
+
+impl Proxies {
+    /// Those that `is_proxy` says yes to.
+    pub fn new(is_proxy: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(is_proxy))
+    }
+
+    pub(crate) fn has(&self, peer: IpAddr) -> bool {
+        (self.0)(peer.to_canonical())
+    }
+}
+
+impl Default for Proxies {
+    /// Nobody.
+    fn default() -> Self {
+        Self::new(|_| false)
+    }
+}
+
+impl fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Proxies")
+    }
+}
+
+/// Both ends of a connection, as the session is to see them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+}
+
+/// Takes the header off the socket; none if the proxy speaks for itself (a health check), or cannot
+/// name its client by an IP address.
+pub(crate) async fn read(tcp: &mut TcpStream, within: Duration) -> Result<Option<Ends>, NetError> {
+    let header = match tokio::time::timeout(within, read_header(tcp)).await {
+        Ok(outcome) => outcome?,
+        Err(_) => return Err(NetError::NoProxyHeader(Malformed::Missing(within))),
+    };
+    Ok(match header {
+        Header::Own => None,
+        Header::For { source, destination } => {
+            let canonical = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
+            Some(Ends { peer: canonical(source), local: canonical(destination) })
+        }
+    })
+}
+
+/// Looks at what has come, takes what belongs to the header, and waits for more as long as it is
+/// not complete.
+async fn read_header(tcp: &mut TcpStream) -> Result<Header, NetError> {
+    let mut bytes = vec![0; FIRST_LOOK];
+    let mut taken = 0;
+    loop {
+        if taken == bytes.len() {
+            bytes.resize((taken * 2).min(header::LENGTH_MAX), 0);
+        }
+        let seen = taken + tcp.peek(&mut bytes[taken..]).await?;
+        if seen == taken {
+            return Err(NetError::Closed);
+        }
+        let (length, found) = match header::parse(&bytes[..seen]).map_err(NetError::NoProxyHeader)? {
+            Found::Whole { length, header } => (length, Some(header)),
+            // All of it belongs to the header: taken, so that the next look waits for the rest.
+            Found::Part => (seen, None),
+        };
+        tcp.read_exact(&mut bytes[taken..length]).await?;
+        taken = length;
+        if let Some(header) = found {
+            return Ok(header);
+        }
+    }
+}
