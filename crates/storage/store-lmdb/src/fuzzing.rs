@@ -21,7 +21,7 @@ use crate::index::checksum::{seed, seed_at, sum32};
 use crate::index::values::{self, BodyPlace, PackState, seal, seed_of_key};
 use crate::index::{chunk, links};
 use crate::log::record::{Batch, Form, Header, Kind, form_from};
-use crate::log::{entry, pair};
+use crate::log::{checkpoint, entry, pair};
 use crate::rebuild::{Rebuild, rebuild};
 use crate::verify::pages;
 use crate::{EngineLock, LmdbEngine, Options};
@@ -53,6 +53,7 @@ pub fn entries(data: &[u8]) {
     let _ = entry::directory_from(data);
     let _ = entry::abandon_from(data);
     let _ = entry::retire_from(data);
+    let _ = checkpoint::from_content(data);
     let parts = pair::parts(data).into_iter().flatten();
     parts.for_each(|(_, part)| drop(entry::mailbox_from(part)));
 }
@@ -149,7 +150,7 @@ fn records(data: &[u8], store: Id, at: usize, mut seq: u64) -> Vec<u8> {
         let (content, after) =
             after.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(after.len()));
         let id = content.first_chunk().copied().map_or(MAILBOX.0, Id::from_bytes);
-        match kind % 8 {
+        match kind % 9 {
             0 | 1 => {
                 batch.body(seq, BodyId(id), &content.to_vec().into());
             }
@@ -158,6 +159,7 @@ fn records(data: &[u8], store: Id, at: usize, mut seq: u64) -> Vec<u8> {
             4 => batch.record(Kind::Directory, seq, STORE, content.to_vec()),
             5 => batch.record(Kind::Abandon, seq, STORE, content.to_vec()),
             6 => batch.record(Kind::Retire, seq, STORE, content.to_vec()),
+            7 => batch.record(Kind::Checkpoint, seq, MAILBOX.0, content.to_vec()),
             _ => batch.record(Kind::Pair, seq, MAILBOX.0, content.to_vec()),
         }
         (seq, rest) = (seq + 1, after);
@@ -352,6 +354,7 @@ mod tests {
         let mut expunge = an_append(1);
         expunge.expunged.push((expunge.head.modseq, NumSet::range(1, 1)));
         expunge.changed = vec![expunge.appended[0].row];
+        let head = expunge.head.clone();
         vec![
             (2, entry::mailbox_content(&an_append(0))),
             (2, entry::mailbox_content(&expunge)),
@@ -362,7 +365,15 @@ mod tests {
             }),
             (5, entry::abandon_content(1, 500)),
             (6, entry::retire_content(2)),
-            (7, pair::content(&[an_append(0), expunge])),
+            (7, {
+                let head = MailboxHead { counts: Counts { messages: 1, ..head.counts }, ..head };
+                let expunged = [(head.modseq, NumSet::range(1, 1))];
+                let mut content = checkpoint::begin(9, ModSeq::ZERO, &head, &expunged);
+                let row = expunge.appended[0].row;
+                checkpoint::add_message(&mut content, &row, expunge.appended[0].body, 3);
+                content
+            }),
+            (8, pair::content(&[an_append(0), expunge])),
         ]
     }
 
@@ -391,7 +402,11 @@ mod tests {
 
     #[test]
     fn decoders_of_the_index_take_any_bytes() {
-        let stored = values::StoredHead { head: an_append(1).head, forgotten: ModSeq::ZERO };
+        let stored = values::StoredHead {
+            head: an_append(1).head,
+            forgotten: ModSeq::ZERO,
+            logged: crate::index::logged::Logged::default(),
+        };
         let mut values = vec![values::head_value(MAILBOX, &stored), PackState::default().to_value(1)];
         values.push(values::list_value(ACCOUNT, ModSeq::ZERO, 3));
         let key = crate::index::numbered_key(MAILBOX, 3);

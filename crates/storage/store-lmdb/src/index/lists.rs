@@ -197,7 +197,12 @@ fn subscription(
 /// The mailbox answers `NoMailbox` from now on; what it held is left to maintenance.
 fn remove_mailbox(index: &Index, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
     let key = mailbox.0.to_bytes();
+    // A damaged head tells nothing of the log.
+    if let Ok(Some(stored)) = index.head(txn, mailbox) {
+        index.add_dead(txn, stored.logged.places.iter())?;
+    }
     index.heads.delete(txn, &key).indexed()?;
+    index.due.delete(txn, &key).indexed()?;
     index.removed.put(txn, &key, &[]).indexed()?;
     let note = numbered_key(mailbox, ALL_OF_MAILBOX);
     index.put_set(txn, index.expunging, &note, &posthaste_mail_model::NumSet::new())

@@ -1,4 +1,4 @@
-//! The index: one LMDB environment with eleven named databases, and what it takes to open it.
+//! The index: one LMDB environment with twelve named databases, and what it takes to open it.
 //!
 //! | database | key | value |
 //! | --- | --- | --- |
@@ -13,6 +13,7 @@
 //! | `lists` | account, tag … | a mailbox list |
 //! | `removed` | mailbox | nothing: it was removed |
 //! | `directory` | name | version, content |
+//! | `due` | mailbox | nothing: its log wants a checkpoint |
 //! | (main) | `00`, pack number | end, dead bytes, state |
 //! | | `00`, `ffffffff` | the next sequence number |
 //! | | `00`, `fffffffe` | the next pack's number |
@@ -30,6 +31,7 @@ pub(crate) mod epoch;
 pub(crate) mod links;
 pub(crate) mod lists;
 pub(crate) mod lock_file;
+pub(crate) mod logged;
 pub(crate) mod prefetch;
 pub(crate) mod read;
 pub(crate) mod rows;
@@ -50,6 +52,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use self::logged::Logged;
 use self::values::{BodyPlace, PackState, StoredHead, open_value, seal, seed_of_key, unseal};
 use crate::log::Ahead;
 use crate::log::disk::failed;
@@ -98,6 +101,11 @@ fn recent_key(body: BodyId) -> [u8; 17] {
 const RESERVE_MIN: u64 = 256 * 1024;
 const RESERVE_MAX: u64 = 8 * 1024 * 1024;
 
+/// Bytes of a mailbox's commits below which it gets no checkpoint: some 130 changes of flags. Half
+/// would have small mailboxes written again for a few dozen changes; twice as much would keep 32 KiB
+/// of log for each of a million small mailboxes.
+pub(crate) const CHECKPOINT_FROM: u64 = 16 << 10;
+
 /// The opened index.
 pub(crate) struct Index {
     pub(crate) env: Env<WithoutTls>,
@@ -120,7 +128,10 @@ pub(crate) struct Index {
     pub(crate) lists: Db,
     pub(crate) removed: Db,
     pub(crate) directory: Db,
+    pub(crate) due: Db,
     main: Db,
+    /// Bytes of a mailbox's commits below which it gets no checkpoint.
+    pub(crate) checkpoint_from: u64,
     /// The last transaction that a reader is known to have seen.
     readable: AtomicU64,
     /// The transaction that all reading happens in, if this is the index of a snapshot.
@@ -241,9 +252,11 @@ impl Index {
             "lists",
             "removed",
             "directory",
+            "due",
         ];
-        let [heads, rows, summaries, linked, expunged, expunging, copied, bodies, lists, removed, directory] =
-            Self::databases(&env, names)?;
+        let databases = Self::databases(&env, names)?;
+        let [heads, rows, summaries, linked, expunged, expunging, ..] = databases;
+        let [.., copied, bodies, lists, removed, directory, due] = databases;
         let main = Self::main(&env)?;
         Ok(Self {
             env,
@@ -262,7 +275,9 @@ impl Index {
             lists,
             removed,
             directory,
+            due,
             main,
+            checkpoint_from: CHECKPOINT_FROM,
             readable: AtomicU64::new(0),
             pinned: OnceLock::new(),
         })
@@ -426,6 +441,11 @@ impl Index {
         Ok(None)
     }
 
+    /// Sets the head of a mailbox.
+    pub(crate) fn put_head(&self, txn: &mut RwTxn, mailbox: MailboxId, stored: &StoredHead) -> Result<()> {
+        self.heads.put(txn, &mailbox.0.to_bytes(), &values::head_value(mailbox, stored)).indexed()
+    }
+
     /// Makes a mailbox that has never been there.
     pub(crate) fn create_mailbox(&self, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
         let key = mailbox.0.to_bytes();
@@ -433,8 +453,8 @@ impl Index {
         if known || self.removed.get(txn, &key).indexed()?.is_some() {
             return Ok(());
         }
-        let stored = StoredHead { head: MailboxHead::default(), forgotten: ModSeq::ZERO };
-        self.heads.put(txn, &key, &values::head_value(mailbox, &stored)).indexed()
+        let (head, logged) = (MailboxHead::default(), Logged::default());
+        self.put_head(txn, mailbox, &StoredHead { head, forgotten: ModSeq::ZERO, logged })
     }
 
     /// Where a body lies.
@@ -531,6 +551,17 @@ impl Index {
     /// Sets what is known of a pack.
     pub(crate) fn put_pack(&self, txn: &mut RwTxn, pack: u32, state: PackState) -> Result<()> {
         self.main.put(txn, &pack_key(pack), &state.to_value(pack)).indexed()
+    }
+
+    /// Counts bytes of packs that are needed no more. A pack that was retired since is passed over.
+    pub(crate) fn add_dead(&self, txn: &mut RwTxn, dead: impl Iterator<Item = (u32, u64)>) -> Result<()> {
+        for (pack, bytes) in dead {
+            if let Some(state) = self.pack(txn, pack)? {
+                let dead = state.dead.saturating_add(bytes).min(state.end);
+                self.put_pack(txn, pack, PackState { dead, ..state })?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes an emptied pack out of the packs and notes that its file is to be removed.

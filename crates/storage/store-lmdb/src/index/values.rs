@@ -11,6 +11,7 @@ use posthaste_store::{Counts, DirectoryEntry, MailboxEntry, MailboxHead, Special
 use std::sync::Arc;
 
 use crate::index::checksum::{seed, seed_at, sum32};
+use crate::index::logged::Logged;
 use posthaste_store::octets::{Octets, put_counted, put_varint};
 
 /// Leaves room for the checksum; [`seal`] fills it in.
@@ -63,16 +64,20 @@ pub(crate) fn read_head(read: &mut Octets<'_>) -> Option<MailboxHead> {
     Some(MailboxHead { modseq, uid_next, first_recent, keywords, counts })
 }
 
-/// A head as stored, with the mod-sequence below which expunges have been forgotten.
+/// A head as stored.
 pub(crate) struct StoredHead {
     pub(crate) head: MailboxHead,
+    /// The mod-sequence below which expunges have been forgotten.
     pub(crate) forgotten: ModSeq,
+    /// What the log holds of the mailbox.
+    pub(crate) logged: Logged,
 }
 
 pub(crate) fn head_value(mailbox: MailboxId, stored: &StoredHead) -> Vec<u8> {
     let mut out = open_value();
     out.extend_from_slice(&stored.forgotten.value().to_le_bytes());
     put_head(&mut out, &stored.head);
+    stored.logged.put(&mut out);
     seal(seed(mailbox.0), out)
 }
 
@@ -80,7 +85,8 @@ pub(crate) fn head_from(mailbox: MailboxId, value: &[u8]) -> Option<StoredHead> 
     let mut read = unseal(seed(mailbox.0), value)?;
     let forgotten = ModSeq::new(read.u64()?)?;
     let head = read_head(&mut read)?;
-    Some(StoredHead { head, forgotten })
+    let logged = Logged::read(&mut read)?;
+    Some(StoredHead { head, forgotten, logged })
 }
 
 /// Where a body lies, and how many messages are known to hold it.
@@ -346,10 +352,12 @@ mod tests {
             counts: Counts { messages: 4, unseen: 3, deleted: 2, bytes: 1 << 40 },
             ..MailboxHead::default()
         };
-        let stored = StoredHead { head: head.clone(), forgotten: ModSeq::new(9).unwrap() };
+        let mut logged = Logged::default();
+        logged.grew((3, 120), 4, 0);
+        let stored = StoredHead { head: head.clone(), forgotten: ModSeq::new(9).unwrap(), logged };
         let value = head_value(a, &stored);
         let back = head_from(a, &value).unwrap();
-        assert_eq!((back.head, back.forgotten.value()), (head, 9));
+        assert_eq!((back.head, back.forgotten.value(), back.logged), (head, 9, logged));
         assert!(head_from(b, &value).is_none());
 
         let place = BodyPlace { pack: 3, offset: 1 << 33, len: 9, refs: 2 };

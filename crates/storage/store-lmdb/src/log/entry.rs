@@ -106,7 +106,10 @@ impl LoggedMailbox {
 }
 
 /// As many as a count says; the count is not believed for more than it can fill.
-fn many<'a, T>(read: &mut Octets<'a>, mut one: impl FnMut(&mut Octets<'a>) -> Option<T>) -> Option<Vec<T>> {
+pub(crate) fn many<'a, T>(
+    read: &mut Octets<'a>,
+    mut one: impl FnMut(&mut Octets<'a>) -> Option<T>,
+) -> Option<Vec<T>> {
     let n = read.varint()?;
     let mut out = Vec::with_capacity(usize::try_from(n).ok()?.min(read.0.len()));
     for _ in 0..n {

@@ -13,7 +13,8 @@ use crate::engine::Options;
 use crate::index::checksum::seed;
 use crate::index::chunk::{self, uid_key, uid_of};
 use crate::index::lists;
-use crate::index::values::{PackState, RecordKind, StoredHead, head_value, put_summary, summary_from};
+use crate::index::logged::Logged;
+use crate::index::values::{PackState, RecordKind, StoredHead, put_summary, summary_from};
 use crate::index::{Index, Indexed, Reading, between, number_of_key, numbered_key, set_from};
 
 /// The index before the rebuild, at one moment.
@@ -144,7 +145,9 @@ impl OldIndex {
             rows.into_iter(),
             &mut crate::index::rows::Scratch::default(),
         )?;
-        to.heads.put(txn, &mailbox.0.to_bytes(), &head_value(mailbox, &old.stored)).indexed()?;
+        // The log of the new index does not have it: nothing of the log is superseded.
+        let stored = StoredHead { logged: Logged::default(), ..old.stored };
+        to.put_head(txn, mailbox, &stored)?;
         self.copy_expunged(mailbox, to, txn)?;
         Ok(left_out)
     }

@@ -17,15 +17,15 @@ use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
 use crate::index::links;
 use crate::index::lists;
+use crate::index::logged::Logged;
 use crate::index::rows::{self, RowWalk, Scratch};
 use crate::index::values::{
-    BodyPlace, Origin, PackState, RecordKind, StoredHead, SummaryRef, add_summary, head_value, put_summary,
-    summary_from,
+    BodyPlace, Origin, PackState, RecordKind, StoredHead, SummaryRef, add_summary, put_summary, summary_from,
 };
 use crate::index::{Index, Indexed, copied_value, numbered_key};
 use crate::log::entry;
 use crate::log::pair;
-use crate::log::record::{Batch, Kind};
+use crate::log::record::{Batch, Kind, record_len};
 
 /// What became of one commit of a group.
 #[derive(Debug)]
@@ -132,7 +132,7 @@ impl Apply<'_, '_> {
         self.seq - 1
     }
 
-    fn log(&mut self, kind: Kind, id: Id, content: Vec<u8>) {
+    fn log(&mut self, kind: Kind, id: Id, content: impl Into<bytes::Bytes>) {
         let seq = self.next_seq();
         self.batch.record(kind, seq, id, content);
     }
@@ -143,8 +143,9 @@ impl Apply<'_, '_> {
             Ok(stored) => stored,
             Err(why_not) => return Ok(why_not),
         };
-        self.enter(commit, stored)?;
-        self.log(Kind::Mailbox, commit.mailbox.0, entry::mailbox_content(commit));
+        let content = entry::mailbox_content(commit);
+        self.enter(commit, stored, record_len(content.len()))?;
+        self.log(Kind::Mailbox, commit.mailbox.0, content);
         Ok(Applied::Done)
     }
 
@@ -158,10 +159,12 @@ impl Apply<'_, '_> {
             (Ok(first), Ok(second)) => [first, second],
             (Err(why_not), _) | (_, Err(why_not)) => return Ok(why_not),
         };
+        let content = pair::content(pair);
+        let share = pair::share(record_len(content.len()));
         for (commit, stored) in pair.iter().zip(heads) {
-            self.enter(commit, stored)?;
+            self.enter(commit, stored, share)?;
         }
-        self.log(Kind::Pair, first.mailbox.0, pair::content(pair));
+        self.log(Kind::Pair, first.mailbox.0, content);
         Ok(Applied::Done)
     }
 
@@ -183,8 +186,8 @@ impl Apply<'_, '_> {
         Ok(Ok(stored))
     }
 
-    /// Writes a commit that was verified.
-    fn enter(&mut self, commit: &MailboxCommit, stored: StoredHead) -> Result<()> {
+    /// Writes a commit that was verified. `record`: bytes of the log that it takes.
+    fn enter(&mut self, commit: &MailboxCommit, stored: StoredHead, record: u64) -> Result<()> {
         self.messages(commit)?;
         self.expunged(commit)?;
         let MailboxCommit { mailbox, ref head, ref appended, ref changed, ref expunged, .. } = *commit;
@@ -192,9 +195,26 @@ impl Apply<'_, '_> {
         let ranges: usize = expunged.iter().map(|(_, set)| set.ranges().len()).sum();
         let rows = head.counts.messages.max(stored.head.counts.messages) as usize * size_of::<Row>();
         self.note_demand(0, (ranges * PAGE).min(rows));
-        let change = MailboxChange { mailbox, before: stored, head, changed, expunged };
+        let record = (self.batch.pack, record);
+        let change = MailboxChange { mailbox, before: stored, head, changed, expunged, record };
         let new = appended.iter().map(|m| m.row);
         put_mailbox(self.index, &mut self.txn, change, new, self.scratch)
+    }
+
+    /// Logs a checkpoint of a mailbox. `before`: what was counted of its log when the checkpoint
+    /// was prepared; all of that is superseded.
+    pub(crate) fn checkpoint(
+        &mut self,
+        mailbox: MailboxId,
+        stored: StoredHead,
+        (upto, before): (u64, &Logged),
+        content: bytes::Bytes,
+    ) -> Result<()> {
+        let record = (self.batch.pack, record_len(content.len()));
+        let logged = stored.logged.after(before, self.seq, upto, record);
+        self.log(Kind::Checkpoint, mailbox.0, content);
+        self.index.add_dead(&mut self.txn, before.places.iter())?;
+        self.index.put_head(&mut self.txn, mailbox, &StoredHead { logged, ..stored })
     }
 
     /// Takes an emptied pack out of the index and logs that it is to be removed.
@@ -384,6 +404,8 @@ pub(crate) struct MailboxChange<'c> {
     pub(crate) head: &'c MailboxHead,
     pub(crate) changed: &'c [Row],
     pub(crate) expunged: &'c [(ModSeq, NumSet)],
+    /// The pack of its log record, and the record's bytes.
+    pub(crate) record: (u32, u64),
 }
 
 /// Writes rows and head of a mailbox.
@@ -394,12 +416,15 @@ pub(crate) fn put_mailbox(
     new: impl Iterator<Item = Row>,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let MailboxChange { mailbox, before, head, changed, expunged } = change;
+    let MailboxChange { mailbox, before, head, changed, expunged, record } = change;
     let expunged = NumSet::from_ranges(expunged.iter().flat_map(|(_, set)| set.ranges().iter().copied()));
     rows::edit(index, txn, mailbox, changed, &expunged, scratch)?;
     rows::append(index, txn, mailbox, new, scratch)?;
-    let value = head_value(mailbox, &StoredHead { head: head.clone(), ..before });
-    index.heads.put(txn, &mailbox.0.to_bytes(), &value).indexed()
+    let mut stored = StoredHead { head: head.clone(), ..before };
+    if stored.logged.grew(record, head.counts.messages, index.checkpoint_from) {
+        index.due.put(txn, &mailbox.0.to_bytes(), &[]).indexed()?;
+    }
+    index.put_head(txn, mailbox, &stored)
 }
 
 #[cfg(test)]

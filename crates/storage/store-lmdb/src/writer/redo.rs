@@ -72,13 +72,19 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     }
 
     /// A commit on a mailbox.
-    pub(crate) fn mailbox(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<Redone> {
-        let redone = self.apply(mailbox, logged)?;
+    /// `record`: the pack of its record, and the record's bytes.
+    pub(crate) fn mailbox(
+        &mut self,
+        mailbox: MailboxId,
+        logged: &LoggedMailbox,
+        record: (u32, u64),
+    ) -> Result<Redone> {
+        let redone = self.apply(mailbox, logged, record)?;
         self.new_bodies.clear();
         Ok(redone)
     }
 
-    fn apply(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<Redone> {
+    fn apply(&mut self, mailbox: MailboxId, logged: &LoggedMailbox, record: (u32, u64)) -> Result<Redone> {
         let Some(stored) = self.index.head(self.txn, mailbox)? else { return Ok(Redone::OtherState) };
         if stored.head.modseq != logged.expected {
             return Ok(Redone::OtherState);
@@ -87,13 +93,13 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         self.expunged(mailbox, logged)?;
         let changed = logged.changed_rows().ok_or_else(damaged("a logged change of flags"))?;
         let LoggedMailbox { head, appended, expunged, .. } = logged;
-        let change = MailboxChange { mailbox, before: stored, head, changed: &changed, expunged };
+        let change = MailboxChange { mailbox, before: stored, head, changed: &changed, expunged, record };
         put_mailbox(self.index, self.txn, change, appended.iter().map(|(row, ..)| *row), self.scratch)?;
         Ok(Redone::Done)
     }
 
     /// Commits on two mailboxes, both or neither.
-    fn pair(&mut self, parts: [(MailboxId, &[u8]); 2]) -> Result<Redone> {
+    fn pair(&mut self, parts: [(MailboxId, &[u8]); 2], record: (u32, u64)) -> Result<Redone> {
         let mut pair = Vec::with_capacity(2);
         for (mailbox, content) in parts {
             let logged = entry::mailbox_from(content).ok_or_else(damaged("a commit on two mailboxes"))?;
@@ -104,7 +110,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
             pair.push((mailbox, logged));
         }
         for (mailbox, logged) in &pair {
-            self.apply(*mailbox, logged)?;
+            self.apply(*mailbox, logged, (record.0, pair::share(record.1)))?;
         }
         self.new_bodies.clear();
         Ok(Redone::Done)
@@ -277,6 +283,7 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
             return Ok(false);
         }
         let Header { kind, seq, id, len, .. } = found.header;
+        let record = (self.pack, found.header.record_len());
         let redone = match kind {
             Kind::Body => {
                 let place = BodyPlace { pack: self.pack, offset: found.offset, len, refs: 1 };
@@ -285,10 +292,11 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
             }
             Kind::Mailbox => {
                 let logged = entry::mailbox_from(content).ok_or_else(damaged("a mailbox commit"))?;
-                self.redo.mailbox(MailboxId(id), &logged)?
+                self.redo.mailbox(MailboxId(id), &logged, record)?
             }
             Kind::Pair => {
-                self.redo.pair(pair::parts(content).ok_or_else(damaged("a commit on two mailboxes"))?)?
+                let parts = pair::parts(content).ok_or_else(damaged("a commit on two mailboxes"))?;
+                self.redo.pair(parts, record)?
             }
             Kind::List => {
                 let commit = entry::list_from(AccountId(id), content);
@@ -301,6 +309,8 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
             Kind::Abandon => self.abandoned(content)?,
             Kind::Retire => self.retired(content)?,
             Kind::Cut => self.cut(content)?,
+            // It says what the index has. Maintenance writes another one.
+            Kind::Checkpoint => Redone::Done,
         };
         self.seq = seq + 1;
         Ok(redone == Redone::Done)
