@@ -201,6 +201,9 @@ impl LmdbEngine {
             parts => parts?,
         };
         index.checkpoint_from = options.checkpoint_from;
+        if let Err(error) = index.upgrade() {
+            tracing::warn!(%error, "the index was not brought up to this format; the next opening tries again");
+        }
         let (store, packs) = (format.id, dir.join("packs"));
         let reader = PackReader::new(Arc::clone(&options.disk), packs.clone(), store);
         let own = OwnTransactions::default();

@@ -408,7 +408,10 @@ mod tests {
             logged: crate::index::logged::Logged::default(),
         };
         let mut values = vec![values::head_value(MAILBOX, &stored), PackState::default().to_value(1)];
-        values.push(values::list_value(ACCOUNT, ModSeq::ZERO, 3));
+        values.push(values::list_value(
+            ACCOUNT,
+            values::ListHead { records: Some(3), ..values::ListHead::default() },
+        ));
         let key = crate::index::numbered_key(MAILBOX, 3);
         values.push(crate::index::copied_value(&key, MAILBOX, &NumSet::range(1, 500)));
         let behind: Vec<Vec<u8>> = values.iter().map(|value| value[4..].to_vec()).collect();

@@ -6,10 +6,12 @@
 mod world;
 
 use posthaste_mail_model::{FlagSet, MailboxId};
-use posthaste_store::Engine;
+use posthaste_store::{CommitOutcome, Engine, MailboxCommit};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 use std::path::{Path, PathBuf};
-use world::{World, body, maintain, rebuild_whole, small};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use world::{Held, World, body, maintain, rebuild_whole, small};
 
 /// The kinds of records that the tests look for.
 const COMMIT: u8 = 2;
@@ -115,26 +117,46 @@ async fn a_rebuild_from_checkpoints_equals_the_index() {
     rebuilt_equals(dir.path(), &world, &options).await;
 }
 
+/// The `n`th change of one flag of one of so many messages: every message gets \Seen and loses it,
+/// in turns.
+fn flag_one(held: &mut Held, mailbox: MailboxId, n: u32, messages: u32) -> MailboxCommit {
+    let expected = held.head.modseq;
+    held.head.modseq = expected.next();
+    let is_seen = n / messages % 2 == 0;
+    let flags = if is_seen { FlagSet::SEEN } else { FlagSet::EMPTY };
+    held.head.counts.unseen = held.head.counts.unseen + 1 - 2 * u32::from(is_seen);
+    let message = held.messages.get_mut(&(n % messages + 1)).unwrap();
+    message.row = message.row.with_flags(flags, held.head.modseq);
+    let (head, changed) = (held.head.clone(), vec![message.row]);
+    MailboxCommit { mailbox, expected, head, appended: vec![], changed, expunged: vec![] }
+}
+
 #[tokio::test]
 async fn the_log_of_a_hundred_thousand_changes_is_as_large_as_the_store() {
     const MESSAGES: u32 = 100;
     let dir = tempfile::tempdir().unwrap();
     let options = || Options { pack_bytes: 1 << 20, checkpoint_from: 16 << 10, ..small() };
     let mut world = World::new();
-    let lock = std::sync::Arc::new(EngineLock::acquire(dir.path()).unwrap());
+    let lock = Arc::new(EngineLock::acquire(dir.path()).unwrap());
     let engine = LmdbEngine::serve(lock, options()).unwrap();
     let inbox = world.create(&engine, "INBOX").await.unwrap();
     let bodies: Vec<_> = (0..MESSAGES).map(|n| body(n, 500)).collect();
     world.append(&engine, inbox, &bodies).await.unwrap();
-    for n in 0..100_000_u32 {
-        let flags = if n / MESSAGES % 2 == 0 { FlagSet::SEEN } else { FlagSet::EMPTY };
-        world.flag(&engine, inbox, &[n % MESSAGES + 1], flags).await.unwrap();
-        if n % 500 == 499 {
+    let engine = Arc::new(engine);
+    for batch in 0..1_000 {
+        let mut answers = JoinSet::new();
+        for n in batch * 100..(batch + 1) * 100 {
+            let commit = flag_one(world.boxes.get_mut(&inbox).unwrap(), inbox, n, MESSAGES);
+            let engine = Arc::clone(&engine);
+            answers.spawn(async move { engine.commit(commit).await.unwrap() });
+        }
+        assert!(answers.join_all().await.iter().all(|outcome| *outcome == CommitOutcome::Done));
+        if batch % 5 == 4 {
             maintain(&engine).await;
         }
     }
     maintain(&engine).await;
-    engine.close();
+    drop(engine);
     // 52 octets a message, four times as much in commits (at least 16 KiB, in 120 octets each),
     // until maintenance has run after 500 commits more.
     let replayed = records(dir.path(), COMMIT).len();

@@ -17,6 +17,7 @@
 //! | (main) | `00`, pack number | end, dead bytes, state |
 //! | | `00`, `ffffffff` | the next sequence number |
 //! | | `00`, `fffffffe` | the next pack's number |
+//! | | `00`, `fffffffd` | the form of the index |
 //! | | `02`, pack number | nothing: the pack was retired, and its file is to be removed |
 //! | | `01`, body | as in `bodies`: the last few that came |
 //!
@@ -68,6 +69,12 @@ const SEQ_KEY: [u8; 5] = [0, 0xff, 0xff, 0xff, 0xff];
 
 /// The key under which the main database keeps the number of the next pack.
 const NEXT_PACK_KEY: [u8; 5] = [0, 0xff, 0xff, 0xff, 0xfe];
+
+/// The key under which the main database keeps the form of the index.
+const FORM_KEY: [u8; 5] = [0, 0xff, 0xff, 0xff, 0xfd];
+
+/// The form of the index: 5 from format 5 on. An index without one is older.
+const FORM: u32 = 5;
 
 /// The first byte of the keys of retired packs.
 const RETIRED: u8 = 2;
@@ -601,12 +608,34 @@ impl Index {
         self.main.put(txn, &NEXT_PACK_KEY, &seal(seed_of_key(&NEXT_PACK_KEY), value)).indexed()
     }
 
+    /// Brings the index of an older format up to this one: lists get their counts.
+    pub(crate) fn upgrade(&self) -> Result<()> {
+        if self.is_of_this_form(&*self.read()?)? {
+            return Ok(());
+        }
+        let mut txn = self.env.write_txn().indexed()?;
+        if !self.is_of_this_form(&txn)? {
+            lists::count_all(self, &mut txn)?;
+            let mut value = open_value();
+            value.extend_from_slice(&FORM.to_le_bytes());
+            self.main.put(&mut txn, &FORM_KEY, &seal(seed_of_key(&FORM_KEY), value)).indexed()?;
+        }
+        txn.commit().indexed()
+    }
+
+    /// Whether the index is of this form, and not of an older one.
+    pub(crate) fn is_of_this_form(&self, txn: &RoTxn) -> Result<bool> {
+        let Some(value) = self.main.get(txn, &FORM_KEY).indexed()? else { return Ok(false) };
+        let form = unseal(seed_of_key(&FORM_KEY), value).and_then(|mut read| read.u32());
+        form.map(|form| form >= FORM).ok_or_else(damaged("the form of the index"))
+    }
+
     /// All packs, by number.
     pub(crate) fn all_packs(&self, txn: &RoTxn) -> Result<Vec<(u32, PackState)>> {
         let mut all = Vec::new();
         for item in self.main.prefix_iter(txn, &[0]).indexed()? {
             let (key, value) = item.indexed()?;
-            if key == SEQ_KEY || key == NEXT_PACK_KEY {
+            if [SEQ_KEY, NEXT_PACK_KEY, FORM_KEY].iter().any(|other| key == other) {
                 continue;
             }
             let number = key.get(1..).and_then(|k| k.try_into().ok()).map(u32::from_be_bytes);

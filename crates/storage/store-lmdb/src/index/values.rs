@@ -172,17 +172,29 @@ pub(crate) fn read_entry(read: &mut Octets<'_>) -> Option<MailboxEntry> {
     Some(MailboxEntry { id, name, uid_validity, special_use })
 }
 
-/// Version and highest UIDVALIDITY of a list.
-pub(crate) fn list_value(account: AccountId, version: ModSeq, uid_validity_last: u32) -> Vec<u8> {
+/// What a mailbox list says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ListHead {
+    pub(crate) version: ModSeq,
+    pub(crate) uid_validity_last: u32,
+    /// Its other records: mailboxes and subscriptions. None in a list of formats 1 to 4 that was
+    /// not counted yet.
+    pub(crate) records: Option<u32>,
+}
+
+pub(crate) fn list_value(account: AccountId, list: ListHead) -> Vec<u8> {
     let mut out = open_value();
-    out.extend_from_slice(&version.value().to_le_bytes());
-    out.extend_from_slice(&uid_validity_last.to_le_bytes());
+    out.extend_from_slice(&list.version.value().to_le_bytes());
+    out.extend_from_slice(&list.uid_validity_last.to_le_bytes());
+    out.extend(list.records.into_iter().flat_map(u32::to_le_bytes));
     seal(seed(account.0), out)
 }
 
-pub(crate) fn list_from(account: AccountId, value: &[u8]) -> Option<(ModSeq, u32)> {
+pub(crate) fn list_from(account: AccountId, value: &[u8]) -> Option<ListHead> {
     let mut read = unseal(seed(account.0), value)?;
-    Some((ModSeq::new(read.u64()?)?, read.u32()?))
+    let (version, uid_validity_last) = (ModSeq::new(read.u64()?)?, read.u32()?);
+    let records = if read.is_empty() { None } else { Some(read.u32()?) };
+    read.is_empty().then_some(ListHead { version, uid_validity_last, records })
 }
 
 /// A directory record.

@@ -133,6 +133,7 @@ fn build(
 
     let mut index = Index::open(&place.index(), options.map_bytes, options.readers)?;
     index.checkpoint_from = options.checkpoint_from;
+    index.upgrade()?;
     let copies = finish::place_bodies(&index, &catalog, &found)?;
     let mut replay = Replay::new(&index, &catalog, &found.packs, old.as_ref(), &old_packs, &mut faults);
     replay.run(&mut |share| progress(0.1 + share * 0.2))?;

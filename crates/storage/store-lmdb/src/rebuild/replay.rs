@@ -348,7 +348,7 @@ impl<'a> Replay<'a> {
         let commit = entry::list_from(account, content).ok_or_else(damaged("a list commit"))?;
         let redone = Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).list(&commit)?;
         if redone == Redone::OtherState {
-            let (now, _) = lists::version(self.index, txn, account)?;
+            let now = lists::version(self.index, txn, account)?;
             if commit.version <= now {
                 return Ok(());
             }
@@ -361,7 +361,7 @@ impl<'a> Replay<'a> {
             if let Some(list) = old {
                 lists::put_list(self.index, txn, &list)?;
             }
-            if lists::version(self.index, txn, account)?.0 < commit.version {
+            if lists::version(self.index, txn, account)? < commit.version {
                 lists::apply(self.index, txn, &commit)?;
             }
         }
@@ -397,7 +397,7 @@ impl<'a> Replay<'a> {
         let mut txn = self.index.env.write_txn().indexed()?;
         let why = "its last commits are damaged";
         for account in old.accounts() {
-            let (now, _) = lists::version(self.index, &txn, account)?;
+            let now = lists::version(self.index, &txn, account)?;
             if let Some(list) = old.list(account).filter(|list| list.version > now) {
                 self.faults.push(format!(
                     "the mailbox list of account {account} was taken from the old index: {why}"

@@ -532,6 +532,9 @@ impl Check<'_> {
     }
 
     fn lists(&mut self) -> Result<()> {
+        if let Err(error) = self.index.is_of_this_form(&self.txn) {
+            self.fault(error.to_string());
+        }
         let mut accounts = BTreeSet::new();
         for item in self.index.lists.iter(&self.txn).indexed()? {
             accounts.extend(item.indexed()?.0.get(..16).and_then(id_of));

@@ -371,7 +371,7 @@ impl Apply<'_, '_> {
 
     /// A change of a mailbox list.
     pub(crate) fn list(&mut self, commit: &ListCommit) -> Result<Applied> {
-        let (version, _) = lists::version(self.index, &self.txn, commit.account)?;
+        let version = lists::version(self.index, &self.txn, commit.account)?;
         if version != commit.expected {
             return Ok(Applied::Conflict);
         }

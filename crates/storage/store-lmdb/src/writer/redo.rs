@@ -174,7 +174,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
 
     /// A change of a mailbox list.
     pub(crate) fn list(&mut self, commit: &ListCommit) -> Result<Redone> {
-        let (version, _) = lists::version(self.index, self.txn, commit.account)?;
+        let version = lists::version(self.index, self.txn, commit.account)?;
         if version != commit.expected {
             return Ok(Redone::OtherState);
         }
