@@ -50,7 +50,7 @@ pub fn options(seed: u64) -> Options {
         pack_bytes,
         links_from,
         round_messages: 20,
-        checkpoint_from: 256,
+        checkpoint_from: 64,
         reserve_bytes: 8 << 10,
         // The clock: time passes when a step reads what the index lacks, never by itself.
         checkpoint_within: Duration::from_secs(3600),

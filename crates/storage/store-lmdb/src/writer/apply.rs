@@ -19,6 +19,7 @@ use crate::index::links;
 use crate::index::lists;
 use crate::index::logged::Logged;
 use crate::index::rows::{self, RowWalk, Scratch};
+use crate::index::summaries;
 use crate::index::values::{
     BodyPlace, Origin, PackState, RecordKind, StoredHead, SummaryRef, add_summary, put_summary, summary_from,
 };
@@ -26,6 +27,7 @@ use crate::index::{Index, Indexed, copied_value, numbered_key};
 use crate::log::entry;
 use crate::log::pair;
 use crate::log::record::{Batch, Kind, record_len};
+use crate::shared::Shared;
 
 /// What became of one commit of a group.
 #[derive(Debug)]
@@ -110,6 +112,8 @@ fn filling_order(count: usize, longest: usize) -> impl Iterator<Item = usize> {
 
 /// One transaction under way.
 pub(crate) struct Apply<'a, 'e> {
+    /// For bodies of which summaries are made again.
+    pub(crate) shared: &'a Shared,
     pub(crate) index: &'a Index,
     pub(crate) txn: RwTxn<'e>,
     pub(crate) batch: Batch,
@@ -314,13 +318,24 @@ impl Apply<'_, '_> {
     fn copies(&mut self, to: MailboxId, copies: &[NewMessage]) -> Result<()> {
         let sources: Vec<Origin> = copies.iter().filter_map(source).collect();
         let mut origins = Vec::with_capacity(sources.len());
+        let mut damaged = Vec::new();
         for run in links::runs(&sources) {
             let bodies = copies[run.clone()].iter().map(|m| m.body);
-            links::origins_of(self.index, &self.txn, &sources[run], bodies, &mut origins)?;
+            let known = origins.len();
+            match links::origins_of(self.index, &self.txn, &sources[run.clone()], bodies, &mut origins) {
+                // One of them is damaged. Each is looked at by itself, and none is linked to.
+                Err(StoreError::Corrupt(_)) => {
+                    origins.truncate(known);
+                    origins.extend_from_slice(&sources[run.clone()]);
+                    damaged.push(run);
+                }
+                found => found?,
+            }
         }
         for run in links::runs(&origins) {
+            let is_damaged = damaged.iter().any(|bad| bad.start < run.end && run.start < bad.end);
             let (copies, origins) = (&copies[run.clone()], &origins[run]);
-            if copies.len() >= self.links_from {
+            if copies.len() >= self.links_from && !is_damaged {
                 links::put_links(self.index, &mut self.txn, to, copies, origins)?;
                 self.note_demand(copies.len(), copies.len() * BESIDE_SUMMARY);
             } else {
@@ -335,15 +350,20 @@ impl Apply<'_, '_> {
         let (mut made, mut places) = (Vec::new(), Vec::with_capacity(copies.len()));
         let mut longest = 0;
         for (message, &(from, at)) in copies.iter().zip(origins) {
-            let fault = || StoreError::Corrupt(format!("summary of UID {at} in mailbox {from}"));
             let value = self.index.summaries.get(&self.txn, &uid_key(from, at)).indexed()?;
             let found = value.and_then(|value| summary_from(seed(from.0), at, value));
-            let Some(SummaryRef { body, kind: RecordKind::Summary(summary), .. }) = found else {
-                return Err(fault());
+            let mended;
+            let summary = match found {
+                Some(SummaryRef { body, kind: RecordKind::Summary(summary), .. }) if body == message.body => {
+                    summary
+                }
+                // The message that is copied names its body; an origin may have lost its own.
+                _ => {
+                    let (mailbox, uid) = source(message).unwrap_or((from, at));
+                    mended = summaries::for_copy(self.shared, &self.txn, mailbox, uid, message.body)?;
+                    &mended[..]
+                }
             };
-            if body != message.body {
-                return Err(fault());
-            }
             let start = made.len();
             let uid = message.row.uid().value();
             add_summary(&mut made, seed(to.0), uid, message.body, message.saved, summary);

@@ -34,6 +34,7 @@ pub(crate) fn origins_of(
             own => own,
         };
         if found.body != body {
+            summary_from(seed(from.0), uid, value).ok_or_else(bad(from, uid))?;
             return Err(StoreError::Refused("a copy must name the body of its source"));
         }
         origins.push(found.kind.origin().unwrap_or((from, uid)));
