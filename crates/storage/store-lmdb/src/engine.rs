@@ -20,6 +20,7 @@ use crate::data_dir::format::{self, Access, Format};
 use crate::data_dir::lock::EngineLock;
 use crate::data_dir::reserve::{Purpose, Reserve};
 use crate::data_dir::unknown;
+use crate::index::directory;
 use crate::index::epoch::OwnTransactions;
 use crate::index::lists;
 use crate::index::read;
@@ -362,7 +363,7 @@ impl Engine for LmdbEngine {
 
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
         let index = &self.shared.index;
-        lists::directory_entry(index, &*index.read()?, name)
+        directory::directory_entry(index, &*index.read()?, name)
     }
 
     async fn directory_scan(
@@ -372,7 +373,7 @@ impl Engine for LmdbEngine {
         limit: usize,
     ) -> Result<Vec<DirectoryEntry>> {
         let index = &self.shared.index;
-        lists::directory_scan(index, &*index.read()?, prefix, after, limit)
+        directory::directory_scan(index, &*index.read()?, prefix, after, limit)
     }
 
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {

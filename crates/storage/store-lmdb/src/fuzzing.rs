@@ -17,9 +17,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::data_dir::format;
+use crate::index::bodies::BodyPlace;
 use crate::index::checksum::{seed, seed_at, sum32};
-use crate::index::values::{self, BodyPlace, PackState, seal, seed_of_key};
-use crate::index::{chunk, links};
+use crate::index::packs::PackState;
+use crate::index::sealed::{seal, seed_of_key};
+use crate::index::{chunk, copied, directory, expunged, heads as head_table, links, lists, summaries};
 use crate::log::record::{Batch, Form, Header, Kind, form_from};
 use crate::log::{checkpoint, entry, pair};
 use crate::rebuild::{Rebuild, rebuild};
@@ -62,20 +64,20 @@ pub fn entries(data: &[u8]) {
 pub fn index_values(data: &[u8]) {
     let sealed = |key_seed| seal(key_seed, [&[0; 4], data].concat());
     let of_id = sealed(seed(STORE));
-    let _ = values::head_from(MailboxId(STORE), &of_id);
+    let _ = head_table::head_from(MailboxId(STORE), &of_id);
     let _ = BodyPlace::from_value(BodyId(STORE), &of_id);
-    let _ = values::list_from(AccountId(STORE), &of_id);
+    let _ = lists::list_from(AccountId(STORE), &of_id);
     let _ = PackState::from_value(1, &sealed(1));
-    let _ = values::directory_from("x", &sealed(seed_of_key(b"x")));
+    let _ = directory::directory_from("x", &sealed(seed_of_key(b"x")));
     let mut summary = [&[0; 4], data].concat();
     let sum = sum32(seed_at(seed(STORE), 5), data).to_le_bytes();
     summary.iter_mut().zip(sum).for_each(|(byte, sum)| *byte = sum);
-    let _ = values::summary_from(seed(STORE), 5, &summary);
-    let _ = values::summary_parts(data);
-    let _ = values::read_entry(&mut posthaste_store::octets::Octets(data));
+    let _ = summaries::record::summary_from(seed(STORE), 5, &summary);
+    let _ = summaries::record::summary_parts(data);
+    let _ = lists::read_entry(&mut posthaste_store::octets::Octets(data));
     for key in [&[1; 40][..], &[1; 24], data] {
-        let _ = crate::index::set_from(key, &sealed(seed_of_key(key)));
-        let _ = crate::index::copied_from(key, &sealed(seed_of_key(key)));
+        let _ = expunged::set_from(key, &sealed(seed_of_key(key)));
+        let _ = copied::copied_from(key, &sealed(seed_of_key(key)));
         links::read_any(key, &sealed(seed_of_key(key)));
     }
 }
@@ -402,18 +404,18 @@ mod tests {
 
     #[test]
     fn decoders_of_the_index_take_any_bytes() {
-        let stored = values::StoredHead {
+        let stored = head_table::StoredHead {
             head: an_append(1).head,
             forgotten: ModSeq::ZERO,
             logged: crate::index::logged::Logged::default(),
         };
-        let mut values = vec![values::head_value(MAILBOX, &stored), PackState::default().to_value(1)];
-        values.push(values::list_value(
+        let mut values = vec![head_table::head_value(MAILBOX, &stored), PackState::default().to_value(1)];
+        values.push(lists::list_value(
             ACCOUNT,
-            values::ListHead { records: Some(3), ..values::ListHead::default() },
+            lists::ListHead { records: Some(3), ..lists::ListHead::default() },
         ));
-        let key = crate::index::numbered_key(MAILBOX, 3);
-        values.push(crate::index::copied_value(&key, MAILBOX, &NumSet::range(1, 500)));
+        let key = crate::index::expunged::numbered_key(MAILBOX, 3);
+        values.push(copied::copied_value(&key, MAILBOX, &NumSet::range(1, 500)));
         let behind: Vec<Vec<u8>> = values.iter().map(|value| value[4..].to_vec()).collect();
         run(index_values, &behind, 20_000);
         let mut chunk = Vec::new();

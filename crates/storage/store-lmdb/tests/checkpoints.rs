@@ -122,7 +122,7 @@ async fn a_rebuild_from_checkpoints_equals_the_index() {
 fn flag_one(held: &mut Held, mailbox: MailboxId, n: u32, messages: u32) -> MailboxCommit {
     let expected = held.head.modseq;
     held.head.modseq = expected.next();
-    let is_seen = n / messages % 2 == 0;
+    let is_seen = (n / messages).is_multiple_of(2);
     let flags = if is_seen { FlagSet::SEEN } else { FlagSet::EMPTY };
     held.head.counts.unseen = held.head.counts.unseen + 1 - 2 * u32::from(is_seen);
     let message = held.messages.get_mut(&(n % messages + 1)).unwrap();

@@ -1,4 +1,4 @@
-//! Mailbox lists and the directory in the index.
+//! The table `lists`: mailbox lists.
 //!
 //! A list is one record for its version and the number of the others, one per mailbox and one per subscribed name, so that a
 //! change costs the same in an account of ten thousand mailboxes as in one of ten. Keys of `lists`
@@ -7,26 +7,62 @@
 
 use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, UidValidity};
-use posthaste_store::{DirectoryChange, DirectoryEntry, ListCommit, MailboxList, Result};
-use std::collections::BTreeSet;
-use std::ops::Bound;
-
-use crate::index::checksum::sum32;
-use crate::index::values::{
-    ListHead, directory_from, directory_value, list_from, list_value, open_value, put_entry, read_entry,
-    seal, seed_of_key, unseal,
-};
-use crate::index::{Index, Indexed, damaged, numbered_key};
 use posthaste_store::octets::{Octets, put_counted};
+use posthaste_store::{ListCommit, MailboxEntry, MailboxList, Result, SpecialUse};
+use std::collections::BTreeSet;
 
-/// Bytes of a directory record's name.
-pub(crate) const NAME_MAX: usize = 400;
-
-/// Stands for "every UID" in `expunging`: above every mod-sequence, which has 63 bits.
-pub(crate) const ALL_OF_MAILBOX: u64 = u64::MAX;
+use crate::index::checksum::{seed, sum32};
+use crate::index::expunged::{ALL_OF_MAILBOX, numbered_key};
+use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
+use crate::index::{Index, Indexed, damaged};
 
 const TAG_MAILBOX: u8 = 1;
 const TAG_SUBSCRIBED: u8 = 2;
+
+/// Writes a list entry's fields.
+pub(crate) fn put_entry(out: &mut Vec<u8>, entry: &MailboxEntry) {
+    out.extend_from_slice(&entry.id.0.to_bytes());
+    out.extend_from_slice(&entry.uid_validity.value().to_le_bytes());
+    out.push(entry.special_use.map_or(0, |u| u as u8 + 1));
+    put_counted(out, entry.name.as_str().as_bytes());
+}
+
+/// Reads what [`put_entry`] wrote.
+pub(crate) fn read_entry(read: &mut Octets<'_>) -> Option<MailboxEntry> {
+    let id = MailboxId(read.id()?);
+    let uid_validity = UidValidity::new(read.u32()?)?;
+    let special_use = match read.u8()? {
+        0 => None,
+        n => Some(*SpecialUse::ALL.get(usize::from(n) - 1)?),
+    };
+    let name = MailboxName::new(read.text()?).ok()?;
+    Some(MailboxEntry { id, name, uid_validity, special_use })
+}
+
+/// What a mailbox list says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ListHead {
+    pub(crate) version: ModSeq,
+    pub(crate) uid_validity_last: u32,
+    /// Its other records: mailboxes and subscriptions. None in a list of formats 1 to 4 that was
+    /// not counted yet.
+    pub(crate) records: Option<u32>,
+}
+
+pub(crate) fn list_value(account: AccountId, list: ListHead) -> Vec<u8> {
+    let mut out = open_value();
+    out.extend_from_slice(&list.version.value().to_le_bytes());
+    out.extend_from_slice(&list.uid_validity_last.to_le_bytes());
+    out.extend(list.records.into_iter().flat_map(u32::to_le_bytes));
+    seal(seed(account.0), out)
+}
+
+pub(crate) fn list_from(account: AccountId, value: &[u8]) -> Option<ListHead> {
+    let mut read = unseal(seed(account.0), value)?;
+    let (version, uid_validity_last) = (ModSeq::new(read.u64()?)?, read.u32()?);
+    let records = if read.is_empty() { None } else { Some(read.u32()?) };
+    read.is_empty().then_some(ListHead { version, uid_validity_last, records })
+}
 
 fn version_key(account: AccountId) -> [u8; 17] {
     let mut key = [0; 17];
@@ -263,53 +299,6 @@ fn remove_mailbox(index: &Index, txn: &mut RwTxn, mailbox: MailboxId) -> Result<
     index.put_set(txn, index.expunging, &note, &posthaste_mail_model::NumSet::new())
 }
 
-/// One directory record.
-pub(crate) fn directory_entry(index: &Index, txn: &RoTxn, name: &str) -> Result<Option<DirectoryEntry>> {
-    if name.is_empty() || name.len() > NAME_MAX {
-        return Ok(None);
-    }
-    let Some(value) = index.directory.get(txn, name.as_bytes()).indexed()? else { return Ok(None) };
-    directory_from(name, value).map(Some).ok_or_else(damaged(format_args!("directory record {name}")))
-}
-
-/// Directory records by prefix.
-pub(crate) fn directory_scan(
-    index: &Index,
-    txn: &RoTxn,
-    prefix: &str,
-    after: Option<&str>,
-    limit: usize,
-) -> Result<Vec<DirectoryEntry>> {
-    let low = match after {
-        Some(after) if after >= prefix => Bound::Excluded(after.as_bytes()),
-        _ => Bound::Included(prefix.as_bytes()),
-    };
-    // LMDB has no empty key to start from.
-    let low = if matches!(low, Bound::Included([])) { Bound::Unbounded } else { low };
-    let mut found = Vec::new();
-    for item in index.directory.range(txn, &(low, Bound::Unbounded)).indexed()?.take(limit) {
-        let (key, value) = item.indexed()?;
-        if !key.starts_with(prefix.as_bytes()) {
-            break;
-        }
-        let entry = std::str::from_utf8(key).ok().and_then(|name| directory_from(name, value));
-        found.push(entry.ok_or_else(damaged(format_args!("directory record under {prefix:?}")))?);
-    }
-    Ok(found)
-}
-
-/// Applies a change whose version was checked.
-pub(crate) fn apply_directory(index: &Index, txn: &mut RwTxn, change: &DirectoryChange) -> Result<()> {
-    let key = change.name.as_bytes();
-    match &change.value {
-        Some(content) => {
-            let value = directory_value(&change.name, change.expected + 1, content);
-            index.directory.put(txn, key, &value).indexed()
-        }
-        None => index.directory.delete(txn, key).indexed().map(|_| ()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -334,6 +323,21 @@ mod tests {
             subscribe: vec![MailboxName::new("a").unwrap()],
             unsubscribe: vec![],
             uid_validity_last: 1,
+        }
+    }
+
+    #[test]
+    fn a_list_entry_comes_back() {
+        for special_use in [None, Some(SpecialUse::All), Some(SpecialUse::Trash)] {
+            let entry = MailboxEntry {
+                id: MailboxId(Id::new(1, 1)),
+                name: MailboxName::new("a/ü").unwrap(),
+                uid_validity: UidValidity::MIN,
+                special_use,
+            };
+            let mut out = Vec::new();
+            put_entry(&mut out, &entry);
+            assert_eq!(read_entry(&mut Octets(&out)), Some(entry));
         }
     }
 

@@ -16,7 +16,7 @@ use posthaste_mail_model::{BodyId, ModSeq, NumSet};
 use posthaste_store::octets::{Octets, put_set, put_varint};
 use posthaste_store::{MailboxHead, Row};
 
-use crate::index::values::{put_head, read_head};
+use crate::index::heads::{put_head, read_head};
 use crate::log::entry::many;
 
 /// The form of the content.

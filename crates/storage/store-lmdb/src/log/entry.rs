@@ -8,7 +8,8 @@ use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, MailboxName, M
 use posthaste_store::{DirectoryChange, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, Row};
 use std::collections::HashMap;
 
-use crate::index::values::{put_entry, put_head, read_entry, read_head};
+use crate::index::heads::{put_head, read_head};
+use crate::index::lists::{put_entry, read_entry};
 use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
 
 /// The form of all contents here.

@@ -15,9 +15,11 @@ use posthaste_store::{Report, Result, StoreError};
 
 use crate::index::checksum::seed;
 use crate::index::chunk::{self, uid_key, uid_of};
+use crate::index::expunged::{number_of_key, set_from};
+use crate::index::heads::StoredHead;
 use crate::index::logged::{Logged, MESSAGE};
-use crate::index::values::{StoredHead, summary_from};
-use crate::index::{Index, Indexed, between, damaged, number_of_key, set_from};
+use crate::index::summaries::record::summary_from;
+use crate::index::{Index, Indexed, between, damaged};
 use crate::log::checkpoint;
 use crate::shared::Shared;
 use crate::writer::apply::Apply;

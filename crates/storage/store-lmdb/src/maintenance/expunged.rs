@@ -6,11 +6,13 @@ use posthaste_store::{Report, Result};
 use std::collections::BTreeMap;
 
 use super::holders::{Holder, holders};
+use crate::index::bodies::BodyPlace;
 use crate::index::chunk::uid_key;
+use crate::index::expunged::ALL_OF_MAILBOX;
+use crate::index::expunged::{number_of_key, numbered_key, set_from};
+use crate::index::heads::StoredHead;
 use crate::index::links;
-use crate::index::lists::ALL_OF_MAILBOX;
-use crate::index::values::{BodyPlace, StoredHead};
-use crate::index::{Index, Indexed, between, damaged, number_of_key, numbered_key, set_from};
+use crate::index::{Index, Indexed, between, damaged};
 use crate::log::record::body_record_len;
 use crate::writer::apply::Apply;
 

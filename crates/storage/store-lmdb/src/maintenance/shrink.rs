@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use super::packs::{Limits, Moving, compact, leave_damaged, move_records};
 use super::superseded::{Standing, standing};
-use crate::index::values::PackState;
+use crate::index::packs::PackState;
 use crate::log::reader::ReadFault;
 use crate::log::record::Kind;
 use crate::log::scan::{Found, Scan, pack_form};

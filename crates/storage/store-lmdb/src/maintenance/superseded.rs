@@ -6,7 +6,7 @@ use posthaste_store::Result;
 use std::collections::BTreeMap;
 
 use super::packs::Moving;
-use crate::index::{Index, Indexed, lists};
+use crate::index::{Index, Indexed, directory};
 use crate::log::reader::ReadFault;
 use crate::log::record::Kind;
 use crate::log::scan::{Found, Scan};
@@ -48,7 +48,7 @@ pub(super) fn standing(
         Kind::Directory => {
             let content = scan.content(found)?;
             let change = entry::directory_from(&content).ok_or(ReadFault::Damaged("a directory change"))?;
-            let now = lists::directory_entry(index, txn, &change.name)?;
+            let now = directory::directory_entry(index, txn, &change.name)?;
             let is_old = now.is_some_and(|entry| entry.version > change.expected + 1);
             return Ok(if is_old { Standing::Superseded } else { Standing::Live(Vec::new()) });
         }

@@ -12,12 +12,14 @@ use std::collections::HashMap;
 
 use super::catalog::Entry;
 use super::replay::Replay;
+use crate::index::Indexed;
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
+use crate::index::expunged::numbered_key;
+use crate::index::heads::StoredHead;
 use crate::index::logged::{ByPack, Logged};
 use crate::index::rows::{self, Scratch};
-use crate::index::values::{StoredHead, put_summary};
-use crate::index::{Indexed, numbered_key};
+use crate::index::summaries::record::put_summary;
 use crate::log::checkpoint::{self, Checkpoint};
 
 /// Bytes of checkpoints of one index transaction.

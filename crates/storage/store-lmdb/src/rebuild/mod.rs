@@ -198,7 +198,7 @@ fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String
 /// was lost of which neither an intact head nor the old index tells.
 fn damaged_parts(
     found: &Survey,
-    old: &[(u32, crate::index::values::PackState)],
+    old: &[(u32, crate::index::packs::PackState)],
     faults: &mut Vec<String>,
 ) -> bool {
     let mut is_complete = true;
@@ -219,7 +219,7 @@ fn damaged_parts(
 
 /// The new index names what lies beyond the ends in the old one: a power cut must not take it away.
 /// Below those ends all is durable. Without an old index each pack is synced as it is.
-fn sync_packs(found: &Survey, old: &[(u32, crate::index::values::PackState)]) -> Result<()> {
+fn sync_packs(found: &Survey, old: &[(u32, crate::index::packs::PackState)]) -> Result<()> {
     for (number, pack) in &found.packs {
         let known = old.iter().find(|(n, _)| n == number).map(|(_, state)| state.end);
         let from = known.unwrap_or(pack.counted_end());

@@ -15,10 +15,14 @@ use super::checkpoints::Checkpoints;
 use super::salvage::OldIndex;
 use super::survey::Pack;
 use crate::index::chunk::{self, uid_of};
-use crate::index::lists::{self, ALL_OF_MAILBOX};
+use crate::index::directory;
+use crate::index::expunged::ALL_OF_MAILBOX;
+use crate::index::expunged::numbered_key;
+use crate::index::heads::StoredHead;
+use crate::index::lists;
+use crate::index::packs::PackState;
 use crate::index::rows::{RowWalk, Scratch};
-use crate::index::values::{PackState, StoredHead};
-use crate::index::{Index, Indexed, damaged, numbered_key};
+use crate::index::{Index, Indexed, damaged};
 use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
 use crate::log::record::Kind;
@@ -376,12 +380,12 @@ impl<'a> Replay<'a> {
         let change = entry::directory_from(content).ok_or_else(damaged("a directory change"))?;
         let redone = Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).directory(&change)?;
         if redone == Redone::OtherState {
-            let now = lists::directory_entry(self.index, txn, &change.name)?.map_or(0, |e| e.version);
+            let now = directory::directory_entry(self.index, txn, &change.name)?.map_or(0, |e| e.version);
             if change.expected < now {
                 return Ok(());
             }
             // A change holds the whole record: maintenance drops those before it.
-            lists::apply_directory(self.index, txn, &change)?;
+            directory::apply_directory(self.index, txn, &change)?;
         }
         match change.value {
             None => drop(self.removed_entries.insert(change.name, change.expected + 1)),
@@ -416,14 +420,14 @@ impl<'a> Replay<'a> {
             self.adopt(&mut txn, mailbox, why)?;
         }
         for entry in old.directory() {
-            let now = lists::directory_entry(self.index, &txn, &entry.name)?.map_or(0, |e| e.version);
+            let now = directory::directory_entry(self.index, &txn, &entry.name)?.map_or(0, |e| e.version);
             let removed = self.removed_entries.get(&entry.name).copied().unwrap_or(0);
             if entry.version > now.max(removed) {
                 self.faults
                     .push(format!("directory record {} was taken from the old index: {why}", entry.name));
                 let (name, expected, value) = (entry.name, entry.version - 1, Some(entry.value));
                 let change = posthaste_store::DirectoryChange { name, expected, value };
-                lists::apply_directory(self.index, &mut txn, &change)?;
+                directory::apply_directory(self.index, &mut txn, &change)?;
             }
         }
         txn.commit().indexed()

@@ -12,10 +12,13 @@ use std::path::Path;
 use crate::engine::Options;
 use crate::index::checksum::seed;
 use crate::index::chunk::{self, uid_key, uid_of};
+use crate::index::expunged::{number_of_key, numbered_key, set_from};
+use crate::index::heads::StoredHead;
 use crate::index::lists;
 use crate::index::logged::Logged;
-use crate::index::values::{PackState, RecordKind, StoredHead, put_summary, summary_from};
-use crate::index::{Index, Indexed, Reading, between, number_of_key, numbered_key, set_from};
+use crate::index::packs::PackState;
+use crate::index::summaries::record::{RecordKind, put_summary, summary_from};
+use crate::index::{Index, Indexed, Reading, between};
 
 /// The index before the rebuild, at one moment.
 pub(crate) struct OldIndex {
@@ -189,7 +192,7 @@ impl OldIndex {
             for item in self.index.directory.iter(&txn).indexed()? {
                 let (key, value) = item.indexed()?;
                 let name = std::str::from_utf8(key).ok();
-                all.extend(name.and_then(|name| crate::index::values::directory_from(name, value)));
+                all.extend(name.and_then(|name| crate::index::directory::directory_from(name, value)));
             }
             Ok(all)
         };

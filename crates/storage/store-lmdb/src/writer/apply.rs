@@ -13,17 +13,23 @@ use posthaste_store::{
 use std::collections::HashMap;
 use std::ops::Add;
 
+use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
+use crate::index::copied::copied_value;
+use crate::index::directory;
+use crate::index::expunged::numbered_key;
+use crate::index::heads::StoredHead;
 use crate::index::links;
 use crate::index::lists;
 use crate::index::logged::Logged;
+use crate::index::packs::PackState;
 use crate::index::rows::{self, RowWalk, Scratch};
 use crate::index::summaries;
-use crate::index::values::{
-    BodyPlace, Origin, PackState, RecordKind, StoredHead, SummaryRef, add_summary, put_summary, summary_from,
+use crate::index::summaries::record::{
+    Origin, RecordKind, SummaryRef, add_summary, put_summary, summary_from,
 };
-use crate::index::{Index, Indexed, copied_value, numbered_key};
+use crate::index::{Index, Indexed};
 use crate::log::entry;
 use crate::log::pair;
 use crate::log::record::{Batch, Kind, record_len};
@@ -403,15 +409,15 @@ impl Apply<'_, '_> {
     /// A change of the directory.
     pub(crate) fn directory(&mut self, change: &DirectoryChange) -> Result<Applied> {
         // Bytes: LMDB's keys end at 511.
-        if change.name.is_empty() || change.name.len() > lists::NAME_MAX {
-            let limit = lists::NAME_MAX as u64;
+        if change.name.is_empty() || change.name.len() > directory::NAME_MAX {
+            let limit = directory::NAME_MAX as u64;
             return Ok(Applied::Refused(StoreError::TooLarge { what: "directory name in bytes", limit }));
         }
-        let there = lists::directory_entry(self.index, &self.txn, &change.name)?;
+        let there = directory::directory_entry(self.index, &self.txn, &change.name)?;
         if there.map_or(0, |e| e.version) != change.expected {
             return Ok(Applied::Conflict);
         }
-        lists::apply_directory(self.index, &mut self.txn, change)?;
+        directory::apply_directory(self.index, &mut self.txn, change)?;
         self.log(Kind::Directory, Id::from_bytes([0; 16]), entry::directory_content(change));
         Ok(Applied::Done)
     }

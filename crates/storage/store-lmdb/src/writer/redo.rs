@@ -17,12 +17,16 @@ use posthaste_mail_model::{AccountId, BodyId, MailboxId};
 use posthaste_store::{DirectoryChange, ListCommit, Result, StoreError};
 use std::collections::HashMap;
 
+use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
+use crate::index::directory;
+use crate::index::expunged::numbered_key;
 use crate::index::lists;
+use crate::index::packs::PackState;
 use crate::index::rows::Scratch;
-use crate::index::values::{BodyPlace, PackState, put_summary};
-use crate::index::{Index, Indexed, damaged, numbered_key};
+use crate::index::summaries::record::put_summary;
+use crate::index::{Index, Indexed, damaged};
 use crate::log::disk::DiskFile;
 use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
@@ -184,11 +188,11 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
 
     /// A change of the directory.
     pub(crate) fn directory(&mut self, change: &DirectoryChange) -> Result<Redone> {
-        let there = lists::directory_entry(self.index, self.txn, &change.name)?;
+        let there = directory::directory_entry(self.index, self.txn, &change.name)?;
         if there.map_or(0, |e| e.version) != change.expected {
             return Ok(Redone::OtherState);
         }
-        lists::apply_directory(self.index, self.txn, change)?;
+        directory::apply_directory(self.index, self.txn, change)?;
         Ok(Redone::Done)
     }
 }

@@ -8,7 +8,7 @@ use super::note::Note;
 use super::walk::{bad, next_of};
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
-use crate::index::values::{Origin, put_link, summary_from, summary_parts};
+use crate::index::summaries::record::{Origin, put_link, summary_from, summary_parts};
 use crate::index::{Index, Indexed, between};
 
 /// Appends to `origins` those of a run of messages that are copied: the message itself, or what it

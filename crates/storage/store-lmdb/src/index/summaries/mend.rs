@@ -21,7 +21,7 @@ use crate::index::Indexed;
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
 use crate::index::rows::RowWalk;
-use crate::index::values::{
+use crate::index::summaries::record::{
     Origin, RecordKind, SUMMARY_HEADER, is_summary_good, origin_from, put_summary, summary_from,
     summary_parts,
 };

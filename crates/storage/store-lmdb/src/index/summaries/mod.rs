@@ -11,6 +11,7 @@
 //! passes over a UID that it was asked for.
 
 mod mend;
+pub(crate) mod record;
 mod rows_there;
 mod walk;
 
