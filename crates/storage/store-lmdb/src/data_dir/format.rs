@@ -15,8 +15,8 @@
 //!
 //! Version 1 had no links in its index. Version 2 had log records that were not bound to their
 //! place, no commits on two mailboxes, and did not log which packs were retired. Version 3 had no
-//! packs that were cut. Version 4 had no checkpoints of mailboxes. A store of any of them becomes one
-//! of version 5 when it is opened. Older programs refuse it then.
+//! packs that were cut. Version 4 had no checkpoints of mailboxes. A store of any of them becomes
+//! one of version 5 when it is opened. Older programs refuse it then.
 
 use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};

@@ -1,8 +1,8 @@
 //! The table `bodies`: where each body lies, and how many messages hold it.
 //!
-//! Key: body (16). Value: sum (4), pack (4), offset (8), length (8), references (4). The last few that
-//! came are in the main database, whose page every transaction writes anyway; they move to the table
-//! together.
+//! Key: body (16). Value: sum (4), pack (4), offset (8), length (8), references (4). The last few
+//! that came are in the main database, whose page every transaction writes anyway; they move to the
+//! table together.
 
 use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::{BodyId, Id};

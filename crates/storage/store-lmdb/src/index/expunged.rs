@@ -1,8 +1,8 @@
 //! The tables `expunged` and `expunging`: what went from a mailbox, and what maintenance has yet to
 //! remove of it.
 //!
-//! Key: mailbox (16), mod-sequence (8). Value: sum (4), set of UIDs. In `expunging`, the mod-sequence
-//! [`ALL_OF_MAILBOX`] stands for all of a removed mailbox.
+//! Key: mailbox (16), mod-sequence (8). Value: sum (4), set of UIDs. In `expunging`, the
+//! mod-sequence [`ALL_OF_MAILBOX`] stands for all of a removed mailbox.
 
 use heed::RwTxn;
 use posthaste_mail_model::{MailboxId, NumSet};

@@ -1,7 +1,7 @@
 //! The table `heads`: what a mailbox says of itself, and what the log holds of it.
 //!
-//! Key: mailbox (16). Value: sum (4), the mod-sequence up to which expunges are forgotten (8), head,
-//! [`Logged`]. Every commit on a mailbox writes it.
+//! Key: mailbox (16). Value: sum (4), the mod-sequence up to which expunges are forgotten (8),
+//! head, [`Logged`]. Every commit on a mailbox writes it.
 
 use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::{Keyword, KeywordTable, MailboxId, ModSeq, Uid};

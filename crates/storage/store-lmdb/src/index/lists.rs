@@ -1,9 +1,9 @@
 //! The table `lists`: mailbox lists.
 //!
-//! A list is one record for its version and the number of the others, one per mailbox and one per subscribed name, so that a
-//! change costs the same in an account of ten thousand mailboxes as in one of ten. Keys of `lists`
-//! are the account and a tag: 0 version, 1 mailbox (and its id), 2 subscription (and the checksum
-//! of the name: names are longer than LMDB's keys may be).
+//! A list is one record for its version and the number of the others, one per mailbox and one per
+//! subscribed name, so that a change costs the same in an account of ten thousand mailboxes as in
+//! one of ten. Keys of `lists` are the account and a tag: 0 version, 1 mailbox (and its id), 2
+//! subscription (and the checksum of the name: names are longer than LMDB's keys may be).
 
 use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, UidValidity};

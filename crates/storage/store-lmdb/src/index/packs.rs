@@ -1,5 +1,5 @@
-//! The packs, in the main database: where each ends, what of it is dead, which are to be removed, and
-//! the number of the next one.
+//! The packs, in the main database: where each ends, what of it is dead, which are to be removed,
+//! and the number of the next one.
 //!
 //! | key | value |
 //! | --- | --- |

@@ -220,8 +220,8 @@ fn move_log(
     moved: &mut BTreeMap<MailboxId, u64>,
 ) -> Result<u64, Moving> {
     let record = scan.whole(found)?;
-    let Standing::Live(speaks) = standing(apply.index, &apply.txn, scan, found)? else { return Ok(0) };
-    for (mailbox, bytes) in speaks {
+    let Standing::Live(counted) = standing(apply.index, &apply.txn, scan, found)? else { return Ok(0) };
+    for (mailbox, bytes) in counted {
         *moved.entry(mailbox).or_default() += bytes;
     }
     apply.batch.moved(found.header, &record);

@@ -14,12 +14,12 @@ use crate::log::{entry, pair};
 use crate::writer::apply::Apply;
 
 /// The mailboxes for which a log record is live, each with the bytes that are counted for it.
-pub(super) type Speaks = Vec<(MailboxId, u64)>;
+pub(super) type Counted = Vec<(MailboxId, u64)>;
 
 /// What maintenance does with a log record.
 pub(super) enum Standing {
     /// It is needed, and counted for these mailboxes.
-    Live(Speaks),
+    Live(Counted),
     /// A later record, or the removal of its mailbox, makes it superfluous.
     Superseded,
 }

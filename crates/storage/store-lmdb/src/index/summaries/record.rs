@@ -1,7 +1,7 @@
 //! A record of the table `summaries`.
 //!
-//! Key: mailbox (16), UID (4). Value: the table at [`SUMMARY_HEADER`], then the summary, or the mailbox
-//! (16) and UID (4) of the message that has it.
+//! Key: mailbox (16), UID (4). Value: the table at [`SUMMARY_HEADER`], then the summary, or the
+//! mailbox (16) and UID (4) of the message that has it.
 
 use posthaste_mail_model::{BodyId, Id, MailboxId};
 use posthaste_store::octets::Octets;
