@@ -70,7 +70,7 @@ pub struct Options {
     /// have to wait for.
     pub round_messages: usize,
     /// Bytes of commits on a mailbox below which no checkpoint of it is written: 16 KiB, some 130
-    /// changes of flags.
+    /// changes of flags. 0: each commit makes one due, for tests.
     pub checkpoint_from: u64,
     /// Where packs are kept; tests give a disk that fails.
     pub disk: Arc<dyn Disk>,

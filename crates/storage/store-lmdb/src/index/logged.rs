@@ -70,9 +70,13 @@ pub(crate) struct Logged {
 
 impl Logged {
     /// Counts a commit's record. Answers whether the mailbox wants a checkpoint now: its commits
-    /// come to another multiple of what that would take. `least`: no checkpoint for fewer bytes.
+    /// come to another multiple of what that would take. `least`: no checkpoint for fewer bytes; 0 has one
+    /// after each commit.
     pub(crate) fn grew(&mut self, (pack, bytes): (u32, u64), messages: u32, least: u64) -> bool {
-        let step = least.max(MULTIPLE * self.size.max(u64::from(messages) * MESSAGE)).max(1);
+        let step = match least {
+            0 => 1,
+            least => least.max(MULTIPLE * self.size.max(u64::from(messages) * MESSAGE)),
+        };
         let before = self.commits / step;
         self.commits = self.commits.saturating_add(bytes);
         self.places.add(pack, bytes);
@@ -143,10 +147,10 @@ mod tests {
     #[test]
     fn a_checkpoint_is_due_at_each_multiple_of_its_size() {
         let mut logged = Logged { size: 100, ..Logged::default() };
-        let due: Vec<u64> = (1..=20).filter(|_| logged.grew((1, 100), 0, 0)).collect();
+        let due: Vec<u64> = (1..=20).filter(|_| logged.grew((1, 100), 0, 1)).collect();
         assert_eq!(due, [4, 8, 12, 16, 20]);
         let mut logged = Logged::default();
-        assert_eq!((0..100).filter(|_| logged.grew((1, 52), 10, 0)).count(), 2, "4 × 10 messages of 52");
+        assert_eq!((0..100).filter(|_| logged.grew((1, 52), 10, 1)).count(), 2, "4 × 10 messages of 52");
         let mut logged = Logged::default();
         assert_eq!((0..100).filter(|_| logged.grew((1, 52), 1, 2_600)).count(), 2, "no smaller steps");
     }
