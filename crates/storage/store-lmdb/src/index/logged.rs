@@ -70,8 +70,8 @@ pub(crate) struct Logged {
 
 impl Logged {
     /// Counts a commit's record. Answers whether the mailbox wants a checkpoint now: its commits
-    /// come to another multiple of what that would take. `least`: no checkpoint for fewer bytes; 0 has one
-    /// after each commit.
+    /// come to another multiple of what that would take. `least`: no checkpoint for fewer bytes; 0
+    /// has one after each commit.
     pub(crate) fn grew(&mut self, (pack, bytes): (u32, u64), messages: u32, least: u64) -> bool {
         let step = match least {
             0 => 1,

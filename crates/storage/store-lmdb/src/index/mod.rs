@@ -78,8 +78,8 @@ const NEXT_PACK_KEY: [u8; 5] = [0, 0xff, 0xff, 0xff, 0xfe];
 const FORM_KEY: [u8; 5] = [0, 0xff, 0xff, 0xff, 0xfd];
 
 /// Bytes of a mailbox's commits below which it gets no checkpoint: some 130 changes of flags. Half
-/// would have small mailboxes written again for a few dozen changes; twice as much would keep 32 KiB
-/// of log for each of a million small mailboxes.
+/// would have small mailboxes written again for a few dozen changes. Twice as much would keep 32
+/// KiB of log for each of a million small mailboxes.
 pub(crate) const CHECKPOINT_FROM: u64 = 16 << 10;
 
 /// The opened index.
