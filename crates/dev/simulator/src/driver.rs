@@ -43,12 +43,15 @@ pub fn options(seed: u64) -> Options {
     let mut random = Random::new(seed, 7);
     let pack_bytes = random.pick(&[24u64 << 10, 64 << 10, 256 << 10]).copied().unwrap_or(64 << 10);
     let links_from = random.pick(&[2usize, 32]).copied().unwrap_or(32);
+    // 0: after each commit.
+    let checkpoint_from = random.pick(&[0u64, 0, 64]).copied().unwrap_or(0);
     Options {
         map_bytes: 64 << 20,
         readers: 16,
         pack_bytes,
         links_from,
         round_messages: 20,
+        checkpoint_from,
         reserve_bytes: 8 << 10,
         // The clock: time advances when a step reads what the index lacks, never by itself.
         checkpoint_within: Duration::from_secs(3600),

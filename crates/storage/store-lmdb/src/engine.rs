@@ -20,16 +20,18 @@ use crate::data_dir::format::{self, Access, Format};
 use crate::data_dir::lock::EngineLock;
 use crate::data_dir::reserve::{Purpose, Reserve};
 use crate::data_dir::unknown;
+use crate::index::directory;
 use crate::index::epoch::OwnTransactions;
 use crate::index::lists;
 use crate::index::read;
 use crate::index::summaries;
 use crate::index::verified::Verified;
-use crate::index::{Index, Indexed};
+use crate::index::{CHECKPOINT_FROM, Index, Indexed};
 use crate::log::appender::Appender;
 use crate::log::disk::{Disk, RealDisk, failed};
 use crate::log::reader::{PackReader, ReadFault};
 use crate::log::readers;
+use crate::maintenance::checkpoints;
 use crate::shared::{Shared, Summarize};
 use crate::verify::check;
 use crate::writer::turn::Turn;
@@ -67,6 +69,9 @@ pub struct Options {
     /// Messages of one round of maintenance: 2,000, some 5 ms of the writer's time, which commits
     /// have to wait for.
     pub round_messages: usize,
+    /// Bytes of commits on a mailbox below which no checkpoint of it is written: 16 KiB, some 130
+    /// changes of flags. 0: each commit makes one due, for tests.
+    pub checkpoint_from: u64,
     /// Where packs are kept; tests give a disk that fails.
     pub disk: Arc<dyn Disk>,
 }
@@ -84,6 +89,7 @@ impl Options {
             on_dead_index: |_| {},
             reserve_bytes: 16 << 20,
             round_messages: 2_000,
+            checkpoint_from: CHECKPOINT_FROM,
             disk: Arc::new(RealDisk),
         }
     }
@@ -190,11 +196,15 @@ impl LmdbEngine {
 
     fn start(dir: &Path, options: Options, lock: Option<Arc<EngineLock>>) -> Result<Self> {
         let reserve = Reserve::new(Arc::clone(&options.disk), dir, options.reserve_bytes);
-        let (format, index) = match open_parts(dir, &options) {
+        let (format, mut index) = match open_parts(dir, &options) {
             // LMDB's lock file needs some room.
             Err(StoreError::Full(_)) if reserve.release(Purpose::Deletion, 0) => open_parts(dir, &options)?,
             parts => parts?,
         };
+        index.checkpoint_from = options.checkpoint_from;
+        if let Err(error) = index.upgrade() {
+            tracing::warn!(%error, "the index was not brought up to this format; the next opening tries again");
+        }
         let (store, packs) = (format.id, dir.join("packs"));
         let reader = PackReader::new(Arc::clone(&options.disk), packs.clone(), store);
         let own = OwnTransactions::default();
@@ -245,13 +255,7 @@ impl LmdbEngine {
         self.checkpoint_if(self.shared.unindexed.any()).await?;
         let packs = &self.shared.packs;
         let _whole = readers::protect(packs).map_err(failed(packs.display()))?;
-        let multi =
-            |h: tokio::runtime::Handle| h.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
-        let mut check = || check::check(&self.shared, slice, progress);
-        if tokio::runtime::Handle::try_current().is_ok_and(multi) {
-            return tokio::task::block_in_place(check);
-        }
-        check()
+        off_the_runtime(|| check::check(&self.shared, slice, progress))
     }
 
     /// [`Engine::check`] for the fuzz targets.
@@ -315,6 +319,15 @@ impl Drop for LmdbEngine {
     }
 }
 
+/// Does what reads much without keeping other tasks from the thread.
+fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
+    let multi = |h: tokio::runtime::Handle| h.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
+    if tokio::runtime::Handle::try_current().is_ok_and(multi) {
+        return tokio::task::block_in_place(work);
+    }
+    work()
+}
+
 /// Times a body's place is looked up afresh because maintenance had just moved it.
 const LOOKUPS_MAX: usize = 4;
 
@@ -350,7 +363,7 @@ impl Engine for LmdbEngine {
 
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
         let index = &self.shared.index;
-        lists::directory_entry(index, &*index.read()?, name)
+        directory::directory_entry(index, &*index.read()?, name)
     }
 
     async fn directory_scan(
@@ -360,7 +373,7 @@ impl Engine for LmdbEngine {
         limit: usize,
     ) -> Result<Vec<DirectoryEntry>> {
         let index = &self.shared.index;
-        lists::directory_scan(index, &*index.read()?, prefix, after, limit)
+        directory::directory_scan(index, &*index.read()?, prefix, after, limit)
     }
 
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
@@ -423,7 +436,11 @@ impl Engine for LmdbEngine {
     }
 
     async fn maintain(&self) -> Result<Report> {
-        self.ask(Job::Maintain).await
+        let shared = &self.shared;
+        let is_any_due = checkpoints::is_any_due(shared)?;
+        let prepared =
+            if is_any_due { off_the_runtime(|| checkpoints::prepare(shared))? } else { Vec::new() };
+        self.ask(|reply| Job::Maintain(prepared, reply)).await
     }
 
     async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {

@@ -17,11 +17,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::data_dir::format;
+use crate::index::bodies::BodyPlace;
 use crate::index::checksum::{seed, seed_at, sum32};
-use crate::index::values::{self, BodyPlace, PackState, seal, seed_of_key};
-use crate::index::{chunk, links};
+use crate::index::packs::PackState;
+use crate::index::sealed::{seal, seed_of_key};
+use crate::index::{chunk, copied, directory, expunged, heads as head_table, links, lists, summaries};
 use crate::log::record::{Batch, Form, Header, Kind, form_from};
-use crate::log::{entry, pair};
+use crate::log::{checkpoint, entry, pair};
 use crate::rebuild::{Rebuild, rebuild};
 use crate::verify::pages;
 use crate::{EngineLock, LmdbEngine, Options};
@@ -53,6 +55,7 @@ pub fn entries(data: &[u8]) {
     let _ = entry::directory_from(data);
     let _ = entry::abandon_from(data);
     let _ = entry::retire_from(data);
+    let _ = checkpoint::from_content(data);
     let parts = pair::parts(data).into_iter().flatten();
     parts.for_each(|(_, part)| drop(entry::mailbox_from(part)));
 }
@@ -61,20 +64,20 @@ pub fn entries(data: &[u8]) {
 pub fn index_values(data: &[u8]) {
     let sealed = |key_seed| seal(key_seed, [&[0; 4], data].concat());
     let of_id = sealed(seed(STORE));
-    let _ = values::head_from(MailboxId(STORE), &of_id);
+    let _ = head_table::head_from(MailboxId(STORE), &of_id);
     let _ = BodyPlace::from_value(BodyId(STORE), &of_id);
-    let _ = values::list_from(AccountId(STORE), &of_id);
+    let _ = lists::list_from(AccountId(STORE), &of_id);
     let _ = PackState::from_value(1, &sealed(1));
-    let _ = values::directory_from("x", &sealed(seed_of_key(b"x")));
+    let _ = directory::directory_from("x", &sealed(seed_of_key(b"x")));
     let mut summary = [&[0; 4], data].concat();
     let sum = sum32(seed_at(seed(STORE), 5), data).to_le_bytes();
     summary.iter_mut().zip(sum).for_each(|(byte, sum)| *byte = sum);
-    let _ = values::summary_from(seed(STORE), 5, &summary);
-    let _ = values::summary_parts(data);
-    let _ = values::read_entry(&mut posthaste_store::octets::Octets(data));
+    let _ = summaries::record::summary_from(seed(STORE), 5, &summary);
+    let _ = summaries::record::summary_parts(data);
+    let _ = lists::read_entry(&mut posthaste_store::octets::Octets(data));
     for key in [&[1; 40][..], &[1; 24], data] {
-        let _ = crate::index::set_from(key, &sealed(seed_of_key(key)));
-        let _ = crate::index::copied_from(key, &sealed(seed_of_key(key)));
+        let _ = expunged::set_from(key, &sealed(seed_of_key(key)));
+        let _ = copied::copied_from(key, &sealed(seed_of_key(key)));
         links::read_any(key, &sealed(seed_of_key(key)));
     }
 }
@@ -149,7 +152,7 @@ fn records(data: &[u8], store: Id, at: usize, mut seq: u64) -> Vec<u8> {
         let (content, after) =
             after.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(after.len()));
         let id = content.first_chunk().copied().map_or(MAILBOX.0, Id::from_bytes);
-        match kind % 8 {
+        match kind % 9 {
             0 | 1 => {
                 batch.body(seq, BodyId(id), &content.to_vec().into());
             }
@@ -158,6 +161,7 @@ fn records(data: &[u8], store: Id, at: usize, mut seq: u64) -> Vec<u8> {
             4 => batch.record(Kind::Directory, seq, STORE, content.to_vec()),
             5 => batch.record(Kind::Abandon, seq, STORE, content.to_vec()),
             6 => batch.record(Kind::Retire, seq, STORE, content.to_vec()),
+            7 => batch.record(Kind::Checkpoint, seq, MAILBOX.0, content.to_vec()),
             _ => batch.record(Kind::Pair, seq, MAILBOX.0, content.to_vec()),
         }
         (seq, rest) = (seq + 1, after);
@@ -352,6 +356,7 @@ mod tests {
         let mut expunge = an_append(1);
         expunge.expunged.push((expunge.head.modseq, NumSet::range(1, 1)));
         expunge.changed = vec![expunge.appended[0].row];
+        let head = expunge.head.clone();
         vec![
             (2, entry::mailbox_content(&an_append(0))),
             (2, entry::mailbox_content(&expunge)),
@@ -362,7 +367,15 @@ mod tests {
             }),
             (5, entry::abandon_content(1, 500)),
             (6, entry::retire_content(2)),
-            (7, pair::content(&[an_append(0), expunge])),
+            (7, {
+                let head = MailboxHead { counts: Counts { messages: 1, ..head.counts }, ..head };
+                let expunged = [(head.modseq, NumSet::range(1, 1))];
+                let mut content = checkpoint::begin(9, ModSeq::ZERO, &head, &expunged);
+                let row = expunge.appended[0].row;
+                checkpoint::add_message(&mut content, &row, expunge.appended[0].body, 3);
+                content
+            }),
+            (8, pair::content(&[an_append(0), expunge])),
         ]
     }
 
@@ -391,11 +404,18 @@ mod tests {
 
     #[test]
     fn decoders_of_the_index_take_any_bytes() {
-        let stored = values::StoredHead { head: an_append(1).head, forgotten: ModSeq::ZERO };
-        let mut values = vec![values::head_value(MAILBOX, &stored), PackState::default().to_value(1)];
-        values.push(values::list_value(ACCOUNT, ModSeq::ZERO, 3));
-        let key = crate::index::numbered_key(MAILBOX, 3);
-        values.push(crate::index::copied_value(&key, MAILBOX, &NumSet::range(1, 500)));
+        let stored = head_table::StoredHead {
+            head: an_append(1).head,
+            forgotten: ModSeq::ZERO,
+            logged: crate::index::logged::Logged::default(),
+        };
+        let mut values = vec![head_table::head_value(MAILBOX, &stored), PackState::default().to_value(1)];
+        values.push(lists::list_value(
+            ACCOUNT,
+            lists::ListHead { records: Some(3), ..lists::ListHead::default() },
+        ));
+        let key = crate::index::expunged::numbered_key(MAILBOX, 3);
+        values.push(copied::copied_value(&key, MAILBOX, &NumSet::range(1, 500)));
         let behind: Vec<Vec<u8>> = values.iter().map(|value| value[4..].to_vec()).collect();
         run(index_values, &behind, 20_000);
         let mut chunk = Vec::new();

@@ -61,6 +61,8 @@ struct State {
     /// Removed files whose removal is not durable.
     unsynced_removals: BTreeMap<PathBuf, Arc<Mutex<Contents>>>,
     ops: Vec<Op>,
+    /// Whether a checkpoint of a mailbox was written.
+    has_checkpoint: bool,
     /// Bytes that there is room for, as far as maintenance asks; none: more than enough.
     room: Option<u64>,
     trouble: Option<(usize, Trouble)>,
@@ -180,6 +182,9 @@ impl DiskFile for File {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if bytes.windows(5).any(|head| head == b"PHR1\x09") {
+            self.disk.0.lock().has_checkpoint = true;
+        }
         let grows = offset + bytes.len() as u64 > self.contents.lock().live.len() as u64;
         let outcome = self.disk.op(Op::Write, grows);
         let mut contents = self.contents.lock();
@@ -221,8 +226,9 @@ impl DiskFile for File {
 
 fn options(disk: &Faulty) -> Options {
     // Small packs, so that a cut may fall into the making of a new one and the emptying of an old
-    // one.
-    Options { pack_bytes: 8_000, reserve_bytes: 0, disk: Arc::new(disk.clone()), ..small() }
+    // one. A mailbox that becomes empty gets a checkpoint.
+    let disk = Arc::new(disk.clone());
+    Options { pack_bytes: 8_000, reserve_bytes: 0, checkpoint_from: 64, disk, ..small() }
 }
 
 /// How the store is opened.
@@ -333,6 +339,7 @@ async fn cut(root: &Path, at: usize, trouble: Trouble, opening: Opening, room: O
         Opening::Serving => engine.kill(),
     }
     let ops = disk.0.lock().ops.clone();
+    assert!(at < usize::MAX || disk.0.lock().has_checkpoint, "no checkpoint is cut off");
     let saved = root.join("saved");
     std::fs::rename(&dir, &saved).unwrap();
     for kept in [0.0, 0.5, 1.0] {

@@ -8,8 +8,8 @@ mod world;
 use heed::types::Bytes;
 use heed::{Database, EnvOpenOptions};
 use posthaste_mail_model::{MailboxId, NumSet};
-use posthaste_store::{Engine, Stored, Unreadable};
-use posthaste_store_lmdb::LmdbEngine;
+use posthaste_store::{Engine, StoreError, Stored, Unreadable};
+use posthaste_store_lmdb::{LmdbEngine, Options};
 use std::ops::ControlFlow;
 use std::path::Path;
 use world::{World, body, small, summarize};
@@ -186,4 +186,53 @@ async fn copies_outlive_the_summary_they_link_to() {
     let (seen, unreadable) = listed(&engine, inbox, &NumSet::range(1, u32::MAX)).await;
     assert_eq!(unreadable.iter().collect::<Vec<_>>(), [uids[9], uids[49]]);
     assert_eq!(seen, expected(&world, inbox, &[uids[9], uids[49]], &[]));
+}
+
+#[tokio::test]
+async fn a_few_messages_with_damaged_summaries_are_copied() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    let options = || Options { links_from: 32, ..small() };
+    let engine = LmdbEngine::open(dir.path(), options()).unwrap();
+    let linked = world.create(&engine, "Linked").await.unwrap();
+    let copies = world.create(&engine, "Copies").await.unwrap();
+    let uids: Vec<u32> = world.boxes[&inbox].messages.keys().copied().take(40).collect();
+    world.copy(&engine, inbox, &uids, linked).await.unwrap();
+    engine.close();
+    let in_summary = |mut value: Vec<u8>| {
+        *value.last_mut().unwrap() ^= 1;
+        Some(value)
+    };
+    let in_checksum = |mut value: Vec<u8>| {
+        value[0] ^= 1;
+        Some(value)
+    };
+    let lost = |mut value: Vec<u8>| {
+        value[4..20].fill(0xff);
+        Some(value)
+    };
+    edit(dir.path(), inbox, &[uids[2], uids[3], uids[20]], in_summary);
+    edit(dir.path(), inbox, &[uids[4]], in_checksum);
+    edit(dir.path(), linked, &[10], in_checksum);
+    edit(dir.path(), inbox, &[uids[30]], lost);
+    let engine = LmdbEngine::open(dir.path(), options()).unwrap();
+    // Damaged summaries, links to them (UID 21), a damaged link (UID 10).
+    world.copy(&engine, inbox, &uids[..10], copies).await.unwrap();
+    world.copy(&engine, linked, &[1, 2, 3, 21], copies).await.unwrap();
+    world.copy(&engine, linked, &[9, 10, 11], copies).await.unwrap();
+    // What cannot be read is not copied, and nothing with it.
+    let refusal = world.copy(&engine, inbox, &uids[28..32], copies).await;
+    assert!(matches!(refusal, Err(StoreError::Corrupt(_))), "{refusal:?}");
+    world.doubt = None;
+    let (seen, unreadable) = listed(&engine, copies, &NumSet::range(1, u32::MAX)).await;
+    assert!(unreadable.is_empty());
+    assert_eq!(seen, expected(&world, copies, &[], &[]));
+    engine.close();
+    // The copies are whole: what is damaged is found in the other mailboxes alone.
+    let engine = LmdbEngine::open(dir.path(), options()).unwrap();
+    let faults = engine.check(&mut |_| {}).await.unwrap().faults;
+    assert!(
+        faults.len() > 3 && !faults.iter().any(|fault| fault.contains(&copies.to_string())),
+        "{faults:?}"
+    );
 }

@@ -32,15 +32,16 @@ pub async fn run(config: Config, options: Check) -> Result<()> {
 fn rebuild(config: &Config, mode: Rebuild) -> Result<()> {
     let bar = progress_bar("rebuilding");
     let mut progress = |share: f64| bar.set_position((share * 1000.0) as u64);
+    // Nothing is kept of an index that was lost.
+    let had_index = config.data.join("index").exists();
     let report = open::rebuild(config, mode, &mut progress)?;
     bar.finish_and_clear();
     println!("{} records read", report.examined);
     name(&report.faults);
+    let kept = if had_index { "; the old one is kept beside it as `index.old`" } else { "" };
     match (report.faults.len(), mode) {
-        (0, _) => println!("the new index is in place; the old one is kept beside it as `index.old`"),
-        (n, Rebuild::Force) => {
-            println!("{n} faults; the new index is in place; the old one is kept beside it as `index.old`");
-        }
+        (0, _) => println!("the new index is in place{kept}"),
+        (n, Rebuild::Force) => println!("{n} faults; the new index is in place{kept}"),
         (n, Rebuild::UnlessFaulty) => {
             return Err(Failure::Incomplete(format!(
                 "{n} faults; the index is as it was. If a backup cannot help, `posthaste check --rebuild --force` puts an \

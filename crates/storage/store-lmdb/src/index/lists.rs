@@ -1,32 +1,68 @@
-//! Mailbox lists and the directory in the index.
+//! The table `lists`: mailbox lists.
 //!
-//! A list is one record for its version, one per mailbox and one per subscribed name, so that a
-//! change costs the same in an account of ten thousand mailboxes as in one of ten. Keys of `lists`
-//! are the account and a tag: 0 version, 1 mailbox (and its id), 2 subscription (and the checksum
-//! of the name: names are longer than LMDB's keys may be).
+//! A list is one record for its version and the number of the others, one per mailbox and one per
+//! subscribed name, so that a change costs the same in an account of ten thousand mailboxes as in
+//! one of ten. Keys of `lists` are the account and a tag: 0 version, 1 mailbox (and its id), 2
+//! subscription (and the checksum of the name: names are longer than LMDB's keys may be).
 
 use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, UidValidity};
-use posthaste_store::{DirectoryChange, DirectoryEntry, ListCommit, MailboxList, Result};
-use std::collections::BTreeSet;
-use std::ops::Bound;
-
-use crate::index::checksum::sum32;
-use crate::index::values::{
-    directory_from, directory_value, list_from, list_value, open_value, put_entry, read_entry, seal,
-    seed_of_key, unseal,
-};
-use crate::index::{Index, Indexed, damaged, numbered_key};
 use posthaste_store::octets::{Octets, put_counted};
+use posthaste_store::{ListCommit, MailboxEntry, MailboxList, Result, SpecialUse};
+use std::collections::BTreeSet;
 
-/// Bytes of a directory record's name.
-pub(crate) const NAME_MAX: usize = 400;
-
-/// Stands for "every UID" in `expunging`: above every mod-sequence, which has 63 bits.
-pub(crate) const ALL_OF_MAILBOX: u64 = u64::MAX;
+use crate::index::checksum::{seed, sum32};
+use crate::index::expunged::{ALL_OF_MAILBOX, numbered_key};
+use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
+use crate::index::{Index, Indexed, damaged};
 
 const TAG_MAILBOX: u8 = 1;
 const TAG_SUBSCRIBED: u8 = 2;
+
+/// Writes a list entry's fields.
+pub(crate) fn put_entry(out: &mut Vec<u8>, entry: &MailboxEntry) {
+    out.extend_from_slice(&entry.id.0.to_bytes());
+    out.extend_from_slice(&entry.uid_validity.value().to_le_bytes());
+    out.push(entry.special_use.map_or(0, |u| u as u8 + 1));
+    put_counted(out, entry.name.as_str().as_bytes());
+}
+
+/// Reads what [`put_entry`] wrote.
+pub(crate) fn read_entry(read: &mut Octets<'_>) -> Option<MailboxEntry> {
+    let id = MailboxId(read.id()?);
+    let uid_validity = UidValidity::new(read.u32()?)?;
+    let special_use = match read.u8()? {
+        0 => None,
+        n => Some(*SpecialUse::ALL.get(usize::from(n) - 1)?),
+    };
+    let name = MailboxName::new(read.text()?).ok()?;
+    Some(MailboxEntry { id, name, uid_validity, special_use })
+}
+
+/// What a mailbox list says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ListHead {
+    pub(crate) version: ModSeq,
+    pub(crate) uid_validity_last: u32,
+    /// Its other records: mailboxes and subscriptions. None in a list of formats 1 to 4 that was
+    /// not counted yet.
+    pub(crate) records: Option<u32>,
+}
+
+pub(crate) fn list_value(account: AccountId, list: ListHead) -> Vec<u8> {
+    let mut out = open_value();
+    out.extend_from_slice(&list.version.value().to_le_bytes());
+    out.extend_from_slice(&list.uid_validity_last.to_le_bytes());
+    out.extend(list.records.into_iter().flat_map(u32::to_le_bytes));
+    seal(seed(account.0), out)
+}
+
+pub(crate) fn list_from(account: AccountId, value: &[u8]) -> Option<ListHead> {
+    let mut read = unseal(seed(account.0), value)?;
+    let (version, uid_validity_last) = (ModSeq::new(read.u64()?)?, read.u32()?);
+    let records = if read.is_empty() { None } else { Some(read.u32()?) };
+    read.is_empty().then_some(ListHead { version, uid_validity_last, records })
+}
 
 fn version_key(account: AccountId) -> [u8; 17] {
     let mut key = [0; 17];
@@ -48,12 +84,42 @@ fn subscribed_key(account: AccountId, name: &MailboxName) -> [u8; 21] {
     key
 }
 
-/// Version and highest UIDVALIDITY of an account's list.
-pub(crate) fn version(index: &Index, txn: &RoTxn, account: AccountId) -> Result<(ModSeq, u32)> {
-    let Some(value) = index.lists.get(txn, &version_key(account)).indexed()? else {
-        return Ok((ModSeq::ZERO, 0));
-    };
-    list_from(account, value).ok_or_else(damaged(format_args!("mailbox list of account {account}")))
+/// What an account's list says of itself. An account without a list has an empty one.
+fn list_head(index: &Index, txn: &RoTxn, account: AccountId) -> Result<ListHead> {
+    if let Some(value) = index.lists.get(txn, &version_key(account)).indexed()? {
+        return list_from(account, value)
+            .ok_or_else(damaged(format_args!("mailbox list of account {account}")));
+    }
+    // Entries without it: a bit turned in its key, or in theirs.
+    if index.lists.prefix_iter(txn, &account.0.to_bytes()).indexed()?.next().is_some() {
+        return Err(damaged(format_args!("the head of the mailbox list of account {account} is missing"))());
+    }
+    Ok(ListHead { records: Some(0), ..ListHead::default() })
+}
+
+/// The version of an account's list.
+pub(crate) fn version(index: &Index, txn: &RoTxn, account: AccountId) -> Result<ModSeq> {
+    list_head(index, txn, account).map(|head| head.version)
+}
+
+/// Records of an account's list beside its head.
+fn count(index: &Index, txn: &RoTxn, account: AccountId) -> Result<u32> {
+    let all = index.lists.prefix_iter(txn, &account.0.to_bytes()).indexed()?.count();
+    Ok(u32::try_from(all).unwrap_or(u32::MAX).saturating_sub(1))
+}
+
+/// Gives every list that has no count its count: those of formats 1 to 4. One that is damaged stays
+/// as it is.
+pub(crate) fn count_all(index: &Index, txn: &mut RwTxn) -> Result<()> {
+    for account in accounts(index, txn)? {
+        let Ok(head) = list_head(index, txn, account) else { continue };
+        if head.records.is_none() {
+            let records = Some(count(index, txn, account)?);
+            let value = list_value(account, ListHead { records, ..head });
+            index.lists.put(txn, &version_key(account), &value).indexed()?;
+        }
+    }
+    Ok(())
 }
 
 /// The names under one subscription key.
@@ -69,9 +135,12 @@ fn names_from(key: &[u8], value: &[u8]) -> Option<BTreeSet<MailboxName>> {
 /// An account's list.
 pub(crate) fn load(index: &Index, txn: &RoTxn, account: AccountId) -> Result<MailboxList> {
     let mut list = MailboxList::empty(account);
-    (list.version, list.uid_validity_last) = version(index, txn, account)?;
+    let head = list_head(index, txn, account)?;
+    (list.version, list.uid_validity_last) = (head.version, head.uid_validity_last);
+    let mut records = 0;
     for item in index.lists.prefix_iter(txn, &account.0.to_bytes()).indexed()? {
         let (key, value) = item.indexed()?;
+        records += u32::from(key.len() > version_key(account).len());
         let fault = || damaged(format!("entry in the mailbox list of account {account}"));
         match key.get(16) {
             Some(&TAG_MAILBOX) => {
@@ -83,6 +152,10 @@ pub(crate) fn load(index: &Index, txn: &RoTxn, account: AccountId) -> Result<Mai
             Some(0) => {}
             _ => return Err(fault()()),
         }
+    }
+    // A key in which a bit turned takes an entry to another account.
+    if head.records.is_some_and(|all| all != records) {
+        return Err(damaged(format_args!("mailbox list of account {account}: entries are missing"))());
     }
     list.entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(list)
@@ -145,107 +218,166 @@ pub(crate) fn renew_uid_validity(
 /// Applies a commit whose version was checked.
 pub(crate) fn apply(index: &Index, txn: &mut RwTxn, commit: &ListCommit) -> Result<()> {
     let account = commit.account;
+    let head = list_head(index, txn, account)?;
+    let mut records = match head.records {
+        Some(records) => records,
+        None => count(index, txn, account)?,
+    };
     for id in &commit.remove {
-        index.lists.delete(txn, &entry_key(account, *id)).indexed()?;
+        let was_there = index.lists.delete(txn, &entry_key(account, *id)).indexed()?;
+        records = records.saturating_sub(u32::from(was_there));
         remove_mailbox(index, txn, *id)?;
     }
     for entry in &commit.upsert {
         let key = entry_key(account, entry.id);
         let mut value = open_value();
         put_entry(&mut value, entry);
+        records += u32::from(index.lists.get(txn, &key).indexed()?.is_none());
         index.lists.put(txn, &key, &seal(seed_of_key(&key), value)).indexed()?;
         index.create_mailbox(txn, entry.id)?;
     }
     for name in &commit.subscribe {
-        subscription(index, txn, account, name, |names| names.insert(name.clone()))?;
+        let step = subscription(index, txn, account, name, |names| names.insert(name.clone()))?;
+        records = records.saturating_add_signed(step);
     }
     for name in &commit.unsubscribe {
-        subscription(index, txn, account, name, |names| names.remove(name))?;
+        let step = subscription(index, txn, account, name, |names| names.remove(name))?;
+        records = records.saturating_add_signed(step);
     }
-    let value = list_value(account, commit.version, commit.uid_validity_last);
+    let head = ListHead {
+        version: commit.version,
+        uid_validity_last: commit.uid_validity_last,
+        records: Some(records),
+    };
+    let value = list_value(account, head);
     index.lists.put(txn, &version_key(account), &value).indexed()
 }
 
+/// Changes the subscribed names under the key of one. Answers by how much the records of the list
+/// become more: a key holds all names of one checksum.
 fn subscription(
     index: &Index,
     txn: &mut RwTxn,
     account: AccountId,
     name: &MailboxName,
     change: impl FnOnce(&mut BTreeSet<MailboxName>) -> bool,
-) -> Result<()> {
+) -> Result<i32> {
     let key = subscribed_key(account, name);
-    let mut names = match index.lists.get(txn, &key).indexed()? {
+    let value = index.lists.get(txn, &key).indexed()?;
+    let was_there = value.is_some();
+    let mut names = match value {
         Some(value) => {
             names_from(&key, value).ok_or_else(damaged(format_args!("subscriptions of account {account}")))?
         }
         None => BTreeSet::new(),
     };
     if !change(&mut names) {
-        return Ok(());
+        return Ok(0);
     }
     if names.is_empty() {
-        index.lists.delete(txn, &key).indexed()?;
-        return Ok(());
+        return Ok(-i32::from(index.lists.delete(txn, &key).indexed()?));
     }
     let mut value = open_value();
     for name in &names {
         put_counted(&mut value, name.as_str().as_bytes());
     }
-    index.lists.put(txn, &key, &seal(seed_of_key(&key), value)).indexed()
+    index.lists.put(txn, &key, &seal(seed_of_key(&key), value)).indexed()?;
+    Ok(i32::from(!was_there))
 }
 
 /// The mailbox answers `NoMailbox` from now on; what it held is left to maintenance.
 fn remove_mailbox(index: &Index, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
     let key = mailbox.0.to_bytes();
+    // A damaged head tells nothing of the log.
+    if let Ok(Some(stored)) = index.head(txn, mailbox) {
+        index.add_dead(txn, stored.logged.places.iter())?;
+    }
     index.heads.delete(txn, &key).indexed()?;
+    index.due.delete(txn, &key).indexed()?;
     index.removed.put(txn, &key, &[]).indexed()?;
     let note = numbered_key(mailbox, ALL_OF_MAILBOX);
     index.put_set(txn, index.expunging, &note, &posthaste_mail_model::NumSet::new())
 }
 
-/// One directory record.
-pub(crate) fn directory_entry(index: &Index, txn: &RoTxn, name: &str) -> Result<Option<DirectoryEntry>> {
-    if name.is_empty() || name.len() > NAME_MAX {
-        return Ok(None);
-    }
-    let Some(value) = index.directory.get(txn, name.as_bytes()).indexed()? else { return Ok(None) };
-    directory_from(name, value).map(Some).ok_or_else(damaged(format_args!("directory record {name}")))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use posthaste_mail_model::Id;
+    use posthaste_store::{MailboxEntry, StoreError};
 
-/// Directory records by prefix.
-pub(crate) fn directory_scan(
-    index: &Index,
-    txn: &RoTxn,
-    prefix: &str,
-    after: Option<&str>,
-    limit: usize,
-) -> Result<Vec<DirectoryEntry>> {
-    let low = match after {
-        Some(after) if after >= prefix => Bound::Excluded(after.as_bytes()),
-        _ => Bound::Included(prefix.as_bytes()),
-    };
-    // LMDB has no empty key to start from.
-    let low = if matches!(low, Bound::Included([])) { Bound::Unbounded } else { low };
-    let mut found = Vec::new();
-    for item in index.directory.range(txn, &(low, Bound::Unbounded)).indexed()?.take(limit) {
-        let (key, value) = item.indexed()?;
-        if !key.starts_with(prefix.as_bytes()) {
-            break;
-        }
-        let entry = std::str::from_utf8(key).ok().and_then(|name| directory_from(name, value));
-        found.push(entry.ok_or_else(damaged(format_args!("directory record under {prefix:?}")))?);
-    }
-    Ok(found)
-}
+    const ACCOUNT: AccountId = AccountId(Id::from_bytes([7; 16]));
 
-/// Applies a change whose version was checked.
-pub(crate) fn apply_directory(index: &Index, txn: &mut RwTxn, change: &DirectoryChange) -> Result<()> {
-    let key = change.name.as_bytes();
-    match &change.value {
-        Some(content) => {
-            let value = directory_value(&change.name, change.expected + 1, content);
-            index.directory.put(txn, key, &value).indexed()
+    fn a_commit() -> ListCommit {
+        let entry = |n: u64, name: &str| MailboxEntry {
+            id: MailboxId(Id::new(n, 1)),
+            name: MailboxName::new(name).unwrap(),
+            uid_validity: UidValidity::MIN,
+            special_use: None,
+        };
+        ListCommit {
+            account: ACCOUNT,
+            expected: ModSeq::ZERO,
+            version: ModSeq::ZERO.next(),
+            upsert: vec![entry(1, "INBOX"), entry(2, "a")],
+            remove: vec![],
+            subscribe: vec![MailboxName::new("a").unwrap()],
+            unsubscribe: vec![],
+            uid_validity_last: 1,
         }
-        None => index.directory.delete(txn, key).indexed().map(|_| ()),
+    }
+
+    #[test]
+    fn a_list_entry_comes_back() {
+        for special_use in [None, Some(SpecialUse::All), Some(SpecialUse::Trash)] {
+            let entry = MailboxEntry {
+                id: MailboxId(Id::new(1, 1)),
+                name: MailboxName::new("a/ü").unwrap(),
+                uid_validity: UidValidity::MIN,
+                special_use,
+            };
+            let mut out = Vec::new();
+            put_entry(&mut out, &entry);
+            assert_eq!(read_entry(&mut Octets(&out)), Some(entry));
+        }
+    }
+
+    #[test]
+    fn a_list_of_an_older_format_is_counted_at_the_upgrade() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = Index::open(dir.path(), 1 << 24, 8).unwrap();
+        let mut txn = index.env.write_txn().unwrap();
+        apply(&index, &mut txn, &a_commit()).unwrap();
+        let head = list_head(&index, &txn, ACCOUNT).unwrap();
+        assert_eq!(head.records, Some(3));
+        let old = list_value(ACCOUNT, ListHead { records: None, ..head });
+        assert_eq!(old.len(), 16, "as format 4 has it");
+        index.lists.put(&mut txn, &version_key(ACCOUNT), &old).unwrap();
+        txn.commit().unwrap();
+
+        index.upgrade().unwrap();
+        index.upgrade().unwrap();
+        let mut txn = index.env.write_txn().unwrap();
+        assert_eq!(list_head(&index, &txn, ACCOUNT).unwrap(), head);
+        assert_eq!(load(&index, &txn, ACCOUNT).unwrap().entries.len(), 2);
+        index.lists.delete(&mut txn, &entry_key(ACCOUNT, MailboxId(Id::new(2, 1)))).unwrap();
+        assert!(matches!(load(&index, &txn, ACCOUNT), Err(StoreError::Corrupt(_))));
+    }
+
+    #[test]
+    fn a_count_follows_the_records() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = Index::open(dir.path(), 1 << 24, 8).unwrap();
+        let mut txn = index.env.write_txn().unwrap();
+        apply(&index, &mut txn, &a_commit()).unwrap();
+        // Again: nothing is new.
+        apply(&index, &mut txn, &a_commit()).unwrap();
+        let a = MailboxName::new("a").unwrap();
+        let nothing = ListCommit { upsert: vec![], subscribe: vec![], ..a_commit() };
+        let less = ListCommit { unsubscribe: vec![a.clone(), a], ..nothing.clone() };
+        apply(&index, &mut txn, &less).unwrap();
+        let id = MailboxId(Id::new(2, 1));
+        apply(&index, &mut txn, &ListCommit { remove: vec![id, id], ..nothing }).unwrap();
+        assert_eq!(list_head(&index, &txn, ACCOUNT).unwrap().records, Some(1));
+        assert_eq!(load(&index, &txn, ACCOUNT).unwrap().entries.len(), 1);
     }
 }

@@ -6,9 +6,10 @@ use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::{Changes, MailboxHead, Result, Row, StoreError};
 
 use crate::index::chunk::{self, uid_of};
+use crate::index::expunged::{number_of_key, numbered_key, set_from};
+use crate::index::heads::StoredHead;
 use crate::index::rows::read_chunk;
-use crate::index::values::StoredHead;
-use crate::index::{Index, Indexed, between, damaged, number_of_key, numbered_key, set_from};
+use crate::index::{Index, Indexed, between, damaged};
 
 /// Rows handed over at a time: 28 KiB, which stays in the first-level cache.
 const SLICE: usize = 1024;
@@ -101,7 +102,7 @@ pub(crate) fn leftovers(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Resul
 }
 
 /// Where a body lies, or that there is none.
-pub(crate) fn body_place(index: &Index, body: BodyId) -> Result<crate::index::values::BodyPlace> {
+pub(crate) fn body_place(index: &Index, body: BodyId) -> Result<crate::index::bodies::BodyPlace> {
     let txn = index.read()?;
     index.body(&txn, body)?.ok_or_else(damaged(format_args!("body {body} is not in the store")))
 }

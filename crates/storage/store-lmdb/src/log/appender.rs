@@ -21,7 +21,7 @@ use super::scan::pack_form;
 use super::{number_of, path_of};
 use crate::data_dir::format::REMEDY;
 use crate::index::Index;
-use crate::index::values::PackState;
+use crate::index::packs::PackState;
 use crate::log::Ahead;
 use crate::log::disk::{Disk, DiskFile, failed};
 use crate::log::entry::{abandon_content, retire_content};

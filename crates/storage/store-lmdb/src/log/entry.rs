@@ -8,7 +8,8 @@ use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, MailboxName, M
 use posthaste_store::{DirectoryChange, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, Row};
 use std::collections::HashMap;
 
-use crate::index::values::{put_entry, put_head, read_entry, read_head};
+use crate::index::heads::{put_head, read_head};
+use crate::index::lists::{put_entry, read_entry};
 use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
 
 /// The form of all contents here.
@@ -106,7 +107,10 @@ impl LoggedMailbox {
 }
 
 /// As many as a count says; the count is not believed for more than it can fill.
-fn many<'a, T>(read: &mut Octets<'a>, mut one: impl FnMut(&mut Octets<'a>) -> Option<T>) -> Option<Vec<T>> {
+pub(crate) fn many<'a, T>(
+    read: &mut Octets<'a>,
+    mut one: impl FnMut(&mut Octets<'a>) -> Option<T>,
+) -> Option<Vec<T>> {
     let n = read.varint()?;
     let mut out = Vec::with_capacity(usize::try_from(n).ok()?.min(read.0.len()));
     for _ in 0..n {

@@ -5,6 +5,7 @@
 //! pack's number is never used twice.
 
 pub(crate) mod appender;
+pub(crate) mod checkpoint;
 pub(crate) mod disk;
 pub(crate) mod entry;
 pub(crate) mod pair;

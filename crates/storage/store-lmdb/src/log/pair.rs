@@ -29,6 +29,11 @@ pub(crate) fn content(pair: &[MailboxCommit; 2]) -> Vec<u8> {
     out
 }
 
+/// The part of a record's bytes that is counted for each of both mailboxes.
+pub(crate) fn share(record_len: u64) -> u64 {
+    record_len / 2
+}
+
 /// Reads a pair: each mailbox, and its commit as `entry::mailbox_from` reads it.
 pub(crate) fn parts(content: &[u8]) -> Option<[(MailboxId, &[u8]); 2]> {
     let mut read = Octets(content);

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use super::path_of;
 use super::readers::Lock;
 use super::record::{BLOCK, Form, Header, Kind, RECORD_HEADER, table_len};
-use crate::index::values::BodyPlace;
+use crate::index::bodies::BodyPlace;
 use crate::log::disk::{Disk, DiskFile};
 
 /// Open pack files. 64 packs of 256 MiB are 16 GiB of mail, more than is read at a time on one

@@ -66,6 +66,8 @@ pub(crate) enum Kind {
     /// Names a pack and the offset from which its live records were all copied elsewhere: the file
     /// is cut there.
     Cut = 8,
+    /// All that the log says of a mailbox, up to a sequence number.
+    Checkpoint = 9,
 }
 
 /// How the heads of a pack's records are checksummed.
@@ -104,8 +106,9 @@ impl Form {
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        use Kind::{Abandon, Body, Cut, Directory, List, Mailbox, Pair, Retire};
-        [Body, Mailbox, List, Directory, Abandon, Retire, Pair, Cut].into_iter().find(|k| *k as u8 == byte)
+        use Kind::{Abandon, Body, Checkpoint, Cut, Directory, List, Mailbox, Pair, Retire};
+        let all = [Body, Mailbox, List, Directory, Abandon, Retire, Pair, Cut, Checkpoint];
+        all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
@@ -171,6 +174,11 @@ pub(crate) fn table_len(len: u64) -> u64 {
 /// Bytes of a whole body record.
 pub(crate) fn body_record_len(len: u64) -> u64 {
     (RECORD_HEADER as u64 + table_len(len) + len + 7) & !7
+}
+
+/// Bytes of a whole record of another kind.
+pub(crate) fn record_len(len: usize) -> u64 {
+    (RECORD_HEADER as u64 + len as u64 + 7) & !7
 }
 
 /// The table of a body.
@@ -247,10 +255,11 @@ impl Batch {
     }
 
     /// Adds a record of another kind.
-    pub(crate) fn record(&mut self, kind: Kind, seq: u64, id: Id, content: Vec<u8>) {
+    pub(crate) fn record(&mut self, kind: Kind, seq: u64, id: Id, content: impl Into<Bytes>) {
+        let content = content.into();
         let header = Header { kind, seq, len: content.len() as u64, id, content_crc: crc32c(&content) };
         self.copy(&header.to_bytes(self.form, self.next()));
-        self.share(&Bytes::from(content));
+        self.share(&content);
         self.pad();
     }
 

@@ -4,8 +4,9 @@ use posthaste_mail_model::NumSet;
 use posthaste_store::{Report, Result};
 
 use super::holders::{Holder, holders};
-use crate::index::values::BodyPlace;
-use crate::index::{Indexed, copied_from, copied_value};
+use crate::index::Indexed;
+use crate::index::bodies::BodyPlace;
+use crate::index::copied::{copied_from, copied_value};
 use crate::writer::apply::Apply;
 
 /// Counts at most `limit` references. Returns whether there was anything to count.

@@ -6,11 +6,13 @@ use posthaste_store::{Report, Result};
 use std::collections::BTreeMap;
 
 use super::holders::{Holder, holders};
+use crate::index::bodies::BodyPlace;
 use crate::index::chunk::uid_key;
+use crate::index::expunged::ALL_OF_MAILBOX;
+use crate::index::expunged::{number_of_key, numbered_key, set_from};
+use crate::index::heads::StoredHead;
 use crate::index::links;
-use crate::index::lists::ALL_OF_MAILBOX;
-use crate::index::values::{BodyPlace, PackState, StoredHead, head_value};
-use crate::index::{Index, Indexed, between, damaged, number_of_key, numbered_key, set_from};
+use crate::index::{Index, Indexed, between, damaged};
 use crate::log::record::body_record_len;
 use crate::writer::apply::Apply;
 
@@ -47,12 +49,7 @@ pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &
             finish_note(index, txn, mailbox, modseq)?;
         }
     }
-    for (pack, bytes) in dead {
-        if let Some(state) = index.pack(txn, pack)? {
-            index.put_pack(txn, pack, PackState { dead: state.dead + bytes, ..state })?;
-        }
-    }
-    Ok(())
+    index.add_dead(txn, dead.into_iter())
 }
 
 fn note_key(key: &[u8]) -> Option<(MailboxId, u64)> {
@@ -132,6 +129,5 @@ fn forget_old_expunges(index: &Index, txn: &mut RwTxn, mailbox: MailboxId) -> Re
     let (low, high) = (numbered_key(mailbox, 0), numbered_key(mailbox, upto));
     index.expunged.delete_range(txn, &between(&low, &high)).indexed()?;
     let forgotten = posthaste_mail_model::ModSeq::new(upto).unwrap_or(stored.forgotten);
-    let value = head_value(mailbox, &StoredHead { head: stored.head, forgotten });
-    index.heads.put(txn, &mailbox.0.to_bytes(), &value).indexed()
+    index.put_head(txn, mailbox, &StoredHead { forgotten, ..stored })
 }

@@ -6,7 +6,7 @@ use posthaste_store::Result;
 
 use crate::index::checksum::seed;
 use crate::index::chunk::{uid_key, uid_of};
-use crate::index::values::{Origin, summary_from};
+use crate::index::summaries::record::{Origin, summary_from};
 use crate::index::{Index, Indexed, between, damaged};
 
 /// A message that holds a body.

@@ -6,7 +6,9 @@
 //! 2. `expunged`: summaries of expunged messages are removed, and their bodies lose a reference.
 //!    Copies that link to such a summary get one of their own first. A body without references
 //!    leaves the index and is dead weight in its pack.
-//! 3. `packs`: live records of packs that are more than half dead are copied to the current pack.
+//! 3. `checkpoints`: a mailbox of which the log says much more than there is to say gets a
+//!    checkpoint. What was logged of it before is dead weight.
+//! 4. `packs`: live records of packs that are more than half dead are copied to the current pack.
 //!    The pack is then *retired*: it leaves the index, a log record says so, and its file is
 //!    removed. On a full disk a pack is compacted from its end, and cut after each round
 //!    (`shrink`).
@@ -14,14 +16,17 @@
 //! COPY does not count references at once, and still no body is lost: a body is removed only in
 //! step 2, and step 2 runs only in a transaction in which step 1 found nothing to do.
 
+pub(crate) mod checkpoints;
 mod copies;
 mod expunged;
 mod holders;
 mod packs;
 mod shrink;
+mod superseded;
 
 use posthaste_store::{Report, Result};
 
+use self::checkpoints::Prepared;
 use self::copies::count_copies;
 use self::expunged::remove_expunged;
 use self::packs::{Room, compact, end_wasteful, next_pack, remove_retired};
@@ -29,8 +34,8 @@ use self::shrink::shrink;
 use crate::index::Indexed;
 use crate::writer::Writer;
 
-/// One round.
-pub(crate) fn round(writer: &mut Writer<'_>) -> Result<Report> {
+/// One round. `prepared`: the checkpoints to write.
+pub(crate) fn round(writer: &mut Writer<'_>, prepared: &[Prepared]) -> Result<Report> {
     let shared = writer.shared;
     remove_retired(writer)?;
     end_wasteful(writer)?;
@@ -49,6 +54,9 @@ pub(crate) fn round(writer: &mut Writer<'_>) -> Result<Report> {
             }
             Ok((report, true))
         });
+    }
+    if !prepared.is_empty() {
+        return writer.with_transaction(|apply| Ok((checkpoints::write(apply, prepared)?, true)));
     }
     match pack {
         Some((pack, Room::Enough)) => compact(writer, pack),

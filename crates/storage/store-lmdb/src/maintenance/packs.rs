@@ -1,16 +1,19 @@
 //! Step 3: packs that are mostly dead are compacted, and retired packs removed.
 
 use heed::RoTxn;
-use posthaste_mail_model::BodyId;
+use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::{Report, Result, StoreError};
+use std::collections::BTreeMap;
 
+use super::superseded::{Standing, count_moved, standing};
 use crate::data_dir::reserve::Reserve;
-use crate::index::values::{BodyPlace, PackState};
-use crate::index::{Index, Indexed};
+use crate::index::Index;
+use crate::index::bodies::BodyPlace;
+use crate::index::packs::PackState;
+use crate::log::path_of;
 use crate::log::reader::ReadFault;
-use crate::log::record::{Kind, RECORD_HEADER};
+use crate::log::record::Kind;
 use crate::log::scan::{Found, Scan, pack_form};
-use crate::log::{entry, pair, path_of};
 use crate::writer::Writer;
 use crate::writer::apply::Apply;
 
@@ -180,19 +183,21 @@ pub(super) fn move_records(
     limits: Limits,
     report: &mut Report,
 ) -> Result<bool, Moving> {
-    let mut copied = 0;
-    while copied < limits.bytes && report.examined < limits.records {
-        let Some(found) = scan.advance()? else {
-            report.examined += 1;
-            return Ok(true);
-        };
+    let (mut copied, mut moved) = (0, BTreeMap::new());
+    let mut is_end = false;
+    while copied < limits.bytes && report.examined < limits.records && !is_end {
         report.examined += 1;
+        let Some(found) = scan.advance()? else {
+            is_end = true;
+            break;
+        };
         copied += match found.header.kind {
             Kind::Body => move_body(apply, pack, scan, &found)?,
-            _ => move_log(apply, scan, &found)?,
+            _ => move_log(apply, scan, &found, &mut moved)?,
         };
     }
-    Ok(false)
+    count_moved(apply, pack, moved)?;
+    Ok(is_end)
 }
 
 fn move_body(apply: &mut Apply<'_, '_>, pack: u32, scan: &Scan<'_>, found: &Found) -> Result<u64, Moving> {
@@ -207,34 +212,17 @@ fn move_body(apply: &mut Apply<'_, '_>, pack: u32, scan: &Scan<'_>, found: &Foun
     Ok(found.header.record_len())
 }
 
-/// Log records keep their sequence numbers: a rebuild sorts by them. What a removed mailbox or an
-/// older version of a directory record said is needed no more.
-fn move_log(apply: &mut Apply<'_, '_>, scan: &Scan<'_>, found: &Found) -> Result<u64, Moving> {
+/// Log records keep their sequence numbers: a rebuild sorts by them.
+fn move_log(
+    apply: &mut Apply<'_, '_>,
+    scan: &Scan<'_>,
+    found: &Found,
+    moved: &mut BTreeMap<MailboxId, u64>,
+) -> Result<u64, Moving> {
     let record = scan.whole(found)?;
-    let superseded = match found.header.kind {
-        Kind::Mailbox => {
-            apply.index.removed.get(&apply.txn, &found.header.id.to_bytes()).indexed()?.is_some()
-        }
-        Kind::Pair => {
-            let content = &record[RECORD_HEADER..RECORD_HEADER + found.header.len as usize];
-            let parts = pair::parts(content).ok_or(ReadFault::Damaged("a commit on two mailboxes"))?;
-            let mut all_removed = true;
-            for (mailbox, _) in parts {
-                let removed = apply.index.removed.get(&apply.txn, &mailbox.0.to_bytes()).indexed()?;
-                all_removed &= removed.is_some();
-            }
-            all_removed
-        }
-        Kind::Directory => {
-            let content = &record[RECORD_HEADER..RECORD_HEADER + found.header.len as usize];
-            let change = entry::directory_from(content).ok_or(ReadFault::Damaged("a directory change"))?;
-            let now = crate::index::lists::directory_entry(apply.index, &apply.txn, &change.name)?;
-            now.is_some_and(|entry| entry.version > change.expected + 1)
-        }
-        _ => false,
-    };
-    if superseded {
-        return Ok(0);
+    let Standing::Live(counted) = standing(apply.index, &apply.txn, scan, found)? else { return Ok(0) };
+    for (mailbox, bytes) in counted {
+        *moved.entry(mailbox).or_default() += bytes;
     }
     apply.batch.moved(found.header, &record);
     Ok(found.header.record_len())

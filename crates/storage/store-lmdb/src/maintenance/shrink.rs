@@ -14,7 +14,8 @@ use posthaste_store::{Report, Result, StoreError};
 use std::collections::VecDeque;
 
 use super::packs::{Limits, Moving, compact, leave_damaged, move_records};
-use crate::index::values::PackState;
+use super::superseded::{Standing, standing};
+use crate::index::packs::PackState;
 use crate::log::reader::ReadFault;
 use crate::log::record::Kind;
 use crate::log::scan::{Found, Scan, pack_form};
@@ -84,7 +85,7 @@ fn copy_end(
         if offset == start {
             return Ok(Copied::Fits);
         }
-        let dead = dead_bodies(apply, pack, &mut scan.from(offset))?;
+        let dead = dead_records(apply, pack, &mut scan.from(offset))?;
         let mut end = scan.from(offset);
         let all = Limits { bytes: u64::MAX, records: u64::MAX };
         let moved = move_records(apply, pack, &mut end, all, report);
@@ -107,7 +108,7 @@ fn begin_of_end(apply: &Apply<'_, '_>, pack: u32, scan: &mut Scan<'_>, bytes: u6
     let mut live: VecDeque<(u64, u64)> = VecDeque::new();
     let mut sum = 0;
     while let Some(found) = scan.advance()? {
-        if found.header.kind == Kind::Body && !is_live(apply, pack, &found)? {
+        if !is_live(apply, pack, scan, &found)? {
             continue;
         }
         sum += found.header.record_len();
@@ -121,18 +122,22 @@ fn begin_of_end(apply: &Apply<'_, '_>, pack: u32, scan: &mut Scan<'_>, bytes: u6
     Ok(begin)
 }
 
-/// Bytes of the bodies that are not live.
-fn dead_bodies(apply: &Apply<'_, '_>, pack: u32, scan: &mut Scan<'_>) -> Result<u64, Moving> {
+/// Bytes of the records that are not live, as they are counted.
+fn dead_records(apply: &Apply<'_, '_>, pack: u32, scan: &mut Scan<'_>) -> Result<u64, Moving> {
     let mut dead = 0;
     while let Some(found) = scan.advance()? {
-        if found.header.kind == Kind::Body && !is_live(apply, pack, &found)? {
+        let is_counted = found.header.kind != Kind::Directory;
+        if is_counted && !is_live(apply, pack, scan, &found)? {
             dead += found.header.record_len();
         }
     }
     Ok(dead)
 }
 
-fn is_live(apply: &Apply<'_, '_>, pack: u32, found: &Found) -> Result<bool> {
+fn is_live(apply: &Apply<'_, '_>, pack: u32, scan: &Scan<'_>, found: &Found) -> Result<bool, Moving> {
+    if found.header.kind != Kind::Body {
+        return Ok(matches!(standing(apply.index, &apply.txn, scan, found)?, Standing::Live(_)));
+    }
     let place = apply.index.body(&apply.txn, BodyId(found.header.id))?;
     Ok(place.is_some_and(|place| place.pack == pack && place.offset == found.offset))
 }

@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use super::catalog::Catalog;
 use super::salvage::OldIndex;
 use super::survey::Survey;
+use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
-use crate::index::values::{BodyPlace, PackState, put_summary, summary_from};
+use crate::index::packs::PackState;
+use crate::index::summaries::record::{put_summary, summary_from};
 use crate::index::{Index, Indexed, damaged};
 use crate::log::reader::PackReader;
 use crate::log::record::{PACK_HEADER, body_record_len};
@@ -144,11 +146,13 @@ impl Summaries<'_> {
 
 /// Takes out bodies that no message holds and records the packs. All that hold something are
 /// sealed, so that new records never follow old tails. So are those that the log gives up. After
-/// faults, all are marked as damaged: maintenance then leaves them as they are.
+/// faults, all are marked as damaged: maintenance then leaves them as they are. `superseded`: bytes
+/// of log records that are needed no more, by pack.
 pub(crate) fn record_packs(
     index: &Index,
     catalog: &Catalog,
     survey: &Survey,
+    superseded: &HashMap<u32, u64>,
     is_damaged: bool,
 ) -> Result<()> {
     let mut txn = index.env.write_txn().indexed()?;
@@ -175,7 +179,8 @@ pub(crate) fn record_packs(
         // A pack without a record that counts: its head need not be whole.
         let end = if end > PACK_HEADER as u64 { end } else { 0 };
         let all = bodies.get(&number).copied().unwrap_or(0);
-        let dead = all.saturating_sub(live.get(&number).copied().unwrap_or(0)).min(end);
+        let of = |counts: &HashMap<u32, u64>| counts.get(&number).copied().unwrap_or(0);
+        let dead = (all.saturating_sub(of(&live)) + of(superseded)).min(end);
         let state = PackState { end, dead, emptied: 0, sealed: true, damaged: is_damaged };
         index.put_pack(&mut txn, number, state)?;
     }

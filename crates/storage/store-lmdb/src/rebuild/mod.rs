@@ -2,8 +2,9 @@
 //!
 //! 1. `survey` finds every record of every pack, whatever else is damaged, and lists it in a
 //!    `catalog`.
-//! 2. `replay` redoes the log in the order of its sequence numbers into an empty index. Where the
-//!    log is damaged it takes what it can from the old index (`salvage`).
+//! 2. `replay` redoes the log in the order of its sequence numbers into an empty index, each
+//!    mailbox from its newest checkpoint on (`checkpoints`). Where the log is damaged it takes what
+//!    it can from the old index (`salvage`).
 //! 3. `finish` makes the summaries and counts the references.
 //! 4. The new index takes the place of the old one in one step. The old one is kept under a name of
 //!    its own.
@@ -12,6 +13,7 @@
 //! than the new one.
 
 mod catalog;
+mod checkpoints;
 mod finish;
 mod replay;
 mod salvage;
@@ -129,13 +131,16 @@ fn build(
     missing_packs(&found, old.as_ref(), &mut faults);
     let is_log_complete = damaged_parts(&found, &old_packs, &mut faults);
 
-    let index = Index::open(&place.index(), options.map_bytes, options.readers)?;
+    let mut index = Index::open(&place.index(), options.map_bytes, options.readers)?;
+    index.checkpoint_from = options.checkpoint_from;
+    index.upgrade()?;
     let copies = finish::place_bodies(&index, &catalog, &found)?;
     let mut replay = Replay::new(&index, &catalog, &found.packs, old.as_ref(), &old_packs, &mut faults);
     replay.run(&mut |share| progress(0.1 + share * 0.2))?;
     let mut txn = index.env.write_txn().indexed()?;
     replay.recount(&mut txn)?;
     let (gaps, next_seq) = (std::mem::take(&mut replay.gaps), replay.next_seq);
+    let superseded = std::mem::take(&mut replay.checkpoints.superseded);
     let is_log_complete = is_log_complete && replay.is_complete;
     for account in lists::accounts(&index, &txn)? {
         let is_renewed = |mailbox| !is_log_complete || gaps.contains(&mailbox);
@@ -154,7 +159,7 @@ fn build(
     let mut summaries =
         finish::Summaries { index: &index, reader: &reader, summarize, copies, old, faults: &mut faults };
     summaries.make_all(&mut |share| progress(0.3 + share * 0.7))?;
-    finish::record_packs(&index, &catalog, &found, !faults.is_empty())?;
+    finish::record_packs(&index, &catalog, &found, &superseded, !faults.is_empty())?;
     if faults.is_empty() || mode == Rebuild::Force {
         sync_packs(&found, &old_packs)?;
     }
@@ -193,7 +198,7 @@ fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String
 /// was lost of which neither an intact head nor the old index tells.
 fn damaged_parts(
     found: &Survey,
-    old: &[(u32, crate::index::values::PackState)],
+    old: &[(u32, crate::index::packs::PackState)],
     faults: &mut Vec<String>,
 ) -> bool {
     let mut is_complete = true;
@@ -214,7 +219,7 @@ fn damaged_parts(
 
 /// The new index names what lies beyond the ends in the old one: a power cut must not take it away.
 /// Below those ends all is durable. Without an old index each pack is synced as it is.
-fn sync_packs(found: &Survey, old: &[(u32, crate::index::values::PackState)]) -> Result<()> {
+fn sync_packs(found: &Survey, old: &[(u32, crate::index::packs::PackState)]) -> Result<()> {
     for (number, pack) in &found.packs {
         let known = old.iter().find(|(n, _)| n == number).map(|(_, state)| state.end);
         let from = known.unwrap_or(pack.counted_end());

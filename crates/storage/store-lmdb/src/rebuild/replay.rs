@@ -11,13 +11,18 @@ use posthaste_store::{Counts, MailboxHead, Result, Row, StoreError};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::catalog::{Catalog, Entry};
+use super::checkpoints::Checkpoints;
 use super::salvage::OldIndex;
 use super::survey::Pack;
 use crate::index::chunk::{self, uid_of};
-use crate::index::lists::{self, ALL_OF_MAILBOX};
+use crate::index::directory;
+use crate::index::expunged::ALL_OF_MAILBOX;
+use crate::index::expunged::numbered_key;
+use crate::index::heads::StoredHead;
+use crate::index::lists;
+use crate::index::packs::PackState;
 use crate::index::rows::{RowWalk, Scratch};
-use crate::index::values::{PackState, StoredHead, head_value};
-use crate::index::{Index, Indexed, damaged, numbered_key};
+use crate::index::{Index, Indexed, damaged};
 use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
 use crate::log::record::Kind;
@@ -47,6 +52,7 @@ pub(crate) struct Replay<'a> {
     removed_entries: HashMap<String, u64>,
     /// Mailboxes whose last commits may be damaged: no later commit has shown so yet.
     doubtful: HashSet<MailboxId>,
+    pub(super) checkpoints: Checkpoints,
 }
 
 impl<'a> Replay<'a> {
@@ -73,12 +79,14 @@ impl<'a> Replay<'a> {
             removed,
             removed_entries,
             doubtful,
+            checkpoints: Checkpoints::default(),
         }
     }
 
     /// Redoes everything.
     pub(crate) fn run(&mut self, progress: &mut dyn FnMut(f64)) -> Result<()> {
-        self.find_removed()?;
+        self.look_ahead()?;
+        self.restore()?;
         let total = self.catalog.len(&*self.catalog.read()?)?.max(1);
         let mut scratch = Scratch::default();
         let mut done = 0;
@@ -120,11 +128,27 @@ impl<'a> Replay<'a> {
         Ok(step)
     }
 
-    /// Mailboxes that some list commit removes: their commits need not be redone.
-    fn find_removed(&mut self) -> Result<()> {
+    /// Whether some list commit removes a mailbox.
+    pub(super) fn is_removed(&self, mailbox: MailboxId) -> bool {
+        self.removed.contains(&mailbox)
+    }
+
+    /// A mailbox may miss its last commits.
+    pub(super) fn in_doubt(&mut self, mailbox: MailboxId) {
+        self.doubtful.insert(mailbox);
+    }
+
+    /// Finds mailboxes that some list commit removes, whose commits need not be redone, and
+    /// checkpoints.
+    fn look_ahead(&mut self) -> Result<()> {
         let txn = self.catalog.read()?;
         for entry in self.catalog.log(&txn, 0)? {
             let entry = entry?;
+            let counts = self.packs.get(&entry.pack).is_some_and(|pack| pack.counts(entry.found.offset));
+            if entry.found.header.kind == Kind::Checkpoint && counts {
+                let mailbox = MailboxId(entry.found.header.id);
+                self.checkpoints.found.entry(mailbox).or_default().push(entry);
+            }
             if entry.found.header.kind == Kind::List
                 && let Ok(content) = self.content(&entry)
             {
@@ -135,7 +159,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn content(&self, entry: &Entry) -> std::result::Result<bytes::Bytes, String> {
+    pub(super) fn content(&self, entry: &Entry) -> std::result::Result<bytes::Bytes, String> {
         let Some(pack) = self.packs.get(&entry.pack) else { return Err("its pack is missing".into()) };
         pack.content(&entry.found)
     }
@@ -145,8 +169,14 @@ impl<'a> Replay<'a> {
         let Some(entry) = self.choose(same) else { return Ok(()) };
         self.next_seq = self.next_seq.max(entry.seq() + 1);
         let header = entry.found.header;
-        let is_removed = header.kind == Kind::Mailbox && self.removed.contains(&MailboxId(header.id));
-        if is_removed || matches!(header.kind, Kind::Body | Kind::Abandon | Kind::Retire | Kind::Cut) {
+        let mailbox = MailboxId(header.id);
+        let is_superseded = header.kind == Kind::Mailbox
+            && (self.removed.contains(&mailbox) || self.checkpoints.has(mailbox, entry.seq()));
+        if is_superseded {
+            same.iter().for_each(|e| self.checkpoints.count_dead(e.pack, e.found.header.record_len()));
+            return Ok(());
+        }
+        if matches!(header.kind, Kind::Body | Kind::Abandon | Kind::Retire | Kind::Cut | Kind::Checkpoint) {
             return Ok(());
         }
         let copies = same.iter().filter(|other| other.is_copy_of(&entry));
@@ -207,25 +237,29 @@ impl<'a> Replay<'a> {
 
     fn apply(&mut self, txn: &mut RwTxn, entry: &Entry, content: &[u8], scratch: &mut Scratch) -> Result<()> {
         let id = entry.found.header.id;
+        let record = (entry.pack, entry.found.header.record_len());
         match entry.found.header.kind {
             Kind::Mailbox => {
                 let logged = entry::mailbox_from(content).ok_or_else(damaged("a mailbox commit"))?;
-                self.mailbox(txn, MailboxId(id), logged, scratch)
+                self.mailbox(txn, MailboxId(id), logged, record, scratch)
             }
             Kind::Pair => {
                 let parts = pair::parts(content).ok_or_else(damaged("a commit on two mailboxes"))?;
                 for (mailbox, part) in parts {
                     let logged =
                         entry::mailbox_from(part).ok_or_else(damaged("a commit on two mailboxes"))?;
-                    if !self.removed.contains(&mailbox) {
-                        self.mailbox(txn, mailbox, logged, scratch)?;
+                    let record = (record.0, pair::share(record.1));
+                    if self.removed.contains(&mailbox) || self.checkpoints.has(mailbox, entry.seq()) {
+                        self.checkpoints.count_dead(record.0, record.1);
+                    } else {
+                        self.mailbox(txn, mailbox, logged, record, scratch)?;
                     }
                 }
                 Ok(())
             }
             Kind::List => self.list(txn, AccountId(id), content, scratch),
             Kind::Directory => self.directory(txn, content, scratch),
-            Kind::Body | Kind::Abandon | Kind::Retire | Kind::Cut => Ok(()),
+            Kind::Body | Kind::Abandon | Kind::Retire | Kind::Cut | Kind::Checkpoint => Ok(()),
         }
     }
 
@@ -234,10 +268,11 @@ impl<'a> Replay<'a> {
         txn: &mut RwTxn,
         mailbox: MailboxId,
         logged: LoggedMailbox,
+        record: (u32, u64),
         scratch: &mut Scratch,
     ) -> Result<()> {
-        if Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).mailbox(mailbox, &logged)? == Redone::Done
-        {
+        let mut redo = Redo::new(self.index, txn, Summaries::AtTheEnd, scratch);
+        if redo.mailbox(mailbox, &logged, record)? == Redone::Done {
             return Ok(());
         }
         if self.index.head(txn, mailbox)?.is_none() {
@@ -256,7 +291,7 @@ impl<'a> Replay<'a> {
             self.faults.push(format!("mailbox {mailbox} lost its commits from mod-sequence {from} to {to}"));
         }
         let fitting = self.fitting(txn, mailbox, logged, now)?;
-        Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).mailbox(mailbox, &fitting).map(drop)
+        Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).mailbox(mailbox, &fitting, record).map(drop)
     }
 
     fn modseq(&self, txn: &RwTxn, mailbox: MailboxId) -> Result<ModSeq> {
@@ -317,7 +352,7 @@ impl<'a> Replay<'a> {
         let commit = entry::list_from(account, content).ok_or_else(damaged("a list commit"))?;
         let redone = Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).list(&commit)?;
         if redone == Redone::OtherState {
-            let (now, _) = lists::version(self.index, txn, account)?;
+            let now = lists::version(self.index, txn, account)?;
             if commit.version <= now {
                 return Ok(());
             }
@@ -330,7 +365,7 @@ impl<'a> Replay<'a> {
             if let Some(list) = old {
                 lists::put_list(self.index, txn, &list)?;
             }
-            if lists::version(self.index, txn, account)?.0 < commit.version {
+            if lists::version(self.index, txn, account)? < commit.version {
                 lists::apply(self.index, txn, &commit)?;
             }
         }
@@ -345,12 +380,12 @@ impl<'a> Replay<'a> {
         let change = entry::directory_from(content).ok_or_else(damaged("a directory change"))?;
         let redone = Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).directory(&change)?;
         if redone == Redone::OtherState {
-            let now = lists::directory_entry(self.index, txn, &change.name)?.map_or(0, |e| e.version);
+            let now = directory::directory_entry(self.index, txn, &change.name)?.map_or(0, |e| e.version);
             if change.expected < now {
                 return Ok(());
             }
             // A change holds the whole record: maintenance drops those before it.
-            lists::apply_directory(self.index, txn, &change)?;
+            directory::apply_directory(self.index, txn, &change)?;
         }
         match change.value {
             None => drop(self.removed_entries.insert(change.name, change.expected + 1)),
@@ -366,7 +401,7 @@ impl<'a> Replay<'a> {
         let mut txn = self.index.env.write_txn().indexed()?;
         let why = "its last commits are damaged";
         for account in old.accounts() {
-            let (now, _) = lists::version(self.index, &txn, account)?;
+            let now = lists::version(self.index, &txn, account)?;
             if let Some(list) = old.list(account).filter(|list| list.version > now) {
                 self.faults.push(format!(
                     "the mailbox list of account {account} was taken from the old index: {why}"
@@ -385,14 +420,14 @@ impl<'a> Replay<'a> {
             self.adopt(&mut txn, mailbox, why)?;
         }
         for entry in old.directory() {
-            let now = lists::directory_entry(self.index, &txn, &entry.name)?.map_or(0, |e| e.version);
+            let now = directory::directory_entry(self.index, &txn, &entry.name)?.map_or(0, |e| e.version);
             let removed = self.removed_entries.get(&entry.name).copied().unwrap_or(0);
             if entry.version > now.max(removed) {
                 self.faults
                     .push(format!("directory record {} was taken from the old index: {why}", entry.name));
                 let (name, expected, value) = (entry.name, entry.version - 1, Some(entry.value));
                 let change = posthaste_store::DirectoryChange { name, expected, value };
-                lists::apply_directory(self.index, &mut txn, &change)?;
+                directory::apply_directory(self.index, &mut txn, &change)?;
             }
         }
         txn.commit().indexed()
@@ -413,8 +448,8 @@ impl<'a> Replay<'a> {
             // No expunge before the gap is known for certain.
             let forgotten = stored.head.modseq;
             let head = MailboxHead { counts, ..stored.head };
-            let value = head_value(mailbox, &StoredHead { head, forgotten });
-            self.index.heads.put(txn, &mailbox.0.to_bytes(), &value).indexed()?;
+            let logged = stored.logged;
+            self.index.put_head(txn, mailbox, &StoredHead { head, forgotten, logged })?;
         }
         Ok(())
     }

@@ -12,9 +12,13 @@ use std::path::Path;
 use crate::engine::Options;
 use crate::index::checksum::seed;
 use crate::index::chunk::{self, uid_key, uid_of};
+use crate::index::expunged::{number_of_key, numbered_key, set_from};
+use crate::index::heads::StoredHead;
 use crate::index::lists;
-use crate::index::values::{PackState, RecordKind, StoredHead, head_value, put_summary, summary_from};
-use crate::index::{Index, Indexed, Reading, between, number_of_key, numbered_key, set_from};
+use crate::index::logged::Logged;
+use crate::index::packs::PackState;
+use crate::index::summaries::record::{RecordKind, put_summary, summary_from};
+use crate::index::{Index, Indexed, Reading, between};
 
 /// The index before the rebuild, at one moment.
 pub(crate) struct OldIndex {
@@ -144,7 +148,9 @@ impl OldIndex {
             rows.into_iter(),
             &mut crate::index::rows::Scratch::default(),
         )?;
-        to.heads.put(txn, &mailbox.0.to_bytes(), &head_value(mailbox, &old.stored)).indexed()?;
+        // The log of the new index does not have it: nothing of the log is superseded.
+        let stored = StoredHead { logged: Logged::default(), ..old.stored };
+        to.put_head(txn, mailbox, &stored)?;
         self.copy_expunged(mailbox, to, txn)?;
         Ok(left_out)
     }
@@ -186,7 +192,7 @@ impl OldIndex {
             for item in self.index.directory.iter(&txn).indexed()? {
                 let (key, value) = item.indexed()?;
                 let name = std::str::from_utf8(key).ok();
-                all.extend(name.and_then(|name| crate::index::values::directory_from(name, value)));
+                all.extend(name.and_then(|name| crate::index::directory::directory_from(name, value)));
             }
             Ok(all)
         };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::catalog::{Catalog, Entry};
 use crate::index::Indexed;
-use crate::index::values::PackState;
+use crate::index::packs::PackState;
 use crate::log::disk::{Disk, DiskFile};
 use crate::log::entry;
 use crate::log::record::{Form, Header, Kind, PACK_HEADER, RECORD_HEADER, form_from};

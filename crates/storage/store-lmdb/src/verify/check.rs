@@ -18,13 +18,19 @@ use posthaste_mail_model::{AccountId, BodyId, FlagSet, Id, MailboxId, NumSet};
 use posthaste_store::{Counts, Report, Result, Row, StoreError};
 use std::collections::{BTreeSet, HashMap};
 
+use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
 use crate::index::chunk::{self, uid_key, uid_of};
+use crate::index::copied::copied_from;
+use crate::index::directory::directory_from;
+use crate::index::expunged::ALL_OF_MAILBOX;
+use crate::index::expunged::number_of_key;
 use crate::index::links;
-use crate::index::lists::{self, ALL_OF_MAILBOX};
+use crate::index::lists;
+use crate::index::packs::PackState;
 use crate::index::read;
-use crate::index::values::{BodyPlace, PackState, RecordKind, directory_from, summary_from};
-use crate::index::{Index, Indexed, Reading, between, copied_from, damaged, number_of_key};
+use crate::index::summaries::record::{RecordKind, summary_from};
+use crate::index::{Index, Indexed, Reading, between, damaged};
 use crate::log::reader::ReadFault;
 use crate::log::record::{Form, Kind};
 use crate::log::scan::{Found, Scan, pack_form};
@@ -532,6 +538,9 @@ impl Check<'_> {
     }
 
     fn lists(&mut self) -> Result<()> {
+        if let Err(error) = self.index.is_of_this_form(&self.txn) {
+            self.fault(error.to_string());
+        }
         let mut accounts = BTreeSet::new();
         for item in self.index.lists.iter(&self.txn).indexed()? {
             accounts.extend(item.indexed()?.0.get(..16).and_then(id_of));

@@ -13,19 +13,27 @@ use posthaste_store::{
 use std::collections::HashMap;
 use std::ops::Add;
 
+use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
+use crate::index::copied::copied_value;
+use crate::index::directory;
+use crate::index::expunged::numbered_key;
+use crate::index::heads::StoredHead;
 use crate::index::links;
 use crate::index::lists;
+use crate::index::logged::Logged;
+use crate::index::packs::PackState;
 use crate::index::rows::{self, RowWalk, Scratch};
-use crate::index::values::{
-    BodyPlace, Origin, PackState, RecordKind, StoredHead, SummaryRef, add_summary, head_value, put_summary,
-    summary_from,
+use crate::index::summaries;
+use crate::index::summaries::record::{
+    Origin, RecordKind, SummaryRef, add_summary, put_summary, summary_from,
 };
-use crate::index::{Index, Indexed, copied_value, numbered_key};
+use crate::index::{Index, Indexed};
 use crate::log::entry;
 use crate::log::pair;
-use crate::log::record::{Batch, Kind};
+use crate::log::record::{Batch, Kind, record_len};
+use crate::shared::Shared;
 
 /// What became of one commit of a group.
 #[derive(Debug)]
@@ -110,6 +118,8 @@ fn filling_order(count: usize, longest: usize) -> impl Iterator<Item = usize> {
 
 /// One transaction under way.
 pub(crate) struct Apply<'a, 'e> {
+    /// For bodies of which summaries are made again.
+    pub(crate) shared: &'a Shared,
     pub(crate) index: &'a Index,
     pub(crate) txn: RwTxn<'e>,
     pub(crate) batch: Batch,
@@ -132,7 +142,7 @@ impl Apply<'_, '_> {
         self.seq - 1
     }
 
-    fn log(&mut self, kind: Kind, id: Id, content: Vec<u8>) {
+    fn log(&mut self, kind: Kind, id: Id, content: impl Into<bytes::Bytes>) {
         let seq = self.next_seq();
         self.batch.record(kind, seq, id, content);
     }
@@ -143,8 +153,9 @@ impl Apply<'_, '_> {
             Ok(stored) => stored,
             Err(why_not) => return Ok(why_not),
         };
-        self.enter(commit, stored)?;
-        self.log(Kind::Mailbox, commit.mailbox.0, entry::mailbox_content(commit));
+        let content = entry::mailbox_content(commit);
+        self.enter(commit, stored, record_len(content.len()))?;
+        self.log(Kind::Mailbox, commit.mailbox.0, content);
         Ok(Applied::Done)
     }
 
@@ -158,10 +169,12 @@ impl Apply<'_, '_> {
             (Ok(first), Ok(second)) => [first, second],
             (Err(why_not), _) | (_, Err(why_not)) => return Ok(why_not),
         };
+        let content = pair::content(pair);
+        let share = pair::share(record_len(content.len()));
         for (commit, stored) in pair.iter().zip(heads) {
-            self.enter(commit, stored)?;
+            self.enter(commit, stored, share)?;
         }
-        self.log(Kind::Pair, first.mailbox.0, pair::content(pair));
+        self.log(Kind::Pair, first.mailbox.0, content);
         Ok(Applied::Done)
     }
 
@@ -183,8 +196,8 @@ impl Apply<'_, '_> {
         Ok(Ok(stored))
     }
 
-    /// Writes a commit that was verified.
-    fn enter(&mut self, commit: &MailboxCommit, stored: StoredHead) -> Result<()> {
+    /// Writes a commit that was verified. `record`: bytes of the log that it takes.
+    fn enter(&mut self, commit: &MailboxCommit, stored: StoredHead, record: u64) -> Result<()> {
         self.messages(commit)?;
         self.expunged(commit)?;
         let MailboxCommit { mailbox, ref head, ref appended, ref changed, ref expunged, .. } = *commit;
@@ -192,9 +205,26 @@ impl Apply<'_, '_> {
         let ranges: usize = expunged.iter().map(|(_, set)| set.ranges().len()).sum();
         let rows = head.counts.messages.max(stored.head.counts.messages) as usize * size_of::<Row>();
         self.note_demand(0, (ranges * PAGE).min(rows));
-        let change = MailboxChange { mailbox, before: stored, head, changed, expunged };
+        let record = (self.batch.pack, record);
+        let change = MailboxChange { mailbox, before: stored, head, changed, expunged, record };
         let new = appended.iter().map(|m| m.row);
         put_mailbox(self.index, &mut self.txn, change, new, self.scratch)
+    }
+
+    /// Logs a checkpoint of a mailbox. `before`: what was counted of its log when the checkpoint
+    /// was prepared; all of that is superseded.
+    pub(crate) fn checkpoint(
+        &mut self,
+        mailbox: MailboxId,
+        stored: StoredHead,
+        (upto, before): (u64, &Logged),
+        content: bytes::Bytes,
+    ) -> Result<()> {
+        let record = (self.batch.pack, record_len(content.len()));
+        let logged = stored.logged.after(before, self.seq, upto, record);
+        self.log(Kind::Checkpoint, mailbox.0, content);
+        self.index.add_dead(&mut self.txn, before.places.iter())?;
+        self.index.put_head(&mut self.txn, mailbox, &StoredHead { logged, ..stored })
     }
 
     /// Takes an emptied pack out of the index and logs that it is to be removed.
@@ -294,13 +324,24 @@ impl Apply<'_, '_> {
     fn copies(&mut self, to: MailboxId, copies: &[NewMessage]) -> Result<()> {
         let sources: Vec<Origin> = copies.iter().filter_map(source).collect();
         let mut origins = Vec::with_capacity(sources.len());
+        let mut damaged = Vec::new();
         for run in links::runs(&sources) {
             let bodies = copies[run.clone()].iter().map(|m| m.body);
-            links::origins_of(self.index, &self.txn, &sources[run], bodies, &mut origins)?;
+            let known = origins.len();
+            match links::origins_of(self.index, &self.txn, &sources[run.clone()], bodies, &mut origins) {
+                // One of them is damaged. Each is looked at by itself, and none is linked to.
+                Err(StoreError::Corrupt(_)) => {
+                    origins.truncate(known);
+                    origins.extend_from_slice(&sources[run.clone()]);
+                    damaged.push(run);
+                }
+                found => found?,
+            }
         }
         for run in links::runs(&origins) {
+            let is_damaged = damaged.iter().any(|bad| bad.start < run.end && run.start < bad.end);
             let (copies, origins) = (&copies[run.clone()], &origins[run]);
-            if copies.len() >= self.links_from {
+            if copies.len() >= self.links_from && !is_damaged {
                 links::put_links(self.index, &mut self.txn, to, copies, origins)?;
                 self.note_demand(copies.len(), copies.len() * BESIDE_SUMMARY);
             } else {
@@ -315,15 +356,20 @@ impl Apply<'_, '_> {
         let (mut made, mut places) = (Vec::new(), Vec::with_capacity(copies.len()));
         let mut longest = 0;
         for (message, &(from, at)) in copies.iter().zip(origins) {
-            let fault = || StoreError::Corrupt(format!("summary of UID {at} in mailbox {from}"));
             let value = self.index.summaries.get(&self.txn, &uid_key(from, at)).indexed()?;
             let found = value.and_then(|value| summary_from(seed(from.0), at, value));
-            let Some(SummaryRef { body, kind: RecordKind::Summary(summary), .. }) = found else {
-                return Err(fault());
+            let mended;
+            let summary = match found {
+                Some(SummaryRef { body, kind: RecordKind::Summary(summary), .. }) if body == message.body => {
+                    summary
+                }
+                // The message that is copied names its body; an origin may have lost its own.
+                _ => {
+                    let (mailbox, uid) = source(message).unwrap_or((from, at));
+                    mended = summaries::for_copy(self.shared, &self.txn, mailbox, uid, message.body)?;
+                    &mended[..]
+                }
             };
-            if body != message.body {
-                return Err(fault());
-            }
             let start = made.len();
             let uid = message.row.uid().value();
             add_summary(&mut made, seed(to.0), uid, message.body, message.saved, summary);
@@ -351,7 +397,7 @@ impl Apply<'_, '_> {
 
     /// A change of a mailbox list.
     pub(crate) fn list(&mut self, commit: &ListCommit) -> Result<Applied> {
-        let (version, _) = lists::version(self.index, &self.txn, commit.account)?;
+        let version = lists::version(self.index, &self.txn, commit.account)?;
         if version != commit.expected {
             return Ok(Applied::Conflict);
         }
@@ -363,15 +409,15 @@ impl Apply<'_, '_> {
     /// A change of the directory.
     pub(crate) fn directory(&mut self, change: &DirectoryChange) -> Result<Applied> {
         // Bytes: LMDB's keys end at 511.
-        if change.name.is_empty() || change.name.len() > lists::NAME_MAX {
-            let limit = lists::NAME_MAX as u64;
+        if change.name.is_empty() || change.name.len() > directory::NAME_MAX {
+            let limit = directory::NAME_MAX as u64;
             return Ok(Applied::Refused(StoreError::TooLarge { what: "directory name in bytes", limit }));
         }
-        let there = lists::directory_entry(self.index, &self.txn, &change.name)?;
+        let there = directory::directory_entry(self.index, &self.txn, &change.name)?;
         if there.map_or(0, |e| e.version) != change.expected {
             return Ok(Applied::Conflict);
         }
-        lists::apply_directory(self.index, &mut self.txn, change)?;
+        directory::apply_directory(self.index, &mut self.txn, change)?;
         self.log(Kind::Directory, Id::from_bytes([0; 16]), entry::directory_content(change));
         Ok(Applied::Done)
     }
@@ -384,6 +430,8 @@ pub(crate) struct MailboxChange<'c> {
     pub(crate) head: &'c MailboxHead,
     pub(crate) changed: &'c [Row],
     pub(crate) expunged: &'c [(ModSeq, NumSet)],
+    /// The pack of its log record, and the record's bytes.
+    pub(crate) record: (u32, u64),
 }
 
 /// Writes rows and head of a mailbox.
@@ -394,12 +442,15 @@ pub(crate) fn put_mailbox(
     new: impl Iterator<Item = Row>,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let MailboxChange { mailbox, before, head, changed, expunged } = change;
+    let MailboxChange { mailbox, before, head, changed, expunged, record } = change;
     let expunged = NumSet::from_ranges(expunged.iter().flat_map(|(_, set)| set.ranges().iter().copied()));
     rows::edit(index, txn, mailbox, changed, &expunged, scratch)?;
     rows::append(index, txn, mailbox, new, scratch)?;
-    let value = head_value(mailbox, &StoredHead { head: head.clone(), ..before });
-    index.heads.put(txn, &mailbox.0.to_bytes(), &value).indexed()
+    let mut stored = StoredHead { head: head.clone(), ..before };
+    if stored.logged.grew(record, head.counts.messages, index.checkpoint_from) {
+        index.due.put(txn, &mailbox.0.to_bytes(), &[]).indexed()?;
+    }
+    index.put_head(txn, mailbox, &stored)
 }
 
 #[cfg(test)]

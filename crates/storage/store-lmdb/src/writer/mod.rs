@@ -42,7 +42,7 @@ use self::wait::{Received, receive};
 use crate::data_dir::reserve::Purpose;
 use crate::index::rows::Scratch;
 use crate::log::appender::Appender;
-use crate::maintenance;
+use crate::maintenance::{self, checkpoints::Prepared};
 use crate::shared::Shared;
 use crate::writer::apply::Applied;
 
@@ -66,8 +66,8 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
 pub(crate) enum Job {
     /// A change, and where its outcome goes.
     Change(Change, Reply<CommitOutcome>),
-    /// A round of maintenance.
-    Maintain(Reply<Report>),
+    /// A round of maintenance, which may write these checkpoints of mailboxes.
+    Maintain(Vec<Prepared>, Reply<Report>),
     /// Bring the index up to all that was acknowledged.
     Checkpoint(Reply<()>),
 }
@@ -187,7 +187,7 @@ impl<'e> Writer<'e> {
                         weight += change.weight();
                         group.push((change, reply));
                     }
-                    Job::Maintain(reply) => maintain.push(reply),
+                    Job::Maintain(prepared, reply) => maintain.push((prepared, reply)),
                     Job::Checkpoint(reply) => checkpoints.push(reply),
                 }
                 let full = group.len() >= GROUP_MAX || weight >= GROUP_BYTES_MAX;
@@ -199,8 +199,9 @@ impl<'e> Writer<'e> {
                 let checkpoint = self.checkpoint();
                 checkpoints.drain(..).for_each(|reply| drop(reply.send(checkpoint.clone())));
             }
-            for reply in maintain {
-                let round = self.with_reserve(Purpose::Deletion, maintenance::round);
+            for (prepared, reply) in maintain {
+                let round =
+                    self.with_reserve(Purpose::Deletion, |writer| maintenance::round(writer, &prepared));
                 let _ = reply.send(round);
             }
         }

@@ -15,7 +15,7 @@ use super::transaction::{ahead, commit, end_if_dead};
 use super::{Place, Writer};
 use crate::data_dir::reserve::Purpose;
 use crate::index::Indexed;
-use crate::index::values::PackState;
+use crate::index::packs::PackState;
 use crate::log::disk::{DiskFile, failed};
 use crate::log::entry;
 use crate::log::pair;

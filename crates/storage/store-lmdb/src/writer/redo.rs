@@ -17,12 +17,16 @@ use posthaste_mail_model::{AccountId, BodyId, MailboxId};
 use posthaste_store::{DirectoryChange, ListCommit, Result, StoreError};
 use std::collections::HashMap;
 
+use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
+use crate::index::directory;
+use crate::index::expunged::numbered_key;
 use crate::index::lists;
+use crate::index::packs::PackState;
 use crate::index::rows::Scratch;
-use crate::index::values::{BodyPlace, PackState, put_summary};
-use crate::index::{Index, Indexed, damaged, numbered_key};
+use crate::index::summaries::record::put_summary;
+use crate::index::{Index, Indexed, damaged};
 use crate::log::disk::DiskFile;
 use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
@@ -72,13 +76,19 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
     }
 
     /// A commit on a mailbox.
-    pub(crate) fn mailbox(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<Redone> {
-        let redone = self.apply(mailbox, logged)?;
+    /// `record`: the pack of its record, and the record's bytes.
+    pub(crate) fn mailbox(
+        &mut self,
+        mailbox: MailboxId,
+        logged: &LoggedMailbox,
+        record: (u32, u64),
+    ) -> Result<Redone> {
+        let redone = self.apply(mailbox, logged, record)?;
         self.new_bodies.clear();
         Ok(redone)
     }
 
-    fn apply(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<Redone> {
+    fn apply(&mut self, mailbox: MailboxId, logged: &LoggedMailbox, record: (u32, u64)) -> Result<Redone> {
         let Some(stored) = self.index.head(self.txn, mailbox)? else { return Ok(Redone::OtherState) };
         if stored.head.modseq != logged.expected {
             return Ok(Redone::OtherState);
@@ -87,13 +97,13 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         self.expunged(mailbox, logged)?;
         let changed = logged.changed_rows().ok_or_else(damaged("a logged change of flags"))?;
         let LoggedMailbox { head, appended, expunged, .. } = logged;
-        let change = MailboxChange { mailbox, before: stored, head, changed: &changed, expunged };
+        let change = MailboxChange { mailbox, before: stored, head, changed: &changed, expunged, record };
         put_mailbox(self.index, self.txn, change, appended.iter().map(|(row, ..)| *row), self.scratch)?;
         Ok(Redone::Done)
     }
 
     /// Commits on two mailboxes, both or neither.
-    fn pair(&mut self, parts: [(MailboxId, &[u8]); 2]) -> Result<Redone> {
+    fn pair(&mut self, parts: [(MailboxId, &[u8]); 2], record: (u32, u64)) -> Result<Redone> {
         let mut pair = Vec::with_capacity(2);
         for (mailbox, content) in parts {
             let logged = entry::mailbox_from(content).ok_or_else(damaged("a commit on two mailboxes"))?;
@@ -104,7 +114,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
             pair.push((mailbox, logged));
         }
         for (mailbox, logged) in &pair {
-            self.apply(*mailbox, logged)?;
+            self.apply(*mailbox, logged, (record.0, pair::share(record.1)))?;
         }
         self.new_bodies.clear();
         Ok(Redone::Done)
@@ -168,7 +178,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
 
     /// A change of a mailbox list.
     pub(crate) fn list(&mut self, commit: &ListCommit) -> Result<Redone> {
-        let (version, _) = lists::version(self.index, self.txn, commit.account)?;
+        let version = lists::version(self.index, self.txn, commit.account)?;
         if version != commit.expected {
             return Ok(Redone::OtherState);
         }
@@ -178,11 +188,11 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
 
     /// A change of the directory.
     pub(crate) fn directory(&mut self, change: &DirectoryChange) -> Result<Redone> {
-        let there = lists::directory_entry(self.index, self.txn, &change.name)?;
+        let there = directory::directory_entry(self.index, self.txn, &change.name)?;
         if there.map_or(0, |e| e.version) != change.expected {
             return Ok(Redone::OtherState);
         }
-        lists::apply_directory(self.index, self.txn, change)?;
+        directory::apply_directory(self.index, self.txn, change)?;
         Ok(Redone::Done)
     }
 }
@@ -277,6 +287,7 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
             return Ok(false);
         }
         let Header { kind, seq, id, len, .. } = found.header;
+        let record = (self.pack, found.header.record_len());
         let redone = match kind {
             Kind::Body => {
                 let place = BodyPlace { pack: self.pack, offset: found.offset, len, refs: 1 };
@@ -285,10 +296,11 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
             }
             Kind::Mailbox => {
                 let logged = entry::mailbox_from(content).ok_or_else(damaged("a mailbox commit"))?;
-                self.redo.mailbox(MailboxId(id), &logged)?
+                self.redo.mailbox(MailboxId(id), &logged, record)?
             }
             Kind::Pair => {
-                self.redo.pair(pair::parts(content).ok_or_else(damaged("a commit on two mailboxes"))?)?
+                let parts = pair::parts(content).ok_or_else(damaged("a commit on two mailboxes"))?;
+                self.redo.pair(parts, record)?
             }
             Kind::List => {
                 let commit = entry::list_from(AccountId(id), content);
@@ -301,6 +313,8 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
             Kind::Abandon => self.abandoned(content)?,
             Kind::Retire => self.retired(content)?,
             Kind::Cut => self.cut(content)?,
+            // It says what the index has. Maintenance writes another one.
+            Kind::Checkpoint => Redone::Done,
         };
         self.seq = seq + 1;
         Ok(redone == Redone::Done)

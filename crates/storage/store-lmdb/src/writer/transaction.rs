@@ -113,7 +113,8 @@ impl<'e> Writer<'e> {
         let batch = self.appender.begin(index, &txn, &mut seq)?;
         let begun_len = batch.len();
         let (scratch, demand) = (&mut self.scratch, Demand::default());
-        let mut apply = Apply { index, txn, batch, seq, links_from, demand, scratch };
+        let shared = self.shared;
+        let mut apply = Apply { shared, index, txn, batch, seq, links_from, demand, scratch };
         let (value, wrote) = work(&mut apply)?;
         let Apply { txn, batch, seq, demand, .. } = apply;
         let demand = Demand { bytes: demand.bytes + batch.len(), ..demand };

@@ -33,6 +33,7 @@ pub fn small() -> Options {
         links_from: 2,
         reserve_bytes: 16 << 10,
         round_messages: 20,
+        checkpoint_from: 1 << 10,
         ..Options::new(summarize)
     }
 }

@@ -7,7 +7,7 @@ use posthaste_store::Result;
 use super::note::{WINDOW, notes_between};
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
-use crate::index::values::{Origin, RecordKind, is_link_to, put_summary, summary_from};
+use crate::index::summaries::record::{Origin, RecordKind, is_link_to, put_summary, summary_from};
 use crate::index::{Index, Indexed};
 
 /// Gives those that link to these messages of a mailbox, UIDs rising, summaries of their own.

@@ -8,7 +8,7 @@ use super::walk::{GAP, Records, bad, next_of};
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
 use crate::index::prefetch::prefetch;
-use crate::index::values::{Origin, RecordKind, is_summary_good, summary_parts};
+use crate::index::summaries::record::{Origin, RecordKind, is_summary_good, summary_parts};
 use crate::index::verified::{self, Verified};
 use crate::index::{Index, Indexed, between};
 

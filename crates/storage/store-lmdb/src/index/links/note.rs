@@ -5,7 +5,8 @@ use posthaste_mail_model::{Id, MailboxId};
 use posthaste_store::Result;
 
 use crate::index::chunk::uid_key;
-use crate::index::values::{Origin, is_link_to, open_value, seal, seed_of_key, unseal};
+use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
+use crate::index::summaries::record::{Origin, is_link_to};
 use crate::index::{Index, Indexed, between, damaged, hex};
 
 /// Origins of one note: the bits of a word.

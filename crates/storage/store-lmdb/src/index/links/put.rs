@@ -8,7 +8,7 @@ use super::note::Note;
 use super::walk::{bad, next_of};
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
-use crate::index::values::{Origin, put_link, summary_from, summary_parts};
+use crate::index::summaries::record::{Origin, put_link, summary_from, summary_parts};
 use crate::index::{Index, Indexed, between};
 
 /// Appends to `origins` those of a run of messages that are copied: the message itself, or what it
@@ -34,6 +34,7 @@ pub(crate) fn origins_of(
             own => own,
         };
         if found.body != body {
+            summary_from(seed(from.0), uid, value).ok_or_else(bad(from, uid))?;
             return Err(StoreError::Refused("a copy must name the body of its source"));
         }
         origins.push(found.kind.origin().unwrap_or((from, uid)));

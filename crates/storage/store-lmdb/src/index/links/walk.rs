@@ -7,7 +7,7 @@ use posthaste_store::{Result, StoreError};
 use std::ops::Range;
 
 use crate::index::chunk::uid_of;
-use crate::index::values::Origin;
+use crate::index::summaries::record::Origin;
 use crate::index::{Indexed, damaged};
 
 /// UIDs walked over for want of a jump: a step costs some 30 ns, a jump some 400.

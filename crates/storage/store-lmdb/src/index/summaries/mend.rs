@@ -21,7 +21,7 @@ use crate::index::Indexed;
 use crate::index::checksum::seed;
 use crate::index::chunk::uid_key;
 use crate::index::rows::RowWalk;
-use crate::index::values::{
+use crate::index::summaries::record::{
     Origin, RecordKind, SUMMARY_HEADER, is_summary_good, origin_from, put_summary, summary_from,
     summary_parts,
 };
@@ -86,6 +86,22 @@ impl<'m> Mend<'m> {
         }
     }
 
+    /// The summary of a message of this body, for a copy of it.
+    pub(super) fn for_copy(&mut self, txn: &RoTxn, uid: u32, body: BodyId) -> Result<Vec<u8>> {
+        let why = match self.find_in(txn, uid)? {
+            Outcome::Found(found) if found.body == body => {
+                if found.is_made {
+                    self.log(uid, "the summary is damaged; its copy gets one that was made from the body");
+                }
+                return Ok(found.summary);
+            }
+            Outcome::Found(_) => "it is of another body".to_owned(),
+            Outcome::Expunged => "its message is not there".to_owned(),
+            Outcome::Lost(why) => why,
+        };
+        Err(StoreError::Corrupt(format!("summary of UID {uid} in mailbox {}: {why}", self.mailbox)))
+    }
+
     fn log(&mut self, uid: u32, what: &str) {
         self.logged += 1;
         match self.logged.cmp(&LOGGED_MAX) {
@@ -100,19 +116,22 @@ impl<'m> Mend<'m> {
     }
 
     fn find(&self, uid: u32) -> Result<Outcome> {
+        self.find_in(&*self.shared.index.read()?, uid)
+    }
+
+    fn find_in(&self, txn: &RoTxn, uid: u32) -> Result<Outcome> {
         let index = &self.shared.index;
-        let txn = index.read()?;
-        let Some(row) = RowWalk::new(self.mailbox).find(index, &txn, uid)? else {
+        let Some(row) = RowWalk::new(self.mailbox).find(index, txn, uid)? else {
             return Ok(Outcome::Expunged);
         };
-        let Some(record) = index.summaries.get(&txn, &uid_key(self.mailbox, uid)).indexed()? else {
+        let Some(record) = index.summaries.get(txn, &uid_key(self.mailbox, uid)).indexed()? else {
             return Ok(Outcome::Lost("the record of the summary is missing".into()));
         };
         if !index.holds(record) {
             return Ok(Outcome::Lost("the record of the summary reaches beyond the index".into()));
         }
         if !is_summary_good(seed(self.mailbox.0), uid, record) {
-            return self.of_damaged(&txn, record, &row);
+            return self.of_damaged(txn, record, &row);
         }
         let Some(found) = summary_parts(record) else {
             return Ok(Outcome::Lost("the record of the summary is too short".into()));
@@ -120,12 +139,12 @@ impl<'m> Mend<'m> {
         let (body, saved) = (found.body, found.saved);
         let stored = match found.kind {
             RecordKind::Summary(summary) => Some(summary),
-            RecordKind::Link(origin) => self.summary_at(&txn, origin, body)?,
+            RecordKind::Link(origin) => self.summary_at(txn, origin, body)?,
         };
         if let Some(summary) = stored {
             return Ok(Outcome::Found(Mended { body, saved, summary: summary.to_vec(), is_made: false }));
         }
-        Ok(match self.made(&txn, body, &row) {
+        Ok(match self.made(txn, body, &row) {
             Ok(summary) => Outcome::Found(Mended { body, saved, summary, is_made: true }),
             Err(why) => Outcome::Lost(why),
         })

@@ -11,15 +11,29 @@
 //! passes over a UID that it was asked for.
 
 mod mend;
+pub(crate) mod record;
 mod rows_there;
 mod walk;
 
-use posthaste_mail_model::{MailboxId, NumSet};
+use heed::RoTxn;
+use posthaste_mail_model::{BodyId, MailboxId, NumSet};
 use posthaste_store::{Result, Unreadable, Visit};
 
 use crate::index::read::{head_of, leftovers};
 use crate::shared::Shared;
 use walk::Walk;
+
+/// The summary of a message of this body, for a copy of it. One that is damaged is made again from
+/// the body, as a reading does it.
+pub(crate) fn for_copy(
+    shared: &Shared,
+    txn: &RoTxn,
+    mailbox: MailboxId,
+    uid: u32,
+    body: BodyId,
+) -> Result<Vec<u8>> {
+    mend::Mend::new(shared, mailbox).for_copy(txn, uid, body)
+}
 
 /// Visits summaries in UID order; see the head of this file.
 pub(crate) fn walk(

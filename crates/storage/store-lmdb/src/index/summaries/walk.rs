@@ -16,7 +16,7 @@ use crate::index::checksum::seed;
 use crate::index::chunk::{uid_key, uid_of};
 use crate::index::links::{Follow, GAP};
 use crate::index::prefetch::prefetch;
-use crate::index::values::{LINK_LEN, RecordKind, is_summary_good, summary_parts};
+use crate::index::summaries::record::{LINK_LEN, RecordKind, is_summary_good, summary_parts};
 use crate::index::verified;
 use crate::index::{Indexed, between};
 use crate::shared::Shared;

@@ -1,0 +1,150 @@
+//! The table `bodies`: where each body lies, and how many messages hold it.
+//!
+//! Key: body (16). Value: sum (4), pack (4), offset (8), length (8), references (4). The last few
+//! that came are in the main database, whose page every transaction writes anyway; they move to the
+//! table together.
+
+use heed::{RoTxn, RwTxn};
+use posthaste_mail_model::{BodyId, Id};
+use posthaste_store::Result;
+
+use super::{Index, Indexed, damaged, hex};
+use crate::index::checksum::{seed, sum32};
+use crate::index::sealed::unseal;
+
+/// Bodies whose places are kept in the main database at a time: 32 × 53 bytes, less than half a
+/// page beside the roots and the packs.
+const RECENT_MAX: usize = 32;
+
+/// The first byte of the keys of recent bodies.
+const RECENT: u8 = 1;
+
+fn recent_key(body: BodyId) -> [u8; 17] {
+    let mut key = [RECENT; 17];
+    key[1..].copy_from_slice(&body.0.to_bytes());
+    key
+}
+
+/// Where a body lies, and how many messages are known to hold it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BodyPlace {
+    pub(crate) pack: u32,
+    /// Of the record in the pack.
+    pub(crate) offset: u64,
+    /// Of the content.
+    pub(crate) len: u64,
+    pub(crate) refs: u32,
+}
+
+impl BodyPlace {
+    pub(crate) fn to_value(self, body: BodyId) -> [u8; 28] {
+        let mut out = [0; 28];
+        out[4..8].copy_from_slice(&self.pack.to_le_bytes());
+        out[8..16].copy_from_slice(&self.offset.to_le_bytes());
+        out[16..24].copy_from_slice(&self.len.to_le_bytes());
+        out[24..].copy_from_slice(&self.refs.to_le_bytes());
+        let sum = sum32(seed(body.0), &out[4..]).to_le_bytes();
+        out[..4].copy_from_slice(&sum);
+        out
+    }
+
+    pub(crate) fn from_value(body: BodyId, value: &[u8]) -> Option<Self> {
+        let mut read = unseal(seed(body.0), value)?;
+        Some(Self { pack: read.u32()?, offset: read.u64()?, len: read.u64()?, refs: read.u32()? })
+    }
+}
+
+impl Index {
+    /// Where a body lies.
+    pub(crate) fn body(&self, txn: &RoTxn, body: BodyId) -> Result<Option<BodyPlace>> {
+        let recent = self.main.get(txn, &recent_key(body)).indexed()?;
+        let value = match recent {
+            Some(value) => Some(value),
+            None => self.bodies.get(txn, &body.0.to_bytes()).indexed()?,
+        };
+        let Some(value) = value else { return Ok(None) };
+        BodyPlace::from_value(body, value).map(Some).ok_or_else(damaged(format_args!("place of body {body}")))
+    }
+
+    /// Changes where a body lies, or who holds it.
+    pub(crate) fn put_body(&self, txn: &mut RwTxn, body: BodyId, place: BodyPlace) -> Result<()> {
+        let value = place.to_value(body);
+        let recent = recent_key(body);
+        if self.main.get(txn, &recent).indexed()?.is_some() {
+            return self.main.put(txn, &recent, &value).indexed();
+        }
+        self.bodies.put(txn, &body.0.to_bytes(), &value).indexed()
+    }
+
+    /// Puts new bodies into the index: a few among the recent ones, many where they stay.
+    pub(crate) fn add_bodies(&self, txn: &mut RwTxn, new: &[(BodyId, BodyPlace)]) -> Result<()> {
+        if new.is_empty() {
+            return Ok(());
+        }
+        let there = self.main.prefix_iter(txn, &[RECENT]).indexed()?.count();
+        if there + new.len() > RECENT_MAX {
+            self.move_recent(txn)?;
+        }
+        let few = new.len() <= RECENT_MAX / 4;
+        for (body, place) in new {
+            let value = place.to_value(*body);
+            if few {
+                self.main.put(txn, &recent_key(*body), &value).indexed()?;
+            } else {
+                self.bodies.put(txn, &body.0.to_bytes(), &value).indexed()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the recent bodies to where they stay.
+    fn move_recent(&self, txn: &mut RwTxn) -> Result<()> {
+        let mut recent = Vec::with_capacity(RECENT_MAX);
+        for item in self.main.prefix_iter(txn, &[RECENT]).indexed()? {
+            let (key, value) = item.indexed()?;
+            recent.push((key.to_vec(), value.to_vec()));
+        }
+        for (key, value) in recent {
+            self.bodies.put(txn, &key[1..], &value).indexed()?;
+            self.main.delete(txn, &key).indexed()?;
+        }
+        Ok(())
+    }
+
+    /// A body nobody holds any more.
+    pub(crate) fn remove_body(&self, txn: &mut RwTxn, body: BodyId) -> Result<()> {
+        if !self.main.delete(txn, &recent_key(body)).indexed()? {
+            self.bodies.delete(txn, &body.0.to_bytes()).indexed()?;
+        }
+        Ok(())
+    }
+
+    /// Every body: its place, or what is wrong with the record.
+    pub(crate) fn all_bodies<'t>(
+        &self,
+        txn: &'t RoTxn,
+    ) -> Result<impl Iterator<Item = Result<(BodyId, BodyPlace)>> + use<'t>> {
+        let recent = self.main.prefix_iter(txn, &[RECENT]).indexed()?;
+        let settled = self.bodies.iter(txn).indexed()?;
+        let recent = recent.map(|item| item.map(|(key, value)| (key.get(1..).unwrap_or_default(), value)));
+        Ok(recent.chain(settled).map(|item| {
+            let (key, value) = item.indexed()?;
+            let body = key.try_into().ok().map(|id| BodyId(Id::from_bytes(id)));
+            body.and_then(|body| Some((body, BodyPlace::from_value(body, value)?)))
+                .ok_or_else(damaged(format_args!("place of body {}", hex(key))))
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_comes_back_under_its_key_alone() {
+        let (a, b) = (BodyId(Id::new(1, 1)), BodyId(Id::new(1, 2)));
+        let place = BodyPlace { pack: 3, offset: 1 << 33, len: 9, refs: 2 };
+        assert_eq!(BodyPlace::from_value(a, &place.to_value(a)), Some(place));
+        assert_eq!(BodyPlace::from_value(b, &place.to_value(a)), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! The table `heads`: what a mailbox says of itself, and what the log holds of it.
+//!
+//! Key: mailbox (16). Value: sum (4), the mod-sequence up to which expunges are forgotten (8),
+//! head, [`Logged`]. Every commit on a mailbox writes it.
+
+use heed::{RoTxn, RwTxn};
+use posthaste_mail_model::{Keyword, KeywordTable, MailboxId, ModSeq, Uid};
+use posthaste_store::octets::{Octets, put_counted, put_varint};
+use posthaste_store::{Counts, MailboxHead, Result};
+use std::sync::Arc;
+
+use super::{Index, Indexed, damaged};
+use crate::index::checksum::seed;
+use crate::index::logged::Logged;
+use crate::index::sealed::{open_value, seal, unseal};
+
+/// Writes a head's fields.
+pub(crate) fn put_head(out: &mut Vec<u8>, head: &MailboxHead) {
+    out.extend_from_slice(&head.modseq.value().to_le_bytes());
+    out.extend_from_slice(&head.uid_next.value().to_le_bytes());
+    out.extend_from_slice(&head.first_recent.value().to_le_bytes());
+    out.extend_from_slice(&head.counts.messages.to_le_bytes());
+    out.extend_from_slice(&head.counts.unseen.to_le_bytes());
+    out.extend_from_slice(&head.counts.deleted.to_le_bytes());
+    out.extend_from_slice(&head.counts.bytes.to_le_bytes());
+    put_varint(out, head.keywords.keywords().len() as u64);
+    for keyword in head.keywords.keywords() {
+        put_counted(out, keyword.as_str().as_bytes());
+    }
+}
+
+/// Reads what [`put_head`] wrote.
+pub(crate) fn read_head(read: &mut Octets<'_>) -> Option<MailboxHead> {
+    let modseq = ModSeq::new(read.u64()?)?;
+    let (uid_next, first_recent) = (Uid::new(read.u32()?)?, Uid::new(read.u32()?)?);
+    let (messages, unseen, deleted) = (read.u32()?, read.u32()?, read.u32()?);
+    let counts = Counts { messages, unseen, deleted, bytes: read.u64()? };
+    let n = read.varint()?.min(KeywordTable::SLOTS as u64 + 1);
+    let keywords = (0..n).map(|_| Keyword::new(read.text()?).ok()).collect::<Option<Vec<_>>>()?;
+    let keywords = Arc::new(KeywordTable::from_keywords(keywords).ok()?);
+    Some(MailboxHead { modseq, uid_next, first_recent, keywords, counts })
+}
+
+/// A head as stored.
+pub(crate) struct StoredHead {
+    pub(crate) head: MailboxHead,
+    /// The mod-sequence below which expunges have been forgotten.
+    pub(crate) forgotten: ModSeq,
+    /// What the log holds of the mailbox.
+    pub(crate) logged: Logged,
+}
+
+pub(crate) fn head_value(mailbox: MailboxId, stored: &StoredHead) -> Vec<u8> {
+    let mut out = open_value();
+    out.extend_from_slice(&stored.forgotten.value().to_le_bytes());
+    put_head(&mut out, &stored.head);
+    stored.logged.put(&mut out);
+    seal(seed(mailbox.0), out)
+}
+
+pub(crate) fn head_from(mailbox: MailboxId, value: &[u8]) -> Option<StoredHead> {
+    let mut read = unseal(seed(mailbox.0), value)?;
+    let forgotten = ModSeq::new(read.u64()?)?;
+    let head = read_head(&mut read)?;
+    let logged = Logged::read(&mut read)?;
+    Some(StoredHead { head, forgotten, logged })
+}
+
+impl Index {
+    /// The head of a mailbox; `None` if it was removed, or never was in a list.
+    pub(crate) fn head(&self, txn: &RoTxn, mailbox: MailboxId) -> Result<Option<StoredHead>> {
+        if let Some(value) = self.heads.get(txn, &mailbox.0.to_bytes()).indexed()? {
+            let head = head_from(mailbox, value);
+            return head.map(Some).ok_or_else(damaged(format_args!("head of mailbox {mailbox}")));
+        }
+        // A mailbox without a head was removed, or never was. One that has rows lost its head to
+        // damage: to say that it is gone would have clients forget it.
+        let is_removed = self.removed.get(txn, &mailbox.0.to_bytes()).indexed()?.is_some();
+        if !is_removed && self.rows.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()?.next().is_some() {
+            return Err(damaged(format_args!("the head of mailbox {mailbox} is missing"))());
+        }
+        Ok(None)
+    }
+
+    /// Sets the head of a mailbox.
+    pub(crate) fn put_head(&self, txn: &mut RwTxn, mailbox: MailboxId, stored: &StoredHead) -> Result<()> {
+        self.heads.put(txn, &mailbox.0.to_bytes(), &head_value(mailbox, stored)).indexed()
+    }
+
+    /// Makes a mailbox that has never been there.
+    pub(crate) fn create_mailbox(&self, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
+        let key = mailbox.0.to_bytes();
+        let known = self.heads.get(txn, &key).indexed()?.is_some();
+        if known || self.removed.get(txn, &key).indexed()?.is_some() {
+            return Ok(());
+        }
+        let (head, logged) = (MailboxHead::default(), Logged::default());
+        self.put_head(txn, mailbox, &StoredHead { head, forgotten: ModSeq::ZERO, logged })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use posthaste_mail_model::Id;
+
+    #[test]
+    fn a_head_comes_back_under_its_key_alone() {
+        let (a, b) = (MailboxId(Id::new(1, 1)), MailboxId(Id::new(1, 2)));
+        let keywords = vec![Keyword::new("$Junk").unwrap(), Keyword::new("later").unwrap()];
+        let head = MailboxHead {
+            modseq: ModSeq::new(77).unwrap(),
+            uid_next: Uid::new(5).unwrap(),
+            keywords: Arc::new(KeywordTable::from_keywords(keywords).unwrap()),
+            counts: Counts { messages: 4, unseen: 3, deleted: 2, bytes: 1 << 40 },
+            ..MailboxHead::default()
+        };
+        let mut logged = Logged::default();
+        logged.grew((3, 120), 4, 0);
+        let stored = StoredHead { head: head.clone(), forgotten: ModSeq::new(9).unwrap(), logged };
+        let value = head_value(a, &stored);
+        let back = head_from(a, &value).unwrap();
+        assert_eq!((back.head, back.forgotten.value(), back.logged), (head, 9, logged));
+        assert!(head_from(b, &value).is_none());
+    }
+}

@@ -1,0 +1,49 @@
+//! Single numbers in the main database: the next sequence number, and the form of the index.
+
+use heed::{RoTxn, RwTxn};
+use posthaste_store::Result;
+
+use super::{FORM_KEY, Index, Indexed, SEQ_KEY, damaged, lists};
+use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
+
+/// The form of the index: 5 from format 5 on. An index without one is older.
+const FORM: u32 = 5;
+
+impl Index {
+    /// Brings the index of an older format up to this one: lists get their counts.
+    pub(crate) fn upgrade(&self) -> Result<()> {
+        if self.is_of_this_form(&*self.read()?)? {
+            return Ok(());
+        }
+        let mut txn = self.env.write_txn().indexed()?;
+        if !self.is_of_this_form(&txn)? {
+            lists::count_all(self, &mut txn)?;
+            let mut value = open_value();
+            value.extend_from_slice(&FORM.to_le_bytes());
+            self.main.put(&mut txn, &FORM_KEY, &seal(seed_of_key(&FORM_KEY), value)).indexed()?;
+        }
+        txn.commit().indexed()
+    }
+
+    /// Whether the index is of this form, and not of an older one.
+    pub(crate) fn is_of_this_form(&self, txn: &RoTxn) -> Result<bool> {
+        let Some(value) = self.main.get(txn, &FORM_KEY).indexed()? else { return Ok(false) };
+        let form = unseal(seed_of_key(&FORM_KEY), value).and_then(|mut read| read.u32());
+        form.map(|form| form >= FORM).ok_or_else(damaged("the form of the index"))
+    }
+
+    /// The next sequence number.
+    pub(crate) fn seq(&self, txn: &RoTxn) -> Result<u64> {
+        let Some(value) = self.main.get(txn, &SEQ_KEY).indexed()? else { return Ok(1) };
+        unseal(seed_of_key(&SEQ_KEY), value)
+            .and_then(|mut read| read.u64())
+            .ok_or_else(damaged("the sequence number"))
+    }
+
+    /// Sets the next sequence number.
+    pub(crate) fn put_seq(&self, txn: &mut RwTxn, seq: u64) -> Result<()> {
+        let mut value = open_value();
+        value.extend_from_slice(&seq.to_le_bytes());
+        self.main.put(txn, &SEQ_KEY, &seal(seed_of_key(&SEQ_KEY), value)).indexed()
+    }
+}

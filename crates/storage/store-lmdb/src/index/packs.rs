@@ -1,0 +1,156 @@
+//! The packs, in the main database: where each ends, what of it is dead, which are to be removed,
+//! and the number of the next one.
+//!
+//! | key | value |
+//! | --- | --- |
+//! | `00`, pack (4) | sum (4), end (8), dead bytes (8), emptied up to (8), bits: 1 sealed, 2 damaged |
+//! | `00`, `fffffffe` | sum (4), the number of the next pack (4) |
+//! | `02`, pack (4) | nothing: the pack was retired, and its file is to be removed |
+
+use heed::{RoTxn, RwTxn};
+use posthaste_store::Result;
+
+use super::{FORM_KEY, Index, Indexed, NEXT_PACK_KEY, SEQ_KEY, damaged};
+use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
+
+/// The first byte of the keys of retired packs.
+const RETIRED: u8 = 2;
+
+fn pack_key(pack: u32) -> [u8; 5] {
+    let mut key = [0; 5];
+    key[1..].copy_from_slice(&pack.to_be_bytes());
+    key
+}
+
+fn retired_key(pack: u32) -> [u8; 5] {
+    let mut key = pack_key(pack);
+    key[0] = RETIRED;
+    key
+}
+
+/// What the index knows of a pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct PackState {
+    /// Every record below this offset belongs to a committed transaction; nothing above it counts.
+    pub(crate) end: u64,
+    /// Bytes of records of bodies that nothing refers to any more.
+    pub(crate) dead: u64,
+    /// How far its live records have been copied elsewhere; 0 while it is not being emptied.
+    pub(crate) emptied: u64,
+    /// No more is written to it.
+    pub(crate) sealed: bool,
+    /// Damage was met while it was being emptied, or by a rebuild: it is left as it is.
+    pub(crate) damaged: bool,
+}
+
+impl PackState {
+    pub(crate) fn to_value(self, pack: u32) -> Vec<u8> {
+        let mut out = open_value();
+        for field in [self.end, self.dead, self.emptied] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+        out.push(u8::from(self.sealed) | u8::from(self.damaged) << 1);
+        seal(u64::from(pack), out)
+    }
+
+    pub(crate) fn from_value(pack: u32, value: &[u8]) -> Option<Self> {
+        let mut read = unseal(u64::from(pack), value)?;
+        let (end, dead, emptied) = (read.u64()?, read.u64()?, read.u64()?);
+        let bits = read.u8()?;
+        let bit = |n: u8| bits & (1 << n) != 0;
+        Some(Self { end, dead, emptied, sealed: bit(0), damaged: bit(1) })
+    }
+}
+
+impl Index {
+    /// Bytes of all packs.
+    pub(crate) fn packs_len(&self, txn: &RoTxn) -> Result<u64> {
+        Ok(self.all_packs(txn)?.iter().map(|(_, state)| state.end).sum())
+    }
+
+    /// What is known of a pack.
+    pub(crate) fn pack(&self, txn: &RoTxn, pack: u32) -> Result<Option<PackState>> {
+        let Some(value) = self.main.get(txn, &pack_key(pack)).indexed()? else { return Ok(None) };
+        PackState::from_value(pack, value).map(Some).ok_or_else(damaged(format_args!("state of pack {pack}")))
+    }
+
+    /// Sets what is known of a pack.
+    pub(crate) fn put_pack(&self, txn: &mut RwTxn, pack: u32, state: PackState) -> Result<()> {
+        self.main.put(txn, &pack_key(pack), &state.to_value(pack)).indexed()
+    }
+
+    /// Counts bytes of packs that are needed no more. A pack that was retired since is passed over.
+    pub(crate) fn add_dead(&self, txn: &mut RwTxn, dead: impl Iterator<Item = (u32, u64)>) -> Result<()> {
+        for (pack, bytes) in dead {
+            if let Some(state) = self.pack(txn, pack)? {
+                let dead = state.dead.saturating_add(bytes).min(state.end);
+                self.put_pack(txn, pack, PackState { dead, ..state })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes an emptied pack out of the packs and notes that its file is to be removed.
+    pub(crate) fn retire_pack(&self, txn: &mut RwTxn, pack: u32) -> Result<()> {
+        self.main.delete(txn, &pack_key(pack)).indexed()?;
+        self.main.put(txn, &retired_key(pack), &[]).indexed()
+    }
+
+    /// Retired packs whose files are to be removed, by number.
+    pub(crate) fn retired_packs(&self, txn: &RoTxn) -> Result<Vec<u32>> {
+        let mut all = Vec::new();
+        for item in self.main.prefix_iter(txn, &[RETIRED]).indexed()? {
+            let number = item.indexed()?.0.get(1..).and_then(|k| k.try_into().ok()).map(u32::from_be_bytes);
+            all.push(number.ok_or_else(damaged("number of a retired pack"))?);
+        }
+        Ok(all)
+    }
+
+    /// The file of a retired pack was removed, and its directory synced.
+    pub(crate) fn forget_retired(&self, txn: &mut RwTxn, pack: u32) -> Result<()> {
+        self.main.delete(txn, &retired_key(pack)).indexed().map(|_| ())
+    }
+
+    /// The number of the next pack; `None` in a store of a program that did not keep it.
+    pub(crate) fn next_pack(&self, txn: &RoTxn) -> Result<Option<u32>> {
+        let Some(value) = self.main.get(txn, &NEXT_PACK_KEY).indexed()? else { return Ok(None) };
+        unseal(seed_of_key(&NEXT_PACK_KEY), value)
+            .and_then(|mut read| read.u32())
+            .map(Some)
+            .ok_or_else(damaged("the number of the next pack"))
+    }
+
+    /// Sets the number of the next pack.
+    pub(crate) fn put_next_pack(&self, txn: &mut RwTxn, number: u32) -> Result<()> {
+        let mut value = open_value();
+        value.extend_from_slice(&number.to_le_bytes());
+        self.main.put(txn, &NEXT_PACK_KEY, &seal(seed_of_key(&NEXT_PACK_KEY), value)).indexed()
+    }
+
+    /// All packs, by number.
+    pub(crate) fn all_packs(&self, txn: &RoTxn) -> Result<Vec<(u32, PackState)>> {
+        let mut all = Vec::new();
+        for item in self.main.prefix_iter(txn, &[0]).indexed()? {
+            let (key, value) = item.indexed()?;
+            if [SEQ_KEY, NEXT_PACK_KEY, FORM_KEY].iter().any(|other| key == other) {
+                continue;
+            }
+            let number = key.get(1..).and_then(|k| k.try_into().ok()).map(u32::from_be_bytes);
+            let found = number.and_then(|n| Some((n, PackState::from_value(n, value)?)));
+            all.push(found.ok_or_else(damaged("state of a pack"))?);
+        }
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_comes_back_under_its_key_alone() {
+        let state = PackState { end: 1, dead: 2, emptied: 3, sealed: true, damaged: true };
+        assert_eq!(PackState::from_value(8, &state.to_value(8)), Some(state));
+        assert_eq!(PackState::from_value(9, &state.to_value(8)), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! Reading transactions: one for each call, or one that is pinned, for a snapshot.
+
+use heed::{RoTxn, WithoutTls};
+use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
+use posthaste_store::Result;
+use std::ops::Deref;
+use std::sync::atomic::Ordering;
+
+use super::{Index, Indexed};
+
+/// A reading transaction that several threads use, one at a time. A thread that has it may take it
+/// again.
+pub(super) type Pinned = ReentrantMutex<RoTxn<'static, WithoutTls>>;
+
+/// A reading transaction: one of its own, or the one that is pinned.
+pub(crate) enum Reading<'i> {
+    Own(RoTxn<'i, WithoutTls>),
+    Pinned(ReentrantMutexGuard<'i, RoTxn<'static, WithoutTls>>),
+}
+
+impl<'i> Deref for Reading<'i> {
+    type Target = RoTxn<'i, WithoutTls>;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Own(txn) => txn,
+            Self::Pinned(txn) => txn,
+        }
+    }
+}
+
+impl Index {
+    /// A reading transaction: never held across an await.
+    pub(crate) fn read(&self) -> Result<Reading<'_>> {
+        match self.pinned.get() {
+            Some(pinned) => Ok(Reading::Pinned(pinned.lock())),
+            None => self.env.read_txn().indexed().map(Reading::Own),
+        }
+    }
+
+    /// The number of the last transaction that a reader sees.
+    ///
+    /// LMDB shows a transaction's meta page before readers begin with it: it syncs the page in
+    /// between. So a number that is new here is taken from a reading transaction.
+    pub(crate) fn last_readable(&self) -> u64 {
+        let written = self.env.info().last_txn_id as u64;
+        if written == self.readable.load(Ordering::Acquire) {
+            return written;
+        }
+        match self.read() {
+            Ok(txn) => {
+                let id = txn.id() as u64;
+                self.readable.fetch_max(id, Ordering::AcqRel);
+                id
+            }
+            // Whoever reads next meets the error. An older number only makes them look again.
+            Err(_) => self.readable.load(Ordering::Acquire),
+        }
+    }
+
+    /// A reading transaction that may be pinned.
+    pub(crate) fn read_for_good(&self) -> Result<RoTxn<'static, WithoutTls>> {
+        self.env.clone().static_read_txn().indexed()
+    }
+
+    /// Has all reading from now on happen in this transaction. The first one that is pinned stays.
+    pub(crate) fn pin(&self, txn: RoTxn<'static, WithoutTls>) {
+        let _ = self.pinned.set(ReentrantMutex::new(txn));
+    }
+
+    /// Whether the bytes that LMDB says are a record's lie in the file. A damaged length may reach
+    /// beyond it, where reading ends the process. Costs two comparisons.
+    #[inline]
+    pub(crate) fn holds(&self, value: &[u8]) -> bool {
+        let Some(map) = &self.map else { return true };
+        let end = (value.as_ptr() as usize).saturating_add(value.len()).saturating_sub(map.start);
+        // What a writing transaction has changed lies in memory of its own.
+        end <= self.written.load(Ordering::Relaxed)
+            || !map.contains(&(value.as_ptr() as usize))
+            || self.has_grown_to(end)
+    }
+
+    #[cold]
+    fn has_grown_to(&self, end: usize) -> bool {
+        let len = self.file.metadata().map_or(0, |found| found.len() as usize);
+        self.written.store(len, Ordering::Relaxed);
+        end <= len
+    }
+}

@@ -1,0 +1,58 @@
+//! Room in the index's file, written ahead of what LMDB writes.
+
+use posthaste_store::Result;
+use std::os::unix::fs::FileExt;
+
+use super::Index;
+use crate::log::Ahead;
+use crate::log::disk::failed;
+
+/// Bytes written ahead of the index at least and at most: an eighth of what it has, within these.
+const RESERVE_MIN: u64 = 256 * 1024;
+const RESERVE_MAX: u64 = 8 * 1024 * 1024;
+
+impl Index {
+    /// The length of the file that a transaction of about this size needs.
+    fn need(&self, bytes: u64) -> u64 {
+        // Pages are rewritten whole, and a record may have to be split over two.
+        self.used() + bytes.saturating_mul(2) + RESERVE_MIN / 2
+    }
+
+    /// Bytes up to the last page.
+    fn used(&self) -> u64 {
+        (self.env.info().last_page_number as u64 + 1) * u64::from(self.env.stat().page_size)
+    }
+
+    fn file_len(&self) -> Result<u64> {
+        self.file.metadata().map(|found| found.len()).map_err(failed("the index"))
+    }
+
+    /// Writes zeroes behind the last page, so that a transaction of about this size finds room: a
+    /// full disk shows before anything is written, and syncing does not have to record a new
+    /// length. Only inside a write transaction, when no process extends the file. `ahead` is asked
+    /// only if the file must become longer.
+    pub(crate) fn reserve(&self, bytes: u64, ahead: impl FnOnce() -> Result<Ahead>) -> Result<()> {
+        let page = u64::from(self.env.stat().page_size);
+        let (need, mut len) = (self.need(bytes).next_multiple_of(page), self.file_len()?);
+        if len >= need {
+            return Ok(());
+        }
+        let step = match ahead()? {
+            Ahead::Step => (self.used() / 8).clamp(RESERVE_MIN, RESERVE_MAX),
+            Ahead::Nothing => 0,
+        };
+        let to = (need + step).next_multiple_of(page);
+        let zeroes = vec![0; RESERVE_MIN as usize];
+        while len < to {
+            let goal = if len < need { need } else { to };
+            let n = (goal - len).min(RESERVE_MIN);
+            match self.file.write_all_at(&zeroes[..n as usize], len) {
+                Ok(()) => len += n,
+                // Where the disk has no room for the step, what is needed is enough.
+                Err(_) if len >= need => break,
+                Err(e) => return Err(failed("the index")(e)),
+            }
+        }
+        Ok(())
+    }
+}

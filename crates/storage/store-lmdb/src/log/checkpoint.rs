@@ -1,0 +1,107 @@
+//! The content of a checkpoint: all that the log says of one mailbox, up to a sequence number.
+//!
+//! | bytes | field |
+//! | --- | --- |
+//! | 0 | 1, the form of this content |
+//! | 1–8 | it has all that records before this sequence number say of the mailbox |
+//! | 9–16 | the mod-sequence up to which expunges are forgotten |
+//! | … | head, as in a mailbox commit |
+//! | … | number of notes of expunges as a varint, then for each mod-sequence (8) and set of UIDs |
+//! | … | number of messages as a varint, then for each row (28), body id (16) and date saved (8) |
+//!
+//! A rebuild begins with it and passes over the commits before it. Summaries are made from the
+//! bodies, as they are for commits.
+
+use posthaste_mail_model::{BodyId, ModSeq, NumSet};
+use posthaste_store::octets::{Octets, put_set, put_varint};
+use posthaste_store::{MailboxHead, Row};
+
+use crate::index::heads::{put_head, read_head};
+use crate::log::entry::many;
+
+/// The form of the content.
+const VERSION: u8 = 1;
+
+/// A mailbox as a checkpoint has it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Checkpoint {
+    pub(crate) upto: u64,
+    pub(crate) forgotten: ModSeq,
+    pub(crate) head: MailboxHead,
+    pub(crate) expunged: Vec<(ModSeq, NumSet)>,
+    pub(crate) messages: Vec<(Row, BodyId, i64)>,
+}
+
+/// Begins a content: all but the messages, of which as many must follow as the head counts.
+pub(crate) fn begin(
+    upto: u64,
+    forgotten: ModSeq,
+    head: &MailboxHead,
+    expunged: &[(ModSeq, NumSet)],
+) -> Vec<u8> {
+    let messages = head.counts.messages;
+    let mut out = Vec::with_capacity(256 + messages as usize * (Row::LEN + 24));
+    out.push(VERSION);
+    out.extend_from_slice(&upto.to_le_bytes());
+    out.extend_from_slice(&forgotten.value().to_le_bytes());
+    put_head(&mut out, head);
+    put_varint(&mut out, expunged.len() as u64);
+    for (modseq, set) in expunged {
+        out.extend_from_slice(&modseq.value().to_le_bytes());
+        put_set(&mut out, set);
+    }
+    put_varint(&mut out, u64::from(messages));
+    out
+}
+
+/// Adds a message.
+pub(crate) fn add_message(out: &mut Vec<u8>, row: &Row, body: BodyId, saved: i64) {
+    out.extend_from_slice(&row.to_bytes());
+    out.extend_from_slice(&body.0.to_bytes());
+    out.extend_from_slice(&saved.to_le_bytes());
+}
+
+/// Reads a content.
+pub(crate) fn from_content(content: &[u8]) -> Option<Checkpoint> {
+    let mut read = Octets(content);
+    if read.u8()? != VERSION {
+        return None;
+    }
+    let (upto, forgotten) = (read.u64()?, ModSeq::new(read.u64()?)?);
+    let head = read_head(&mut read)?;
+    let expunged = many(&mut read, |read| Some((ModSeq::new(read.u64()?)?, read.set()?)))?;
+    let messages = many(&mut read, |read| {
+        let row = Row::from_bytes(read.take(Row::LEN)?.first_chunk()?)?;
+        Some((row, BodyId(read.id()?), read.i64()?))
+    })?;
+    let is_whole = read.is_empty() && messages.len() == head.counts.messages as usize;
+    let is_rising = messages.is_sorted_by(|(a, ..), (b, ..)| a.uid() < b.uid());
+    (is_whole && is_rising).then_some(Checkpoint { upto, forgotten, head, expunged, messages })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use posthaste_mail_model::{FlagSet, Id, Uid};
+    use posthaste_store::Counts;
+
+    #[test]
+    fn a_checkpoint_comes_back_and_a_torn_one_does_not() {
+        let row = |uid| Row::new(Uid::new(uid).unwrap(), 5, 6, FlagSet::SEEN, ModSeq::new(7).unwrap());
+        let counts = Counts { messages: 2, unseen: 0, deleted: 0, bytes: 10 };
+        let checkpoint = Checkpoint {
+            upto: 99,
+            forgotten: ModSeq::new(3).unwrap(),
+            head: MailboxHead { modseq: ModSeq::new(8).unwrap(), counts, ..MailboxHead::default() },
+            expunged: vec![(ModSeq::new(5).unwrap(), NumSet::range(3, 9))],
+            messages: vec![(row(1), BodyId(Id::new(1, 2)), -4), (row(10), BodyId(Id::new(1, 3)), 5)],
+        };
+        let Checkpoint { upto, forgotten, ref head, ref expunged, ref messages } = checkpoint;
+        let mut out = begin(upto, forgotten, head, expunged);
+        messages.iter().for_each(|(row, body, saved)| add_message(&mut out, row, *body, *saved));
+        for cut in 0..out.len() {
+            assert_eq!(from_content(&out[..cut]), None);
+        }
+        assert_eq!(from_content(&out), Some(checkpoint));
+    }
+}

@@ -1,0 +1,109 @@
+//! Which records of the log are needed no more.
+
+use heed::RoTxn;
+use posthaste_mail_model::MailboxId;
+use posthaste_store::Result;
+use std::collections::BTreeMap;
+
+use super::packs::Moving;
+use crate::index::{Index, Indexed, directory};
+use crate::log::reader::ReadFault;
+use crate::log::record::Kind;
+use crate::log::scan::{Found, Scan};
+use crate::log::{entry, pair};
+use crate::writer::apply::Apply;
+
+/// The mailboxes for which a log record is live, each with the bytes that are counted for it.
+pub(super) type Counted = Vec<(MailboxId, u64)>;
+
+/// What maintenance does with a log record.
+pub(super) enum Standing {
+    /// It is needed, and counted for these mailboxes.
+    Live(Counted),
+    /// A later record, or the removal of its mailbox, makes it superfluous.
+    Superseded,
+}
+
+/// Whether a log record is needed: not what a removed mailbox, what is in a checkpoint of its
+/// mailbox, an earlier checkpoint, or an older version of a directory record said.
+pub(super) fn standing(
+    index: &Index,
+    txn: &RoTxn,
+    scan: &Scan<'_>,
+    found: &Found,
+) -> std::result::Result<Standing, Moving> {
+    let (header, len) = (found.header, found.header.record_len());
+    let live = match header.kind {
+        Kind::Mailbox => mailbox(index, txn, MailboxId(header.id), header.seq, len)?.into_iter().collect(),
+        Kind::Checkpoint => return checkpoint(index, txn, MailboxId(header.id), header.seq, len),
+        Kind::Pair => {
+            let content = scan.content(found)?;
+            let parts = pair::parts(&content).ok_or(ReadFault::Damaged("a commit on two mailboxes"))?;
+            let mut live = Vec::new();
+            for (id, _) in parts {
+                live.extend(mailbox(index, txn, id, header.seq, pair::share(len))?);
+            }
+            live
+        }
+        Kind::Directory => {
+            let content = scan.content(found)?;
+            let change = entry::directory_from(&content).ok_or(ReadFault::Damaged("a directory change"))?;
+            let now = directory::directory_entry(index, txn, &change.name)?;
+            let is_old = now.is_some_and(|entry| entry.version > change.expected + 1);
+            return Ok(if is_old { Standing::Superseded } else { Standing::Live(Vec::new()) });
+        }
+        _ => return Ok(Standing::Live(Vec::new())),
+    };
+    Ok(if live.is_empty() { Standing::Superseded } else { Standing::Live(live) })
+}
+
+/// The mailbox of a commit, if its commit is needed.
+fn mailbox(
+    index: &Index,
+    txn: &RoTxn,
+    mailbox: MailboxId,
+    seq: u64,
+    len: u64,
+) -> Result<Option<(MailboxId, u64)>> {
+    if index.removed.get(txn, &mailbox.0.to_bytes()).indexed()?.is_some() {
+        return Ok(None);
+    }
+    // A head that cannot be read, or is not there, supersedes nothing.
+    let upto = index.head(txn, mailbox).ok().flatten().map_or(0, |stored| stored.logged.upto);
+    Ok((seq >= upto).then_some((mailbox, len)))
+}
+
+/// A checkpoint that is later than the one that the index names is kept: an index that was restored
+/// from a backup names an earlier one.
+fn checkpoint(
+    index: &Index,
+    txn: &RoTxn,
+    mailbox: MailboxId,
+    seq: u64,
+    len: u64,
+) -> std::result::Result<Standing, Moving> {
+    let is_removed = index.removed.get(txn, &mailbox.0.to_bytes()).indexed()?.is_some();
+    let named = index.head(txn, mailbox).ok().flatten().map_or(0, |stored| stored.logged.checkpoint);
+    Ok(match seq.cmp(&named) {
+        _ if is_removed => Standing::Superseded,
+        std::cmp::Ordering::Less => Standing::Superseded,
+        std::cmp::Ordering::Equal => Standing::Live(vec![(mailbox, len)]),
+        std::cmp::Ordering::Greater => Standing::Live(Vec::new()),
+    })
+}
+
+/// Counts where records lie that were copied from one pack to the current one.
+pub(super) fn count_moved(
+    apply: &mut Apply<'_, '_>,
+    from: u32,
+    moved: BTreeMap<MailboxId, u64>,
+) -> Result<()> {
+    let to = apply.batch.pack;
+    for (mailbox, bytes) in moved {
+        if let Ok(Some(mut stored)) = apply.index.head(&apply.txn, mailbox) {
+            stored.logged.moved(from, to, bytes);
+            apply.index.put_head(&mut apply.txn, mailbox, &stored)?;
+        }
+    }
+    Ok(())
+}
