@@ -36,7 +36,7 @@ pub struct Common {
     /// Data directory; wins over the configuration's `data`.
     #[arg(long, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// `embedded`, or cassandra://[USER@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTIONS]; wins over the
+    /// `embedded`, or `cassandra://[USER@]HOST[:PORT][,HOST…]/KEYSPACE[?OPTIONS]`; wins over the
     /// configuration's `engine`.
     #[arg(long, global = true, value_name = "ENGINE")]
     pub engine: Option<String>,

@@ -3,7 +3,7 @@
 //!
 //! * [`framing`] cuts a byte stream into whole commands and whole responses;
 //! * [`parse_command`] and [`parse_response`] turn those bytes into [`Command`] and [`Response`];
-//! * [`print`] turns them back, with the pieces that are printed once at delivery open to callers.
+//! * [`mod@print`] turns them back; callers may use the pieces that are printed once, at delivery.
 //!
 //! Nothing here knows a socket, a clock, a task or a store. What always holds: no input makes a
 //! parser panic, recurse deeper than [`limits`] says or hold more than a constant factor of the

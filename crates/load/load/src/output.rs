@@ -26,7 +26,7 @@ pub fn write(dir: &Path, results: &Results) -> io::Result<()> {
     fs::write(dir.join("report.html"), report::html(std::slice::from_ref(results)))
 }
 
-/// Reads what [`write`] wrote.
+/// Reads what [`write()`] wrote.
 pub fn read(dir: &Path) -> io::Result<Results> {
     let file = if dir.is_dir() { dir.join("results.json") } else { dir.to_owned() };
     let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", file.display()));

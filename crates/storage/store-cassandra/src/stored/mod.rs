@@ -10,6 +10,8 @@ use posthaste_store::StoreError;
 
 /// The error for a state that correct code never reaches. A debug build panics, except in this
 /// crate's own tests. A release build refuses the call.
+// The assertion holds in this crate's own tests alone.
+#[allow(clippy::assertions_on_constants)]
 pub(crate) fn impossible(what: String) -> StoreError {
     debug_assert!(cfg!(test), "{what}");
     StoreError::Corrupt(what)

@@ -258,8 +258,8 @@ impl Sweep {
         // later still, and does not find it.
         let mut bodies: BTreeMap<BodyId, Owners> = BTreeMap::new();
         for body in dead.iter().map(|reference| reference.body) {
-            if !bodies.contains_key(&body) {
-                bodies.insert(body, self.owners(body).await?);
+            if let std::collections::btree_map::Entry::Vacant(entry) = bodies.entry(body) {
+                entry.insert(self.owners(body).await?);
             }
         }
         let others: Vec<Reference> = bodies.values().flat_map(|owners| &owners.references).copied().collect();
