@@ -43,21 +43,6 @@ pub const KNOWN: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "crates/storage/store-cassandra",
-        &[
-            "bodies.rs",
-            "bodies/chunked.rs",
-            "bodies/keeping.rs",
-            "bodies/objects.rs",
-            "bodies/place.rs",
-            "bodies/s3.rs",
-            "cluster.rs",
-            "connection.rs",
-            "options.rs",
-            "statements.rs",
-        ],
-    ),
-    (
         "crates/storage/store-lmdb",
         &[
             "maintenance/mod.rs",
@@ -174,7 +159,7 @@ fn code(text: &str) -> String {
     while let Some(at) = rest.find("#[cfg(test)]") {
         let (before, after) = rest.split_at(at);
         code.push_str(before);
-        let item = after.trim_start_matches("#[cfg(test)]");
+        let item = without_attributes(after);
         let end = item.find(['{', ';']).unwrap_or(item.len());
         if item[..end].trim_start().starts_with("mod ") && item[end..].starts_with('{') {
             // The formatter puts a module's closing brace where its `mod` begins.
@@ -188,6 +173,15 @@ fn code(text: &str) -> String {
     }
     code.push_str(rest);
     code
+}
+
+/// An item without the attributes before it.
+fn without_attributes(item: &str) -> &str {
+    let mut rest = item;
+    while let Some((_, after)) = rest.trim_start().strip_prefix("#[").and_then(|r| r.split_once("]\n")) {
+        rest = after;
+    }
+    rest
 }
 
 /// Files that a module declares for tests alone.

@@ -18,6 +18,7 @@ mod grammar;
 mod lines;
 mod message;
 mod model;
+mod response;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,13 +26,11 @@ use flate2::{Compress, Compression, FlushCompress};
 use posthaste_testkit::{LineClient, Random, Server, ServerBuilder, changed};
 
 use crate::Gauge;
-use model::Model;
+use model::{MODEL, Model, PASSWORD};
+use response::response;
 
 /// Whose sessions send anything.
 const FUZZED: &str = "fuzz@example.org";
-/// Whose sessions behave.
-const MODEL: &str = "model@example.org";
-const PASSWORD: &str = "correct horse battery";
 
 /// Bytes over its rest that the server may take: some forty sessions with messages of 64 KiB, and
 /// the caches of a store that holds a few thousand of them.
@@ -316,22 +315,5 @@ fn login(server: &Server) -> Result<LineClient, String> {
     match lines.last() {
         Some(line) if line.starts_with("t OK") => Ok(client),
         last => Err(format!("no login: {last:?}")),
-    }
-}
-
-/// One response of IMAP with its literals; the last line's end is left out.
-fn response(client: &mut LineClient) -> std::io::Result<String> {
-    let mut whole = String::new();
-    loop {
-        let line = client.line()?;
-        whole += &line;
-        let count = line.strip_suffix('}').and_then(|line| line.rsplit_once('{')).map(|(_, count)| count);
-        match count.and_then(|count| count.parse().ok()) {
-            Some(count) => {
-                whole += "\r\n";
-                whole += &String::from_utf8_lossy(&client.bytes(count)?);
-            }
-            None => return Ok(whole),
-        }
     }
 }

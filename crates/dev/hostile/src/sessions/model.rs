@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 
 use posthaste_testkit::{LineClient, Random, Server};
 
-use super::{MODEL, PASSWORD, response};
+use super::response::response;
+
+/// Whose sessions behave.
+pub(super) const MODEL: &str = "model@example.org";
+pub(super) const PASSWORD: &str = "correct horse battery";
 
 /// Messages from which it rather expunges.
 const MESSAGES_MAX: usize = 40;

@@ -48,6 +48,7 @@ pub(crate) mod rows;
 pub(crate) mod sealed;
 pub(crate) mod snapshot;
 pub(crate) mod summaries;
+mod transaction;
 pub(crate) mod verified;
 
 use heed::types::Bytes;
@@ -59,8 +60,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use self::reading::Pinned;
-pub(crate) use self::reading::Reading;
+use self::transaction::Pinned;
+pub(crate) use self::transaction::Reading;
 use crate::log::disk::failed;
 use crate::verify::pages::{self, Extent, PageFile};
 use crate::verify::suspicion;

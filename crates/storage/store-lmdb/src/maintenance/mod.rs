@@ -19,6 +19,7 @@
 pub(crate) mod checkpoints;
 mod copies;
 mod expunged;
+mod fault;
 mod holders;
 mod packs;
 mod shrink;

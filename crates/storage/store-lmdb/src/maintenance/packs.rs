@@ -5,6 +5,7 @@ use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::{Report, Result, StoreError};
 use std::collections::BTreeMap;
 
+use super::fault::Moving;
 use super::superseded::{Standing, count_moved, standing};
 use crate::data_dir::reserve::Reserve;
 use crate::index::Index;
@@ -155,24 +156,6 @@ pub(super) struct Limits {
 
 impl Limits {
     const ROUND: Self = Self { bytes: COPY_MAX, records: RECORDS_MAX };
-}
-
-/// What can stop the emptying of a pack.
-pub(super) enum Moving {
-    Pack(ReadFault),
-    Store(StoreError),
-}
-
-impl From<ReadFault> for Moving {
-    fn from(fault: ReadFault) -> Self {
-        Self::Pack(fault)
-    }
-}
-
-impl From<StoreError> for Moving {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
 }
 
 /// Copies live records until enough is done; answers whether the pack is at its end.

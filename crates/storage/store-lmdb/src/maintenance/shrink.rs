@@ -13,7 +13,8 @@
 use posthaste_store::{Report, Result, StoreError};
 use std::collections::VecDeque;
 
-use super::packs::{Limits, Moving, compact, leave_damaged, move_records};
+use super::fault::Moving;
+use super::packs::{Limits, compact, leave_damaged, move_records};
 use super::superseded::{Standing, standing};
 use crate::index::packs::PackState;
 use crate::log::reader::ReadFault;

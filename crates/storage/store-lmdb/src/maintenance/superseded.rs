@@ -5,7 +5,7 @@ use posthaste_mail_model::MailboxId;
 use posthaste_store::Result;
 use std::collections::BTreeMap;
 
-use super::packs::Moving;
+use super::fault::Moving;
 use crate::index::{Index, Indexed, directory};
 use crate::log::reader::ReadFault;
 use crate::log::record::Kind;

@@ -5,25 +5,10 @@
 //! the newest is damaged, the one before it is taken, or none: then the commits decide, and the
 //! mailbox is in doubt, as those that only the checkpoint had may be dropped.
 
-use heed::RwTxn;
 use posthaste_mail_model::MailboxId;
-use posthaste_store::Result;
 use std::collections::HashMap;
 
 use super::catalog::Entry;
-use super::replay::Replay;
-use crate::index::Indexed;
-use crate::index::checksum::seed;
-use crate::index::chunk::uid_key;
-use crate::index::expunged::numbered_key;
-use crate::index::heads::StoredHead;
-use crate::index::logged::{ByPack, Logged};
-use crate::index::rows::{self, Scratch};
-use crate::index::summaries::record::put_summary;
-use crate::log::checkpoint::{self, Checkpoint};
-
-/// Bytes of checkpoints of one index transaction.
-const STEP: u64 = 8 << 20;
 
 /// The checkpoints of the log.
 #[derive(Default)]
@@ -31,7 +16,7 @@ pub(super) struct Checkpoints {
     /// The checkpoints of each mailbox, by sequence number.
     pub(super) found: HashMap<MailboxId, Vec<Entry>>,
     /// Of each mailbox that has one: records before this sequence number are in it.
-    upto: HashMap<MailboxId, u64>,
+    pub(super) upto: HashMap<MailboxId, u64>,
     /// Bytes of superseded records, by pack.
     pub(super) superseded: HashMap<u32, u64>,
 }
@@ -45,93 +30,5 @@ impl Checkpoints {
     /// Counts bytes that are needed no more.
     pub(super) fn count_dead(&mut self, pack: u32, bytes: u64) {
         *self.superseded.entry(pack).or_default() += bytes;
-    }
-}
-
-impl Replay<'_> {
-    /// Puts the mailboxes that have a checkpoint into the new index.
-    pub(super) fn restore(&mut self) -> Result<()> {
-        let found = std::mem::take(&mut self.checkpoints.found);
-        let mut txn = self.index.env.write_txn().indexed()?;
-        let (mut scratch, mut bytes) = (Scratch::default(), 0);
-        for (mailbox, mut entries) in found {
-            entries.sort_by_key(|entry| std::cmp::Reverse(entry.seq()));
-            if self.is_removed(mailbox) {
-                entries.iter().for_each(|e| self.checkpoints.count_dead(e.pack, e.found.header.record_len()));
-                continue;
-            }
-            bytes += self.restore_newest(&mut txn, mailbox, &entries, &mut scratch)?;
-            if bytes > STEP {
-                txn.commit().indexed()?;
-                txn = self.index.env.write_txn().indexed()?;
-                bytes = 0;
-            }
-        }
-        txn.commit().indexed()
-    }
-
-    /// Restores a mailbox from its newest checkpoint that is intact. Answers its bytes.
-    fn restore_newest(
-        &mut self,
-        txn: &mut RwTxn,
-        mailbox: MailboxId,
-        newest_first: &[Entry],
-        scratch: &mut Scratch,
-    ) -> Result<u64> {
-        let mut restored: Option<Entry> = None;
-        let mut damaged: Vec<(Entry, String)> = Vec::new();
-        for entry in newest_first {
-            let len = entry.found.header.record_len();
-            if restored.is_some() {
-                self.checkpoints.count_dead(entry.pack, len);
-                continue;
-            }
-            let read = self.content(entry).and_then(|content| {
-                checkpoint::from_content(&content).ok_or_else(|| "its content is damaged".to_owned())
-            });
-            match read {
-                Ok(checkpoint) => {
-                    self.checkpoints.upto.insert(mailbox, checkpoint.upto);
-                    self.put(txn, mailbox, entry, checkpoint, scratch)?;
-                    restored = Some(*entry);
-                }
-                Err(why) => damaged.push((*entry, why)),
-            }
-        }
-        // Of a damaged one another copy may be intact.
-        damaged.retain(|(entry, _)| restored.is_none_or(|restored| restored.seq() != entry.seq()));
-        for (entry, why) in damaged {
-            self.in_doubt(mailbox);
-            let (pack, at) = (entry.pack, entry.found.offset);
-            self.faults.push(format!("a checkpoint of mailbox {mailbox} in pack {pack} at byte {at}: {why}"));
-        }
-        Ok(restored.map_or(0, |entry| entry.found.header.record_len()))
-    }
-
-    fn put(
-        &self,
-        txn: &mut RwTxn,
-        mailbox: MailboxId,
-        entry: &Entry,
-        checkpoint: Checkpoint,
-        scratch: &mut Scratch,
-    ) -> Result<()> {
-        let Checkpoint { upto, forgotten, head, expunged, messages } = checkpoint;
-        let own = seed(mailbox.0);
-        for (row, body, saved) in &messages {
-            let uid = row.uid().value();
-            put_summary(&mut scratch.bytes, own, uid, *body, *saved, &[]);
-            self.index.summaries.put(txn, &uid_key(mailbox, uid), &scratch.bytes).indexed()?;
-        }
-        rows::append(self.index, txn, mailbox, messages.iter().map(|(row, ..)| *row), scratch)?;
-        for (modseq, set) in &expunged {
-            let key = numbered_key(mailbox, modseq.value());
-            self.index.put_set(txn, self.index.expunged, &key, set)?;
-        }
-        let size = entry.found.header.record_len();
-        let mut places = ByPack::default();
-        places.add(entry.pack, size);
-        let logged = Logged { checkpoint: entry.seq(), upto, size, commits: 0, places };
-        self.index.put_head(txn, mailbox, &StoredHead { head, forgotten, logged })
     }
 }

@@ -16,6 +16,7 @@ mod catalog;
 mod checkpoints;
 mod finish;
 mod replay;
+mod restore;
 mod salvage;
 mod survey;
 

@@ -1,0 +1,23 @@
+//! Why a pack could not be emptied.
+
+use posthaste_store::StoreError;
+
+use crate::log::reader::ReadFault;
+
+/// What can stop the emptying of a pack.
+pub(super) enum Moving {
+    Pack(ReadFault),
+    Store(StoreError),
+}
+
+impl From<ReadFault> for Moving {
+    fn from(fault: ReadFault) -> Self {
+        Self::Pack(fault)
+    }
+}
+
+impl From<StoreError> for Moving {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
