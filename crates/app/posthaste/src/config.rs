@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use posthaste_directory::{Network, Policy};
+use posthaste_net::{self as net, TlsSettings, TlsVersion};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
@@ -59,6 +60,71 @@ pub struct Listen {
 pub struct Tls {
     pub certificate: PathBuf,
     pub key: PathBuf,
+    pub others: Vec<CertificateFiles>,
+    pub version_min: VersionMin,
+    pub client_certificates: ClientCertificates,
+    pub client_ca: PathBuf,
+}
+
+/// A further certificate.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CertificateFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum VersionMin {
+    #[serde(rename = "1.2")]
+    Tls12,
+    #[serde(rename = "1.3")]
+    Tls13,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientCertificates {
+    Off,
+    Optional,
+    Required,
+}
+
+impl Tls {
+    /// How handshakes are done.
+    pub fn settings(&self) -> TlsSettings {
+        let ca = self.client_ca.clone();
+        TlsSettings {
+            version_min: match self.version_min {
+                VersionMin::Tls12 => TlsVersion::Tls12,
+                VersionMin::Tls13 => TlsVersion::Tls13,
+            },
+            clients: match self.client_certificates {
+                ClientCertificates::Off => net::ClientCertificates::Off,
+                ClientCertificates::Optional => net::ClientCertificates::Optional(ca),
+                ClientCertificates::Required => net::ClientCertificates::Required(ca),
+            },
+        }
+    }
+
+    /// What the types cannot say.
+    fn check(&self) -> Result<(), String> {
+        if self.certificate.as_os_str().is_empty() != self.key.as_os_str().is_empty() {
+            return Err("`tls.certificate` and `tls.key` go together: set both, or neither".into());
+        }
+        if !self.others.is_empty() && self.certificate.as_os_str().is_empty() {
+            return Err("`tls.others` are beside `tls.certificate` and `tls.key`: set these first".into());
+        }
+        let asks = self.client_certificates != ClientCertificates::Off;
+        if asks == self.client_ca.as_os_str().is_empty() {
+            return Err(
+                "`tls.client_certificates` and `tls.client_ca` go together: name the authorities' file, \
+                        or leave client_certificates \"off\" and client_ca empty"
+                    .into(),
+            );
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -286,10 +352,7 @@ impl Config {
 
     /// What the types cannot say.
     fn check(&self) -> Result<(), String> {
-        let (certificate, key) = (&self.tls.certificate, &self.tls.key);
-        if certificate.as_os_str().is_empty() != key.as_os_str().is_empty() {
-            return Err("`tls.certificate` and `tls.key` go together: set both, or neither".into());
-        }
+        self.tls.check()?;
         self.login.check()?;
         let size = self.limits.message_size.as_u64();
         if size == 0 || size > u64::from(u32::MAX) {
@@ -451,6 +514,14 @@ mod tests {
         assert!(error("[login]\npassword_length_min = 0").contains("from 1 to 64"));
         assert!(error("[limits]\nidle_timeout = \"soon\"").contains("\"soon\" is no time"));
         assert!(error("[tls]\nkey = \"k.pem\"").contains("go together"));
+        let other = "[tls]\nothers = [{ certificate = \"c\", key = \"k\" }]";
+        assert!(error(other).contains("`tls.certificate` and `tls.key`: set these first"));
+        assert!(error("[tls]\nothers = [{ certificate = \"c\", kee = \"k\" }]").contains("kee"));
+        assert!(error("[tls]\nversion_min = \"1.1\"").contains("version_min"));
+        for half in ["client_certificates = \"required\"", "client_ca = \"ca.pem\""] {
+            let said = parse(&format!("[tls]\n{half}")).unwrap_err().to_string();
+            assert!(said.contains("`tls.client_ca` go together"), "{said}");
+        }
         assert!(error("[s3]\naccess_key_id = \"k\"").contains("`s3.secret_access_key_file` go together"));
         assert!(error("[s3]\ntimeout = \"1 ms\"").contains("at least 1 s"));
         assert!(error("[limits]\nmessage_size = \"9 GiB\"").contains("less than 4 GiB"));

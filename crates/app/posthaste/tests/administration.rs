@@ -346,6 +346,62 @@ fn behind_a_proxy_the_address_in_the_header_counts() {
 }
 
 #[test]
+fn a_certificate_that_ends_soon_is_named_at_the_start() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    for (name, days) in [("long", "100"), ("short", "5")] {
+        let made = Command::new("openssl")
+            .args([
+                "req",
+                "-x509",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-days",
+                days,
+                "-subj",
+                "/CN=mail.example",
+            ])
+            .args(["-addext", &format!("subjectAltName=DNS:{name}.example")])
+            .args(["-keyout", &path(&format!("{name}.key")), "-out", &path(&format!("{name}.pem"))])
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+    }
+    let tls = format!(
+        "[tls]\ncertificate = {:?}\nkey = {:?}\nothers = [{{ certificate = {:?}, key = {:?} }}]\n",
+        path("long.pem"),
+        path("long.key"),
+        path("short.pem"),
+        path("short.key")
+    );
+    std::fs::write(path("mine.toml"), tls).unwrap();
+    let (log, logging) = (path("log"), path("logging"));
+    std::fs::write(&logging, format!("#!/bin/sh\nexec '{BINARY}' \"$@\" 2>>'{log}'\n")).unwrap();
+    std::fs::set_permissions(&logging, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let server = ServerBuilder::new(&logging).arg("--config").arg(path("mine.toml")).start();
+    // What is asked for is shown, and what was said at the start is complete once it stopped.
+    let shown = |name: &str| {
+        let at = server.address("imaps").to_string();
+        let output = Command::new("openssl")
+            .args(["s_client", "-connect", &at, "-servername", name, "-showcerts"])
+            .stdin(std::process::Stdio::null())
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let pem = |name: &str| std::fs::read_to_string(path(name)).unwrap().trim().to_owned();
+    assert!(shown("short.example").contains(&pem("short.pem")));
+    assert!(shown("unknown.example").contains(&pem("long.pem")));
+    server.stop();
+    let said = std::fs::read_to_string(log).unwrap();
+    let warned: Vec<_> = said.lines().filter(|line| line.contains("ends soon")).collect();
+    assert!(warned.len() == 1 && warned[0].contains("short.pem"), "{said}");
+    assert!(warned[0].contains("days_left=4"), "{said}");
+}
+
+#[test]
 fn the_configuration_is_documented_and_checked() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("mine.toml");

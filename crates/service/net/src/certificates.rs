@@ -1,7 +1,11 @@
-//! The server's certificate and key: read from files, or made by ourselves, and replaced while we
-//! run.
+//! The server's certificates and keys: read from files, or made by ourselves, and replaced while
+//! we run.
 //!
 //! A reload that fails leaves the one in use; connections made before keep theirs.
+
+mod expiry;
+mod names;
+mod settings;
 
 use std::{
     fs,
@@ -12,22 +16,22 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use rustls::{
-    ServerConfig,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    server::NoServerSessionStorage,
-};
+use rustls::{ServerConfig, pki_types::CertificateDer};
 use sha2::{Digest, Sha256};
 
-use crate::{NetError, channel_binding};
+use self::names::{ByName, Shown};
+pub use self::{
+    expiry::Expiry,
+    settings::{ClientCertificates, TlsSettings, TlsVersion},
+};
+use crate::NetError;
 
 /// Names of the files of a self-signed certificate in the data directory.
 const CERTIFICATE_FILE: &str = "tls-certificate.pem";
 const KEY_FILE: &str = "tls-key.pem";
 
-/// One certificate, shared by all TLS listeners. Clones are the same certificate: they reload and
-/// are replaced together.
+/// The certificates, shared by all TLS listeners. Clones are the same certificates: they reload
+/// and are replaced together.
 #[derive(Clone)]
 pub struct Certificates {
     held: Arc<ArcSwap<Held>>,
@@ -37,9 +41,25 @@ pub struct Certificates {
 
 #[derive(Clone)]
 struct Held {
-    /// Chain and key; none for one that lives in memory.
-    files: Option<(PathBuf, PathBuf)>,
+    /// None for one that lives in memory.
+    files: Option<Arc<Files>>,
     active: Arc<Active>,
+}
+
+/// All that is read again on a reload.
+#[derive(Debug)]
+struct Files {
+    pairs: Vec<Pair>,
+    settings: TlsSettings,
+}
+
+/// The files of one certificate, both PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The server's own certificate first, and then its chain.
+    pub chain: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
 }
 
 /// What a handshake needs.
@@ -47,21 +67,32 @@ pub(crate) struct Active {
     config: Arc<ServerConfig>,
     /// The same for protocols that have a name, made when first used: one or two.
     named: Mutex<Vec<(&'static str, Arc<ServerConfig>)>>,
-    /// See [`channel_binding::server_end_point`].
-    pub(crate) end_point: Option<Vec<u8>>,
-    leaf: CertificateDer<'static>,
+    pub(crate) shown: Arc<ByName>,
 }
 
 impl Certificates {
     /// Reads a chain (the server's own certificate first) and its key, both PEM.
     pub fn load(chain: &Path, key: &Path) -> Result<Self, NetError> {
-        let active = read(chain, key)?;
-        Ok(Self::holding(active, Some((chain.to_owned(), key.to_owned()))))
+        let pair = Pair { chain: chain.to_owned(), key: key.to_owned() };
+        Self::load_all(vec![pair], TlsSettings::default())
+    }
+
+    /// Reads several certificates. Each is shown to clients that ask for a name it was issued for
+    /// (SNI), and the first to all others.
+    pub fn load_all(pairs: Vec<Pair>, settings: TlsSettings) -> Result<Self, NetError> {
+        let files = Files { pairs, settings };
+        Ok(Self::holding(files.read()?, Some(Arc::new(files))))
     }
 
     /// The self-signed certificate kept in `directory`, made at the first start: for `localhost`,
     /// the loopback addresses and `host`. The key can be read by its owner only.
     pub fn self_signed(directory: &Path, host: &str) -> Result<Self, NetError> {
+        let pair = Self::self_signed_pair(directory, host)?;
+        Self::load(&pair.chain, &pair.key)
+    }
+
+    /// The files of that certificate.
+    pub fn self_signed_pair(directory: &Path, host: &str) -> Result<Pair, NetError> {
         let (chain, key) = (directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE));
         if !(chain.exists() && key.exists()) {
             let (chain_pem, key_pem) = generate(host).map_err(|error| unusable(&chain, error, SET_FILES))?;
@@ -70,18 +101,19 @@ impl Certificates {
             write_whole(&key, key_pem.as_bytes(), 0o600)?;
             write_whole(&chain, chain_pem.as_bytes(), 0o644)?;
         }
-        Self::load(&chain, &key)
+        Ok(Pair { chain, key })
     }
 
     /// A self-signed certificate that is in no file, for tests. [`reload`](Self::reload) keeps it.
     pub fn self_signed_in_memory(host: &str) -> Result<Self, NetError> {
         let nowhere = Path::new("(in memory)");
         let (chain, key) = generate(host).map_err(|error| unusable(nowhere, error, SET_FILES))?;
-        let active = parse((nowhere, chain.as_bytes()), (nowhere, key.as_bytes()))?;
+        let first = Shown::parse((nowhere, chain.as_bytes()), (nowhere, key.as_bytes()))?;
+        let active = Active::new(ByName { first, others: Vec::new() }, &TlsSettings::default())?;
         Ok(Self::holding(active, None))
     }
 
-    fn holding(active: Active, files: Option<(PathBuf, PathBuf)>) -> Self {
+    fn holding(active: Active, files: Option<Arc<Files>>) -> Self {
         let held = Held { files, active: Arc::new(active) };
         Self { held: Arc::new(ArcSwap::from_pointee(held)), protocol: None }
     }
@@ -98,15 +130,15 @@ impl Certificates {
     /// one stays.
     pub fn reload(&self) -> Result<(), NetError> {
         let held = self.held.load_full();
-        if let Some((chain, key)) = &held.files {
-            let active = Arc::new(read(chain, key)?);
+        if let Some(files) = &held.files {
+            let active = Arc::new(files.read()?);
             self.held.store(Arc::new(Held { files: held.files.clone(), active }));
         }
         Ok(())
     }
 
-    /// Takes the certificate of another, and its files for later reloads. So do all clones: every
-    /// listener and every session that offers STARTTLS shows it from the next handshake on.
+    /// Takes the certificates of another, and its files for later reloads. So do all clones: every
+    /// listener and every session that offers STARTTLS shows them from the next handshake on.
     pub fn replace_by(&self, other: &Self) {
         self.held.store(other.held.load_full());
     }
@@ -116,14 +148,14 @@ impl Certificates {
         self.active().config_for(self.protocol)
     }
 
-    /// The server's own certificate, DER.
+    /// The server's own certificate (the first), DER.
     pub fn leaf(&self) -> CertificateDer<'static> {
-        self.active().leaf.clone()
+        self.active().shown.first.leaf.clone()
     }
 
-    /// SHA-256 of the server's own certificate, as users compare it: `AB:CD:…`.
+    /// SHA-256 of the server's own certificate (the first), as users compare it: `AB:CD:…`.
     pub fn fingerprint(&self) -> String {
-        let digest = Sha256::digest(&self.active().leaf);
+        let digest = Sha256::digest(&self.active().shown.first.leaf);
         let pairs: Vec<String> = digest.iter().map(|byte| format!("{byte:02X}")).collect();
         pairs.join(":")
     }
@@ -139,6 +171,12 @@ impl Certificates {
 }
 
 impl Active {
+    fn new(shown: ByName, settings: &TlsSettings) -> Result<Self, NetError> {
+        let shown = Arc::new(shown);
+        let config = settings.configuration(Arc::clone(&shown))?;
+        Ok(Self { config: Arc::new(config), named: Mutex::default(), shown })
+    }
+
     fn config_for(&self, protocol: Option<&'static str>) -> Arc<ServerConfig> {
         let Some(name) = protocol else { return Arc::clone(&self.config) };
         let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
@@ -169,47 +207,20 @@ fn unusable(path: &Path, what: impl ToString, remedy: &'static str) -> NetError 
     NetError::Certificate { path: path.to_owned(), what: what.to_string(), remedy }
 }
 
-fn read(chain: &Path, key: &Path) -> Result<Active, NetError> {
-    let contents = |path| fs::read(path).map_err(|error| unusable(path, error, CHECK_ACCESS));
-    parse((chain, &contents(chain)?), (key, &contents(key)?))
+impl Files {
+    fn read(&self) -> Result<Active, NetError> {
+        let mut pairs = self.pairs.iter().map(Pair::read);
+        let first = pairs.next().ok_or_else(|| unusable(Path::new(""), "there is no file", SET_FILES))??;
+        let others = pairs.collect::<Result<_, _>>()?;
+        Active::new(ByName { first, others }, &self.settings)
+    }
 }
 
-fn parse(chain: (&Path, &[u8]), key: (&Path, &[u8])) -> Result<Active, NetError> {
-    let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain.1)
-        .collect::<Result<_, _>>()
-        .map_err(|error| unusable(chain.0, error, CHECK_CHAIN))?;
-    let leaf = certificates
-        .first()
-        .cloned()
-        .ok_or_else(|| unusable(chain.0, "there is no certificate in it", CHECK_CHAIN))?;
-    let secret = PrivateKeyDer::from_pem_slice(key.1).map_err(|error| unusable(key.0, error, CHECK_KEY))?;
-    let config = configuration(certificates, secret).map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => {
-            unusable(key.0, format!("it is not the key of {}", chain.0.display()), CHECK_PAIR)
-        }
-        rustls::Error::InvalidCertificate(_) => unusable(chain.0, error, CHECK_CHAIN),
-        error => unusable(key.0, error, CHECK_KEY),
-    })?;
-    let end_point = channel_binding::server_end_point(&leaf);
-    Ok(Active { config: Arc::new(config), named: Mutex::default(), end_point, leaf })
-}
-
-fn configuration(
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-) -> Result<ServerConfig, rustls::Error> {
-    // The provider is named, so that another crate's choice of a default cannot change it. TLS 1.2
-    // and 1.3 (RFC 8314 §3, RFC 8997).
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)?;
-    // Resumption by tickets alone: they cost the server no memory, and a client that comes back
-    // saves us a signature. One for each connection: mail clients open few.
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.ticketer = ring::Ticketer::new()?;
-    config.send_tls13_tickets = 1;
-    Ok(config)
+impl Pair {
+    fn read(&self) -> Result<Shown, NetError> {
+        let contents = |path| fs::read(path).map_err(|error| unusable(path, error, CHECK_ACCESS));
+        Shown::parse((&self.chain, &contents(&self.chain)?), (&self.key, &contents(&self.key)?))
+    }
 }
 
 /// A new key (ECDSA P-256: every client of the last decade knows it) and its certificate, as PEM.

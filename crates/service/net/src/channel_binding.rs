@@ -59,7 +59,7 @@ enum Hash {
     Sha512,
 }
 
-const SEQUENCE: u8 = 0x30;
+pub(crate) const SEQUENCE: u8 = 0x30;
 const OID: u8 = 0x06;
 /// `hashAlgorithm [0]` of RSASSA-PSS-params (RFC 4055 §3.1).
 const PSS_HASH: u8 = 0xa0;
@@ -105,7 +105,7 @@ fn pss_hash(parameters: &[u8]) -> Hash {
 
 /// The contents of the DER element at the front, if it has this tag, and what follows it
 /// (X.690 §8.1).
-fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+pub(crate) fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&[found, first], mut rest) = der.split_first_chunk::<2>()?;
     if found != tag {
         return None;

@@ -37,7 +37,7 @@ mod socket;
 mod stream;
 
 pub use budget::{ByteBudget, BytePermit, Holder, MESSAGE_WITHIN};
-pub use certificates::Certificates;
+pub use certificates::{Certificates, ClientCertificates, Expiry, Pair, TlsSettings, TlsVersion};
 pub use channel_binding::ChannelBinding;
 pub use connection::Connection;
 pub use endpoint::{ACCEPT_BACKLOG, Endpoint, Listener, Mode, resolve};

@@ -48,7 +48,7 @@ enum Transport {
 
 struct Tls {
     stream: TlsStream<Socket>,
-    /// The certificate shown at the handshake, which a reload may have replaced since.
+    /// The certificates at the handshake, which a reload may have replaced since.
     shown: Arc<Active>,
 }
 
@@ -135,7 +135,10 @@ impl Stream {
     pub fn channel_binding(&self, kind: ChannelBinding) -> Option<Vec<u8>> {
         let Transport::Tls(tls) = &self.transport else { return None };
         match kind {
-            ChannelBinding::TlsServerEndPoint => tls.shown.end_point.clone(),
+            ChannelBinding::TlsServerEndPoint => {
+                let name = tls.stream.get_ref().1.server_name();
+                tls.shown.shown.choose(name).end_point.clone()
+            }
             ChannelBinding::TlsExporter => channel_binding::exporter(tls.stream.get_ref().1),
         }
     }

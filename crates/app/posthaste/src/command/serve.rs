@@ -4,10 +4,10 @@ mod listeners;
 mod services;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use posthaste_directory::NewAccount;
-use posthaste_net::{Certificates, raise_file_limit};
+use posthaste_net::{Certificates, Pair, raise_file_limit};
 use posthaste_store::Store;
 use posthaste_store_lmdb::EngineLock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -37,6 +37,11 @@ const ACCOUNT_LOOK: Duration = Duration::from_millis(500);
 const ACCOUNT_LOOK_CLUSTER: Duration = Duration::from_secs(3);
 /// Between two rounds of maintenance when there was nothing to do.
 const MAINTENANCE_PAUSE: Duration = Duration::from_secs(2);
+/// Between two looks at when certificates end.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// A certificate that ends within this time is named in the log. Those that live for 90 days are
+/// replaced when 30 are left: by then something has failed for nine days.
+const ENDS_SOON: Duration = Duration::from_secs(21 * 24 * 60 * 60);
 /// Files kept for the store and listeners beside one for each connection.
 const FILES_BESIDE_CONNECTIONS: u64 = 512;
 
@@ -89,6 +94,7 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level, pla
         if opened.store.engine().epoch().is_some() { ACCOUNT_LOOK } else { ACCOUNT_LOOK_CLUSTER };
     let accounts = tokio::spawn(async move { accounts.watch_accounts(account_look).await });
     let maintenance = tokio::spawn(maintain(opened.store.clone()));
+    let expiry = tokio::spawn(watch_expiry(certificates.clone()));
     let mut server = Server { config, common, options, level, opened, certificates, budgets, plan };
     let mut listeners = Listeners::new(server.services(), &server.config, &server.plan);
     listeners.set(&server.wanted())?;
@@ -104,6 +110,7 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level, pla
     foreign.abort();
     accounts.abort();
     maintenance.abort();
+    expiry.abort();
     server.opened.store.wait_for_changes().await;
     tracing::info!("stopped");
     Ok(())
@@ -162,6 +169,7 @@ impl Server {
         // The listeners hold this very one: all of them show the new certificate, whichever files
         // it is in.
         self.certificates.replace_by(&fresh);
+        warn_of_expiry(&self.certificates);
         self.opened.directory.trust_networks(next.login.trusted_networks.clone());
         for key in next.keys_that_wait(&self.config) {
             tracing::warn!(key, "this setting has changed: it takes effect when the server is started again");
@@ -175,14 +183,40 @@ impl Server {
     }
 }
 
-/// The configured certificate, or a self-signed one kept in the data directory.
+/// The configured certificates, or a self-signed one kept in the data directory.
 fn certificates(config: &Config) -> Result<Certificates> {
     let tls = &config.tls;
     if tls.certificate.as_os_str().is_empty() {
-        return Ok(Certificates::self_signed(&config.data, &services::hostname(config))?);
+        let pair = Certificates::self_signed_pair(&config.data, &services::hostname(config))?;
+        return Ok(Certificates::load_all(vec![pair], tls.settings())?);
     }
     private::tighten_secret("tls.key", &tls.key)?;
-    Ok(Certificates::load(&tls.certificate, &tls.key)?)
+    let mut pairs = vec![Pair { chain: tls.certificate.clone(), key: tls.key.clone() }];
+    for other in &tls.others {
+        private::tighten_secret("tls.others", &other.key)?;
+        pairs.push(Pair { chain: other.certificate.clone(), key: other.key.clone() });
+    }
+    Ok(Certificates::load_all(pairs, tls.settings())?)
+}
+
+/// Looks at the certificates at once and then daily, for as long as the server runs.
+async fn watch_expiry(certificates: Certificates) {
+    loop {
+        warn_of_expiry(&certificates);
+        tokio::time::sleep(DAY).await;
+    }
+}
+
+/// Names the certificates that end soon.
+fn warn_of_expiry(certificates: &Certificates) {
+    for expiry in certificates.expiring(ENDS_SOON, SystemTime::now()) {
+        let (file, last_day, days_left) = (expiry.file.display(), &expiry.last_day, expiry.days_left);
+        if expiry.ended {
+            tracing::error!(%file, last_day, "this certificate has ended and clients refuse it: replace it and send SIGHUP");
+        } else {
+            tracing::warn!(%file, last_day, days_left, "this certificate ends soon: replace it and send SIGHUP");
+        }
+    }
 }
 
 /// Makes an account if there is none, and says its password this once.

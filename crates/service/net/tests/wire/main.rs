@@ -10,6 +10,7 @@
 #[cfg(target_os = "linux")]
 mod acks;
 mod compress;
+mod named;
 mod peer;
 mod proxied;
 mod serving;
