@@ -103,7 +103,7 @@ impl Plan {
     pub fn parts(&self) -> String {
         format!(
             "{} of `limits.connections` ({} of {}), {} of `limits.incoming_bytes`, {} of `limits.reading_bytes`, \
-             {} of `limits.summary_bytes`, {} of `store.cache`, {} of password hashes, {} of the program itself",
+             {} of `limits.summary_bytes`, {} of `store.cache`, {} of `login.argon2_memory`, {} of the program itself",
             size(self.connections * CONNECTION_BYTES),
             self.connections,
             size(CONNECTION_BYTES),
