@@ -5,6 +5,7 @@
 
 mod expiry;
 mod names;
+mod remedy;
 mod settings;
 
 use std::{
@@ -20,6 +21,7 @@ use rustls::{ServerConfig, pki_types::CertificateDer};
 use sha2::{Digest, Sha256};
 
 use self::names::{ByName, Shown};
+use self::remedy::{CHECK_ACCESS, SET_FILES, unusable};
 pub use self::{
     expiry::Expiry,
     settings::{ClientCertificates, TlsSettings, TlsVersion},
@@ -195,16 +197,6 @@ impl std::fmt::Debug for Certificates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Certificates").field("files", &self.held.load().files).finish_non_exhaustive()
     }
-}
-
-const SET_FILES: &str = "name a certificate and key file in the configuration";
-const CHECK_CHAIN: &str = "it must hold PEM `BEGIN CERTIFICATE` blocks, the server's own first";
-const CHECK_KEY: &str = "it must hold one unencrypted PEM `BEGIN PRIVATE KEY` block (PKCS#8, PKCS#1 or SEC1)";
-const CHECK_PAIR: &str = "use the key this certificate was issued for";
-const CHECK_ACCESS: &str = "check that it exists and that the user the server runs as may use it";
-
-fn unusable(path: &Path, what: impl ToString, remedy: &'static str) -> NetError {
-    NetError::Certificate { path: path.to_owned(), what: what.to_string(), remedy }
 }
 
 impl Files {

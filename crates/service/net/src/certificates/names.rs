@@ -13,7 +13,7 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-use super::{CHECK_CHAIN, CHECK_KEY, CHECK_PAIR, unusable};
+use super::remedy::{CHECK_CHAIN, CHECK_KEY, CHECK_PAIR, unusable};
 use crate::{NetError, channel_binding};
 
 /// A certificate with its chain and key, ready for handshakes.

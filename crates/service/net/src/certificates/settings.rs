@@ -11,7 +11,8 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-use super::{CHECK_ACCESS, CHECK_KEY, names::ByName, unusable};
+use super::names::ByName;
+use super::remedy::{CHECK_ACCESS, CHECK_KEY, unusable};
 use crate::NetError;
 
 const CHECK_CLIENT_CA: &str =
