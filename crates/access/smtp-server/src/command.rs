@@ -266,7 +266,7 @@ fn auth(argument: &str) -> Result<Command, SyntaxError> {
     Ok(Command::Auth { mechanism: mechanism.to_ascii_uppercase(), initial })
 }
 
-/// RFC 4954 §4: a single `=` is an empty response, told apart from none at all.
+/// RFC 4954 §4: a single `=` is an empty response, which is not the same as no response.
 fn initial_response(text: &str) -> Result<Vec<u8>, SyntaxError> {
     if text == "=" { Ok(Vec::new()) } else { response(text.as_bytes()) }
 }

@@ -81,7 +81,7 @@ impl SmtpService {
     }
 }
 
-/// What a client over the connection limit is told.
+/// The answer to a client over the connection limit.
 pub fn refusal(role: Role) -> &'static [u8] {
     match role {
         Role::Lmtp => b"421 4.7.0 Too many connections\r\n",
@@ -91,7 +91,7 @@ pub fn refusal(role: Role) -> &'static [u8] {
 
 impl SmtpService {
     /// Serves one connection to its end. Once a shutdown is asked for, the command under way is
-    /// finished and the client told goodbye.
+    /// finished and the client gets a goodbye.
     pub async fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
         let peer = connection.peer();
         let mut driver = Driver::new(self, connection, shutdown);
@@ -363,8 +363,8 @@ impl Driver {
         Ok(Next::Command)
     }
 
-    /// Once the sink has begun, nothing interrupts it: the client is told what came of it or, if it
-    /// has gone, sends the message again.
+    /// Once the sink has begun, nothing interrupts it. The client gets the outcome, or, if it has
+    /// left, sends the message again.
     async fn deliver(&self, id: &str, incoming: Incoming, transaction: Transaction) -> Vec<Reply> {
         let recipients: Vec<Recipient> = transaction.recipients.into_iter().map(|(_, found)| found).collect();
         // The message's share of the budget is held until the sink is done with it.
@@ -475,7 +475,7 @@ impl Driver {
     }
 }
 
-/// What a client is told whose account was changed so that its login no longer holds.
+/// The answer to a client whose account was changed so that its login no longer holds.
 const REVOKED: &str = "Your account was disabled or removed, or has another password";
 
 /// Returns once a lease ends; never without one.

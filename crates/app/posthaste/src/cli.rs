@@ -81,10 +81,10 @@ pub enum Command {
     /// Copy accounts and all their mail from one store to another.
     ///
     /// UIDs, UIDVALIDITY, flags, dates, mod-sequences, subscriptions, passwords, settings and
-    /// aliases are kept. What is there already is not copied again: it can be cut off and started
-    /// anew, and be run once beside the server and once more after that was stopped. At the end
-    /// both stores are compared; exit status 0 means that they hold the same. Accounts that are
-    /// only in --to are left alone. Nobody may change the copied accounts in --to meanwhile.
+    /// aliases are kept. What is there already is not copied again: a run that was cut off can be
+    /// started again. Run it once beside the server, and once more after the server has stopped. At
+    /// the end both stores are compared; exit status 0 means that they hold the same. Accounts that
+    /// are only in --to are left alone. Nobody may change the copied accounts in --to meanwhile.
     CopyStore(CopyStore),
     /// Back up accounts and all their mail into a directory, beside the running server.
     ///

@@ -1,5 +1,5 @@
-//! One file per command; here they are told apart, and the configuration each works with is
-//! settled.
+//! One file per command; this file picks the one to run, and the configuration it
+//! works with.
 
 mod account;
 mod backup;

@@ -39,8 +39,8 @@ pub fn start(log: &Log) -> Result<Level> {
 }
 
 fn filter(log: &Log) -> Result<EnvFilter> {
-    // rustls warns of whatever is odd in a stranger's handshake, once for each connection: told
-    // only when asked for.
+    // rustls logs a warning for each odd handshake of a stranger. It is shown only where
+    // `log.level` names rustls.
     let asked = log.level.contains("rustls");
     let directives = if asked { log.level.clone() } else { format!("{},rustls=error", log.level) };
     EnvFilter::try_new(directives).map_err(|e| {

@@ -24,7 +24,7 @@ use crate::verified::Verified;
 /// How often a change that lost a race is made again. Each loss means someone else won: sixteen in
 /// a row is no accident.
 const TRIES: usize = 16;
-/// Records per engine call when all of a kind are gone through.
+/// Records per engine call when all of a kind are read.
 const SCAN_LIMIT: usize = 256;
 
 /// An address that belongs to an account of another name.

@@ -11,8 +11,8 @@ use crate::error::{DirectoryError, Result};
 /// Most hashes at a time: 8 × 19 MiB is 152 MiB. More cores than that have other work to do.
 const RUNNING_MAX: usize = 8;
 /// Most that wait for their turn, for each that runs: at 20 ms each the last one waits 24 s, which
-/// mail programs bear. After a restart all users come at once and no password is remembered; who
-/// comes later than that is told to come again.
+/// mail programs bear. After a restart all users come at once and no password is remembered; one
+/// who comes later is refused until there is room.
 const WAITING_MAX_EACH: usize = 1200;
 
 pub(crate) struct Hashing {
@@ -126,7 +126,7 @@ mod tests {
         while running.load(Ordering::SeqCst) < 1 || hashing.waiting.load(Ordering::SeqCst) < 2 {
             tokio::task::yield_now().await;
         }
-        // One runs, two wait: whoever comes now is told so at once.
+        // One runs, two wait: one who comes now is refused at once.
         let refused = hashing.run(|| ()).await.unwrap_err();
         assert!(hashing.run_if_free(|| ()).await.unwrap().is_none());
         assert!(refused.is_temporary() && refused.to_string().contains("too many logins wait"), "{refused}");

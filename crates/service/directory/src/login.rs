@@ -60,7 +60,7 @@ pub struct LoginError {
 }
 
 impl LoginError {
-    /// A refusal to be told at once.
+    /// A refusal that is sent at once.
     pub const fn at_once(failure: LoginFailure) -> Self {
         Self { failure, delay: Duration::ZERO }
     }

@@ -194,7 +194,7 @@ async fn nobody_learns_who_exists() {
         let error = login(&directory, name, password).await.unwrap_err();
         assert!(matches!(error.failure, LoginFailure::Credentials), "{name}: {error}");
     }
-    // Only who knows the password is told.
+    // Only one who knows the password learns it.
     let error = login(&directory, "ana@example.org", "pencil").await.unwrap_err();
     assert!(matches!(error.failure, LoginFailure::Disabled) && error.delay.is_zero());
 }

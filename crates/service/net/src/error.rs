@@ -83,8 +83,8 @@ pub enum NetError {
 }
 
 impl NetError {
-    /// Whether this is an everyday end of a connection (peer gone, idle for too long), not worth a
-    /// warning.
+    /// Whether this is an everyday end of a connection (the peer left, or was idle for too long),
+    /// not worth a warning.
     pub fn is_ordinary(&self) -> bool {
         match self {
             Self::Closed | Self::TimedOut(_) => true,

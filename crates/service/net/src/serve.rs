@@ -35,7 +35,7 @@ pub struct ServeOptions {
     pub handshake_within: Duration,
     /// How long sessions may go on after the shutdown was asked for.
     pub grace: Duration,
-    /// What a peer over the limit is told in plain mode, in its protocol's words, such as
+    /// The answer to a peer over the limit in plain mode, in its protocol's words, such as
     /// `* BYE [UNAVAILABLE] Too many connections`; empty to close without a word.
     pub refusal: &'static [u8],
     /// Peers whose connections begin with a PROXY header, which says whom they are for.

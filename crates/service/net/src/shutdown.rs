@@ -24,7 +24,7 @@ impl Shutdown {
 
     /// Returns once the server is stopping. May be dropped and called again at any time.
     pub async fn requested(&mut self) {
-        // An error means that the trigger is gone, which asks as well.
+        // An error means that the trigger was dropped, which requests a shutdown as well.
         let _ = self.0.wait_for(|stop| *stop).await;
     }
 }

@@ -36,7 +36,7 @@ async fn one_node_sweeps_for_all() {
     // To the round's end, at which the other one has nothing to do either: the round was for all.
     while sweeps(&one).await {}
     assert!(!sweeps(&one).await && !sweeps(&two).await, "a week has not passed");
-    assert!(!sweeps(&node(&options).await).await, "a node that was started later has not been told");
+    assert!(!sweeps(&node(&options).await).await, "a node that was started later does not know it");
     // Where rounds follow each other at once, the next is anybody's.
     options.sweep_every = Duration::ZERO;
     let (three, four) = (node(&options).await, node(&options).await);

@@ -122,17 +122,18 @@ async fn a_keyspace_knows_where_its_bodies_are() {
     let Some((host, bucket)) = offered() else { return };
     let options = keyspace(&host, &bucket, "place", Duration::ZERO).await;
     let place = options.bodies.clone().expect("a place");
-    let told = |bodies: Option<&str>| {
+    let with_bodies = |bodies: Option<&str>| {
         let bodies = bodies.map(|bodies| bodies.parse().expect("a place"));
         Options { bodies, ..options.clone() }
     };
-    CassandraEngine::open(told(None)).await.expect("as it was made");
-    init(&told(None), 1).await.expect("as it was made");
+    CassandraEngine::open(with_bodies(None)).await.expect("as it was made");
+    init(&with_bodies(None), 1).await.expect("as it was made");
     let elsewhere = format!("{place}-2");
     for other in ["cassandra", &elsewhere] {
-        for refusal in
-            [CassandraEngine::open(told(Some(other))).await.map(drop), init(&told(Some(other)), 1).await]
-        {
+        for refusal in [
+            CassandraEngine::open(with_bodies(Some(other))).await.map(drop),
+            init(&with_bodies(Some(other)), 1).await,
+        ] {
             let why = refusal.expect_err("another place was accepted").to_string();
             assert!(why.contains(&place.to_string()) && why.contains(other), "{why}");
         }

@@ -100,8 +100,8 @@ pub struct LmdbEngine {
     shared: Arc<Shared>,
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<std::thread::JoinHandle<()>>,
-    /// Of a serving process: there is one, or what it left behind could not be told from what it
-    /// has yet to do.
+    /// Of a serving process. There is one, so that what a dead one left behind is not taken for
+    /// work in progress.
     _lock: Option<Arc<EngineLock>>,
 }
 
@@ -281,11 +281,11 @@ impl LmdbEngine {
     }
 
     async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T>>) -> Job) -> Result<T> {
-        let gone = || StoreError::Unavailable("the writer has stopped".into());
+        let stopped = || StoreError::Unavailable("the writer has stopped".into());
         let (reply, answer) = oneshot::channel();
-        let jobs = self.jobs.as_ref().ok_or_else(gone)?;
-        jobs.send(job(reply)).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+        let jobs = self.jobs.as_ref().ok_or_else(stopped)?;
+        jobs.send(job(reply)).await.map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())?
     }
 
     async fn change(&self, change: Change) -> Result<CommitOutcome> {
@@ -296,7 +296,7 @@ impl LmdbEngine {
 impl LmdbEngine {
     /// Waits until what was handed over is on disk. From then on every change is refused.
     fn stop(&mut self) {
-        // The writer ends when the last sender is gone, after what is in the queue.
+        // The writer ends when the last sender is dropped, after what is in the queue.
         self.jobs = None;
         if let Some(thread) = self.writer.take() {
             let _ = thread.join();

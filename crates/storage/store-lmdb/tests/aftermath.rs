@@ -27,7 +27,7 @@ enum Sync {
     SavesIndex(PathBuf),
 }
 
-/// A disk whose syncs do as they are told, and then pass.
+/// A disk whose next syncs have given outcomes. Later ones succeed.
 #[derive(Clone, Default)]
 struct Failing {
     syncs: Arc<Mutex<VecDeque<Sync>>>,

@@ -27,7 +27,7 @@ use world::{World, body, small};
 /// What happens at the operation where the trouble begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trouble {
-    /// This and every later operation fails: the machine is gone.
+    /// This and every later operation fails: the machine is off.
     Gone,
     /// This one fails, and the next ones work.
     Once,
@@ -68,7 +68,7 @@ struct State {
     trouble: Option<(usize, Trouble)>,
 }
 
-/// A disk in memory that fails when told.
+/// A disk in memory that fails on demand.
 #[derive(Clone, Default)]
 struct Faulty(Arc<Mutex<State>>);
 

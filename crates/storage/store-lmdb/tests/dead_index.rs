@@ -127,12 +127,12 @@ async fn ends_and_loses_nothing(serving: bool) {
         .env(SERVING, serving.to_string())
         .output()
         .unwrap();
-    let (said, told) = (String::from_utf8_lossy(&child.stderr), String::from_utf8_lossy(&child.stdout));
-    assert_eq!(child.status.code(), Some(17), "{said}");
-    assert!(said.contains("see to the disk, then start again"), "{said}");
+    let (stderr, stdout) = (String::from_utf8_lossy(&child.stderr), String::from_utf8_lossy(&child.stdout));
+    assert_eq!(child.status.code(), Some(17), "{stderr}");
+    assert!(stderr.contains("see to the disk, then start again"), "{stderr}");
     let last: u32 =
-        told.lines().filter_map(|line| line.strip_prefix("done ")?.parse().ok()).next_back().unwrap();
-    assert!(last >= 49, "{told}");
+        stdout.lines().filter_map(|line| line.strip_prefix("done ")?.parse().ok()).next_back().unwrap();
+    assert!(last >= 49, "{stdout}");
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();
     let mut bodies = Vec::new();
     let mut visit = |found: posthaste_store::Stored<'_>| {

@@ -90,7 +90,7 @@ async fn a_commit_against_an_old_state_leaves_no_trace() {
     assert!(engine.read_body(BodyId(Id::new(9, 9)), 0..1).await.is_err());
     stale.mailbox = posthaste_mail_model::MailboxId(Id::new(9, 9));
     assert!(matches!(engine.commit(stale).await, Err(StoreError::NoMailbox(_))));
-    // A copy of what is gone.
+    // A copy of what was expunged.
     let other = world.create(&engine, "other").await.unwrap();
     let before = world.clone();
     world.expunge(&engine, inbox, &[1]).await.unwrap();
@@ -167,8 +167,8 @@ async fn packs_are_emptied_and_what_lives_moves_on() {
             .sum()
     };
     let before = size();
-    let gone: Vec<u32> = (1..=60).filter(|n| n % 8 != 0).collect();
-    world.expunge(&engine, inbox, &gone).await.unwrap();
+    let expunged: Vec<u32> = (1..=60).filter(|n| n % 8 != 0).collect();
+    world.expunge(&engine, inbox, &expunged).await.unwrap();
     maintain(&engine).await;
     world.verify(&engine).await;
     assert!(size() < before / 2, "{} of {before}", size());

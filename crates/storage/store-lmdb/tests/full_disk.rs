@@ -98,7 +98,7 @@ async fn append_until_full(engine: &LmdbEngine, world: &mut World, mailbox: Mail
         match world.append(engine, mailbox, &bodies).await {
             Ok(_) => assert!(world.boxes[&mailbox].messages.len() < 10_000),
             Err(StoreError::Full(_)) => return world.boxes[&mailbox].messages.len() as u32,
-            Err(other) => panic!("a full disk is told as such: {other}"),
+            Err(other) => panic!("a full disk is reported as another error: {other}"),
         }
     }
 }

@@ -46,7 +46,8 @@ fn keys(txn: &RwTxn<'_>, lists: Db) -> Vec<Vec<u8>> {
 async fn a_bit_in_the_account_of_a_key_hides_no_record() {
     let dir = tempfile::tempdir().unwrap();
     let world = store(dir.path()).await;
-    // The list's own record, three mailboxes, four subscriptions: one of a mailbox that is gone.
+    // The list's own record, three mailboxes, four subscriptions: one of a mailbox that was
+    // deleted.
     for at in 0..8 {
         let mut moved = Vec::new();
         edit(dir.path(), |txn, lists| {

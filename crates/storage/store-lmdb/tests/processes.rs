@@ -1,7 +1,7 @@
 //! Two processes on one data directory: conflicts are seen, both see each other, and one may be
 //! killed at any time.
 //!
-//! The other process is this test binary, started again with `POSTHASTE_TEST_DIR` set and told to
+//! The other process is this test binary, started again with `POSTHASTE_TEST_DIR` set to
 //! run `the_other_process` only.
 
 #![allow(clippy::unwrap_used)]
@@ -25,7 +25,7 @@ const MESSAGES: &str = "POSTHASTE_TEST_MESSAGES";
 const SERVING: &str = "POSTHASTE_TEST_SERVING";
 
 /// Starts the other process; it appends so many messages to every mailbox's first and says which it
-/// has been told are done.
+/// knows to be done.
 fn start(dir: &Path, messages: u32, serving: bool) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_other_process", "--nocapture"])
@@ -226,10 +226,10 @@ async fn a_killed_process_loses_nothing(serving: bool) {
         let mut other = start(dir.path(), u32::MAX, serving);
         let mut lines = acknowledged(&mut other);
         // A different moment each time.
-        let told = lines.by_ref().take(7 * round).last().unwrap();
+        let lines_before = lines.by_ref().take(7 * round).last().unwrap();
         other.kill().unwrap();
         other.wait().unwrap();
-        let last = lines.last().unwrap_or(told);
+        let last = lines.last().unwrap_or(lines_before);
         if serving {
             // What it left is brought in before anything else is written.
             append_one(&engine, inbox, Id::new(5 << 40, round as u128), 1).await;
@@ -326,16 +326,16 @@ async fn a_command_makes_progress_beside_a_server_under_constant_load() {
             })
         })
         .collect();
-    let told = tokio::task::spawn_blocking(move || {
-        let told = acknowledged(&mut other).count();
+    let count = tokio::task::spawn_blocking(move || {
+        let count = acknowledged(&mut other).count();
         assert!(other.wait().unwrap().success());
-        told
+        count
     });
     let over = Arc::clone(&is_over);
-    let told = tokio::spawn(async move {
-        let told = told.await.unwrap();
+    let count = tokio::spawn(async move {
+        let count = count.await.unwrap();
         over.store(true, Ordering::Release);
-        told
+        count
     });
     for task in load {
         task.await.unwrap();
@@ -343,6 +343,6 @@ async fn a_command_makes_progress_beside_a_server_under_constant_load() {
     let commits = done.load(Ordering::Acquire);
     println!("{commits} commits of the server beside {COMMITS} of the command");
     assert!(commits <= STARVED, "the command is starved");
-    assert_eq!(told.await.unwrap(), COMMITS as usize);
+    assert_eq!(count.await.unwrap(), COMMITS as usize);
     assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
 }

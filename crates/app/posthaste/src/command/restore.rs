@@ -225,7 +225,7 @@ impl Job {
         Ok(underway)
     }
 
-    /// Removes the mailboxes of a restore that is not gone on with.
+    /// Removes the mailboxes of a restore that is not continued.
     async fn give_up(&self, account: AccountId) -> Result<()> {
         let list = self.ends.to.load_list(account).await?;
         if list.entries.is_empty() {

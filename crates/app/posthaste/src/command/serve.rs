@@ -45,7 +45,7 @@ const ENDS_SOON: Duration = Duration::from_secs(21 * 24 * 60 * 60);
 /// Files kept for the store and listeners beside one for each connection.
 const FILES_BESIDE_CONNECTIONS: u64 = 512;
 
-/// Runs the server until it is told to stop.
+/// Runs the server until SIGTERM or SIGINT.
 pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     let level = logging::start(&config.log)?;
     let plan = Plan::of(&config);

@@ -125,9 +125,9 @@ impl Index {
         txn: &'t RoTxn,
     ) -> Result<impl Iterator<Item = Result<(BodyId, BodyPlace)>> + use<'t>> {
         let recent = self.main.prefix_iter(txn, &[RECENT]).indexed()?;
-        let settled = self.bodies.iter(txn).indexed()?;
+        let others = self.bodies.iter(txn).indexed()?;
         let recent = recent.map(|item| item.map(|(key, value)| (key.get(1..).unwrap_or_default(), value)));
-        Ok(recent.chain(settled).map(|item| {
+        Ok(recent.chain(others).map(|item| {
             let (key, value) = item.indexed()?;
             let body = key.try_into().ok().map(|id| BodyId(Id::from_bytes(id)));
             body.and_then(|body| Some((body, BodyPlace::from_value(body, value)?)))

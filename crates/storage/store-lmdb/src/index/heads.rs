@@ -74,7 +74,7 @@ impl Index {
             return head.map(Some).ok_or_else(damaged(format_args!("head of mailbox {mailbox}")));
         }
         // A mailbox without a head was removed, or never was. One that has rows lost its head to
-        // damage: to say that it is gone would have clients forget it.
+        // damage: to report it as deleted would have clients forget it.
         let is_removed = self.removed.get(txn, &mailbox.0.to_bytes()).indexed()?.is_some();
         if !is_removed && self.rows.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()?.next().is_some() {
             return Err(damaged(format_args!("the head of mailbox {mailbox} is missing"))());

@@ -178,13 +178,13 @@ pub(crate) fn accounts(index: &Index, txn: &RoTxn) -> Result<Vec<AccountId>> {
 /// Writes a whole list in the place of what is there, as a rebuild finds it in an old index.
 pub(crate) fn put_list(index: &Index, txn: &mut RwTxn, list: &MailboxList) -> Result<()> {
     let there = load(index, txn, list.account)?;
-    let gone = |e: &&posthaste_store::MailboxEntry| list.entries.iter().all(|new| new.id != e.id);
+    let is_removed = |e: &&posthaste_store::MailboxEntry| list.entries.iter().all(|new| new.id != e.id);
     let commit = ListCommit {
         account: list.account,
         expected: there.version,
         version: list.version,
         upsert: list.entries.clone(),
-        remove: there.entries.iter().filter(gone).map(|e| e.id).collect(),
+        remove: there.entries.iter().filter(is_removed).map(|e| e.id).collect(),
         subscribe: list.subscribed.iter().cloned().collect(),
         unsubscribe: there.subscribed.difference(&list.subscribed).cloned().collect(),
         uid_validity_last: list.uid_validity_last.max(there.uid_validity_last),

@@ -89,7 +89,7 @@ fn expunged_since(index: &Index, txn: &RoTxn, mailbox: MailboxId, since: ModSeq)
     Ok(NumSet::from_ranges(ranges))
 }
 
-/// UIDs whose summaries are there though the messages are gone.
+/// UIDs of expunged messages whose summaries are still there.
 pub(crate) fn leftovers(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<NumSet> {
     let mut ranges = Vec::new();
     for item in index.expunging.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()? {

@@ -91,19 +91,19 @@ pub(crate) struct Scratch {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Changes flags and mod-sequences of the rows in `changed` and takes out those of `gone`. A UID in
-/// `gone` without a row is passed over; one in `changed` is a fault.
+/// Changes flags and mod-sequences of the rows in `changed` and removes those of `expunged`. A UID
+/// in `expunged` without a row is passed over; one in `changed` is a fault.
 pub(crate) fn edit(
     index: &Index,
     txn: &mut RwTxn,
     mailbox: MailboxId,
     mut changed: &[Row],
-    gone: &NumSet,
+    expunged: &NumSet,
     scratch: &mut Scratch,
 ) -> Result<()> {
     let mut from = 0;
     loop {
-        let next = [changed.first().map(number), next_in(gone, from)].into_iter().flatten().min();
+        let next = [changed.first().map(number), next_in(expunged, from)].into_iter().flatten().min();
         let Some(target) = next else { return Ok(()) };
         let found = match chunk_of(index, txn, mailbox, target)? {
             Some(found) => Some(found),
@@ -130,8 +130,8 @@ pub(crate) fn edit(
         }
         changed = change_rows(mailbox, &mut scratch.rows, changed)?;
         let before = scratch.rows.len();
-        if next_in(gone, target).is_some_and(|uid| uid <= last) {
-            scratch.rows.retain(|row| !gone.contains(number(row)));
+        if next_in(expunged, target).is_some_and(|uid| uid <= last) {
+            scratch.rows.retain(|row| !expunged.contains(number(row)));
         }
         let shrunk = scratch.rows.len() < before;
         store(index, txn, mailbox, low, shrunk, scratch)?;
@@ -165,7 +165,7 @@ fn change_rows<'c>(mailbox: MailboxId, rows: &mut [Row], changed: &'c [Row]) -> 
     Ok(rest)
 }
 
-/// Writes back an edited chunk: gone if it is empty, joined to the one before if it has become
+/// Writes back an edited chunk: removed if it is empty, joined to the one before if it has become
 /// small.
 fn store(
     index: &Index,

@@ -2,9 +2,9 @@
 //!
 //! A listing of 100,000 messages would otherwise spend half its time on checksums of bytes that it
 //! read, and proved, at the listing before. A summary never changes (a copy may be given one of its
-//! own, made from one that was proved), and its key is never given to another: what was proved
+//! own, made from one that was proved), and its key is never given to another: what was verified
 //! stays so unless memory or disk fails. Against that, everything is forgotten each minute and
-//! proved anew when it is next read: no summary is served that was not checked within
+//! verified again at its next read: no summary is served that was not verified within
 //! [`TRUSTED_FOR`].
 //!
 //! One bit a message; reading and setting one takes no lock.
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn after_its_time_everything_is_proved_anew() {
+    fn after_its_time_everything_is_verified_again() {
         let verified = Verified::default();
         let mailbox = MailboxId(Id::new(1, 1));
         assert!(verified.walk(mailbox).is_good(1, || true));

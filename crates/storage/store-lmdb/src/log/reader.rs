@@ -1,7 +1,7 @@
 //! Checked ranges of bodies.
 //!
 //! Open files are kept, up to a bound; the lock on them is held for a look-up, never for a read. A
-//! pack that is gone was emptied by maintenance after its place was looked up: the caller looks
+//! pack that does not exist any more was emptied by maintenance after the look-up: the caller looks
 //! again.
 
 use bytes::Bytes;

@@ -101,7 +101,7 @@ fn release(
     Ok(())
 }
 
-/// A note whose summaries are all gone.
+/// A note whose summaries are all removed.
 fn finish_note(index: &Index, txn: &mut RwTxn, mailbox: MailboxId, modseq: u64) -> Result<()> {
     let key = numbered_key(mailbox, modseq);
     index.expunging.delete(txn, &key).indexed()?;

@@ -206,8 +206,8 @@ fn damaged_parts(
     for damage in &found.damage {
         let is_covered = OldIndex::covers(old, damage.pack, damage.to);
         let is_known = old.iter().any(|(n, _)| *n == damage.pack);
-        // The old index says that the pack ends before: a commit was cut off there that nobody was
-        // told of.
+        // The old index says that the pack ends before: a commit was cut off there that was not
+        // acknowledged.
         if damage.is_last && is_known && !is_covered {
             continue;
         }

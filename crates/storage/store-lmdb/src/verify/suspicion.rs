@@ -106,8 +106,8 @@ extern "C" fn report(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut li
     let is_in_index = signal != libc::SIGABRT && map.contains(&address);
     let parts: [&[u8]; 3] = [b"posthaste: ended by ", name, if is_in_index { IN_INDEX } else { ELSEWHERE }];
     // SAFETY: `open`, `write`, `close`, `sigaction` and `raise` are safe in handlers (POSIX,
-    // signal-safety). Every pointer leads to as many bytes as the call is told, and the path ends
-    // in zero.
+    // signal-safety). Every pointer leads to as many bytes as the call's length says, and the path
+    // ends in zero.
     unsafe {
         for part in parts {
             libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len());

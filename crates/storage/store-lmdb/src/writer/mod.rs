@@ -165,7 +165,7 @@ impl<'e> Writer<'e> {
         }
     }
 
-    /// Runs until every sender is gone.
+    /// Runs until every sender was dropped.
     pub(crate) fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         let mut group = Vec::new();
         loop {

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 pub(crate) enum Received<T> {
     /// The next one.
     Job(T),
-    /// Every sender is gone.
+    /// Every sender was dropped.
     Closed,
     /// The time is up.
     Nothing,
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_the_end_and_the_time_are_told_apart() {
+    fn a_job_the_end_and_the_timeout_differ() {
         let (send, mut jobs) = mpsc::channel(2);
         assert!(matches!(receive(&mut jobs, Some(Instant::now())), Received::Nothing));
         let far = Instant::now() + std::time::Duration::from_secs(600);

@@ -181,8 +181,8 @@ impl World {
         for row in &commit.changed {
             held.messages.get_mut(&row.uid().value()).unwrap().row = *row;
         }
-        for (_, gone) in &commit.expunged {
-            held.messages.retain(|uid, _| !gone.contains(*uid));
+        for (_, uids) in &commit.expunged {
+            held.messages.retain(|uid, _| !uids.contains(*uid));
         }
         held.expunged.extend(commit.expunged.iter().cloned());
         for new in &commit.appended {
@@ -381,8 +381,8 @@ impl World {
             assert!(bytes == message.bytes, "body {}", message.body);
         }
         let changes = engine.changes_since(id, ModSeq::ZERO).await.unwrap();
-        let gone = held.expunged.iter().flat_map(|(_, set)| set.ranges().iter().copied());
-        assert_eq!(changes.expunged, NumSet::from_ranges(gone));
+        let expunged = held.expunged.iter().flat_map(|(_, set)| set.ranges().iter().copied());
+        assert_eq!(changes.expunged, NumSet::from_ranges(expunged));
         assert_eq!(changes.rows, rows);
     }
 }

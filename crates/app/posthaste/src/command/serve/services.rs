@@ -1,5 +1,5 @@
-//! The protocol services, as the configuration wants them. Made anew on reload; sessions keep the
-//! one they began with.
+//! The protocol services, as the configuration wants them. A reload makes new ones; a
+//! session keeps the one it began with.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ impl Services {
     }
 }
 
-/// What a client over the connection limit is told, in its protocol's words.
+/// The answer to a client over the connection limit, in its protocol's words.
 pub fn refusal(protocol: Protocol) -> &'static [u8] {
     match protocol {
         Protocol::Imap => b"* BYE [UNAVAILABLE] Too many connections\r\n",

@@ -53,8 +53,8 @@ pub(crate) fn forget(
         let (Some(((from, low), _)), Some(((_, high), _))) = (run.first(), run.last()) else { continue };
         let notes = notes_between(index, txn, *from, *low, *high)?;
         for mut note in notes.into_iter().filter(|note| note.copy.0 == mailbox) {
-            let gone = |link: &(u32, u32)| run.binary_search(&((*from, link.0), link.1)).is_ok();
-            let bits = note.links().filter(gone).map(|(origin, _)| 1 << (origin - note.first.1));
+            let is_expunged = |link: &(u32, u32)| run.binary_search(&((*from, link.0), link.1)).is_ok();
+            let bits = note.links().filter(is_expunged).map(|(origin, _)| 1 << (origin - note.first.1));
             note.linked &= !bits.fold(0_u64, |all, bit| all | bit);
             note.put(index, txn)?;
         }
