@@ -184,6 +184,19 @@ pub fn push(
     Ok(sent)
 }
 
+/// Reads until the answers contain `what`. An error if the connection ends before.
+pub fn until(socket: &mut TcpStream, what: &str) -> Result<()> {
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(60)))?;
+    let (mut said, mut piece) = (String::new(), [0; 4096]);
+    while !said.contains(what) {
+        match socket.read(&mut piece)? {
+            0 => return Err(std::io::Error::other(format!("hung up before {what:?}: {said:?}"))),
+            count => said += &String::from_utf8_lossy(&piece[..count]),
+        }
+    }
+    Ok(())
+}
+
 /// Ends our side and reads what the server still says, up to 1 MiB of it. A reset is an end.
 pub fn last_words(socket: &mut TcpStream) -> Result<String> {
     let _ = socket.shutdown(std::net::Shutdown::Write);

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::{Compress, Compression, FlushCompress};
 
 use super::{Outcome, text};
-use crate::stage::{ATTACKER, PASSWORD, Stage, last_words, push};
+use crate::stage::{ATTACKER, PASSWORD, Stage, last_words, push, until};
 
 pub fn announced(stage: &Stage) -> Outcome {
     let (mut open, mut accepted) = (Vec::new(), 0);
@@ -60,6 +60,9 @@ pub fn deflate_bomb(stage: &Stage) -> Outcome {
     client
         .write_all(format!("l LOGIN {ATTACKER} \"{PASSWORD}\"\r\nz COMPRESS DEFLATE\r\n").as_bytes())
         .map_err(text)?;
+    // Read before the bomb is sent: a server that hangs up with input unread resets the connection,
+    // and answers that nobody has read by then are lost.
+    until(&mut client, "z OK").map_err(text)?;
     let mut compress = Compress::new(Compression::best(), false);
     let (zeros, mut left) = (vec![0; 1 << 20], stage.of(32, 1024));
     let sent = push(stage, &mut client, || {
@@ -68,10 +71,7 @@ pub fn deflate_bomb(stage: &Stage) -> Outcome {
         compress.compress_vec(&zeros, &mut piece, FlushCompress::Sync).ok()?;
         Some(piece)
     })?;
-    let said = last_words(&mut client).map_err(text)?;
-    if !said.contains("z OK") {
-        return Err(format!("COMPRESS was answered {said:?}"));
-    }
+    last_words(&mut client).map_err(text)?;
     Ok(format!("{} KiB taken and thrown away", sent >> 10))
 }
 
