@@ -93,7 +93,7 @@ fn session(role: Role, data: &[u8]) {
                     Action::Reply(session.sender_resolved(found(flags, &mailbox.to_string())))
                 }
                 Action::Authenticate { .. } if flags & 2 != 0 => {
-                    Action::Reply(session.authenticated(account()))
+                    Action::Reply(session.authenticated(account(1)))
                 }
                 Action::Authenticate { .. } if flags & 4 != 0 => session.login_abandoned(None),
                 Action::Authenticate { .. } => {
@@ -178,10 +178,11 @@ fn deliver(session: &mut Session) {
     session.refused(count, Reply::bare(452, "later")).iter().for_each(check);
 }
 
-fn account() -> Account {
+/// An account of a number, `userN@example.org`.
+pub(crate) fn account(number: u128) -> Account {
     Account {
-        id: AccountId(Id::from_bytes([1; 16])),
-        name: "ana@example.org".to_owned(),
+        id: AccountId(Id::from_bytes(number.to_be_bytes())),
+        name: format!("user{number}@example.org"),
         quota_bytes: None,
         quota_messages: None,
         password_changes: 0,
@@ -196,7 +197,7 @@ fn found(flags: u8, address: &str) -> Result<Recipient, ResolveError> {
     if flags & 8 != 0 {
         return Err(ResolveError::NoSuchUser);
     }
-    Ok(Recipient { account: account(), address: Address::parse(address)?, detail: None })
+    Ok(Recipient { account: account(1), address: Address::parse(address)?, detail: None })
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub use fuzz::{changed, fuzz_seeds, seeds};
 pub use line_client::{LineClient, dot_stuffed};
 pub use mbsync::Mbsync;
 pub use messages::{Mbox, message};
-pub use python::{client_tests_wanted, run_client, run_python};
+pub use python::{PYTHON_SESSIONS, client_tests_wanted, run_client, run_python};
 pub use random::Random;
 pub use server::{Server, ServerBuilder, Stopped, command};
 #[cfg(feature = "engine")]

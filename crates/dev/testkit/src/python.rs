@@ -55,6 +55,37 @@ pub fn run_client(mut command: Command) -> String {
     }
 }
 
+/// Python that scripts about many sessions begin with. `connect(port, is_tls)` opens a connection
+/// and reads the greeting. `command(stream, text)` sends a command and reads up to its OK.
+/// `line(stream, start)` reads up to a line that begins so. `anonymous(pid)` is how many bytes of
+/// memory a process has of its own.
+pub const PYTHON_SESSIONS: &str = r#"
+import socket, ssl
+context = ssl.create_default_context()
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+def line(stream, start):
+    text = b""
+    while not any(l.startswith(start) for l in text.split(b"\r\n")[:-1]):
+        got = stream.recv(65536)
+        assert got, text
+        text += got
+def connect(port, is_tls, receive_buffer=None):
+    stream = socket.socket()
+    if receive_buffer:
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    stream.connect(("127.0.0.1", int(port)))
+    if is_tls:
+        stream = context.wrap_socket(stream)
+    line(stream, b"* OK")
+    return stream
+def command(stream, text):
+    stream.sendall(b"t " + text.encode() + b"\r\n")
+    line(stream, b"t OK")
+def anonymous(pid):
+    with open("/proc/%s/smaps_rollup" % pid) as rollup:
+        return next(int(l.split()[1]) * 1024 for l in rollup if l.startswith("Anonymous:"))
+"#;
+
 /// Runs a Python script (given as text) with arguments.
 pub fn run_python(script: &str, args: &[&str]) -> String {
     let mut command = Command::new("python3");

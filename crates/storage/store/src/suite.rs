@@ -24,11 +24,14 @@ mod random;
 mod transfer;
 
 use async_trait::async_trait;
-use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId, MailboxName, ModSeq, UidValidity};
+use posthaste_mail_model::{
+    AccountId, BodyId, Id, Keyword, KeywordTable, MailboxId, MailboxName, ModSeq, Uid, UidValidity,
+};
 use std::sync::Arc;
 
 use crate::change::CommitOutcome;
 use crate::engine::Engine;
+use crate::head::{Counts, MailboxHead};
 use crate::list::{ListCommit, MailboxEntry};
 
 pub use closed::{
@@ -211,5 +214,17 @@ impl Seeded {
     /// A number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
+    }
+}
+
+/// A head in which every field has a value of its own: for tests of how engines store it.
+pub fn sample_head() -> MailboxHead {
+    let keywords = vec![Keyword::new("$Junk").unwrap(), Keyword::new("later").unwrap()];
+    MailboxHead {
+        modseq: ModSeq::new(77).unwrap(),
+        uid_next: Uid::new(5).unwrap(),
+        keywords: Arc::new(KeywordTable::from_keywords(keywords).unwrap()),
+        counts: Counts { messages: 4, unseen: 3, deleted: 2, bytes: 1 << 40 },
+        ..MailboxHead::default()
     }
 }

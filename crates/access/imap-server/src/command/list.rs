@@ -118,7 +118,7 @@ async fn tell_with_status(
 /// One line of the answer.
 struct ListLine<'l> {
     data: ListData,
-    /// The mailbox, if its STATUS is to be sent.
+    /// The mailbox whose STATUS the client requested.
     entry: Option<&'l MailboxEntry>,
 }
 

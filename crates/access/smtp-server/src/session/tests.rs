@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use posthaste_directory::{Address, Format, LoginFailure};
-use posthaste_mail_model::{AccountId, Id};
+use posthaste_directory::{Address, LoginFailure};
 
 use super::*;
+use crate::fuzzing::account;
 
 const ROOM: usize = 1 << 20;
 
@@ -19,20 +19,6 @@ fn session(role: Role) -> Session {
         mechanisms: &["SCRAM-SHA-256", "PLAIN"],
     };
     Session::new(role, Arc::new(options), link)
-}
-
-fn account(number: u128) -> Account {
-    Account {
-        id: AccountId(Id::from_bytes(number.to_be_bytes())),
-        name: format!("user{number}@example.org"),
-        quota_bytes: None,
-        quota_messages: None,
-        password_changes: 0,
-        format: Format::default(),
-        disabled: false,
-        created: 0,
-        version: 1,
-    }
 }
 
 fn recipient(number: u128) -> Recipient {

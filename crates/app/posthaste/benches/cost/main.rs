@@ -1,15 +1,17 @@
 //! What a command costs the server: nanoseconds of its CPU per message, taken from outside, on the
 //! real binary over loopback.
 //!
-//! ```text
-//! cargo bench -p posthaste --bench cost                      the table of the README, folders of up to 100,000
-//! cargo bench -p posthaste --bench cost -- --large           and of 500,000 and 1,000,000 (some minutes and 3 GB)
-//! cargo bench -p posthaste --bench cost -- --only listings   some groups of rows, with commas between:
-//!                                                            opening, listings, sessions, changes, lmtp,
-//!                                                            idle, memory, closed
-//! POSTHASTE_BINARY=./posthaste-before cargo bench …          the same of another build
-//! POSTHASTE_BASELINE=./posthaste-before cargo bench …        both builds in turn, and their ratio
-//! ```
+//! `cargo bench -p posthaste --bench cost` prints the table of the README for folders of up to
+//! 100,000 messages. After `--`:
+//!
+//! - `--large` adds folders of 500,000 and 1,000,000. It takes some minutes and 3 GB of disk.
+//! - `--only listings,changes` measures these groups of rows alone ([`GROUPS`]).
+//!
+//! In the environment:
+//!
+//! - `POSTHASTE_BINARY` names the build to measure instead of this one.
+//! - `POSTHASTE_BASELINE` names a second build. Both are measured in turn, and the table has their
+//!   ratio.
 //!
 //! Wall time on a shared machine varies twofold; CPU time does less, and the least of several
 //! interleaved rounds least of all. The kernel's scheduler counts a task's CPU in nanoseconds

@@ -1,6 +1,6 @@
 //! The rows that are measured on a server that has just started.
 
-use posthaste_testkit::run_python;
+use posthaste_testkit::{PYTHON_SESSIONS, run_python};
 
 use crate::client::{Client, Lmtp, append_one};
 use crate::measure::measured_to_the_end;
@@ -37,35 +37,20 @@ pub fn deliveries(side: &mut Side, sizes: &[usize]) {
 
 /// Opens sessions that idle, and prints how many bytes of its own the server has grown by for each.
 const IDLE_SESSIONS: &str = r#"
-import socket, ssl, sys
+import sys
 pid, port, tls, mailbox, count, user, password = sys.argv[1:]
-context = ssl.create_default_context()
-context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-def line(stream, start):
-    text = b""
-    while not any(l.startswith(start) for l in text.split(b"\r\n")[:-1]):
-        got = stream.recv(65536)
-        assert got, text
-        text += got
 def open_session():
-    stream = socket.create_connection(("127.0.0.1", int(port)))
-    if tls == "tls":
-        stream = context.wrap_socket(stream)
-    line(stream, b"* OK")
-    for command in ["LOGIN %s \"%s\"" % (user, password), "SELECT " + mailbox]:
-        stream.sendall(b"t " + command.encode() + b"\r\n")
-        line(stream, b"t OK")
+    stream = connect(port, tls == "tls")
+    for text in ["LOGIN %s \"%s\"" % (user, password), "SELECT " + mailbox]:
+        command(stream, text)
     stream.sendall(b"t IDLE\r\n")
     line(stream, b"+")
     return stream
-def anonymous():
-    with open("/proc/%s/smaps_rollup" % pid) as rollup:
-        return next(int(l.split()[1]) * 1024 for l in rollup if l.startswith("Anonymous:"))
 # The first ones open the folder and fill the allocator's free lists.
 warm = [open_session() for _ in range(100)]
-before = anonymous()
+before = anonymous(pid)
 idle = [open_session() for _ in range(int(count))]
-print((anonymous() - before) // int(count))
+print((anonymous(pid) - before) // int(count))
 "#;
 
 /// What is measured on servers that have done nothing yet: opening folders, and then what an idle
@@ -82,7 +67,7 @@ pub fn memory(side: &mut Side, options: &Options) {
         let tls = if protocol == "imaps" { "tls" } else { "plain" };
         let (pid, port) = (server.pid().to_string(), server.address(protocol).port().to_string());
         let args = [&pid, &port, tls, mailbox, &count.to_string(), USER, PASSWORD];
-        let output = run_python(IDLE_SESSIONS, &args);
+        let output = run_python(&[PYTHON_SESSIONS, IDLE_SESSIONS].concat(), &args);
         let each = output.trim().parse().unwrap_or_else(|_| panic!("{output}"));
         let name = format!("an idle session in {mailbox}, {tls}, of {count}");
         side.table.take(&name, reach, "KiB", 1024.0, each, each);

@@ -1,5 +1,4 @@
-//! Recognizes a file by its first bytes: an mbox, a message, or something else and what is to be
-//! done about it.
+//! Recognizes a file by its first bytes: an mbox, a message, or something else with its remedy.
 //!
 //! Only the beginning is looked at, and nothing is refused here: callers know what the file's name
 //! promises.

@@ -90,7 +90,7 @@ fn line(bytes: &[u8]) -> Result<Found, Malformed> {
     let mut words = text.split(' ').skip(1);
     let mut word = || words.next().ok_or(Malformed::Line);
     let header = match word()? {
-        // What follows is to be ignored.
+        // The rest of the line is ignored.
         "UNKNOWN" => Header::Own,
         family @ ("TCP4" | "TCP6") => {
             let ips = [ip(family, word()?)?, ip(family, word()?)?];
@@ -131,7 +131,7 @@ fn binary(bytes: &[u8]) -> Result<Found, Malformed> {
     if V2_FIXED + length > LENGTH_MAX {
         return Err(Malformed::TooLong);
     }
-    // LOCAL: the family is to be ignored.
+    // LOCAL: the address family is ignored.
     let needed = match family {
         _ if version_command == 0x20 => 0,
         0x00 => 0,

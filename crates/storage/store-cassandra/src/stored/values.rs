@@ -214,14 +214,7 @@ mod tests {
     #[test]
     fn values_come_back_and_only_under_their_key() {
         let (a, b) = (MailboxId(Id::new(1, 1)), MailboxId(Id::new(1, 2)));
-        let keywords = vec![Keyword::new("$Junk").unwrap(), Keyword::new("later").unwrap()];
-        let head = MailboxHead {
-            modseq: ModSeq::new(77).unwrap(),
-            uid_next: Uid::new(5).unwrap(),
-            keywords: Arc::new(KeywordTable::from_keywords(keywords).unwrap()),
-            counts: Counts { messages: 4, unseen: 3, deleted: 2, bytes: 1 << 40 },
-            ..MailboxHead::default()
-        };
+        let head = posthaste_store::suite::sample_head();
         let stored = StoredHead { head, forgotten: ModSeq::new(9).unwrap() };
         let value = stored.encode(a);
         assert_eq!(StoredHead::decode(a, &value), Some(stored));

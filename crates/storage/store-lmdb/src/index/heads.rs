@@ -107,14 +107,7 @@ mod tests {
     #[test]
     fn a_head_comes_back_under_its_key_alone() {
         let (a, b) = (MailboxId(Id::new(1, 1)), MailboxId(Id::new(1, 2)));
-        let keywords = vec![Keyword::new("$Junk").unwrap(), Keyword::new("later").unwrap()];
-        let head = MailboxHead {
-            modseq: ModSeq::new(77).unwrap(),
-            uid_next: Uid::new(5).unwrap(),
-            keywords: Arc::new(KeywordTable::from_keywords(keywords).unwrap()),
-            counts: Counts { messages: 4, unseen: 3, deleted: 2, bytes: 1 << 40 },
-            ..MailboxHead::default()
-        };
+        let head = posthaste_store::suite::sample_head();
         let mut logged = Logged::default();
         logged.grew((3, 120), 4, 0);
         let stored = StoredHead { head: head.clone(), forgotten: ModSeq::new(9).unwrap(), logged };

@@ -18,7 +18,7 @@
 //! | | `00`, `ffffffff` | the next sequence number |
 //! | | `00`, `fffffffe` | the next pack's number |
 //! | | `00`, `fffffffd` | the form of the index |
-//! | | `02`, pack number | nothing: the pack was retired, and its file is to be removed |
+//! | | `02`, pack number | nothing: the pack is retired. Maintenance removes its file |
 //! | | `01`, body | as in `bodies`: the last few that came |
 //!
 //! The main database is the one in which LMDB keeps the others' roots: its page is rewritten by

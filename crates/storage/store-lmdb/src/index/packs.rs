@@ -1,11 +1,11 @@
-//! The packs, in the main database: where each ends, what of it is dead, which are to be removed,
+//! The packs, in the main database: where each ends, what of it is dead, which are retired,
 //! and the number of the next one.
 //!
 //! | key | value |
 //! | --- | --- |
 //! | `00`, pack (4) | sum (4), end (8), dead bytes (8), emptied up to (8), bits: 1 sealed, 2 damaged |
 //! | `00`, `fffffffe` | sum (4), the number of the next pack (4) |
-//! | `02`, pack (4) | nothing: the pack was retired, and its file is to be removed |
+//! | `02`, pack (4) | nothing: the pack is retired. Maintenance removes its file |
 
 use heed::{RoTxn, RwTxn};
 use posthaste_store::Result;
@@ -90,13 +90,13 @@ impl Index {
         Ok(())
     }
 
-    /// Takes an emptied pack out of the packs and notes that its file is to be removed.
+    /// Takes an emptied pack out of the packs and notes that maintenance may remove its file.
     pub(crate) fn retire_pack(&self, txn: &mut RwTxn, pack: u32) -> Result<()> {
         self.main.delete(txn, &pack_key(pack)).indexed()?;
         self.main.put(txn, &retired_key(pack), &[]).indexed()
     }
 
-    /// Retired packs whose files are to be removed, by number.
+    /// Retired packs, by number. Maintenance removes their files.
     pub(crate) fn retired_packs(&self, txn: &RoTxn) -> Result<Vec<u32>> {
         let mut all = Vec::new();
         for item in self.main.prefix_iter(txn, &[RETIRED]).indexed()? {

@@ -32,7 +32,7 @@ const ROUND_BYTES: u64 = 1 << 20;
 /// 600,000 messages keeps its log.
 const BYTES_MAX: u64 = 32 << 20;
 
-/// A checkpoint that is to be written.
+/// A checkpoint, prepared for the writer.
 pub(crate) struct Prepared {
     mailbox: MailboxId,
     /// The records that it has: those before this sequence number.
