@@ -15,7 +15,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -143,6 +143,10 @@ struct Registry {
 /// Recorders that watch: none is the common case, and costs one load.
 static WATCHING: AtomicUsize = AtomicUsize::new(0);
 
+/// Whether any recorder has bytes that cannot be read. Reads are most of all calls: without such
+/// bytes they are not looked up.
+static ANY_UNREADABLE: AtomicBool = AtomicBool::new(false);
+
 fn registry() -> &'static RwLock<Registry> {
     static REGISTRY: OnceLock<RwLock<Registry>> = OnceLock::new();
     REGISTRY.get_or_init(RwLock::default)
@@ -243,6 +247,7 @@ impl Recorder {
         let id = std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
         let node = id.and_then(lookup).map(|(_, node)| node);
         self.inner.lock().unreadable = node.map(|node| (node, at, at + len));
+        ANY_UNREADABLE.store(true, Ordering::Release);
     }
 
     /// Has the next operation, and all after it, wait for [`Recorder::release`].
@@ -540,7 +545,8 @@ pub(crate) fn write(fd: c_int, parts: &[&[u8]], at: Option<u64>, call: impl Fn(u
 
 /// Reading changes nothing, and fails only where it is to.
 pub(crate) fn read(fd: c_int, at: u64, len: u64, call: impl Fn() -> Called) -> Called {
-    if let Some((recorder, node, _)) = watched(fd)
+    if ANY_UNREADABLE.load(Ordering::Acquire)
+        && let Some((recorder, node, _)) = watched(fd)
         && let Some((bad, from, to)) = recorder.inner.lock().unreadable
         && bad == node
         && at < to

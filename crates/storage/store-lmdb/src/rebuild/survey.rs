@@ -411,8 +411,8 @@ impl Search<'_> {
             match self.file.read_at(buffer, at) {
                 Ok(0) => break,
                 Ok(read) => {
-                    let used = buffer.get(..read).unwrap_or_default().iter().rposition(|b| *b != 0);
-                    last = used.map(|i| at + i as u64 + 1).or(last);
+                    let used = used(buffer.get(..read).unwrap_or_default());
+                    last = if used > 0 { Some(at + used as u64) } else { last };
                     at += read as u64;
                 }
                 Err(_) => {
@@ -423,6 +423,20 @@ impl Search<'_> {
         }
         last
     }
+}
+
+/// Bytes up to the last that is not zero. Packs are made long beforehand, so that most of the last
+/// one is zeroes: they are compared by the page.
+fn used(bytes: &[u8]) -> usize {
+    const ZEROES: [u8; 4096] = [0; 4096];
+    let mut rest = bytes;
+    while let Some((before, page)) =
+        rest.len().checked_sub(ZEROES.len()).and_then(|n| rest.split_at_checked(n))
+        && page == ZEROES
+    {
+        rest = before;
+    }
+    rest.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1)
 }
 
 #[cfg(test)]
