@@ -43,7 +43,7 @@ mod throttle;
 mod verified;
 
 pub use account::{Account, AccountChange, Format, NewAccount};
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, normal_domain};
 pub use directory::{Alias, Directory};
 pub use error::{DirectoryError, Result};
 pub use hashing::hashes_at_once;

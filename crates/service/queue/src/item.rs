@@ -1,0 +1,274 @@
+//! What the queue knows of a message beside its bytes, and how that is stored: JSON with a version
+//! number, in the directory record `queue/<uid>`.
+
+use bytes::Bytes;
+use posthaste_mail_model::{BodyId, Id};
+use posthaste_store::DirectoryEntry;
+use serde::{Deserialize, Serialize};
+
+use crate::queue::QueueError;
+
+/// The form described here.
+const VERSION: u32 = 1;
+
+const PREFIX: &str = "queue/";
+
+/// Number of an item: its UID in the queue's mailbox. Numbers rise, and are never used again.
+pub type ItemId = u32;
+
+/// An address as it is sent in MAIL and RCPT, without brackets.
+pub type Address = String;
+
+/// Where an item goes: the domain of its recipients, in lower case and A-labels.
+pub type Destination = String;
+
+/// A message's envelope, as its sender gave it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Envelope {
+    /// Where reports go. Empty for the null path: there are none then (RFC 5321 §4.5.5).
+    pub from: Address,
+    /// To whom, each with the domain it is sent to.
+    pub recipients: Vec<(Address, Destination)>,
+    /// Whether addresses and header fields may be UTF-8 (RFC 6531).
+    pub smtputf8: bool,
+}
+
+/// What became of a message for one recipient.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum Outcome {
+    /// Nothing yet.
+    Waiting,
+    /// The next host has it.
+    Sent,
+    /// It is given up, and the sender has no report yet.
+    Failed {
+        /// The next host's reply, or our own words.
+        reply: String,
+        /// Status of RFC 3463, as `5.1.1`.
+        status: String,
+    },
+    /// It is given up, and a report about it is on disk.
+    Reported,
+}
+
+/// One recipient of an item.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipient {
+    /// To whom.
+    pub address: Address,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// A message that waits for one destination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Its number.
+    pub id: ItemId,
+    /// Version of the record it was read from.
+    pub(crate) version: u64,
+    /// The message.
+    pub body: BodyId,
+    /// Octets of it, trace fields included.
+    pub size: u64,
+    /// Where it goes.
+    pub destination: Destination,
+    /// Where reports go; empty for the null path.
+    pub from: Address,
+    /// To whom.
+    pub recipients: Vec<Recipient>,
+    /// Whether it needs SMTPUTF8 (RFC 6531).
+    pub smtputf8: bool,
+    /// When it was accepted, unix seconds.
+    pub arrived: i64,
+    /// Not before then it is tried again, unix seconds.
+    pub next: i64,
+    /// How often the next host has answered with a temporary failure.
+    pub attempts: u32,
+    /// Why it still waits: the last temporary failure.
+    pub reason: String,
+    /// Whether an administrator holds it: it is not tried until it is released.
+    pub held: bool,
+    /// Whether the sender has had a report that it is late.
+    pub warned: bool,
+}
+
+/// An item as stored, without what its name and version say.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    v: u32,
+    body: String,
+    size: u64,
+    destination: Destination,
+    from: Address,
+    recipients: Vec<Recipient>,
+    #[serde(default)]
+    smtputf8: bool,
+    arrived: i64,
+    next: i64,
+    #[serde(default)]
+    attempts: u32,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    held: bool,
+    #[serde(default)]
+    warned: bool,
+}
+
+impl Recipient {
+    /// Notes that a report about a failure is on disk.
+    pub(crate) fn reported(&mut self) {
+        if matches!(self.outcome, Outcome::Failed { .. }) {
+            self.outcome = Outcome::Reported;
+        }
+    }
+}
+
+impl Item {
+    /// [`Item::next`] of an item that an administrator wants tried at once, whatever its destination
+    /// waits for.
+    pub const AT_ONCE: i64 = 0;
+
+    /// Recipients that the message has not reached yet and may still reach.
+    pub fn waiting(&self) -> impl Iterator<Item = &Recipient> {
+        self.recipients.iter().filter(|r| r.outcome == Outcome::Waiting)
+    }
+
+    /// Whether nothing is left to be tried.
+    pub fn is_done(&self) -> bool {
+        self.waiting().next().is_none()
+    }
+
+    /// Gives up all recipients that still wait.
+    pub(crate) fn give_up(&mut self, status: &str, reply: &str) {
+        for recipient in self.recipients.iter_mut().filter(|r| r.outcome == Outcome::Waiting) {
+            recipient.outcome = Outcome::Failed { reply: reply.to_owned(), status: status.to_owned() };
+        }
+    }
+
+    /// Reads a record.
+    pub(crate) fn read(entry: &DirectoryEntry) -> Result<Self, QueueError> {
+        let wrong = |why: String| QueueError::Record { record: entry.name.clone(), why };
+        let id = entry.name.strip_prefix(PREFIX).and_then(|id| id.parse().ok());
+        let id = id.ok_or_else(|| wrong("its name is not queue/NUMBER".into()))?;
+        let record: Record = serde_json::from_slice(&entry.value).map_err(|e| wrong(e.to_string()))?;
+        if record.v != VERSION {
+            return Err(wrong(format!("it is of version {}, and this program knows {VERSION}", record.v)));
+        }
+        let body = Id::parse(&record.body).map(BodyId).ok_or_else(|| wrong("its body is no id".into()))?;
+        Ok(Self {
+            id,
+            version: entry.version,
+            body,
+            size: record.size,
+            destination: record.destination,
+            from: record.from,
+            recipients: record.recipients,
+            smtputf8: record.smtputf8,
+            arrived: record.arrived,
+            next: record.next,
+            attempts: record.attempts,
+            reason: record.reason,
+            held: record.held,
+            warned: record.warned,
+        })
+    }
+
+    /// The record's content.
+    pub(crate) fn write(&self) -> Result<Bytes, QueueError> {
+        let record = Record {
+            v: VERSION,
+            body: self.body.to_string(),
+            size: self.size,
+            destination: self.destination.clone(),
+            from: self.from.clone(),
+            recipients: self.recipients.clone(),
+            smtputf8: self.smtputf8,
+            arrived: self.arrived,
+            next: self.next,
+            attempts: self.attempts,
+            reason: self.reason.clone(),
+            held: self.held,
+            warned: self.warned,
+        };
+        let json = serde_json::to_vec(&record);
+        json.map(Bytes::from).map_err(|e| QueueError::Record { record: name(self.id), why: e.to_string() })
+    }
+}
+
+/// Name of an item's record. Names sort as numbers do.
+pub(crate) fn name(id: ItemId) -> String {
+    format!("{PREFIX}{id:010}")
+}
+
+/// What all names begin with.
+pub(crate) const fn prefix() -> &'static str {
+    PREFIX
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn sample() -> Item {
+        let recipient = |address: &str, outcome| Recipient { address: address.into(), outcome };
+        let failed = Outcome::Failed { reply: "550 5.1.1 \"No\" such user".into(), status: "5.1.1".into() };
+        Item {
+            id: 7,
+            version: 3,
+            body: BodyId(Id::new(1, 2)),
+            size: 99,
+            destination: "example.net".into(),
+            from: "ana@example.org".into(),
+            recipients: vec![
+                recipient("bo@example.net", Outcome::Waiting),
+                recipient("cy@example.net", Outcome::Sent),
+                recipient("no@example.net", failed),
+            ],
+            smtputf8: true,
+            arrived: 1_000,
+            next: 2_000,
+            attempts: 4,
+            reason: "421 busy".into(),
+            held: true,
+            warned: true,
+        }
+    }
+
+    #[test]
+    fn an_item_is_its_record() {
+        let item = sample();
+        let entry = DirectoryEntry { name: name(item.id), version: 3, value: item.write().unwrap() };
+        assert_eq!(Item::read(&entry).unwrap(), item);
+    }
+
+    #[test]
+    fn a_record_that_is_not_ours_says_why() {
+        let entry = |name: &str, json: &str| DirectoryEntry {
+            name: name.into(),
+            version: 1,
+            value: Bytes::from(json.to_owned()),
+        };
+        let why = |name, json| Item::read(&entry(name, json)).unwrap_err().to_string();
+        assert!(why("queue/x", "{}").contains("NUMBER"));
+        assert!(why("queue/0000000001", "{}").contains("queue/0000000001"));
+        let item = Item { held: false, ..sample() };
+        let later = String::from_utf8(item.write().unwrap().to_vec()).unwrap().replace("\"v\":1", "\"v\":2");
+        assert!(why("queue/0000000001", &later).contains("version 2"));
+    }
+
+    #[test]
+    fn giving_up_leaves_what_was_decided() {
+        let mut item = sample();
+        item.give_up("4.4.7", "too late");
+        let outcomes: Vec<_> = item.recipients.iter().map(|r| &r.outcome).collect();
+        assert!(matches!(outcomes[0], Outcome::Failed { status, .. } if status == "4.4.7"));
+        assert!(matches!(outcomes[1], Outcome::Sent));
+        assert!(matches!(outcomes[2], Outcome::Failed { status, .. } if status == "5.1.1"));
+        assert!(item.is_done());
+    }
+}

@@ -1,0 +1,38 @@
+//! Mail that waits to be sent to other domains: the queue, its schedule, and reports to senders.
+//!
+//! ```text
+//! submission ── Relay::accept ──> Queue (in the store) ──> Runner ── Transport ──> the next host
+//!                                                            │
+//!                                        gave up: a report ──┴──> the sender's mailbox, or the Queue
+//! ```
+//!
+//! What always holds:
+//! * [`Relay::accept`] returns after the message and its envelope are on disk.
+//! * An item leaves the queue after the next host has answered 250, or after the report about it is
+//!   on disk. A crash in between sends it a second time (RFC 1047), never no time.
+//! * An item has one destination. A message for three domains is three items, which share the bytes
+//!   of one body.
+//! * Time that a destination does not answer costs its items nothing: the destination waits, not
+//!   each item.
+//!
+//! An item is a row of a mailbox of the reserved account [`QUEUE_ACCOUNT`] (the message), and a
+//! directory record `queue/<uid>` (the envelope and what happened so far).
+
+mod date;
+mod item;
+mod queue;
+mod relay;
+mod report;
+mod runner;
+mod schedule;
+#[cfg(test)]
+mod tests;
+mod transport;
+
+pub use date::date_time;
+pub use item::{Address, Destination, Envelope, Item, ItemId, Outcome, Recipient};
+pub use queue::{QUEUE_ACCOUNT, Queue, QueueError, Wait};
+pub use relay::{Refusal, Relay};
+pub use runner::{Clock, Runner};
+pub use schedule::RetryTimes;
+pub use transport::{Channel, Failure, Sent, Transport, Unreachable};

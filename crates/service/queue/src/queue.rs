@@ -1,0 +1,328 @@
+//! The queue in the store: items added, read, changed and removed, each durably.
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use posthaste_delivery::{Delivery, DeliveryError};
+use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
+use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Store, StoreError};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+use crate::item::{self, Address, Destination, Envelope, Item, ItemId, Outcome, Recipient};
+
+/// The account whose INBOX holds the messages. It has no name and no password: nobody logs in.
+pub const QUEUE_ACCOUNT: AccountId = AccountId(Id::new(0, 1));
+
+/// A record whose version counts the changes that an administrator made beside the server.
+const CHANGES: &str = "queue-changes";
+/// Records per engine call when all are read.
+const PAGE: usize = 256;
+/// How often a change that lost a race is made again. Each loss means that someone else won.
+const TRIES: usize = 16;
+
+/// Why the queue could not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// The message was refused.
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
+    /// The store refused it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A record is damaged, or of another version.
+    #[error("the directory record {record} cannot be read: {why}")]
+    Record {
+        /// Its name.
+        record: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// There is no such item.
+    #[error("there is no item {0} in the queue: `posthaste queue list` shows those there are")]
+    NoItem(ItemId),
+    /// Others changed it again and again.
+    #[error("item {0} is being changed by others; try again")]
+    Busy(ItemId),
+}
+
+/// Messages for other domains. Cheap to clone: all clones are one.
+#[derive(Clone)]
+pub struct Queue {
+    delivery: Delivery,
+    mailbox: MailboxId,
+    arrivals: Arc<Arrivals>,
+}
+
+/// Items that this process added and its runner has not seen.
+#[derive(Default)]
+struct Arrivals {
+    items: Mutex<Vec<Arrival>>,
+    any: Notify,
+}
+
+/// An item, its destination and when it is tried, unix seconds.
+pub(crate) type Arrival = (ItemId, Destination, i64);
+
+/// Why a destination waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wait {
+    /// The last failure.
+    pub reason: String,
+    /// Until then nothing is sent there, unix seconds.
+    pub until: i64,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue").field("mailbox", &self.mailbox).finish_non_exhaustive()
+    }
+}
+
+impl Queue {
+    /// The queue of a store. The first call makes it.
+    pub async fn open(delivery: Delivery) -> Result<Self, QueueError> {
+        let list = delivery.store().ensure_default_mailboxes(QUEUE_ACCOUNT, &[]).await?;
+        let inbox = posthaste_mail_model::MailboxName::inbox();
+        let mailbox = list.find(&inbox).ok_or(StoreError::NoSuchName)?.id;
+        Ok(Self { delivery, mailbox, arrivals: Arc::default() })
+    }
+
+    fn store(&self) -> &Store {
+        self.delivery.store()
+    }
+
+    fn engine(&self) -> &Arc<dyn Engine> {
+        self.store().engine()
+    }
+
+    /// Waits for items that this process adds, and takes them.
+    pub(crate) async fn arrived(&self) -> Vec<Arrival> {
+        loop {
+            let items = self.take_arrivals();
+            if !items.is_empty() {
+                return items;
+            }
+            self.arrivals.any.notified().await;
+        }
+    }
+
+    /// Takes items that this process has added so far.
+    pub(crate) fn take_arrivals(&self) -> Vec<Arrival> {
+        std::mem::take(&mut *self.arrivals.items.lock())
+    }
+
+    /// Adds a message, durably: one item for each destination. Either all are there on return, or
+    /// an error says that some may not be.
+    pub async fn add(&self, message: Bytes, envelope: &Envelope) -> Result<Vec<Item>, QueueError> {
+        let mut destinations: BTreeMap<&Destination, Vec<&Address>> = BTreeMap::new();
+        for (address, destination) in &envelope.recipients {
+            destinations.entry(destination).or_default().push(address);
+        }
+        let size = message.len() as u64;
+        let incoming = self.delivery.incoming(message, Vec::new(), None).await?;
+        let body = incoming.body;
+        // All rows have the same body, which is written once.
+        let messages = vec![incoming; destinations.len()];
+        let appended = self.store().destination(self.mailbox).append(messages).await?;
+        let now = i64::try_from(self.store().unix_ms() / 1000).unwrap_or(i64::MAX);
+        let mut items = Vec::with_capacity(destinations.len());
+        for ((destination, addresses), uid) in destinations.into_iter().zip(&appended.uids) {
+            let waiting =
+                |address: &&Address| Recipient { address: (*address).clone(), outcome: Outcome::Waiting };
+            let mut item = Item {
+                id: uid.value(),
+                version: 0,
+                body,
+                size,
+                destination: destination.clone(),
+                from: envelope.from.clone(),
+                recipients: addresses.iter().map(waiting).collect(),
+                smtputf8: envelope.smtputf8,
+                arrived: now,
+                next: now,
+                attempts: 0,
+                reason: String::new(),
+                held: false,
+                warned: false,
+            };
+            self.update(&mut item).await?;
+            items.push(item);
+        }
+        let arrivals = items.iter().map(|item| (item.id, item.destination.clone(), item.next));
+        self.arrivals.items.lock().extend(arrivals);
+        self.arrivals.any.notify_one();
+        Ok(items)
+    }
+
+    /// One item; `None` if it has left the queue.
+    pub async fn item(&self, id: ItemId) -> Result<Option<Item>, QueueError> {
+        self.engine().directory_entry(&item::name(id)).await?.as_ref().map(Item::read).transpose()
+    }
+
+    /// Items in the order of their numbers, those after `after`, at most 256. Empty at the end.
+    pub async fn page(&self, after: Option<ItemId>) -> Result<Vec<Item>, QueueError> {
+        let after = after.map(item::name);
+        let entries = self.engine().directory_scan(item::prefix(), after.as_deref(), PAGE).await?;
+        entries.iter().map(Item::read).collect()
+    }
+
+    /// The message of an item.
+    pub async fn message(&self, item: &Item) -> Result<Bytes, QueueError> {
+        Ok(self.store().read_body(item.body, 0..u64::MAX).await?)
+    }
+
+    /// Writes an item that was read or made before. `Busy` if another process has changed it since.
+    pub async fn update(&self, item: &mut Item) -> Result<(), QueueError> {
+        let value = Some(item.write()?);
+        match self.commit(item.id, item.version, value).await? {
+            CommitOutcome::Done => {
+                item.version += 1;
+                Ok(())
+            }
+            CommitOutcome::Conflict => Err(QueueError::Busy(item.id)),
+        }
+    }
+
+    /// Removes an item, then its message. `Busy` if another process has changed it since.
+    pub async fn remove(&self, item: &Item) -> Result<(), QueueError> {
+        match self.commit(item.id, item.version, None).await? {
+            CommitOutcome::Done => self.remove_messages(&NumSet::range(item.id, item.id)).await,
+            CommitOutcome::Conflict => Err(QueueError::Busy(item.id)),
+        }
+    }
+
+    async fn remove_messages(&self, uids: &NumSet) -> Result<(), QueueError> {
+        self.store().open(self.mailbox).await?.remove(uids).await?;
+        Ok(())
+    }
+
+    async fn commit(
+        &self,
+        id: ItemId,
+        expected: u64,
+        value: Option<Bytes>,
+    ) -> Result<CommitOutcome, QueueError> {
+        let change = DirectoryChange { name: item::name(id), expected, value };
+        Ok(self.engine().directory_commit(change).await?)
+    }
+
+    /// Removes messages without an envelope: a crash came between the two, so nobody was answered.
+    /// Before the first message is added. How many there were.
+    pub async fn remove_unfinished(&self) -> Result<usize, QueueError> {
+        let mut known: BTreeSet<ItemId> = BTreeSet::new();
+        let mut after = None;
+        loop {
+            let names = self.engine().directory_scan(item::prefix(), after.as_deref(), PAGE).await?;
+            let Some(last) = names.last() else { break };
+            after = Some(last.name.clone());
+            let number = |e: &DirectoryEntry| e.name.strip_prefix(item::prefix())?.parse::<ItemId>().ok();
+            known.extend(names.iter().filter_map(number));
+        }
+        let view = self.store().open(self.mailbox).await?.current().await?;
+        let uids = view.uids_of_seqs(&view.all());
+        let unfinished: NumSet = uids.iter().filter(|uid| !known.contains(uid)).collect();
+        let count = unfinished.iter().count();
+        if count > 0 {
+            self.remove_messages(&unfinished).await?;
+        }
+        Ok(count)
+    }
+
+    /// Changes an item beside a running server, and has the server notice.
+    pub async fn administer(
+        &self,
+        id: ItemId,
+        change: impl Fn(&mut Item) + Send,
+    ) -> Result<Item, QueueError> {
+        for _ in 0..TRIES {
+            let mut item = self.item(id).await?.ok_or(QueueError::NoItem(id))?;
+            change(&mut item);
+            match self.update(&mut item).await {
+                Ok(()) => {
+                    self.note_change().await?;
+                    return Ok(item);
+                }
+                Err(QueueError::Busy(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(QueueError::Busy(id))
+    }
+
+    /// Removes an item beside a running server. Nobody gets a report.
+    pub async fn drop_item(&self, id: ItemId) -> Result<Item, QueueError> {
+        for _ in 0..TRIES {
+            let item = self.item(id).await?.ok_or(QueueError::NoItem(id))?;
+            match self.remove(&item).await {
+                Ok(()) => {
+                    self.note_change().await?;
+                    return Ok(item);
+                }
+                Err(QueueError::Busy(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(QueueError::Busy(id))
+    }
+
+    /// Records why a destination waits, for `posthaste queue list`.
+    pub(crate) async fn note_unreachable(
+        &self,
+        destination: &str,
+        reason: &str,
+        until: i64,
+    ) -> Result<(), QueueError> {
+        let wait = Wait { reason: reason.to_owned(), until };
+        let value = serde_json::to_vec(&wait).map_err(|e| wrong(destination, &e))?;
+        self.put_wait(destination, Some(Bytes::from(value))).await
+    }
+
+    /// Forgets why a destination waited.
+    pub(crate) async fn clear_unreachable(&self, destination: &str) -> Result<(), QueueError> {
+        self.put_wait(destination, None).await
+    }
+
+    async fn put_wait(&self, destination: &str, value: Option<Bytes>) -> Result<(), QueueError> {
+        let name = wait_name(destination);
+        let expected = self.engine().directory_entry(&name).await?.map_or(0, |entry| entry.version);
+        if expected > 0 || value.is_some() {
+            // Who loses a race here loses words for a person.
+            self.engine().directory_commit(DirectoryChange { name, expected, value }).await?;
+        }
+        Ok(())
+    }
+
+    /// Why a destination waits; `None` if it does not.
+    pub async fn wait_of(&self, destination: &str) -> Result<Option<Wait>, QueueError> {
+        let entry = self.engine().directory_entry(&wait_name(destination)).await?;
+        let read = |entry: DirectoryEntry| serde_json::from_slice(&entry.value);
+        entry.map(read).transpose().map_err(|e| wrong(destination, &e))
+    }
+
+    async fn note_change(&self) -> Result<(), QueueError> {
+        for _ in 0..TRIES {
+            let expected = self.changes().await?;
+            let change = DirectoryChange { name: CHANGES.into(), expected, value: Some(Bytes::new()) };
+            if self.engine().directory_commit(change).await? == CommitOutcome::Done {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the changes that were made beside the server.
+    pub async fn changes(&self) -> Result<u64, QueueError> {
+        Ok(self.engine().directory_entry(CHANGES).await?.map_or(0, |entry| entry.version))
+    }
+}
+
+fn wait_name(destination: &str) -> String {
+    format!("queue-wait/{destination}")
+}
+
+fn wrong(destination: &str, error: &serde_json::Error) -> QueueError {
+    QueueError::Record { record: wait_name(destination), why: error.to_string() }
+}

@@ -1,0 +1,174 @@
+//! Takes mail for other domains, and sends reports to senders here and elsewhere.
+
+use bytes::Bytes;
+use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
+use posthaste_directory::normal_domain;
+use std::sync::Arc;
+
+use crate::date::date_time;
+use crate::item::{Address, Destination, Envelope, Item};
+use crate::queue::{Queue, QueueError};
+use crate::report::Report;
+
+/// `Received` fields of a message at most: RFC 5321 §6.3 says that 100 and more are a loop.
+const HOPS_MAX: usize = 100;
+
+/// Why a message for other domains was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// It has passed through too many hosts.
+    #[error("the message has passed through {HOPS_MAX} hosts: it goes round in a loop")]
+    Loop,
+    /// A recipient without a domain that could be asked.
+    #[error("{0} has no domain that mail could be sent to")]
+    Domain(Address),
+    /// It could not be kept.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+}
+
+/// The way out. Cheap to clone: all clones are one.
+#[derive(Debug, Clone)]
+pub struct Relay {
+    queue: Queue,
+    delivery: Delivery,
+    host: Arc<str>,
+}
+
+impl Relay {
+    /// The way out of a store, for a server of this name.
+    pub fn new(queue: Queue, delivery: Delivery, host: &str) -> Self {
+        Self { queue, delivery, host: host.into() }
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Where local mail goes.
+    pub fn delivery(&self) -> &Delivery {
+        &self.delivery
+    }
+
+    /// Whose an address is. `NotLocal` for every address of a domain that is not ours, also if no
+    /// account of ours could have such a name.
+    pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
+        let found = self.delivery.resolve(address).await;
+        if let Err(ResolveError::Invalid(_)) = &found
+            && let Some(domain) = domain_of(address)
+            && !self.delivery.directory().is_local_domain(&domain).await?
+        {
+            return Err(ResolveError::NotLocal);
+        }
+        found
+    }
+
+    /// Takes a message for other domains. It is on disk on return. `message` has its trace fields,
+    /// without Return-Path, which only the last host adds (RFC 5321 §4.4).
+    pub async fn accept(
+        &self,
+        message: Bytes,
+        from: &str,
+        to: &[&str],
+        smtputf8: bool,
+    ) -> Result<Vec<Item>, Refusal> {
+        if hops(&message) > HOPS_MAX {
+            return Err(Refusal::Loop);
+        }
+        let mut recipients = Vec::with_capacity(to.len());
+        for address in to {
+            let domain = domain_of(address).ok_or_else(|| Refusal::Domain((*address).to_owned()))?;
+            recipients.push(((*address).to_owned(), domain));
+        }
+        let envelope = Envelope { from: from.to_owned(), recipients, smtputf8 };
+        Ok(self.queue.add(message, &envelope).await?)
+    }
+
+    /// Sends a report about an item, to its sender. It is on disk on return, or there is nobody who
+    /// could get it.
+    pub(crate) async fn send(&self, report: &Report<'_>) -> Result<(), QueueError> {
+        let to = report.item.from.as_str();
+        if to.is_empty() {
+            // RFC 5321 §4.5.5: no report about a report.
+            tracing::info!(item = report.item.id, "no report: the message is one itself");
+            return Ok(());
+        }
+        let text = report.print();
+        match self.resolve(to).await {
+            Ok(recipient) => self.deliver(text, recipient, report.now).await,
+            Err(ResolveError::NotLocal) => {
+                let Some(domain) = domain_of(to) else { return Ok(()) };
+                let recipients = vec![(to.to_owned(), domain)];
+                let smtputf8 = !to.is_ascii() || !text.is_ascii();
+                let envelope = Envelope { from: Address::new(), recipients, smtputf8 };
+                self.queue.add(self.traced(text, report.now), &envelope).await.map(|_| ())
+            }
+            Err(ResolveError::Directory(posthaste_directory::DirectoryError::Store(error))) => {
+                Err(error.into())
+            }
+            Err(error) => {
+                tracing::warn!(item = report.item.id, to, %error, "nobody can get the report");
+                Ok(())
+            }
+        }
+    }
+
+    async fn deliver(&self, text: Vec<u8>, recipient: Recipient, now: i64) -> Result<(), QueueError> {
+        let message = [b"Return-Path: <>\r\n".as_slice(), &self.traced(text, now)].concat();
+        let outcomes = self.delivery.deliver(Bytes::from(message), &[recipient]).await;
+        match outcomes.into_iter().next() {
+            Some(Err(
+                error @ DeliveryError::OverQuota { .. } | error @ DeliveryError::TooManyMessages { .. },
+            )) => {
+                tracing::warn!(%error, "the sender has no room for a report");
+                Ok(())
+            }
+            Some(Err(error)) => Err(error.into()),
+            Some(Ok(_)) | None => Ok(()),
+        }
+    }
+
+    /// A report with the trace field of a message that was made here.
+    fn traced(&self, text: Vec<u8>, now: i64) -> Bytes {
+        let trace = format!("Received: by {} (Posthaste);\r\n\t{}\r\n", self.host, date_time(now));
+        Bytes::from([trace.into_bytes(), text].concat())
+    }
+
+    /// Our own name.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+/// The domain that mail for an address is sent to.
+fn domain_of(address: &str) -> Option<Destination> {
+    let (_, domain) = address.rsplit_once('@')?;
+    normal_domain(domain).ok()
+}
+
+/// `Received` fields in a message's header.
+fn hops(message: &[u8]) -> usize {
+    let header = memchr::memmem::find(message, b"\r\n\r\n").map_or(message, |end| &message[..end + 2]);
+    let is_received =
+        |line: &&[u8]| line.get(..9).is_some_and(|name| name.eq_ignore_ascii_case(b"Received:"));
+    header.split(|byte| *byte == b'\n').filter(is_received).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains_have_one_spelling() {
+        assert_eq!(domain_of("\"a@b\"@Bücher.Example").as_deref(), Some("xn--bcher-kva.example"));
+        assert_eq!(domain_of("ana"), None);
+        assert_eq!(domain_of("ana@[192.0.2.1]"), None);
+    }
+
+    #[test]
+    fn hops_are_counted_in_the_header_alone() {
+        let message = b"Received: a\r\n\tb\r\nreceived: c\r\nX-Received: d\r\n\r\nReceived: no\r\n";
+        assert_eq!(hops(message), 2);
+    }
+}

@@ -1,0 +1,270 @@
+//! Which destination is tried when. A value: it has no clock, and does nothing by itself.
+//!
+//! An item waits for its own next time, which follows from how often its host has refused it for
+//! now. A destination that cannot be reached waits as a whole. So 100,000 items for a host that is
+//! down cost one attempt to connect at each of its times, and nothing between them.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::item::{Destination, ItemId};
+
+/// When a message is tried again, warned about and given up. Seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryTimes {
+    /// Wait after the first failure; each further one doubles it. RFC 5321 §4.5.4.1 advises half an
+    /// hour; most hosts that greylist take mail after five minutes.
+    pub first: i64,
+    /// The longest wait.
+    pub longest: i64,
+    /// Age at which the sender gets one report that the message is late; 0 for never.
+    pub warn_after: i64,
+    /// Age at which a message is given up: RFC 5321 §4.5.4.1 says at least 4 to 5 days.
+    pub expire_after: i64,
+}
+
+impl Default for RetryTimes {
+    fn default() -> Self {
+        Self { first: 300, longest: 4 * 3600, warn_after: 4 * 3600, expire_after: 5 * 24 * 3600 }
+    }
+}
+
+impl RetryTimes {
+    /// The wait after so many failures in a row.
+    pub fn wait(&self, failures: u32) -> i64 {
+        let doubled = failures.saturating_sub(1).min(30);
+        self.first.saturating_mul(1 << doubled).clamp(1, self.longest.max(1))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Items by their next time.
+    items: BTreeSet<(i64, ItemId)>,
+    /// Not before then the destination is tried.
+    not_before: i64,
+    /// How often in a row it could not be reached.
+    failures: u32,
+    /// Whether it is being sent to.
+    busy: bool,
+}
+
+impl Waiting {
+    /// When it is to be tried; none while it is, or if nothing waits.
+    fn due(&self) -> Option<i64> {
+        let (next, _) = self.items.first()?;
+        (!self.busy).then_some(self.not_before.max(*next))
+    }
+}
+
+/// All items that wait, by destination.
+#[derive(Debug, Default)]
+pub(crate) struct Schedule {
+    destinations: HashMap<Destination, Waiting>,
+    /// Destinations by when they are due.
+    due: BTreeSet<(i64, Destination)>,
+    /// Where each item is.
+    places: HashMap<ItemId, (Destination, i64)>,
+}
+
+impl Schedule {
+    /// Changes a destination, and its place among the due ones with it.
+    fn with<R>(&mut self, destination: &Destination, change: impl FnOnce(&mut Waiting) -> R) -> R {
+        let waiting = self.destinations.entry(destination.clone()).or_default();
+        if let Some(due) = waiting.due() {
+            self.due.remove(&(due, destination.clone()));
+        }
+        let result = change(waiting);
+        if let Some(due) = waiting.due() {
+            self.due.insert((due, destination.clone()));
+        } else if waiting.items.is_empty() && !waiting.busy && waiting.failures == 0 {
+            self.destinations.remove(destination);
+        }
+        result
+    }
+
+    /// Puts an item where its record says. One that is there already moves.
+    pub fn put(&mut self, id: ItemId, destination: &Destination, next: i64) {
+        self.remove(id);
+        self.places.insert(id, (destination.clone(), next));
+        self.with(destination, |waiting| waiting.items.insert((next, id)));
+    }
+
+    /// Forgets an item.
+    pub fn remove(&mut self, id: ItemId) {
+        if let Some((destination, next)) = self.places.remove(&id) {
+            self.with(&destination, |waiting| waiting.items.remove(&(next, id)));
+        }
+    }
+
+    /// A destination that is due, which is then being sent to until [`Schedule::finished`].
+    pub fn start_due(&mut self, now: i64) -> Option<Destination> {
+        let (due, destination) = self.due.first()?.clone();
+        if due > now {
+            return None;
+        }
+        self.with(&destination, |waiting| waiting.busy = true);
+        Some(destination)
+    }
+
+    /// The next item for a destination that is being sent to, if one is due.
+    pub fn next_item(&self, destination: &Destination, now: i64) -> Option<ItemId> {
+        let (next, id) = self.destinations.get(destination)?.items.first()?;
+        (*next <= now).then_some(*id)
+    }
+
+    /// The items of a destination, oldest first.
+    pub fn items(&self, destination: &Destination) -> Vec<ItemId> {
+        let waiting = self.destinations.get(destination);
+        let mut ids: Vec<ItemId> = waiting.iter().flat_map(|w| &w.items).map(|(_, id)| *id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// The destination was reached.
+    pub fn reached(&mut self, destination: &Destination) {
+        self.with(destination, |waiting| (waiting.failures, waiting.not_before) = (0, 0));
+    }
+
+    /// The destination could not be reached. Until when it waits.
+    pub fn unreachable(&mut self, destination: &Destination, now: i64, times: &RetryTimes) -> i64 {
+        self.with(destination, |waiting| {
+            waiting.failures += 1;
+            waiting.not_before = now + times.wait(waiting.failures);
+            waiting.not_before
+        })
+    }
+
+    /// The destination waits until then, for a reason of our own.
+    pub fn delay(&mut self, destination: &Destination, until: i64) {
+        self.with(destination, |waiting| waiting.not_before = until);
+    }
+
+    /// Forgets items that are not wanted.
+    pub fn keep(&mut self, wanted: impl Fn(ItemId) -> bool) {
+        let unwanted: Vec<ItemId> = self.places.keys().copied().filter(|id| !wanted(*id)).collect();
+        unwanted.into_iter().for_each(|id| self.remove(id));
+    }
+
+    /// An administrator wants all that waits to be tried now.
+    pub fn forgive(&mut self, destination: &Destination) {
+        self.with(destination, |waiting| waiting.not_before = 0);
+    }
+
+    /// Nobody sends to the destination any more.
+    pub fn finished(&mut self, destination: &Destination) {
+        self.with(destination, |waiting| waiting.busy = false);
+    }
+
+    /// When something is due next.
+    pub fn next_time(&self) -> Option<i64> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// Number of items.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn schedule(items: &[(ItemId, &str, i64)]) -> Schedule {
+        let mut schedule = Schedule::default();
+        items.iter().for_each(|(id, to, next)| schedule.put(*id, &(*to).to_owned(), *next));
+        schedule
+    }
+
+    #[test]
+    fn waits_double_up_to_the_longest() {
+        let times = RetryTimes { first: 10, longest: 65, ..RetryTimes::default() };
+        assert_eq!([1, 2, 3, 4, 5, 40].map(|n| times.wait(n)), [10, 20, 40, 65, 65, 65]);
+    }
+
+    #[test]
+    fn a_destination_is_sent_to_once_at_a_time() {
+        let mut schedule = schedule(&[(1, "a", 5), (2, "a", 6), (3, "b", 7)]);
+        assert_eq!((schedule.next_time(), schedule.start_due(4)), (Some(5), None));
+        assert_eq!(schedule.start_due(6).as_deref(), Some("a"));
+        assert_eq!(schedule.start_due(6), None, "a is busy, b is not due");
+        assert_eq!(schedule.next_item(&"a".into(), 6), Some(1));
+        schedule.remove(1);
+        assert_eq!(schedule.next_item(&"a".into(), 6), Some(2));
+        schedule.put(2, &"a".into(), 100);
+        assert_eq!(schedule.next_item(&"a".into(), 6), None);
+        schedule.finished(&"a".into());
+        assert_eq!((schedule.next_time(), schedule.len()), (Some(7), 2));
+    }
+
+    #[test]
+    fn an_unreachable_destination_waits_whatever_its_items_say() {
+        let mut schedule = schedule(&[(1, "a", 5), (2, "a", 5)]);
+        let (a, times) = ("a".to_owned(), RetryTimes { first: 10, longest: 100, ..RetryTimes::default() });
+        for (now, until) in [(5, 15), (15, 35)] {
+            assert_eq!(schedule.start_due(now - 1), None);
+            assert_eq!(schedule.start_due(now).as_deref(), Some("a"));
+            assert_eq!(schedule.unreachable(&a, now, &times), until);
+            schedule.finished(&a);
+            assert_eq!(schedule.next_time(), Some(until));
+        }
+        // What arrives meanwhile waits, too.
+        schedule.put(3, &a, 16);
+        assert_eq!(schedule.next_time(), Some(35));
+        schedule.forgive(&a);
+        assert_eq!(schedule.next_time(), Some(5));
+        schedule.reached(&a);
+        assert_eq!(schedule.items(&a), [1, 2, 3]);
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Put(ItemId, u8, i64),
+        Remove(ItemId),
+        Start(i64),
+        Finish(u8),
+        Fail(u8, i64),
+        Reach(u8),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            (0u32..9, 0u8..4, 0i64..50).prop_map(|(id, to, next)| Step::Put(id, to, next)),
+            (0u32..9).prop_map(Step::Remove),
+            (0i64..60).prop_map(Step::Start),
+            (0u8..4).prop_map(Step::Finish),
+            (0u8..4, 0i64..50).prop_map(|(to, now)| Step::Fail(to, now)),
+            (0u8..4).prop_map(Step::Reach),
+        ];
+        proptest::collection::vec(step, 0..60)
+    }
+
+    proptest! {
+        /// `due` names exactly the destinations that have an item and are not busy, each at the
+        /// later of its own time and that of its first item.
+        #[test]
+        fn the_due_ones_follow_from_the_items(steps in steps()) {
+            let (mut schedule, times) = (Schedule::default(), RetryTimes::default());
+            for step in steps {
+                match step {
+                    Step::Put(id, to, next) => schedule.put(id, &to.to_string(), next),
+                    Step::Remove(id) => schedule.remove(id),
+                    Step::Start(now) => { schedule.start_due(now); }
+                    Step::Finish(to) => schedule.finished(&to.to_string()),
+                    Step::Fail(to, now) => { schedule.unreachable(&to.to_string(), now, &times); }
+                    Step::Reach(to) => schedule.reached(&to.to_string()),
+                }
+                let mut due = BTreeSet::new();
+                for (name, waiting) in &schedule.destinations {
+                    if let (Some((next, _)), false) = (waiting.items.first(), waiting.busy) {
+                        due.insert((waiting.not_before.max(*next), name.clone()));
+                    }
+                }
+                prop_assert_eq!(&schedule.due, &due);
+                let items: usize = schedule.destinations.values().map(|w| w.items.len()).sum();
+                prop_assert_eq!(items, schedule.len());
+            }
+        }
+    }
+}

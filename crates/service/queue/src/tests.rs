@@ -1,0 +1,349 @@
+//! The queue and its runner on the in-memory engine, with hosts that do what a test says.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use posthaste_delivery::{Delivery, DeliveryOptions};
+use posthaste_directory::{Directory, NewAccount, Policy};
+use posthaste_mail_model::{MailboxName, Secret};
+use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::*;
+
+const MESSAGE: &[u8] = b"Received: by a\r\nSubject: hello\r\n\r\nwords\r\n";
+const START: i64 = 1_700_000_000;
+const HOUR: i64 = 3_600;
+const DAY: i64 = 24 * HOUR;
+
+/// What a host says to the next connection or message.
+#[derive(Debug, Clone)]
+enum Script {
+    Unreachable(Failure),
+    /// To each recipient.
+    Answers(Vec<Result<(), Failure>>),
+}
+
+/// Something that happened at a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Event {
+    Tried(Destination),
+    Got(Destination, Vec<Address>, Bytes),
+}
+
+/// All hosts there are. Without a script they take everything.
+struct Hosts {
+    scripts: Mutex<HashMap<Destination, VecDeque<Script>>>,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+impl Hosts {
+    fn next(&self, destination: &str, is_connection: bool) -> Option<Script> {
+        let mut scripts = self.scripts.lock();
+        let scripts = scripts.get_mut(destination)?;
+        let fits = matches!(scripts.front()?, Script::Unreachable(_)) == is_connection;
+        if fits { scripts.pop_front() } else { None }
+    }
+}
+
+struct Line {
+    hosts: Arc<Hosts>,
+    destination: Destination,
+}
+
+#[async_trait]
+impl Transport for Arc<Hosts> {
+    async fn connect(&self, destination: &Destination) -> Result<Box<dyn Channel>, Unreachable> {
+        let _ = self.events.send(Event::Tried(destination.clone()));
+        match self.next(destination, true) {
+            Some(Script::Unreachable(failure)) => Err(Unreachable(failure)),
+            _ => Ok(Box::new(Line { hosts: Arc::clone(self), destination: destination.clone() })),
+        }
+    }
+}
+
+#[async_trait]
+impl Channel for Line {
+    async fn send(&mut self, item: &Item, message: Bytes) -> Sent {
+        let to: Vec<_> = item.waiting().map(|r| r.address.clone()).collect();
+        let outcomes = match self.hosts.next(&self.destination, false) {
+            Some(Script::Answers(answers)) => answers,
+            _ => vec![Ok(()); to.len()],
+        };
+        let _ = self.hosts.events.send(Event::Got(self.destination.clone(), to, message));
+        Sent { outcomes, usable: true }
+    }
+    async fn close(self: Box<Self>) {}
+}
+
+/// What stops a runner, and its end.
+type Running = (oneshot::Sender<()>, tokio::task::JoinHandle<Result<(), QueueError>>);
+
+/// A queue with its runner, and a clock that stands still until it is set.
+struct World {
+    relay: Relay,
+    hosts: Arc<Hosts>,
+    events: mpsc::UnboundedReceiver<Event>,
+    now: Arc<AtomicI64>,
+    running: Option<Running>,
+}
+
+impl World {
+    async fn new() -> Self {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
+        directory.add("ana@example.org", &Secret::new("pencil".into()), NewAccount::default()).await.unwrap();
+        let now = Arc::new(AtomicI64::new(START));
+        let clock = Arc::clone(&now);
+        let clock_unix_ms = Arc::new(move || u64::try_from(clock.load(Ordering::SeqCst)).unwrap() * 1_000);
+        let options = StoreOptions { clock_unix_ms, ..StoreOptions::default() };
+        let store = Store::new(engine, options);
+        let delivery = Delivery::new(store, Arc::new(directory), DeliveryOptions::default());
+        let queue = Queue::open(delivery.clone()).await.unwrap();
+        let (sender, events) = mpsc::unbounded_channel();
+        let hosts = Arc::new(Hosts { scripts: Mutex::default(), events: sender });
+        let relay = Relay::new(queue, delivery, "mail.example.org");
+        Self { relay, hosts, events, now, running: None }
+    }
+
+    fn script(&self, destination: &str, scripts: impl IntoIterator<Item = Script>) {
+        self.hosts.scripts.lock().entry(destination.into()).or_default().extend(scripts);
+    }
+
+    async fn accept(&self, from: &str, to: &[&str]) -> Vec<Item> {
+        self.relay.accept(Bytes::from_static(MESSAGE), from, to, false).await.unwrap()
+    }
+
+    fn start(&mut self) {
+        let now = Arc::clone(&self.now);
+        let clock: Clock = Arc::new(move || now.load(Ordering::SeqCst));
+        let runner =
+            Runner::new(self.relay.clone(), Arc::new(Arc::clone(&self.hosts)), RetryTimes::default(), clock);
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(runner.run(async move {
+            let _ = stopped.await;
+        }));
+        self.running = Some((stop, task));
+    }
+
+    /// Stops the runner, which ends what it does first.
+    async fn stop(&mut self) {
+        let (stop, task) = self.running.take().unwrap();
+        let _ = stop.send(());
+        task.await.unwrap().unwrap();
+    }
+
+    /// Starts a runner at a time, and stops it after so many events.
+    async fn run_at(&mut self, now: i64, events: usize) -> Vec<Event> {
+        self.now.store(now, Ordering::SeqCst);
+        self.start();
+        let mut seen = Vec::new();
+        for _ in 0..events {
+            seen.push(self.events.recv().await.unwrap());
+        }
+        self.stop().await;
+        assert!(self.events.try_recv().is_err(), "nothing more happened");
+        seen
+    }
+
+    async fn items(&self) -> Vec<Item> {
+        self.relay.queue().page(None).await.unwrap()
+    }
+
+    /// The subjects and texts in ana's INBOX.
+    async fn inbox(&self) -> Vec<String> {
+        let delivery = self.relay.delivery();
+        let ana = delivery.resolve("ana@example.org").await.unwrap();
+        let list = delivery.mailboxes(ana.account.id).await.unwrap();
+        let inbox = delivery.store().open(list.find(&MailboxName::inbox()).unwrap().id).await.unwrap();
+        let view = inbox.current().await.unwrap();
+        let mut texts = Vec::new();
+        for uid in view.uids_of_seqs(&view.all()).iter() {
+            let uid = posthaste_mail_model::Uid::new(uid).unwrap();
+            let body = inbox.body_of(uid).await.unwrap().unwrap();
+            let bytes = inbox.read_body(uid, body, 0..u64::MAX).await.unwrap();
+            texts.push(String::from_utf8(bytes.to_vec()).unwrap());
+        }
+        texts
+    }
+}
+
+fn tried(destination: &str) -> Event {
+    Event::Tried(destination.into())
+}
+
+fn got(destination: &str, to: &[&str]) -> Event {
+    Event::Got(destination.into(), to.iter().map(|t| (*t).into()).collect(), Bytes::from_static(MESSAGE))
+}
+
+fn busy() -> Failure {
+    Failure::temporary("4.3.2", "421 4.3.2 busy")
+}
+
+fn no_such_user() -> Failure {
+    Failure::permanent("5.1.1", "550 5.1.1 no such user")
+}
+
+#[tokio::test]
+async fn a_message_for_two_domains_is_two_items_with_one_body() {
+    let mut world = World::new().await;
+    let items = world.accept("ana@example.org", &["a@x.test", "b@y.test", "c@X.Test"]).await;
+    let of: Vec<_> = items.iter().map(|i| (i.destination.as_str(), i.recipients.len())).collect();
+    assert_eq!(of, [("x.test", 2), ("y.test", 1)]);
+    assert_eq!(items[0].body, items[1].body);
+    let mut seen = world.run_at(START, 4).await;
+    seen.sort_by_key(|event| format!("{event:?}"));
+    assert_eq!(
+        seen,
+        [
+            got("x.test", &["a@x.test", "c@X.Test"]),
+            got("y.test", &["b@y.test"]),
+            tried("x.test"),
+            tried("y.test")
+        ]
+    );
+    assert!(world.items().await.is_empty());
+    let body = items[0].body;
+    while world.relay.delivery().store().engine().maintain().await.unwrap().examined > 0 {}
+    assert!(world.relay.delivery().store().read_body(body, 0..9).await.is_err(), "nothing holds the body");
+}
+
+#[tokio::test]
+async fn what_is_accepted_while_it_runs_is_sent_at_once() {
+    let mut world = World::new().await;
+    world.start();
+    world.accept("ana@example.org", &["a@x.test"]).await;
+    assert_eq!(world.events.recv().await, Some(tried("x.test")));
+    assert_eq!(world.events.recv().await, Some(got("x.test", &["a@x.test"])));
+    world.stop().await;
+    assert!(world.items().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_refused_recipient_is_reported_and_the_others_get_the_message() {
+    let mut world = World::new().await;
+    world.accept("ana@example.org", &["a@x.test", "no@x.test"]).await;
+    world.script("x.test", [Script::Answers(vec![Ok(()), Err(no_such_user())])]);
+    world.run_at(START, 2).await;
+    assert!(world.items().await.is_empty());
+    let inbox = world.inbox().await;
+    assert_eq!(inbox.len(), 1);
+    assert!(inbox[0].starts_with("Return-Path: <>\r\nReceived: by mail.example.org"));
+    assert!(inbox[0].contains("Final-Recipient: rfc822; no@x.test\r\nAction: failed\r\nStatus: 5.1.1\r\n"));
+    assert!(!inbox[0].contains("Final-Recipient: rfc822; a@x.test") && !inbox[0].contains("words"));
+}
+
+#[tokio::test]
+async fn a_temporary_refusal_is_tried_again_for_those_who_wait() {
+    let mut world = World::new().await;
+    world.accept("ana@example.org", &["a@x.test", "b@x.test"]).await;
+    world.script("x.test", [Script::Answers(vec![Ok(()), Err(busy())])]);
+    world.run_at(START, 2).await;
+    let item = &world.items().await[0];
+    assert_eq!((item.next - START, item.attempts, item.reason.as_str()), (300, 1, "421 4.3.2 busy"));
+    assert_eq!(world.run_at(START + 299, 0).await, []);
+    assert_eq!(world.run_at(START + 300, 2).await, [tried("x.test"), got("x.test", &["b@x.test"])]);
+    assert!(world.items().await.is_empty() && world.inbox().await.is_empty());
+}
+
+#[tokio::test]
+async fn items_of_an_unreachable_destination_are_not_touched() {
+    let mut world = World::new().await;
+    for _ in 0..5 {
+        world.accept("ana@example.org", &["a@x.test"]).await;
+    }
+    let before = world.items().await;
+    world.script("x.test", [Script::Unreachable(busy())]);
+    assert_eq!(world.run_at(START, 1).await, [tried("x.test")]);
+    assert_eq!(world.items().await, before);
+    let wait = world.relay.queue().wait_of("x.test").await.unwrap().unwrap();
+    assert_eq!((wait.reason.as_str(), wait.until), ("421 4.3.2 busy", START + 300));
+    // One connection for all.
+    let seen = world.run_at(START + 300, 6).await;
+    assert_eq!(seen[0], tried("x.test"));
+    assert!(seen[1..].iter().all(|event| *event == got("x.test", &["a@x.test"])));
+    assert_eq!(world.relay.queue().wait_of("x.test").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_late_message_is_warned_about_once_and_then_given_up() {
+    let mut world = World::new().await;
+    world.accept("ana@example.org", &["a@x.test"]).await;
+    for (at, reports) in [(0, 0), (5 * HOUR, 1), (10 * HOUR, 1), (5 * DAY, 2)] {
+        world.script("x.test", [Script::Unreachable(busy())]);
+        world.run_at(START + at, 1).await;
+        assert_eq!(world.inbox().await.len(), reports, "after {at} s");
+    }
+    let inbox = world.inbox().await;
+    assert!(inbox[0].contains("Action: delayed\r\n") && inbox[0].contains("Will-Retry-Until: "));
+    assert!(inbox[1].contains("Action: failed\r\nStatus: 4.4.7\r\n") && inbox[1].contains("421 4.3.2 busy"));
+    assert!(world.items().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_destination_that_takes_no_mail_fails_all_at_once() {
+    let mut world = World::new().await;
+    world.accept("ana@example.org", &["a@x.test"]).await;
+    world.accept("", &["b@x.test"]).await;
+    let null_mx = Failure::permanent("5.1.10", "x.test takes no mail (RFC 7505)");
+    world.script("x.test", [Script::Unreachable(null_mx)]);
+    world.run_at(START, 1).await;
+    assert!(world.items().await.is_empty());
+    // No report about a report.
+    assert_eq!(world.inbox().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_report_for_elsewhere_is_queued_with_the_null_sender() {
+    let mut world = World::new().await;
+    world.accept("bo@y.test", &["no@x.test"]).await;
+    world.script("x.test", [Script::Answers(vec![Err(no_such_user())])]);
+    let seen = world.run_at(START, 4).await;
+    let Event::Got(destination, to, report) = &seen[3] else { panic!("{seen:?}") };
+    assert_eq!((destination.as_str(), to.as_slice()), ("y.test", ["bo@y.test".to_owned()].as_slice()));
+    assert!(report.starts_with(b"Received: by mail.example.org"));
+    assert!(world.items().await.is_empty());
+}
+
+#[tokio::test]
+async fn an_administrator_holds_retries_and_drops() {
+    let mut world = World::new().await;
+    let held = world.accept("ana@example.org", &["a@x.test"]).await[0].id;
+    let dropped = world.accept("ana@example.org", &["b@x.test"]).await[0].id;
+    let queue = world.relay.queue().clone();
+    queue.administer(held, |item| item.held = true).await.unwrap();
+    queue.drop_item(dropped).await.unwrap();
+    assert_eq!(world.run_at(START, 0).await, []);
+    queue.administer(held, |item| (item.held, item.next) = (false, Item::AT_ONCE)).await.unwrap();
+    assert_eq!(world.run_at(START, 2).await, [tried("x.test"), got("x.test", &["a@x.test"])]);
+    let missing = queue.administer(held, |_| {}).await.unwrap_err();
+    assert!(matches!(missing, QueueError::NoItem(id) if id == held));
+}
+
+#[tokio::test]
+async fn a_message_without_an_envelope_was_never_acknowledged_and_goes() {
+    let mut world = World::new().await;
+    let kept = world.accept("ana@example.org", &["a@x.test"]).await[0].clone();
+    // As a crash between the two leaves it.
+    let list = world.relay.delivery().store().list(QUEUE_ACCOUNT).await.unwrap();
+    let mailbox = list.find(&MailboxName::inbox()).unwrap().id;
+    let delivery = world.relay.delivery();
+    let message = delivery.incoming(Bytes::from_static(b"lost\r\n"), Vec::new(), None).await.unwrap();
+    delivery.store().destination(mailbox).append(vec![message]).await.unwrap();
+    assert_eq!(world.relay.queue().remove_unfinished().await.unwrap(), 1);
+    assert_eq!(world.items().await, [kept]);
+    world.run_at(START, 2).await;
+}
+
+#[tokio::test]
+async fn a_message_that_goes_round_is_refused() {
+    let world = World::new().await;
+    let message = [b"Received: x\r\n".repeat(101), b"\r\n".to_vec()].concat();
+    let refused = world.relay.accept(message.into(), "a@x.test", &["b@y.test"], false).await;
+    assert!(matches!(refused, Err(Refusal::Loop)));
+    let refused = world.relay.accept(Bytes::new(), "a@x.test", &["b@[192.0.2.1]"], false).await;
+    assert!(matches!(refused, Err(Refusal::Domain(_))));
+}
