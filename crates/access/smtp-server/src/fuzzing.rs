@@ -13,6 +13,7 @@ use time::OffsetDateTime;
 use crate::command::{Command, response};
 use crate::dots::DotReader;
 use crate::reply::Reply;
+use crate::session::replies;
 use crate::{Action, Link, Role, Session, SmtpOptions};
 use posthaste_delivery::{Recipient, ResolveError};
 
@@ -173,8 +174,8 @@ fn deliver(session: &mut Session) {
     let transaction = session.message_received().expect("a message follows a transaction");
     let count = transaction.recipients.len();
     assert!((1..=100).contains(&count), "{count} recipients");
-    let outcomes: Vec<_> = (0..count).map(|_| Ok(())).collect();
-    session.delivered("id", &outcomes).iter().for_each(check);
+    let replies = vec![replies::outcome("id", &Ok(())); count];
+    session.delivered(replies).iter().for_each(check);
     session.refused(count, Reply::bare(452, "later")).iter().for_each(check);
 }
 

@@ -33,5 +33,5 @@ mod trace;
 
 pub use options::{PlaintextAuth, Role, SenderRule, SmtpOptions};
 pub use serve::{SmtpService, refusal};
-pub use session::{Action, Link, Session, Transaction};
-pub use sink::MailSink;
+pub use session::{Action, Link, Session, Target, Transaction};
+pub use sink::{MailSink, RelayRefusal};

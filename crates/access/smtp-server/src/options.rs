@@ -63,6 +63,9 @@ pub struct SmtpOptions {
     pub plaintext_auth: PlaintextAuth,
     /// Where SCRAM may run in the clear, beside where passwords may.
     pub plaintext_scram: PlaintextAuth,
+    /// Whether mail of users who logged in is taken for other domains. A service sets it from its
+    /// sink.
+    pub relays: bool,
 }
 
 impl SmtpOptions {
@@ -80,6 +83,7 @@ impl SmtpOptions {
             sender: SenderRule::Own,
             plaintext_auth: PlaintextAuth::LoopbackOnly,
             plaintext_scram: PlaintextAuth::LoopbackOnly,
+            relays: false,
         }
     }
 }

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use posthaste_delivery::{DeliveryError, Recipient, ResolveError};
 use posthaste_directory::{Directory, Lease, sasl};
 use posthaste_net::{ByteBudget, Certificates, Connection, Holder, NetError, Shutdown};
@@ -23,12 +23,14 @@ use time::OffsetDateTime;
 
 use crate::{
     MailSink, Role, SmtpOptions,
+    address::{Mailbox, ReversePath},
     dots::{DotReader, line_end},
     incoming::Incoming,
     options::{DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX},
     reply::{Enhanced, Reply},
-    session::{Action, Link, Session, Transaction, store_failure},
+    session::{Action, Link, Session, Target, Transaction, replies, store_failure},
     syntax::SyntaxError,
+    trace,
 };
 
 /// What all sessions of a listener share.
@@ -59,6 +61,7 @@ impl SmtpService {
         // What we announce must fit the sink with our own headers on top.
         let room = sink.message_len_max().saturating_sub(TRACE_LEN_MAX);
         options.message_size_max = options.message_size_max.min(usize::try_from(room).unwrap_or(usize::MAX));
+        options.relays = sink.relays();
         let options = Arc::new(options);
         let service = Self { role, options, directory, sink, certificates: None, budget: ByteBudget::new(1) };
         service.with_budget(ByteBudget::new(BUDGET_DEFAULT_BYTES))
@@ -366,23 +369,72 @@ impl Driver {
     /// Once the sink has begun, nothing interrupts it. The client gets the outcome, or, if it has
     /// left, sends the message again.
     async fn deliver(&self, id: &str, incoming: Incoming, transaction: Transaction) -> Vec<Reply> {
-        let recipients: Vec<Recipient> = transaction.recipients.into_iter().map(|(_, found)| found).collect();
-        // The message's share of the budget is held until the sink is done with it.
-        let (message, _permit) = incoming.finish();
-        let octets = message.len();
-        let mut outcomes = self.service.sink.deliver(message, &recipients).await;
-        // A sink that forgets a recipient has not said that the message is kept.
-        outcomes.resize(recipients.len(), Err(DeliveryError::Interrupted("no outcome".to_owned())));
-        for (recipient, outcome) in recipients.iter().zip(&outcomes) {
-            let to = recipient.account.name.as_str();
-            match outcome {
-                Ok(()) => tracing::info!(id, from = transaction.from.as_str(), to, octets, "delivered"),
-                Err(error) => {
-                    tracing::warn!(id, from = transaction.from.as_str(), to, octets, %error, "not delivered");
-                }
+        let Transaction { from, parameters, recipients } = transaction;
+        let (mut here, mut elsewhere) = (Vec::new(), Vec::new());
+        for (to, target) in recipients {
+            match target {
+                Target::Local(recipient) => here.push(recipient),
+                Target::Elsewhere => elsewhere.push(to),
             }
         }
-        self.session.delivered(id, &outcomes)
+        // The message's share of the budget is held until the sink is done with it.
+        let (message, _permit) = incoming.finish();
+        let mut replies = self.deliver_here(id, &message, &from, &here).await;
+        // What could not be delivered here is sent again by the client, as a whole: nothing is
+        // relayed then, or it would be relayed twice.
+        if !elsewhere.is_empty() && replies.iter().all(|reply| !reply.is_refusal()) {
+            let to: Vec<&Mailbox> = elsewhere.iter().collect();
+            replies.push(self.relay(id, &message, &from, &to, parameters.smtputf8).await);
+        }
+        self.session.delivered(replies)
+    }
+
+    async fn deliver_here(
+        &self,
+        id: &str,
+        message: &Bytes,
+        from: &ReversePath,
+        recipients: &[Recipient],
+    ) -> Vec<Reply> {
+        if recipients.is_empty() {
+            return Vec::new();
+        }
+        let (from, octets) = (from.as_str(), message.len());
+        let mut outcomes = self.service.sink.deliver(message.clone(), recipients).await;
+        // A sink that forgets a recipient has not said that the message is kept.
+        outcomes.resize(recipients.len(), Err(DeliveryError::Interrupted("no outcome".to_owned())));
+        let reply = |(recipient, outcome): (&Recipient, &Result<(), DeliveryError>)| {
+            let to = recipient.account.name.as_str();
+            match outcome {
+                Ok(()) => tracing::info!(id, from, to, octets, "delivered"),
+                Err(error) => tracing::warn!(id, from, to, octets, %error, "not delivered"),
+            }
+            replies::outcome(id, outcome)
+        };
+        recipients.iter().zip(&outcomes).map(reply).collect()
+    }
+
+    async fn relay(
+        &self,
+        id: &str,
+        message: &Bytes,
+        from: &ReversePath,
+        to: &[&Mailbox],
+        smtputf8: bool,
+    ) -> Reply {
+        let account = self.session.account().map(|account| account.name.as_str());
+        let message = trace::without_return_path(message);
+        let octets = message.len();
+        match self.service.sink.relay(message, from, to, smtputf8).await {
+            Ok(()) => {
+                tracing::info!(id, account, from = from.as_str(), recipients = to.len(), octets, "queued");
+                replies::queued(id)
+            }
+            Err(refusal) => {
+                tracing::warn!(id, account, from = from.as_str(), octets, error = %refusal, "not queued");
+                replies::not_relayed(&refusal)
+            }
+        }
     }
 
     /// Whether the account was disabled, removed or given another password since the login.

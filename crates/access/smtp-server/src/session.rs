@@ -13,11 +13,11 @@
 //! | DATA, BDAT | with at least one recipient; not mixed (RFC 3030 §2) |
 //! | RSET, NOOP, QUIT, HELP, VRFY | always |
 
-mod replies;
+pub(crate) mod replies;
 
 use std::{net::SocketAddr, sync::Arc};
 
-use posthaste_delivery::{DeliveryError, Recipient, ResolveError};
+use posthaste_delivery::{Recipient, ResolveError};
 use posthaste_directory::{Account, LoginError};
 use posthaste_net::TlsFacts;
 use posthaste_store::StoreError;
@@ -90,8 +90,17 @@ pub struct Transaction {
     pub from: ReversePath,
     /// How.
     pub parameters: MailParameters,
-    /// To whom: as named in RCPT, and who that is.
-    pub recipients: Vec<(Mailbox, Recipient)>,
+    /// To whom: as named in RCPT, and where that is.
+    pub recipients: Vec<(Mailbox, Target)>,
+}
+
+/// Where a recipient is.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// Here.
+    Local(Recipient),
+    /// In a domain that is not ours.
+    Elsewhere,
 }
 
 /// Where a message stands.
@@ -354,9 +363,15 @@ impl Session {
 
     /// Whose the recipient of [`Action::Resolve`] is.
     pub fn recipient_resolved(&mut self, to: Mailbox, found: Result<Recipient, ResolveError>) -> Action {
+        // RFC 5321 §3.6.2: mail is relayed for our own users alone.
+        let relays = self.options.relays && self.role == Role::Submission && self.account.is_some();
         let action = match (&mut self.transaction, found) {
             (Some(transaction), Ok(recipient)) => {
-                transaction.recipients.push((to, recipient));
+                transaction.recipients.push((to, Target::Local(recipient)));
+                Action::Reply(replies::recipient_ok())
+            }
+            (Some(transaction), Err(ResolveError::NotLocal)) if relays => {
+                transaction.recipients.push((to, Target::Elsewhere));
                 Action::Reply(replies::recipient_ok())
             }
             // An agent next door hands on what others guessed; a client that guesses is counted.
@@ -439,19 +454,15 @@ impl Session {
         vec![reply; if self.role == Role::Lmtp { recipients } else { 1 }]
     }
 
-    /// What to say of a delivery: for each recipient in LMTP (RFC 2033 §4.2), or for all. In SMTP
-    /// one failure fails the message: the client keeps it and tries again, so that someone may get
-    /// it twice and nobody never.
-    pub fn delivered(&self, id: &str, outcomes: &[Result<(), DeliveryError>]) -> Vec<Reply> {
-        let replies = outcomes.iter().map(|outcome| match outcome {
-            Ok(()) => replies::delivered(id),
-            Err(error) => replies::delivery(error.kind()),
-        });
+    /// What to say of a message, from what there is to say of each recipient: all of it in LMTP
+    /// (RFC 2033 §4.2), one reply in SMTP. There one failure fails the message: the client keeps it
+    /// and tries again, so that someone may get it twice and nobody never.
+    pub fn delivered(&self, replies: Vec<Reply>) -> Vec<Reply> {
         if self.role == Role::Lmtp {
-            return replies.collect();
+            return replies;
         }
         // Failures that time may heal go first: the client must not give up for all because of one.
-        let worst = replies.min_by_key(|reply| match reply.code() {
+        let worst = replies.into_iter().min_by_key(|reply| match reply.code() {
             400..500 => 0,
             500.. => 1,
             _ => 2,

@@ -5,7 +5,9 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
+use bytes::Bytes;
 use posthaste_net::TlsFacts;
+use posthaste_queue::date_time;
 use time::OffsetDateTime;
 
 use crate::address::{Mailbox, ReversePath};
@@ -43,7 +45,7 @@ impl Trace<'_> {
         if let Some(recipient) = self.recipient {
             let _ = write!(text, "\r\n\tfor {recipient}");
         }
-        let _ = write!(text, ";\r\n\t{}\r\n", date(self.now));
+        let _ = write!(text, ";\r\n\t{}\r\n", date_time(self.now.unix_timestamp()));
         text
     }
 }
@@ -60,22 +62,13 @@ pub(crate) fn protocol(base: &str, smtputf8: bool, tls: bool, authenticated: boo
     format!("{base}{}{}", letter(tls, "S"), letter(authenticated, "A"))
 }
 
-/// `date-time` of RFC 5322 §3.3, in UTC.
-fn date(now: OffsetDateTime) -> String {
-    const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let now = now.to_offset(time::UtcOffset::UTC);
-    format!(
-        "{}, {:02} {} {:04} {:02}:{:02}:{:02} +0000",
-        DAYS[usize::from(now.weekday().number_days_from_monday())],
-        now.day(),
-        MONTHS[usize::from(u8::from(now.month()) - 1)],
-        now.year(),
-        now.hour(),
-        now.minute(),
-        now.second(),
-    )
+/// A message without the Return-Path that [`Trace::print`] put in front: only the last host adds it
+/// (RFC 5321 §4.4).
+pub(crate) fn without_return_path(message: &Bytes) -> Bytes {
+    match memchr::memchr(b'\n', message) {
+        Some(end) if message.starts_with(b"Return-Path:") => message.slice(end + 1..),
+        _ => message.clone(),
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::cli::{Account, Command, Engine, Settings};
+use crate::cli::{Account, Command, Engine, Queue, Settings};
 use crate::config::Config;
 use crate::failure::Result;
 use crate::private;
@@ -85,6 +85,10 @@ fn what(command: &Command) -> Option<String> {
         Command::Account(Account::Remove { name, .. }) => format!("account remove {name}"),
         Command::Import(import) => format!("import --account {}", import.account),
         Command::Export(export) => format!("export {} --account {}", path(&export.target), export.account),
+        Command::Queue(Queue::Retry { item }) => format!("queue retry {item}"),
+        Command::Queue(Queue::Hold { item }) => format!("queue hold {item}"),
+        Command::Queue(Queue::Release { item }) => format!("queue release {item}"),
+        Command::Queue(Queue::Drop { item }) => format!("queue drop {item}"),
         Command::Backup(backup) => {
             format!("backup {}{}", path(&backup.target), options("--account", &backup.account))
         }
@@ -98,6 +102,7 @@ fn what(command: &Command) -> Option<String> {
         // A server has a log of its own.
         Command::Serve(_) | Command::Check(_) | Command::Config(_) => return None,
         Command::Account(Account::List { .. } | Account::Show { .. }) => return None,
+        Command::Queue(Queue::List { .. } | Queue::Show { .. }) => return None,
     })
 }
 

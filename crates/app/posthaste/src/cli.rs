@@ -71,6 +71,11 @@ pub enum Command {
     /// or delete the mailbox first. On a cluster, a run after one that was cut off waits 30 seconds
     /// first, as that one may still be running elsewhere.
     Import(Import),
+    /// Look at mail that waits to be sent to other domains, and decide about it.
+    ///
+    /// The server may run or not. A running one acts within two seconds.
+    #[command(subcommand)]
+    Queue(Queue),
     /// Write an account's mail out as mbox files or Maildirs.
     Export(Export),
     /// Prove that everything in the store fits together.
@@ -122,6 +127,46 @@ pub enum Command {
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]
+pub enum Queue {
+    /// List what waits, a line each: number, age, size, sender, domain, recipients, next try, reason.
+    List {
+        /// As JSON, a line each.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one item: what `list` shows, each recipient, and the message's header.
+    Show {
+        /// Its number.
+        #[arg(value_name = "NUMBER")]
+        item: u32,
+    },
+    /// Try an item now, and all that waits for the same domain.
+    Retry {
+        /// Its number.
+        #[arg(value_name = "NUMBER")]
+        item: u32,
+    },
+    /// Do not try an item until it is released.
+    Hold {
+        /// Its number.
+        #[arg(value_name = "NUMBER")]
+        item: u32,
+    },
+    /// Try a held item again, at once.
+    Release {
+        /// Its number.
+        #[arg(value_name = "NUMBER")]
+        item: u32,
+    },
+    /// Remove an item. Nobody gets it, and its sender gets no report.
+    Drop {
+        /// Its number.
+        #[arg(value_name = "NUMBER")]
+        item: u32,
+    },
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
 pub enum Engine {
     /// Make the keyspace and tables that --engine names, where they are missing.
     Init {
@@ -140,7 +185,7 @@ pub enum Engine {
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Listen here instead of where the configuration says; repeat for more. PROTOCOL is imap,
-    /// imaps, lmtp, submission or submissions; port 0 takes a free one. One --listen replaces all
+    /// imaps, lmtp, submission, submissions or smtp; port 0 takes a free one. One --listen replaces all
     /// configured listeners.
     #[arg(long, value_name = "PROTOCOL=ADDR:PORT")]
     pub listen: Vec<Listen>,
@@ -161,6 +206,7 @@ pub enum Protocol {
     Lmtp,
     Submission,
     Submissions,
+    Smtp,
 }
 
 impl Protocol {
@@ -172,6 +218,7 @@ impl Protocol {
             Self::Lmtp => "lmtp",
             Self::Submission => "submission",
             Self::Submissions => "submissions",
+            Self::Smtp => "smtp",
         }
     }
 }
@@ -184,7 +231,7 @@ impl FromStr for Listen {
             .split_once('=')
             .ok_or_else(|| format!("`{text}` is not PROTOCOL=ADDR:PORT, for example imap=127.0.0.1:1143"))?;
         let protocol = Protocol::from_str(protocol, true).map_err(|_| {
-            format!("`{protocol}` is no protocol; one of imap, imaps, lmtp, submission, submissions")
+            format!("`{protocol}` is no protocol; one of imap, imaps, lmtp, submission, submissions, smtp")
         })?;
         let address = address
             .parse()

@@ -9,6 +9,7 @@ mod ends;
 mod engine;
 mod export;
 mod import;
+mod queue;
 mod restore;
 mod serve;
 
@@ -44,6 +45,7 @@ fn run_with(config: Config, cli: Cli) -> Result<()> {
         Command::Serve(options) => serve::run(config, cli.common, options),
         Command::Account(options) => blocking(account::run(config, options)),
         Command::Import(options) => blocking(import::run(config, options)),
+        Command::Queue(options) => blocking(queue::run(config, options)),
         Command::Export(options) => blocking(export::run(config, options)),
         Command::Backup(options) => blocking(backup::run(config, options)),
         Command::Restore(options) => blocking(restore::run(config, options)),

@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 mod fuzzing;
+mod relay;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ use posthaste_directory::{Network, Policy};
 use posthaste_net::{self as net, TlsSettings, TlsVersion};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
+
+pub use relay::Relay;
 
 /// The documented default, as `posthaste config --default` prints it.
 pub const DEFAULT: &str = include_str!("default.toml");
@@ -39,6 +42,7 @@ pub struct Config {
     pub listen: Listen,
     pub tls: Tls,
     pub login: Login,
+    pub relay: Relay,
     pub limits: Limits,
     pub store: StoreConfig,
     pub s3: S3,
@@ -52,6 +56,7 @@ pub struct Listen {
     pub lmtp: Vec<SocketAddr>,
     pub submission: Vec<SocketAddr>,
     pub submissions: Vec<SocketAddr>,
+    pub smtp: Vec<SocketAddr>,
     #[serde(deserialize_with = "networks")]
     pub proxy_networks: Vec<Network>,
 }
@@ -337,6 +342,7 @@ impl Config {
                 "login.argon2_memory, login.argon2_passes, login.scram_iterations",
                 self.login.policy() != running.login.policy(),
             ),
+            ("relay", self.relay != running.relay),
             ("limits.memory", limits.memory != had.memory),
             ("limits.incoming_bytes", limits.incoming_bytes != had.incoming_bytes),
             ("limits.reading_bytes", limits.reading_bytes != had.reading_bytes),
@@ -354,6 +360,7 @@ impl Config {
     fn check(&self) -> Result<(), String> {
         self.tls.check()?;
         self.login.check()?;
+        self.relay.check()?;
         let size = self.limits.message_size.as_u64();
         if size == 0 || size > u64::from(u32::MAX) {
             return Err("`limits.message_size` must be more than 0 and less than 4 GiB".into());

@@ -7,6 +7,7 @@ use posthaste_delivery::import::ImportError;
 use posthaste_directory::DirectoryError;
 use posthaste_mail_model::NameError;
 use posthaste_net::NetError;
+use posthaste_queue::QueueError;
 use posthaste_store::StoreError;
 use posthaste_store_lmdb::LockError;
 
@@ -36,6 +37,9 @@ pub enum Failure {
     /// Messages on their way in or out.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
+    /// Mail that waits to be sent.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
     /// Reading mail from files.
     #[error(transparent)]
     Import(#[from] ImportError),

@@ -1,10 +1,11 @@
 //! Every reply of the server, and the total maps from failures to replies: whose fault it is
 //! decides the class.
 
-use posthaste_delivery::{Kind, ResolveError};
+use posthaste_delivery::{DeliveryError, Kind, ResolveError};
 use posthaste_directory::LoginFailure;
 
 use crate::{
+    RelayRefusal,
     reply::{Enhanced, Reply},
     syntax::SyntaxError,
 };
@@ -40,8 +41,30 @@ pub(super) fn recipient_ok() -> Reply {
 pub(super) fn go_on() -> Reply {
     Reply::bare(354, "Send the message, end with a dot on a line of its own")
 }
-pub(super) fn delivered(id: &str) -> Reply {
+/// What became of a message for one recipient.
+pub(crate) fn outcome(id: &str, outcome: &Result<(), DeliveryError>) -> Reply {
+    match outcome {
+        Ok(()) => delivered(id),
+        Err(error) => delivery(error.kind()),
+    }
+}
+fn delivered(id: &str) -> Reply {
     reply(250, (2, 0, 0), format!("Delivered, id {id}"))
+}
+/// What a message for other domains gets.
+pub(crate) fn queued(id: &str) -> Reply {
+    reply(250, (2, 0, 0), format!("Queued, id {id}"))
+}
+/// Why a message for other domains was not taken.
+pub(crate) fn not_relayed(refusal: &RelayRefusal) -> Reply {
+    match refusal {
+        // RFC 5321 §6.3.
+        RelayRefusal::Loop => reply(554, (5, 4, 6), "The message goes round in a loop"),
+        RelayRefusal::Domain(address) => {
+            reply(550, (5, 1, 2), format!("<{address}> has no domain that mail could be sent to"))
+        }
+        RelayRefusal::Delivery(error) => delivery(error.kind()),
+    }
 }
 
 /// An HTTP client came by: RFC 5321 §3.8 lets us hang up.
@@ -136,7 +159,7 @@ pub(super) fn resolve(error: &ResolveError) -> Reply {
 }
 
 /// See [`Kind`]. The words are ours alone: what ails the store is nobody's business out there.
-pub(super) fn delivery(kind: Kind) -> Reply {
+fn delivery(kind: Kind) -> Reply {
     match kind {
         Kind::TooLarge => reply(552, (5, 3, 4), "Message size exceeds the limit"),
         Kind::OverQuota => reply(452, (4, 2, 2), "The mailbox is full"),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Address, LoginFailure};
 
 use super::*;
@@ -250,7 +251,8 @@ fn one_reply_for_each_recipient_in_lmtp_and_one_for_all_in_smtp() {
     let over_quota = Err(DeliveryError::OverQuota { used: 1, limit: 1, more: 1 });
     let too_large = Err(DeliveryError::TooLarge { len: 2, limit: 1 });
     let codes = |role, outcomes: &[Result<(), DeliveryError>]| {
-        let replies = session(role).delivered("id", outcomes);
+        let replies = outcomes.iter().map(|outcome| replies::outcome("id", outcome)).collect();
+        let replies = session(role).delivered(replies);
         replies.iter().map(Reply::code).collect::<Vec<_>>()
     };
     let mixed = [Ok(()), too_large.clone(), over_quota];
@@ -261,6 +263,29 @@ fn one_reply_for_each_recipient_in_lmtp_and_one_for_all_in_smtp() {
     let refusal = || replies::too_large(1);
     assert_eq!(session(Role::Lmtp).refused(3, refusal()).len(), 3);
     assert_eq!(session(Role::Smtp).refused(3, refusal()).len(), 1);
+}
+
+/// Every way in, for an address of a domain that is not ours. Only a user who logged in to a server
+/// that relays is taken (RFC 5321 §3.6.2).
+#[test]
+fn nobody_else_can_relay() {
+    let to = || Mailbox::parse("bo@elsewhere.test").unwrap();
+    for role in [Role::Lmtp, Role::Submission, Role::Smtp] {
+        for relays in [false, true] {
+            for logged_in in [false, true] {
+                let mut session = session(role);
+                session.options = Arc::new(SmtpOptions { relays, ..SmtpOptions::new("mail.test") });
+                session.account = logged_in.then(|| account(1));
+                session.begin(ReversePath::Null, MailParameters::default());
+                let action = session.recipient_resolved(to(), Err(ResolveError::NotLocal));
+                let Action::Reply(reply) = action else { panic!("{action:?}") };
+                let is_ours = role == Role::Submission && relays && logged_in;
+                let (code, recipients) = if is_ours { (250, 1) } else { (550, 0) };
+                let taken = session.transaction.as_ref().map_or(0, |t| t.recipients.len());
+                assert_eq!((reply.code(), taken), (code, recipients), "{role:?} {relays} {logged_in}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `posthaste serve`: from a data directory to listeners that answer, and an orderly end.
 
 mod listeners;
+mod outgoing;
 mod services;
 
 use std::sync::Arc;
@@ -8,11 +9,13 @@ use std::time::{Duration, SystemTime};
 
 use posthaste_directory::NewAccount;
 use posthaste_net::{Certificates, Pair, raise_file_limit};
+use posthaste_queue::Relay;
 use posthaste_store::Store;
 use posthaste_store_lmdb::EngineLock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::listeners::Listeners;
+use self::outgoing::Outgoing;
 use self::services::{Budgets, Services};
 use crate::cli::{Common, Listen, Serve};
 use crate::config::Config;
@@ -95,7 +98,9 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level, pla
     let accounts = tokio::spawn(async move { accounts.watch_accounts(account_look).await });
     let maintenance = tokio::spawn(maintain(opened.store.clone()));
     let expiry = tokio::spawn(watch_expiry(certificates.clone()));
-    let mut server = Server { config, common, options, level, opened, certificates, budgets, plan };
+    let outgoing = Outgoing::start(&config, &opened).await?;
+    let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
+    let mut server = Server { config, common, options, level, opened, relay, certificates, budgets, plan };
     let mut listeners = Listeners::new(server.services(), &server.config, &server.plan);
     listeners.set(&server.wanted())?;
     // Not before the listeners are up: a start that fails must not leave the password of a server
@@ -107,6 +112,9 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level, pla
     }
     tracing::info!("stopping: commands in flight are finished");
     listeners.stop().await;
+    if let Some(outgoing) = outgoing {
+        outgoing.stop(server.config.limits.shutdown_timeout).await;
+    }
     foreign.abort();
     accounts.abort();
     maintenance.abort();
@@ -123,6 +131,7 @@ struct Server {
     options: Serve,
     level: Level,
     opened: Opened,
+    relay: Option<Relay>,
     certificates: Certificates,
     budgets: Budgets,
     plan: Plan,
@@ -130,7 +139,7 @@ struct Server {
 
 impl Server {
     fn services(&self) -> Services {
-        Services::new(&self.config, &self.opened, &self.certificates, &self.budgets)
+        Services::new(&self.config, &self.opened, self.relay.as_ref(), &self.certificates, &self.budgets)
     }
 
     /// Where to listen: the command line, else the configuration.

@@ -80,7 +80,7 @@ impl Listeners {
         let protocol = asked.protocol;
         let mode = match protocol {
             Protocol::Imaps | Protocol::Submissions => Mode::ImplicitTls,
-            Protocol::Imap | Protocol::Lmtp | Protocol::Submission => Mode::Plain,
+            Protocol::Imap | Protocol::Lmtp | Protocol::Submission | Protocol::Smtp => Mode::Plain,
         };
         let listener = Listener::bind(&Endpoint { address: asked.address, mode })?;
         let address = listener.local_addr();
@@ -145,6 +145,7 @@ pub fn configured(config: &Config) -> Vec<Listen> {
         (Protocol::Lmtp, &listen.lmtp),
         (Protocol::Submission, &listen.submission),
         (Protocol::Submissions, &listen.submissions),
+        (Protocol::Smtp, &listen.smtp),
     ];
     let all = by_protocol.into_iter().flat_map(|(protocol, addresses)| {
         addresses.iter().map(move |address| Listen { protocol, address: *address })

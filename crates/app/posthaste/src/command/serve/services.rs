@@ -6,7 +6,8 @@ use std::sync::Arc;
 use posthaste_directory::Network;
 use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService};
 use posthaste_net::{ByteBudget, Certificates, Connection, Shutdown};
-use posthaste_smtp_server::{PlaintextAuth, Role, SmtpOptions, SmtpService};
+use posthaste_queue::Relay;
+use posthaste_smtp_server::{MailSink, PlaintextAuth, Role, SmtpOptions, SmtpService};
 
 use crate::cli::Protocol;
 use crate::config::{Config, Plaintext};
@@ -37,6 +38,7 @@ pub struct Services {
     imap: Arc<ImapService>,
     lmtp: Arc<SmtpService>,
     submission: Arc<SmtpService>,
+    smtp: Arc<SmtpService>,
     /// For listeners that begin with TLS.
     pub certificates: Certificates,
     /// Networks of peers that speak for others.
@@ -44,7 +46,13 @@ pub struct Services {
 }
 
 impl Services {
-    pub fn new(config: &Config, opened: &Opened, certificates: &Certificates, budgets: &Budgets) -> Self {
+    pub fn new(
+        config: &Config,
+        opened: &Opened,
+        relay: Option<&Relay>,
+        certificates: &Certificates,
+        budgets: &Budgets,
+    ) -> Self {
         let budget = &budgets.incoming;
         let imap = ImapService::new(
             imap_options(config),
@@ -54,18 +62,18 @@ impl Services {
         )
         .with_reads(budgets.reading.clone());
         let smtp = |role| {
-            let service = SmtpService::new(
-                role,
-                smtp_options(config),
-                Arc::clone(&opened.directory),
-                Arc::new(opened.delivery.clone()),
-            );
+            let sink: Arc<dyn MailSink> = match relay {
+                Some(relay) => Arc::new(relay.clone()),
+                None => Arc::new(opened.delivery.clone()),
+            };
+            let service = SmtpService::new(role, smtp_options(config), Arc::clone(&opened.directory), sink);
             Arc::new(service.with_certificates(certificates.clone()).with_budget(budget.clone()))
         };
         Self {
             imap: Arc::new(imap),
             lmtp: smtp(Role::Lmtp),
             submission: smtp(Role::Submission),
+            smtp: smtp(Role::Smtp),
             certificates: certificates.clone(),
             proxy_networks: config.listen.proxy_networks.clone().into(),
         }
@@ -79,6 +87,7 @@ impl Services {
             Protocol::Submission | Protocol::Submissions => {
                 Arc::clone(&self.submission).serve(connection, shutdown).await;
             }
+            Protocol::Smtp => Arc::clone(&self.smtp).serve(connection, shutdown).await,
         }
     }
 }
@@ -89,6 +98,7 @@ pub fn refusal(protocol: Protocol) -> &'static [u8] {
         Protocol::Imap => b"* BYE [UNAVAILABLE] Too many connections\r\n",
         Protocol::Lmtp => posthaste_smtp_server::refusal(Role::Lmtp),
         Protocol::Submission => posthaste_smtp_server::refusal(Role::Submission),
+        Protocol::Smtp => posthaste_smtp_server::refusal(Role::Smtp),
         // Nothing can be said before a handshake.
         Protocol::Imaps | Protocol::Submissions => b"",
     }

@@ -1,0 +1,360 @@
+//! One connection to a host: the greeting, EHLO, STARTTLS, AUTH; then messages.
+
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use bytes::Bytes;
+use posthaste_queue::{Failure, Item, Sent};
+use rustls::pki_types::ServerName;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
+
+use crate::dots::{BLOCK, Dotted};
+use crate::reply::Reply;
+use crate::route::{Login, Route, TlsRule};
+use crate::stream::Stream;
+use crate::tls::Tls;
+
+/// To connect. Not in RFC 5321; a host that is there answers in seconds.
+const CONNECT_WITHIN: Duration = Duration::from_secs(30);
+/// For the greeting, and for replies to MAIL and RCPT: RFC 5321 §4.5.3.2.1 to §4.5.3.2.3.
+const REPLY_WITHIN: Duration = Duration::from_secs(300);
+/// For the reply to DATA: RFC 5321 §4.5.3.2.4.
+const DATA_WITHIN: Duration = Duration::from_secs(120);
+/// For each block of a message: RFC 5321 §4.5.3.2.5.
+const BLOCK_WITHIN: Duration = Duration::from_secs(180);
+/// For the reply to a message's end: RFC 5321 §4.5.3.2.6.
+const END_WITHIN: Duration = Duration::from_secs(600);
+/// For the reply to QUIT: nothing depends on it.
+const QUIT_WITHIN: Duration = Duration::from_secs(5);
+const TLS_WITHIN: Duration = Duration::from_secs(30);
+/// Commands that are sent before a reply is read. Their replies fit any host's send buffer, so that
+/// neither side waits for the other for ever (RFC 2920 §3.1).
+const GROUP: usize = 50;
+
+/// What a host said that it can do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Extensions {
+    pub pipelining: bool,
+    pub eight_bit: bool,
+    pub smtputf8: bool,
+    pub starttls: bool,
+    pub auth_plain: bool,
+    /// Octets of a message at most, if it said so.
+    pub size: Option<u64>,
+}
+
+impl Extensions {
+    fn of(reply: &Reply) -> Self {
+        let mut found = Self::default();
+        for line in reply.lines.iter().skip(1) {
+            let mut words = line.split([' ', '=']);
+            let word = words.next().unwrap_or_default().to_ascii_uppercase();
+            match word.as_str() {
+                "PIPELINING" => found.pipelining = true,
+                "8BITMIME" => found.eight_bit = true,
+                "SMTPUTF8" => found.smtputf8 = true,
+                "STARTTLS" => found.starttls = true,
+                // RFC 1870 §4: 0 is no limit.
+                "SIZE" => found.size = words.next().and_then(|n| n.parse().ok()).filter(|n| *n > 0),
+                "AUTH" => found.auth_plain |= words.any(|m| m.eq_ignore_ascii_case("PLAIN")),
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+/// A host that has greeted us.
+pub(crate) struct Client {
+    stream: Stream,
+    extensions: Extensions,
+    /// Its name and address, for a person.
+    host: String,
+}
+
+/// Why a connection could not be made ready.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The handshake of opportunistic TLS failed: it may be tried in clear.
+    Handshake(Failure),
+    /// Anything else.
+    Other(Failure),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Other(failure)
+    }
+}
+
+impl Client {
+    /// Connects to an address of a route and makes the connection ready for mail. `our_name` is
+    /// what EHLO says.
+    pub async fn connect(
+        route: &Route,
+        address: SocketAddr,
+        tls: &Tls,
+        our_name: &str,
+    ) -> Result<Self, Trouble> {
+        let host = format!("{} [{}]", route.host, address.ip());
+        let dial = timeout(CONNECT_WITHIN, TcpStream::connect(address)).await;
+        let dial = dial.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer")));
+        let tcp = dial.and_then(|tcp| tcp.set_nodelay(true).map(|()| tcp)).map_err(|e| lost(&host, &e))?;
+        let stream = match route.tls {
+            TlsRule::Implicit => Stream::tls(handshake(tcp, route, tls, &host).await?),
+            _ => Stream::plain(tcp),
+        };
+        let mut client = Self { stream, extensions: Extensions::default(), host };
+        client.greeting(our_name).await?;
+        client.hello(our_name).await?;
+        if client.wants_tls(route.tls)? {
+            client = client.start_tls(route, tls).await?;
+            client.hello(our_name).await?;
+        }
+        if let Some(login) = &route.login {
+            client.log_in(login, route.tls).await?;
+        }
+        Ok(client)
+    }
+
+    async fn greeting(&mut self, our_name: &str) -> Result<(), Failure> {
+        let greeting = self.reply(REPLY_WITHIN).await?;
+        if !greeting.is_positive() {
+            // The host as it is now, not the message: another one may take it, or this one later.
+            return Err(Failure { permanent: false, ..greeting.failure() });
+        }
+        let name = greeting.lines.first().and_then(|line| line.split(' ').next()).unwrap_or_default();
+        if name.eq_ignore_ascii_case(our_name) {
+            // RFC 5321 §6.3, RFC 3463 §3.5: routing loop detected.
+            let words = format!("{} is this server itself: its mail would go round", self.host);
+            return Err(Failure::permanent("5.4.6", words));
+        }
+        Ok(())
+    }
+
+    async fn hello(&mut self, our_name: &str) -> Result<(), Failure> {
+        let ehlo = self.command(&format!("EHLO {our_name}"), REPLY_WITHIN).await?;
+        if ehlo.is_positive() {
+            self.extensions = Extensions::of(&ehlo);
+            return Ok(());
+        }
+        // RFC 5321 §3.2: a host that knows no EHLO knows HELO.
+        let helo = self.command(&format!("HELO {our_name}"), REPLY_WITHIN).await?;
+        self.extensions = Extensions::default();
+        if helo.is_positive() { Ok(()) } else { Err(Failure { permanent: false, ..helo.failure() }) }
+    }
+
+    fn wants_tls(&self, rule: TlsRule) -> Result<bool, Failure> {
+        match rule {
+            TlsRule::Never | TlsRule::Implicit => Ok(false),
+            TlsRule::Opportunistic => Ok(self.extensions.starttls),
+            TlsRule::Verified if self.extensions.starttls => Ok(true),
+            TlsRule::Verified => {
+                let words = format!("{} offers no TLS, which the route requires", self.host);
+                Err(Failure::temporary("4.7.10", words))
+            }
+        }
+    }
+
+    /// RFC 3207 §4.
+    async fn start_tls(mut self, route: &Route, tls: &Tls) -> Result<Self, Trouble> {
+        let reply = self.command("STARTTLS", REPLY_WITHIN).await?;
+        let failed = |failure| match route.tls {
+            TlsRule::Opportunistic => Trouble::Handshake(failure),
+            _ => Trouble::Other(failure),
+        };
+        if !reply.is_positive() {
+            return Err(failed(Failure { permanent: false, ..reply.failure() }));
+        }
+        let host = self.host;
+        let too_much =
+            || Failure::temporary("4.7.0", format!("{host} sent more than the answer to STARTTLS"));
+        let tcp = self.stream.into_tcp().ok_or_else(too_much)?;
+        let stream = Stream::tls(handshake(tcp, route, tls, &host).await.map_err(failed)?);
+        Ok(Self { stream, extensions: Extensions::default(), host })
+    }
+
+    /// AUTH PLAIN (RFC 4954 §4, RFC 4616), inside verified TLS only.
+    async fn log_in(&mut self, login: &Login, rule: TlsRule) -> Result<(), Failure> {
+        let is_verified = matches!(rule, TlsRule::Verified | TlsRule::Implicit);
+        if !is_verified || !self.stream.is_tls() {
+            let words = format!(
+                "the password for {} is sent inside verified TLS only: set tls = \"verified\"",
+                self.host
+            );
+            return Err(Failure::temporary("4.7.0", words));
+        }
+        if !self.extensions.auth_plain {
+            let words = format!("{} does not offer AUTH PLAIN", self.host);
+            return Err(Failure::temporary("4.7.0", words));
+        }
+        let secret = BASE64.encode(format!("\0{}\0{}", login.user, login.password.expose()));
+        let reply = self.command(&format!("AUTH PLAIN {secret}"), REPLY_WITHIN).await?;
+        // A password that is wrong is our fault, not that of the mail.
+        if reply.code == 235 { Ok(()) } else { Err(Failure { permanent: false, ..reply.failure() }) }
+    }
+
+    async fn command(&mut self, line: &str, within: Duration) -> Result<Reply, Failure> {
+        self.write(format!("{line}\r\n").as_bytes()).await?;
+        self.reply(within).await
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.stream.write(bytes, BLOCK_WITHIN).await.map_err(|e| lost(&self.host, &e))
+    }
+
+    async fn reply(&mut self, within: Duration) -> Result<Reply, Failure> {
+        let reply = self.stream.reply(within).await.map_err(|e| lost(&self.host, &e))?;
+        tracing::trace!(host = self.host, reply = reply.text());
+        Ok(reply)
+    }
+
+    /// Sends a message to the recipients of an item that wait.
+    pub async fn send(&mut self, item: &Item, message: &Bytes) -> Sent {
+        let to: Vec<&str> = item.waiting().map(|r| r.address.as_str()).collect();
+        let refused = |failure: &Failure| vec![Err(failure.clone()); to.len()];
+        if let Err(failure) = self.fits(item, message) {
+            return Sent { outcomes: refused(&failure), usable: true };
+        }
+        match self.transact(item, &to, message).await {
+            Ok(sent) => sent,
+            Err(failure) => Sent { outcomes: refused(&failure), usable: false },
+        }
+    }
+
+    /// What needs no asking.
+    fn fits(&self, item: &Item, message: &Bytes) -> Result<(), Failure> {
+        if let Some(limit) = self.extensions.size
+            && message.len() as u64 > limit
+        {
+            let words =
+                format!("{} takes at most {limit} octets; the message has {}", self.host, message.len());
+            return Err(Failure::permanent("5.3.4", words));
+        }
+        if item.smtputf8 && !self.extensions.smtputf8 {
+            // RFC 6531 §3.5, §8.
+            return Err(Failure::permanent("5.6.7", format!("{} does not know SMTPUTF8", self.host)));
+        }
+        Ok(())
+    }
+
+    async fn transact(&mut self, item: &Item, to: &[&str], message: &Bytes) -> Result<Sent, Failure> {
+        let mut mail = format!("MAIL FROM:<{}>", item.from);
+        if self.extensions.size.is_some() {
+            mail += &format!(" SIZE={}", message.len());
+        }
+        if self.extensions.eight_bit && !message.is_ascii() {
+            mail += " BODY=8BITMIME";
+        }
+        if item.smtputf8 {
+            mail += " SMTPUTF8";
+        }
+        let replies = self.envelope(&mail, to).await?;
+        let (sender, recipients) =
+            replies.split_first().ok_or_else(|| lost(&self.host, &io::ErrorKind::InvalidData.into()))?;
+        if !sender.is_positive() {
+            let outcomes = vec![Err(sender.failure()); to.len()];
+            return self.reset(outcomes).await;
+        }
+        let mut outcomes: Vec<Result<(), Failure>> =
+            recipients.iter().map(|r| if r.is_positive() { Ok(()) } else { Err(r.failure()) }).collect();
+        outcomes.resize(to.len(), Err(Failure::temporary("4.4.2", "no answer")));
+        if outcomes.iter().all(Result::is_err) {
+            return self.reset(outcomes).await;
+        }
+        let end = self.data(message).await?;
+        if !end.is_positive() {
+            outcomes.iter_mut().filter(|o| o.is_ok()).for_each(|o| *o = Err(end.failure()));
+        }
+        Ok(Sent { outcomes, usable: end.code != 421 })
+    }
+
+    /// MAIL and RCPT, together where the host knows PIPELINING (RFC 2920), and their replies. After
+    /// a refused MAIL the others may be missing.
+    async fn envelope(&mut self, mail: &str, to: &[&str]) -> Result<Vec<Reply>, Failure> {
+        let mut lines = std::iter::once(mail.to_owned()).chain(to.iter().map(|to| format!("RCPT TO:<{to}>")));
+        let group = if self.extensions.pipelining { GROUP } else { 1 };
+        let mut replies = Vec::with_capacity(to.len() + 1);
+        loop {
+            let together: Vec<String> = lines.by_ref().take(group).collect();
+            if together.is_empty() || replies.first().is_some_and(|mail: &Reply| !mail.is_positive()) {
+                return Ok(replies);
+            }
+            self.write((together.join("\r\n") + "\r\n").as_bytes()).await?;
+            for _ in &together {
+                replies.push(self.reply(REPLY_WITHIN).await?);
+            }
+        }
+    }
+
+    /// DATA, the message, and the reply to its end.
+    async fn data(&mut self, message: &Bytes) -> Result<Reply, Failure> {
+        let go_on = self.command("DATA", DATA_WITHIN).await?;
+        if go_on.code != 354 {
+            return Ok(go_on);
+        }
+        let (mut dotted, mut block) = (Dotted::new(message), Vec::with_capacity(BLOCK));
+        while dotted.next(&mut block) {
+            self.write(&block).await?;
+        }
+        self.reply(END_WITHIN).await
+    }
+
+    /// Ends a transaction that came to nothing.
+    async fn reset(&mut self, outcomes: Vec<Result<(), Failure>>) -> Result<Sent, Failure> {
+        let usable = self.command("RSET", REPLY_WITHIN).await.is_ok_and(|reply| reply.is_positive());
+        Ok(Sent { outcomes, usable })
+    }
+
+    /// Says goodbye (RFC 5321 §4.1.1.10).
+    pub async fn quit(mut self) {
+        let _ = self.command("QUIT", QUIT_WITHIN).await;
+    }
+}
+
+async fn handshake(
+    tcp: TcpStream,
+    route: &Route,
+    tls: &Tls,
+    host: &str,
+) -> Result<TlsStream<TcpStream>, Failure> {
+    let connector = match route.tls {
+        TlsRule::Opportunistic | TlsRule::Never => Some(&tls.opportunistic),
+        TlsRule::Verified | TlsRule::Implicit => tls.verified.as_ref(),
+    };
+    let failed = |why: String| Failure::temporary("4.7.5", format!("{host}: TLS failed: {why}"));
+    let connector = connector.ok_or_else(|| failed("no authorities are configured: set relay.ca".into()))?;
+    let name = ServerName::try_from(route.host.clone()).map_err(|e| failed(e.to_string()))?;
+    let done = timeout(TLS_WITHIN, connector.connect(name, tcp)).await;
+    done.map_err(|_| failed("no answer".into()))?.map_err(|e| failed(e.to_string()))
+}
+
+/// RFC 3463 §3.5: no answer from the host, or a connection that broke.
+fn lost(host: &str, error: &io::Error) -> Failure {
+    Failure::temporary("4.4.2", format!("{host}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_are_read_whatever_their_case() {
+        let lines = ["mx.test hello", "size 1000", "PIPELINING", "AUTH=LOGIN plain", "8BitMime", "X-OTHER"];
+        let reply = Reply { code: 250, lines: lines.map(str::to_owned).to_vec() };
+        let found = Extensions::of(&reply);
+        let wanted = Extensions {
+            pipelining: true,
+            eight_bit: true,
+            auth_plain: true,
+            size: Some(1000),
+            ..Extensions::default()
+        };
+        assert_eq!(found, wanted);
+        let none = Reply { code: 250, lines: vec!["x".into(), "SIZE 0".into(), "SIZE".into()] };
+        assert_eq!(Extensions::of(&none), Extensions::default());
+    }
+}

@@ -1,0 +1,25 @@
+//! Mail on its way out: SMTP as a client (RFC 5321), for the queue.
+//!
+//! ```text
+//! Runner ── connect(destination) ──> Routes: which hosts ──> Client: greeting, EHLO, STARTTLS, AUTH
+//!        ── send(item, message) ───────────────────────────> Client: MAIL, RCPT, DATA
+//! ```
+//!
+//! What always holds:
+//! * a message counts as sent when the other host has answered 250 to its end, never before;
+//! * what goes out has lines that end in CR LF and nothing else, so that no host sees two messages
+//!   where there is one;
+//! * every wait has a limit (RFC 5321 §4.5.3.2), and every reply a length;
+//! * a password is sent only over TLS with a certificate that was verified.
+
+mod client;
+mod dots;
+mod reply;
+mod route;
+mod stream;
+mod tls;
+mod transport;
+
+pub use route::{Login, Route, Routes, TlsRule};
+pub use tls::Tls;
+pub use transport::SmtpTransport;

@@ -1,0 +1,83 @@
+//! Which hosts take mail for a destination.
+
+use posthaste_mail_model::Secret;
+use posthaste_queue::Failure;
+use std::collections::HashMap;
+
+/// Whether a connection is encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TlsRule {
+    /// If the host offers it, with any certificate; in clear if not, or if the handshake fails
+    /// (RFC 7435).
+    #[default]
+    Opportunistic,
+    /// Always, with a certificate that is verified; else the mail waits.
+    Verified,
+    /// Always and from the first byte (RFC 8314 §3.3), with a certificate that is verified.
+    Implicit,
+    /// Never: for hosts on a network that encrypts below us.
+    Never,
+}
+
+/// What a host lets us in with.
+#[derive(Debug, Clone)]
+pub struct Login {
+    /// The user.
+    pub user: String,
+    /// The password.
+    pub password: Secret<String>,
+}
+
+/// A host that takes mail.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// Its name, which its certificate must have, or its address.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// Whether the connection is encrypted.
+    pub tls: TlsRule,
+    /// A login, only ever sent inside verified TLS.
+    pub login: Option<Login>,
+}
+
+/// Which hosts take mail for which destination.
+#[derive(Debug, Clone, Default)]
+pub struct Routes {
+    /// By domain.
+    pub domains: HashMap<String, Route>,
+    /// For all other domains.
+    pub smarthost: Option<Route>,
+}
+
+impl Routes {
+    /// Hosts for a destination, the one to be tried first in front.
+    pub(crate) async fn hosts(&self, destination: &str) -> Result<Vec<Route>, Failure> {
+        if let Some(route) = self.domains.get(destination).or(self.smarthost.as_ref()) {
+            return Ok(vec![route.clone()]);
+        }
+        Err(Failure::temporary("4.4.4", "there is no route: set relay.smarthost, or relay.routes"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(host: &str) -> Route {
+        Route { host: host.into(), port: 25, tls: TlsRule::default(), login: None }
+    }
+
+    #[tokio::test]
+    async fn a_domains_route_goes_before_the_smarthost() {
+        let mut routes = Routes::default();
+        let hosts = async |routes: &Routes, to: &str| {
+            routes.hosts(to).await.map(|all| all.into_iter().map(|r| r.host).collect::<Vec<_>>())
+        };
+        assert!(!hosts(&routes, "x.test").await.unwrap_err().permanent);
+        routes.smarthost = Some(route("smart"));
+        routes.domains.insert("x.test".into(), route("x"));
+        assert_eq!(hosts(&routes, "x.test").await.unwrap(), ["x"]);
+        assert_eq!(hosts(&routes, "y.test").await.unwrap(), ["smart"]);
+    }
+}

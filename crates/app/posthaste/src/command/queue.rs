@@ -1,0 +1,139 @@
+//! `posthaste queue`: mail that waits to be sent to other domains.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use posthaste_queue::{Item, Outcome, Queue, QueueError, Recipient, Wait, date_time};
+use serde_json::json;
+
+use crate::cli;
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+use crate::open;
+
+pub async fn run(config: Config, command: cli::Queue) -> Result<()> {
+    use cli::Queue as Command;
+    let opened = open::existing(&config).await?;
+    let queue = Queue::open(opened.delivery.clone()).await?;
+    let now = i64::try_from(opened.store.unix_ms() / 1000).unwrap_or(i64::MAX);
+    match command {
+        Command::List { json } => list(&queue, now, json).await?,
+        Command::Show { item } => show(&queue, item, now).await?,
+        Command::Retry { item } => {
+            let item = queue.administer(item, |item| item.next = Item::AT_ONCE).await?;
+            println!("item {} is tried at once", item.id);
+        }
+        Command::Hold { item } => {
+            let item = queue.administer(item, |item| item.held = true).await?;
+            println!("item {} is held", item.id);
+        }
+        Command::Release { item } => {
+            let release = |item: &mut Item| (item.held, item.next) = (false, Item::AT_ONCE);
+            println!("item {} is released", queue.administer(item, release).await?.id);
+        }
+        Command::Drop { item } => println!("item {} is dropped", queue.drop_item(item).await?.id),
+    }
+    if !config.relay.enabled {
+        eprintln!("note: `relay.enabled` is false in this configuration: a server with it sends nothing");
+    }
+    Ok(())
+}
+
+async fn list(queue: &Queue, now: i64, json: bool) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let (mut after, mut count, mut size) = (None, 0u64, 0u64);
+    loop {
+        let page = queue.page(after).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        for item in &page {
+            let wait = queue.wait_of(&item.destination).await?;
+            let line = if json { as_json(item, wait.as_ref()) } else { as_line(item, wait.as_ref(), now) };
+            writeln!(out, "{line}")?;
+            count += 1;
+            size += item.size;
+        }
+    }
+    if !json {
+        writeln!(out, "{count} items, {}", ByteSize::b(size).display().iec())?;
+    }
+    Ok(())
+}
+
+/// When an item is tried, and why it was not sent before.
+fn waits(item: &Item, wait: Option<&Wait>) -> (i64, String) {
+    match wait {
+        Some(wait) if wait.until > item.next && item.next != Item::AT_ONCE => {
+            (wait.until, wait.reason.clone())
+        }
+        _ => (item.next, item.reason.clone()),
+    }
+}
+
+fn as_line(item: &Item, wait: Option<&Wait>, now: i64) -> String {
+    let (next, reason) = waits(item, wait);
+    let next = match next - now {
+        _ if item.held => "held".to_owned(),
+        ..=0 => "now".to_owned(),
+        seconds => format!("in {}", time(seconds)),
+    };
+    let from = if item.from.is_empty() { "<>" } else { &item.from };
+    let to: Vec<&str> = item.waiting().map(|r| r.address.as_str()).collect();
+    format!(
+        "{}\t{}\t{}\t{from}\t{}\t{}\t{next}\t{reason}",
+        item.id,
+        time(now - item.arrived),
+        ByteSize::b(item.size).display().iec(),
+        item.destination,
+        to.join(",")
+    )
+}
+
+fn as_json(item: &Item, wait: Option<&Wait>) -> String {
+    let (next, reason) = waits(item, wait);
+    json!({
+        "item": item.id,
+        "arrived": item.arrived,
+        "bytes": item.size,
+        "from": item.from,
+        "domain": item.destination,
+        "recipients": item.recipients.iter().map(|r| json!({"address": r.address, "outcome": r.outcome})).collect::<Vec<_>>(),
+        "next": next,
+        "attempts": item.attempts,
+        "held": item.held,
+        "reason": reason,
+    })
+    .to_string()
+}
+
+async fn show(queue: &Queue, id: u32, now: i64) -> Result<()> {
+    let item = queue.item(id).await?.ok_or(QueueError::NoItem(id))?;
+    let wait = queue.wait_of(&item.destination).await?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", as_line(&item, wait.as_ref(), now))?;
+    writeln!(out, "arrived {}, {} attempts", date_time(item.arrived), item.attempts)?;
+    for Recipient { address, outcome } in &item.recipients {
+        let outcome = match outcome {
+            Outcome::Waiting => "waits".to_owned(),
+            Outcome::Sent => "has it".to_owned(),
+            Outcome::Failed { reply, .. } => format!("is given up: {reply}"),
+            Outcome::Reported => "is given up; the sender has a report".to_owned(),
+        };
+        writeln!(out, "{address} {outcome}")?;
+    }
+    let message = queue.message(&item).await?;
+    let header =
+        message.windows(4).position(|w| w == b"\r\n\r\n").map_or(&message[..], |end| &message[..end]);
+    writeln!(out)?;
+    out.write_all(header).map_err(Failure::Terminal)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+fn time(seconds: i64) -> String {
+    let exact = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+    // Two units are enough for a person.
+    let text = humantime::format_duration(exact).to_string();
+    text.split(' ').take(2).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,206 @@
+//! The section `relay`: mail to other domains.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use posthaste_mail_model::Secret;
+use posthaste_queue::RetryTimes;
+use posthaste_smtp_client::{Login, Route, Routes, Tls, TlsRule};
+use serde::Deserialize;
+
+use super::duration;
+use crate::failure::{Failure, Result};
+use crate::private;
+
+/// The port that mail between hosts goes to (RFC 5321 §4.5.4.2).
+const SMTP_PORT: u16 = 25;
+
+/// What each means is written in `default.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Relay {
+    pub enabled: bool,
+    pub smarthost: String,
+    pub tls: RouteTls,
+    pub user: String,
+    pub password_file: PathBuf,
+    pub routes: Vec<DomainRoute>,
+    pub ca: PathBuf,
+    #[serde(deserialize_with = "duration")]
+    pub retry_first: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub retry_longest: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub warn_after: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub expire_after: Duration,
+}
+
+/// Where mail for one domain goes.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DomainRoute {
+    pub domain: String,
+    pub host: String,
+    #[serde(default)]
+    pub tls: RouteTls,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RouteTls {
+    #[default]
+    Opportunistic,
+    Verified,
+    Implicit,
+    Never,
+}
+
+impl From<RouteTls> for TlsRule {
+    fn from(set: RouteTls) -> Self {
+        match set {
+            RouteTls::Opportunistic => Self::Opportunistic,
+            RouteTls::Verified => Self::Verified,
+            RouteTls::Implicit => Self::Implicit,
+            RouteTls::Never => Self::Never,
+        }
+    }
+}
+
+impl Relay {
+    /// When a message is tried again, warned about and given up.
+    pub fn times(&self) -> RetryTimes {
+        let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+        RetryTimes {
+            first: seconds(self.retry_first),
+            longest: seconds(self.retry_longest),
+            warn_after: seconds(self.warn_after),
+            expire_after: seconds(self.expire_after),
+        }
+    }
+
+    /// Which hosts take mail. Reads the password.
+    pub fn routes(&self) -> Result<Routes> {
+        let mut routes = Routes::default();
+        for DomainRoute { domain, host, tls } in &self.routes {
+            let normal = normal_domain(domain).map_err(Failure::Usage)?;
+            routes.domains.insert(normal, route("relay.routes", host, *tls, None)?);
+        }
+        if !self.smarthost.is_empty() {
+            let login = match self.user.as_str() {
+                "" => None,
+                user => Some(Login { user: user.to_owned(), password: password(&self.password_file)? }),
+            };
+            routes.smarthost = Some(route("relay.smarthost", &self.smarthost, self.tls, login)?);
+        }
+        Ok(routes)
+    }
+
+    /// TLS with the authorities of `ca`, if that file is there.
+    pub fn tls(&self) -> Result<Tls> {
+        let authorities = (!self.ca.as_os_str().is_empty()).then_some(self.ca.as_path());
+        let present = authorities.filter(|file| file.exists());
+        if authorities.is_some() && present.is_none() {
+            tracing::warn!(file = %self.ca.display(), "relay.ca is not there: routes with verified TLS cannot be used");
+        }
+        let unreadable = |e| Failure::Usage(format!("`relay.ca`: {}: {e}", self.ca.display()));
+        Tls::new(present).map_err(unreadable)
+    }
+
+    /// What the types cannot say.
+    pub(super) fn check(&self) -> std::result::Result<(), String> {
+        if self.user.is_empty() != self.password_file.as_os_str().is_empty() {
+            return Err("`relay.user` and `relay.password_file` go together: set both, or neither".into());
+        }
+        if !self.user.is_empty() && !matches!(self.tls, RouteTls::Verified | RouteTls::Implicit) {
+            return Err("`relay.user` needs `relay.tls = \"verified\"` or \"implicit\": a password is sent to a host \
+                        whose certificate was verified, and to no other"
+                .into());
+        }
+        if !self.smarthost.is_empty() {
+            host_and_port("relay.smarthost", &self.smarthost)?;
+        }
+        for DomainRoute { domain, host, .. } in &self.routes {
+            normal_domain(domain)?;
+            host_and_port("relay.routes", host)?;
+        }
+        if self.enabled && self.smarthost.is_empty() && self.routes.is_empty() {
+            return Err("`relay.enabled` needs a way out: set `relay.smarthost` or `relay.routes`".into());
+        }
+        if self.retry_first.as_secs() == 0 || self.retry_longest < self.retry_first {
+            return Err(
+                "`relay.retry_first` must be at least 1 s, and `relay.retry_longest` not below it".into()
+            );
+        }
+        Ok(())
+    }
+}
+
+fn normal_domain(domain: &str) -> std::result::Result<String, String> {
+    posthaste_directory::normal_domain(domain)
+        .map_err(|_| format!("`relay.routes`: {domain:?} is no domain; write for example \"example.net\""))
+}
+
+fn route(key: &str, host: &str, tls: RouteTls, login: Option<Login>) -> Result<Route> {
+    let (host, port) = host_and_port(key, host).map_err(Failure::Usage)?;
+    Ok(Route { host, port, tls: tls.into(), login })
+}
+
+/// `HOST`, `HOST:PORT`, `ADDRESS` or `[ADDRESS]:PORT`.
+fn host_and_port(key: &str, text: &str) -> std::result::Result<(String, u16), String> {
+    let wrong = || {
+        format!("`{key}`: {text:?} is no host; write for example \"mail.example.net\" or \"192.0.2.1:587\"")
+    };
+    if let Some((host, rest)) = text.strip_prefix('[').and_then(|t| t.split_once(']')) {
+        let port = if rest.is_empty() {
+            Some(SMTP_PORT)
+        } else {
+            rest.strip_prefix(':').and_then(|p| p.parse().ok())
+        };
+        return port.map(|port| (host.to_owned(), port)).ok_or_else(wrong);
+    }
+    let (host, port) = match text.rsplit_once(':') {
+        // An IPv6 address without brackets.
+        Some((before, _)) if before.contains(':') => (text, SMTP_PORT),
+        Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
+        None => (text, SMTP_PORT),
+    };
+    if host.is_empty() || host.contains([' ', '/', '@']) { Err(wrong()) } else { Ok((host.to_owned(), port)) }
+}
+
+fn password(file: &Path) -> Result<Secret<String>> {
+    private::tighten_secret("relay.password_file", file)?;
+    let text = std::fs::read_to_string(file);
+    let text = text.map_err(|e| Failure::Usage(format!("`relay.password_file`: {}: {e}", file.display())))?;
+    Ok(Secret::new(text.lines().next().unwrap_or_default().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn hosts_and_ports() {
+        let read = |text: &str| host_and_port("key", text).ok();
+        assert_eq!(read("mx.test"), Some(("mx.test".into(), 25)));
+        assert_eq!(read("mx.test:587"), Some(("mx.test".into(), 587)));
+        assert_eq!(read("::1"), Some(("::1".into(), 25)));
+        assert_eq!(read("[::1]:2525"), Some(("::1".into(), 2525)));
+        for wrong in ["", "mx.test:smtp", ":25", "a b", "[::1]x", "smtp://mx.test"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_its_key() {
+        let error = |text: &str| {
+            Config::parse(Path::new("x.toml"), &format!("[relay]\n{text}")).unwrap_err().to_string()
+        };
+        assert!(error("enabled = true").contains("relay.smarthost"));
+        assert!(error("user = \"ana\"").contains("relay.password_file"));
+        assert!(error("user = \"ana\"\npassword_file = \"x\"").contains("verified"));
+        assert!(error("routes = [{ domain = \"a b\", host = \"x\" }]").contains("no domain"));
+        assert!(error("routes = [{ domain = \"a\", host = \"x:y\" }]").contains("no host"));
+        assert!(error("retry_first = \"0 s\"").contains("retry_first"));
+    }
+}

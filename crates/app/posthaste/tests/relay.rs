@@ -1,0 +1,373 @@
+//! Mail to other domains, seen from the outside: two servers that send to each other, a host that
+//! fails at each step, kills, the administrator's commands, and everybody who may not relay.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use posthaste_testkit::{LineClient, Server, ServerBuilder, dot_stuffed, message};
+
+const PASSWORD: &str = "correct horse";
+/// base64 of NUL `ana@a.test` NUL `correct horse`.
+const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
+/// How long mail may take before a test gives up: far longer than it needs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A port that nobody has now: servers that send to each other must know it beforehand.
+fn free_port() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A server for one domain, which sends mail for another to an address.
+fn server(data: &Path, domain: &str, smtp: SocketAddr, other: &str, host: SocketAddr) -> Server {
+    std::fs::create_dir_all(data).unwrap();
+    let file = data.join("settings.toml");
+    let text = format!(
+        "hostname = \"mail.{domain}\"\ndomain = \"{domain}\"\n[relay]\nenabled = true\nretry_first = \"1 s\"\n\
+         retry_longest = \"1 s\"\nroutes = [{{ domain = \"{other}\", host = \"{host}\" }}]\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+        .data(data)
+        .arg("--config")
+        .arg(file.to_str().unwrap())
+        .listen(&format!("smtp={smtp}"))
+        .listen("imap=127.0.0.1:0")
+        .listen("lmtp=127.0.0.1:0")
+        .listen("submission=127.0.0.1:0")
+        .start()
+}
+
+/// The server of `a.test`, with ana, that sends mail for `b.test` to an address.
+fn a_test(data: &Path, host: SocketAddr) -> Server {
+    let server = server(data, "a.test", free_port(), "b.test", host);
+    if !server.greeting().is_empty() {
+        server.add_account("ana@a.test", PASSWORD);
+    }
+    server
+}
+
+fn logged_in(server: &Server) -> LineClient {
+    let mut client = LineClient::connect(server.address("submission")).unwrap();
+    client.reply().unwrap();
+    client.ask("EHLO client.test").unwrap();
+    assert!(client.ask(&format!("AUTH PLAIN {PLAIN}")).unwrap().starts_with("235"));
+    client
+}
+
+/// Hands a message in as ana, for these recipients.
+fn submit(client: &mut LineClient, to: &[&str], message: &[u8]) {
+    let mut say = |command: &str, code: &str| {
+        let reply = client.ask(command).unwrap();
+        assert!(reply.starts_with(code), "{command}: {reply}");
+    };
+    say("MAIL FROM:<ana@a.test>", "250");
+    to.iter().for_each(|to| say(&format!("RCPT TO:<{to}>"), "250"));
+    say("DATA", "354");
+    client.send(&dot_stuffed(message)).unwrap();
+    let reply = client.reply().unwrap();
+    assert!(reply.starts_with("250 2.0.0 Queued, id "), "{reply}");
+}
+
+/// Waits until a user's INBOX has so many messages, and returns them.
+fn inbox(server: &Server, user: &str, count: usize) -> Vec<Vec<u8>> {
+    let mut client = LineClient::connect(server.address("imap")).unwrap();
+    client.line().unwrap();
+    client.imap(&format!("LOGIN {user} \"{PASSWORD}\"")).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while !client.imap("EXAMINE INBOX").unwrap().contains(&format!("* {count} EXISTS")) {
+        assert!(Instant::now() < deadline, "{user} does not get {count} messages");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    client.send(b"f FETCH 1:* (BODY.PEEK[])\r\n").unwrap();
+    let mut bodies = Vec::new();
+    loop {
+        let line = client.line().unwrap();
+        if line.starts_with("f ") {
+            return bodies;
+        }
+        if let Some(size) = line.strip_suffix('}').and_then(|l| l.rsplit('{').next()) {
+            bodies.push(client.bytes(size.parse().unwrap()).unwrap());
+            client.line().unwrap();
+        }
+    }
+}
+
+/// What `posthaste queue list` shows, a line each.
+fn queue(server: &Server) -> Vec<String> {
+    let output = server.command(&["queue", "list"], "");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+fn wait_until_queue_is_empty(server: &Server) {
+    let deadline = Instant::now() + PATIENCE;
+    while queue(server) != ["0 items, 0 B"] {
+        assert!(Instant::now() < deadline, "{:?}", queue(server));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn two_servers_exchange_mail_and_reports() {
+    let dir = tempfile::tempdir().unwrap();
+    let (smtp_a, smtp_b) = (free_port(), free_port());
+    let a = server(&dir.path().join("a"), "a.test", smtp_a, "b.test", smtp_b);
+    let b = server(&dir.path().join("b"), "b.test", smtp_b, "a.test", smtp_a);
+    a.add_account("ana@a.test", PASSWORD);
+    b.add_account("bo@b.test", PASSWORD);
+    let mut client = logged_in(&a);
+    let texts: Vec<Vec<u8>> =
+        (0..20).map(message).chain([b"Subject: dots\r\n\r\n.\r\n..x\r\n.".to_vec()]).collect();
+    for text in &texts {
+        submit(&mut client, &["bo@b.test"], text);
+    }
+    submit(&mut client, &["bo@B.Test", "nobody@b.test"], &texts[0]);
+    let got = inbox(&b, "bo@b.test", texts.len() + 1);
+    for text in &texts {
+        let ends =
+            |body: &&Vec<u8>| body.ends_with(text) || body.ends_with(&[text, b"\r\n".as_slice()].concat());
+        let body = got.iter().find(ends).expect("each message came, byte for byte below the trace fields");
+        let trace = String::from_utf8_lossy(body);
+        assert_eq!(trace.matches("Return-Path: ").count(), 1);
+        assert!(trace.starts_with("Return-Path: <ana@a.test>\r\nReceived: from mail.a.test "));
+        assert!(trace.contains("by mail.b.test (Posthaste) with ESMTPS\r\n"), "{trace}");
+    }
+    // The report about the recipient that is not there, made by `a.test`, which was refused.
+    let report = String::from_utf8(inbox(&a, "ana@a.test", 1).remove(0)).unwrap();
+    assert!(report.contains("Final-Recipient: rfc822; nobody@b.test\r\nAction: failed\r\nStatus: 5.1.1\r\n"));
+    wait_until_queue_is_empty(&a);
+    assert!(a.command(&["check"], "").status.success());
+}
+
+#[test]
+fn nobody_but_users_relays() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = a_test(dir.path(), free_port());
+    let attempts = [
+        "bo@b.test",
+        "bo@elsewhere.test",
+        "\"bo@elsewhere.test\"@c.test",
+        "bo%elsewhere.test@c.test",
+        "@a.test:bo@elsewhere.test",
+        "bo@[127.0.0.1]",
+        "a.test!bo@elsewhere.test",
+    ];
+    for protocol in ["smtp", "lmtp", "submission"] {
+        let mut client = LineClient::connect(server.address(protocol)).unwrap();
+        client.reply().unwrap();
+        let hello = if protocol == "lmtp" { "LHLO x.test" } else { "EHLO x.test" };
+        client.ask(hello).unwrap();
+        let sender = client.ask("MAIL FROM:<ana@a.test>").unwrap();
+        assert_eq!(sender.starts_with("250"), protocol != "submission", "{protocol}: {sender}");
+        for to in attempts {
+            let reply = client.ask(&format!("RCPT TO:<{to}>")).unwrap();
+            assert!(reply.starts_with('5'), "{protocol} {to}: {reply}");
+        }
+        let auth = client.ask("AUTH PLAIN AGFuYQBhbmE=").unwrap();
+        assert!(auth.starts_with('5'), "{protocol}: {auth}");
+    }
+    assert_eq!(queue(&server), ["0 items, 0 B"]);
+    // A domain of our own is never relayed, whoever asks.
+    let mut client = logged_in(&server);
+    client.ask("MAIL FROM:<ana@a.test>").unwrap();
+    assert!(client.ask("RCPT TO:<nobody@a.test>").unwrap().starts_with("550 5.1.1"));
+}
+
+/// Where the other host stops, in the order in which it comes to these places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Connected,
+    Hello,
+    Mail,
+    Rcpt,
+    Data,
+    /// Half of the message has come.
+    Body,
+    /// All of it has come, and was not answered.
+    End,
+    /// It was answered.
+    Answered,
+}
+
+/// A host for `b.test`.
+struct Host {
+    address: SocketAddr,
+    /// It has come to its step, and waits for the connection to end.
+    stopped: mpsc::Receiver<()>,
+    got: mpsc::Receiver<Vec<u8>>,
+}
+
+/// Serves connections one after the other. The first that comes to the step stops there.
+fn host(step: Step) -> Host {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let ((stop, stopped), (give, got)) = (mpsc::channel(), mpsc::channel());
+    std::thread::spawn(move || {
+        let mut step = Some(step);
+        for connection in listener.incoming().map_while(Result::ok) {
+            let _ = serve(connection, &mut step, &stop, &give);
+        }
+    });
+    Host { address, stopped, got }
+}
+
+fn serve(
+    connection: TcpStream,
+    step: &mut Option<Step>,
+    stop: &mpsc::Sender<()>,
+    give: &mpsc::Sender<Vec<u8>>,
+) -> std::io::Result<()> {
+    let mut lines = BufReader::new(connection.try_clone()?);
+    let mut pass = |here: Step, lines: &mut BufReader<TcpStream>| {
+        if *step == Some(here) {
+            *step = None;
+            let _ = stop.send(());
+            // Nothing more is answered: the client is killed now.
+            let _ = std::io::copy(lines, &mut std::io::sink());
+            return Err(std::io::Error::other("stopped"));
+        }
+        Ok(())
+    };
+    let say = |text: &str| (&connection).write_all(text.as_bytes());
+    pass(Step::Connected, &mut lines)?;
+    say("220 mail.b.test ESMTP\r\n")?;
+    loop {
+        let mut line = String::new();
+        if lines.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        match line.split([' ', '\r']).next().unwrap_or_default() {
+            "EHLO" => {
+                pass(Step::Hello, &mut lines)?;
+                say("250-mail.b.test\r\n250 8BITMIME\r\n")?;
+            }
+            "MAIL" => {
+                pass(Step::Mail, &mut lines)?;
+                say("250 ok\r\n")?;
+            }
+            "RCPT" => {
+                pass(Step::Rcpt, &mut lines)?;
+                say("250 ok\r\n")?;
+            }
+            "DATA" => {
+                pass(Step::Data, &mut lines)?;
+                say("354 go on\r\n")?;
+                let mut message = Vec::new();
+                while !message.ends_with(b"\r\n.\r\n") {
+                    lines.read_until(b'\n', &mut message)?;
+                    pass(Step::Body, &mut lines)?;
+                }
+                pass(Step::End, &mut lines)?;
+                let _ = give.send(message);
+                say("250 ok\r\n")?;
+                pass(Step::Answered, &mut lines)?;
+            }
+            "QUIT" => return say("221 bye\r\n"),
+            _ => say("250 ok\r\n")?,
+        }
+    }
+}
+
+#[test]
+fn a_kill_at_any_step_loses_nothing() {
+    for step in [
+        Step::Connected,
+        Step::Hello,
+        Step::Mail,
+        Step::Rcpt,
+        Step::Data,
+        Step::Body,
+        Step::End,
+        Step::Answered,
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let host = host(step);
+        let server = a_test(dir.path(), host.address);
+        submit(&mut logged_in(&server), &["bo@b.test"], &message(1));
+        host.stopped.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it never came to {step:?}"));
+        server.kill();
+        let before = usize::from(step == Step::Answered);
+        let server = a_test(dir.path(), host.address);
+        let mut got: Vec<Vec<u8>> = (0..before).map(|_| host.got.recv_timeout(PATIENCE).unwrap()).collect();
+        if step == Step::Answered {
+            // RFC 1047: the answer may have been on its way. Twice is allowed, never is not.
+            wait_until_queue_is_empty(&server);
+            got.extend(host.got.try_iter());
+            assert!((1..=2).contains(&got.len()), "{step:?}: {} times", got.len());
+        } else {
+            got.push(host.got.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{step:?}: it was lost")));
+            wait_until_queue_is_empty(&server);
+            assert!(host.got.try_recv().is_err(), "{step:?}: it came twice");
+        }
+        let sent = dot_stuffed(&message(1));
+        assert!(got.iter().all(|got| got.ends_with(&sent)), "{step:?}");
+    }
+}
+
+#[test]
+fn what_was_acknowledged_is_sent_after_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    // Nobody listens there yet.
+    let smtp_b = free_port();
+    let server_a = a_test(&dir.path().join("a"), smtp_b);
+    let mut client = logged_in(&server_a);
+    for n in 0..30 {
+        submit(&mut client, &["bo@b.test"], &message(n));
+    }
+    server_a.kill();
+    let b = server(&dir.path().join("b"), "b.test", smtp_b, "a.test", free_port());
+    b.add_account("bo@b.test", PASSWORD);
+    let server_a = a_test(&dir.path().join("a"), smtp_b);
+    let got = inbox(&b, "bo@b.test", 30);
+    for n in 0..30 {
+        assert_eq!(got.iter().filter(|body| body.ends_with(&message(n))).count(), 1, "message {n}");
+    }
+    wait_until_queue_is_empty(&server_a);
+}
+
+#[test]
+fn an_administrator_sees_holds_and_drops() {
+    let dir = tempfile::tempdir().unwrap();
+    let smtp_b = free_port();
+    let server_a = a_test(&dir.path().join("a"), smtp_b);
+    let mut client = logged_in(&server_a);
+    submit(&mut client, &["bo@b.test"], &message(1));
+    submit(&mut client, &["cy@b.test"], &message(2));
+    let run = |args: &[&str]| {
+        let output = server_a.command(args, "");
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let listed = queue(&server_a);
+    assert_eq!(listed.len(), 3, "{listed:?}");
+    let number = |line: &String| line.split('\t').next().unwrap().to_owned();
+    let (bo, cy) = (number(&listed[0]), number(&listed[1]));
+    assert!(listed[0].contains("ana@a.test\tb.test\tbo@b.test"), "{listed:?}");
+    assert_eq!(run(&["queue", "hold", &bo]).0, Some(0));
+    assert!(queue(&server_a)[0].contains("\theld\t"));
+    assert_eq!(run(&["queue", "drop", &cy]).0, Some(0));
+    let missing = run(&["queue", "drop", &cy]);
+    assert_eq!(missing.0, Some(1));
+    assert!(missing.2.contains("queue list"), "{}", missing.2);
+    let (_, shown, _) = run(&["queue", "show", &bo]);
+    assert!(shown.contains("bo@b.test waits\n") && shown.contains("\r\nSubject: "), "{shown}");
+    let json: Vec<_> = run(&["queue", "list", "--json"]).1.lines().map(str::to_owned).collect();
+    assert!(json.len() == 1 && json[0].contains("\"held\":true"), "{json:?}");
+    let b = server(&dir.path().join("b"), "b.test", smtp_b, "a.test", free_port());
+    b.add_account("bo@b.test", PASSWORD);
+    b.add_account("cy@b.test", PASSWORD);
+    assert_eq!(run(&["queue", "release", &bo]).0, Some(0));
+    assert!(inbox(&b, "bo@b.test", 1)[0].ends_with(&message(1)));
+    wait_until_queue_is_empty(&server_a);
+    assert!(inbox(&b, "cy@b.test", 0).is_empty());
+    let audit = std::fs::read_to_string(dir.path().join("a/audit.log")).unwrap();
+    assert!(audit.contains(&format!("queue drop {cy}")), "{audit}");
+}
