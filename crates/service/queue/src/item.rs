@@ -6,7 +6,7 @@ use posthaste_mail_model::{BodyId, Id};
 use posthaste_store::DirectoryEntry;
 use serde::{Deserialize, Serialize};
 
-use crate::queue::QueueError;
+use crate::error::QueueError;
 
 /// The form described here.
 const VERSION: u32 = 1;

@@ -19,6 +19,7 @@
 //! directory record `queue/<uid>` (the envelope and what happened so far).
 
 mod date;
+mod error;
 mod item;
 mod queue;
 mod relay;
@@ -30,8 +31,9 @@ mod tests;
 mod transport;
 
 pub use date::date_time;
+pub use error::QueueError;
 pub use item::{Address, Destination, Envelope, Item, ItemId, Outcome, Recipient};
-pub use queue::{QUEUE_ACCOUNT, Queue, QueueError, Wait};
+pub use queue::{QUEUE_ACCOUNT, Queue, Wait};
 pub use relay::{Refusal, Relay};
 pub use runner::{Clock, Runner};
 pub use schedule::RetryTimes;

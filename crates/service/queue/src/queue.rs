@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use posthaste_delivery::{Delivery, DeliveryError};
+use posthaste_delivery::Delivery;
 use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
+use crate::error::QueueError;
 use crate::item::{self, Address, Destination, Envelope, Item, ItemId, Outcome, Recipient};
 
 /// The account whose INBOX holds the messages. It has no name and no password: nobody logs in.
@@ -21,31 +22,6 @@ const CHANGES: &str = "queue-changes";
 const PAGE: usize = 256;
 /// How often a change that lost a race is made again. Each loss means that someone else won.
 const TRIES: usize = 16;
-
-/// Why the queue could not do it.
-#[derive(Debug, thiserror::Error)]
-pub enum QueueError {
-    /// The message was refused.
-    #[error(transparent)]
-    Delivery(#[from] DeliveryError),
-    /// The store refused it.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A record is damaged, or of another version.
-    #[error("the directory record {record} cannot be read: {why}")]
-    Record {
-        /// Its name.
-        record: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// There is no such item.
-    #[error("there is no item {0} in the queue: `posthaste queue list` shows those there are")]
-    NoItem(ItemId),
-    /// Others changed it again and again.
-    #[error("item {0} is being changed by others; try again")]
-    Busy(ItemId),
-}
 
 /// Messages for other domains. Cheap to clone: all clones are one.
 #[derive(Clone)]

@@ -6,8 +6,9 @@ use posthaste_directory::normal_domain;
 use std::sync::Arc;
 
 use crate::date::date_time;
+use crate::error::QueueError;
 use crate::item::{Address, Destination, Envelope, Item};
-use crate::queue::{Queue, QueueError};
+use crate::queue::Queue;
 use crate::report::Report;
 
 /// `Received` fields of a message at most: RFC 5321 §6.3 says that 100 and more are a loop.

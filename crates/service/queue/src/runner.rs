@@ -9,8 +9,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
+use crate::error::QueueError;
 use crate::item::{Destination, Item, ItemId, Outcome, Recipient};
-use crate::queue::{Queue, QueueError};
+use crate::queue::Queue;
 use crate::relay::Relay;
 use crate::report::{Kind, Report};
 use crate::schedule::{RetryTimes, Schedule};

@@ -1,0 +1,29 @@
+//! Why the queue could not do something.
+
+use posthaste_delivery::DeliveryError;
+use posthaste_store::StoreError;
+
+/// Why the queue could not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// The message was refused.
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
+    /// The store refused it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A record is damaged, or of another version.
+    #[error("the directory record {record} cannot be read: {why}")]
+    Record {
+        /// Its name.
+        record: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// There is no such item.
+    #[error("there is no item {0} in the queue: `posthaste queue list` shows those there are")]
+    NoItem(u32),
+    /// Others changed it again and again.
+    #[error("item {0} is being changed by others; try again")]
+    Busy(u32),
+}
