@@ -1,7 +1,7 @@
 //! Mail on its way out: SMTP as a client (RFC 5321), for the queue.
 //!
 //! ```text
-//! Runner ── connect(destination) ──> Routes: which hosts ──> Client: greeting, EHLO, STARTTLS, AUTH
+//! Runner ── connect(destination) ──> Routes, Dns: which hosts ──> Client: greeting, EHLO, STARTTLS, AUTH
 //!        ── send(item, message) ───────────────────────────> Client: MAIL, RCPT, DATA
 //! ```
 //!
@@ -13,6 +13,7 @@
 //! * a password is sent only over TLS with a certificate that was verified.
 
 mod client;
+mod dns;
 mod dots;
 mod reply;
 mod route;
@@ -20,6 +21,7 @@ mod stream;
 mod tls;
 mod transport;
 
+pub use dns::Dns;
 pub use route::{Login, Route, Routes, TlsRule};
 pub use tls::Tls;
 pub use transport::SmtpTransport;

@@ -3,6 +3,10 @@
 use posthaste_mail_model::Secret;
 use posthaste_queue::Failure;
 use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+
+use crate::dns::Dns;
 
 /// Whether a connection is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,6 +52,8 @@ pub struct Routes {
     pub domains: HashMap<String, Route>,
     /// For all other domains.
     pub smarthost: Option<Route>,
+    /// For all other domains if there is no smarthost: their hosts by DNS.
+    pub dns: Option<Dns>,
 }
 
 impl Routes {
@@ -56,7 +62,31 @@ impl Routes {
         if let Some(route) = self.domains.get(destination).or(self.smarthost.as_ref()) {
             return Ok(vec![route.clone()]);
         }
-        Err(Failure::temporary("4.4.4", "there is no route: set relay.smarthost, or relay.routes"))
+        let Some(dns) = &self.dns else {
+            return Err(Failure::temporary(
+                "4.4.4",
+                "there is no route: set relay.smarthost, or relay.routes",
+            ));
+        };
+        let route = |host| Route { host, port: dns.port, tls: TlsRule::Opportunistic, login: None };
+        Ok(dns.hosts(destination).await?.into_iter().map(route).collect())
+    }
+
+    /// The addresses of a host: by DNS if it was found there, else as the system knows it.
+    pub(crate) async fn addresses(
+        &self,
+        destination: &str,
+        route: &Route,
+    ) -> Result<Vec<SocketAddr>, Failure> {
+        let is_named = self.domains.contains_key(destination) || self.smarthost.is_some();
+        if let Some(dns) = self.dns.as_ref().filter(|_| !is_named) {
+            let found = dns.addresses(&route.host).await?;
+            return Ok(found.into_iter().map(|ip| SocketAddr::new(ip, route.port)).collect());
+        }
+        let found = tokio::net::lookup_host((route.host.as_str(), route.port)).await;
+        // RFC 3463 §3.5: directory server failure.
+        let failed = |error: io::Error| Failure::temporary("4.4.3", format!("{}: {error}", route.host));
+        found.map(Iterator::collect).map_err(failed)
     }
 }
 

@@ -27,15 +27,10 @@ impl SmtpTransport {
     }
 
     /// Tries the addresses of one host.
-    async fn connect_host(&self, route: &Route) -> Result<Client, Failure> {
-        let addresses = tokio::net::lookup_host((route.host.as_str(), route.port)).await;
-        let addresses: Vec<SocketAddr> = match addresses {
-            Ok(addresses) => addresses.take(ADDRESSES_MAX).collect(),
-            // RFC 3463 §3.5: directory server failure.
-            Err(error) => return Err(Failure::temporary("4.4.3", format!("{}: {error}", route.host))),
-        };
+    async fn connect_host(&self, destination: &Destination, route: &Route) -> Result<Client, Failure> {
+        let addresses = self.routes.addresses(destination, route).await?;
         let mut last = Failure::temporary("4.4.4", format!("{} has no address", route.host));
-        for address in addresses {
+        for address in addresses.into_iter().take(ADDRESSES_MAX) {
             match self.connect_address(route, address).await {
                 Ok(client) => return Ok(client),
                 Err(failure) if failure.permanent => return Err(failure),
@@ -67,7 +62,7 @@ impl Transport for SmtpTransport {
         let hosts = self.routes.hosts(destination).await.map_err(Unreachable)?;
         let mut last = Failure::temporary("4.4.4", format!("{destination} has no host that takes mail"));
         for route in &hosts {
-            match self.connect_host(route).await {
+            match self.connect_host(destination, route).await {
                 Ok(client) => return Ok(Box::new(client)),
                 Err(failure) if failure.permanent => return Err(Unreachable(failure)),
                 Err(failure) => last = failure,

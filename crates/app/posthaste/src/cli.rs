@@ -128,7 +128,8 @@ pub enum Command {
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub enum Queue {
-    /// List what waits, a line each: number, age, size, sender, domain, recipients, next try, reason.
+    /// List what waits, a line each: number, age, size, sender, domain, recipients, next try,
+    /// reason.
     List {
         /// As JSON, a line each.
         #[arg(long)]
@@ -185,8 +186,8 @@ pub enum Engine {
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Listen here instead of where the configuration says; repeat for more. PROTOCOL is imap,
-    /// imaps, lmtp, submission, submissions or smtp; port 0 takes a free one. One --listen replaces all
-    /// configured listeners.
+    /// imaps, lmtp, submission, submissions or smtp; port 0 takes a free one. One --listen replaces
+    /// all configured listeners.
     #[arg(long, value_name = "PROTOCOL=ADDR:PORT")]
     pub listen: Vec<Listen>,
 }

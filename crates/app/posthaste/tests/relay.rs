@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use posthaste_testkit::{LineClient, Server, ServerBuilder, dot_stuffed, message};
+use posthaste_testkit::{DnsRecord, DnsServer, LineClient, Server, ServerBuilder, dot_stuffed, message};
 
 const PASSWORD: &str = "correct horse";
 /// base64 of NUL `ana@a.test` NUL `correct horse`.
@@ -24,11 +24,16 @@ fn free_port() -> SocketAddr {
 
 /// A server for one domain, which sends mail for another to an address.
 fn server(data: &Path, domain: &str, smtp: SocketAddr, other: &str, host: SocketAddr) -> Server {
+    start(data, domain, smtp, &format!("routes = [{{ domain = \"{other}\", host = \"{host}\" }}]"))
+}
+
+/// A server for one domain that relays, with more settings of `[relay]`.
+fn start(data: &Path, domain: &str, smtp: SocketAddr, relay: &str) -> Server {
     std::fs::create_dir_all(data).unwrap();
     let file = data.join("settings.toml");
     let text = format!(
         "hostname = \"mail.{domain}\"\ndomain = \"{domain}\"\n[relay]\nenabled = true\nretry_first = \"1 s\"\n\
-         retry_longest = \"1 s\"\nroutes = [{{ domain = \"{other}\", host = \"{host}\" }}]\n"
+         retry_longest = \"1 s\"\n{relay}\n"
     );
     std::fs::write(&file, text).unwrap();
     ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
@@ -142,6 +147,34 @@ fn two_servers_exchange_mail_and_reports() {
     assert!(report.contains("Final-Recipient: rfc822; nobody@b.test\r\nAction: failed\r\nStatus: 5.1.1\r\n"));
     wait_until_queue_is_empty(&a);
     assert!(a.command(&["check"], "").status.success());
+}
+
+#[test]
+fn hosts_are_found_by_dns() {
+    let dir = tempfile::tempdir().unwrap();
+    let (smtp_a, smtp_b) = (free_port(), free_port());
+    let mx = |preference, host: &str| DnsRecord::Mx(preference, host.into());
+    let dns = DnsServer::start([
+        // The first host is away, as 127.0.0.9 does not listen on that port.
+        ("b.test", mx(10, "away.b.test")),
+        ("b.test", mx(20, "mail.b.test")),
+        ("away.b.test", DnsRecord::A([127, 0, 0, 9])),
+        ("mail.b.test", DnsRecord::A([127, 0, 0, 1])),
+        ("null.test", mx(0, "")),
+    ]);
+    let relay = format!("dns = [\"{}\"]\nport = {}", dns.address(), smtp_b.port());
+    let a = start(&dir.path().join("a"), "a.test", smtp_a, &relay);
+    let b = server(&dir.path().join("b"), "b.test", smtp_b, "a.test", smtp_a);
+    a.add_account("ana@a.test", PASSWORD);
+    b.add_account("bo@b.test", PASSWORD);
+    submit(&mut logged_in(&a), &["bo@b.test", "cy@null.test", "dee@missing.test"], &message(1));
+    assert!(inbox(&b, "bo@b.test", 1)[0].ends_with(&message(1)));
+    let reports: Vec<String> =
+        inbox(&a, "ana@a.test", 2).into_iter().map(|r| String::from_utf8(r).unwrap()).collect();
+    for (to, status) in [("cy@null.test", "5.1.10"), ("dee@missing.test", "5.1.2")] {
+        let about = format!("Final-Recipient: rfc822; {to}\r\nAction: failed\r\nStatus: {status}\r\n");
+        assert!(reports.iter().any(|report| report.contains(&about)), "{reports:?}");
+    }
 }
 
 #[test]

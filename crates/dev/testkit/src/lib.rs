@@ -5,6 +5,7 @@
 //! ends, however it ends.
 
 mod cluster;
+mod dns;
 #[cfg(feature = "engine")]
 mod engine;
 mod fuzz;
@@ -19,6 +20,7 @@ mod turns;
 mod wire;
 
 pub use cluster::{engine_of, skips_cluster};
+pub use dns::{DnsRecord, DnsServer};
 #[cfg(feature = "engine")]
 pub use engine::TestEngine;
 pub use fuzz::{changed, fuzz_seeds, seeds};

@@ -121,7 +121,8 @@ fn composed(text: String) -> String {
     if text.is_ascii() { text } else { text.nfc().collect() }
 }
 
-/// A domain in lower-case A-labels (RFC 5890 §2.3.2.1): `Bücher.Example` is `xn--bcher-kva.example`.
+/// A domain in lower-case A-labels (RFC 5890 §2.3.2.1): `Bücher.Example` is
+/// `xn--bcher-kva.example`.
 pub fn normal_domain(domain: &str) -> Result<String, AddressError> {
     // Nearly all domains are plain ASCII, and need no more than lower case.
     let ascii = if domain.is_ascii() && !domain.to_ascii_lowercase().contains("xn--") {

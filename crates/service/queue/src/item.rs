@@ -129,8 +129,8 @@ impl Recipient {
 }
 
 impl Item {
-    /// [`Item::next`] of an item that an administrator wants tried at once, whatever its destination
-    /// waits for.
+    /// [`Item::next`] of an item that an administrator wants tried at once, whatever its
+    /// destination waits for.
     pub const AT_ONCE: i64 = 0;
 
     /// Recipients that the message has not reached yet and may still reach.

@@ -1,4 +1,5 @@
-//! How the queue reaches other hosts: what the runner needs of SMTP, so that a test can be any host.
+//! How the queue reaches other hosts: what the runner needs of SMTP, so that a test can be any
+//! host.
 
 use async_trait::async_trait;
 use bytes::Bytes;

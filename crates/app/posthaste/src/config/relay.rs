@@ -1,11 +1,12 @@
 //! The section `relay`: mail to other domains.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use posthaste_mail_model::Secret;
 use posthaste_queue::RetryTimes;
-use posthaste_smtp_client::{Login, Route, Routes, Tls, TlsRule};
+use posthaste_smtp_client::{Dns, Login, Route, Routes, Tls, TlsRule};
 use serde::Deserialize;
 
 use super::duration;
@@ -25,6 +26,8 @@ pub struct Relay {
     pub password_file: PathBuf,
     pub routes: Vec<DomainRoute>,
     pub ca: PathBuf,
+    pub dns: Vec<SocketAddr>,
+    pub port: u16,
     #[serde(deserialize_with = "duration")]
     pub retry_first: Duration,
     #[serde(deserialize_with = "duration")]
@@ -91,6 +94,9 @@ impl Relay {
                 user => Some(Login { user: user.to_owned(), password: password(&self.password_file)? }),
             };
             routes.smarthost = Some(route("relay.smarthost", &self.smarthost, self.tls, login)?);
+        } else {
+            let dns = Dns::new(&self.dns, self.port);
+            routes.dns = Some(dns.map_err(|e| Failure::Usage(format!("`relay.dns`: {e}")))?);
         }
         Ok(routes)
     }
@@ -122,9 +128,6 @@ impl Relay {
         for DomainRoute { domain, host, .. } in &self.routes {
             normal_domain(domain)?;
             host_and_port("relay.routes", host)?;
-        }
-        if self.enabled && self.smarthost.is_empty() && self.routes.is_empty() {
-            return Err("`relay.enabled` needs a way out: set `relay.smarthost` or `relay.routes`".into());
         }
         if self.retry_first.as_secs() == 0 || self.retry_longest < self.retry_first {
             return Err(
@@ -196,7 +199,6 @@ mod tests {
         let error = |text: &str| {
             Config::parse(Path::new("x.toml"), &format!("[relay]\n{text}")).unwrap_err().to_string()
         };
-        assert!(error("enabled = true").contains("relay.smarthost"));
         assert!(error("user = \"ana\"").contains("relay.password_file"));
         assert!(error("user = \"ana\"\npassword_file = \"x\"").contains("verified"));
         assert!(error("routes = [{ domain = \"a b\", host = \"x\" }]").contains("no domain"));

@@ -1,0 +1,139 @@
+//! Hosts of a domain by DNS (RFC 5321 §5).
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+use hickory_resolver::net::NetError;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::RData;
+use posthaste_queue::Failure;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// Hosts that are tried for one domain: RFC 5321 §5.1 wants at least two.
+const HOSTS_MAX: usize = 8;
+
+/// Asks name servers.
+#[derive(Clone)]
+pub struct Dns {
+    resolver: TokioResolver,
+    /// TCP port of hosts.
+    pub(crate) port: u16,
+}
+
+impl std::fmt::Debug for Dns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dns").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+impl Dns {
+    /// Asks these name servers, or those of the system if there are none. Hosts take mail on
+    /// `port`, which is 25 outside of tests.
+    pub fn new(servers: &[SocketAddr], port: u16) -> io::Result<Self> {
+        let builder = if servers.is_empty() {
+            TokioResolver::builder_tokio().map_err(io::Error::other)?
+        } else {
+            let servers = servers.iter().map(|server| {
+                let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()].map(|mut connection| {
+                    connection.port = server.port();
+                    connection
+                });
+                NameServerConfig::new(server.ip(), true, connections.to_vec())
+            });
+            let config = ResolverConfig::from_parts(None, Vec::new(), servers.collect());
+            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+        };
+        Ok(Self { resolver: builder.build().map_err(io::Error::other)?, port })
+    }
+
+    /// The hosts that take mail for a domain, the ones to be tried first in front.
+    pub(crate) async fn hosts(&self, domain: &str) -> Result<Vec<String>, Failure> {
+        let found = match self.resolver.mx_lookup(format!("{domain}.")).await {
+            Ok(found) => found,
+            // RFC 5321 §5.1: without MX records the domain is the host.
+            Err(error) if error.is_no_records_found() && !error.is_nx_domain() => {
+                return Ok(vec![domain.to_owned()]);
+            }
+            Err(error) => return Err(failure(domain, &error)),
+        };
+        let mut hosts = Vec::new();
+        for record in found.answers() {
+            if let RData::MX(mx) = &record.data {
+                let name = mx.exchange.to_ascii();
+                hosts.push((mx.preference, random(), name.trim_end_matches('.').to_owned()));
+            }
+        }
+        if hosts.iter().any(|(_, _, name)| name.is_empty()) {
+            // RFC 7505 §3, §4.1.
+            return Err(Failure::permanent("5.1.10", format!("{domain} takes no mail (null MX)")));
+        }
+        // RFC 5321 §5.1: by preference, and at random among equals.
+        hosts.sort_unstable();
+        hosts.truncate(HOSTS_MAX);
+        Ok(hosts.into_iter().map(|(_, _, name)| name).collect())
+    }
+
+    /// The addresses of a host.
+    pub(crate) async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, Failure> {
+        match self.resolver.lookup_ip(format!("{host}.")).await {
+            Ok(found) => Ok(found.iter().collect()),
+            // A host that is missing may be one of several: the mail waits.
+            Err(error) => Err(Failure { permanent: false, status: "4.4.3".into(), ..failure(host, &error) }),
+        }
+    }
+}
+
+fn failure(name: &str, error: &NetError) -> Failure {
+    if error.is_nx_domain() {
+        // RFC 3463 §3.2: bad destination system address.
+        return Failure::permanent("5.1.2", format!("there is no domain {name}"));
+    }
+    Failure::temporary("4.4.3", format!("DNS for {name}: {error}"))
+}
+
+/// Some bits; which ones matters to nobody.
+fn random() -> u32 {
+    getrandom::u32().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use posthaste_testkit::{DnsRecord, DnsServer};
+
+    async fn hosts(dns: &Dns, domain: &str) -> Result<Vec<String>, (bool, String)> {
+        dns.hosts(domain).await.map_err(|failure| (failure.permanent, failure.status))
+    }
+
+    #[tokio::test]
+    async fn hosts_by_preference() {
+        let mx = |preference, host: &str| DnsRecord::Mx(preference, host.into());
+        let server = DnsServer::start([
+            ("x.test", mx(20, "second.test")),
+            ("x.test", mx(10, "first.test")),
+            ("plain.test", DnsRecord::A([127, 0, 0, 1])),
+            ("none.test", mx(0, "")),
+            ("first.test", DnsRecord::A([127, 0, 0, 7])),
+        ]);
+        let dns = Dns::new(&[server.address()], 25).unwrap();
+        assert_eq!(hosts(&dns, "x.test").await.unwrap(), ["first.test", "second.test"]);
+        assert_eq!(hosts(&dns, "plain.test").await.unwrap(), ["plain.test"]);
+        assert_eq!(hosts(&dns, "none.test").await, Err((true, "5.1.10".into())));
+        assert_eq!(hosts(&dns, "missing.test").await, Err((true, "5.1.2".into())));
+        assert_eq!(dns.addresses("first.test").await.unwrap(), [IpAddr::from([127, 0, 0, 7])]);
+        assert!(!dns.addresses("missing.test").await.unwrap_err().permanent);
+    }
+
+    #[tokio::test]
+    async fn equal_hosts_take_turns() {
+        let mx = |host: &str| DnsRecord::Mx(10, host.into());
+        let server = DnsServer::start([("x.test", mx("a.test")), ("x.test", mx("b.test"))]);
+        let dns = Dns::new(&[server.address()], 25).unwrap();
+        let mut first = std::collections::BTreeSet::new();
+        // Not to see both in a hundred draws has a chance of 2^-99.
+        for _ in 0..100 {
+            first.extend(hosts(&dns, "x.test").await.unwrap().into_iter().next());
+        }
+        assert_eq!(first.len(), 2);
+    }
+}

@@ -1,0 +1,110 @@
+//! A name server on loopback that answers from a table (RFC 1035), over UDP.
+
+use std::net::{SocketAddr, UdpSocket};
+
+/// A record's data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DnsRecord {
+    /// An IPv4 address.
+    A([u8; 4]),
+    /// A host that takes mail, with its preference; the empty name is the null MX (RFC 7505).
+    Mx(u16, String),
+    /// A text.
+    Txt(String),
+}
+
+impl DnsRecord {
+    /// RFC 1035 §3.2.2.
+    const fn kind(&self) -> u16 {
+        match self {
+            Self::A(_) => 1,
+            Self::Mx(..) => 15,
+            Self::Txt(_) => 16,
+        }
+    }
+
+    fn data(&self) -> Vec<u8> {
+        match self {
+            Self::A(address) => address.to_vec(),
+            Self::Mx(preference, host) => [preference.to_be_bytes().to_vec(), labels(host)].concat(),
+            Self::Txt(text) => {
+                let parts = text.as_bytes().chunks(255);
+                parts.flat_map(|part| [&[part.len() as u8], part].concat()).collect()
+            }
+        }
+    }
+}
+
+/// A name server that runs as long as the test.
+#[derive(Debug)]
+pub struct DnsServer {
+    address: SocketAddr,
+}
+
+impl DnsServer {
+    /// Serves these records. A name without any does not exist (NXDOMAIN).
+    pub fn start<'n>(records: impl IntoIterator<Item = (&'n str, DnsRecord)>) -> Self {
+        let records: Vec<(String, DnsRecord)> =
+            records.into_iter().map(|(name, record)| (name.to_owned(), record)).collect();
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
+        let address = socket.local_addr().expect("an address");
+        std::thread::spawn(move || {
+            let mut query = [0; 512];
+            while let Ok((len, from)) = socket.recv_from(&mut query) {
+                if let Some(reply) = query.get(..len).and_then(|query| answer(query, &records)) {
+                    let _ = socket.send_to(&reply, from);
+                }
+            }
+        });
+        Self { address }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// The answer to a query (RFC 1035 §4.1); `None` if it is none.
+fn answer(query: &[u8], records: &[(String, DnsRecord)]) -> Option<Vec<u8>> {
+    let (name, after) = name_at(query, 12)?;
+    let kind = u16::from_be_bytes(query.get(after..after + 2)?.try_into().ok()?);
+    let question = query.get(12..after + 4)?;
+    let of_name = || records.iter().filter(|(of, _)| of.eq_ignore_ascii_case(&name));
+    let found: Vec<&DnsRecord> = of_name().map(|(_, record)| record).filter(|r| r.kind() == kind).collect();
+    let code: u8 = if of_name().next().is_some() { 0 } else { 3 };
+    let mut reply = query.get(..2)?.to_vec();
+    // A response, authoritative, recursion wanted and available.
+    reply.extend([0x85, 0x80 | code, 0, 1]);
+    reply.extend(u16::try_from(found.len()).ok()?.to_be_bytes());
+    reply.extend([0; 4]);
+    reply.extend(question);
+    for record in found {
+        let data = record.data();
+        // The name is a pointer to the question's; class IN, one minute.
+        reply.extend([0xc0, 12]);
+        reply.extend(kind.to_be_bytes());
+        reply.extend([0, 1, 0, 0, 0, 60]);
+        reply.extend(u16::try_from(data.len()).ok()?.to_be_bytes());
+        reply.extend(data);
+    }
+    Some(reply)
+}
+
+/// The name at an offset of a query, and where it ends.
+fn name_at(query: &[u8], mut at: usize) -> Option<(String, usize)> {
+    let mut parts = Vec::new();
+    loop {
+        let len = usize::from(*query.get(at)?);
+        if len == 0 {
+            return Some((parts.join("."), at + 1));
+        }
+        parts.push(String::from_utf8_lossy(query.get(at + 1..at + 1 + len)?).into_owned());
+        at += 1 + len;
+    }
+}
+
+fn labels(name: &str) -> Vec<u8> {
+    let parts = name.split('.').filter(|part| !part.is_empty());
+    parts.flat_map(|part| [&[part.len() as u8], part.as_bytes()].concat()).chain([0]).collect()
+}
