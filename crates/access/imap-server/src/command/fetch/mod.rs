@@ -23,7 +23,7 @@ use posthaste_store::{FlagChange, Row, StoreError, View, named_ranges};
 
 use self::line::{StoredMessage, Subject};
 use self::plan::{Plan, Reads};
-use self::reader::Reader;
+use self::reader::{Bodies, Reader};
 use crate::batches::Batches;
 use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
@@ -202,6 +202,10 @@ impl Job<'_> {
         Subject { seq, row, recent: self.with_recent && selected.is_recent(row.uid()) }
     }
 
+    fn bodies<'b>(&'b self, selected: &'b Selected) -> Bodies<'b> {
+        Bodies { service: self.service, account: self.account, mailbox: &selected.mailbox }
+    }
+
     async fn rows(&self, wire: &mut Wire, selected: &Selected) -> Result<(u32, NumSet), Failure> {
         let mut names = FlagNames::new(&self.view.head().keywords);
         for (first, rows) in self.view.runs(self.seqs) {
@@ -276,7 +280,7 @@ impl Job<'_> {
                 let kept = StoredMessage { body: waiting.body, saved: waiting.saved, summary };
                 let is_long = self.plan.steps_of(&summary) > SLICE_STEPS;
                 if is_long || line::needs_body(self.plan, &summary) {
-                    let reader = Reader::new(self, &selected.mailbox, &waiting.row, waiting.body);
+                    let reader = Reader::new(self.bodies(selected), &waiting.row, waiting.body);
                     match body::print(wire, reader, self.plan, &mut names, subject, kept, &mut pace).await {
                         // No byte of this response was sent yet, so the walk can go on with the
                         // next message.

@@ -10,14 +10,14 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use posthaste_imap_codec::response::Code;
-use posthaste_mail_model::{BodyId, Uid};
+use posthaste_mail_model::{AccountId, BodyId, Uid};
 use posthaste_mime_summary::{Encoding, FieldMask, TransferDecoder, decode_transfer};
 use posthaste_net::BytePermit;
 use posthaste_store::{Mailbox, Row, StoreError};
 
-use super::Job;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
+use crate::service::ImapService;
 
 /// Messages up to this size are read whole in one system call, whatever items are requested.
 pub(super) const WHOLE_BYTES_MAX: u64 = 128 * 1024;
@@ -28,10 +28,20 @@ const PIECE_BYTES: u64 = 256 * 1024;
 /// Bytes decoded at a time on another thread: some milliseconds' work.
 const DECODED_AT_ONCE: u64 = 4 << 20;
 
+/// Where bodies are read, and whose memory budget pays for them.
+#[derive(Clone, Copy)]
+pub(super) struct Bodies<'m> {
+    /// Its budget for reading and its threads for decoding.
+    pub(super) service: &'m ImapService,
+    /// The account that is logged in.
+    pub(super) account: AccountId,
+    /// The selected mailbox.
+    pub(super) mailbox: &'m Mailbox,
+}
+
 /// A message's bytes.
 pub(super) struct Reader<'m> {
-    job: &'m Job<'m>,
-    mailbox: &'m Mailbox,
+    bodies: Bodies<'m>,
     uid: Uid,
     body: BodyId,
     size: u64,
@@ -45,9 +55,9 @@ pub(super) struct Reader<'m> {
 
 impl<'m> Reader<'m> {
     /// A reader that has read nothing yet.
-    pub(super) fn new(job: &'m Job<'m>, mailbox: &'m Mailbox, row: &Row, body: BodyId) -> Self {
+    pub(super) fn new(bodies: Bodies<'m>, row: &Row, body: BodyId) -> Self {
         let (uid, size) = (row.uid(), u64::from(row.size()));
-        Self { job, mailbox, uid, body, size, whole: None, once: Vec::new(), held: 0, paid: None }
+        Self { bodies, uid, body, size, whole: None, once: Vec::new(), held: 0, paid: None }
     }
 
     /// Whether it is read piece by piece.
@@ -62,14 +72,14 @@ impl<'m> Reader<'m> {
         ranges.dedup();
         let bytes = ranges.iter().map(|range| range.end - range.start).sum();
         if self.is_large() && bytes > 0 {
-            self.paid = Some(self.job.service.room_to_read(self.job.account, bytes).await?);
+            self.paid = Some(self.bodies.service.room_to_read(self.bodies.account, bytes).await?);
         }
         Ok(())
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Bytes, Failure> {
         let wanted = range.end - range.start;
-        let bytes = self.mailbox.read_body(self.uid, self.body, range).await?;
+        let bytes = self.bodies.mailbox.read_body(self.uid, self.body, range).await?;
         if bytes.is_empty() && wanted > 0 {
             let why = "it ends early".to_owned();
             return Err(StoreError::Body { uid: self.uid, body: self.body, why }.into());
@@ -82,7 +92,7 @@ impl<'m> Reader<'m> {
         let whole = match &self.whole {
             Some(whole) => whole,
             None => {
-                let whole = self.mailbox.read_body(self.uid, self.body, 0..self.size).await?;
+                let whole = self.bodies.mailbox.read_body(self.uid, self.body, 0..self.size).await?;
                 self.whole.insert(whole)
             }
         };
@@ -161,7 +171,7 @@ impl<'m> Reader<'m> {
             pace.worked(content.len() as u64).await;
             decode_transfer(encoding, &content).map_err(unknown)?
         };
-        self.job.service.decoded.fetch_add(1, Ordering::Relaxed);
+        self.bodies.service.decoded.fetch_add(1, Ordering::Relaxed);
         self.once.push((range.clone(), Some(encoding), bytes.into()));
         Ok(self.once.len() - 1)
     }
@@ -171,7 +181,7 @@ impl<'m> Reader<'m> {
         range: &Range<u64>,
         mut decoder: TransferDecoder,
     ) -> Result<Vec<u8>, Failure> {
-        let Job { service, account, .. } = self.job;
+        let Bodies { service, account, .. } = self.bodies;
         // Decoding never yields more bytes than it reads, so the reserved memory suffices.
         let mut decoded = Vec::with_capacity((range.end - range.start) as usize);
         let mut at = range.start;
@@ -182,7 +192,7 @@ impl<'m> Reader<'m> {
                 decoder.decode(&piece, &mut decoded);
                 (decoder, decoded)
             };
-            (decoder, decoded) = service.heavy.run(*account, work).await?;
+            (decoder, decoded) = service.heavy.run(account, work).await?;
         }
         decoder.finish(&mut decoded);
         Ok(decoded)
@@ -215,7 +225,7 @@ impl<'m> Reader<'m> {
             return Ok(selected(&header, mask));
         }
         let mask = mask.clone();
-        self.job.service.heavy.run(self.job.account, move || selected(&header, &mask)).await
+        self.bodies.service.heavy.run(self.bodies.account, move || selected(&header, &mask)).await
     }
 
     /// The error when reading a body fails in the middle of a response. It can only end the
