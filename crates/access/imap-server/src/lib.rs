@@ -13,7 +13,6 @@
 
 #[cfg(all(test, target_os = "linux"))]
 mod ack_tests;
-mod batches;
 mod capability;
 mod command;
 mod connection;

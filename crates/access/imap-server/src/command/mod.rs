@@ -28,6 +28,7 @@ mod starttls;
 mod status;
 mod store;
 mod subscribe;
+mod walk;
 
 use posthaste_imap_codec::response::{Code, StatusKind};
 use posthaste_imap_codec::{Command, CommandBody, Tag};

@@ -11,13 +11,21 @@ use bytes::Bytes;
 use posthaste_imap_codec::print;
 use posthaste_mime_summary::{Encoding, Kind, Section, SummaryRef};
 
-use super::line::{self, StoredMessage, Subject};
+use super::line::{self, Subject};
 use super::plan::{self, Plan, Step, cut};
 use super::reader::Reader;
+use crate::command::walk::StoredMessage;
 use crate::flag_names::FlagNames;
 use crate::heavy::Pace;
 use crate::reply::Failure;
 use crate::wire::Wire;
+
+/// What prints the responses of one FETCH.
+pub(super) struct Printer<'p> {
+    pub(super) plan: &'p Plan,
+    pub(super) names: FlagNames<'p>,
+    pub(super) pace: Pace,
+}
 
 /// What a step prints, located before the response begins.
 enum StepValue {
@@ -48,19 +56,18 @@ enum Place {
 pub(super) async fn print(
     wire: &mut Wire,
     mut reader: Reader<'_>,
-    plan: &Plan,
-    names: &mut FlagNames<'_>,
+    printer: &mut Printer<'_>,
     subject: Subject<'_>,
-    kept: StoredMessage<'_>,
-    pace: &mut Pace,
+    stored: StoredMessage<'_>,
 ) -> Result<(), Failure> {
+    let Printer { plan, names, pace } = printer;
     // Boxed: most sessions that fetch a body fetch a small one.
     let found = match reader.is_large() {
         true => {
-            let finding = find_all(plan, &mut reader, &kept.summary, pace);
+            let finding = find_all(plan, &mut reader, &stored.summary, pace);
             Box::pin(wire.while_there(finding)).await??
         }
-        false => find_all(plan, &mut reader, &kept.summary, pace).await?,
+        false => find_all(plan, &mut reader, &stored.summary, pace).await?,
     };
     line::begin(wire.out(), subject.seq);
     for (i, (step, found)) in plan.steps.iter().zip(found).enumerate() {
@@ -70,8 +77,8 @@ pub(super) async fn print(
         wire.out().extend_from_slice(label(step, &found));
         match found {
             StepValue::AtHand => {
-                pace.worked(step.steps_of(&kept.summary)).await;
-                line::item(wire.out(), step, names, subject, kept);
+                pace.worked(step.steps_of(&stored.summary)).await;
+                line::item(wire.out(), step, names, subject, stored);
             }
             StepValue::Nothing => wire.out().extend_from_slice(b"NIL"),
             StepValue::Number(number) => print::number(wire.out(), number),
