@@ -307,26 +307,34 @@ fn known_names(
         names.entry(name.clone()).or_default().subscribed = true;
     }
     let most = names.len() + DERIVED_MAX;
+    let missing = if has_all { Missing::LeftOut } else { Missing::Added };
     for entry in &list.entries {
         let above = |known: &mut Known| std::mem::replace(&mut known.has_children, true);
-        mark_above(&mut names, &entry.name, !has_all, most, above)?;
+        mark_above(&mut names, &entry.name, missing, most, above)?;
     }
     // RFC 5258 §3.5: only RECURSIVEMATCH reports levels above subscriptions.
     if want.subscribed && want.recursive_match && !has_all {
         for name in &list.subscribed {
             let above = |known: &mut Known| std::mem::replace(&mut known.above_subscription, true);
-            mark_above(&mut names, name, true, most, above)?;
+            mark_above(&mut names, name, Missing::Added, most, above)?;
         }
     }
     Ok(names)
 }
 
+/// What becomes of a level above a name that is not among the names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Added,
+    LeftOut,
+}
+
 /// Marks the levels above a name. It stops at the first level that is marked already, because all
-/// levels above that one are marked too. If `are_wanted`, levels that are missing are added.
+/// levels above that one are marked too.
 fn mark_above(
     names: &mut BTreeMap<MailboxName, Known>,
     name: &MailboxName,
-    are_wanted: bool,
+    missing: Missing,
     most: usize,
     mark: impl Fn(&mut Known) -> bool,
 ) -> Result<(), Failure> {
@@ -335,7 +343,7 @@ fn mark_above(
             if mark(known) {
                 break;
             }
-        } else if are_wanted {
+        } else if missing == Missing::Added {
             if names.len() >= most {
                 return Err(too_many_levels());
             }

@@ -152,19 +152,17 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Unselect => Ok(close::unselect(session)),
         CommandBody::Expunge { uids } => Box::pin(expunge::run(&mut session.ctx()?, uids.as_ref())).await,
         CommandBody::Search(args) => Box::pin(search::run(&mut session.ctx()?, tag, args)).await,
-        CommandBody::Fetch { numbering, set, items, modifiers } => {
-            let command = fetch::FetchCommand { numbering, set, items, modifiers };
+        CommandBody::Fetch { set, items, modifiers } => {
+            let command = fetch::FetchCommand { set, items, modifiers };
             Box::pin(fetch::run(&mut session.ctx()?, command)).await
         }
-        CommandBody::Store { numbering, set, unchanged_since, action, answer, flags } => {
-            let command = store::StoreCommand { numbering, set, unchanged_since, action, answer, flags };
+        CommandBody::Store { set, unchanged_since, action, answer, flags } => {
+            let command = store::StoreCommand { set, unchanged_since, action, answer, flags };
             Box::pin(store::run(&mut session.ctx()?, command)).await
         }
-        CommandBody::Copy { numbering, set, mailbox } => {
-            Box::pin(copy::copy(&mut session.ctx()?, numbering, &set, &mailbox)).await
-        }
-        CommandBody::Move { numbering, set, mailbox } => {
-            Box::pin(copy::move_(&mut session.ctx()?, numbering, &set, &mailbox)).await
+        CommandBody::Copy { set, mailbox } => Box::pin(copy::copy(&mut session.ctx()?, &set, &mailbox)).await,
+        CommandBody::Move { set, mailbox } => {
+            Box::pin(copy::move_(&mut session.ctx()?, &set, &mailbox)).await
         }
         // Handled in `dispatch`.
         CommandBody::Logout | CommandBody::StartTls | CommandBody::CompressDeflate => {

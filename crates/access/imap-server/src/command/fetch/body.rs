@@ -37,8 +37,8 @@ enum StepValue {
     Number(u64),
     /// These bytes of the body. The first ones may have been read already.
     Raw { range: Range<u64>, first: Bytes, has_nul: bool },
-    /// Bytes of a decoded part, by its index in the reader.
-    Decoded { place: usize, cut: Range<u64> },
+    /// These bytes of a decoded part, which the reader holds, too.
+    Decoded { part: Bytes, cut: Range<u64> },
     /// Fields of this header.
     Fields(Range<u64>),
 }
@@ -86,8 +86,8 @@ pub(super) async fn print(
                 literal_head(wire, range.end - range.start, has_nul);
                 send(wire, &reader, first, range).await?;
             }
-            StepValue::Decoded { place, cut } => {
-                let bytes = reader.once_at(place).slice(cut.start as usize..cut.end as usize);
+            StepValue::Decoded { part, cut } => {
+                let bytes = part.slice(cut.start as usize..cut.end as usize);
                 // RFC 9051 §7.5.2: literal8 where there is a NUL.
                 pace.worked(bytes.len() as u64 / 16).await;
                 literal_head(wire, bytes.len() as u64, memchr::memchr(0, &bytes).is_some());
@@ -182,8 +182,7 @@ async fn find(
         }
         (Step::DecodedSize(_), Place::Raw(range)) => StepValue::Number(range.end - range.start),
         (Step::DecodedSize(_), Place::Encoded(range, encoding)) => {
-            let at = reader.decoded(&range, encoding, pace).await?;
-            StepValue::Number(reader.once_at(at).len() as u64)
+            StepValue::Number(reader.decoded(&range, encoding, pace).await?.len() as u64)
         }
         (Step::Bytes(bytes) | Step::Decoded(bytes), Place::Raw(whole)) => {
             let part = cut(whole.end - whole.start, bytes.partial);
@@ -193,8 +192,9 @@ async fn find(
             StepValue::Raw { range, first, has_nul }
         }
         (Step::Decoded(bytes), Place::Encoded(range, encoding)) => {
-            let place = reader.decoded(&range, encoding, pace).await?;
-            StepValue::Decoded { place, cut: cut(reader.once_at(place).len() as u64, bytes.partial) }
+            let part = reader.decoded(&range, encoding, pace).await?;
+            let cut = cut(part.len() as u64, bytes.partial);
+            StepValue::Decoded { part, cut }
         }
         _ => StepValue::AtHand,
     })

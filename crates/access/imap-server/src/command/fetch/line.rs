@@ -165,5 +165,7 @@ fn header_fields(out: &mut Vec<u8>, fields: &Fields, summary: &SummaryRef<'_>) {
     let mut text = Vec::with_capacity(selected.len());
     selected.append_to(&mut text);
     let part = cut(text.len() as u64, fields.partial);
-    print::literal(out, text.get(part.start as usize..part.end as usize).unwrap_or_default());
+    let part = text.get(part.start as usize..part.end as usize);
+    debug_assert!(part.is_some(), "a partial is cut to the length of its text");
+    print::literal(out, part.unwrap_or_default());
 }

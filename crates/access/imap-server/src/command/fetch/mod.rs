@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use posthaste_imap_codec::command::{FetchItem, FetchModifiers};
 use posthaste_imap_codec::response::Code;
-use posthaste_imap_codec::{Numbering, SequenceSet, print};
-use posthaste_mail_model::{AccountId, Flag, FlagSet, NumSet, SeqNum};
+use posthaste_imap_codec::{MessageSet, Numbering, UidSet, print};
+use posthaste_mail_model::{AccountId, Flag, FlagSet, ModSeq, NumSet, SeqNum};
 use posthaste_store::{FlagChange, Row, StoreError, View, named_ranges};
 
 use self::body::Printer;
@@ -39,15 +39,15 @@ const ROWS_PER_RELIEF: usize = 1024;
 
 /// A FETCH.
 pub(crate) struct FetchCommand {
-    pub(crate) numbering: Numbering,
-    pub(crate) set: SequenceSet,
+    pub(crate) set: MessageSet,
     pub(crate) items: Vec<FetchItem>,
     pub(crate) modifiers: FetchModifiers,
 }
 
 /// Runs a FETCH.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Reply, Failure> {
-    let FetchCommand { numbering, set, mut items, mut modifiers } = command;
+    let FetchCommand { set, mut items, mut modifiers } = command;
+    let numbering = set.numbering();
     if modifiers.vanished && !ctx.enabled.qresync {
         // RFC 7162 §3.2.6
         return Err(Reply::bad("QRESYNC is to be enabled first").into());
@@ -66,9 +66,13 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
         ctx.enable_condstore();
     }
     if modifiers.vanished {
-        vanished(ctx, &set, &modifiers).await?;
+        // RFC 7162 §3.2.6. The grammar refuses it, too.
+        let (MessageSet::Uid(uids), Some(since)) = (&set, modifiers.changed_since) else {
+            return Err(Reply::bad("VANISHED is for UID FETCH with CHANGEDSINCE").into());
+        };
+        vanished(ctx, uids, since).await?;
     }
-    let mut seqs = ctx.selected.seqs(&set, numbering)?;
+    let mut seqs = ctx.selected.seqs(&set)?;
     if let Some(since) = modifiers.changed_since {
         seqs = seqs.intersection(&ctx.selected.announced.changed_since(since));
     }
@@ -118,9 +122,8 @@ fn cannot_be_read(unreadable: &NumSet) -> Reply {
 }
 
 /// RFC 7162 §3.2.6.
-async fn vanished(ctx: &mut Ctx<'_>, set: &SequenceSet, modifiers: &FetchModifiers) -> Result<(), Failure> {
-    let requested = ctx.selected.uid_set_ever(set);
-    let since = modifiers.changed_since.unwrap_or_default();
+async fn vanished(ctx: &mut Ctx<'_>, uids: &UidSet, since: ModSeq) -> Result<(), Failure> {
+    let requested = ctx.selected.uids_ever(uids);
     let (expunged, complete) = ctx.selected.mailbox.vanished_since(since).await?;
     let view = &ctx.selected.announced;
     let expunged = if complete { expunged.intersection(&requested) } else { view.missing(&requested) };

@@ -39,6 +39,14 @@ pub(super) struct Bodies<'m> {
     pub(super) mailbox: &'m Mailbox,
 }
 
+/// A range of a message that is held for all items.
+struct Once {
+    range: Range<u64>,
+    /// The transfer encoding that was decoded; `None` for the bytes as stored.
+    decoded: Option<Encoding>,
+    bytes: Bytes,
+}
+
 /// A message's bytes.
 pub(super) struct Reader<'m> {
     bodies: Bodies<'m>,
@@ -46,8 +54,8 @@ pub(super) struct Reader<'m> {
     body: BodyId,
     size: u64,
     whole: Option<Bytes>,
-    /// A range that is read or decoded once: as stored, or with its transfer encoding decoded.
-    once: Vec<(Range<u64>, Option<Encoding>, Bytes)>,
+    /// What is read or decoded once.
+    once: Vec<Once>,
     /// Bytes of the first pieces that are held.
     held: u64,
     paid: Option<BytePermit>,
@@ -142,23 +150,23 @@ impl<'m> Reader<'m> {
         if !self.is_large() {
             return self.small(range).await;
         }
-        if let Some(at) = self.place_of(range, None) {
-            return Ok(self.once_at(at));
+        if let Some(bytes) = self.once(range, None) {
+            return Ok(bytes);
         }
         let bytes = self.read(range.clone()).await?;
-        self.once.push((range.clone(), None, bytes.clone()));
+        self.once.push(Once { range: range.clone(), decoded: None, bytes: bytes.clone() });
         Ok(bytes)
     }
 
-    /// A decoded part: returns its index in the reader.
+    /// A decoded part.
     pub(super) async fn decoded(
         &mut self,
         range: &Range<u64>,
         encoding: Encoding,
         pace: &mut Pace,
-    ) -> Result<usize, Failure> {
-        if let Some(at) = self.place_of(range, Some(encoding)) {
-            return Ok(at);
+    ) -> Result<Bytes, Failure> {
+        if let Some(bytes) = self.once(range, Some(encoding)) {
+            return Ok(bytes);
         }
         let unknown = |error: posthaste_mime_summary::TransferError| {
             Failure::from(Reply::no(Code::UnknownCte, error.to_string()))
@@ -172,8 +180,9 @@ impl<'m> Reader<'m> {
             decode_transfer(encoding, &content).map_err(unknown)?
         };
         self.bodies.service.decoded.fetch_add(1, Ordering::Relaxed);
-        self.once.push((range.clone(), Some(encoding), bytes.into()));
-        Ok(self.once.len() - 1)
+        let bytes = Bytes::from(bytes);
+        self.once.push(Once { range: range.clone(), decoded: Some(encoding), bytes: bytes.clone() });
+        Ok(bytes)
     }
 
     async fn decode_large(
@@ -198,13 +207,9 @@ impl<'m> Reader<'m> {
         Ok(decoded)
     }
 
-    fn place_of(&self, range: &Range<u64>, encoding: Option<Encoding>) -> Option<usize> {
-        self.once.iter().position(|(kept, of, _)| kept == range && *of == encoding)
-    }
-
-    /// The bytes held at an index.
-    pub(super) fn once_at(&self, place: usize) -> Bytes {
-        self.once.get(place).map(|(_, _, bytes)| bytes.clone()).unwrap_or_default()
+    fn once(&self, range: &Range<u64>, decoded: Option<Encoding>) -> Option<Bytes> {
+        let held = self.once.iter().find(|held| held.range == *range && held.decoded == decoded);
+        held.map(|held| held.bytes.clone())
     }
 
     /// The fields of a header that a mask selects.

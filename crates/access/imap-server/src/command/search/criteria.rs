@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use posthaste_imap_codec::command::SearchKey;
-use posthaste_imap_codec::{Numbering, SequenceSet};
+use posthaste_imap_codec::{SeqSet, SequenceSet, UidSet};
 use posthaste_mail_model::{BodyId, FlagSet, Id, ModSeq, NumSet, SeqNum};
 use posthaste_mime_summary::{FieldMask, SearchKey as Text, SummaryRef, TextKey, Within};
 use posthaste_store::Row;
@@ -280,17 +280,17 @@ impl Compiler<'_> {
         Arc::clone(saved)
     }
 
-    fn seqs(&mut self, set: &SequenceSet) -> Result<Criterion, Failure> {
-        Ok(match set {
-            SequenceSet::Saved => Criterion::Uids(self.saved()),
-            set => Criterion::Seqs(Arc::new(self.selected.seqs(set, Numbering::Seq)?)),
-        })
+    fn seqs(&mut self, set: &SeqSet) -> Result<Criterion, Failure> {
+        if set.is_saved() {
+            return Ok(Criterion::Uids(self.saved()));
+        }
+        Ok(Criterion::Seqs(Arc::new(self.selected.seqs_of(set)?)))
     }
 
-    fn uids(&mut self, set: &SequenceSet) -> Criterion {
-        Criterion::Uids(match set {
+    fn uids(&mut self, set: &UidSet) -> Criterion {
+        Criterion::Uids(match &set.0 {
             SequenceSet::Saved => self.saved(),
-            set => Arc::new(self.selected.uid_set(set)),
+            SequenceSet::Ranges(_) => Arc::new(self.selected.uids_of(set)),
         })
     }
 }
@@ -401,7 +401,8 @@ fn all_of(answers: impl Iterator<Item = Answer>) -> Answer {
 
 /// The answer of a key that needs the body.
 fn opened(message: Message<'_>, number: usize) -> Answer {
-    message.texts.map_or(Answer::Unknown, |texts| texts.get(number).copied().unwrap_or(false).into())
+    let found = message.texts.and_then(|texts| texts.get(number));
+    found.map_or(Answer::Unknown, |found| (*found).into())
 }
 
 /// RFC 9051 §6.4.4, HEADER: from the stored fields if the summary has them, else from the message.

@@ -79,7 +79,8 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
             return Ok(Reply::ok(""));
         }
     };
-    esearch(ctx, tag, args.numbering, returns, &found, by_modseq).await?;
+    let wanted = Wanted { numbering: args.numbering, returns, by_modseq };
+    esearch(ctx, tag, wanted, &found).await?;
     Ok(Reply::ok(""))
 }
 
@@ -133,15 +134,17 @@ fn numbers(selected: &Selected, numbering: Numbering, seqs: &NumSet) -> NumSet {
     }
 }
 
-/// `* ESEARCH (TAG "a") UID ALL 2,5`
-async fn esearch(
-    ctx: &mut Ctx<'_>,
-    tag: &Tag,
+/// What an ESEARCH response has to contain.
+struct Wanted {
     numbering: Numbering,
-    mut returns: SearchReturn,
-    found: &NumSet,
+    returns: SearchReturn,
+    /// Whether the search named a mod-sequence: then the response has one, too (RFC 7162 §3.1.10).
     by_modseq: bool,
-) -> Result<(), Failure> {
+}
+
+/// `* ESEARCH (TAG "a") UID ALL 2,5`
+async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -> Result<(), Failure> {
+    let Wanted { numbering, mut returns, by_modseq } = wanted;
     let view = Arc::clone(&ctx.selected.announced);
     let ends = |low: bool, high: bool| {
         let low = found.first().filter(|_| low);
@@ -281,7 +284,14 @@ impl Job<'_> {
         };
         let bytes = self.selected.mailbox.read_body(row.uid(), message.stored.body, 0..size).await?;
         let texts = self.look(&bytes, &message).await?;
-        Ok(self.evaluate(aside, Some(texts)).await? == Answer::Yes)
+        match self.evaluate(aside, Some(texts)).await? {
+            Answer::Yes => Ok(true),
+            Answer::No => Ok(false),
+            Answer::Unknown => {
+                debug_assert!(false, "a key was not looked for in the body");
+                Err(Reply::no(Code::ServerBug, "The search did not look for all of its keys").into())
+            }
+        }
     }
 
     /// Searches a body for all keys in one pass.
