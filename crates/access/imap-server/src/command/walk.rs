@@ -302,3 +302,20 @@ impl<'v> Walk<'v> {
         Unanswered { expunged: self.expunged, unreadable: self.faults.0.into_iter().collect() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_of_one_message_is_noted_and_other_errors_end_the_walk() {
+        let mut faults = Faults::default();
+        let uid = Uid::new(7).unwrap();
+        assert!(matches!(faults.note(uid, Ok(3)), Ok(Some(3))));
+        let damage = StoreError::Corrupt("a summary".to_owned());
+        assert!(matches!(faults.note::<()>(uid, Err(damage.into())), Ok(None)));
+        let busy = faults.note::<()>(uid, Err(StoreError::Busy.into()));
+        assert!(matches!(busy, Err(Failure::Store(StoreError::Busy))));
+        assert_eq!(faults.0, [7]);
+    }
+}
