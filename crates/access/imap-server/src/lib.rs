@@ -13,17 +13,14 @@
 
 #[cfg(all(test, target_os = "linux"))]
 mod ack_tests;
-mod batches;
 mod capability;
 mod command;
 mod connection;
 mod enabled;
-mod fetch;
 mod flag_names;
 mod heavy;
 mod options;
 mod reply;
-mod search;
 mod selected;
 mod service;
 mod session;

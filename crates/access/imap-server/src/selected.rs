@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use posthaste_imap_codec::{Numbering, SequenceSet};
+use posthaste_imap_codec::{MessageSet, Numbering, SeqSet, UidSet};
 use posthaste_mail_model::{ModSeq, NumSet, Uid};
 use posthaste_store::{Mailbox, View};
 
@@ -35,44 +35,47 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    /// The sequence numbers in a set. A sequence number that does not exist is a client error
-    /// (RFC 9051 §9, seq-number); a UID that does not exist is ignored (§6.4.9).
-    pub(crate) fn seqs(&self, set: &SequenceSet, numbering: Numbering) -> Result<NumSet, Failure> {
+    /// The sequence numbers of the messages that a command names.
+    pub(crate) fn seqs(&self, set: &MessageSet) -> Result<NumSet, Failure> {
+        match set {
+            MessageSet::Seq(set) => self.seqs_of(set),
+            MessageSet::Uid(set) => Ok(self.announced.seqs_of_uids(&self.uids_of(set))),
+        }
+    }
+
+    /// The UIDs of the messages that a command names, as far as they exist in the reported view.
+    pub(crate) fn uids(&self, set: &MessageSet) -> Result<NumSet, Failure> {
+        match set {
+            MessageSet::Seq(set) => Ok(self.announced.uids_of_seqs(&self.seqs_of(set)?)),
+            MessageSet::Uid(set) => Ok(self.announced.existing(&self.uids_of(set))),
+        }
+    }
+
+    /// A set of sequence numbers. A sequence number that does not exist is a client error
+    /// (RFC 9051 §9, seq-number).
+    pub(crate) fn seqs_of(&self, set: &SeqSet) -> Result<NumSet, Failure> {
         let view = &self.announced;
-        if matches!(set, SequenceSet::Saved) {
+        let Some(seqs) = set.resolve(view.exists()) else {
             return Ok(view.seqs_of_uids(&self.saved_search));
-        }
-        match numbering {
-            Numbering::Seq => {
-                let seqs = set.resolve(view.exists(), &NumSet::new());
-                match seqs.last() {
-                    Some(last) if last > view.exists() => {
-                        Err(Reply::bad(format!("There is no message {last}")).into())
-                    }
-                    _ => Ok(seqs),
-                }
+        };
+        match seqs.last() {
+            Some(last) if last > view.exists() => {
+                Err(Reply::bad(format!("There is no message {last}")).into())
             }
-            Numbering::Uid => Ok(view.seqs_of_uids(&self.uid_set(set))),
+            _ => Ok(seqs),
         }
     }
 
-    /// The UIDs in a set that exist in the reported view.
-    pub(crate) fn uids(&self, set: &SequenceSet, numbering: Numbering) -> Result<NumSet, Failure> {
-        match (set, numbering) {
-            (SequenceSet::Ranges(_), Numbering::Uid) => Ok(self.announced.existing(&self.uid_set(set))),
-            _ => Ok(self.announced.uids_of_seqs(&self.seqs(set, numbering)?)),
-        }
-    }
-
-    /// A set of UIDs with its `*` replaced by a number. The UIDs need not exist.
-    pub(crate) fn uid_set(&self, set: &SequenceSet) -> NumSet {
-        set.resolve(self.announced.last_uid().map_or(0, Uid::value), &self.saved_search)
+    /// A set of UIDs with its `*` replaced by a number. The UIDs need not exist: one that does not
+    /// is no error (RFC 9051 §6.4.9).
+    pub(crate) fn uids_of(&self, set: &UidSet) -> NumSet {
+        set.resolve(self.announced.last_uid(), &self.saved_search)
     }
 
     /// The same for expunged messages. `*` is the last UID ever assigned, since the client's last
     /// message may have been expunged (RFC 7162 §3.2.6).
-    pub(crate) fn uid_set_ever(&self, set: &SequenceSet) -> NumSet {
-        set.resolve(self.announced.head().uid_next.value() - 1, &self.saved_search)
+    pub(crate) fn uids_ever(&self, set: &UidSet) -> NumSet {
+        set.resolve(Uid::new(self.announced.head().uid_next.value() - 1), &self.saved_search)
     }
 
     /// The mod-sequence up to which everything was reported: the client's HIGHESTMODSEQ.

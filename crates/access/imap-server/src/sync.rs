@@ -243,7 +243,8 @@ async fn report_changed(
                     && let Some(seq) = SeqNum::new(seq)
                 {
                     let recent = !context.enabled.rev2 && selected.is_recent(row.uid());
-                    print_row(wire.out(), &mut names, seq, row, recent, what, context.enabled);
+                    let reported = Reported { seq, row, recent, what };
+                    print_row(wire.out(), &mut names, context.enabled, reported);
                 }
             }
             if wire.is_full() {
@@ -279,16 +280,17 @@ impl ReportContext<'_> {
     }
 }
 
-/// `* 3 FETCH (UID 7 FLAGS (\Seen) MODSEQ (12))`
-fn print_row(
-    out: &mut Vec<u8>,
-    names: &mut FlagNames<'_>,
+/// A changed message, and what is reported of it.
+struct Reported<'r> {
     seq: SeqNum,
-    row: &Row,
+    row: &'r Row,
     recent: bool,
     what: What,
-    enabled: Enabled,
-) {
+}
+
+/// `* 3 FETCH (UID 7 FLAGS (\Seen) MODSEQ (12))`
+fn print_row(out: &mut Vec<u8>, names: &mut FlagNames<'_>, enabled: Enabled, reported: Reported<'_>) {
+    let Reported { seq, row, recent, what } = reported;
     out.extend_from_slice(b"* ");
     print::number(out, u64::from(seq.value()));
     out.extend_from_slice(b" FETCH (UID ");

@@ -5,7 +5,7 @@
 //! here.
 
 use posthaste_imap_codec::command::SearchKey;
-use posthaste_imap_codec::{CommandBody, Numbering, SequenceSet};
+use posthaste_imap_codec::{CommandBody, MessageSet, Numbering};
 
 /// The states of a session: RFC 9051 §3. (Logout is the end of the session, not a state it waits
 /// in.)
@@ -110,21 +110,21 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
             Numbering::Uid if names_numbers(&args.key) => rule("UID SEARCH", Selected, Held),
             Numbering::Uid => rule("UID SEARCH", Selected, Free),
         },
-        CommandBody::Fetch { numbering: Numbering::Seq, .. } => rule("FETCH", Selected, Held),
-        CommandBody::Fetch { numbering: Numbering::Uid, .. } => rule("UID FETCH", Selected, Free),
-        CommandBody::Store { numbering: Numbering::Seq, .. } => rule("STORE", Selected, Held),
-        CommandBody::Store { numbering: Numbering::Uid, .. } => rule("UID STORE", Selected, Free),
-        CommandBody::Copy { numbering: Numbering::Seq, .. } => rule("COPY", Selected, Free),
-        CommandBody::Copy { numbering: Numbering::Uid, .. } => rule("UID COPY", Selected, Free),
-        CommandBody::Move { numbering: Numbering::Seq, .. } => rule("MOVE", Selected, Free),
-        CommandBody::Move { numbering: Numbering::Uid, .. } => rule("UID MOVE", Selected, Free),
+        CommandBody::Fetch { set: MessageSet::Seq(_), .. } => rule("FETCH", Selected, Held),
+        CommandBody::Fetch { set: MessageSet::Uid(_), .. } => rule("UID FETCH", Selected, Free),
+        CommandBody::Store { set: MessageSet::Seq(_), .. } => rule("STORE", Selected, Held),
+        CommandBody::Store { set: MessageSet::Uid(_), .. } => rule("UID STORE", Selected, Free),
+        CommandBody::Copy { set: MessageSet::Seq(_), .. } => rule("COPY", Selected, Free),
+        CommandBody::Copy { set: MessageSet::Uid(_), .. } => rule("UID COPY", Selected, Free),
+        CommandBody::Move { set: MessageSet::Seq(_), .. } => rule("MOVE", Selected, Free),
+        CommandBody::Move { set: MessageSet::Uid(_), .. } => rule("UID MOVE", Selected, Free),
     }
 }
 
 /// Whether a search names messages by sequence number.
 fn names_numbers(key: &SearchKey) -> bool {
     match key {
-        SearchKey::Seq(SequenceSet::Ranges(_)) => true,
+        SearchKey::Seq(set) => !set.is_saved(),
         SearchKey::And(keys) => keys.iter().any(names_numbers),
         SearchKey::Or(a, b) => names_numbers(a) || names_numbers(b),
         SearchKey::Not(key) => names_numbers(key),

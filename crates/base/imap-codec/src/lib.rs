@@ -34,5 +34,5 @@ pub use list_match::ListMatcher;
 pub use mailbox::{ListPattern, MailboxArg, MailboxArgError, NameEncoding};
 pub use response::{Response, parse_response};
 pub use section::{PartPath, Partial, Section, SectionText};
-pub use sequence::{Bound, Numbering, SequenceSet, UidRanges};
+pub use sequence::{Bound, MessageSet, Numbering, SeqSet, SequenceSet, SetRange, UidRanges, UidSet};
 pub use tag::{Capability, Tag};

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::{NumSet, Uid};
 
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::SET_RANGES_MAX;
@@ -39,12 +39,21 @@ impl Bound {
     }
 }
 
-/// `sequence-set` of RFC 9051 §9, or `$` of RFC 5182 §2.1.
+/// A range as it is written: `3`, `1:*`, `9:5`. A single number is a range from itself to itself.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SetRange {
+    /// The end written first.
+    pub from: Bound,
+    /// The other end. It may be the lower one.
+    pub to: Bound,
+}
+
+/// `sequence-set` of RFC 9051 §9, or `$` of RFC 5182 §2.1: the grammar that sequence numbers
+/// ([`SeqSet`]) and UIDs ([`UidSet`]) have in common.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum SequenceSet {
-    /// Ranges as written, in any order; a single number is a range from itself to itself. Never
-    /// empty.
-    Ranges(Vec<(Bound, Bound)>),
+    /// Ranges as written, in any order. Never empty.
+    Ranges(Vec<SetRange>),
     /// `$`: the result that a `SEARCH RETURN (SAVE)` kept.
     Saved,
 }
@@ -52,7 +61,7 @@ pub enum SequenceSet {
 impl SequenceSet {
     /// `1:*`.
     pub fn all() -> Self {
-        Self::Ranges(vec![(Bound::Number(NonZeroU32::MIN), Bound::Largest)])
+        Self::Ranges(vec![SetRange { from: Bound::Number(NonZeroU32::MIN), to: Bound::Largest }])
     }
 
     /// `sequence-set`, `$` included.
@@ -75,40 +84,100 @@ impl SequenceSet {
             if ranges.len() == SET_RANGES_MAX {
                 return c.limit("The set has too many ranges");
             }
-            let low = bound(c)?;
-            let high = if c.eat(b':') { bound(c)? } else { low };
-            ranges.push((low, high));
+            let from = bound(c)?;
+            let to = if c.eat(b':') { bound(c)? } else { from };
+            ranges.push(SetRange { from, to });
             if !c.eat(b',') {
                 return Ok(Self::Ranges(ranges));
             }
         }
     }
 
-    /// What the set means in a mailbox whose largest number is `largest` (0: it is empty, and `*`
-    /// names nothing) and whose saved search result is `saved`. `5:*` holds the largest even where
-    /// that is below 5 (RFC 9051 §9, seq-range). Numbers above `largest` stay in: a server refuses
-    /// them in a sequence-number set and passes over them in a UID set.
-    pub fn resolve(&self, largest: u32, saved: &NumSet) -> NumSet {
+    /// The numbers of the ranges, where `*` is `largest` (0: the mailbox is empty, and `*` names
+    /// nothing); `None` for `$`. `5:*` holds the largest even where that is below 5 (RFC 9051 §9,
+    /// seq-range). Numbers above `largest` stay in.
+    fn numbers(&self, largest: u32) -> Option<NumSet> {
+        let Self::Ranges(ranges) = self else { return None };
+        let named =
+            |range: &&SetRange| largest > 0 || (range.from != Bound::Largest && range.to != Bound::Largest);
+        let ranges = ranges.iter().filter(named);
+        Some(NumSet::from_ranges(
+            ranges.map(|range| (range.from.resolve(largest), range.to.resolve(largest))),
+        ))
+    }
+}
+
+/// A set of message sequence numbers, as written.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct SeqSet(pub SequenceSet);
+
+impl SeqSet {
+    /// Whether it is `$`.
+    pub fn is_saved(&self) -> bool {
+        self.0 == SequenceSet::Saved
+    }
+
+    /// The sequence numbers in a mailbox of this many messages. Numbers above that stay in: a
+    /// server refuses them (RFC 9051 §9, seq-number). `None` for `$`, which is kept as UIDs.
+    pub fn resolve(&self, exists: u32) -> Option<NumSet> {
+        self.0.numbers(exists)
+    }
+}
+
+/// A set of UIDs, as written.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct UidSet(pub SequenceSet);
+
+impl UidSet {
+    /// The UIDs in a mailbox whose last UID is `last`, and whose saved search result is `saved`.
+    /// UIDs above `last` stay in: a server passes over those that do not exist (RFC 9051 §6.4.9).
+    pub fn resolve(&self, last: Option<Uid>, saved: &NumSet) -> NumSet {
+        self.0.numbers(last.map_or(0, Uid::value)).unwrap_or_else(|| saved.clone())
+    }
+}
+
+/// The messages that a command names, by sequence number or, with `UID` before it, by UID.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum MessageSet {
+    /// By sequence number.
+    Seq(SeqSet),
+    /// By UID.
+    Uid(UidSet),
+}
+
+impl MessageSet {
+    /// A set with the numbering that its command has.
+    pub const fn new(numbering: Numbering, written: SequenceSet) -> Self {
+        match numbering {
+            Numbering::Seq => Self::Seq(SeqSet(written)),
+            Numbering::Uid => Self::Uid(UidSet(written)),
+        }
+    }
+
+    /// What its numbers are.
+    pub const fn numbering(&self) -> Numbering {
         match self {
-            Self::Saved => saved.clone(),
-            Self::Ranges(ranges) => NumSet::from_ranges(
-                ranges
-                    .iter()
-                    .filter(|(a, b)| largest > 0 || (*a != Bound::Largest && *b != Bound::Largest))
-                    .map(|(a, b)| (a.resolve(largest), b.resolve(largest))),
-            ),
+            Self::Seq(_) => Numbering::Seq,
+            Self::Uid(_) => Numbering::Uid,
+        }
+    }
+
+    /// The set as it is written.
+    pub const fn written(&self) -> &SequenceSet {
+        match self {
+            Self::Seq(SeqSet(written)) | Self::Uid(UidSet(written)) => written,
         }
     }
 }
 
-/// A set of known numbers: one range for each of its ranges. `None` for the empty set, which the
+/// A set of known numbers: one range for each of its ranges. An error for the empty set, which the
 /// grammar cannot write.
 impl TryFrom<&NumSet> for SequenceSet {
     type Error = EmptySet;
 
     fn try_from(set: &NumSet) -> Result<Self, EmptySet> {
-        let pair = |&(a, b): &(u32, u32)| Some((Bound::number(a)?, Bound::number(b)?));
-        let ranges: Vec<_> = set.ranges().iter().filter_map(pair).collect();
+        let range = |&(a, b): &(u32, u32)| Some(SetRange { from: Bound::number(a)?, to: Bound::number(b)? });
+        let ranges: Vec<_> = set.ranges().iter().filter_map(range).collect();
         if ranges.is_empty() { Err(EmptySet) } else { Ok(Self::Ranges(ranges)) }
     }
 }
@@ -147,17 +216,29 @@ mod tests {
 
     fn set(ranges: &[(u32, u32)]) -> SequenceSet {
         let bound = |n| Bound::number(n).unwrap_or(Bound::Largest);
-        SequenceSet::Ranges(ranges.iter().map(|&(a, b)| (bound(a), bound(b))).collect())
+        SequenceSet::Ranges(
+            ranges.iter().map(|&(from, to)| SetRange { from: bound(from), to: bound(to) }).collect(),
+        )
     }
 
     #[test]
     fn a_star_is_the_largest_whichever_side_it_stands() {
-        let none = NumSet::new();
-        assert_eq!(SequenceSet::all().resolve(5, &none).to_string(), "1:5");
-        assert_eq!(set(&[(9, 0)]).resolve(5, &none).to_string(), "5:9");
-        assert_eq!(set(&[(0, 2), (7, 7), (0, 0)]).resolve(4, &none).to_string(), "2:4,7");
-        assert_eq!(set(&[(1, 0), (3, 3)]).resolve(0, &none).to_string(), "3");
-        assert_eq!(SequenceSet::Saved.resolve(4, &NumSet::range(2, 3)).to_string(), "2:3");
+        let seqs = |set: SequenceSet, exists| SeqSet(set).resolve(exists).unwrap().to_string();
+        assert_eq!(seqs(SequenceSet::all(), 5), "1:5");
+        assert_eq!(seqs(set(&[(9, 0)]), 5), "5:9");
+        assert_eq!(seqs(set(&[(0, 2), (7, 7), (0, 0)]), 4), "2:4,7");
+        assert_eq!(seqs(set(&[(1, 0), (3, 3)]), 0), "3");
+        let uids = UidSet(set(&[(9, 0)])).resolve(Uid::new(5), &NumSet::range(1, 1));
+        assert_eq!(uids.to_string(), "5:9");
+        assert_eq!(UidSet(set(&[(1, 0), (3, 3)])).resolve(None, &NumSet::new()).to_string(), "3");
+    }
+
+    #[test]
+    fn the_saved_result_is_uids_in_either_numbering() {
+        let saved = NumSet::range(2, 3);
+        assert_eq!(UidSet(SequenceSet::Saved).resolve(Uid::new(4), &saved), saved);
+        assert_eq!(SeqSet(SequenceSet::Saved).resolve(4), None);
+        assert!(SeqSet(SequenceSet::Saved).is_saved() && !SeqSet(SequenceSet::all()).is_saved());
     }
 
     #[test]

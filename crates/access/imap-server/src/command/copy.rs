@@ -2,7 +2,7 @@
 
 use posthaste_delivery::Usage;
 use posthaste_imap_codec::response::Code;
-use posthaste_imap_codec::{MailboxArg, Numbering, SequenceSet, UidRanges};
+use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, UidRanges};
 use posthaste_mail_model::{NumSet, UidValidity};
 use posthaste_store::{Copied, Destination, StoreError};
 
@@ -11,18 +11,13 @@ use crate::reply::{Failure, Reply};
 use crate::session::Ctx;
 use crate::table::Numbers;
 
-pub(super) async fn copy(
-    ctx: &mut Ctx<'_>,
-    numbering: Numbering,
-    set: &SequenceSet,
-    target: &MailboxArg,
-) -> Result<Reply, Failure> {
-    let uids = ctx.selected.uids(set, numbering)?;
+pub(super) async fn copy(ctx: &mut Ctx<'_>, set: &MessageSet, target: &MailboxArg) -> Result<Reply, Failure> {
+    let uids = ctx.selected.uids(set)?;
     let (target, validity) = target_of(ctx, target).await.map_err(Failure::try_create)?;
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to copy"));
     }
-    all_there(ctx, &uids, numbering)?;
+    all_there(ctx, &uids, set.numbering())?;
     // Copies count against the quota as any other mail; a MOVE leaves the account as full as it
     // was.
     let rows = ctx.selected.announced.rows_of_uids(&uids);
@@ -35,28 +30,27 @@ pub(super) async fn copy(
     let copied = copied.map_err(|error| not_copied(&target, error))?;
     match copy_uid(validity, &copied) {
         Some(code) => Ok(DONE.with(code)),
-        None => all_expunged(numbering),
+        None => all_expunged(set.numbering()),
     }
 }
 
 pub(super) async fn move_(
     ctx: &mut Ctx<'_>,
-    numbering: Numbering,
-    set: &SequenceSet,
+    set: &MessageSet,
     target: &MailboxArg,
 ) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
-    let uids = ctx.selected.uids(set, numbering)?;
+    let uids = ctx.selected.uids(set)?;
     let (target, validity) = target_of(ctx, target).await.map_err(Failure::try_create)?;
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to move"));
     }
-    all_there(ctx, &uids, numbering)?;
+    all_there(ctx, &uids, set.numbering())?;
     let moved = ctx.selected.mailbox.move_to(&uids, &target).await;
     let moved = moved.map_err(|error| not_copied(&target, error))?;
     // RFC 9051 §6.4.8: COPYUID precedes the EXPUNGEs, so that the client still knows which
     // messages the numbers mean.
-    let Some(code) = copy_uid(validity, &moved.copied) else { return all_expunged(numbering) };
+    let Some(code) = copy_uid(validity, &moved.copied) else { return all_expunged(set.numbering()) };
     ctx.wire.say_code(code, "Moved");
     ctx.announce(Numbers::Free, None).await?;
     if ctx.enabled.qresync {

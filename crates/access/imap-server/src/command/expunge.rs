@@ -1,6 +1,6 @@
 //! EXPUNGE and UID EXPUNGE: RFC 9051 §6.4.3, §6.4.9.
 
-use posthaste_imap_codec::SequenceSet;
+use posthaste_imap_codec::UidSet;
 use posthaste_imap_codec::response::Code;
 
 use super::DONE;
@@ -8,9 +8,9 @@ use crate::reply::{Failure, Reply};
 use crate::session::Ctx;
 use crate::table::Numbers;
 
-pub(super) async fn run(ctx: &mut Ctx<'_>, uids: Option<&SequenceSet>) -> Result<Reply, Failure> {
+pub(super) async fn run(ctx: &mut Ctx<'_>, uids: Option<&UidSet>) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
-    let only = uids.map(|set| ctx.selected.uid_set(set));
+    let only = uids.map(|set| ctx.selected.uids_of(set));
     let expunged = ctx.selected.mailbox.expunge(only.as_ref()).await?;
     ctx.announce(Numbers::Free, None).await?;
     // RFC 7162 §3.2.10.2: the client's new HIGHESTMODSEQ.

@@ -8,13 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use posthaste_imap_codec::command::{ListArgs, ListSelection, ListSyntax, StatusItem};
+use posthaste_imap_codec::command::{self, ListArgs, ListSelection, ListSyntax, StatusItem};
 use posthaste_imap_codec::response::{Code, ListAttribute, ListData, Untagged};
 use posthaste_imap_codec::{ListMatcher, MailboxArg};
 use posthaste_mail_model::{AccountId, MailboxName, SEPARATOR};
-use posthaste_store::{MailboxEntry, MailboxList};
+use posthaste_store::{MailboxEntry, MailboxList, SpecialUse};
 
-use super::{DONE, mailboxes, status};
+use super::{DONE, status};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
@@ -307,26 +307,34 @@ fn known_names(
         names.entry(name.clone()).or_default().subscribed = true;
     }
     let most = names.len() + DERIVED_MAX;
+    let missing = if has_all { Missing::LeftOut } else { Missing::Added };
     for entry in &list.entries {
         let above = |known: &mut Known| std::mem::replace(&mut known.has_children, true);
-        mark_above(&mut names, &entry.name, !has_all, most, above)?;
+        mark_above(&mut names, &entry.name, missing, most, above)?;
     }
     // RFC 5258 §3.5: only RECURSIVEMATCH reports levels above subscriptions.
     if want.subscribed && want.recursive_match && !has_all {
         for name in &list.subscribed {
             let above = |known: &mut Known| std::mem::replace(&mut known.above_subscription, true);
-            mark_above(&mut names, name, true, most, above)?;
+            mark_above(&mut names, name, Missing::Added, most, above)?;
         }
     }
     Ok(names)
 }
 
+/// What becomes of a level above a name that is not among the names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Added,
+    LeftOut,
+}
+
 /// Marks the levels above a name. It stops at the first level that is marked already, because all
-/// levels above that one are marked too. If `are_wanted`, levels that are missing are added.
+/// levels above that one are marked too.
 fn mark_above(
     names: &mut BTreeMap<MailboxName, Known>,
     name: &MailboxName,
-    are_wanted: bool,
+    missing: Missing,
     most: usize,
     mark: impl Fn(&mut Known) -> bool,
 ) -> Result<(), Failure> {
@@ -335,7 +343,7 @@ fn mark_above(
             if mark(known) {
                 break;
             }
-        } else if are_wanted {
+        } else if missing == Missing::Added {
             if names.len() >= most {
                 return Err(too_many_levels());
             }
@@ -380,7 +388,7 @@ fn described(
         attributes.push(ListAttribute::Subscribed);
     }
     if let Some(special_use) = entry.and_then(|entry| entry.special_use) {
-        attributes.push(ListAttribute::Use(mailboxes::special_use_attribute(special_use)));
+        attributes.push(ListAttribute::Use(special_use_attribute(special_use)));
     }
     ListData {
         attributes,
@@ -388,6 +396,20 @@ fn described(
         mailbox: MailboxArg::from(name),
         child_info: ListSelection::default(),
         old_name: None,
+    }
+}
+
+/// Maps a special use of the store to that of the protocol.
+fn special_use_attribute(stored: SpecialUse) -> command::SpecialUse {
+    use command::SpecialUse as Use;
+    match stored {
+        SpecialUse::All => Use::All,
+        SpecialUse::Archive => Use::Archive,
+        SpecialUse::Drafts => Use::Drafts,
+        SpecialUse::Flagged => Use::Flagged,
+        SpecialUse::Junk => Use::Junk,
+        SpecialUse::Sent => Use::Sent,
+        SpecialUse::Trash => Use::Trash,
     }
 }
 
@@ -404,6 +426,22 @@ pub(super) fn data_of(list: &MailboxList, entry: &MailboxEntry, requested: &Mail
         old_name: other.then(|| requested.clone()),
         ..described(&entry.name, Some(entry), &known, true, ListAttribute::NonExistent)
     }
+}
+
+/// In rev2, reports a mailbox under its new name, with the old name: RFC 9051 §6.3.4, §6.3.6.
+pub(super) async fn report_name(
+    session: &mut Session,
+    name: &MailboxName,
+    requested: &MailboxArg,
+) -> Result<(), Failure> {
+    if !session.enabled.rev2 {
+        return Ok(());
+    }
+    let list = session.service.store.list(session.login()?.id).await?;
+    if let Some(entry) = list.find(name) {
+        session.wire.say(Untagged::List(data_of(&list, entry, requested)));
+    }
+    Ok(())
 }
 
 /// The lines of LSUB (RFC 3501 §6.3.9): subscribed names, and for a pattern with `%` the levels

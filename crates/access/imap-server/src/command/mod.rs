@@ -1,5 +1,5 @@
-//! Commands: one file each, or one file for commands that belong together. This file calls the
-//! handler of each command and sends its result.
+//! Commands: one file or folder each; two commands that differ in a word share one. This file
+//! calls the handler of each command and sends its result.
 //!
 //! A handler prints its untagged responses and returns how the command ended. Then all other
 //! changes of the mailbox are reported, as far as the table allows. The tagged response is last.
@@ -9,29 +9,37 @@ mod authenticate;
 mod close;
 mod compress;
 mod copy;
+mod create;
+mod delete;
 mod enable;
 mod expunge;
+mod fetch;
 mod id;
 mod idle;
 mod list;
 mod login;
+mod logout;
 mod lsub;
-mod mailboxes;
+mod namespace;
+mod rename;
+mod search;
 mod select;
 mod starttls;
 mod status;
 mod store;
+mod subscribe;
+mod walk;
 
 use posthaste_imap_codec::response::{Code, StatusKind};
 use posthaste_imap_codec::{Command, CommandBody, Tag};
 use posthaste_net::NetError;
 use posthaste_store::StoreError;
 
+use crate::capability;
 use crate::heavy::timed;
 use crate::reply::{Failure, Reply, Verdict};
 use crate::session::{Next, Session};
 use crate::table::{Legal, Rule, rule_of};
-use crate::{capability, fetch, search};
 
 /// Executes a command and answers it.
 pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<Next, NetError> {
@@ -46,7 +54,7 @@ pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<
     match body {
         // These commands replace parts of the connection, just after or just before their tagged
         // response.
-        CommandBody::Logout => logout(session, tag),
+        CommandBody::Logout => Ok(logout::run(session, tag)),
         CommandBody::StartTls => starttls::run(session, tag).await,
         CommandBody::CompressDeflate => compress::run(session, tag).await,
         body => {
@@ -128,15 +136,15 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
             Box::pin(select::run(session, &mailbox, access, params)).await
         }
         CommandBody::Create { mailbox, special_use } => {
-            Box::pin(mailboxes::create(session, &mailbox, &special_use)).await
+            Box::pin(create::run(session, &mailbox, &special_use)).await
         }
-        CommandBody::Delete(mailbox) => Box::pin(mailboxes::delete(session, &mailbox)).await,
-        CommandBody::Rename { from, to } => Box::pin(mailboxes::rename(session, &from, &to)).await,
-        CommandBody::Subscribe(mailbox) => Box::pin(mailboxes::subscribe(session, &mailbox)).await,
-        CommandBody::Unsubscribe(mailbox) => Box::pin(mailboxes::unsubscribe(session, &mailbox)).await,
+        CommandBody::Delete(mailbox) => Box::pin(delete::run(session, &mailbox)).await,
+        CommandBody::Rename { from, to } => Box::pin(rename::run(session, &from, &to)).await,
+        CommandBody::Subscribe(mailbox) => Box::pin(subscribe::subscribe(session, &mailbox)).await,
+        CommandBody::Unsubscribe(mailbox) => Box::pin(subscribe::unsubscribe(session, &mailbox)).await,
         CommandBody::List(args) => Box::pin(list::run(session, &args)).await,
         CommandBody::Lsub { reference, pattern } => Box::pin(lsub::run(session, &reference, &pattern)).await,
-        CommandBody::Namespace => Ok(mailboxes::namespace(session)),
+        CommandBody::Namespace => Ok(namespace::run(session)),
         CommandBody::Status { mailbox, items } => Box::pin(status::run(session, &mailbox, &items)).await,
         CommandBody::Append { mailbox, messages } => Box::pin(append::run(session, &mailbox, messages)).await,
         CommandBody::Idle => idle::run(session).await,
@@ -144,31 +152,21 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Unselect => Ok(close::unselect(session)),
         CommandBody::Expunge { uids } => Box::pin(expunge::run(&mut session.ctx()?, uids.as_ref())).await,
         CommandBody::Search(args) => Box::pin(search::run(&mut session.ctx()?, tag, args)).await,
-        CommandBody::Fetch { numbering, set, items, modifiers } => {
-            let command = fetch::FetchCommand { numbering, set, items, modifiers };
+        CommandBody::Fetch { set, items, modifiers } => {
+            let command = fetch::FetchCommand { set, items, modifiers };
             Box::pin(fetch::run(&mut session.ctx()?, command)).await
         }
-        CommandBody::Store { numbering, set, unchanged_since, action, answer, flags } => {
-            let command = store::StoreCommand { numbering, set, unchanged_since, action, answer, flags };
+        CommandBody::Store { set, unchanged_since, action, answer, flags } => {
+            let command = store::StoreCommand { set, unchanged_since, action, answer, flags };
             Box::pin(store::run(&mut session.ctx()?, command)).await
         }
-        CommandBody::Copy { numbering, set, mailbox } => {
-            Box::pin(copy::copy(&mut session.ctx()?, numbering, &set, &mailbox)).await
-        }
-        CommandBody::Move { numbering, set, mailbox } => {
-            Box::pin(copy::move_(&mut session.ctx()?, numbering, &set, &mailbox)).await
+        CommandBody::Copy { set, mailbox } => Box::pin(copy::copy(&mut session.ctx()?, &set, &mailbox)).await,
+        CommandBody::Move { set, mailbox } => {
+            Box::pin(copy::move_(&mut session.ctx()?, &set, &mailbox)).await
         }
         // Handled in `dispatch`.
         CommandBody::Logout | CommandBody::StartTls | CommandBody::CompressDeflate => {
             Err(Reply::no(Code::ServerBug, "Not here").into())
         }
     }
-}
-
-/// LOGOUT: RFC 9051 §6.1.3.
-fn logout(session: &mut Session, tag: Tag) -> Result<Next, NetError> {
-    session.wire.say_bye("Logging out");
-    session.wire.say_status(Reply::ok("LOGOUT completed").status(Some(tag)));
-    session.selected = None;
-    Ok(Next::Close)
 }

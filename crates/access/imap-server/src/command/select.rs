@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use posthaste_imap_codec::command::{Access, Qresync, SelectParams};
+use posthaste_imap_codec::command::{Access, Qresync, SelectParams, SeqMatch};
 use posthaste_imap_codec::response::{Code, ListData, Untagged};
 use posthaste_imap_codec::{MailboxArg, print};
 use posthaste_mail_model::NumSet;
@@ -96,7 +96,7 @@ fn coded(out: &mut Vec<u8>, code: &[u8], n: u64, text: &[u8]) {
 async fn resynchronise(ctx: &mut Ctx<'_>, known: &Qresync) -> Result<(), Failure> {
     let view = Arc::clone(&ctx.selected.announced);
     let client_has = match &known.known_uids {
-        Some(set) => set.resolve(0, &NumSet::new()),
+        Some(set) => set.resolve(None, &NumSet::new()),
         None => NumSet::range(1, view.head().uid_next.value() - 1),
     };
     let vanished = vanished(ctx, known, &client_has).await?;
@@ -125,8 +125,10 @@ async fn vanished(ctx: &Ctx<'_>, known: &Qresync, client_has: &NumSet) -> Result
         return Ok(expunged.difference(&view.existing(&expunged)));
     }
     let missing = view.missing(client_has);
-    let Some((seqs, uids)) = &known.seq_match else { return Ok(missing) };
-    let (seqs, uids) = (seqs.resolve(0, &NumSet::new()), uids.resolve(0, &NumSet::new()));
+    let Some(SeqMatch { seqs, uids }) = &known.seq_match else { return Ok(missing) };
+    // The grammar admits no `$` here, so there are sequence numbers.
+    let Some(seqs) = seqs.resolve(0) else { return Ok(missing) };
+    let uids = uids.resolve(None, &NumSet::new());
     // The client's n-th message had this UID. While ours has the same one, no message below it is
     // missing.
     let agreed = seqs

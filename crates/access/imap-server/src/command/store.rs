@@ -5,7 +5,7 @@
 
 use posthaste_imap_codec::command::{StoreAction, StoreAnswer};
 use posthaste_imap_codec::response::Code;
-use posthaste_imap_codec::{Numbering, SequenceSet};
+use posthaste_imap_codec::{MessageSet, Numbering};
 use posthaste_mail_model::{Flag, ModSeq, NumSet};
 use posthaste_store::FlagChange;
 
@@ -17,8 +17,7 @@ use crate::table::Numbers;
 
 /// A STORE.
 pub(super) struct StoreCommand {
-    pub(super) numbering: Numbering,
-    pub(super) set: SequenceSet,
+    pub(super) set: MessageSet,
     pub(super) unchanged_since: Option<ModSeq>,
     pub(super) action: StoreAction,
     pub(super) answer: StoreAnswer,
@@ -31,7 +30,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
         // RFC 7162 §3.1: using it switches CONDSTORE on.
         ctx.enable_condstore();
     }
-    let uids = ctx.selected.uids(&command.set, command.numbering)?;
+    let uids = ctx.selected.uids(&command.set)?;
     if uids.is_empty() {
         return Ok(DONE);
     }
@@ -42,7 +41,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
     };
     let mailbox = &ctx.selected.mailbox;
     let stored = mailbox.store_flags(&uids, change, &command.flags, command.unchanged_since).await?;
-    let (numbers, expunged) = match command.numbering {
+    let (numbers, expunged) = match command.set.numbering() {
         // Other sessions expunged these messages, and this session has not reported that yet. The
         // client means messages that no longer exist.
         Numbering::Seq => (Numbers::Held, uids.difference(&stored.view.existing(&uids))),
@@ -70,7 +69,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
         }
     }
     let modified = (!stored.modified.is_empty())
-        .then(|| Code::Modified(ctx.selected.in_numbering(&stored.modified, command.numbering)));
+        .then(|| Code::Modified(ctx.selected.in_numbering(&stored.modified, command.set.numbering())));
     if !expunged.is_empty() {
         // RFC 2180 §4.2.2, RFC 7162 §3.1.3 (example 11): the messages that exist were changed. OK
         // would claim that all of them were.

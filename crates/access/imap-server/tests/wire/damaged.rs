@@ -110,6 +110,35 @@ fn search_says_nothing_rather_than_leave_a_message_out() {
 }
 
 #[test]
+fn a_summary_of_an_unknown_format_is_named_by_fetch_and_search() {
+    let server = Server::start();
+    server.with_messages(2);
+    server.put_with_summary(b"Subject: number 3\r\n\r\nbody 3\r\n", b"\xff\xff\0\0\x08\0\0\0");
+    server.with_messages(1);
+    let mut wire = server.select("INBOX");
+    wire.run(
+        r#"
+        C: a FETCH 1:* ENVELOPE
+        S: * 1 FETCH (ENVELOPE (NIL "number 1" …
+        S: * 2 FETCH (ENVELOPE (NIL "number 2" …
+        S: * 4 FETCH (ENVELOPE (NIL "number 1" …
+        S: a NO [CORRUPTION] Stored data of UID 3 is damaged; all other messages were sent
+        C: b FETCH 2:4 BODY.PEEK[TEXT]
+        S~ * 2 FETCH (BODY[TEXT] …
+        S~ * 4 FETCH (BODY[TEXT] …
+        S~ b NO [CORRUPTION] Stored data of UID 3 is damaged; all other messages were sent
+        C: c SEARCH SUBJECT number
+        S: c NO [CORRUPTION] Stored data of UID 3 is damaged and cannot be searched; search without them
+        C: d SEARCH TEXT body
+        S: d NO [CORRUPTION] Stored data of UID 3 is damaged and cannot be searched; search without them
+        C: e SEARCH TEXT number NOT UID 3
+        S: * SEARCH 1 2 4
+        S: e OK …
+        "#,
+    );
+}
+
+#[test]
 fn copy_takes_all_or_none() {
     let server = Server::start();
     server.with_messages(3);

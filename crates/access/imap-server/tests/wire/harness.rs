@@ -12,7 +12,7 @@ use posthaste_mail_model::{MailboxId, MailboxName, Secret, Uid};
 use posthaste_net::{
     ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
 };
-use posthaste_store::{Store, StoreOptions};
+use posthaste_store::{IncomingMessage, Store, StoreOptions};
 use posthaste_testkit::{TestEngine, Wire};
 
 /// The account every test has.
@@ -177,6 +177,20 @@ impl Server {
         let Some(memory) = &self.engine.memory else { return false };
         memory.damage_summaries(self.mailbox_id("INBOX"), &uids.iter().copied().collect());
         true
+    }
+
+    /// Puts a message into INBOX with this summary, which delivery did not make.
+    pub fn put_with_summary(&self, message: &'static [u8], summary: &'static [u8]) {
+        let incoming = IncomingMessage {
+            bytes: bytes::Bytes::from_static(message),
+            summary: bytes::Bytes::from_static(summary),
+            body: self.store.new_body_id(),
+            flags: Vec::new(),
+            date: 0,
+            saved: None,
+        };
+        let inbox = self.store.destination(self.mailbox_id("INBOX"));
+        self.runtime.block_on(inbox.append(vec![incoming])).expect("a message");
     }
 
     /// Makes the engine lose the body of a message of INBOX; `false` if it cannot be made to.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use posthaste_mail_model::{ModSeq, UidValidity};
 
-use crate::{ListPattern, MailboxArg, SequenceSet};
+use crate::{ListPattern, MailboxArg, SeqSet, UidSet};
 
 /// How a mailbox is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -32,9 +32,19 @@ pub struct Qresync {
     /// The mod-sequence up to which it knows all.
     pub modseq: ModSeq,
     /// The UIDs it holds; none said is all. Never `$` and no `*`.
-    pub known_uids: Option<SequenceSet>,
-    /// Sequence numbers and the UIDs it knows them by (§3.2.5.2).
-    pub seq_match: Option<(SequenceSet, SequenceSet)>,
+    pub known_uids: Option<UidSet>,
+    /// Sequence numbers and the UIDs it knows them by.
+    pub seq_match: Option<SeqMatch>,
+}
+
+/// Message sequence match data: RFC 7162 §3.2.5.2. The n-th number of one set belongs to the n-th
+/// of the other. Never `$` and no `*`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SeqMatch {
+    /// Sequence numbers.
+    pub seqs: SeqSet,
+    /// Their UIDs.
+    pub uids: UidSet,
 }
 
 /// What a mailbox is for: RFC 6154 §2, RFC 8457.

@@ -1,6 +1,6 @@
 //! Commands of a client as typed values: RFC 9051 §6 and the extensions named at each.
 //!
-//! One variant a command; `UID FETCH` is FETCH with [`Numbering::Uid`]. Whether a command is legal
+//! One variant a command; `UID FETCH` is FETCH with [`MessageSet::Uid`]. Whether a command is legal
 //! in the present state is the session's business, not the grammar's.
 
 mod fetch;
@@ -23,12 +23,13 @@ pub(crate) use parse_words::{capability, mod_seq};
 
 pub use fetch::{FetchItem, FetchModifiers};
 pub use mailbox::{
-    Access, ListArgs, ListReturn, ListSelection, ListSyntax, Qresync, SelectParams, SpecialUse, StatusItem,
+    Access, ListArgs, ListReturn, ListSelection, ListSyntax, Qresync, SelectParams, SeqMatch, SpecialUse,
+    StatusItem,
 };
 pub use search::{Charset, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
 
 use crate::{
-    Capability, DateTime, ListPattern, MailboxArg, NameEncoding, Numbering, ParseError, SequenceSet, Tag,
+    Capability, DateTime, ListPattern, MailboxArg, MessageSet, NameEncoding, ParseError, Tag, UidSet,
 };
 
 /// A command.
@@ -137,16 +138,14 @@ pub enum CommandBody {
     /// RFC 9051 §6.4.3; with a set, `UID EXPUNGE` of §6.4.9.
     Expunge {
         /// Only these UIDs.
-        uids: Option<SequenceSet>,
+        uids: Option<UidSet>,
     },
     /// RFC 9051 §6.4.4.
     Search(SearchArgs),
     /// RFC 9051 §6.4.5.
     Fetch {
-        /// What the set's numbers are.
-        numbering: Numbering,
         /// Which messages.
-        set: SequenceSet,
+        set: MessageSet,
         /// Macros are spelt out; never none. `UID FETCH` does not add [`FetchItem::Uid`] by itself.
         items: Vec<FetchItem>,
         /// RFC 7162.
@@ -154,10 +153,8 @@ pub enum CommandBody {
     },
     /// RFC 9051 §6.4.6.
     Store {
-        /// What the set's numbers are.
-        numbering: Numbering,
         /// Which messages.
-        set: SequenceSet,
+        set: MessageSet,
         /// RFC 7162 §3.1.3.
         unchanged_since: Option<ModSeq>,
         /// Set, add or take away.
@@ -169,19 +166,15 @@ pub enum CommandBody {
     },
     /// RFC 9051 §6.4.7.
     Copy {
-        /// What the set's numbers are.
-        numbering: Numbering,
         /// Which messages.
-        set: SequenceSet,
+        set: MessageSet,
         /// Where to.
         mailbox: MailboxArg,
     },
     /// RFC 9051 §6.4.8.
     Move {
-        /// What the set's numbers are.
-        numbering: Numbering,
         /// Which messages.
-        set: SequenceSet,
+        set: MessageSet,
         /// Where to.
         mailbox: MailboxArg,
     },

@@ -12,7 +12,7 @@ use super::parse_words::{capability, mailbox};
 use super::{Access, Command, CommandBody};
 use crate::cursor::{Cursor, Parsed, Quoting, Word};
 use crate::limits::{ID_PAIRS_MAX, LIST_ITEMS_MAX};
-use crate::{NameEncoding, Numbering, ParseError, ParseErrorKind, SequenceSet, Tag};
+use crate::{MessageSet, NameEncoding, Numbering, ParseError, ParseErrorKind, SequenceSet, Tag, UidSet};
 
 pub(super) fn command(input: &Bytes, names: NameEncoding) -> Result<Command, ParseError> {
     let mut c = Cursor::new(input, Quoting::Strict);
@@ -69,7 +69,7 @@ fn by_number(
     c.word();
     let set_and_mailbox = |c: &mut Cursor<'_>| {
         c.sp()?;
-        let set = SequenceSet::parse(c)?;
+        let set = MessageSet::new(numbering, SequenceSet::parse(c)?);
         c.sp()?;
         Ok((set, mailbox(c, names)?))
     };
@@ -79,15 +79,15 @@ fn by_number(
         b"SEARCH" => super::parse_search::search(c, numbering)?,
         b"COPY" => {
             let (set, mailbox) = set_and_mailbox(c)?;
-            CommandBody::Copy { numbering, set, mailbox }
+            CommandBody::Copy { set, mailbox }
         }
         b"MOVE" => {
             let (set, mailbox) = set_and_mailbox(c)?;
-            CommandBody::Move { numbering, set, mailbox }
+            CommandBody::Move { set, mailbox }
         }
         b"EXPUNGE" if numbering == Numbering::Uid => {
             c.sp()?;
-            CommandBody::Expunge { uids: Some(SequenceSet::parse(c)?) }
+            CommandBody::Expunge { uids: Some(UidSet(SequenceSet::parse(c)?)) }
         }
         b"EXPUNGE" => CommandBody::Expunge { uids: None },
         _ => return unknown(start),

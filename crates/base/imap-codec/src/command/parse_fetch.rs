@@ -4,13 +4,13 @@ use super::parse_words::{flag, flag_list, mod_seq};
 use super::{CommandBody, FetchItem, FetchModifiers, StoreAction, StoreAnswer};
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::{FETCH_ITEMS_MAX, FLAGS_MAX};
-use crate::{Numbering, PartPath, Partial, Section, SequenceSet};
+use crate::{MessageSet, Numbering, PartPath, Partial, Section, SequenceSet};
 
 /// `"FETCH" SP sequence-set SP (macro / fetch-att / "(" fetch-att *(SP fetch-att) ")")
 /// [fetch-modifiers]`
 pub(super) fn fetch(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBody> {
     c.sp()?;
-    let set = SequenceSet::parse(c)?;
+    let set = MessageSet::new(numbering, SequenceSet::parse(c)?);
     c.sp()?;
     let items = if c.peek() == Some(b'(') {
         let at = c.clone();
@@ -29,7 +29,7 @@ pub(super) fn fetch(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandB
     if c.more()? {
         modifiers = fetch_modifiers(c, numbering)?;
     }
-    Ok(CommandBody::Fetch { numbering, set, items, modifiers })
+    Ok(CommandBody::Fetch { set, items, modifiers })
 }
 
 /// RFC 9051 §6.4.5: what the three macros stand for.
@@ -126,7 +126,7 @@ fn fetch_modifiers(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<FetchModi
 /// `"STORE" SP sequence-set [store-modifiers] SP store-att-flags`
 pub(super) fn store(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBody> {
     c.sp()?;
-    let set = SequenceSet::parse(c)?;
+    let set = MessageSet::new(numbering, SequenceSet::parse(c)?);
     c.sp()?;
     let mut unchanged_since = None;
     if c.eat(b'(') {
@@ -153,7 +153,7 @@ pub(super) fn store(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandB
     };
     c.sp()?;
     let flags = if c.peek() == Some(b'(') { flag_list(c)? } else { bare_flags(c)? };
-    Ok(CommandBody::Store { numbering, set, unchanged_since, action, answer, flags })
+    Ok(CommandBody::Store { set, unchanged_since, action, answer, flags })
 }
 
 /// `flag *(SP flag)` without parentheses.

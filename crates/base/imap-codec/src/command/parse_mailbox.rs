@@ -4,12 +4,12 @@ use posthaste_mail_model::UidValidity;
 
 use super::parse_words::{mailbox, mod_seq};
 use super::{
-    Access, CommandBody, ListArgs, ListReturn, ListSelection, ListSyntax, Qresync, SelectParams, SpecialUse,
-    StatusItem,
+    Access, CommandBody, ListArgs, ListReturn, ListSelection, ListSyntax, Qresync, SelectParams, SeqMatch,
+    SpecialUse, StatusItem,
 };
 use crate::cursor::{Cursor, Parsed, is_astring_char};
 use crate::limits::LIST_ITEMS_MAX;
-use crate::{ListPattern, MailboxArg, NameEncoding, SequenceSet};
+use crate::{ListPattern, MailboxArg, NameEncoding, SeqSet, SequenceSet, UidSet};
 
 const TOO_MANY: &str = "The list is too long";
 
@@ -47,13 +47,13 @@ fn qresync(c: &mut Cursor<'_>) -> Parsed<Qresync> {
     let mut seq_match = None;
     if c.eat(b' ') {
         if c.peek() != Some(b'(') {
-            known_uids = Some(known(c)?);
+            known_uids = Some(UidSet(known(c)?));
         }
         if known_uids.is_none() || c.eat(b' ') {
             c.expect(b'(', "known sequence numbers and their UIDs in parentheses")?;
-            let numbers = known(c)?;
+            let seqs = SeqSet(known(c)?);
             c.sp()?;
-            seq_match = Some((numbers, known(c)?));
+            seq_match = Some(SeqMatch { seqs, uids: UidSet(known(c)?) });
             c.expect(b')', ")")?;
         }
     }

@@ -6,7 +6,7 @@ use super::parse_words::{keyword, mod_seq};
 use super::{Charset, CommandBody, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::{SEARCH_KEYS_MAX, SEARCH_NESTING_MAX};
-use crate::{Date, Numbering, ParseErrorKind, SequenceSet};
+use crate::{Date, Numbering, ParseErrorKind, SeqSet, SequenceSet, UidSet};
 
 /// `"SEARCH" [SP "RETURN" SP "(" … ")"] [SP "CHARSET" SP charset] 1*(SP search-key)`
 pub(super) fn search(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBody> {
@@ -90,7 +90,9 @@ impl Keys {
         }
         match c.peek() {
             Some(b'(') => return self.parenthesised(c, depth),
-            Some(b'0'..=b'9' | b'*' | b'$') => return SequenceSet::parse(c).map(SearchKey::Seq),
+            Some(b'0'..=b'9' | b'*' | b'$') => {
+                return SequenceSet::parse(c).map(|set| SearchKey::Seq(SeqSet(set)));
+            }
             _ => {}
         }
         let start = c.clone();
@@ -202,7 +204,7 @@ fn key_of_numbers(c: &mut Cursor<'_>, word: &[u8]) -> Parsed<SearchKey> {
         // RFC 5032 §5: nz-number.
         b"OLDER" => SearchKey::Older(c.nz_number("a number of seconds")?),
         b"YOUNGER" => SearchKey::Younger(c.nz_number("a number of seconds")?),
-        b"UID" => SearchKey::Uid(SequenceSet::parse(c)?),
+        b"UID" => SearchKey::Uid(UidSet(SequenceSet::parse(c)?)),
         b"MODSEQ" => search_mod_seq(c)?,
         b"EMAILID" => SearchKey::EmailId(object_id(c)?),
         _ => SearchKey::ThreadId(object_id(c)?),

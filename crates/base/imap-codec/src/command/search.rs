@@ -2,7 +2,7 @@
 
 use posthaste_mail_model::{Flag, ModSeq};
 
-use crate::{Date, Numbering, SequenceSet};
+use crate::{Date, Numbering, SeqSet, UidSet};
 
 /// SEARCH and UID SEARCH.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,9 +63,9 @@ pub enum SearchKey {
     /// `RECENT` (RFC 3501).
     Recent,
     /// Sequence numbers, or `$`.
-    Seq(SequenceSet),
+    Seq(SeqSet),
     /// `UID set`
-    Uid(SequenceSet),
+    Uid(UidSet),
     /// `BCC`
     Bcc(String),
     /// `CC`

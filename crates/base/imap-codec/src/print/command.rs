@@ -7,11 +7,11 @@ use posthaste_mail_model::Flag;
 use super::{fits_quotes, number, part_path, section_head};
 use crate::command::{
     Access, AppendForm, AppendMessage, Command, CommandBody, FetchItem, FetchModifiers, ListArgs,
-    ListSelection, ListSyntax, Qresync, SelectParams, StatusItem, StoreAction, StoreAnswer,
+    ListSelection, ListSyntax, Qresync, SelectParams, SeqMatch, StatusItem, StoreAction, StoreAnswer,
 };
 use crate::cursor::is_astring_char;
 use crate::limits::LITERAL_MINUS_BYTES_MAX;
-use crate::{Bound, ListPattern, MailboxArg, NameEncoding, Numbering, Partial, SequenceSet};
+use crate::{Bound, ListPattern, MailboxArg, NameEncoding, Numbering, Partial, SequenceSet, SetRange};
 
 /// Which literals may be sent without waiting: RFC 7888.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -23,6 +23,13 @@ pub enum LiteralStyle {
     Minus,
     /// All: LITERAL+.
     Plus,
+}
+
+/// Whether a literal may hold NUL (RFC 3516 §4.4).
+#[derive(Clone, Copy)]
+enum LiteralForm {
+    Literal,
+    Literal8,
 }
 
 /// The bytes of a command and where to pause in them.
@@ -69,13 +76,16 @@ impl CommandPrinter {
         number(&mut self.out, n);
     }
 
-    fn literal(&mut self, bytes: &[u8], literal8: bool) {
+    fn literal(&mut self, bytes: &[u8], form: LiteralForm) {
         let follows = match self.style {
             LiteralStyle::Sync => false,
             LiteralStyle::Minus => bytes.len() as u64 <= LITERAL_MINUS_BYTES_MAX,
             LiteralStyle::Plus => true,
         };
-        self.put(if literal8 { "~{" } else { "{" });
+        self.put(match form {
+            LiteralForm::Literal => "{",
+            LiteralForm::Literal8 => "~{",
+        });
         self.number(bytes.len() as u64);
         self.put(if follows { "+}\r\n" } else { "}\r\n" });
         if !follows {
@@ -89,10 +99,10 @@ impl CommandPrinter {
         if fits_quotes(text) {
             super::quoted(&mut self.out, text);
         } else if memchr::memchr(0, text).is_none() {
-            self.literal(text, false);
+            self.literal(text, LiteralForm::Literal);
         } else {
             let text: Vec<u8> = text.iter().map(|&b| if b == 0 { b'?' } else { b }).collect();
-            self.literal(&text, false);
+            self.literal(&text, LiteralForm::Literal);
         }
     }
 
@@ -132,14 +142,14 @@ impl CommandPrinter {
 
     pub(super) fn set(&mut self, set: &SequenceSet) {
         let SequenceSet::Ranges(ranges) = set else { return self.put("$") };
-        for (i, &(low, high)) in ranges.iter().enumerate() {
+        for (i, &SetRange { from, to }) in ranges.iter().enumerate() {
             if i > 0 {
                 self.put(",");
             }
-            self.bound(low);
-            if low != high {
+            self.bound(from);
+            if from != to {
                 self.put(":");
-                self.bound(high);
+                self.bound(to);
             }
         }
     }
@@ -197,7 +207,7 @@ impl CommandPrinter {
             B::Expunge { uids: None } => self.put("EXPUNGE"),
             B::Expunge { uids: Some(uids) } => {
                 self.put("UID EXPUNGE ");
-                self.set(uids);
+                self.set(&uids.0);
             }
             other => self.mailbox_command(other),
         }
@@ -246,16 +256,16 @@ impl CommandPrinter {
         use CommandBody as B;
         match body {
             B::Search(args) => self.search(args),
-            B::Fetch { numbering, set, items, modifiers } => {
-                self.numbered(*numbering, "FETCH");
-                self.set(set);
+            B::Fetch { set, items, modifiers } => {
+                self.numbered(set.numbering(), "FETCH");
+                self.set(set.written());
                 self.put(" ");
                 self.list(items, Self::fetch_item);
                 self.fetch_modifiers(modifiers);
             }
-            B::Store { numbering, set, unchanged_since, action, answer, flags } => {
-                self.numbered(*numbering, "STORE");
-                self.set(set);
+            B::Store { set, unchanged_since, action, answer, flags } => {
+                self.numbered(set.numbering(), "STORE");
+                self.set(set.written());
                 if let Some(modseq) = unchanged_since {
                     self.put(" (UNCHANGEDSINCE ");
                     self.number(modseq.value());
@@ -269,14 +279,14 @@ impl CommandPrinter {
                 self.put(if *answer == StoreAnswer::Silent { ".SILENT " } else { " " });
                 self.flags(flags);
             }
-            B::Copy { numbering, set, mailbox } => {
-                self.numbered(*numbering, "COPY");
-                self.set(set);
+            B::Copy { set, mailbox } => {
+                self.numbered(set.numbering(), "COPY");
+                self.set(set.written());
                 self.sp_mailbox(mailbox);
             }
-            B::Move { numbering, set, mailbox } => {
-                self.numbered(*numbering, "MOVE");
-                self.set(set);
+            B::Move { set, mailbox } => {
+                self.numbered(set.numbering(), "MOVE");
+                self.set(set.written());
                 self.sp_mailbox(mailbox);
             }
             // Each of the others is printed by one of the two functions that call this one.
@@ -333,13 +343,13 @@ impl CommandPrinter {
         self.number(qresync.modseq.value());
         if let Some(uids) = &qresync.known_uids {
             self.put(" ");
-            self.set(uids);
+            self.set(&uids.0);
         }
-        if let Some((numbers, uids)) = &qresync.seq_match {
+        if let Some(SeqMatch { seqs, uids }) = &qresync.seq_match {
             self.put(" (");
-            self.set(numbers);
+            self.set(&seqs.0);
             self.put(" ");
-            self.set(uids);
+            self.set(&uids.0);
             self.put(")");
         }
         self.put(")");
@@ -401,11 +411,11 @@ impl CommandPrinter {
         }
         let data: &Bytes = &message.data;
         match message.form {
-            AppendForm::Literal => self.literal(data, false),
-            AppendForm::Literal8 => self.literal(data, true),
+            AppendForm::Literal => self.literal(data, LiteralForm::Literal),
+            AppendForm::Literal8 => self.literal(data, LiteralForm::Literal8),
             AppendForm::Utf8 => {
                 self.put("UTF8 (");
-                self.literal(data, true);
+                self.literal(data, LiteralForm::Literal8);
                 self.put(")");
             }
         }

@@ -94,10 +94,10 @@ impl CommandPrinter {
             K::Old => self.put("OLD"),
             K::Recent => self.put("RECENT"),
             K::SaveDateSupported => self.put("SAVEDATESUPPORTED"),
-            K::Seq(set) => self.set(set),
+            K::Seq(set) => self.set(&set.0),
             K::Uid(set) => {
                 self.put("UID ");
-                self.set(set);
+                self.set(&set.0);
             }
             K::Before(d) => self.put(&format!("BEFORE {d}")),
             K::On(d) => self.put(&format!("ON {d}")),

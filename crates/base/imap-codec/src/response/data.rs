@@ -1,9 +1,9 @@
 //! Untagged data: RFC 9051 §7.2 – §7.5.
 
 use bytes::Bytes;
-use posthaste_mail_model::{Flag, ModSeq, NumSet, SeqNum, Uid, UidValidity};
+use posthaste_mail_model::{ModSeq, NumSet, SeqNum, Uid, UidValidity};
 
-use super::FetchValue;
+use super::{FetchValue, ResponseFlag};
 use crate::command::{ListSelection, SpecialUse};
 use crate::{Capability, MailboxArg, Numbering, Tag};
 
@@ -62,19 +62,6 @@ pub enum Untagged {
     Id(Option<Vec<(String, Option<String>)>>),
     /// Something we do not know: all after `* `, without the line end.
     Other(Bytes),
-}
-
-/// A flag as a server tells it.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum ResponseFlag {
-    /// One that can be set.
-    Flag(Flag),
-    /// `\Recent` (RFC 3501).
-    Recent,
-    /// `\*` of PERMANENTFLAGS: new keywords can be made.
-    Any,
-    /// A `\Name` we do not know, or a keyword our model does not hold, as it stands.
-    Other(String),
 }
 
 /// LIST and LSUB.

@@ -4,6 +4,7 @@
 mod code;
 mod data;
 mod fetch;
+mod flag;
 mod parse;
 mod parse_data;
 mod parse_fetch;
@@ -13,10 +14,9 @@ mod structure;
 use bytes::Bytes;
 
 pub use code::Code;
-pub use data::{
-    Esearch, ListAttribute, ListData, Namespace, Namespaces, ResponseFlag, StatusValue, Untagged,
-};
+pub use data::{Esearch, ListAttribute, ListData, Namespace, Namespaces, StatusValue, Untagged};
 pub use fetch::FetchValue;
+pub use flag::ResponseFlag;
 pub use structure::{
     Address, BasicPart, BodyStructure, Disposition, Envelope, MultiPart, NString, Param, PartKind, PartTail,
     SinglePart,

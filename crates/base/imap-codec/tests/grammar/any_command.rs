@@ -1,7 +1,7 @@
 //! Strategies for every command there is.
 
 use posthaste_imap_codec::command::*;
-use posthaste_imap_codec::{ListPattern, NameEncoding, Numbering};
+use posthaste_imap_codec::{ListPattern, NameEncoding, Numbering, SeqSet, UidSet};
 use posthaste_mail_model::Secret;
 use proptest::collection::vec;
 use proptest::option;
@@ -72,8 +72,11 @@ fn select_params() -> BoxedStrategy<SelectParams> {
     let qresync = (
         uid_validity(),
         mod_seq(),
-        option::of(known_numbers()),
-        option::of((known_numbers(), known_numbers())),
+        option::of(known_numbers().prop_map(UidSet)),
+        option::of(
+            (known_numbers(), known_numbers())
+                .prop_map(|(seqs, uids)| SeqMatch { seqs: SeqSet(seqs), uids: UidSet(uids) }),
+        ),
     )
         .prop_map(|(uid_validity, modseq, known_uids, seq_match)| Qresync {
             uid_validity,
@@ -149,16 +152,16 @@ fn message_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
     let action = prop::sample::select(vec![StoreAction::Replace, StoreAction::Add, StoreAction::Remove]);
     let answer = prop_oneof![Just(StoreAnswer::Flags), Just(StoreAnswer::Silent)];
     prop_oneof![
-        option::of(sequence_set()).prop_map(|uids| B::Expunge { uids }),
+        option::of(sequence_set().prop_map(UidSet)).prop_map(|uids| B::Expunge { uids }),
         search().prop_map(B::Search),
-        (numbering(), sequence_set(), vec(fetch_item(), 1..6), option::of(mod_seq()), any::<bool>())
-            .prop_map(|(numbering, set, items, changed_since, vanished)| {
-                let vanished = vanished && changed_since.is_some() && numbering == Numbering::Uid;
-                B::Fetch { numbering, set, items, modifiers: FetchModifiers { changed_since, vanished } }
-            }),
-        (numbering(), sequence_set(), option::of(mod_seq()), action, answer, vec(flag(), 0..4)).prop_map(
-            |(numbering, set, unchanged_since, action, answer, flags)| B::Store {
-                numbering,
+        (message_set(), vec(fetch_item(), 1..6), option::of(mod_seq()), any::<bool>()).prop_map(
+            |(set, items, changed_since, vanished)| {
+                let vanished = vanished && changed_since.is_some() && set.numbering() == Numbering::Uid;
+                B::Fetch { set, items, modifiers: FetchModifiers { changed_since, vanished } }
+            }
+        ),
+        (message_set(), option::of(mod_seq()), action, answer, vec(flag(), 0..4)).prop_map(
+            |(set, unchanged_since, action, answer, flags)| B::Store {
                 set,
                 unchanged_since,
                 action,
@@ -166,16 +169,8 @@ fn message_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
                 flags
             }
         ),
-        (numbering(), sequence_set(), mailbox(names)).prop_map(|(numbering, set, mailbox)| B::Copy {
-            numbering,
-            set,
-            mailbox
-        }),
-        (numbering(), sequence_set(), mailbox(names)).prop_map(|(numbering, set, mailbox)| B::Move {
-            numbering,
-            set,
-            mailbox
-        }),
+        (message_set(), mailbox(names)).prop_map(|(set, mailbox)| B::Copy { set, mailbox }),
+        (message_set(), mailbox(names)).prop_map(|(set, mailbox)| B::Move { set, mailbox }),
     ]
     .boxed()
 }
@@ -240,8 +235,8 @@ fn bare_key() -> BoxedStrategy<SearchKey> {
         prop::sample::select(vec![K::All, K::New, K::Old, K::Recent, K::SaveDateSupported]),
         flag().prop_map(K::Has),
         flag().prop_map(K::Lacks),
-        sequence_set().prop_map(K::Seq),
-        sequence_set().prop_map(K::Uid),
+        sequence_set().prop_map(|set| K::Seq(SeqSet(set))),
+        sequence_set().prop_map(|set| K::Uid(UidSet(set))),
     ]
     .boxed()
 }

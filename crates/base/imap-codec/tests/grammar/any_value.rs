@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use posthaste_imap_codec::{
-    Bound, Capability, Date, DateTime, MailboxArg, NameEncoding, Numbering, PartPath, Partial, Section,
-    SectionText, SequenceSet, Tag, UidRanges,
+    Bound, Capability, Date, DateTime, MailboxArg, MessageSet, NameEncoding, Numbering, PartPath, Partial,
+    Section, SectionText, SequenceSet, SetRange, Tag, UidRanges,
 };
 use posthaste_mail_model::{Flag, Keyword, ModSeq, NumSet, SeqNum, Uid, UidValidity};
 use proptest::collection::vec;
@@ -109,8 +109,16 @@ pub fn known_numbers() -> BoxedStrategy<SequenceSet> {
 pub fn sequence_set() -> BoxedStrategy<SequenceSet> {
     let bound =
         || prop_oneof![4 => number().prop_map(|n| Bound::number(n).unwrap()), 1 => Just(Bound::Largest)];
-    let ranges = vec(prop_oneof![bound().prop_map(|b| (b, b)), (bound(), bound())], 1..6);
+    let ranges = vec(
+        prop_oneof![bound().prop_map(|b| (b, b)), (bound(), bound())]
+            .prop_map(|(from, to)| SetRange { from, to }),
+        1..6,
+    );
     prop_oneof![8 => ranges.prop_map(SequenceSet::Ranges), 1 => Just(SequenceSet::Saved)].boxed()
+}
+
+pub fn message_set() -> BoxedStrategy<MessageSet> {
+    (numbering(), sequence_set()).prop_map(|(numbering, set)| MessageSet::new(numbering, set)).boxed()
 }
 
 pub fn numbering() -> BoxedStrategy<Numbering> {

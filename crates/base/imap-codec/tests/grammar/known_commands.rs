@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use posthaste_imap_codec::command::*;
 use posthaste_imap_codec::{
-    MailboxArg, NameEncoding, Numbering, ParseErrorKind, Section, SectionText, SequenceSet, parse_command,
-    print,
+    MailboxArg, MessageSet, NameEncoding, ParseErrorKind, Section, SectionText, SequenceSet, UidSet,
+    parse_command, print,
 };
 use posthaste_mail_model::{Flag, MailboxName};
 
@@ -95,11 +95,10 @@ fn other_spellings_mean_the_same() {
 
 #[test]
 fn a_listing() {
-    let CommandBody::Fetch { numbering, set, items, modifiers } = body("a UID FETCH 1:* (UID FLAGS)\r\n")
-    else {
+    let CommandBody::Fetch { set, items, modifiers } = body("a UID FETCH 1:* (UID FLAGS)\r\n") else {
         panic!()
     };
-    assert_eq!((numbering, set), (Numbering::Uid, SequenceSet::all()));
+    assert_eq!(set, MessageSet::Uid(UidSet(SequenceSet::all())));
     assert_eq!(items, [FetchItem::Uid, FetchItem::Flags]);
     assert_eq!(modifiers, FetchModifiers::default());
 }

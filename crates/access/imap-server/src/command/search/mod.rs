@@ -14,7 +14,6 @@
 
 mod criteria;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -22,12 +21,12 @@ use bytes::Bytes;
 use posthaste_imap_codec::command::{SearchArgs, SearchKey, SearchReturn};
 use posthaste_imap_codec::response::{Code, Esearch, StatusKind, Untagged};
 use posthaste_imap_codec::{Numbering, Tag, print};
-use posthaste_mail_model::{AccountId, BodyId, FlagSet, ModSeq, NumSet, SeqNum};
-use posthaste_mime_summary::{SummaryRef, TextSearch};
-use posthaste_store::{Row, StoreError, Stored, View, named_ranges};
+use posthaste_mail_model::{AccountId, FlagSet, ModSeq, NumSet};
+use posthaste_mime_summary::TextSearch;
+use posthaste_store::{View, named_ranges};
 
-use self::criteria::{Answer, Criterion, Message, Question, StoredMessage};
-use crate::batches::Batches;
+use self::criteria::{Answer, Criterion, Message, Question};
+use super::walk::{Handled, Pass, SetAside, Visited, Walk};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
@@ -36,9 +35,6 @@ use crate::session::Ctx;
 
 /// Numbers printed between two checks of the output buffer.
 const NUMBERS_PER_RELIEF: usize = 4096;
-/// Bytes of summaries kept in one batch for messages whose bodies are read afterwards.
-const ASIDE_BYTES_MAX: usize = 64 * 1024;
-
 /// Messages up to this size are read without reserving memory, as FETCH does for small messages.
 const WHOLE_BYTES_MAX: u64 = 128 * 1024;
 
@@ -83,7 +79,8 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
             return Ok(Reply::ok(""));
         }
     };
-    esearch(ctx, tag, args.numbering, returns, &found, by_modseq).await?;
+    let wanted = Wanted { numbering: args.numbering, returns, by_modseq };
+    esearch(ctx, tag, wanted, &found).await?;
     Ok(Reply::ok(""))
 }
 
@@ -137,15 +134,17 @@ fn numbers(selected: &Selected, numbering: Numbering, seqs: &NumSet) -> NumSet {
     }
 }
 
-/// `* ESEARCH (TAG "a") UID ALL 2,5`
-async fn esearch(
-    ctx: &mut Ctx<'_>,
-    tag: &Tag,
+/// What an ESEARCH response has to contain.
+struct Wanted {
     numbering: Numbering,
-    mut returns: SearchReturn,
-    found: &NumSet,
+    returns: SearchReturn,
+    /// Whether the search named a mod-sequence: then the response has one, too (RFC 7162 §3.1.10).
     by_modseq: bool,
-) -> Result<(), Failure> {
+}
+
+/// `* ESEARCH (TAG "a") UID ALL 2,5`
+async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -> Result<(), Failure> {
+    let Wanted { numbering, mut returns, by_modseq } = wanted;
     let view = Arc::clone(&ctx.selected.announced);
     let ends = |low: bool, high: bool| {
         let low = found.first().filter(|_| low);
@@ -189,17 +188,6 @@ struct Job<'j> {
     pace: Pace,
 }
 
-/// A message that its summary does not decide, or not at once.
-struct Candidate {
-    seq: SeqNum,
-    row: Row,
-    body: BodyId,
-    saved: i64,
-    summary: std::ops::Range<usize>,
-    /// Whether the summary is still to be evaluated, on another thread.
-    is_long: bool,
-}
-
 /// Steps of heavy work between two pauses: some tens of milliseconds.
 const HEAVY_STEPS: u64 = 40_000_000;
 
@@ -221,7 +209,7 @@ impl Job<'_> {
         }
         let (mut found, mut open) = (NumSet::new(), NumSet::new());
         for (seq, row) in view.rows(&candidates) {
-            match criterion.evaluate(Message { seq, row, kept: None, texts: None }) {
+            match criterion.evaluate(Message { seq, row, stored: None, texts: None }) {
                 Answer::Yes => found.push(seq.value()),
                 Answer::Unknown => open.push(seq.value()),
                 Answer::No => {}
@@ -240,68 +228,35 @@ impl Job<'_> {
     async fn by_summary(&mut self, view: &View, open: &NumSet) -> Result<NumSet, Failure> {
         let question = Arc::clone(&self.question);
         let mut found = NumSet::new();
-        let mut batches = Batches::new(view, open);
-        let (mut candidates, mut copies) = (Vec::new(), Vec::new());
-        while batches.more() {
-            candidates.clear();
-            copies.clear();
-            let (mut damaged, mut by_body, mut steps) = (Vec::new(), Vec::new(), 0);
-            let mut each = |seq: SeqNum, row: &Row, stored: Stored<'_>| {
-                let summary = match SummaryRef::new(stored.summary) {
-                    Ok(summary) => summary,
-                    Err(error) => {
-                        tracing::error!(uid = %stored.uid, %error, "a stored summary has an unknown format; run `posthaste check`");
-                        damaged.push(stored.uid);
-                        return ControlFlow::Continue(());
-                    }
-                };
-                let cost = question.summary_steps(&summary);
-                let is_long = cost > SLICE_STEPS;
-                let answer = match is_long {
-                    true => Answer::Unknown,
-                    false => {
-                        steps += cost;
-                        let kept = Some(StoredMessage { body: stored.body, saved: stored.saved, summary });
-                        question.criterion.evaluate(Message { seq, row, kept, texts: None })
-                    }
-                };
-                match answer {
-                    // Matches stay in order: the matches by body of this batch are inserted below.
-                    Answer::Yes if candidates.is_empty() => found.push(seq.value()),
-                    Answer::Yes => by_body.push(seq.value()),
+        // Matches stay in order: what is found behind a message set aside waits for it.
+        let mut behind = Vec::new();
+        let mut walk = Walk::new(&self.selected.mailbox, view, open);
+        while walk.more() {
+            let each = |message: Visited<'_>, pass: &mut Pass| {
+                if question.is_long(&message) {
+                    return Handled::Aside;
+                }
+                pass.steps += question.summary_steps(&message.stored.summary);
+                match question.evaluate(&message, None) {
+                    Answer::Yes if pass.has_aside => behind.push(message.seq.value()),
+                    Answer::Yes => found.push(message.seq.value()),
                     Answer::No => {}
-                    Answer::Unknown => {
-                        let start = copies.len();
-                        copies.extend_from_slice(stored.summary);
-                        let summary = start..copies.len();
-                        let (row, body, saved) = (*row, stored.body, stored.saved);
-                        candidates.push(Candidate { seq, row, body, saved, summary, is_long });
-                    }
+                    Answer::Unknown => return Handled::Aside,
                 }
-                match copies.len() >= ASIDE_BYTES_MAX || steps >= SLICE_STEPS {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
-                }
+                Handled::Done
             };
-            batches.visit(&self.selected.mailbox, &mut each).await?;
-            damaged.into_iter().for_each(|uid| batches.note_unreadable(uid));
-            self.pace.worked(steps).await;
-            for message in &candidates {
-                let summary = copies.get(message.summary.clone()).unwrap_or_default();
-                match self.matches_body(message, summary).await {
-                    Ok(true) => by_body.push(message.seq.value()),
-                    Ok(false) => {}
-                    Err(Failure::Store(error @ (StoreError::Body { .. } | StoreError::Corrupt(_)))) => {
-                        tracing::error!(%error, "a message cannot be searched");
-                        batches.note_unreadable(message.row.uid());
-                    }
-                    Err(error) => return Err(error),
+            walk.visit(&mut self.pace, each).await?;
+            let (aside, faults) = walk.aside();
+            for message in aside.iter() {
+                let matches = self.matches_body(message).await;
+                if faults.note(message.row.uid(), matches)? == Some(true) {
+                    behind.push(message.seq.value());
                 }
             }
-            by_body.sort_unstable();
-            by_body.into_iter().for_each(|seq| found.push(seq));
+            behind.sort_unstable();
+            behind.drain(..).for_each(|seq| found.push(seq));
         }
-        let unreadable = batches.unreadable();
+        let unreadable = walk.end().unreadable;
         if !unreadable.is_empty() {
             let named = named_ranges(&unreadable);
             let text =
@@ -313,28 +268,35 @@ impl Job<'_> {
 
     /// Evaluates a message with its body, if its summary does not decide. A search holds one body
     /// at a time, however many it reads.
-    async fn matches_body(&mut self, message: &Candidate, summary: &[u8]) -> Result<bool, Failure> {
-        if message.is_long {
-            match self.evaluate(message, summary, None).await? {
+    async fn matches_body(&mut self, aside: SetAside<'_>) -> Result<bool, Failure> {
+        let message = aside.read()?;
+        if self.question.is_long(&message) {
+            match self.evaluate(aside, None).await? {
                 Answer::Unknown => {}
                 answer => return Ok(answer == Answer::Yes),
             }
         }
-        let row = &message.row;
+        let row = message.row;
         let size = u64::from(row.size());
         let _paid = match size > WHOLE_BYTES_MAX {
             true => Some(self.service.room_to_read(self.account, size).await?),
             false => None,
         };
-        let bytes = self.selected.mailbox.read_body(row.uid(), message.body, 0..size).await?;
-        let texts = self.look(&bytes, summary).await?;
-        Ok(self.evaluate(message, summary, Some(texts)).await? == Answer::Yes)
+        let bytes = self.selected.mailbox.read_body(row.uid(), message.stored.body, 0..size).await?;
+        let texts = self.look(&bytes, &message).await?;
+        match self.evaluate(aside, Some(texts)).await? {
+            Answer::Yes => Ok(true),
+            Answer::No => Ok(false),
+            Answer::Unknown => {
+                debug_assert!(false, "a key was not looked for in the body");
+                Err(Reply::no(Code::ServerBug, "The search did not look for all of its keys").into())
+            }
+        }
     }
 
     /// Searches a body for all keys in one pass.
-    async fn look(&mut self, bytes: &Bytes, summary: &[u8]) -> Result<Vec<bool>, Failure> {
-        let Ok(read) = SummaryRef::new(summary) else { return Ok(Vec::new()) };
-        let mut search = TextSearch::new(&self.question.texts, &read);
+    async fn look(&mut self, bytes: &Bytes, message: &Visited<'_>) -> Result<Vec<bool>, Failure> {
+        let mut search = TextSearch::new(&self.question.texts, &message.stored.summary);
         self.service.opened.fetch_add(1, Ordering::Relaxed);
         if self.question.body_steps(bytes.len() as u64) <= SLICE_STEPS {
             while let Some(steps) = search.step(&self.question.texts, bytes) {
@@ -363,25 +325,19 @@ impl Job<'_> {
     }
 
     /// Evaluates a message with its summary and the results of its body search.
-    async fn evaluate(
-        &mut self,
-        message: &Candidate,
-        summary: &[u8],
-        texts: Option<Vec<bool>>,
-    ) -> Result<Answer, Failure> {
-        let (seq, row, body, saved) = (message.seq, message.row, message.body, message.saved);
-        let ask = move |question: &Question, summary: &[u8]| match SummaryRef::new(summary) {
-            Ok(summary) => {
-                let kept = Some(StoredMessage { body, saved, summary });
-                question.criterion.evaluate(Message { seq, row: &row, kept, texts: texts.as_deref() })
-            }
-            Err(_) => Answer::No,
-        };
-        if !message.is_long {
+    async fn evaluate(&mut self, aside: SetAside<'_>, texts: Option<Vec<bool>>) -> Result<Answer, Failure> {
+        let message = aside.read()?;
+        if !self.question.is_long(&message) {
             self.pace.worked(self.question.row_steps()).await;
-            return Ok(ask(&self.question, summary));
+            return Ok(self.question.evaluate(&message, texts.as_deref()));
         }
-        let (question, summary) = (Arc::clone(&self.question), summary.to_vec());
-        self.service.heavy.run(self.account, move || ask(&question, &summary)).await
+        let question = Arc::clone(&self.question);
+        let SetAside { seq, row: &row, body, saved, summary } = aside;
+        let summary = summary.to_vec();
+        let work = move || {
+            let message = SetAside { seq, row: &row, body, saved, summary: &summary }.read()?;
+            Ok(question.evaluate(&message, texts.as_deref()))
+        };
+        self.service.heavy.run(self.account, work).await?
     }
 }

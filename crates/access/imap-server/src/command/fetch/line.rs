@@ -2,11 +2,12 @@
 //! buffer.
 
 use posthaste_imap_codec::{DateTime, print};
-use posthaste_mail_model::{BodyId, SeqNum};
+use posthaste_mail_model::SeqNum;
 use posthaste_mime_summary::SummaryRef;
 use posthaste_store::Row;
 
 use super::plan::{Fields, Plan, Step, cut};
+use crate::command::walk::StoredMessage;
 use crate::flag_names::FlagNames;
 
 /// The message that a response describes.
@@ -15,14 +16,6 @@ pub(super) struct Subject<'s> {
     pub(super) seq: SeqNum,
     pub(super) row: &'s Row,
     pub(super) recent: bool,
-}
-
-/// What is stored with a message beside its row.
-#[derive(Clone, Copy)]
-pub(super) struct StoredMessage<'s> {
-    pub(super) body: BodyId,
-    pub(super) saved: i64,
-    pub(super) summary: SummaryRef<'s>,
 }
 
 /// `* 3 FETCH (`
@@ -55,14 +48,14 @@ pub(super) fn of_summary(
     plan: &Plan,
     names: &mut FlagNames<'_>,
     subject: Subject<'_>,
-    kept: StoredMessage<'_>,
+    stored: StoredMessage<'_>,
 ) {
     begin(out, subject.seq);
     for (i, step) in plan.steps.iter().enumerate() {
         if i > 0 {
             out.push(b' ');
         }
-        item(out, step, names, subject, kept);
+        item(out, step, names, subject, stored);
     }
     end(out);
 }
@@ -118,9 +111,9 @@ pub(super) fn item(
     step: &Step,
     names: &mut FlagNames<'_>,
     subject: Subject<'_>,
-    kept: StoredMessage<'_>,
+    stored: StoredMessage<'_>,
 ) {
-    let summary = kept.summary;
+    let summary = stored.summary;
     match step {
         Step::Envelope => {
             out.extend_from_slice(b"ENVELOPE ");
@@ -138,13 +131,13 @@ pub(super) fn item(
         Step::EmailId => {
             // RFC 8474 §5.1
             out.extend_from_slice(b"EMAILID (");
-            out.extend_from_slice(kept.body.to_string().as_bytes());
+            out.extend_from_slice(stored.body.to_string().as_bytes());
             out.push(b')');
         }
         Step::SaveDate => {
             // RFC 8514 §4.2
             out.extend_from_slice(b"SAVEDATE ");
-            date(out, kept.saved);
+            date(out, stored.saved);
         }
         Step::Preview => {
             // RFC 8970 §3
@@ -172,5 +165,7 @@ fn header_fields(out: &mut Vec<u8>, fields: &Fields, summary: &SummaryRef<'_>) {
     let mut text = Vec::with_capacity(selected.len());
     selected.append_to(&mut text);
     let part = cut(text.len() as u64, fields.partial);
-    print::literal(out, text.get(part.start as usize..part.end as usize).unwrap_or_default());
+    let part = text.get(part.start as usize..part.end as usize);
+    debug_assert!(part.is_some(), "a partial is cut to the length of its text");
+    print::literal(out, part.unwrap_or_default());
 }

@@ -10,14 +10,14 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use posthaste_imap_codec::response::Code;
-use posthaste_mail_model::{BodyId, Uid};
+use posthaste_mail_model::{AccountId, BodyId, Uid};
 use posthaste_mime_summary::{Encoding, FieldMask, TransferDecoder, decode_transfer};
 use posthaste_net::BytePermit;
 use posthaste_store::{Mailbox, Row, StoreError};
 
-use super::Job;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
+use crate::service::ImapService;
 
 /// Messages up to this size are read whole in one system call, whatever items are requested.
 pub(super) const WHOLE_BYTES_MAX: u64 = 128 * 1024;
@@ -28,16 +28,34 @@ const PIECE_BYTES: u64 = 256 * 1024;
 /// Bytes decoded at a time on another thread: some milliseconds' work.
 const DECODED_AT_ONCE: u64 = 4 << 20;
 
+/// Where bodies are read, and whose memory budget pays for them.
+#[derive(Clone, Copy)]
+pub(super) struct Bodies<'m> {
+    /// Its budget for reading and its threads for decoding.
+    pub(super) service: &'m ImapService,
+    /// The account that is logged in.
+    pub(super) account: AccountId,
+    /// The selected mailbox.
+    pub(super) mailbox: &'m Mailbox,
+}
+
+/// A range of a message that is held for all items.
+struct Once {
+    range: Range<u64>,
+    /// The transfer encoding that was decoded; `None` for the bytes as stored.
+    decoded: Option<Encoding>,
+    bytes: Bytes,
+}
+
 /// A message's bytes.
 pub(super) struct Reader<'m> {
-    job: &'m Job<'m>,
-    mailbox: &'m Mailbox,
+    bodies: Bodies<'m>,
     uid: Uid,
     body: BodyId,
     size: u64,
     whole: Option<Bytes>,
-    /// A range that is read or decoded once: as stored, or with its transfer encoding decoded.
-    once: Vec<(Range<u64>, Option<Encoding>, Bytes)>,
+    /// What is read or decoded once.
+    once: Vec<Once>,
     /// Bytes of the first pieces that are held.
     held: u64,
     paid: Option<BytePermit>,
@@ -45,9 +63,9 @@ pub(super) struct Reader<'m> {
 
 impl<'m> Reader<'m> {
     /// A reader that has read nothing yet.
-    pub(super) fn new(job: &'m Job<'m>, mailbox: &'m Mailbox, row: &Row, body: BodyId) -> Self {
+    pub(super) fn new(bodies: Bodies<'m>, row: &Row, body: BodyId) -> Self {
         let (uid, size) = (row.uid(), u64::from(row.size()));
-        Self { job, mailbox, uid, body, size, whole: None, once: Vec::new(), held: 0, paid: None }
+        Self { bodies, uid, body, size, whole: None, once: Vec::new(), held: 0, paid: None }
     }
 
     /// Whether it is read piece by piece.
@@ -62,14 +80,14 @@ impl<'m> Reader<'m> {
         ranges.dedup();
         let bytes = ranges.iter().map(|range| range.end - range.start).sum();
         if self.is_large() && bytes > 0 {
-            self.paid = Some(self.job.service.room_to_read(self.job.account, bytes).await?);
+            self.paid = Some(self.bodies.service.room_to_read(self.bodies.account, bytes).await?);
         }
         Ok(())
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Bytes, Failure> {
         let wanted = range.end - range.start;
-        let bytes = self.mailbox.read_body(self.uid, self.body, range).await?;
+        let bytes = self.bodies.mailbox.read_body(self.uid, self.body, range).await?;
         if bytes.is_empty() && wanted > 0 {
             let why = "it ends early".to_owned();
             return Err(StoreError::Body { uid: self.uid, body: self.body, why }.into());
@@ -82,7 +100,7 @@ impl<'m> Reader<'m> {
         let whole = match &self.whole {
             Some(whole) => whole,
             None => {
-                let whole = self.mailbox.read_body(self.uid, self.body, 0..self.size).await?;
+                let whole = self.bodies.mailbox.read_body(self.uid, self.body, 0..self.size).await?;
                 self.whole.insert(whole)
             }
         };
@@ -132,23 +150,23 @@ impl<'m> Reader<'m> {
         if !self.is_large() {
             return self.small(range).await;
         }
-        if let Some(at) = self.place_of(range, None) {
-            return Ok(self.once_at(at));
+        if let Some(bytes) = self.once(range, None) {
+            return Ok(bytes);
         }
         let bytes = self.read(range.clone()).await?;
-        self.once.push((range.clone(), None, bytes.clone()));
+        self.once.push(Once { range: range.clone(), decoded: None, bytes: bytes.clone() });
         Ok(bytes)
     }
 
-    /// A decoded part: returns its index in the reader.
+    /// A decoded part.
     pub(super) async fn decoded(
         &mut self,
         range: &Range<u64>,
         encoding: Encoding,
         pace: &mut Pace,
-    ) -> Result<usize, Failure> {
-        if let Some(at) = self.place_of(range, Some(encoding)) {
-            return Ok(at);
+    ) -> Result<Bytes, Failure> {
+        if let Some(bytes) = self.once(range, Some(encoding)) {
+            return Ok(bytes);
         }
         let unknown = |error: posthaste_mime_summary::TransferError| {
             Failure::from(Reply::no(Code::UnknownCte, error.to_string()))
@@ -161,9 +179,10 @@ impl<'m> Reader<'m> {
             pace.worked(content.len() as u64).await;
             decode_transfer(encoding, &content).map_err(unknown)?
         };
-        self.job.service.decoded.fetch_add(1, Ordering::Relaxed);
-        self.once.push((range.clone(), Some(encoding), bytes.into()));
-        Ok(self.once.len() - 1)
+        self.bodies.service.decoded.fetch_add(1, Ordering::Relaxed);
+        let bytes = Bytes::from(bytes);
+        self.once.push(Once { range: range.clone(), decoded: Some(encoding), bytes: bytes.clone() });
+        Ok(bytes)
     }
 
     async fn decode_large(
@@ -171,7 +190,7 @@ impl<'m> Reader<'m> {
         range: &Range<u64>,
         mut decoder: TransferDecoder,
     ) -> Result<Vec<u8>, Failure> {
-        let Job { service, account, .. } = self.job;
+        let Bodies { service, account, .. } = self.bodies;
         // Decoding never yields more bytes than it reads, so the reserved memory suffices.
         let mut decoded = Vec::with_capacity((range.end - range.start) as usize);
         let mut at = range.start;
@@ -182,19 +201,15 @@ impl<'m> Reader<'m> {
                 decoder.decode(&piece, &mut decoded);
                 (decoder, decoded)
             };
-            (decoder, decoded) = service.heavy.run(*account, work).await?;
+            (decoder, decoded) = service.heavy.run(account, work).await?;
         }
         decoder.finish(&mut decoded);
         Ok(decoded)
     }
 
-    fn place_of(&self, range: &Range<u64>, encoding: Option<Encoding>) -> Option<usize> {
-        self.once.iter().position(|(kept, of, _)| kept == range && *of == encoding)
-    }
-
-    /// The bytes held at an index.
-    pub(super) fn once_at(&self, place: usize) -> Bytes {
-        self.once.get(place).map(|(_, _, bytes)| bytes.clone()).unwrap_or_default()
+    fn once(&self, range: &Range<u64>, decoded: Option<Encoding>) -> Option<Bytes> {
+        let held = self.once.iter().find(|held| held.range == *range && held.decoded == decoded);
+        held.map(|held| held.bytes.clone())
     }
 
     /// The fields of a header that a mask selects.
@@ -215,7 +230,7 @@ impl<'m> Reader<'m> {
             return Ok(selected(&header, mask));
         }
         let mask = mask.clone();
-        self.job.service.heavy.run(self.job.account, move || selected(&header, &mask)).await
+        self.bodies.service.heavy.run(self.bodies.account, move || selected(&header, &mask)).await
     }
 
     /// The error when reading a body fails in the middle of a response. It can only end the

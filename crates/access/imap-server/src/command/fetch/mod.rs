@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! items ── plan ──> rows only ──────────> line::of_row       a tight loop over the view's slices
-//!                   summaries ─ batches ─> line::of_summary   copies out of the store's own memory
-//!                   bodies ──── batches ─> body::print        pieces, as the client takes them
+//!                   summaries ─ walk ────> line::of_summary   copies out of the store's own memory
+//!                   bodies ──── walk ────> body::print        pieces, as the client takes them
 //! ```
 
 mod body;
@@ -11,20 +11,19 @@ mod line;
 mod plan;
 mod reader;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use posthaste_imap_codec::command::{FetchItem, FetchModifiers};
 use posthaste_imap_codec::response::Code;
-use posthaste_imap_codec::{Numbering, SequenceSet, print};
-use posthaste_mail_model::{AccountId, BodyId, Flag, FlagSet, NumSet, SeqNum};
-use posthaste_mime_summary::SummaryRef;
+use posthaste_imap_codec::{MessageSet, Numbering, UidSet, print};
+use posthaste_mail_model::{AccountId, Flag, FlagSet, ModSeq, NumSet, SeqNum};
 use posthaste_store::{FlagChange, Row, StoreError, View, named_ranges};
 
-use self::line::{StoredMessage, Subject};
+use self::body::Printer;
+use self::line::Subject;
 use self::plan::{Plan, Reads};
-use self::reader::Reader;
-use crate::batches::Batches;
+use self::reader::{Bodies, Reader};
+use super::walk::{Handled, Pass, SetAside, Unanswered, Visited, Walk};
 use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
@@ -37,20 +36,18 @@ use crate::wire::{OUT_BYTES, Wire};
 
 /// Rows printed between two checks of the output buffer: 40 KiB of the shortest lines.
 const ROWS_PER_RELIEF: usize = 1024;
-/// Bytes of summaries kept in one batch for messages whose bodies are read afterwards.
-const ASIDE_BYTES_MAX: usize = 64 * 1024;
 
 /// A FETCH.
 pub(crate) struct FetchCommand {
-    pub(crate) numbering: Numbering,
-    pub(crate) set: SequenceSet,
+    pub(crate) set: MessageSet,
     pub(crate) items: Vec<FetchItem>,
     pub(crate) modifiers: FetchModifiers,
 }
 
 /// Runs a FETCH.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Reply, Failure> {
-    let FetchCommand { numbering, set, mut items, mut modifiers } = command;
+    let FetchCommand { set, mut items, mut modifiers } = command;
+    let numbering = set.numbering();
     if modifiers.vanished && !ctx.enabled.qresync {
         // RFC 7162 §3.2.6
         return Err(Reply::bad("QRESYNC is to be enabled first").into());
@@ -69,9 +66,13 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
         ctx.enable_condstore();
     }
     if modifiers.vanished {
-        vanished(ctx, &set, &modifiers).await?;
+        // RFC 7162 §3.2.6. The grammar refuses it, too.
+        let (MessageSet::Uid(uids), Some(since)) = (&set, modifiers.changed_since) else {
+            return Err(Reply::bad("VANISHED is for UID FETCH with CHANGEDSINCE").into());
+        };
+        vanished(ctx, uids, since).await?;
     }
-    let mut seqs = ctx.selected.seqs(&set, numbering)?;
+    let mut seqs = ctx.selected.seqs(&set)?;
     if let Some(since) = modifiers.changed_since {
         seqs = seqs.intersection(&ctx.selected.announced.changed_since(since));
     }
@@ -88,7 +89,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
         service: ctx.service,
         account: ctx.login.id,
     };
-    let (expunged, unreadable) = match plan.reads {
+    let Unanswered { expunged, unreadable } = match plan.reads {
         Reads::Rows => job.rows(ctx.wire, ctx.selected).await?,
         // Boxed: no other command needs as much memory, and without the box every command would
         // reserve as much.
@@ -121,9 +122,8 @@ fn cannot_be_read(unreadable: &NumSet) -> Reply {
 }
 
 /// RFC 7162 §3.2.6.
-async fn vanished(ctx: &mut Ctx<'_>, set: &SequenceSet, modifiers: &FetchModifiers) -> Result<(), Failure> {
-    let requested = ctx.selected.uid_set_ever(set);
-    let since = modifiers.changed_since.unwrap_or_default();
+async fn vanished(ctx: &mut Ctx<'_>, uids: &UidSet, since: ModSeq) -> Result<(), Failure> {
+    let requested = ctx.selected.uids_ever(uids);
     let (expunged, complete) = ctx.selected.mailbox.vanished_since(since).await?;
     let view = &ctx.selected.announced;
     let expunged = if complete { expunged.intersection(&requested) } else { view.missing(&requested) };
@@ -135,12 +135,6 @@ async fn vanished(ctx: &mut Ctx<'_>, set: &SequenceSet, modifiers: &FetchModifie
         out.extend_from_slice(b"\r\n");
     }
     Ok(())
-}
-
-/// Whether an error means that one message's data is damaged, which says nothing about other
-/// messages.
-fn is_of_one_message(error: &StoreError) -> bool {
-    matches!(error, StoreError::Body { .. } | StoreError::Corrupt(_))
 }
 
 /// Reading a body sets `\Seen`. The flags are sent with the body, in one response: RFC 9051 §6.4.5
@@ -188,21 +182,16 @@ struct Job<'j> {
     account: AccountId,
 }
 
-/// A message whose body is read after the walk over summaries has paused.
-struct PendingBody {
-    seq: SeqNum,
-    row: Row,
-    body: BodyId,
-    saved: i64,
-    summary: std::ops::Range<usize>,
-}
-
 impl Job<'_> {
     fn subject<'r>(&self, selected: &Selected, seq: SeqNum, row: &'r Row) -> Subject<'r> {
         Subject { seq, row, recent: self.with_recent && selected.is_recent(row.uid()) }
     }
 
-    async fn rows(&self, wire: &mut Wire, selected: &Selected) -> Result<(u32, NumSet), Failure> {
+    fn bodies<'b>(&'b self, selected: &'b Selected) -> Bodies<'b> {
+        Bodies { service: self.service, account: self.account, mailbox: &selected.mailbox }
+    }
+
+    async fn rows(&self, wire: &mut Wire, selected: &Selected) -> Result<Unanswered, Failure> {
         let mut names = FlagNames::new(&self.view.head().keywords);
         for (first, rows) in self.view.runs(self.seqs) {
             let mut next = Some(first);
@@ -216,82 +205,60 @@ impl Job<'_> {
                 wire.relieve().await?;
             }
         }
-        Ok((0, NumSet::new()))
+        Ok(Unanswered::none())
     }
 
-    /// Returns how many messages were expunged meanwhile, and which cannot be read.
-    async fn summaries(&self, wire: &mut Wire, selected: &Selected) -> Result<(u32, NumSet), Failure> {
-        let mut names = FlagNames::new(&self.view.head().keywords);
-        let mut batches = Batches::new(self.view, self.seqs);
-        let (mut pending, mut kept) = (Vec::new(), Vec::new());
-        let always_aside = self.plan.reads == Reads::Bodies;
-        let mut pace = Pace::default();
-        while batches.more() {
-            pending.clear();
-            kept.clear();
-            let (mut damaged, out) = (Vec::new(), wire.out());
-            let mut steps = 0;
-            let mut each = |seq: SeqNum, row: &Row, stored: posthaste_store::Stored<'_>| {
-                let summary = match SummaryRef::new(stored.summary) {
-                    Ok(summary) => summary,
-                    Err(error) => {
-                        tracing::error!(uid = %stored.uid, %error, "a stored summary has an unknown format; run `posthaste check`");
-                        damaged.push(stored.uid);
-                        return ControlFlow::Continue(());
-                    }
-                };
+    async fn summaries(&self, wire: &mut Wire, selected: &Selected) -> Result<Unanswered, Failure> {
+        let names = FlagNames::new(&self.view.head().keywords);
+        let mut printer = Printer { plan: self.plan, names, pace: Pace::default() };
+        let mut walk = Walk::new(&selected.mailbox, self.view, self.seqs);
+        let reads_bodies = self.plan.reads == Reads::Bodies;
+        while walk.more() {
+            let (out, Printer { names, pace, .. }) = (wire.out(), &mut printer);
+            let each = |message: Visited<'_>, pass: &mut Pass| {
+                pass.steps += self.plan.steps_of(&message.stored.summary);
                 // Responses stay in order: once one message waits for its body, the messages after
                 // it wait too.
-                let cost = self.plan.steps_of(&summary);
-                steps += cost;
-                let is_long = cost > SLICE_STEPS;
-                if always_aside || is_long || !pending.is_empty() || line::needs_body(self.plan, &summary) {
-                    let start = kept.len();
-                    kept.extend_from_slice(stored.summary);
-                    let summary = start..kept.len();
-                    pending.push(PendingBody {
-                        seq,
-                        row: *row,
-                        body: stored.body,
-                        saved: stored.saved,
-                        summary,
-                    });
-                } else {
-                    let subject = self.subject(selected, seq, row);
-                    let kept = StoredMessage { body: stored.body, saved: stored.saved, summary };
-                    line::of_summary(out, self.plan, &mut names, subject, kept);
+                if reads_bodies || pass.has_aside || self.must_wait(&message) {
+                    return Handled::Aside;
                 }
-                match out.len() >= OUT_BYTES || kept.len() >= ASIDE_BYTES_MAX || steps > SLICE_STEPS {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
-                }
+                let subject = self.subject(selected, message.seq, message.row);
+                line::of_summary(out, self.plan, names, subject, message.stored);
+                if out.len() >= OUT_BYTES { Handled::Full } else { Handled::Done }
             };
-            batches.visit(&selected.mailbox, &mut each).await?;
-            damaged.into_iter().for_each(|uid| batches.note_unreadable(uid));
-            pace.worked(steps.min(2 * SLICE_STEPS)).await;
-            for waiting in &pending {
-                let bytes = kept.get(waiting.summary.clone()).unwrap_or_default();
-                let Ok(summary) = SummaryRef::new(bytes) else { continue };
-                let subject = self.subject(selected, waiting.seq, &waiting.row);
-                let kept = StoredMessage { body: waiting.body, saved: waiting.saved, summary };
-                let is_long = self.plan.steps_of(&summary) > SLICE_STEPS;
-                if is_long || line::needs_body(self.plan, &summary) {
-                    let reader = Reader::new(self, &selected.mailbox, &waiting.row, waiting.body);
-                    match body::print(wire, reader, self.plan, &mut names, subject, kept, &mut pace).await {
-                        // No byte of this response was sent yet, so the walk can go on with the
-                        // next message.
-                        Err(Failure::Store(error)) if is_of_one_message(&error) => {
-                            tracing::error!(%error, "a message cannot be fetched");
-                            batches.note_unreadable(waiting.row.uid());
-                        }
-                        printed => printed?,
-                    }
-                } else {
-                    line::of_summary(wire.out(), self.plan, &mut names, subject, kept);
-                }
+            walk.visit(pace, each).await?;
+            let (aside, faults) = walk.aside();
+            for message in aside.iter() {
+                let printed = self.aside(wire, selected, &mut printer, message).await;
+                // A fault of the message comes before any byte of its response.
+                faults.note(message.row.uid(), printed)?;
             }
             wire.relieve().await?;
         }
-        Ok((batches.expunged(), batches.unreadable()))
+        Ok(walk.end())
+    }
+
+    /// Whether a message's body is read, or its summary takes long.
+    fn must_wait(&self, message: &Visited<'_>) -> bool {
+        let summary = &message.stored.summary;
+        self.plan.steps_of(summary) > SLICE_STEPS || line::needs_body(self.plan, summary)
+    }
+
+    /// Prints a message that was set aside.
+    async fn aside(
+        &self,
+        wire: &mut Wire,
+        selected: &Selected,
+        printer: &mut Printer<'_>,
+        message: SetAside<'_>,
+    ) -> Result<(), Failure> {
+        let message = message.read()?;
+        let subject = self.subject(selected, message.seq, message.row);
+        if self.must_wait(&message) {
+            let reader = Reader::new(self.bodies(selected), message.row, message.stored.body);
+            return body::print(wire, reader, printer, subject, message.stored).await;
+        }
+        line::of_summary(wire.out(), self.plan, &mut printer.names, subject, message.stored);
+        Ok(())
     }
 }

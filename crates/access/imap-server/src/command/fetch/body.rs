@@ -11,13 +11,21 @@ use bytes::Bytes;
 use posthaste_imap_codec::print;
 use posthaste_mime_summary::{Encoding, Kind, Section, SummaryRef};
 
-use super::line::{self, StoredMessage, Subject};
+use super::line::{self, Subject};
 use super::plan::{self, Plan, Step, cut};
 use super::reader::Reader;
+use crate::command::walk::StoredMessage;
 use crate::flag_names::FlagNames;
 use crate::heavy::Pace;
 use crate::reply::Failure;
 use crate::wire::Wire;
+
+/// What prints the responses of one FETCH.
+pub(super) struct Printer<'p> {
+    pub(super) plan: &'p Plan,
+    pub(super) names: FlagNames<'p>,
+    pub(super) pace: Pace,
+}
 
 /// What a step prints, located before the response begins.
 enum StepValue {
@@ -29,8 +37,8 @@ enum StepValue {
     Number(u64),
     /// These bytes of the body. The first ones may have been read already.
     Raw { range: Range<u64>, first: Bytes, has_nul: bool },
-    /// Bytes of a decoded part, by its index in the reader.
-    Decoded { place: usize, cut: Range<u64> },
+    /// These bytes of a decoded part, which the reader holds, too.
+    Decoded { part: Bytes, cut: Range<u64> },
     /// Fields of this header.
     Fields(Range<u64>),
 }
@@ -48,19 +56,18 @@ enum Place {
 pub(super) async fn print(
     wire: &mut Wire,
     mut reader: Reader<'_>,
-    plan: &Plan,
-    names: &mut FlagNames<'_>,
+    printer: &mut Printer<'_>,
     subject: Subject<'_>,
-    kept: StoredMessage<'_>,
-    pace: &mut Pace,
+    stored: StoredMessage<'_>,
 ) -> Result<(), Failure> {
+    let Printer { plan, names, pace } = printer;
     // Boxed: most sessions that fetch a body fetch a small one.
     let found = match reader.is_large() {
         true => {
-            let finding = find_all(plan, &mut reader, &kept.summary, pace);
+            let finding = find_all(plan, &mut reader, &stored.summary, pace);
             Box::pin(wire.while_there(finding)).await??
         }
-        false => find_all(plan, &mut reader, &kept.summary, pace).await?,
+        false => find_all(plan, &mut reader, &stored.summary, pace).await?,
     };
     line::begin(wire.out(), subject.seq);
     for (i, (step, found)) in plan.steps.iter().zip(found).enumerate() {
@@ -70,8 +77,8 @@ pub(super) async fn print(
         wire.out().extend_from_slice(label(step, &found));
         match found {
             StepValue::AtHand => {
-                pace.worked(step.steps_of(&kept.summary)).await;
-                line::item(wire.out(), step, names, subject, kept);
+                pace.worked(step.steps_of(&stored.summary)).await;
+                line::item(wire.out(), step, names, subject, stored);
             }
             StepValue::Nothing => wire.out().extend_from_slice(b"NIL"),
             StepValue::Number(number) => print::number(wire.out(), number),
@@ -79,8 +86,8 @@ pub(super) async fn print(
                 literal_head(wire, range.end - range.start, has_nul);
                 send(wire, &reader, first, range).await?;
             }
-            StepValue::Decoded { place, cut } => {
-                let bytes = reader.once_at(place).slice(cut.start as usize..cut.end as usize);
+            StepValue::Decoded { part, cut } => {
+                let bytes = part.slice(cut.start as usize..cut.end as usize);
                 // RFC 9051 §7.5.2: literal8 where there is a NUL.
                 pace.worked(bytes.len() as u64 / 16).await;
                 literal_head(wire, bytes.len() as u64, memchr::memchr(0, &bytes).is_some());
@@ -175,8 +182,7 @@ async fn find(
         }
         (Step::DecodedSize(_), Place::Raw(range)) => StepValue::Number(range.end - range.start),
         (Step::DecodedSize(_), Place::Encoded(range, encoding)) => {
-            let at = reader.decoded(&range, encoding, pace).await?;
-            StepValue::Number(reader.once_at(at).len() as u64)
+            StepValue::Number(reader.decoded(&range, encoding, pace).await?.len() as u64)
         }
         (Step::Bytes(bytes) | Step::Decoded(bytes), Place::Raw(whole)) => {
             let part = cut(whole.end - whole.start, bytes.partial);
@@ -186,8 +192,9 @@ async fn find(
             StepValue::Raw { range, first, has_nul }
         }
         (Step::Decoded(bytes), Place::Encoded(range, encoding)) => {
-            let place = reader.decoded(&range, encoding, pace).await?;
-            StepValue::Decoded { place, cut: cut(reader.once_at(place).len() as u64, bytes.partial) }
+            let part = reader.decoded(&range, encoding, pace).await?;
+            let cut = cut(part.len() as u64, bytes.partial);
+            StepValue::Decoded { part, cut }
         }
         _ => StepValue::AtHand,
     })

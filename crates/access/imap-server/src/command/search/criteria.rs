@@ -12,11 +12,13 @@
 use std::sync::Arc;
 
 use posthaste_imap_codec::command::SearchKey;
-use posthaste_imap_codec::{Numbering, SequenceSet};
+use posthaste_imap_codec::{SeqSet, SequenceSet, UidSet};
 use posthaste_mail_model::{BodyId, FlagSet, Id, ModSeq, NumSet, SeqNum};
 use posthaste_mime_summary::{FieldMask, SearchKey as Text, SummaryRef, TextKey, Within};
 use posthaste_store::Row;
 
+use crate::command::walk::{StoredMessage, Visited};
+use crate::heavy::SLICE_STEPS;
 use crate::reply::Failure;
 use crate::selected::Selected;
 
@@ -31,17 +33,10 @@ const DAY_S: i64 = 86_400;
 pub(super) struct Message<'m> {
     pub(super) seq: SeqNum,
     pub(super) row: &'m Row,
-    pub(super) kept: Option<StoredMessage<'m>>,
+    /// What is stored beside the row, once it was read.
+    pub(super) stored: Option<StoredMessage<'m>>,
     /// Which of [`Question::texts`] occur in it, once its body was searched.
     pub(super) texts: Option<&'m [bool]>,
-}
-
-/// What is stored beside the row.
-#[derive(Clone, Copy)]
-pub(super) struct StoredMessage<'m> {
-    pub(super) body: BodyId,
-    pub(super) saved: i64,
-    pub(super) summary: SummaryRef<'m>,
 }
 
 /// Whether a message matches.
@@ -88,6 +83,19 @@ impl Question {
         let folded = if self.on_folded == 0 { 0 } else { self.on_folded * summary.folded_len() as u64 / 4 };
         let fields = if self.on_fields == 0 { 0 } else { self.on_fields * summary.fields_len() as u64 * 8 };
         self.row_steps() + folded + fields
+    }
+
+    /// Whether an evaluation with the summary takes so long that another thread does it.
+    #[inline]
+    pub(super) fn is_long(&self, message: &Visited<'_>) -> bool {
+        self.summary_steps(&message.stored.summary) > SLICE_STEPS
+    }
+
+    /// Whether a message matches, by its summary and the results of a search in its body.
+    #[inline]
+    pub(super) fn evaluate(&self, message: &Visited<'_>, texts: Option<&[bool]>) -> Answer {
+        let &Visited { seq, row, stored } = message;
+        self.criterion.evaluate(Message { seq, row, stored: Some(stored), texts })
     }
 
     /// Steps of a search through a body of this many bytes.
@@ -272,17 +280,17 @@ impl Compiler<'_> {
         Arc::clone(saved)
     }
 
-    fn seqs(&mut self, set: &SequenceSet) -> Result<Criterion, Failure> {
-        Ok(match set {
-            SequenceSet::Saved => Criterion::Uids(self.saved()),
-            set => Criterion::Seqs(Arc::new(self.selected.seqs(set, Numbering::Seq)?)),
-        })
+    fn seqs(&mut self, set: &SeqSet) -> Result<Criterion, Failure> {
+        if set.is_saved() {
+            return Ok(Criterion::Uids(self.saved()));
+        }
+        Ok(Criterion::Seqs(Arc::new(self.selected.seqs_of(set)?)))
     }
 
-    fn uids(&mut self, set: &SequenceSet) -> Criterion {
-        Criterion::Uids(match set {
+    fn uids(&mut self, set: &UidSet) -> Criterion {
+        Criterion::Uids(match &set.0 {
             SequenceSet::Saved => self.saved(),
-            set => Arc::new(self.selected.uid_set(set)),
+            SequenceSet::Ranges(_) => Arc::new(self.selected.uids_of(set)),
         })
     }
 }
@@ -328,8 +336,9 @@ impl Criterion {
     /// Whether a message matches, by the data given.
     pub(super) fn evaluate(&self, message: Message<'_>) -> Answer {
         let row = message.row;
-        let kept =
-            |ask: &dyn Fn(StoredMessage<'_>) -> bool| message.kept.map_or(Answer::Unknown, |k| ask(k).into());
+        let stored = |ask: &dyn Fn(StoredMessage<'_>) -> bool| {
+            message.stored.map_or(Answer::Unknown, |s| ask(s).into())
+        };
         match self {
             Self::All => Answer::Yes,
             Self::None => Answer::No,
@@ -358,19 +367,19 @@ impl Criterion {
             Self::Larger(size) => (u64::from(row.size()) > *size).into(),
             Self::Smaller(size) => (u64::from(row.size()) < *size).into(),
             Self::ModSeq(modseq) => (row.modseq() >= *modseq).into(),
-            Self::Email(id) => kept(&|k| k.body == *id),
-            Self::Saved { from, to } => kept(&|k| (*from..*to).contains(&k.saved)),
-            Self::Sent { from, to } => kept(&|k| {
+            Self::Email(id) => stored(&|s| s.body == *id),
+            Self::Saved { from, to } => stored(&|s| (*from..*to).contains(&s.saved)),
+            Self::Sent { from, to } => stored(&|s| {
                 // A message without a readable Date counts as sent when it arrived.
                 let arrived = i64::from(row.date()).div_euclid(DAY_S);
-                let day = k.summary.sent().map_or(arrived, |sent| i64::from(sent.local_day));
+                let day = s.summary.sent().map_or(arrived, |sent| i64::from(sent.local_day));
                 (*from..*to).contains(&day)
             }),
-            Self::Subject(text) => kept(&|k| text.is_in(k.summary.subject_folded())),
-            Self::From(text) => kept(&|k| text.is_in(k.summary.from_folded())),
-            Self::To(text) => kept(&|k| text.is_in(k.summary.to_folded())),
-            Self::Cc(text) => kept(&|k| text.is_in(k.summary.cc_folded())),
-            Self::Bcc(text) => kept(&|k| text.is_in(k.summary.bcc_folded())),
+            Self::Subject(text) => stored(&|s| text.is_in(s.summary.subject_folded())),
+            Self::From(text) => stored(&|s| text.is_in(s.summary.from_folded())),
+            Self::To(text) => stored(&|s| text.is_in(s.summary.to_folded())),
+            Self::Cc(text) => stored(&|s| text.is_in(s.summary.cc_folded())),
+            Self::Bcc(text) => stored(&|s| text.is_in(s.summary.bcc_folded())),
             Self::Header { mask, text, any, number } => header(message, mask, text, *any, *number),
             Self::Opened(number) => opened(message, *number),
         }
@@ -392,14 +401,15 @@ fn all_of(answers: impl Iterator<Item = Answer>) -> Answer {
 
 /// The answer of a key that needs the body.
 fn opened(message: Message<'_>, number: usize) -> Answer {
-    message.texts.map_or(Answer::Unknown, |texts| texts.get(number).copied().unwrap_or(false).into())
+    let found = message.texts.and_then(|texts| texts.get(number));
+    found.map_or(Answer::Unknown, |found| (*found).into())
 }
 
 /// RFC 9051 §6.4.4, HEADER: from the stored fields if the summary has them, else from the message.
 fn header(message: Message<'_>, mask: &FieldMask, text: &Text, any: bool, number: usize) -> Answer {
-    let Some(kept) = message.kept else { return Answer::Unknown };
-    if kept.summary.needs_body(mask) {
+    let Some(stored) = message.stored else { return Answer::Unknown };
+    if stored.summary.needs_body(mask) {
         return opened(message, number);
     }
-    kept.summary.field_values(mask).any(|value| any || text.is_in_field(value)).into()
+    stored.summary.field_values(mask).any(|value| any || text.is_in_field(value)).into()
 }

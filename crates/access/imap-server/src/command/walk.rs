@@ -1,0 +1,321 @@
+//! A walk over messages and their summaries, in batches: what FETCH and SEARCH share.
+//!
+//! The engine answers sets, so the walk asks for 128 messages at a time. It shows each message to
+//! the command with its summary, in the engine's own memory. The command answers the message at
+//! once, or has it set aside. A message that is set aside waits for the end of the engine's call,
+//! with a copy of its summary. Then the command may read its body or compute on another thread.
+//!
+//! The walk can pause at any message (a full buffer has to be sent first) and goes on behind it.
+//! Nothing is allocated per message, and the memory of a walk does not grow with the folder.
+//!
+//! A message is answered, counted as expunged, or named as unreadable ([`Unanswered`]). None is
+//! left out in silence.
+
+use std::ops::{ControlFlow, Range};
+
+use posthaste_mail_model::{BodyId, NumSet, SeqNum, Uid};
+use posthaste_mime_summary::SummaryRef;
+use posthaste_store::{Mailbox, Row, Runs, StoreError, Stored, Unreadable, View};
+
+use crate::heavy::{Pace, SLICE_STEPS, STEPS_MAX};
+use crate::reply::Failure;
+
+/// Messages asked for at once. With the usual 350 bytes of response each, two batches fill the
+/// output buffer once. Twice as many would overshoot it by half. Looking the next place up costs
+/// about as much as one message.
+const BATCH: usize = 128;
+
+/// Bytes of summaries that may be set aside before the walk pauses.
+const ASIDE_BYTES_MAX: usize = 64 * 1024;
+
+/// What is stored with a message beside its row.
+#[derive(Clone, Copy)]
+pub(super) struct StoredMessage<'m> {
+    /// Its body.
+    pub(super) body: BodyId,
+    /// SAVEDATE, unix seconds.
+    pub(super) saved: i64,
+    /// All that delivery computed.
+    pub(super) summary: SummaryRef<'m>,
+}
+
+/// A message of the walk.
+#[derive(Clone, Copy)]
+pub(super) struct Visited<'m> {
+    pub(super) seq: SeqNum,
+    pub(super) row: &'m Row,
+    pub(super) stored: StoredMessage<'m>,
+}
+
+/// What became of a message that the command was shown.
+pub(super) enum Handled {
+    /// It is answered.
+    Done,
+    /// It is answered, and the output buffer is full: the walk pauses.
+    Full,
+    /// The command answers it later, see [`Walk::aside`].
+    Aside,
+}
+
+/// One pass over a batch, up to the next pause.
+#[derive(Default)]
+pub(super) struct Pass {
+    /// Steps of work done in it. The command adds its own.
+    pub(super) steps: u64,
+    /// Whether a message of it was set aside: those after it may have to wait, too.
+    pub(super) has_aside: bool,
+}
+
+/// The messages that a walk did not answer.
+pub(super) struct Unanswered {
+    /// How many were expunged by someone while this session still knows them.
+    pub(super) expunged: u32,
+    /// UIDs of those that exist and cannot be read.
+    pub(super) unreadable: NumSet,
+}
+
+impl Unanswered {
+    /// All messages were answered.
+    pub(super) const fn none() -> Self {
+        Self { expunged: 0, unreadable: NumSet::new() }
+    }
+}
+
+/// Messages that were set aside.
+#[derive(Default)]
+pub(super) struct Aside {
+    places: Vec<Place>,
+    summaries: Vec<u8>,
+}
+
+struct Place {
+    seq: SeqNum,
+    row: Row,
+    body: BodyId,
+    saved: i64,
+    summary: Range<usize>,
+}
+
+/// A message that was set aside, its summary not yet parsed again.
+#[derive(Clone, Copy)]
+pub(super) struct SetAside<'a> {
+    pub(super) seq: SeqNum,
+    pub(super) row: &'a Row,
+    pub(super) body: BodyId,
+    pub(super) saved: i64,
+    pub(super) summary: &'a [u8],
+}
+
+impl<'a> SetAside<'a> {
+    /// The message as it was shown first. Its summary was parsed before it was copied, so an error
+    /// is a fault of this program. The message then counts as unreadable.
+    pub(super) fn read(self) -> Result<Visited<'a>, Failure> {
+        let Self { seq, row, body, saved, summary } = self;
+        let parsed = SummaryRef::new(summary);
+        debug_assert!(parsed.is_ok(), "a summary that was parsed cannot be parsed again");
+        let summary = parsed.map_err(|error| StoreError::Corrupt(format!("a copied summary: {error}")))?;
+        Ok(Visited { seq, row, stored: StoredMessage { body, saved, summary } })
+    }
+}
+
+impl Aside {
+    /// The messages in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = SetAside<'_>> {
+        self.places.iter().map(|place| {
+            let &Place { seq, ref row, body, saved, ref summary } = place;
+            let copy = self.summaries.get(summary.clone());
+            debug_assert!(copy.is_some(), "a message was set aside without its summary");
+            // An empty summary does not parse, so the message counts as unreadable.
+            SetAside { seq, row, body, saved, summary: copy.unwrap_or_default() }
+        })
+    }
+
+    fn clear(&mut self) {
+        self.places.clear();
+        self.summaries.clear();
+    }
+
+    fn push(&mut self, seq: SeqNum, row: &Row, stored: &Stored<'_>) {
+        let start = self.summaries.len();
+        self.summaries.extend_from_slice(stored.summary);
+        let summary = start..self.summaries.len();
+        self.places.push(Place { seq, row: *row, body: stored.body, saved: stored.saved, summary });
+    }
+}
+
+/// UIDs of messages that exist and cannot be read.
+#[derive(Default)]
+pub(super) struct Faults(Vec<u32>);
+
+impl Faults {
+    /// Passes on the outcome of one message. Damage of that message says nothing about others: it
+    /// is logged and noted, and the walk goes on.
+    pub(super) fn note<T>(&mut self, uid: Uid, outcome: Result<T, Failure>) -> Result<Option<T>, Failure> {
+        match outcome {
+            Ok(value) => Ok(Some(value)),
+            Err(Failure::Store(error @ (StoreError::Body { .. } | StoreError::Corrupt(_)))) => {
+                tracing::error!(%uid, %error, "a message cannot be read");
+                self.0.push(uid.value());
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A message of the batch.
+struct Next {
+    seq: SeqNum,
+    row: Row,
+}
+
+/// Neighbours of the view that are not in a batch yet.
+struct Run<'v> {
+    /// The sequence number of the first; `None` once no row is left.
+    first: Option<SeqNum>,
+    rows: &'v [Row],
+}
+
+/// The walk.
+pub(super) struct Walk<'v> {
+    mailbox: &'v Mailbox,
+    runs: Runs<'v>,
+    run: Run<'v>,
+    batch: Vec<Next>,
+    /// Number of messages of the batch that were already shown.
+    at: usize,
+    aside: Aside,
+    expunged: u32,
+    faults: Faults,
+}
+
+impl<'v> Walk<'v> {
+    /// A walk over these messages of a view, in order.
+    pub(super) fn new(mailbox: &'v Mailbox, view: &'v View, seqs: &'v NumSet) -> Self {
+        Self {
+            mailbox,
+            runs: view.runs(seqs),
+            run: Run { first: None, rows: &[] },
+            batch: Vec::with_capacity(BATCH),
+            at: 0,
+            aside: Aside::default(),
+            expunged: 0,
+            faults: Faults::default(),
+        }
+    }
+
+    /// Whether messages are left. Takes the next batch once the last one is finished.
+    pub(super) fn more(&mut self) -> bool {
+        if self.at < self.batch.len() {
+            return true;
+        }
+        self.batch.clear();
+        self.at = 0;
+        while self.batch.len() < BATCH {
+            let Some(first) = self.run.first else {
+                match self.runs.next() {
+                    Some((seq, rows)) => self.run = Run { first: Some(seq), rows },
+                    None => break,
+                }
+                continue;
+            };
+            let rows = self.run.rows;
+            let (taken, left) = rows.split_at(rows.len().min(BATCH - self.batch.len()));
+            let seqs = std::iter::successors(Some(first), |seq| seq.next());
+            self.batch.extend(taken.iter().zip(seqs).map(|(row, seq)| Next { seq, row: *row }));
+            let first = SeqNum::new(first.value().saturating_add(taken.len() as u32));
+            self.run = Run { first: first.filter(|_| !left.is_empty()), rows: left };
+        }
+        !self.batch.is_empty()
+    }
+
+    /// Shows the command the rest of the batch, up to the next pause: after a full buffer, much
+    /// work, or many summaries set aside. Then the task yields if its slice is used up.
+    pub(super) async fn visit<E>(&mut self, pace: &mut Pace, mut each: E) -> Result<(), Failure>
+    where
+        E: FnMut(Visited<'_>, &mut Pass) -> Handled + Send,
+    {
+        let Self { mailbox, batch, at, aside, expunged, faults, .. } = self;
+        aside.clear();
+        let Some(batch) = batch.get(*at..) else { return Ok(()) };
+        let (mut done, mut missing, mut is_paused) = (0, 0, false);
+        let mut uids = NumSet::new();
+        batch.iter().for_each(|next| uids.push(next.row.uid().value()));
+        let mut pass = Pass::default();
+        let mut visit = |stored: Stored<'_>| {
+            while let Some(Next { seq, row }) = batch.get(done) {
+                if row.uid() > stored.uid {
+                    // Not requested.
+                    return ControlFlow::Continue(());
+                }
+                done += 1;
+                if row.uid() != stored.uid {
+                    missing += 1;
+                    continue;
+                }
+                let handled = match SummaryRef::new(stored.summary) {
+                    Ok(summary) => {
+                        let (body, saved) = (stored.body, stored.saved);
+                        let stored = StoredMessage { body, saved, summary };
+                        each(Visited { seq: *seq, row, stored }, &mut pass)
+                    }
+                    Err(error) => {
+                        tracing::error!(uid = %stored.uid, %error, "a stored summary has an unknown format; run `posthaste check`");
+                        faults.0.push(stored.uid.value());
+                        return ControlFlow::Continue(());
+                    }
+                };
+                let is_full = match handled {
+                    Handled::Done => false,
+                    Handled::Full => true,
+                    Handled::Aside => {
+                        pass.has_aside = true;
+                        aside.push(*seq, row, &stored);
+                        aside.summaries.len() >= ASIDE_BYTES_MAX
+                    }
+                };
+                is_paused = is_full || pass.steps >= SLICE_STEPS;
+                return if is_paused { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+            }
+            ControlFlow::Break(())
+        };
+        let Unreadable(unreadable) = mailbox.summaries(&uids, &mut visit).await?;
+        if !is_paused {
+            missing += batch.len() - done;
+            done = batch.len();
+        }
+        *at += done;
+        // A message that was neither shown nor unreadable no longer has a row.
+        *expunged += (missing as u32).saturating_sub(unreadable.count() as u32);
+        faults.0.extend(unreadable.iter());
+        pace.worked(pass.steps.min(STEPS_MAX)).await;
+        Ok(())
+    }
+
+    /// The messages that the last visit set aside, and where their faults are noted.
+    pub(super) fn aside(&mut self) -> (&Aside, &mut Faults) {
+        (&self.aside, &mut self.faults)
+    }
+
+    /// Ends the walk.
+    pub(super) fn end(self) -> Unanswered {
+        Unanswered { expunged: self.expunged, unreadable: self.faults.0.into_iter().collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_of_one_message_is_noted_and_other_errors_end_the_walk() {
+        let mut faults = Faults::default();
+        let uid = Uid::new(7).unwrap();
+        assert!(matches!(faults.note(uid, Ok(3)), Ok(Some(3))));
+        let damage = StoreError::Corrupt("a summary".to_owned());
+        assert!(matches!(faults.note::<()>(uid, Err(damage.into())), Ok(None)));
+        let busy = faults.note::<()>(uid, Err(StoreError::Busy.into()));
+        assert!(matches!(busy, Err(Failure::Store(StoreError::Busy))));
+        assert_eq!(faults.0, [7]);
+    }
+}

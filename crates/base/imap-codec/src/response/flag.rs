@@ -1,0 +1,16 @@
+//! Flags as responses name them: RFC 9051 §7.3.5, RFC 3501 §7.1.
+
+use posthaste_mail_model::Flag;
+
+/// A flag as a server sends it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum ResponseFlag {
+    /// One that can be set.
+    Flag(Flag),
+    /// `\Recent` (RFC 3501).
+    Recent,
+    /// `\*` of PERMANENTFLAGS: new keywords can be made.
+    Any,
+    /// A `\Name` we do not know, or a keyword our model does not hold, as it stands.
+    Other(String),
+}
