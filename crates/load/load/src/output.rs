@@ -97,7 +97,7 @@ fn cost(run: &RunResult) -> String {
     if let Some(s) = &run.server {
         let per = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.4}"));
         let memory = match &s.pss_max_bytes {
-            Offered::Value(bytes) => crate::quantity::show_bytes(*bytes),
+            Offered::Value(bytes) => posthaste_load_text::quantity::show_bytes(*bytes),
             Offered::NotOffered(why) => format!("not offered here ({why})"),
         };
         text.push_str(&format!(
@@ -119,7 +119,7 @@ fn cost(run: &RunResult) -> String {
         g.cpu_user_s + g.cpu_system_s,
         g.cpu_us_per_transaction.map_or(String::new(), |us| format!(", {us:.0} µs per transaction")),
         g.share_of_server.map_or(String::new(), |s| format!(", {:.1} % of the server's", s * 100.0)),
-        crate::quantity::show_bytes(g.rss_max_bytes)
+        posthaste_load_text::quantity::show_bytes(g.rss_max_bytes)
     ));
     text
 }

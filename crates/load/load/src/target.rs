@@ -51,10 +51,9 @@ impl FromStr for Target {
             .split_once("://")
             .ok_or_else(|| format!("`{url}` is not an address; write imap://HOST:PORT"))?;
         let known = SCHEMES.iter().map(|s| s.0);
-        let (_, scheme, security, default_port) = SCHEMES
-            .iter()
-            .find(|s| s.0 == name)
-            .ok_or_else(|| format!("unknown protocol `{name}`{}", crate::nearest::suggestion(name, known)))?;
+        let (_, scheme, security, default_port) = SCHEMES.iter().find(|s| s.0 == name).ok_or_else(|| {
+            format!("unknown protocol `{name}`{}", posthaste_load_text::suggestion(name, known))
+        })?;
         let rest = rest.trim_end_matches('/');
         let (host, port) = match rest.rsplit_once(':') {
             Some((host, port))

@@ -10,7 +10,7 @@ use posthaste_load::null_server::{Faults, start};
 use posthaste_load::populate::{PopulateOptions, Wish, populate};
 use posthaste_load::results::RunResult;
 use posthaste_load::run::{Arrivals, ClusterOptions, RunOptions, SendBy, run};
-use posthaste_load::workload::{Think, load};
+use posthaste_load_workload::{Think, load};
 use std::time::Duration;
 
 struct Trial {

@@ -4,7 +4,6 @@
 //! The audit uses sessions of its own and trusts no answer that the run's sessions got.
 
 use crate::accounts::Accounts;
-use crate::corpus::{Serial, Verdict, Verifier, serial_in_header, serial_token};
 use crate::results::AuditResult;
 use crate::run::{Failure, Ledger, Span};
 use crate::target::Target;
@@ -12,6 +11,7 @@ use posthaste_imap_client::command::quoted;
 use posthaste_imap_client::fetch::{Summary, Value};
 use posthaste_imap_client::net::Dialer;
 use posthaste_imap_client::{Client, Handler, Response, Status, listing};
+use posthaste_load_workload::corpus::{Serial, Verdict, Verifier, serial_in_header, serial_token};
 use std::collections::HashMap;
 use std::time::Duration;
 

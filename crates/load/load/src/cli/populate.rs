@@ -2,12 +2,12 @@
 
 use super::Trouble;
 use super::server::{AccountArgs, ConnectionArgs, target};
-use crate::corpus::{Sizes, UserMail};
 use crate::populate::{PopulateOptions, Wish, populate};
-use crate::quantity::{show_bytes, show_duration};
 use crate::target::Scheme;
-use crate::workload;
 use clap::Args;
+use posthaste_load_text::quantity::{show_bytes, show_duration};
+use posthaste_load_workload as workload;
+use posthaste_load_workload::corpus::{Sizes, UserMail};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

@@ -3,10 +3,10 @@
 use super::Trouble;
 use crate::accounts::Accounts;
 use crate::measure::WatchTarget;
-use crate::quantity;
 use crate::target::{Scheme, Target};
 use clap::Args;
 use posthaste_imap_client::net::{Dialer, Trust};
+use posthaste_load_text::quantity;
 use std::path::PathBuf;
 use std::time::Duration;
 

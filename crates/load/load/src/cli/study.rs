@@ -5,11 +5,11 @@ use super::{Trouble, command_line};
 use crate::interrupt;
 use crate::measure::machine;
 use crate::output;
-use crate::quantity::show_bytes;
 use crate::results::Results;
 use crate::study::server::Which;
 use crate::study::{BUILTIN, Options, Plan, conduct, load};
 use clap::Args;
+use posthaste_load_text::quantity::show_bytes;
 use std::path::{Path, PathBuf};
 
 /// Flags of `study`.

@@ -1,8 +1,8 @@
 //! `posthaste-load workload`.
 
 use super::Trouble;
-use crate::workload::{BUILTIN, load, parse};
 use clap::{Args, Subcommand};
+use posthaste_load_workload::{BUILTIN, load, parse};
 
 /// Flags of `workload`.
 #[derive(Args)]

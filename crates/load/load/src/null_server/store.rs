@@ -1,7 +1,7 @@
 //! The null server's mail: accounts that come into being when they are named, mailboxes in memory.
 
-use crate::corpus::{Serial, serial_in_header, serial_token};
 use crate::run::flag_bits;
+use posthaste_load_workload::corpus::{Serial, serial_in_header, serial_token};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -7,13 +7,13 @@
 mod append;
 
 use crate::accounts::Accounts;
-use crate::corpus::{Corpus, Envelope, Serial, Sizes, UserMail, populated_serial};
 use crate::interrupt;
-use crate::quantity::{show_bytes, show_duration};
 use crate::run::{Failure, Mailer, folder_name};
 use crate::target::Target;
 use indicatif::{ProgressBar, ProgressStyle};
 use posthaste_imap_client::net::Dialer;
+use posthaste_load_text::quantity::{show_bytes, show_duration};
+use posthaste_load_workload::corpus::{Corpus, Envelope, Serial, Sizes, UserMail, populated_serial};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

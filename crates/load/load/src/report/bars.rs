@@ -5,8 +5,8 @@ use super::chart::WIDTH;
 use super::legend::{self, Look, colour, r};
 use super::lettering::{fitted, width};
 use super::markup::Markup;
-use super::number::figure;
 use super::scale::{Scale, thin};
+use posthaste_load_text::figure::figure;
 
 /// Height of a bar.
 const BAR: f64 = 13.0;

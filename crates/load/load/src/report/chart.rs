@@ -7,9 +7,9 @@
 use super::legend::{self, Look, colour, marker, r};
 use super::lettering::width;
 use super::markup::Markup;
-use super::number::figure;
 use super::scale::{Scale, Tick, thin};
 use crate::results::Plot;
+use posthaste_load_text::figure::figure;
 
 /// Width of every plot; pages put two beside each other.
 pub const WIDTH: f64 = 580.0;

@@ -2,10 +2,10 @@
 
 use super::markup::Markup;
 use super::metric::METRICS;
-use super::number::{figure, ratio};
 use super::run_plots::{Named, transaction_names};
 use super::table::{Cell, Table};
 use crate::results::{RunResult, Summary};
+use posthaste_load_text::figure::{figure, ratio};
 
 /// Names for runs in one report: their labels, with what tells them apart where labels do not.
 pub fn named<'a>(runs: &[&'a RunResult]) -> Vec<Named<'a>> {

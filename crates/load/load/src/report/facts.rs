@@ -1,9 +1,9 @@
 //! What a figure depends on: the command, the settings, the machine, the workload's file.
 
 use super::markup::Markup;
-use super::number::{bytes, date, figure};
 use super::table::Table;
 use crate::results::{Machine, RunResult};
+use posthaste_load_text::figure::{bytes, date, figure};
 
 /// A command as it can be typed again.
 pub fn command(words: &[String]) -> String {

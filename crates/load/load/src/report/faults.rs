@@ -2,9 +2,9 @@
 //! errors by kind with their last commands, and what the audit found.
 
 use super::markup::Markup;
-use super::number::{figure, whole};
 use super::table::{Cell, Table, faults};
 use crate::results::{AuditResult, ErrorCount, RunResult, Slow, StudyResult};
+use posthaste_load_text::figure::{figure, whole};
 
 /// One line on how a run went.
 pub fn verdict(name: &str, run: &RunResult, out: &mut Markup) {

@@ -2,8 +2,8 @@
 //! readable by day, by night and on paper; and the same figures as CSV.
 //!
 //! - [`page`] puts it together from [`runs`] (overview, plots, tables of runs) and [`studies`].
-//! - [`chart`], [`bars`], [`ranges`] draw; [`scale`] says where; [`legend`], [`lettering`],
-//!   [`number`] how it reads.
+//! - [`chart`], [`bars`], [`ranges`] draw; [`scale`] says where; [`legend`] and [`lettering`] how it
+//!   reads.
 //! - [`markup`] escapes whatever was not written here. No script, nothing loaded from elsewhere.
 //!
 //! What was wrong comes first: errors in the first line, then every caveat, then figures.
@@ -20,7 +20,6 @@ mod legend;
 mod lettering;
 mod markup;
 mod metric;
-mod number;
 mod page;
 mod ranges;
 mod run_plots;
@@ -31,5 +30,4 @@ mod scale;
 mod studies;
 mod table;
 
-pub use number::{figure, whole};
 pub use page::html;

@@ -1,10 +1,10 @@
 //! The page around everything: verdicts and caveats first, then runs, then studies.
 
 use super::markup::Markup;
-use super::number::{date, whole};
 use super::studies::{self, point_name};
 use super::{compare, faults, runs};
 use crate::results::{Results, RunResult, StudyResult};
+use posthaste_load_text::figure::{date, whole};
 
 /// The report of one or several results: a whole HTML file.
 pub fn html(results: &[Results]) -> String {

@@ -6,9 +6,9 @@ use super::chart::WIDTH;
 use super::legend::{self, Look, colour, marker, r};
 use super::lettering::{fitted, width};
 use super::markup::Markup;
-use super::number::figure;
 use super::scale::{Scale, thin};
 use crate::results::Summary;
+use posthaste_load_text::figure::figure;
 
 /// Height of one run's bar in a row.
 const BAR: f64 = 14.0;

@@ -4,9 +4,9 @@ use super::bars::{Bars, Part, Row};
 use super::chart::{Across, Band, Chart};
 use super::legend::Look;
 use super::markup::Markup;
-use super::number::{figure, percent};
 use super::ranges;
 use crate::results::{Curve, Plot, RunResult, Summary};
+use posthaste_load_text::figure::{figure, percent};
 use std::collections::BTreeMap;
 
 /// Points of a series beyond which several seconds become one.

@@ -2,11 +2,11 @@
 
 use super::markup::Markup;
 use super::metric::METRICS;
-use super::number::{bytes, figure, percent, whole};
 use super::run_plots::{Named, figures};
 use super::table::{Cell, Table, faults as faults_cell};
 use super::{compare, facts, faults};
 use crate::results::{NamedSummary, Offered, RunResult, ServerCost, Summary};
+use posthaste_load_text::figure::{bytes, figure, percent, whole};
 
 /// All about these runs.
 pub fn section(runs: &[Named], out: &mut Markup) {

@@ -1,12 +1,12 @@
 //! Results for tests of the report: plausible figures from a small generator, the same every time.
 
-use crate::random::Random;
 use crate::results::{
     Analysis, Counters, Curve, ErrorCount, ErrorSample, GeneratorCost, Machine, NamedSummary, Offered,
     Outcome, Plot, Role, RunResult, SCHEMA, Series, ServerCost, ServerFacts, Slow, StudyPoint, StudyResult,
     Summary, Transaction, Window, WorkloadFacts,
 };
 use crate::stats::Latency;
+use posthaste_load_workload::Random;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //! decades, and between decades only if there are few. Labels that would touch are left out,
 //! decades last.
 
-use super::number::{figure, whole};
+use posthaste_load_text::figure::{figure, whole};
 
 /// An axis: values from `low` to `high` lie on pixels from `start` to `end`.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,11 +4,11 @@
 use super::chart::Chart;
 use super::markup::Markup;
 use super::metric::METRICS;
-use super::number::{figure, whole};
 use super::run_plots::Figure;
 use super::table::{Cell, Table};
 use super::{facts, runs};
 use crate::results::{Plot, StudyPoint, StudyResult};
+use posthaste_load_text::figure::{figure, whole};
 
 /// Figures of a point that the table shows.
 const POINT_KEYS: [&str; 11] = [

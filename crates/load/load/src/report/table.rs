@@ -29,7 +29,7 @@ impl From<&str> for Cell {
 
 /// A count of faults: marked if there are any.
 pub fn faults(count: u64) -> Cell {
-    Cell { text: super::number::whole(count), bad: count > 0, ..Cell::default() }
+    Cell { text: posthaste_load_text::figure::whole(count), bad: count > 0, ..Cell::default() }
 }
 
 /// A table.

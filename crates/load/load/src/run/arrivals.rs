@@ -5,8 +5,8 @@ use super::failure::Failure;
 use super::open_loop::Lane;
 use super::options::SendBy;
 use super::shared::Shared;
-use crate::random::Random;
 use crate::results::ErrorSample;
+use posthaste_load_workload::Random;
 use std::time::{Duration, Instant};
 
 /// Who mail from outside is from.

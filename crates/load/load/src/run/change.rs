@@ -6,10 +6,10 @@ use super::model::{DELETED, MailboxModel, Message};
 use super::options::SendBy;
 use super::session::{Asking, conclude};
 use super::user::User;
-use crate::corpus::{Serial, serial_token};
-use crate::workload::{Mailbox, Messages, Recipient};
 use posthaste_imap_client::command::quoted;
 use posthaste_imap_client::{Client, listing};
+use posthaste_load_workload::corpus::{Serial, serial_token};
+use posthaste_load_workload::{Mailbox, Messages, Recipient};
 use posthaste_mail_model::NumSet;
 
 fn set(messages: &[Message]) -> NumSet {

@@ -15,7 +15,7 @@ use crate::results::{
     GeneratorCost, NamedSummary, Outcome, RunResult, SCHEMA, Series, Transaction, Window, WorkloadFacts,
 };
 use crate::stats::{Latency, steady};
-use crate::workload::SessionKind;
+use posthaste_load_workload::SessionKind;
 use std::io;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};

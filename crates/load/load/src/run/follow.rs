@@ -3,10 +3,10 @@
 
 use super::ledger::Ledger;
 use super::model::{DELETED, MailboxModel, Message, SEEN};
-use crate::corpus::{Serial, Verdict, Verifier, serial_in_header, serial_token};
 use posthaste_imap_client::fetch::{Summary, Value};
 use posthaste_imap_client::listing::{self, Listed};
 use posthaste_imap_client::{Handler, Response, Status, scan};
+use posthaste_load_workload::corpus::{Serial, Verdict, Verifier, serial_in_header, serial_token};
 
 /// The system flags a client follows, as bits; keywords and `\Recent` are left out.
 pub fn flag_bits(flags: &[u8]) -> u8 {

@@ -3,7 +3,7 @@
 //! A change is entered before it is asked for (it may happen) and again when it is acknowledged (it
 //! did). What was asked for and never answered stays between the two, as it must: nobody can know.
 
-use crate::corpus::Serial;
+use posthaste_load_workload::corpus::Serial;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 

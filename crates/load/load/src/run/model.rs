@@ -1,7 +1,7 @@
 //! What a virtual user knows about its account: what every answer is compared with.
 
-use crate::corpus::Serial;
-use crate::random::Random;
+use posthaste_load_workload::Random;
+use posthaste_load_workload::corpus::Serial;
 
 /// Names of folders the instrument makes begin so; only these are renamed and deleted.
 pub const FOLDER_PREFIX: &str = "phl-";

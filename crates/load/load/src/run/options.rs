@@ -3,8 +3,8 @@
 use crate::accounts::Accounts;
 use crate::measure::WatchTarget;
 use crate::target::Target;
-use crate::workload::{Think, Workload};
 use posthaste_imap_client::net::Dialer;
+use posthaste_load_workload::{Think, Workload};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

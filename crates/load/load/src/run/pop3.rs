@@ -1,9 +1,9 @@
 //! A POP3 client (RFC 1939): enough for checks, every message verified.
 
 use super::failure::Failure;
-use crate::corpus::Verifier;
 use posthaste_imap_client::Error;
 use posthaste_imap_client::net::{Dialer, Endpoint, Security, Wire};
+use posthaste_load_workload::corpus::Verifier;
 use std::time::Duration;
 
 /// The longest line taken: RFC 1939 §3 says 512 bytes for replies; message lines may be as long as

@@ -3,8 +3,8 @@
 use super::failure::Failure;
 use super::pop3::Pop3;
 use super::user::User;
-use crate::corpus::{Serial, Verdict, serial_token};
-use crate::workload::{Messages, Step};
+use posthaste_load_workload::corpus::{Serial, Verdict, serial_token};
+use posthaste_load_workload::{Messages, Step};
 use std::time::Instant;
 
 /// What a session has learnt.

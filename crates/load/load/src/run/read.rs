@@ -5,9 +5,9 @@ use super::follow::{Sum, Wanted};
 use super::model::{DELETED, SEEN};
 use super::session::Asking;
 use super::user::User;
-use crate::corpus::serial_token;
-use crate::workload::{Criterion, Mailbox, Messages, Track};
 use posthaste_imap_client::command::quoted;
+use posthaste_load_workload::corpus::serial_token;
+use posthaste_load_workload::{Criterion, Mailbox, Messages, Track};
 use posthaste_mail_model::NumSet;
 use std::time::{Duration, Instant};
 

@@ -4,9 +4,9 @@ use super::failure::Failure;
 use super::follow::{Follow, Wanted};
 use super::model::{FOLDER_PREFIX, Message};
 use super::user::User;
-use crate::workload::{Mailbox, Step, Track};
 use posthaste_imap_client::listing::Listed;
 use posthaste_imap_client::{Client, Completion};
+use posthaste_load_workload::{Mailbox, Step, Track};
 use std::time::Instant;
 
 /// What an answered command brought, beside what went into the model.

@@ -3,7 +3,7 @@
 use super::ledger::Ledger;
 use super::options::{RunOptions, SendBy};
 use super::phase::Phase;
-use crate::corpus::{Corpus, Envelope, Serial, sent_serial};
+use posthaste_load_workload::corpus::{Corpus, Envelope, Serial, sent_serial};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

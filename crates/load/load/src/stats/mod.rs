@@ -3,7 +3,6 @@
 pub mod capacity;
 pub mod fit;
 pub mod histogram;
-pub mod markov;
 pub mod steady;
 
 pub use histogram::Latency;

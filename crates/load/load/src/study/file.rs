@@ -1,11 +1,11 @@
 //! Reading a study file: every mistake is named with file, line and the nearest known word.
 
 use super::BUILTIN;
-use crate::corpus::Sizes;
-use crate::mistake::{Mistake, Source};
-use crate::nearest::suggestion;
-use crate::quantity;
-use crate::workload::{self, Workload};
+use posthaste_load_text::quantity;
+use posthaste_load_text::suggestion;
+use posthaste_load_text::{Mistake, Source};
+use posthaste_load_workload::corpus::Sizes;
+use posthaste_load_workload::{self as workload, Workload};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;

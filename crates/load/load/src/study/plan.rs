@@ -2,10 +2,10 @@
 //! long it takes.
 
 use super::file::Study;
-use crate::corpus::Sizes;
 use crate::populate::Wish;
-use crate::quantity::{show_bytes, show_duration};
-use crate::workload::Track;
+use posthaste_load_text::quantity::{show_bytes, show_duration};
+use posthaste_load_workload::Track;
+use posthaste_load_workload::corpus::Sizes;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

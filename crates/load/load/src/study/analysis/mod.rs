@@ -88,10 +88,10 @@ fn cpu_ms_per_user(run: &RunResult) -> Option<f64> {
 
 /// Three significant digits.
 fn figure(value: f64) -> String {
-    crate::report::figure(value)
+    posthaste_load_text::figure::figure(value)
 }
 
 /// A count, its thousands apart.
 fn whole(value: f64) -> String {
-    crate::report::whole(value as u64)
+    posthaste_load_text::figure::whole(value as u64)
 }

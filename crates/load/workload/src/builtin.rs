@@ -2,18 +2,18 @@
 
 /// Name and file of each.
 pub const BUILTIN: &[(&str, &str)] = &[
-    ("koka-browse", include_str!("../../workloads/koka-browse.toml")),
-    ("koka-manage", include_str!("../../workloads/koka-manage.toml")),
-    ("koka-browse-frequencies", include_str!("../../workloads/koka-browse-frequencies.toml")),
-    ("koka-manage-frequencies", include_str!("../../workloads/koka-manage-frequencies.toml")),
-    ("inbox-sync", include_str!("../../workloads/inbox-sync.toml")),
-    ("outlook-express", include_str!("../../workloads/outlook-express.toml")),
-    ("oe6-busy", include_str!("../../workloads/oe6-busy.toml")),
-    ("sendmail", include_str!("../../workloads/sendmail.toml")),
-    ("pop3-check", include_str!("../../workloads/pop3-check.toml")),
-    ("idle-many", include_str!("../../workloads/idle-many.toml")),
-    ("platform", include_str!("../../workloads/platform.toml")),
-    ("imaptest", include_str!("../../workloads/imaptest.toml")),
+    ("koka-browse", include_str!("../workloads/koka-browse.toml")),
+    ("koka-manage", include_str!("../workloads/koka-manage.toml")),
+    ("koka-browse-frequencies", include_str!("../workloads/koka-browse-frequencies.toml")),
+    ("koka-manage-frequencies", include_str!("../workloads/koka-manage-frequencies.toml")),
+    ("inbox-sync", include_str!("../workloads/inbox-sync.toml")),
+    ("outlook-express", include_str!("../workloads/outlook-express.toml")),
+    ("oe6-busy", include_str!("../workloads/oe6-busy.toml")),
+    ("sendmail", include_str!("../workloads/sendmail.toml")),
+    ("pop3-check", include_str!("../workloads/pop3-check.toml")),
+    ("idle-many", include_str!("../workloads/idle-many.toml")),
+    ("platform", include_str!("../workloads/platform.toml")),
+    ("imaptest", include_str!("../workloads/imaptest.toml")),
 ];
 
 /// The file of one.
@@ -24,8 +24,8 @@ pub fn builtin(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::markov::stationary;
-    use crate::workload::{Choice, parse};
+    use crate::markov::stationary;
+    use crate::{Choice, parse};
 
     #[test]
     fn each_is_read_and_named_as_its_file() {

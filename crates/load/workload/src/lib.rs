@@ -1,18 +1,25 @@
-//! Workloads as data: what a virtual user does, read from TOML.
+//! Workloads: what virtual users do, and the mail that they send, as data.
 //!
 //! A workload is transactions made of protocol [`Step`]s, a [`Chooser`] that says which comes next,
-//! and think times between them. The built-in ones are files like any other (`workload show NAME`
-//! prints them).
+//! and think times between them. It is read from TOML. The built-in ones are files like any other
+//! (`workload show NAME` prints them). [`corpus`] makes the mail. All chance comes from [`Random`],
+//! so a seed repeats a run.
+//!
+//! Nothing here opens a connection.
 
 mod builtin;
 mod choose;
+pub mod corpus;
 mod file;
+mod markov;
+mod random;
 mod step;
 mod think;
 
 pub use builtin::{BUILTIN, builtin};
 pub use choose::{Choice, Chooser};
-pub use file::{WorkloadError, load, parse};
+pub use file::{load, parse};
+pub use random::Random;
 pub use step::{Criterion, Mailbox, Messages, Recipient, Step};
 pub use think::Think;
 

@@ -1,7 +1,7 @@
 //! Which transaction comes next: by Markov table, by frequencies, or in sequence.
 
+use crate::markov::stationary;
 use crate::random::Random;
-use crate::stats::markov::stationary;
 
 /// How the next transaction is chosen.
 #[derive(Clone, Debug, PartialEq)]

@@ -126,7 +126,7 @@ impl Corpus {
 
 /// A date as RFC 5322 §3.3 writes it, in UTC.
 fn rfc5322_date(unix: u64) -> String {
-    let at = crate::quantity::utc(unix);
+    let at = posthaste_load_text::quantity::utc(unix);
     let (weekday, month) = (at.weekday().to_string(), at.month().to_string());
     let (hour, minute, second) = at.to_hms();
     let (day, year) = (at.day(), at.year());

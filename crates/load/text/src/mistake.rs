@@ -1,6 +1,6 @@
 //! A mistake in a file a person wrote: which file, which line, what, and what they may have meant.
 
-use crate::nearest::suggestion;
+use crate::suggestion;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::ops::Range;

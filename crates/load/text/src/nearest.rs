@@ -1,7 +1,7 @@
 //! The nearest known word: what an error about an unknown one should suggest.
 
 /// The known word nearest to `unknown`, if any is near enough to have been meant.
-pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (unknown.chars().count() / 2).max(2);
     known
         .into_iter()

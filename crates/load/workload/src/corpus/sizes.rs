@@ -1,7 +1,7 @@
 //! How large messages are.
 
-use crate::quantity;
 use crate::random::Random;
+use posthaste_load_text::quantity;
 use std::str::FromStr;
 
 /// A distribution of message sizes (whole messages, in bytes).

@@ -1,20 +1,16 @@
 //! Reading a workload file: every mistake is named with file, line and the nearest known word.
 
-use super::step::{MAILBOX_WORDS, MESSAGES_WORDS, RECIPIENT_WORDS};
-use super::{
-    Between, Choice, Criterion, Fill, Mailbox, Messages, Protocol, Recipient, SessionKind, Step, Think,
-    Track, Transaction, Workload, builtin,
-};
 use crate::corpus::Sizes;
-use crate::mistake::{Mistake, Source};
-use crate::nearest::suggestion;
+use crate::step::{MAILBOX_WORDS, MESSAGES_WORDS, RECIPIENT_WORDS};
+use crate::{
+    BUILTIN, Between, Choice, Criterion, Fill, Mailbox, Messages, Protocol, Recipient, SessionKind, Step,
+    Think, Track, Transaction, Workload, builtin,
+};
+use posthaste_load_text::{Mistake, Source, suggestion};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use toml::Spanned;
-
-/// Why a workload could not be used.
-pub type WorkloadError = Mistake;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -122,7 +118,7 @@ pub fn load(name: &str) -> Result<Workload, Mistake> {
     }
     let path = Path::new(name);
     if !path.exists() && !name.contains('/') && !name.ends_with(".toml") {
-        let known = super::BUILTIN.iter().map(|(name, _)| *name);
+        let known = BUILTIN.iter().map(|(name, _)| *name);
         let hint = suggestion(name, known);
         return Err(Mistake::bare(format!(
             "no workload is called `{name}`{hint}; a file is given by its path"
