@@ -13,7 +13,8 @@ pub struct AgentArgs {
     /// Address to listen on.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8117")]
     listen: String,
-    /// File with the token (8 characters or more) that instruments must send.
+    /// File with the token that instruments must know: 32 characters or more, readable by its owner
+    /// only. `(umask 077; openssl rand -hex 32 > FILE)` makes one.
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
     /// The process to report, unless the instrument names one.
@@ -33,6 +34,13 @@ pub fn main(args: &AgentArgs) -> Result<(), Trouble> {
     };
     let listener =
         TcpListener::bind(&args.listen).map_err(|e| Trouble::failed(format!("{}: {e}", args.listen)))?;
-    println!("ready {}", listener.local_addr().map_err(Trouble::failed)?);
-    serve(&listener, &options, |what| eprintln!("{what}")).map_err(Trouble::failed)
+    let address = listener.local_addr().map_err(Trouble::failed)?;
+    if !address.ip().is_loopback() {
+        eprintln!(
+            "note: figures are not encrypted on their way; to keep them private, listen on 127.0.0.1 and forward the \
+             port by ssh -L"
+        );
+    }
+    println!("ready {}", address);
+    serve(&listener, &options, |what| eprintln!("{what}"))
 }
