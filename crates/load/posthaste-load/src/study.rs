@@ -10,6 +10,8 @@ use posthaste_load_results::Results;
 use posthaste_load_study::Which;
 use posthaste_load_study::{BUILTIN, Options, Plan, conduct, load};
 use posthaste_load_text::quantity::show_bytes;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Flags of `study`.
@@ -147,6 +149,8 @@ impl Temporary {
         let path = std::env::temp_dir().join(format!("posthaste-study-{}", std::process::id()));
         std::fs::create_dir(&path)?;
         interrupt::on_exit_remove(&path);
+        // Processes of servers run as other users and must pass through, whatever the umask is.
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755))?;
         Ok(Self(path))
     }
 }

@@ -3,7 +3,8 @@
 //! from there: a configuration of its own, ports on loopback, any password right. Settings that
 //! differ from the defaults are those printed here.
 
-use super::dovecot::{certificate, number_of, open_to_all};
+use super::dovecot::{certificate, number_of};
+use super::folder::open_to_all;
 use super::process::{Child, free_port, output};
 use super::{Instance, Setting, loopback, pinned};
 use posthaste_load_results::ServerFacts;
@@ -28,7 +29,7 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     let folder = setting.folder;
     let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
     std::fs::create_dir_all(folder).map_err(fail)?;
-    open_to_all(folder).map_err(fail)?;
+    open_to_all(folder)?;
     let programs = Programs::find(folder)?;
     certificate(folder)?;
     let ids = (Some(number_of("-u", USER)?), Some(number_of("-g", USER)?));

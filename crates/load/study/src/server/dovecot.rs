@@ -2,6 +2,7 @@
 //! process per session as its default is. Settings that differ from the defaults are those printed
 //! here.
 
+use super::folder::open_to_all;
 use super::process::{Child, free_port, output};
 use super::{Instance, PASSWORD, Setting, loopback, pinned};
 use posthaste_load_results::ServerFacts;
@@ -19,7 +20,7 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     let folder = setting.folder;
     let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
     std::fs::create_dir_all(folder.join("mail")).map_err(fail)?;
-    open_to_all(folder).map_err(fail)?;
+    open_to_all(folder)?;
     let (uid, gid) = (number_of("-u", "nobody")?, number_of("-g", "nobody")?);
     std::os::unix::fs::chown(folder.join("mail"), Some(uid), Some(gid)).map_err(fail)?;
     certificate(folder)?;
@@ -112,15 +113,6 @@ service lmtp {{
 }}
 "
     )
-}
-
-/// Its processes of other users must get through to their files.
-pub(super) fn open_to_all(folder: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    for part in folder.ancestors().take(2) {
-        std::fs::set_permissions(part, std::fs::Permissions::from_mode(0o755))?;
-    }
-    Ok(())
 }
 
 pub(super) fn number_of(which: &str, user: &str) -> Result<u32, String> {

@@ -3,6 +3,7 @@
 
 mod cyrus;
 mod dovecot;
+mod folder;
 mod group;
 mod posthaste;
 mod process;
