@@ -65,15 +65,18 @@ pub fn main(args: PopulateArgs) -> Result<(), Trouble> {
     let senders = [Scheme::Smtp, Scheme::Lmtp];
     let accounts = args.accounts.accounts()?;
     let (per_account, count) = (wish.messages(), accounts.count());
+    let imap = target(&args.imap, &[Scheme::Imap], "--imap")?;
+    let lmtp = args.send.as_deref().map(|url| target(url, &senders, "--send")).transpose()?;
+    let dialer = args.connection.dialer([&imap].into_iter().chain(&lmtp))?;
     let options = PopulateOptions {
-        imap: target(&args.imap, &[Scheme::Imap], "--imap")?,
-        lmtp: args.send.as_deref().map(|url| target(url, &senders, "--send")).transpose()?,
+        imap,
+        lmtp,
         accounts,
         wish,
         seed: args.seed,
         mail,
         parallel: args.parallel,
-        dialer: args.connection.dialer()?,
+        dialer,
         live: !args.quiet,
     };
     let start = Instant::now();

@@ -204,7 +204,11 @@ fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble
     if arrivals.is_some_and(|a| a.rate() <= 0.0 || !a.rate().is_finite()) {
         return Err(Trouble::usage("tasks must arrive at a rate above zero"));
     }
-    let dialer = args.connection.dialer()?;
+    let mail = match &send {
+        Some(SendBy::Mail(target)) => Some(target),
+        Some(SendBy::Append) | None => None,
+    };
+    let dialer = args.connection.dialer([&server].into_iter().chain(&imap).chain(&others).chain(mail))?;
     let audit_options = imap.map(|imap| AuditOptions {
         imap,
         others: others.clone(),
