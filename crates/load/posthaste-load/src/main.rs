@@ -136,6 +136,9 @@ mod tests {
         for sub in command.get_subcommands().filter(|s| !s.is_hide_set() && s.get_name() != "help") {
             for flag in sub.get_arguments() {
                 assert!(flag.get_help().is_some(), "{} {} has no help", sub.get_name(), flag.get_id());
+                // clap prints a line break in its place.
+                let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+                assert!(!help.contains("{n}"), "{} {} loses {{n}}", sub.get_name(), flag.get_id());
             }
         }
     }

@@ -19,7 +19,8 @@ pub struct AccountArgs {
     /// Accounts, for instance 'user{0..1199}@example.org' or one name.
     #[arg(long, value_name = "PATTERN")]
     pub users: String,
-    /// Password of all accounts; {} is replaced by the account's name, {n} by its number.
+    /// Password of all accounts; {} is replaced by the account's name, an n in braces by its
+    /// number.
     #[arg(long, value_name = "PASSWORD", conflicts_with = "password_file")]
     pub password: Option<String>,
     /// File with one password for all, or lines NAME:PASSWORD, or one password per account in
