@@ -22,8 +22,6 @@ pub type Sources = BTreeMap<String, String>;
 pub const KNOWN: &[(&str, &[&str])] = &[
     ("crates/base/mime-summary", &["address.rs", "media.rs", "room.rs", "structure.rs"]),
     ("crates/dev/simulator", &["record.rs", "syscalls.rs", "wire.rs"]),
-    ("crates/load/load", &["agent/mod.rs", "measure/monitor.rs"]),
-    ("crates/load/load", &["run/session.rs", "run/user.rs"]),
     ("crates/service/delivery", &["deliver.rs", "quota.rs"]),
     ("crates/service/directory", &["directory.rs", "lease.rs"]),
     (

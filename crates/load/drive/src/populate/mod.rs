@@ -1,0 +1,305 @@
+//! Filling mailboxes through the server's own front door: APPEND, many messages to a command, or
+//! LMTP.
+//!
+//! The order of messages in each mailbox is a function of the seed, so an interrupted populate goes
+//! on where the mailbox ends: how many messages it has says which one is next.
+
+mod append;
+
+use crate::accounts::Accounts;
+use crate::interrupt;
+use crate::run::{Failure, Mailer, folder_name};
+use crate::target::Target;
+use indicatif::{ProgressBar, ProgressStyle};
+use posthaste_imap_client::net::Dialer;
+use posthaste_load_text::quantity::{show_bytes, show_duration};
+use posthaste_load_workload::corpus::{Corpus, Envelope, Serial, Sizes, UserMail, populated_serial};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// Which messages an account is to hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wish {
+    /// Mailbox and number of messages.
+    pub mailboxes: Vec<(String, u32)>,
+    /// Sizes of generated messages.
+    pub sizes: Sizes,
+}
+
+impl Wish {
+    /// INBOX and so many folders.
+    pub fn new(inbox: u32, folders: u32, per_folder: u32, sizes: Sizes) -> Self {
+        let mut mailboxes = vec![("INBOX".to_owned(), inbox)];
+        mailboxes.extend((1..=folders).map(|n| (folder_name(n), per_folder)));
+        Self { mailboxes, sizes }
+    }
+
+    /// Messages in all.
+    pub fn messages(&self) -> u64 {
+        self.mailboxes.iter().map(|m| u64::from(m.1)).sum()
+    }
+}
+
+/// What to fill, and how.
+pub struct PopulateOptions {
+    /// The IMAP server: mail goes in by it, unless `lmtp` is given, and is counted by it.
+    pub imap: Target,
+    /// Deliver INBOX mail by LMTP or SMTP instead.
+    pub lmtp: Option<Target>,
+    /// The accounts.
+    pub accounts: Accounts,
+    /// What each is to hold.
+    pub wish: Wish,
+    /// Seed of the corpus.
+    pub seed: u64,
+    /// The user's own mail instead of generated.
+    pub mail: Option<UserMail>,
+    /// Accounts filled at the same time.
+    pub parallel: usize,
+    /// How to connect.
+    pub dialer: Dialer,
+    /// Show progress.
+    pub live: bool,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Populated {
+    /// Messages put in now.
+    pub added: u64,
+    /// Messages found there.
+    pub found: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Accounts that could not be filled.
+    pub failed: u64,
+    /// Ctrl-C ended it before all was in.
+    pub interrupted: bool,
+}
+
+/// Shared by the tasks of one populate.
+struct Work {
+    options: PopulateOptions,
+    corpus: Corpus,
+    added: AtomicU64,
+    found: AtomicU64,
+    bytes: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Work {
+    /// Appends message `number` of a folder to `out`; its serial.
+    fn message(&self, account: u32, folder: u32, number: u32, out: &mut Vec<u8>) -> std::io::Result<Serial> {
+        let serial = populated_serial(account, folder, number);
+        match &self.options.mail {
+            Some(mail) => mail.write(number as usize, serial, out).map_err(std::io::Error::other)?,
+            None => {
+                let (from, to) =
+                    (format!("writer{}@example.com", number % 97), self.options.accounts.address(account));
+                let envelope = Envelope { from: &from, to: &to };
+                self.corpus.write(serial, &self.options.wish.sizes, envelope, out);
+            }
+        }
+        Ok(serial)
+    }
+
+    fn note(&self, messages: u64, bytes: u64) {
+        self.added.fetch_add(messages, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Fills every account. Errors of single accounts are reported and counted; the others are filled.
+pub fn populate(options: PopulateOptions) -> std::io::Result<Populated> {
+    interrupt::listen();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let total = options.wish.messages() * u64::from(options.accounts.count());
+    let (parallel, live) = (options.parallel.max(1), options.live);
+    let work = Arc::new(Work {
+        corpus: Corpus::new(options.seed),
+        options,
+        added: AtomicU64::new(0),
+        found: AtomicU64::new(0),
+        bytes: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+    });
+    let failed = runtime.block_on(async {
+        let progress = tokio::spawn(show_progress(work.clone(), total, live));
+        let stopper = tokio::spawn(stop_on_interrupt(work.clone()));
+        let failed = fill_all(&work, parallel).await;
+        stopper.abort();
+        progress.abort();
+        failed
+    });
+    Ok(Populated {
+        added: work.added.load(Ordering::Relaxed),
+        found: work.found.load(Ordering::Relaxed),
+        bytes: work.bytes.load(Ordering::Relaxed),
+        failed,
+        interrupted: work.stop.load(Ordering::Relaxed),
+    })
+}
+
+async fn stop_on_interrupt(work: Arc<Work>) {
+    interrupt::wait().await;
+    work.stop.store(true, Ordering::Relaxed);
+}
+
+async fn fill_all(work: &Arc<Work>, parallel: usize) -> u64 {
+    let room = Arc::new(Semaphore::new(parallel));
+    let mut tasks = tokio::task::JoinSet::new();
+    let mut failed = 0;
+    for account in 0..work.options.accounts.count() {
+        let Ok(permit) = room.clone().acquire_owned().await else { break };
+        if work.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let task_work = work.clone();
+        tasks.spawn(async move {
+            let done = fill(&task_work, account).await;
+            drop(permit);
+            done.map_err(|failure| (account, failure))
+        });
+        while let Some(done) = tasks.try_join_next() {
+            failed += report_failure(work, done);
+        }
+    }
+    while let Some(done) = tasks.join_next().await {
+        failed += report_failure(work, done);
+    }
+    failed
+}
+
+type Filled = Result<Result<(), (u32, Failure)>, tokio::task::JoinError>;
+
+fn report_failure(work: &Work, done: Filled) -> u64 {
+    match done {
+        Ok(Ok(())) => 0,
+        Ok(Err((account, failure))) => {
+            eprintln!("{}: {failure}", work.options.accounts.name(account));
+            1
+        }
+        Err(_) => 1,
+    }
+}
+
+/// One account.
+async fn fill(work: &Work, account: u32) -> Result<(), Failure> {
+    let mut filler = append::Filler::open(work, account).await?;
+    for (folder, (name, wanted)) in work.options.wish.mailboxes.iter().enumerate() {
+        let there = filler.prepare(name).await?.min(*wanted);
+        work.found.fetch_add(u64::from(there), Ordering::Relaxed);
+        match &work.options.lmtp {
+            Some(lmtp) if folder == 0 => deliver(work, lmtp, account, there..*wanted).await?,
+            _ => filler.append(name, folder as u32, there..*wanted).await?,
+        }
+        if work.stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    filler.close().await
+}
+
+/// INBOX by LMTP or SMTP.
+async fn deliver(
+    work: &Work,
+    target: &Target,
+    account: u32,
+    numbers: std::ops::Range<u32>,
+) -> Result<(), Failure> {
+    if numbers.is_empty() {
+        return Ok(());
+    }
+    let mut mailer = Mailer::connect(&work.options.dialer, target, None, account).await?;
+    let address = work.options.accounts.address(account);
+    let mut mail = Vec::new();
+    for number in numbers {
+        if work.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        mail.clear();
+        work.message(account, 0, number, &mut mail).map_err(posthaste_imap_client::Error::from)?;
+        mailer.send("writer@example.com", &address, &mail).await?;
+        work.note(1, mail.len() as u64);
+    }
+    mailer.quit().await;
+    Ok(())
+}
+
+async fn show_progress(work: Arc<Work>, total: u64, live: bool) {
+    if !live {
+        return std::future::pending().await;
+    }
+    let start = Instant::now();
+    let bar = ProgressBar::new(total);
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} messages, {msg}, {eta} left") {
+        bar.set_style(style);
+    }
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    let mut seconds = 0u64;
+    loop {
+        ticks.tick().await;
+        let so_far = Progress {
+            added: work.added.load(Ordering::Relaxed),
+            found: work.found.load(Ordering::Relaxed),
+            bytes: work.bytes.load(Ordering::Relaxed),
+            total,
+            seconds: start.elapsed().as_secs_f64(),
+        };
+        if bar.is_hidden() {
+            // A line every ten seconds; the first after one, when there is a rate to tell.
+            if seconds % 10 == 1 {
+                eprintln!("{}", so_far.line());
+            }
+        } else {
+            bar.set_position(so_far.added + so_far.found);
+            bar.set_message(format!("{:.0}/s, {}", so_far.rate(), show_bytes(so_far.bytes)));
+        }
+        seconds += 1;
+    }
+}
+
+/// How far it is.
+struct Progress {
+    added: u64,
+    found: u64,
+    bytes: u64,
+    total: u64,
+    seconds: f64,
+}
+
+impl Progress {
+    fn rate(&self) -> f64 {
+        self.added as f64 / self.seconds.max(0.1)
+    }
+
+    /// For terminals that show no bar. Nothing added yet: nothing can be said of the time left.
+    fn line(&self) -> String {
+        let there = self.added + self.found;
+        let left = match self.added {
+            0 => "time left not known yet".to_owned(),
+            _ => {
+                let left = self.total.saturating_sub(there) as f64 / self.rate();
+                format!("{} left", show_duration(Duration::from_secs(left as u64)))
+            }
+        };
+        let (total, rate, bytes) = (self.total, self.rate(), show_bytes(self.bytes));
+        format!("{there} of {total} messages, {rate:.0}/s, {bytes}, {left}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_is_told_once_it_is_known() {
+        let mut so_far = Progress { added: 0, found: 40, bytes: 0, total: 1040, seconds: 0.0 };
+        assert!(so_far.line().ends_with("not known yet"), "{}", so_far.line());
+        (so_far.added, so_far.bytes, so_far.seconds) = (200, 200_000, 10.0);
+        assert!(so_far.line().starts_with("240 of 1040 messages, 20/s"), "{}", so_far.line());
+        assert!(so_far.line().ends_with(&format!("{} left", show_duration(Duration::from_secs(40)))));
+    }
+}

@@ -1,0 +1,77 @@
+//! Mail that arrives from outside while users are at work: sent to random accounts at the
+//! workload's rate.
+
+use super::failure::Failure;
+use super::open_loop::{Lane, Outgoing};
+use super::options::SendBy;
+use super::shared::Shared;
+use posthaste_load_results::ErrorSample;
+use posthaste_load_workload::Random;
+use std::time::{Duration, Instant};
+
+/// Who mail from outside is from.
+const OUTSIDER: &str = "outsider@posthaste-load.invalid";
+
+/// Sends this thread's share until the run ends. `row`: where its times are recorded.
+pub async fn arrive(shared: &Shared, lane: &Lane, number: usize, lanes: usize, row: usize) {
+    let rate =
+        shared.options.workload.arrivals_per_user_per_s * f64::from(shared.options.clients) / lanes as f64;
+    let Some(SendBy::Mail(target)) = shared.send_by().filter(|_| rate > 0.0) else { return };
+    let mut random = Random::new(shared.options.seed, 3 << 40 | number as u64);
+    let mut due = shared.phase.start();
+    let mut mail = Vec::new();
+    loop {
+        due += Duration::from_secs_f64(random.exponential(1.0 / rate));
+        if !shared.phase.sleep_until(due).await {
+            return;
+        }
+        let account = random.below(u64::from(shared.options.accounts.count())) as u32;
+        let address = shared.options.accounts.address(account);
+        mail.clear();
+        let serial = shared.compose(OUTSIDER, &address, &mut mail);
+        if let Some(ledger) = &shared.ledger {
+            ledger.adding(account, serial);
+        }
+        let login = (shared.options.accounts.name(account), shared.options.accounts.password(account));
+        let message = Outgoing {
+            login: (&login.0, &login.1),
+            from: OUTSIDER,
+            to: &address,
+            mail: &mail,
+            source: number as u32,
+        };
+        let sent = lane.send(shared, target, message).await;
+        let now = Instant::now();
+        if let (Some(ledger), Ok(_)) = (&shared.ledger, &sent) {
+            ledger.added(account, serial);
+        }
+        if let (Some(ledger), Err(Failure::Mail(error))) = (&shared.ledger, &sent)
+            && error.is_refusal()
+        {
+            ledger.not_added(account, serial);
+        }
+        lane.with(|r| {
+            let tally = r.transactions.get_mut(row).filter(|_| shared.phase.counts(now));
+            match (&sent, tally) {
+                (Ok(bytes), Some(tally)) => {
+                    tally.latency.record(now - due);
+                    tally.bytes.0 += bytes.0;
+                    tally.bytes.1 += bytes.1;
+                }
+                (Err(_), Some(tally)) => tally.errors += 1,
+                _ => {}
+            }
+            if let Err(failure) = &sent {
+                let at_s = shared.phase.seconds(now);
+                r.second(at_s).errors += 1;
+                r.error(failure.kind(), || ErrorSample {
+                    at_s,
+                    user: address.clone(),
+                    transaction: "(arrival)".into(),
+                    what: failure.to_string(),
+                    transcript: String::new(),
+                });
+            }
+        });
+    }
+}

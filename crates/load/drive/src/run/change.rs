@@ -1,0 +1,374 @@
+//! IMAP steps that change: STORE, EXPUNGE, COPY, MOVE, APPEND, CREATE, DELETE, RENAME; and sending.
+
+use super::failure::Failure;
+use super::follow::{Follow, flag_bits};
+use super::model::{DELETED, MailboxModel, Message};
+use super::open_loop::Outgoing;
+use super::options::SendBy;
+use super::read::ANY_COUNT;
+use super::session::{Asking, conclude};
+use super::user::User;
+use posthaste_imap_client::command::quoted;
+use posthaste_imap_client::{Client, listing};
+use posthaste_load_workload::corpus::{Serial, serial_token};
+use posthaste_load_workload::{Mailbox, Messages, Recipient};
+use posthaste_mail_model::NumSet;
+
+fn set(messages: &[Message]) -> NumSet {
+    messages.iter().map(|m| m.uid).collect()
+}
+
+impl User {
+    fn known(&mut self, uids: &[u32]) -> Vec<Message> {
+        let Some(mailbox) = self.model.current() else { return Vec::new() };
+        uids.iter().filter_map(|uid| mailbox.by_uid(*uid).copied()).collect()
+    }
+
+    /// With an audit to come: finds out which messages these are before they are changed, where a
+    /// listing did not say. Costs a command; without an audit it is not done.
+    async fn identify(&mut self, uids: &[u32]) -> Result<(), Failure> {
+        if self.shared.ledger.is_none() {
+            return Ok(());
+        }
+        let unknown: NumSet = self.known(uids).iter().filter(|m| m.serial == 0).map(|m| m.uid).collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let line = format!("UID FETCH {unknown} (UID BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)])");
+        self.ask(&line, Asking::default()).await.map(drop)
+    }
+
+    /// STORE. What is known changes first: the answers are compared with what the flags must
+    /// become.
+    pub async fn store(&mut self, which: &Messages, how: &str, flags: &str) -> Result<(), Failure> {
+        let uids = self.pick_messages(which);
+        if uids.is_empty() {
+            return Ok(());
+        }
+        let bits = flag_bits(flags.as_bytes());
+        let mut change = |apply: &dyn Fn(u8) -> Option<u8>| {
+            for uid in &uids {
+                if let Some(message) = self.model.current().and_then(|m| m.by_uid(*uid)) {
+                    message.flags = message.flags.and_then(apply);
+                }
+            }
+        };
+        match how.chars().next() {
+            Some('+') => change(&|f| Some(f | bits)),
+            Some('-') => change(&|f| Some(f & !bits)),
+            _ => change(&|_| Some(bits)),
+        }
+        let set: NumSet = uids.iter().copied().collect();
+        let done = self.ask(&format!("UID STORE {set} {how} ({flags})"), Asking::default()).await;
+        if let Err(failure) = done {
+            for uid in &uids {
+                if let Some(message) = self.model.current().and_then(|m| m.by_uid(*uid)) {
+                    message.flags = None;
+                }
+            }
+            return Err(failure);
+        }
+        Ok(())
+    }
+
+    /// EXPUNGE: the messages known to be \Deleted must go, and none of those known not to be.
+    pub async fn expunge(&mut self) -> Result<(), Failure> {
+        let Some(mailbox) = self.model.here() else { return Ok(()) };
+        let may_go = |m: &&Message| m.flags.is_none_or(|f| f & DELETED != 0);
+        let uids: Vec<u32> = mailbox.messages.iter().filter(may_go).map(|m| m.uid).collect();
+        self.identify(&uids).await?;
+        let going = self.known(&uids);
+        let shared = self.shared.clone();
+        if let Some(ledger) = &shared.ledger {
+            going.iter().for_each(|m| ledger.removing(self.who.account, m.serial));
+        }
+        let outcome = self.ask("EXPUNGE", Asking { expunging: true, ..Asking::default() }).await?;
+        let mut left = None;
+        for message in &going {
+            let expunged = outcome.expunged.iter().any(|e| e.uid == message.uid);
+            match &shared.ledger {
+                Some(ledger) if expunged => ledger.removed(self.who.account, message.serial),
+                Some(ledger) => ledger.not_removed(self.who.account, message.serial),
+                None => {}
+            }
+            if !expunged && message.flags.is_some() {
+                left = Some(message.uid);
+            }
+        }
+        match left {
+            Some(uid) => Err(Failure::Wrong(format!("EXPUNGE left UID {uid}, which is \\Deleted"))),
+            None => Ok(()),
+        }
+    }
+
+    /// COPY to a mailbox.
+    pub async fn copy(&mut self, which: &Messages, to: &Mailbox) -> Result<(), Failure> {
+        let Some((messages, target, name)) = self.pick_both(which, to).await? else { return Ok(()) };
+        let shared = self.shared.clone();
+        if let Some(ledger) = &shared.ledger {
+            messages.iter().for_each(|m| ledger.adding(self.who.account, m.serial));
+        }
+        let line = format!("UID COPY {} {}", set(&messages), quoted(&name));
+        let outcome = self.ask(&line, Asking::default()).await;
+        if let (Some(ledger), Err(failure)) = (&shared.ledger, &outcome)
+            && failure.is_refusal()
+        {
+            messages.iter().for_each(|m| ledger.not_added(self.who.account, m.serial));
+        }
+        let outcome = outcome?;
+        if let Some(ledger) = &shared.ledger {
+            messages.iter().for_each(|m| ledger.added(self.who.account, m.serial));
+        }
+        self.arrived(target, &messages, Some(&outcome.completion.text))
+    }
+
+    /// MOVE to a mailbox; COPY, STORE and EXPUNGE where the server has no MOVE.
+    pub async fn r#move(&mut self, which: &Messages, to: &Mailbox) -> Result<(), Failure> {
+        if !self
+            .link
+            .client
+            .as_ref()
+            .is_some_and(|c| c.capabilities().has("MOVE") || c.capabilities().has("IMAP4rev2"))
+        {
+            self.copy(which, to).await?;
+            self.store(&Messages::Same, "+FLAGS.SILENT", "\\Deleted").await?;
+            return self.expunge().await;
+        }
+        let Some((messages, target, name)) = self.pick_both(which, to).await? else { return Ok(()) };
+        for message in &messages {
+            // Whatever its flags, it may vanish now.
+            if let Some(m) = self.model.current().and_then(|m| m.by_uid(message.uid)) {
+                m.flags = None;
+            }
+        }
+        let shared = self.shared.clone();
+        if let Some(ledger) = &shared.ledger {
+            messages.iter().for_each(|m| ledger.adding(self.who.account, m.serial));
+        }
+        let line = format!("UID MOVE {} {}", set(&messages), quoted(&name));
+        let outcome = self.ask(&line, Asking { expunging: true, ..Asking::default() }).await;
+        if let Some(ledger) = &shared.ledger
+            && outcome.as_ref().err().is_none_or(Failure::is_refusal)
+        {
+            messages.iter().for_each(|m| ledger.not_added(self.who.account, m.serial));
+        }
+        let outcome = outcome?;
+        if let Some(m) = messages.iter().find(|m| !outcome.expunged.iter().any(|e| e.uid == m.uid)) {
+            return Err(Failure::Wrong(format!("MOVE left UID {} behind", m.uid)));
+        }
+        let text = outcome.copied.as_deref().unwrap_or(&outcome.completion.text).to_owned();
+        self.arrived(target, &messages, Some(&text))
+    }
+
+    /// The messages and where they go: index and name of the target.
+    async fn pick_both(
+        &mut self,
+        which: &Messages,
+        to: &Mailbox,
+    ) -> Result<Option<(Vec<Message>, usize, String)>, Failure> {
+        let uids = self.pick_messages(which);
+        self.identify(&uids).await?;
+        let messages = self.known(&uids);
+        let max = self.shared.options.workload.messages.max;
+        let Some(target) = self.pick_mailbox(to, max).filter(|_| !messages.is_empty()) else {
+            return Ok(None);
+        };
+        let name = self.model.mailboxes.get(target).map(|m| m.name.clone());
+        Ok(name.map(|name| (messages, target, name)))
+    }
+
+    /// Enters copied messages into the target, with the UIDs of COPYUID if there are any.
+    fn arrived(&mut self, target: usize, messages: &[Message], text: Option<&str>) -> Result<(), Failure> {
+        let copied = text.and_then(listing::copy_uid);
+        if let Some((_, from, to)) = &copied
+            && (*from != set(messages) || from.count() != to.count())
+        {
+            return Err(Failure::Wrong(format!("COPYUID {from} {to} after copying {}", set(messages))));
+        }
+        if let (Some((validity, _, to)), Some(target)) = (&copied, self.model.mailboxes.get(target)) {
+            for (message, uid) in messages.iter().zip(to.iter()) {
+                self.identify_uid((&target.name, *validity), uid, message.serial)?;
+            }
+        }
+        let mut uids = copied.iter().flat_map(|(_, _, to)| to.iter());
+        let Some(mailbox) = self.model.mailboxes.get_mut(target) else { return Ok(()) };
+        for message in messages {
+            // Flags go along (RFC 9051 §6.4.7).
+            mailbox.added(uids.next(), message.serial, message.flags);
+        }
+        Ok(())
+    }
+
+    /// With an audit to come: a UID that stood for another message before is wrong.
+    fn identify_uid(&self, place: (&str, u32), uid: u32, serial: Serial) -> Result<(), Failure> {
+        let other =
+            self.shared.ledger.as_ref().and_then(|l| l.identified(self.who.account, place, uid, serial));
+        match other {
+            Some(other) => Err(Failure::Wrong(format!(
+                "{}: UID {uid} was given to {} and before that to {}",
+                place.0,
+                serial_token(serial),
+                serial_token(other)
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// APPEND of a new message.
+    pub async fn append(&mut self, which: &Mailbox) -> Result<(), Failure> {
+        let Some(at) = self.pick_mailbox(which, ANY_COUNT) else { return Ok(()) };
+        let Some(name) = self.model.mailboxes.get(at).map(|m| m.name.clone()) else { return Ok(()) };
+        let shared = self.shared.clone();
+        let mut mail = Vec::new();
+        let serial = shared.compose(&self.who.address, &self.who.address, &mut mail);
+        let selected = self.model.current == Some(at);
+        let client = self.link.client.as_mut().ok_or(Failure::Stopped)?;
+        let follow = Follow::mailbox(self.model.mailboxes.get_mut(self.model.current.unwrap_or(usize::MAX)));
+        if let Some(ledger) = &shared.ledger {
+            ledger.adding(self.who.account, serial);
+        }
+        let done = append_with(client, &name, &mail, follow).await;
+        match (&shared.ledger, &done) {
+            (Some(ledger), Ok(_)) => ledger.added(self.who.account, serial),
+            (Some(ledger), Err(failure)) if failure.is_refusal() => {
+                ledger.not_added(self.who.account, serial)
+            }
+            _ => {}
+        }
+        let text = done?;
+        if let Some((validity, uids)) = listing::append_uid(&text)
+            && let Some(uid) = uids.first()
+        {
+            self.identify_uid((&name, validity), uid, serial)?;
+        }
+        if let Some(mailbox) = self.model.mailboxes.get_mut(at).filter(|_| !selected) {
+            let uid = listing::append_uid(&text).and_then(|(_, uids)| uids.first());
+            mailbox.added(uid, serial, None);
+        }
+        Ok(())
+    }
+
+    /// CREATE of a new mailbox.
+    pub async fn create(&mut self) -> Result<(), Failure> {
+        let name = self.model.new_name();
+        self.model.uncertain_names = true;
+        self.ask(&format!("CREATE {}", quoted(&name)), Asking::default()).await?;
+        self.model.uncertain_names = false;
+        self.model.mailboxes.push(MailboxModel::created(&name));
+        Ok(())
+    }
+
+    /// DELETE of a mailbox that is neither INBOX nor selected.
+    pub async fn delete(&mut self) -> Result<(), Failure> {
+        let Some(at) = self.model.expendable(&mut self.random) else { return Ok(()) };
+        let Some(mailbox) = self.model.mailboxes.get(at).cloned() else { return Ok(()) };
+        let shared = self.shared.clone();
+        if let Some(ledger) = &shared.ledger {
+            mailbox.messages.iter().for_each(|m| ledger.removing(self.who.account, m.serial));
+        }
+        self.model.uncertain_names = true;
+        self.ask(&format!("DELETE {}", quoted(&mailbox.name)), Asking::default()).await?;
+        self.model.uncertain_names = false;
+        if let Some(ledger) = &shared.ledger {
+            mailbox.messages.iter().for_each(|m| ledger.removed(self.who.account, m.serial));
+        }
+        self.model.remove(at);
+        Ok(())
+    }
+
+    /// RENAME of such a one.
+    pub async fn rename(&mut self) -> Result<(), Failure> {
+        let Some(at) = self.model.expendable(&mut self.random) else { return Ok(()) };
+        let new = self.model.new_name();
+        let Some(old) = self.model.mailboxes.get(at).map(|m| m.name.clone()) else { return Ok(()) };
+        self.model.uncertain_names = true;
+        self.ask(&format!("RENAME {} {}", quoted(&old), quoted(&new)), Asking::default()).await?;
+        self.model.uncertain_names = false;
+        if let Some(mailbox) = self.model.mailboxes.get_mut(at) {
+            mailbox.name = new;
+            // RFC 9051 §6.3.6 keeps the messages; whether UIDVALIDITY stays is the server's
+            // affair.
+            mailbox.validity = 0;
+        }
+        Ok(())
+    }
+
+    /// Sends a new message.
+    pub async fn send(&mut self, to: Recipient) -> Result<(), Failure> {
+        let shared = self.shared.clone();
+        let accounts = &shared.options.accounts;
+        let recipient = match to {
+            Recipient::Own => self.who.account,
+            Recipient::Random => self.random.below(u64::from(accounts.count())) as u32,
+        };
+        let address = accounts.address(recipient);
+        let mut mail = Vec::new();
+        let serial = shared.compose(&self.who.address, &address, &mut mail);
+        self.model.last_sent = serial;
+        if let Some(ledger) = &shared.ledger {
+            ledger.adding(recipient, serial);
+        }
+        let sent = match shared.send_by() {
+            Some(SendBy::Mail(target)) => {
+                let message = Outgoing {
+                    login: (&self.who.name, &self.who.password),
+                    from: &self.who.address,
+                    to: &address,
+                    mail: &mail,
+                    source: self.source(),
+                };
+                self.lane.send(&shared, target, message).await
+            }
+            Some(SendBy::Append) => self.send_by_append(recipient, &mail).await,
+            None => Ok((0, 0)),
+        };
+        match (&shared.ledger, &sent) {
+            (Some(ledger), Ok(_)) => ledger.added(recipient, serial),
+            (Some(ledger), Err(failure)) if failure.is_refusal() => ledger.not_added(recipient, serial),
+            _ => {}
+        }
+        let (bytes_in, bytes_out) = sent?;
+        self.used.bytes_beside.0 += bytes_in;
+        self.used.bytes_beside.1 += bytes_out;
+        Ok(())
+    }
+
+    /// A session of the recipient's own puts the message into its INBOX.
+    async fn send_by_append(&mut self, recipient: u32, mail: &[u8]) -> Result<(u64, u64), Failure> {
+        let options = &self.shared.options;
+        let mut client = Client::connect(&options.dialer, &self.server().endpoint, self.source()).await?;
+        client.login(&options.accounts.name(recipient), &options.accounts.password(recipient)).await?;
+        append_with(&mut client, "INBOX", mail, Follow::default()).await?;
+        let bytes = client.bytes();
+        client.logout().await?;
+        Ok(bytes)
+    }
+}
+
+/// APPEND with the literal sent at once where the server allows (RFC 7888), else when asked for it.
+async fn append_with(
+    client: &mut Client,
+    mailbox: &str,
+    mail: &[u8],
+    mut follow: Follow<'_>,
+) -> Result<String, Failure> {
+    let has = |word| client.capabilities().has(word);
+    let at_once = has("LITERAL+") || (mail.len() <= 4096 && (has("LITERAL-") || has("IMAP4rev2")));
+    let plus = if at_once { "+" } else { "" };
+    let line = format!("APPEND {} {{{}{plus}}}", quoted(mailbox), mail.len());
+    client.begin();
+    client.piece(line.as_bytes());
+    client.note(&line);
+    client.end();
+    if !at_once {
+        client.flush().await?;
+        if let Err(refused) = client.continuation(&mut follow).await? {
+            return Err(Failure::Refused { command: line, text: refused.text });
+        }
+    }
+    client.piece(mail);
+    client.end();
+    client.flush().await?;
+    let completion = client.answer(&mut follow).await?;
+    conclude(&line, completion, follow).map(|outcome| outcome.completion.text)
+}

@@ -1,0 +1,169 @@
+//! A run from start to end: threads, the clock, samples of cost.
+
+use super::arrivals::arrive;
+use super::ledger::Ledger;
+use super::live::{Live, State};
+use super::open_loop::Lane;
+use super::options::RunOptions;
+use super::recorder::{ARRIVAL, Recorder};
+use super::result::Ending;
+use super::shared::Shared;
+use super::user::User;
+use super::watched::{Watched, glance};
+use crate::interrupt;
+use posthaste_load_measure::own;
+use posthaste_load_measure::{Monitor, machine};
+use posthaste_load_results::RunResult;
+use std::io;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long users may take to finish what they are at when the run ends.
+const GRACE: Duration = Duration::from_secs(10);
+/// A run that has ended.
+pub struct Ended {
+    /// Its result; the audit is still to be entered.
+    pub result: RunResult,
+    /// What an audit will expect.
+    pub ledger: Option<Ledger>,
+}
+
+/// Runs. `ledger`: already holds what was there before, if there is to be an audit.
+pub fn run(options: RunOptions, ledger: Option<Ledger>) -> io::Result<Ended> {
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    own::make_room_for(options.clients).map_err(io::Error::other)?;
+    let mut caveats = Vec::new();
+    let machine = machine::facts(options.mhz);
+    let mut monitor = Monitor::start(&options.watch)?;
+    let shared = Arc::new(Shared::new(options, ledger, started.as_micros() as u32));
+    let rows = shared.options.workload.transactions.len() + 2;
+    let recorders: Vec<_> =
+        (0..shared.options.threads.max(1)).map(|_| Arc::new(Mutex::new(Recorder::new(rows)))).collect();
+    let threads = recorders
+        .iter()
+        .enumerate()
+        .map(|(lane, recorder)| {
+            let (shared, recorder, lanes) = (shared.clone(), recorder.clone(), recorders.len());
+            let body = move || lane_thread(&shared, recorder, lane, lanes, rows - 2 + ARRIVAL);
+            std::thread::Builder::new().name(format!("users-{lane}")).spawn(body)
+        })
+        .collect::<io::Result<Vec<_>>>()?;
+    let watched = conduct(&shared, &recorders, monitor.as_mut(), &mut caveats);
+    for thread in threads {
+        if !matches!(thread.join(), Ok(Ok(()))) {
+            caveats
+                .push("a generator thread failed: its users' figures are missing from its failure on".into());
+        }
+    }
+    let record = gather(&recorders, rows);
+    let ending =
+        Ending { shared: &shared, record: &record, watched: &watched, monitor: monitor.as_ref(), machine };
+    let mut result = ending.result();
+    result.started_unix = started.as_secs();
+    caveats.append(&mut result.caveats);
+    result.caveats = caveats;
+    let ledger = Arc::try_unwrap(shared).ok().and_then(|shared| shared.ledger);
+    Ok(Ended { result, ledger })
+}
+
+/// One thread's life: its users, its share of the tasks and of arriving mail.
+fn lane_thread(
+    shared: &Arc<Shared>,
+    recorder: Arc<Mutex<Recorder>>,
+    number: usize,
+    lanes: usize,
+    arrival_row: usize,
+) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = tokio::task::LocalSet::new();
+    let lane = Rc::new(Lane::new(recorder));
+    local.block_on(&runtime, async {
+        let mut users = tokio::task::JoinSet::new();
+        for index in (number as u32..shared.options.clients).step_by(lanes) {
+            users.spawn_local(User::new(shared.clone(), lane.clone(), index).live());
+        }
+        let dispatching = async {
+            match shared.options.arrivals {
+                Some(arrivals) => lane.dispatch(shared, arrivals, number, lanes).await,
+                None => shared.phase.stopping().await,
+            }
+        };
+        tokio::join!(dispatching, arrive(shared, &lane, number, lanes, arrival_row), shared.phase.stopping());
+        let finishing = async { while users.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(GRACE, finishing).await;
+        users.abort_all();
+        lane.close().await;
+    });
+    Ok(())
+}
+
+/// The main thread during a run: a look every second and at both ends of the window; Ctrl-C.
+fn conduct(
+    shared: &Shared,
+    recorders: &[Arc<Mutex<Recorder>>],
+    mut monitor: Option<&mut Monitor>,
+    caveats: &mut Vec<String>,
+) -> Watched {
+    let phase = &shared.phase;
+    let total = phase.measure_end() - phase.start();
+    let live = Live::new(shared.options.live, total);
+    let mut watched = Watched::default();
+    let mut lost = false;
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        phase.stop();
+        return watched;
+    };
+    let mut moments: Vec<Instant> =
+        (0..=total.as_secs()).map(|s| phase.start() + Duration::from_secs(s)).collect();
+    moments.extend([phase.measure_start(), phase.measure_end()]);
+    moments.sort_unstable();
+    moments.dedup();
+    interrupt::listen();
+    for moment in moments {
+        runtime.block_on(async {
+            tokio::select! {
+                () = tokio::time::sleep_until(moment.into()) => {}
+                () = interrupt::wait() => {}
+            }
+        });
+        let now = Instant::now();
+        let at_s = phase.seconds(now);
+        watched.own.push((at_s, own::now()));
+        if let Some(monitor) = monitor.as_deref_mut().filter(|_| !lost)
+            && let Err(error) = monitor.sample(at_s)
+        {
+            lost = true;
+            caveats.push(format!("the server's cost is known only up to {at_s:.0} s: {error}"));
+        }
+        let glance = glance(recorders, at_s);
+        let unfinished = shared.unfinished.load(std::sync::atomic::Ordering::Relaxed);
+        watched.states.push((at_s, glance.online.max(0) as u64, unfinished.max(0) as u64));
+        live.show(&State {
+            phase: phase.name(now),
+            at_s,
+            total_s: total.as_secs_f64(),
+            last: glance.last,
+            online: glance.online,
+            errors: glance.errors,
+            server_cpus: monitor.as_deref().and_then(Monitor::now),
+            own_cpus: watched.own_rate(),
+            unfinished: shared.options.arrivals.map(|_| unfinished),
+        });
+        if interrupt::happened() {
+            phase.interrupt();
+            break;
+        }
+    }
+    live.end();
+    phase.stop();
+    watched
+}
+
+fn gather(recorders: &[Arc<Mutex<Recorder>>], rows: usize) -> Recorder {
+    let mut all = Recorder::new(rows);
+    for recorder in recorders {
+        all.merge(&recorder.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+    all
+}

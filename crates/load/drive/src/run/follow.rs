@@ -1,0 +1,419 @@
+//! Every response is checked here against what is known, as a client that keeps a copy would notice
+//! it.
+
+use super::ledger::Ledger;
+use super::model::{DELETED, MailboxModel, Message, SEEN};
+use posthaste_imap_client::fetch::{Summary, Value};
+use posthaste_imap_client::listing::{self, Listed};
+use posthaste_imap_client::{Handler, Response, Status, scan};
+use posthaste_load_workload::corpus::{Serial, Verdict, Verifier, serial_in_header, serial_token};
+
+/// The system flags a client follows, as bits; keywords and `\Recent` are left out.
+pub fn flag_bits(flags: &[u8]) -> u8 {
+    flags.split(|&b| b == b' ').fold(0, |bits, flag| {
+        bits | match flag {
+            b"\\Seen" => SEEN,
+            b"\\Deleted" => DELETED,
+            b"\\Answered" => 4,
+            b"\\Flagged" => 8,
+            b"\\Draft" => 16,
+            _ => 0,
+        }
+    })
+}
+
+/// Which FETCH responses a command must bring.
+#[derive(Clone, Debug, Default)]
+pub enum Wanted {
+    /// None in particular.
+    #[default]
+    Nothing,
+    /// One for each sequence number from this up to EXISTS as it was when the command was sent.
+    From(u32),
+    /// One for each of these UIDs, ascending.
+    Uids(Vec<u32>),
+    /// One for each message of a mailbox that is not followed message by message: counted and
+    /// summed up.
+    Count(Sum),
+}
+
+/// A listing summed up: equal listings have equal sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// Responses.
+    pub count: u64,
+    /// Of sequence number, UID and flags of each, in any order.
+    pub mixed: u64,
+    last_sequence: u32,
+    last_uid: u32,
+}
+
+/// A handler for the answers of one command.
+#[derive(Default)]
+pub struct Follow<'a> {
+    /// The selected mailbox, if one is followed.
+    pub mailbox: Option<&'a mut MailboxModel>,
+    /// FETCH responses that must come.
+    pub wanted: Wanted,
+    /// Whether messages may vanish by this command; those that did.
+    pub expunging: bool,
+    /// Messages that vanished.
+    pub expunged: Vec<Message>,
+    /// What a whole message's literal must be; set by a FETCH of bodies.
+    pub bodies: bool,
+    /// EXISTS as last announced.
+    pub exists: Option<u32>,
+    /// UIDVALIDITY as announced by SELECT.
+    pub validity: Option<u32>,
+    /// Numbers of SEARCH.
+    pub found: Vec<u32>,
+    /// Mailboxes of LIST.
+    pub listed: Vec<Listed>,
+    /// Items of STATUS.
+    pub status: Option<(String, Vec<(String, u64)>)>,
+    /// Text of an untagged OK with COPYUID.
+    pub copied: Option<String>,
+    /// With an audit to come: where it is kept which message each UID of this account stands for.
+    pub book: Option<(&'a Ledger, u32)>,
+    /// FETCH responses counted.
+    pub fetched: u64,
+    /// The first wrong answer.
+    pub wrong: Option<String>,
+    answered: Vec<u64>,
+    answers: u64,
+    verifier: Option<Verifier>,
+}
+
+impl<'a> Follow<'a> {
+    /// Follows a selected mailbox.
+    pub fn mailbox(mailbox: Option<&'a mut MailboxModel>) -> Self {
+        Self { mailbox, ..Self::default() }
+    }
+
+    /// Expects these FETCH responses.
+    pub fn wanting(mut self, wanted: Wanted) -> Self {
+        self.exists = self.mailbox.as_ref().and_then(|m| m.exists);
+        let room = match &wanted {
+            Wanted::From(_) => self.exists.unwrap_or(0) as usize,
+            Wanted::Uids(uids) => uids.len(),
+            Wanted::Nothing | Wanted::Count(_) => 0,
+        };
+        self.answered = vec![0; room.div_ceil(64)];
+        self.wanted = wanted;
+        self
+    }
+
+    /// Says what is wrong; only the first counts.
+    pub fn wrong(&mut self, what: impl FnOnce() -> String) {
+        if self.wrong.is_none() {
+            self.wrong = Some(what());
+        }
+    }
+
+    fn mark(&mut self, index: usize) {
+        if let Some(word) = self.answered.get_mut(index / 64) {
+            let bit = 1u64 << (index % 64);
+            self.answers += u64::from(*word & bit == 0);
+            *word |= bit;
+        }
+    }
+
+    /// To be called when the command has ended: whether all that was wanted came. `before` is
+    /// EXISTS as it was when the command was sent.
+    pub fn check_complete(&mut self, before: Option<u32>) {
+        let missing = match &self.wanted {
+            Wanted::Nothing | Wanted::Count(_) => return,
+            Wanted::From(first) => u64::from((before.unwrap_or(0) + 1).saturating_sub(*first)),
+            Wanted::Uids(uids) => uids.len() as u64,
+        };
+        let answers = self.answers;
+        if answers < missing {
+            self.wrong(|| format!("FETCH gave {answers} of {missing} messages"));
+        }
+    }
+
+    fn fetch(&mut self, sequence: u32, items: &[u8]) {
+        self.fetched += 1;
+        let summary = Summary::of(items);
+        if let Wanted::Count(sum) = &mut self.wanted {
+            let bad = sum.add(sequence, &summary);
+            if let Some(what) = bad {
+                self.wrong(|| what);
+            }
+            return;
+        }
+        let uid = summary.uid.or_else(|| self.known_uid(sequence));
+        match &self.wanted {
+            Wanted::From(first) if sequence >= *first => self.mark((sequence - first) as usize),
+            Wanted::Uids(uids) => {
+                if let Some(at) = uid.and_then(|u| uids.binary_search(&u).ok()) {
+                    self.mark(at);
+                }
+            }
+            _ => {}
+        }
+        self.learn(sequence, uid, &summary);
+    }
+
+    fn known_uid(&self, sequence: u32) -> Option<u32> {
+        let index = sequence.checked_sub(1)? as usize;
+        self.mailbox.as_ref()?.messages.get(index).map(|m| m.uid)
+    }
+
+    fn learn(&mut self, sequence: u32, uid: Option<u32>, summary: &Summary<'_>) {
+        let verdict = summary.body.and_then(|(name, value)| self.judge(name, value));
+        let whole = matches!(verdict, Some(Verdict::Good(_)));
+        let serial = match verdict {
+            Some(Verdict::Good(serial)) => Some(serial),
+            Some(Verdict::Altered(serial, how)) => {
+                let which = serial.map(serial_token).unwrap_or_default();
+                self.wrong(|| format!("message {sequence} {which} was altered: {how}"));
+                return;
+            }
+            Some(Verdict::Foreign) => None,
+            None => match summary.body {
+                Some((name, Value::String(header))) if name.starts_with(b"BODY[HEADER") => {
+                    serial_in_header(header)
+                }
+                _ => None,
+            },
+        };
+        let foreign = self.bodies && !whole && summary.body.is_some();
+        let Some(mailbox) = self.mailbox.as_deref_mut() else { return };
+        if let (Some((ledger, account)), Some(uid), Some(serial)) = (self.book, uid, serial)
+            && let Some(other) = ledger.identified(account, (&mailbox.name, mailbox.validity), uid, serial)
+        {
+            let (now, before) = (serial_token(serial), serial_token(other));
+            self.wrong(|| format!("UID {uid} stands for {now} and stood for {before}"));
+            return;
+        }
+        let index = sequence.saturating_sub(1) as usize;
+        let flags = summary.flags.map(flag_bits);
+        if index == mailbox.messages.len() {
+            let Some(uid) = uid else { return };
+            let last = mailbox.messages.last().map_or(0, |m| m.uid);
+            if uid <= last {
+                self.wrong(|| format!("message {sequence} has UID {uid}, the one before it has {last}"));
+                return;
+            }
+            mailbox.messages.push(Message { uid, serial: serial.unwrap_or(0), flags });
+            if mailbox.exists.is_none_or(|n| n < sequence) {
+                mailbox.exists = Some(sequence);
+            }
+            return;
+        }
+        let Some(message) = mailbox.messages.get_mut(index) else { return };
+        let problem = compare(message, uid, serial, flags, foreign);
+        message.flags = flags.or(message.flags);
+        if let Some(serial) = serial {
+            message.serial = serial;
+        }
+        if let Some(problem) = problem {
+            self.wrong(|| format!("message {sequence} {problem}"));
+        }
+    }
+
+    /// The verdict on a whole message, if this is one.
+    fn judge(&mut self, name: &[u8], value: Value<'_>) -> Option<Verdict> {
+        if !matches!(name, b"BODY[]" | b"RFC822") {
+            return None;
+        }
+        match value {
+            Value::Streamed(_) => self.verifier.take().map(Verifier::verdict),
+            Value::String(bytes) => {
+                let mut verifier = Verifier::default();
+                verifier.feed(bytes);
+                Some(verifier.verdict())
+            }
+            _ => Some(Verdict::Altered(None, "its body is NIL".into())),
+        }
+    }
+
+    fn expunge(&mut self, sequence: u32) {
+        let Some(mailbox) = self.mailbox.as_deref_mut() else { return };
+        if sequence == 0 || mailbox.exists.is_some_and(|n| sequence > n) {
+            self.wrong(|| format!("EXPUNGE of message {sequence}, which does not exist"));
+            return;
+        }
+        match mailbox.removed(sequence) {
+            Some(message) => {
+                let deleted = message.flags.is_none_or(|f| f & DELETED != 0);
+                self.expunged.push(message);
+                if !self.expunging || !deleted {
+                    self.wrong(|| format!("message {sequence} (UID {}) vanished unasked", message.uid));
+                }
+            }
+            None if !self.expunging => self.wrong(|| format!("message {sequence} vanished unasked")),
+            None => {}
+        }
+    }
+
+    fn vanished(&mut self, set: &[u8]) {
+        let Some(uids) = listing::set(set) else { return };
+        let Some(mailbox) = self.mailbox.as_deref_mut() else { return };
+        let vanished: Vec<u32> = (1u32..)
+            .zip(&mailbox.messages)
+            .filter(|(_, m)| uids.contains(m.uid))
+            .map(|(sequence, _)| sequence)
+            .collect();
+        vanished.into_iter().rev().for_each(|sequence| self.expunge(sequence));
+    }
+
+    fn exists(&mut self, n: u32) {
+        self.exists = Some(n);
+        let Some(mailbox) = self.mailbox.as_deref_mut() else { return };
+        let known = mailbox.exists.unwrap_or(0);
+        mailbox.exists = Some(n);
+        if n < known {
+            self.wrong(|| format!("EXISTS went from {known} to {n} without EXPUNGE"));
+        }
+    }
+}
+
+fn compare(
+    message: &Message,
+    uid: Option<u32>,
+    serial: Option<Serial>,
+    flags: Option<u8>,
+    foreign: bool,
+) -> Option<String> {
+    if let Some(uid) = uid.filter(|u| *u != message.uid) {
+        return Some(format!("had UID {} and now has {uid}", message.uid));
+    }
+    let token = serial_token(message.serial);
+    if message.serial != 0 && foreign {
+        return Some(format!("(UID {}) was {token} and is now another message", message.uid));
+    }
+    if let Some(serial) = serial.filter(|s| message.serial != 0 && *s != message.serial) {
+        return Some(format!("(UID {}) was {token} and is now {}", message.uid, serial_token(serial)));
+    }
+    match (message.flags, flags) {
+        (Some(known), Some(now)) if known & !SEEN != now & !SEEN || known & SEEN > now & SEEN => {
+            Some(format!("(UID {}) had flags {known:#07b} and now has {now:#07b}", message.uid))
+        }
+        _ => None,
+    }
+}
+
+impl Sum {
+    /// Adds a response; says what is wrong with it.
+    fn add(&mut self, sequence: u32, summary: &Summary<'_>) -> Option<String> {
+        let uid = summary.uid.unwrap_or(0);
+        let flags = summary.flags.map_or(0, flag_bits);
+        let word = u64::from(sequence) << 32 | u64::from(uid);
+        let mixed = (word ^ u64::from(flags) << 24).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.mixed = self.mixed.wrapping_add(mixed ^ mixed >> 29);
+        self.count += 1;
+        let in_order = sequence == self.last_sequence + 1;
+        let bad = in_order && uid <= self.last_uid && summary.uid.is_some();
+        let before = self.last_uid;
+        (self.last_sequence, self.last_uid) = (sequence, uid);
+        bad.then(|| format!("message {sequence} has UID {uid}, the one before it has {before}"))
+    }
+
+    /// Without what only the reading needed.
+    pub fn essence(self) -> (u64, u64) {
+        (self.count, self.mixed)
+    }
+}
+
+impl Handler for Follow<'_> {
+    fn response(&mut self, response: Response<'_>) {
+        match response {
+            Response::Fetch(sequence, items) => self.fetch(sequence, items),
+            Response::Exists(n) => self.exists(n),
+            Response::Expunge(n) => self.expunge(n),
+            Response::Vanished(set) if !set.starts_with(b"(EARLIER)") => self.vanished(set),
+            Response::Search(numbers) => self.found.extend(listing::search(numbers)),
+            Response::Esearch(text) => self.found.extend(esearch_all(text)),
+            Response::List(text) => self.listed.extend(listing::list(text)),
+            Response::Status(text) => self.status = listing::status(text),
+            Response::Condition(Status::Ok, text) => {
+                let text = String::from_utf8_lossy(text);
+                if let Some(n) = listing::code(&text).and_then(|c| c.strip_prefix("UIDVALIDITY ")) {
+                    self.validity = scan::number(n.as_bytes());
+                } else if text.starts_with("[COPYUID") {
+                    self.copied = Some(text.into_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn literal_starts(&mut self, _: &[u8], _: u64) {
+        self.verifier = Some(Verifier::default());
+    }
+
+    fn literal(&mut self, chunk: &[u8]) {
+        if let Some(verifier) = &mut self.verifier {
+            verifier.feed(chunk);
+        }
+    }
+}
+
+/// The numbers of `ESEARCH … ALL 1:3,5`.
+fn esearch_all(text: &[u8]) -> Vec<u32> {
+    let mut words = text.split(|&b| b == b' ');
+    let all = words.by_ref().find(|w| *w == b"ALL").and_then(|_| words.next());
+    all.and_then(listing::set).map(|set| set.iter().take(10_000_000).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mailbox() -> MailboxModel {
+        let mut mailbox = MailboxModel::created("x");
+        mailbox.added(Some(5), 50, Some(0));
+        mailbox.added(Some(7), 70, Some(SEEN));
+        mailbox
+    }
+
+    fn fault(mailbox: &mut MailboxModel, responses: &[Response<'_>]) -> Option<String> {
+        let before = mailbox.exists;
+        let mut follow = Follow::mailbox(Some(mailbox)).wanting(Wanted::From(1));
+        responses.iter().for_each(|r| follow.response(*r));
+        follow.check_complete(before);
+        follow.wrong
+    }
+
+    #[test]
+    fn a_true_listing_is_believed() {
+        let good =
+            [Response::Fetch(1, b"UID 5 FLAGS ()"), Response::Fetch(2, b"UID 7 FLAGS (\\Seen \\Recent)")];
+        assert_eq!(fault(&mut mailbox(), &good), None);
+    }
+
+    #[test]
+    fn each_kind_of_wrong_answer_is_noticed() {
+        let first = Response::Fetch(1, b"UID 5 FLAGS ()");
+        let cases: &[(&[Response<'_>], &str)] = &[
+            (&[first], "1 of 2"),
+            (&[first, first], "1 of 2"),
+            (&[first, Response::Fetch(2, b"UID 8 FLAGS (\\Seen)")], "had UID 7"),
+            (&[first, Response::Fetch(2, b"UID 7 FLAGS (\\Seen \\Deleted)")], "flags"),
+            (&[first, Response::Fetch(2, b"UID 7 FLAGS ()")], "flags"),
+            (&[Response::Expunge(1)], "unasked"),
+            (&[Response::Exists(1)], "without EXPUNGE"),
+            (&[first, Response::Fetch(2, b"UID 7 BODY[HEADER] \"ph-0000000000000047\"")], "is now"),
+        ];
+        for (responses, what) in cases {
+            let fault = fault(&mut mailbox(), responses).unwrap_or_default();
+            assert!(fault.contains(what), "{responses:?}: {fault}");
+        }
+    }
+
+    #[test]
+    fn listings_are_summed_up_without_their_messages() {
+        let sum = |lines: &[(u32, &[u8])]| {
+            let mut follow = Follow::mailbox(None).wanting(Wanted::Count(Sum::default()));
+            lines.iter().for_each(|(n, l)| follow.response(Response::Fetch(*n, l)));
+            let Wanted::Count(sum) = follow.wanted else { panic!() };
+            (sum.essence(), follow.wrong)
+        };
+        let (a, fine) = sum(&[(1, b"UID 5 FLAGS ()"), (2, b"UID 6 FLAGS ()")]);
+        assert_eq!((a.0, fine), (2, None));
+        assert_ne!(sum(&[(1, b"UID 5 FLAGS ()"), (2, b"UID 6 FLAGS (\\Seen)")]).0, a);
+        assert!(sum(&[(1, b"UID 5 FLAGS ()"), (2, b"UID 5 FLAGS ()")]).1.is_some());
+    }
+}

@@ -1,0 +1,45 @@
+//! One run: virtual users by the thousand, their answers checked, their times kept.
+//!
+//! - [`engine`]: threads, phases. [`result`], [`doubts`]: what came of it.
+//! - [`user`]: a virtual user. [`life`], [`steps`]: what it does. [`times`]: what is noted of it.
+//! - [`session`], [`read`], [`change`]: IMAP steps. - [`pop3`], [`mailer`]: the other protocols.
+//! - [`follow`]: every response checked against [`model`]. - [`ledger`]: what an audit will expect.
+//! - [`recorder`]: times and errors. - [`open_loop`]: tasks by the clock instead of by the last
+//!   answer.
+//!
+//! Threads share nothing while measuring but counters: each has its own runtime, its own users, its
+//! own recorder.
+
+mod arrivals;
+mod change;
+mod doubts;
+mod engine;
+mod failure;
+mod follow;
+mod ledger;
+mod life;
+mod live;
+mod mailer;
+mod model;
+mod open_loop;
+mod options;
+mod phase;
+mod pop3;
+mod pop3_user;
+mod read;
+mod recorder;
+mod result;
+mod session;
+mod shared;
+mod steps;
+mod times;
+mod user;
+mod watched;
+
+pub use engine::{Ended, run};
+pub use failure::Failure;
+pub use ledger::{Ledger, Span};
+pub(crate) use mailer::Mailer;
+pub use mailer::MailerError;
+pub(crate) use model::folder_name;
+pub use options::{Arrivals, ClusterOptions, RunOptions, SendBy};

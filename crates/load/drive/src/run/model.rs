@@ -1,0 +1,243 @@
+//! What a virtual user knows about its account: what every answer is compared with.
+
+use posthaste_load_workload::Random;
+use posthaste_load_workload::corpus::Serial;
+
+/// Names of folders the instrument makes begin so; only these are renamed and deleted.
+pub const FOLDER_PREFIX: &str = "phl-";
+
+/// The name of folder `n` (from 1) that `populate` fills.
+pub fn folder_name(n: u32) -> String {
+    format!("{FOLDER_PREFIX}folder-{n}")
+}
+
+/// One message known to be in a mailbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Its UID.
+    pub uid: u32,
+    /// Which one it is; 0 if not known.
+    pub serial: Serial,
+    /// Its system flags as bits; `None` if not known.
+    pub flags: Option<u8>,
+}
+
+/// `\Seen` among [`Message::flags`].
+pub const SEEN: u8 = 1;
+/// `\Deleted`.
+pub const DELETED: u8 = 2;
+
+/// One mailbox.
+#[derive(Clone, Debug, Default)]
+pub struct MailboxModel {
+    /// Its name.
+    pub name: String,
+    /// Its UIDVALIDITY; 0 if not known.
+    pub validity: u32,
+    /// How many messages it has; `None` if not known.
+    pub exists: Option<u32>,
+    /// The messages known, from sequence number 1 on: all of them, or a first part.
+    pub messages: Vec<Message>,
+    /// How many of them a client has shown as new.
+    pub shown: usize,
+}
+
+impl MailboxModel {
+    /// One of which only the name is known.
+    pub fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+
+    /// One just created, empty.
+    pub fn created(name: &str) -> Self {
+        Self { exists: Some(0), ..Self::named(name) }
+    }
+
+    /// Whether mail can arrive in it by itself.
+    pub fn is_inbox(&self) -> bool {
+        self.name.eq_ignore_ascii_case("INBOX")
+    }
+
+    /// Whether every message in it is known.
+    pub fn is_known(&self) -> bool {
+        self.exists == Some(self.messages.len() as u32)
+    }
+
+    /// Its number of messages as far as known.
+    pub fn count(&self) -> u32 {
+        self.exists.unwrap_or(self.messages.len() as u32)
+    }
+
+    /// A message by UID.
+    pub fn by_uid(&mut self, uid: u32) -> Option<&mut Message> {
+        let at = self.messages.binary_search_by_key(&uid, |m| m.uid).ok()?;
+        self.messages.get_mut(at)
+    }
+
+    /// Records a message added by COPY, MOVE or APPEND; its UID if the server reported it.
+    /// In INBOX it stays unknown until it is listed: mail may have arrived between it and the last
+    /// one known.
+    pub fn added(&mut self, uid: Option<u32>, serial: Serial, flags: Option<u8>) {
+        let known = self.is_known() && !self.is_inbox();
+        self.exists = self.exists.map(|n| n + 1);
+        match uid {
+            Some(uid) if known && self.messages.last().is_none_or(|m| m.uid < uid) => {
+                self.messages.push(Message { uid, serial, flags });
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes note of an EXPUNGE response.
+    pub fn removed(&mut self, sequence: u32) -> Option<Message> {
+        let index = sequence.checked_sub(1)? as usize;
+        self.exists = self.exists.map(|n| n.saturating_sub(1));
+        if index >= self.messages.len() {
+            return None;
+        }
+        if index < self.shown {
+            self.shown -= 1;
+        }
+        Some(self.messages.remove(index))
+    }
+}
+
+/// An account.
+#[derive(Clone, Debug, Default)]
+pub struct AccountModel {
+    /// Its mailboxes, INBOX first; empty until listed.
+    pub mailboxes: Vec<MailboxModel>,
+    /// The selected one.
+    pub current: Option<usize>,
+    /// The message chosen last, for steps that speak of the same one.
+    pub same: Vec<u32>,
+    /// Whether the selected mailbox was opened by EXAMINE.
+    pub read_only: bool,
+    /// Whether a CREATE, DELETE or RENAME failed: nobody can say which names there are.
+    pub uncertain_names: bool,
+    /// The message sent last; 0 for none.
+    pub last_sent: Serial,
+    /// Number of the mailbox created last.
+    created: u32,
+}
+
+/// How names of mailboxes that steps create begin; a number follows.
+const NEW_PREFIX: &str = "phl-new-";
+
+impl AccountModel {
+    /// The selected mailbox.
+    pub fn current(&mut self) -> Option<&mut MailboxModel> {
+        self.mailboxes.get_mut(self.current?)
+    }
+
+    /// The selected mailbox, to look at.
+    pub fn here(&self) -> Option<&MailboxModel> {
+        self.mailboxes.get(self.current?)
+    }
+
+    /// Takes these for its mailboxes, INBOX beside them.
+    pub fn listed<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        self.mailboxes = names.map(MailboxModel::named).collect();
+        let numbers = self.mailboxes.iter().filter_map(|m| m.name.strip_prefix(NEW_PREFIX)?.parse().ok());
+        self.created = numbers.chain([self.created]).max().unwrap_or_default();
+        self.inbox();
+    }
+
+    /// A name that no mailbox has, nor had in this run: servers may refuse to delete two of one
+    /// name within a second (Cyrus renames what is deleted after name and second).
+    pub fn new_name(&mut self) -> String {
+        self.created += 1;
+        format!("{NEW_PREFIX}{}", self.created)
+    }
+
+    /// INBOX, made known if it was not.
+    pub fn inbox(&mut self) -> usize {
+        match self.mailboxes.iter().position(MailboxModel::is_inbox) {
+            Some(at) => at,
+            None => {
+                self.mailboxes.insert(0, MailboxModel::named("INBOX"));
+                self.current = self.current.map(|c| c + 1);
+                0
+            }
+        }
+    }
+
+    /// A mailbox by name, made known if it was not.
+    pub fn named(&mut self, name: &str) -> usize {
+        match self.mailboxes.iter().position(|m| m.name == name) {
+            Some(at) => at,
+            None => {
+                self.mailboxes.push(MailboxModel::named(name));
+                self.mailboxes.len() - 1
+            }
+        }
+    }
+
+    /// A random mailbox but this one, with room below `max` messages.
+    pub fn random(&self, random: &mut Random, but: Option<usize>, max: u32) -> Option<usize> {
+        let fits = |(at, m): &(usize, &MailboxModel)| Some(*at) != but && m.count() < max;
+        let candidates: Vec<usize> =
+            self.mailboxes.iter().enumerate().filter(fits).map(|(at, _)| at).collect();
+        random.pick(&candidates).copied()
+    }
+
+    /// A random mailbox that may be renamed or deleted.
+    pub fn expendable(&self, random: &mut Random) -> Option<usize> {
+        let fits =
+            |(at, m): &(usize, &MailboxModel)| Some(*at) != self.current && m.name.starts_with(FOLDER_PREFIX);
+        let candidates: Vec<usize> =
+            self.mailboxes.iter().enumerate().filter(fits).map(|(at, _)| at).collect();
+        random.pick(&candidates).copied()
+    }
+
+    /// Forgets a mailbox.
+    pub fn remove(&mut self, at: usize) -> Option<MailboxModel> {
+        if at >= self.mailboxes.len() {
+            return None;
+        }
+        self.current = match self.current {
+            Some(c) if c == at => None,
+            Some(c) if c > at => Some(c - 1),
+            other => other,
+        };
+        Some(self.mailboxes.remove(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_is_given_twice() {
+        let mut account = AccountModel::default();
+        account.listed(["phl-folder-90", "phl-new-7", "phl-new-12", "phl-new-x"].into_iter());
+        assert_eq!(account.mailboxes[0].name, "INBOX");
+        let newest = account.named("phl-new-12");
+        account.remove(newest);
+        assert_eq!(account.new_name(), "phl-new-13");
+        account.listed(["phl-new-7"].into_iter());
+        assert_eq!(account.new_name(), "phl-new-14");
+    }
+
+    #[test]
+    fn removing_keeps_the_selection() {
+        let names = ["INBOX", "phl-a", "phl-b"];
+        let mailboxes = names.iter().map(|n| MailboxModel::created(n)).collect();
+        let mut account = AccountModel { mailboxes, current: Some(2), ..AccountModel::default() };
+        account.remove(1);
+        assert_eq!(account.here().unwrap().name, "phl-b");
+        assert_eq!(account.expendable(&mut Random::new(1, 1)), None);
+    }
+
+    #[test]
+    fn a_mailbox_follows_what_is_added_and_removed() {
+        let mut mailbox = MailboxModel::created("x");
+        mailbox.added(Some(5), 50, Some(0));
+        mailbox.added(Some(6), 60, None);
+        assert!(mailbox.is_known());
+        assert_eq!(mailbox.removed(1).unwrap().serial, 50);
+        mailbox.added(None, 70, None);
+        assert!(!mailbox.is_known() && mailbox.count() == 2);
+    }
+}

@@ -1,0 +1,110 @@
+//! What a run is asked to do.
+
+use crate::accounts::Accounts;
+use crate::target::Target;
+use posthaste_imap_client::net::Dialer;
+use posthaste_load_measure::WatchTarget;
+use posthaste_load_workload::{Think, Workload};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How SEND steps send.
+#[derive(Clone, Debug)]
+pub enum SendBy {
+    /// SMTP, LMTP or submission.
+    Mail(Target),
+    /// APPEND to the recipient's INBOX by a session of the recipient: for servers without a way in
+    /// for mail.
+    Append,
+}
+
+/// Open loop: when tasks are due.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arrivals {
+    /// At random (Poisson), so many per second in all.
+    Poisson(f64),
+    /// Evenly, so many per second in all: a simulated day's tasks over its length.
+    Even(f64),
+}
+
+impl Arrivals {
+    /// Per second.
+    pub fn rate(self) -> f64 {
+        match self {
+            Self::Poisson(rate) | Self::Even(rate) => rate,
+        }
+    }
+}
+
+/// Several servers that serve the same accounts, and what is forgiven while some of them fail.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterOptions {
+    /// Further servers beside [`RunOptions::server`]. Users are spread over all, and go to the next
+    /// when theirs fails.
+    pub others: Vec<Target>,
+    /// Outages are counted by themselves and are no errors. A wrong answer always is one.
+    pub tolerate_outages: bool,
+}
+
+/// A run, decided.
+#[derive(Clone)]
+pub struct RunOptions {
+    /// What users do.
+    pub workload: Workload,
+    /// The server whose mail is read: IMAP or POP3 as the workload needs.
+    pub server: Target,
+    /// Other servers of the same accounts.
+    pub cluster: ClusterOptions,
+    /// How mail is sent, if it can be.
+    pub send: Option<SendBy>,
+    /// The accounts.
+    pub accounts: Accounts,
+    /// Virtual users.
+    pub clients: u32,
+    /// Think time, overriding the workload's.
+    pub think: Option<Think>,
+    /// Open loop.
+    pub arrivals: Option<Arrivals>,
+    /// Users start spread over this.
+    pub ramp: Duration,
+    /// Then nothing is counted for this.
+    pub warmup: Duration,
+    /// Then everything is.
+    pub measure: Duration,
+    /// Threads of the generator.
+    pub threads: usize,
+    /// Of all randomness.
+    pub seed: u64,
+    /// Enumerate before, account for every message after.
+    pub audit: bool,
+    /// How to connect.
+    pub dialer: Dialer,
+    /// What to watch of the server.
+    pub watch: WatchTarget,
+    /// Megahertz by which CPU seconds become megacycles, if the user says.
+    pub mhz: Option<f64>,
+    /// What the server is called.
+    pub label: String,
+    /// The command line, for the record.
+    pub command: Vec<String>,
+    /// Flags and their values, for the record.
+    pub settings: BTreeMap<String, String>,
+    /// Show progress on the terminal.
+    pub live: bool,
+}
+
+impl RunOptions {
+    /// The server of a user who was sent to the `turn`th.
+    pub fn server_at(&self, turn: u32) -> &Target {
+        let others = &self.cluster.others;
+        match (turn as usize % (others.len() + 1)).checked_sub(1) {
+            Some(other) => others.get(other).unwrap_or(&self.server),
+            None => &self.server,
+        }
+    }
+
+    /// The think time that holds.
+    pub fn think(&self) -> Think {
+        self.think.unwrap_or(self.workload.think)
+    }
+}

@@ -1,0 +1,139 @@
+//! A POP3 client (RFC 1939): enough for checks, every message verified.
+
+use super::failure::Failure;
+use posthaste_imap_client::Error;
+use posthaste_imap_client::net::{Dialer, Endpoint, Security, Wire};
+use posthaste_load_workload::corpus::Verifier;
+use std::time::Duration;
+
+/// The longest line taken: RFC 1939 §3 says 512 bytes for replies; message lines may be as long as
+/// SMTP lets them.
+const LINE_BYTES_MAX: usize = 1024 * 1024;
+
+/// A connection.
+pub struct Pop3 {
+    wire: Wire,
+    input: Vec<u8>,
+    used: usize,
+    patience: Duration,
+}
+
+impl Pop3 {
+    /// Connects, reads the greeting, starts TLS if asked.
+    pub async fn connect(dialer: &Dialer, endpoint: &Endpoint, who: u32) -> Result<Self, Failure> {
+        let wire = dialer.dial(endpoint, who).await?;
+        let mut pop3 = Self { wire, input: Vec::new(), used: 0, patience: dialer.patience };
+        pop3.status("connection").await?;
+        if endpoint.security == Security::StartTls {
+            pop3.command("STLS").await?;
+            pop3.input.clear();
+            pop3.used = 0;
+            pop3.wire = dialer.secure(pop3.wire, endpoint).await?;
+        }
+        Ok(pop3)
+    }
+
+    /// USER and PASS.
+    pub async fn login(&mut self, user: &str, password: &str) -> Result<(), Failure> {
+        self.say(&format!("USER {user}\r\n")).await?;
+        self.status("login").await?;
+        self.say(&format!("PASS {password}\r\n")).await?;
+        self.status("login").await.map(drop)
+    }
+
+    /// One command with a one-line answer.
+    pub async fn command(&mut self, line: &str) -> Result<String, Failure> {
+        self.say(&format!("{line}\r\n")).await?;
+        match self.status("command").await {
+            Err(Failure::Connection(Error::Refused { text, .. })) => {
+                Err(Failure::Refused { command: line.to_owned(), text })
+            }
+            other => other,
+        }
+    }
+
+    /// Lines of an answer up to the lone dot, dots unstuffed, each with its line ending.
+    pub async fn lines(&mut self, mut each: impl FnMut(&[u8])) -> Result<(), Failure> {
+        loop {
+            let (start, end) = self.line().await?;
+            let line = self.input.get(start..end).unwrap_or_default();
+            if line == b".\r\n" || line == b".\n" {
+                return Ok(());
+            }
+            each(line.strip_prefix(b".").unwrap_or(line));
+        }
+    }
+
+    /// RETR of a message, verified as it streams by; its size.
+    pub async fn retrieve(&mut self, number: u32) -> Result<(Verifier, u64), Failure> {
+        self.command(&format!("RETR {number}")).await?;
+        let (mut verifier, mut bytes) = (Verifier::default(), 0);
+        self.lines(|line| {
+            verifier.feed(line);
+            bytes += line.len() as u64;
+        })
+        .await?;
+        Ok((verifier, bytes))
+    }
+
+    /// QUIT: deletions happen now.
+    pub async fn quit(mut self) -> Result<(u64, u64), Failure> {
+        self.command("QUIT").await?;
+        self.wire.shut().await;
+        Ok(self.bytes())
+    }
+
+    /// Bytes read and written.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.wire.bytes_in, self.wire.bytes_out)
+    }
+
+    async fn say(&mut self, text: &str) -> Result<(), Failure> {
+        match tokio::time::timeout(self.patience, self.wire.write(text.as_bytes())).await {
+            Ok(written) => Ok(written.map_err(Error::from)?),
+            Err(_) => Err(Error::Timeout { seconds: self.patience.as_secs() }.into()),
+        }
+    }
+
+    async fn status(&mut self, what: &'static str) -> Result<String, Failure> {
+        let (start, end) = self.line().await?;
+        let line =
+            String::from_utf8_lossy(self.input.get(start..end).unwrap_or_default()).trim_end().to_owned();
+        if let Some(text) = line.strip_prefix("+OK") {
+            return Ok(text.trim_start().to_owned());
+        }
+        match line.strip_prefix("-ERR") {
+            Some(text) => Err(Error::Refused { what, text: text.trim_start().to_owned() }.into()),
+            None => {
+                Err(Error::Garbage { what: "+OK or -ERR", line: line.chars().take(100).collect() }.into())
+            }
+        }
+    }
+
+    /// Where the next line lies in the buffer.
+    async fn line(&mut self) -> Result<(usize, usize), Failure> {
+        let mut looked = self.used;
+        loop {
+            if let Some(newline) = memchr::memchr(b'\n', self.input.get(looked..).unwrap_or_default()) {
+                let (start, end) = (self.used, looked + newline + 1);
+                self.used = end;
+                return Ok((start, end));
+            }
+            if self.used > 0 {
+                self.input.drain(..self.used);
+                self.used = 0;
+            }
+            looked = self.input.len();
+            if looked > LINE_BYTES_MAX {
+                return Err(Error::Garbage { what: "a line of bearable length", line: String::new() }.into());
+            }
+            self.input.reserve(16 * 1024);
+            match tokio::time::timeout(self.patience, self.wire.read(&mut self.input)).await {
+                Ok(Ok(0)) => return Err(Error::Closed { bye: None }.into()),
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return Err(Error::from(error).into()),
+                Err(_) => return Err(Error::Timeout { seconds: self.patience.as_secs() }.into()),
+            }
+        }
+    }
+}

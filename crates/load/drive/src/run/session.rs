@@ -1,0 +1,198 @@
+//! A virtual user's IMAP session: connecting, asking, leaving.
+
+use super::failure::Failure;
+use super::follow::{Follow, Wanted};
+use super::model::{FOLDER_PREFIX, Message};
+use super::user::User;
+use posthaste_imap_client::listing::Listed;
+use posthaste_imap_client::{Client, Completion};
+use posthaste_load_workload::{Mailbox, Step, Track};
+use std::time::Instant;
+
+/// What an answered command brought, beside what went into the model.
+pub struct Outcome {
+    /// How it ended: OK.
+    pub completion: Completion,
+    /// EXISTS as announced.
+    pub exists: Option<u32>,
+    /// UIDVALIDITY as announced.
+    pub validity: Option<u32>,
+    /// Numbers found.
+    pub found: Vec<u32>,
+    /// Mailboxes listed.
+    pub listed: Vec<Listed>,
+    /// STATUS items.
+    pub status: Option<(String, Vec<(String, u64)>)>,
+    /// Text with COPYUID.
+    pub copied: Option<String>,
+    /// What vanished.
+    pub expunged: Vec<Message>,
+    /// The sum, if one was wanted.
+    pub sum: Option<(u64, u64)>,
+}
+
+/// How a command is asked, beside its words.
+#[derive(Default)]
+pub struct Asking {
+    /// FETCH responses that must come.
+    pub wanted: Wanted,
+    /// Messages may vanish.
+    pub expunging: bool,
+    /// Whole messages are fetched: foreign ones in place of ours are wrong.
+    pub bodies: bool,
+}
+
+impl User {
+    /// Connects, logs in, does the opening steps.
+    pub async fn open(&mut self) -> Result<(), Failure> {
+        let options = &self.shared.options;
+        let mut client = Client::connect(&options.dialer, &self.server().endpoint, self.source()).await?;
+        client.login(&self.who.name, &self.who.password).await?;
+        client.learn_capabilities().await?;
+        self.link.bytes_before = (0, 0);
+        self.link.client = Some(client);
+        self.model.current = None;
+        self.went_online();
+        self.learn_mailboxes().await?;
+        for step in self.shared.clone().options.workload.opening.iter() {
+            if self.is_offered(step) {
+                self.timed_step(step).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists the mailboxes if steps will choose among them and they are not known yet.
+    async fn learn_mailboxes(&mut self) -> Result<(), Failure> {
+        let workload = &self.shared.options.workload;
+        let chooses = |step: &Step| {
+            let mailbox = match step {
+                Step::Select { mailbox, .. } | Step::Status(mailbox, _) | Step::Append(mailbox) => mailbox,
+                Step::Copy(_, mailbox) | Step::Move(_, mailbox) => mailbox,
+                Step::Create | Step::Delete | Step::Rename => return true,
+                _ => return false,
+            };
+            matches!(mailbox, Mailbox::Random | Mailbox::Other)
+        };
+        let steps = workload.transactions.iter().flat_map(|t| &t.steps).chain(&workload.opening);
+        if self.model.mailboxes.is_empty() && steps.into_iter().any(chooses) {
+            self.list("*").await?;
+        }
+        Ok(())
+    }
+
+    /// LIST; the answer is compared with the mailboxes known.
+    pub async fn list(&mut self, pattern: &str) -> Result<(), Failure> {
+        let outcome = self.ask(&format!("LIST \"\" \"{pattern}\""), Asking::default()).await?;
+        let names: Vec<&str> =
+            outcome.listed.iter().filter(|l| l.selectable).map(|l| l.name.as_str()).collect();
+        if pattern != "*" {
+            return Ok(());
+        }
+        if self.model.mailboxes.is_empty() {
+            let ours = names.iter().any(|n| n.starts_with(FOLDER_PREFIX));
+            let used = names
+                .iter()
+                .filter(|n| !ours || n.starts_with(FOLDER_PREFIX) || n.eq_ignore_ascii_case("INBOX"));
+            self.model.listed(used.copied());
+            return Ok(());
+        }
+        if self.shared.options.workload.track == Track::Static {
+            return Ok(());
+        }
+        let missing =
+            self.model.mailboxes.iter().find(|m| !m.is_inbox() && !names.contains(&m.name.as_str()));
+        let extra = names
+            .iter()
+            .find(|n| n.starts_with(FOLDER_PREFIX) && !self.model.mailboxes.iter().any(|m| m.name == **n));
+        match (missing, extra) {
+            (Some(m), _) => Err(Failure::Wrong(format!("LIST leaves out {}", m.name))),
+            (_, Some(name)) if !self.model.uncertain_names => {
+                Err(Failure::Wrong(format!("LIST names {name}, which does not exist")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a command, follows its answers, and gives what came of it if it was OK and true.
+    pub async fn ask(&mut self, line: &str, asking: Asking) -> Result<Outcome, Failure> {
+        let tracked = self.shared.options.workload.track == Track::Messages;
+        let client = self.link.client.as_mut().ok_or(Failure::Stopped)?;
+        let book = self.shared.ledger.as_ref().map(|ledger| (ledger, self.who.account));
+        let mailbox = if tracked { self.model.current() } else { None };
+        let before = mailbox.as_ref().and_then(|m| m.exists);
+        let mut follow = Follow::mailbox(mailbox).wanting(asking.wanted);
+        follow.expunging = asking.expunging;
+        follow.bodies = asking.bodies;
+        follow.book = book;
+        let completion = client.command(line, &mut follow).await?;
+        self.used.fetched += follow.fetched;
+        if completion.is_ok() {
+            follow.check_complete(before);
+        }
+        conclude(line, completion, follow)
+    }
+
+    /// Logs out.
+    pub async fn close(&mut self) -> Result<(), Failure> {
+        self.went_offline();
+        match self.link.client.take() {
+            Some(client) => Ok(client.logout().await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the server offers what a step needs; for optional commands written out in workloads.
+    pub fn is_offered(&self, step: &Step) -> bool {
+        let Step::Raw(command) = step else { return true };
+        let Some(client) = &self.link.client else { return true };
+        let has = |word| client.capabilities().has(word);
+        match command.split(' ').next().unwrap_or_default() {
+            "GETQUOTAROOT" | "GETQUOTA" => has("QUOTA"),
+            "NAMESPACE" => has("NAMESPACE") || has("IMAP4rev2"),
+            "MYRIGHTS" | "GETACL" => has("ACL"),
+            "ENABLE" => has("ENABLE") || has("IMAP4rev2"),
+            "ID" => has("ID"),
+            _ => true,
+        }
+    }
+
+    /// Bytes in and out since last asked.
+    pub fn bytes_since(&mut self) -> (u64, u64) {
+        let Some(client) = &self.link.client else { return (0, 0) };
+        let now = client.bytes();
+        let since = (now.0 - self.link.bytes_before.0, now.1 - self.link.bytes_before.1);
+        self.link.bytes_before = now;
+        since
+    }
+
+    /// The end of a pause: false if the run ended.
+    pub async fn pause(&self, seconds: f64) -> bool {
+        self.shared.phase.sleep_until(Instant::now() + std::time::Duration::from_secs_f64(seconds)).await
+    }
+}
+
+/// OK and true, or whose fault it is.
+pub fn conclude(line: &str, completion: Completion, follow: Follow<'_>) -> Result<Outcome, Failure> {
+    let shown: String = line.chars().take(120).collect();
+    if let Some(wrong) = follow.wrong {
+        return Err(Failure::Wrong(format!("{shown}: {wrong}")));
+    }
+    if !completion.is_ok() {
+        return Err(Failure::Refused { command: shown, text: completion.text });
+    }
+    Ok(Outcome {
+        completion,
+        exists: follow.exists,
+        validity: follow.validity,
+        found: follow.found,
+        listed: follow.listed,
+        status: follow.status,
+        copied: follow.copied,
+        expunged: follow.expunged,
+        sum: match follow.wanted {
+            Wanted::Count(sum) => Some(sum.essence()),
+            _ => None,
+        },
+    })
+}

@@ -1,0 +1,140 @@
+//! A virtual user: who it is, what it knows, where it is connected, what it has used.
+//!
+//! What a user does stands in other files: its life in `life`, steps in `steps`, `read` and
+//! `change`, sessions in `session` and `pop3_user`. What is noted of it goes through `times`.
+
+use super::failure::Failure;
+use super::model::AccountModel;
+use super::open_loop::Lane;
+use super::shared::Shared;
+use crate::Target;
+use posthaste_imap_client::Client;
+use posthaste_load_workload::{Chooser, Random, SessionKind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A virtual user.
+pub struct User {
+    pub(super) shared: Arc<Shared>,
+    pub(super) lane: Rc<Lane>,
+    pub(super) who: Who,
+    pub(super) random: Random,
+    pub(super) chooser: Chooser,
+    pub(super) model: AccountModel,
+    pub(super) link: Link,
+    pub(super) used: Used,
+}
+
+/// Which user it is, and how it logs in.
+pub struct Who {
+    /// Number of the virtual user.
+    pub index: u32,
+    /// Number of its account. Users may share one.
+    pub account: u32,
+    /// Login name.
+    pub name: String,
+    /// Password.
+    pub password: String,
+    /// Mail address.
+    pub address: String,
+}
+
+/// Its connection to a server.
+#[derive(Default)]
+pub struct Link {
+    /// The IMAP session, if there is one.
+    pub client: Option<Client>,
+    /// Whether it is counted among those with a session.
+    online: bool,
+    /// Sessions begun.
+    pub sessions: u32,
+    /// Turns it took to another server, since its own failed.
+    turns: u32,
+    /// Bytes in and out of the session when last asked.
+    pub bytes_before: (u64, u64),
+}
+
+/// What it has used since the last transaction was recorded.
+#[derive(Default)]
+pub struct Used {
+    /// FETCH responses.
+    pub fetched: u64,
+    /// Bytes of other connections (SMTP).
+    pub bytes_beside: (u64, u64),
+    /// The slowest command, and its time.
+    pub slowest: (&'static str, Duration),
+}
+
+impl User {
+    /// Virtual user `index`.
+    pub fn new(shared: Arc<Shared>, lane: Rc<Lane>, index: u32) -> Self {
+        let accounts = &shared.options.accounts;
+        let account = index % accounts.count().max(1);
+        let who = Who {
+            index,
+            account,
+            name: accounts.name(account),
+            password: accounts.password(account),
+            address: accounts.address(account),
+        };
+        Self {
+            who,
+            random: Random::new(shared.options.seed, 1 << 40 | u64::from(index)),
+            chooser: Chooser::default(),
+            model: AccountModel::default(),
+            link: Link::default(),
+            used: Used::default(),
+            shared,
+            lane,
+        }
+    }
+
+    /// A number that chooses the source address on loopback: another one for each session, so that
+    /// ports in TIME_WAIT never run out.
+    pub(super) fn source(&self) -> u32 {
+        self.who.index.wrapping_add(self.link.sessions.wrapping_mul(7919))
+    }
+
+    /// The server it is at: its own by its number, another one after that failed.
+    pub(super) fn server(&self) -> &Target {
+        self.shared.options.server_at(self.who.index.wrapping_add(self.link.turns))
+    }
+
+    /// Goes to the next server if it was the server that failed.
+    pub(super) fn turn_away(&mut self, failure: &Failure) {
+        if matches!(failure, Failure::Connection(_)) {
+            self.link.turns = self.link.turns.wrapping_add(1);
+        }
+    }
+
+    /// Forgets the session. What is known of the mailboxes goes too, but not their names: after a
+    /// fault nobody can say which half of a command was done.
+    pub(super) fn give_up_session(&mut self) {
+        if self.link.client.take().is_some() {
+            self.went_offline();
+        }
+        if self.shared.options.workload.session == SessionKind::Online {
+            self.model.mailboxes.clear();
+            self.model.current = None;
+        }
+    }
+
+    pub(super) fn went_online(&mut self) {
+        if !self.link.online {
+            self.link.online = true;
+            let counts = self.shared.phase.counts(Instant::now());
+            self.lane.with(|r| {
+                r.online += 1;
+                r.sessions += u64::from(counts);
+            });
+        }
+    }
+
+    pub(super) fn went_offline(&mut self) {
+        if self.link.online {
+            self.link.online = false;
+            self.lane.with(|r| r.online -= 1);
+        }
+    }
+}

@@ -1,5 +1,0 @@
-//! The `posthaste-load` command: see the library.
-
-fn main() -> std::process::ExitCode {
-    posthaste_load::cli::main()
-}

@@ -1,0 +1,235 @@
+//! The agent's end: serves figures to instruments that know the token.
+
+use super::wire::{Answer, Challenge, Hello, Lines, bad, hex, proof, unhex};
+use crate::monitor::Monitor;
+use crate::sample::WatchTarget;
+use hmac::Mac;
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What an agent is started with.
+#[derive(Clone, Debug)]
+pub struct AgentOptions {
+    /// The token both know.
+    pub token: String,
+    /// The process to report, unless the instrument names one.
+    pub pid: Option<u32>,
+    /// The control group to report.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// Instruments served at the same time; more are refused.
+const INSTRUMENTS_MAX: usize = 16;
+/// Connections that have not proved yet that they know the token. One more ends the oldest of them:
+/// an instrument needs a round trip for it, so peers that only wait keep nobody out. Each has a
+/// thread and at most a line of 256 KiB.
+const STRANGERS_MAX: usize = 64;
+/// Pause after a connection could not be accepted: long enough to cost nothing while the process
+/// has no descriptor left, short enough for an instrument that waits.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// Who is connected.
+#[derive(Default)]
+struct Guests {
+    strangers: Mutex<VecDeque<(u64, TcpStream)>>,
+    instruments: AtomicUsize,
+}
+
+impl Guests {
+    fn strangers(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
+        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection comes in. The oldest strangers give up their places to it.
+    fn enter(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
+        let stream = stream.try_clone()?;
+        let mut strangers = self.strangers();
+        while strangers.len() >= STRANGERS_MAX {
+            if let Some((_, oldest)) = strangers.pop_front() {
+                // Its thread notices. A connection that is closed already cannot be shut down.
+                let _ = oldest.shutdown(Shutdown::Both);
+            }
+        }
+        strangers.push_back((number, stream));
+        Ok(())
+    }
+
+    /// A stranger has become an instrument, or has left.
+    fn no_stranger(&self, number: u64) {
+        self.strangers().retain(|(other, _)| *other != number);
+    }
+
+    /// A place for an instrument, if there is one left.
+    fn place(&self) -> Option<Place<'_>> {
+        let more = |n: usize| (n < INSTRUMENTS_MAX).then_some(n + 1);
+        let got = self.instruments.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        got.is_ok().then_some(Place(&self.instruments))
+    }
+}
+
+/// An instrument's place, given back when dropped.
+struct Place<'a>(&'a AtomicUsize);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Serves connections for ever, a thread each. `on_end` is called with how each one ended, and when
+/// connections cannot be accepted.
+pub fn serve(
+    listener: &TcpListener,
+    options: &AgentOptions,
+    on_end: impl Fn(&str) + Send + Sync + 'static,
+) -> ! {
+    let on_end = Arc::new(on_end);
+    let guests = Arc::new(Guests::default());
+    let mut failed = false;
+    for number in 0u64.. {
+        let (stream, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                if !failed {
+                    on_end(&format!("connections cannot be accepted, trying again: {error}"));
+                }
+                failed = true;
+                std::thread::sleep(ACCEPT_AGAIN);
+                continue;
+            }
+        };
+        failed = false;
+        let thread = guests.enter(number, &stream).and_then(|()| {
+            let (options, on_end, guests) = (options.clone(), on_end.clone(), guests.clone());
+            std::thread::Builder::new().name("instrument".into()).spawn(move || {
+                let done = serve_one(stream, &options, (&guests, number));
+                guests.no_stranger(number);
+                match done {
+                    Ok(()) => on_end(&format!("{peer} has disconnected")),
+                    Err(error) => on_end(&format!("{peer}: {error}")),
+                }
+            })
+        });
+        if let Err(error) = thread {
+            guests.no_stranger(number);
+            on_end(&format!("{peer}: {error}"));
+        }
+    }
+    unreachable!("there are more numbers than connections")
+}
+
+fn serve_one(stream: TcpStream, options: &AgentOptions, (guests, number): (&Guests, u64)) -> io::Result<()> {
+    let mut lines = Lines::new(stream)?;
+    let mut random = [0u8; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let nonce = hex(&random);
+    lines.send(&Challenge { nonce: nonce.clone() })?;
+    let hello: Hello = lines.receive()?;
+    let given = unhex(&hello.proof).unwrap_or_default();
+    // verify_slice compares in constant time.
+    if proof(&options.token, &nonce).is_none_or(|mac| mac.verify_slice(&given).is_err()) {
+        lines.send(&Answer::Error("wrong token".into()))?;
+        return Err(bad("wrong token"));
+    }
+    guests.no_stranger(number);
+    let Some(_place) = guests.place() else {
+        let why = format!("{INSTRUMENTS_MAX} instruments are connected already");
+        lines.send(&Answer::Error(why.clone()))?;
+        return Err(bad(&format!("refused, {why}")));
+    };
+    let target = WatchTarget::Local { pid: hello.pid.or(options.pid), cgroup: options.cgroup.clone() };
+    let mut monitor = match Monitor::start(&target) {
+        Ok(Some(monitor)) => monitor,
+        Ok(None) => return lines.send(&Answer::Error("no process and no control group to report".into())),
+        Err(error) => return lines.send(&Answer::Error(error.to_string())),
+    };
+    lines.send(&Answer::Ready)?;
+    loop {
+        match lines.receive::<String>() {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        match monitor.look() {
+            Ok(sample) => lines.send(&Answer::Sample(Box::new(sample)))?,
+            Err(error) => lines.send(&Answer::Error(error.to_string()))?,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Remote;
+    use super::*;
+
+    fn agent() -> String {
+        agent_on(TcpListener::bind("127.0.0.1:0").unwrap())
+    }
+
+    fn agent_on(listener: TcpListener) -> String {
+        let address = listener.local_addr().unwrap().to_string();
+        let options =
+            AgentOptions { token: "open sesame".into(), pid: Some(std::process::id()), cgroup: None };
+        std::thread::spawn(move || serve(&listener, &options, |_| ()));
+        address
+    }
+
+    #[test]
+    fn an_error_of_accept_does_not_end_the_agent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // Every accept fails from now on, unless somebody waits already.
+        listener.set_nonblocking(true).unwrap();
+        let address = agent_on(listener);
+        for _ in 0..3 {
+            assert!(Remote::connect(&address, "open sesame", None).unwrap().sample().is_ok());
+        }
+    }
+
+    #[test]
+    fn peers_that_say_nothing_keep_no_instrument_out() {
+        let address = agent();
+        let silent: Vec<TcpStream> =
+            (0..2 * STRANGERS_MAX).map(|_| TcpStream::connect(&address).unwrap()).collect();
+        let mut remote = Remote::connect(&address, "open sesame", None).unwrap();
+        assert!(remote.sample().is_ok());
+        // Nor do those who come later end it.
+        let more: Vec<TcpStream> =
+            (0..2 * STRANGERS_MAX).map(|_| TcpStream::connect(&address).unwrap()).collect();
+        let _other = Remote::connect(&address, "open sesame", None).unwrap();
+        assert!(remote.sample().is_ok());
+        drop((silent, more));
+    }
+
+    #[test]
+    fn instruments_have_a_limit_and_give_their_places_back() {
+        let address = agent();
+        let connect = || Remote::connect(&address, "open sesame", None);
+        let mut all: Vec<Remote> = (0..INSTRUMENTS_MAX).map(|_| connect().unwrap()).collect();
+        let refused = connect().err().unwrap();
+        assert!(refused.to_string().contains("16 instruments are connected already"), "{refused}");
+        drop(all.pop());
+        // The place is free when the agent's thread has seen the end of the connection.
+        let patience = std::time::Instant::now() + Duration::from_secs(60);
+        while connect().is_err() {
+            assert!(std::time::Instant::now() < patience, "the place is not given back");
+        }
+    }
+
+    #[test]
+    fn figures_come_for_the_token_only() {
+        let address = agent();
+        let wrong = Remote::connect(&address, "sesame", None).err().unwrap();
+        assert!(wrong.to_string().contains("wrong token"), "{wrong}");
+        let mut remote = Remote::connect(&address, "open sesame", None).unwrap();
+        let sample = remote.sample().unwrap();
+        assert!(sample.processes >= 1 && sample.source.starts_with("agent 127.0.0.1"));
+        assert!(sample.cpu_s() > 0.0 || remote.sample().is_ok());
+        let ended = Remote::connect(&address, "open sesame", Some(u32::MAX)).err().unwrap();
+        assert!(ended.to_string().contains("does not exist"), "{ended}");
+    }
+}

@@ -1,0 +1,23 @@
+//! What a server costs, measured from outside.
+//!
+//! [`Monitor`] watches a process tree or a control group, on this machine or through an [`agent`]
+//! on another one. CPU of a process tree is that of its living processes plus that of all children
+//! they have waited for, so servers that fork per connection are charged in full. A control group
+//! is exact where there is one. [`own`] says what this process itself uses, [`machine`] where it
+//! runs, and [`hottest`] which functions of the server take its CPU.
+//!
+//! A figure that cannot be had is "not offered here" with the reason. None is ever a zero that was
+//! not measured. Nothing here knows mail.
+
+pub mod agent;
+mod cgroup;
+pub mod hottest;
+pub mod machine;
+mod monitor;
+pub mod own;
+mod perf;
+mod process;
+mod sample;
+
+pub use monitor::{Done, Monitor, rates};
+pub use sample::{Sample, WatchTarget};

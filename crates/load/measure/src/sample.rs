@@ -1,0 +1,64 @@
+//! What is watched of a server, and its totals at one moment.
+
+use crate::process::Pss;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What to watch of the server.
+#[derive(Clone, Debug, Default)]
+pub enum WatchTarget {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// On this machine.
+    Local {
+        /// The root of its process tree.
+        pid: Option<u32>,
+        /// Its control group's directory.
+        cgroup: Option<PathBuf>,
+    },
+    /// On another machine, where `posthaste-load agent` runs.
+    Agent {
+        /// Host and port.
+        address: String,
+        /// The token both know.
+        token: String,
+        /// The process there; the agent's own choice if `None`.
+        pid: Option<u32>,
+    },
+}
+
+/// Totals at one moment; two of them make a cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Where from.
+    pub source: String,
+    /// CPU time, user mode.
+    pub cpu_user_s: f64,
+    /// CPU time, kernel.
+    pub cpu_system_s: f64,
+    /// Living processes.
+    pub processes: u32,
+    /// Proportional set size, if it was read this time.
+    pub pss: Option<Pss>,
+    /// The control group's disk accounting: operations, bytes read, bytes written.
+    pub disk: Option<[u64; 3]>,
+    /// Bytes read and written by the account of each process, children waited for included.
+    pub io: Option<[u64; 2]>,
+    /// Context switches of living processes, summed up between samples.
+    pub context_switches: Option<u64>,
+    /// Cycles, instructions, cache misses.
+    pub counters: Option<[u64; 3]>,
+    /// Why there are no counters.
+    pub counters_missing: String,
+    /// CPU seconds and living processes by program name.
+    pub roles: BTreeMap<String, (f64, u32)>,
+}
+
+impl Sample {
+    /// CPU time in all.
+    pub fn cpu_s(&self) -> f64 {
+        self.cpu_user_s + self.cpu_system_s
+    }
+}

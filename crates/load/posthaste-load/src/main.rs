@@ -1,0 +1,156 @@
+//! `posthaste-load`: a load generator and measuring instrument for IMAP, POP3, SMTP and LMTP
+//! servers.
+//!
+//! This is its command line: `run | study | populate | plan | report | agent | calibrate |
+//! workload`, a file each. The work is done by the crates below: `posthaste-load-drive` drives a
+//! server with the workloads of `posthaste-load-workload`, `posthaste-load-measure` measures the
+//! server's cost from outside, and `posthaste-load-report` writes what was found.
+//!
+//! Exit codes: 0 done, 1 failed (a run with errors too), 2 wrong usage.
+
+// Comments of flags are help texts: a bracket in them is a bracket, and no link.
+#![allow(rustdoc::broken_intra_doc_links)]
+
+mod agent;
+mod calibrate;
+mod plan;
+mod populate;
+mod report;
+mod run;
+mod server;
+mod study;
+mod workload;
+
+use clap::{Parser, Subcommand};
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// Load generator and measuring instrument for IMAP, POP3, SMTP and LMTP servers.
+///
+/// It drives any server with the workloads of five published studies (or your own), checks every
+/// answer, measures the server's cost from outside, and writes a report.
+#[derive(Parser)]
+#[command(name = "posthaste-load", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run one workload against a server.
+    ///
+    /// Exit code 0 means: every answer was right. A run with errors says so in its first line and
+    /// exits 1.
+    Run(Box<run::RunArgs>),
+    /// Run a whole study, from populating to the report.
+    Study(study::StudyArgs),
+    /// Fill mailboxes through the server's own protocols.
+    Populate(populate::PopulateArgs),
+    /// Project from measured runs how many users a server can serve.
+    Plan(plan::PlanArgs),
+    /// Write the report of one run or study, or compare several in one report.
+    Report(report::ReportArgs),
+    /// Report a server's cost to an instrument on another machine.
+    Agent(agent::AgentArgs),
+    /// Measure up to which rate this machine's generator is reliable.
+    Calibrate(calibrate::CalibrateArgs),
+    /// List and show the built-in workloads.
+    Workload(workload::WorkloadArgs),
+    /// The server that `calibrate` measures against.
+    #[command(hide = true)]
+    NullServer(calibrate::NullServerArgs),
+}
+
+/// Why a command failed.
+pub enum Trouble {
+    /// Exit code 1.
+    Failed(String),
+    /// Exit code 2.
+    Usage(String),
+    /// Exit code 1; the error was printed already.
+    Said,
+}
+
+impl Trouble {
+    /// Failed, with this message.
+    pub fn failed(what: impl Display) -> Self {
+        Self::Failed(what.to_string())
+    }
+    /// Wrong usage, with this message.
+    pub fn usage(what: impl Display) -> Self {
+        Self::Usage(what.to_string())
+    }
+}
+
+/// Parses the command line and runs the command.
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Run(args) => run::main(*args),
+        Command::Study(args) => study::main(&args),
+        Command::Populate(args) => populate::main(args),
+        Command::Plan(args) => plan::main(&args),
+        Command::Report(args) => report::main(&args),
+        Command::Agent(args) => agent::main(&args),
+        Command::Calibrate(args) => calibrate::main(args),
+        Command::Workload(args) => workload::main(&args),
+        Command::NullServer(args) => calibrate::null_server(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Trouble::Said) => ExitCode::from(1),
+        Err(Trouble::Failed(what)) => {
+            eprintln!("posthaste-load: {what}");
+            ExitCode::from(1)
+        }
+        Err(Trouble::Usage(what)) => {
+            eprintln!("posthaste-load: {what}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The command line as it was given, for the results; secrets left out.
+pub fn command_line() -> Vec<String> {
+    let mut hide = false;
+    std::env::args()
+        .map(|arg| {
+            let secret = std::mem::take(&mut hide);
+            hide = matches!(arg.as_str(), "--password" | "--token");
+            match arg.split_once('=') {
+                Some((name @ ("--password" | "--token"), _)) => format!("{name}=[secret]"),
+                _ if secret => "[secret]".to_owned(),
+                _ => arg,
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound_and_every_flag_explained() {
+        let mut command = Cli::command();
+        command.clone().debug_assert();
+        command.build();
+        for sub in command.get_subcommands().filter(|s| !s.is_hide_set() && s.get_name() != "help") {
+            for flag in sub.get_arguments() {
+                assert!(flag.get_help().is_some(), "{} {} has no help", sub.get_name(), flag.get_id());
+                // clap prints a line break in its place.
+                let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+                assert!(!help.contains("{n}"), "{} {} loses {{n}}", sub.get_name(), flag.get_id());
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_with_most_of_its_flags_is_understood() {
+        let line = "posthaste-load run --workload koka-browse --imap imaps://localhost:1993 --send lmtp://localhost:1024 \
+                    --users user{0..1199}@example.org --password-file pw --clients 200 --think 4s --ramp 30s \
+                    --warmup 1m --measure 5m --out results --audit --arrivals 50/s --server-pid 42";
+        assert!(Cli::try_parse_from(line.split_ascii_whitespace()).is_ok());
+    }
+}

@@ -1,0 +1,115 @@
+//! `posthaste-load populate`.
+
+use crate::Trouble;
+use crate::server::{AccountArgs, ConnectionArgs, target};
+use clap::Args;
+use posthaste_load_drive::Scheme;
+use posthaste_load_drive::populate::{PopulateOptions, Wish, populate};
+use posthaste_load_text::quantity::{show_bytes, show_duration};
+use posthaste_load_workload as workload;
+use posthaste_load_workload::corpus::{Sizes, UserMail};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Flags of `populate`.
+///
+/// The contents of accounts come from a workload (--workload), or from --inbox, --folders,
+/// --per-folder and --sizes. An interrupted populate continues when it is started again with the
+/// same flags.
+#[derive(Args)]
+pub struct PopulateArgs {
+    /// The server: imap://HOST:PORT, imaps://… or imap+starttls://….
+    #[arg(long, value_name = "URL")]
+    imap: String,
+    /// Deliver INBOX mail by lmtp:// or smtp:// instead of APPEND.
+    #[arg(long, value_name = "URL")]
+    send: Option<String>,
+    #[command(flatten)]
+    accounts: AccountArgs,
+    /// Fill accounts as this workload defines.
+    #[arg(long, value_name = "NAME-OR-FILE")]
+    workload: Option<String>,
+    /// Messages in INBOX.
+    #[arg(long, value_name = "N")]
+    inbox: Option<u32>,
+    /// Folders besides INBOX.
+    #[arg(long, value_name = "N")]
+    folders: Option<u32>,
+    /// Messages in each folder.
+    #[arg(long, value_name = "N")]
+    per_folder: Option<u32>,
+    /// Sizes: html, wide, fixed:10k, lognormal:17k, uniform:1k-10k, histogram:1k=50,10k=30.
+    #[arg(long, value_name = "DISTRIBUTION")]
+    sizes: Option<Sizes>,
+    /// Fill with this mail instead of generated messages: an mbox file, a Maildir, a folder of .eml
+    /// files.
+    #[arg(long, value_name = "PATH")]
+    mail: Option<PathBuf>,
+    /// Seed of the corpus.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Accounts filled at the same time.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    parallel: usize,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    /// Show no progress.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Populates.
+pub fn main(args: PopulateArgs) -> Result<(), Trouble> {
+    let wish = wish(&args)?;
+    let mail = args.mail.as_deref().map(UserMail::open).transpose().map_err(Trouble::usage)?;
+    let senders = [Scheme::Smtp, Scheme::Lmtp];
+    let accounts = args.accounts.accounts()?;
+    let (per_account, count) = (wish.messages(), accounts.count());
+    let imap = target(&args.imap, &[Scheme::Imap], "--imap")?;
+    let lmtp = args.send.as_deref().map(|url| target(url, &senders, "--send")).transpose()?;
+    let dialer = args.connection.dialer([&imap].into_iter().chain(&lmtp))?;
+    let options = PopulateOptions {
+        imap,
+        lmtp,
+        accounts,
+        wish,
+        seed: args.seed,
+        mail,
+        parallel: args.parallel,
+        dialer,
+        live: !args.quiet,
+    };
+    let start = Instant::now();
+    let done = populate(options).map_err(Trouble::failed)?;
+    println!(
+        "{} messages added ({}) in {}, {} were there; {count} accounts of {per_account} messages wished for",
+        done.added,
+        show_bytes(done.bytes),
+        show_duration(start.elapsed().max(Duration::from_millis(1))),
+        done.found,
+    );
+    if done.failed > 0 {
+        return Err(Trouble::failed(format!("{} accounts could not be filled", done.failed)));
+    }
+    if done.interrupted {
+        return Err(Trouble::failed("interrupted; the same command goes on from here"));
+    }
+    Ok(())
+}
+
+fn wish(args: &PopulateArgs) -> Result<Wish, Trouble> {
+    let fill =
+        args.workload.as_deref().map(workload::load).transpose().map_err(Trouble::usage)?.map(|w| w.fill);
+    let wish = Wish::new(
+        args.inbox.or(fill.as_ref().map(|f| f.inbox)).unwrap_or(0),
+        args.folders.or(fill.as_ref().map(|f| f.folders)).unwrap_or(0),
+        args.per_folder.or(fill.as_ref().map(|f| f.per_folder)).unwrap_or(0),
+        args.sizes.clone().or(fill.map(|f| f.sizes)).unwrap_or(Sizes::Html),
+    );
+    if wish.messages() == 0 {
+        return Err(Trouble::usage(
+            "nothing to fill in: give --workload, or --inbox, or --folders and --per-folder",
+        ));
+    }
+    Ok(wish)
+}

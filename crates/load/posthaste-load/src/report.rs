@@ -1,0 +1,39 @@
+//! `posthaste-load report`.
+
+use crate::Trouble;
+use clap::Args;
+use posthaste_load_report::{csv_of_all, files, html};
+use std::path::{Path, PathBuf};
+
+/// Flags of `report`.
+#[derive(Args)]
+pub struct ReportArgs {
+    /// Results of runs or studies; several are compared in one report.
+    #[arg(value_name = "DIR", required = true)]
+    results: Vec<PathBuf>,
+    /// The file to write. Every run's figures are written as CSV beside it. The reports stored with
+    /// the results stay unchanged.
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    out: PathBuf,
+    /// Overwrite it.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Writes the report.
+pub fn main(args: &ReportArgs) -> Result<(), Trouble> {
+    let results: Vec<_> =
+        args.results.iter().map(|dir| files::read(dir)).collect::<Result<_, _>>().map_err(Trouble::usage)?;
+    let file = args.out.clone();
+    let table = file.with_extension("csv");
+    if let Some(there) = [&file, &table].into_iter().find(|f| !args.force && f.exists()) {
+        return Err(Trouble::failed(format!("{} exists; --force overwrites it", there.display())));
+    }
+    let write = |file: &Path, text: String| {
+        std::fs::write(file, text).map_err(|e| Trouble::failed(format!("{}: {e}", file.display())))
+    };
+    write(&table, csv_of_all(&results))?;
+    write(&file, html(&results))?;
+    println!("{} (and its figures in {})", file.display(), table.display());
+    Ok(())
+}

@@ -1,0 +1,295 @@
+//! `posthaste-load run`.
+
+use crate::server::{AccountArgs, ConnectionArgs, WatchArgs, target};
+use crate::{Trouble, command_line};
+use clap::Args;
+use posthaste_load_drive::Scheme;
+use posthaste_load_drive::audit::{AuditOptions, audit, baseline};
+use posthaste_load_drive::run::{Arrivals, ClusterOptions, RunOptions, SendBy, run};
+use posthaste_load_report::files;
+use posthaste_load_results::{Results, RunResult};
+use posthaste_load_text::quantity;
+use posthaste_load_workload::{self as workload, Protocol, Think, Track};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Flags of `run`.
+#[derive(Args)]
+pub struct RunArgs {
+    /// A built-in workload (see `workload list`) or a file.
+    #[arg(long, value_name = "NAME-OR-FILE")]
+    pub workload: String,
+    /// The server: imap://HOST:PORT, imaps://… or imap+starttls://…. Repeated for several
+    /// servers of the same accounts: clients are spread over them in turn, and go to the next when
+    /// theirs is unreachable.
+    #[arg(long, value_name = "URL", required_unless_present = "pop3")]
+    pub imap: Vec<String>,
+    /// The server, for POP3 workloads: pop3://HOST:PORT, pop3s://… or pop3+starttls://….
+    #[arg(long, value_name = "URL")]
+    pub pop3: Option<String>,
+    /// How mail is sent: smtp://, lmtp://, submission:// or submissions://HOST:PORT. `append` uses
+    /// an IMAP session of the recipient and APPEND.
+    #[arg(long, value_name = "URL")]
+    pub send: Option<String>,
+    #[command(flatten)]
+    accounts: AccountArgs,
+    /// Virtual users [default: one per account].
+    #[arg(long, value_name = "N")]
+    pub clients: Option<u32>,
+    /// Think time instead of the workload's: 4s, 0, 2s-18s (uniform) or exp:10s (exponential).
+    #[arg(long, value_name = "TIME", value_parser = think)]
+    pub think: Option<Think>,
+    /// Open loop: tasks are due at this rate, however fast the server is (50/s, 3000/m), at random
+    /// times. Response time counts from when a task was due.
+    #[arg(long, value_name = "RATE", value_parser = quantity::rate)]
+    pub arrivals: Option<f64>,
+    /// Open loop by a simulated day of this length: tasks are spread evenly over it; see
+    /// --tasks-per-user.
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, conflicts_with = "arrivals", requires = "tasks_per_user")]
+    pub day: Option<Duration>,
+    /// Tasks of each user in the simulated day.
+    #[arg(long, value_name = "N")]
+    pub tasks_per_user: Option<f64>,
+    /// Virtual users start spread over this time.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
+    pub ramp: Duration,
+    /// Warm-up: after the start, nothing is counted for this time.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
+    pub warmup: Duration,
+    /// After the warm-up, everything is counted for this time.
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = quantity::duration)]
+    pub measure: Duration,
+    /// Account for every message at the end: acknowledged ones are there exactly once, expunged
+    /// ones do not exist.
+    #[arg(long)]
+    pub audit: bool,
+    /// Count lost and refused connections, NO [UNAVAILABLE] and SMTP 4yz separately and not as
+    /// errors: for runs in which servers are made to fail. Wrong answers and findings of the audit
+    /// still count as errors.
+    #[arg(long)]
+    pub tolerate_outages: bool,
+    /// Fetch and verify every body in the audit too.
+    #[arg(long, requires = "audit")]
+    pub audit_bodies: bool,
+    #[command(flatten)]
+    watch: WatchArgs,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    /// The server's name in the report [default: its address].
+    #[arg(long, value_name = "NAME")]
+    pub label: Option<String>,
+    /// Seed of everything random: the same seed sends the same requests.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Threads of the generator [default: half the processors].
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Write results.json, CSV files and report.html into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Overwrite existing files in it.
+    #[arg(long)]
+    pub force: bool,
+    /// Show nothing while running.
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// `4s`, `2s-18s`, `exp:10s`.
+fn think(text: &str) -> Result<Think, String> {
+    let seconds = |text: &str| quantity::duration(text).map(|d| d.as_secs_f64());
+    match (text.strip_prefix("exp:"), text.split_once('-')) {
+        (Some(mean), _) => Ok(Think::Exponential(seconds(mean)?)),
+        (None, Some((low, high))) => Ok(Think::Uniform(seconds(low)?, seconds(high)?)),
+        (None, None) => Ok(Think::Fixed(seconds(text)?)),
+    }
+}
+
+/// Threads without --threads: half the processors, since the server may be on the same machine.
+pub fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get() / 2).max(1)
+}
+
+/// Runs.
+pub fn main(args: RunArgs) -> Result<(), Trouble> {
+    if let Some(out) = &args.out {
+        files::prepare(out, args.force).map_err(Trouble::failed)?;
+    }
+    let (options, audit_options) = options(&args)?;
+    let quiet = args.quiet;
+    let result = run_audited(options, audit_options.filter(|_| args.audit))?;
+    if !quiet {
+        print!("{}", files::summary(&result));
+    }
+    let clean = result.outcome.clean;
+    if let Some(out) = &args.out {
+        files::write(out, &Results::Run(Box::new(result))).map_err(Trouble::failed)?;
+        println!("written to {}", out.display());
+    }
+    if clean { Ok(()) } else { Err(Trouble::Said) }
+}
+
+/// A run between a look at all mailboxes before it and an audit after it, if requested.
+pub fn run_audited(options: RunOptions, audit_options: Option<AuditOptions>) -> Result<RunResult, Trouble> {
+    let ledger = match &audit_options {
+        Some(options) => {
+            Some(baseline(options).map_err(|f| Trouble::failed(format!("before the run: {f}")))?)
+        }
+        None => None,
+    };
+    let ended = run(options, ledger).map_err(Trouble::failed)?;
+    let mut result = ended.result;
+    if let (Some(options), Some(ledger)) = (&audit_options, &ended.ledger) {
+        let found = audit(options, ledger).map_err(|f| Trouble::failed(format!("audit: {f}")))?;
+        if !found.is_clean() {
+            result.outcome.clean = false;
+            result.outcome.headline = format!(
+                "AUDIT FAILED ({} missing, {} duplicated, {} unexpected, {} altered, {} UIDs given twice, {} accounts unreadable): {}",
+                found.missing,
+                found.duplicated,
+                found.unexpected,
+                found.altered,
+                found.reused,
+                found.unreadable,
+                result.outcome.headline
+            );
+        }
+        result.audit = Some(found);
+    }
+    Ok(result)
+}
+
+fn options(args: &RunArgs) -> Result<(RunOptions, Option<AuditOptions>), Trouble> {
+    let workload = workload::load(&args.workload).map_err(Trouble::usage)?;
+    let imaps = args.imap.iter().map(|url| target(url, &[Scheme::Imap], "--imap"));
+    let imaps: Vec<_> = imaps.collect::<Result<_, _>>()?;
+    let (imap, others) = match imaps.split_first() {
+        Some((first, others)) => (Some(first.clone()), others.to_vec()),
+        None => (None, Vec::new()),
+    };
+    let pop3 = args.pop3.as_deref().map(|url| target(url, &[Scheme::Pop3], "--pop3")).transpose()?;
+    let server = match workload.protocol {
+        Protocol::Imap => imap.clone().ok_or_else(|| Trouble::usage("this workload needs --imap"))?,
+        Protocol::Pop3 => pop3.ok_or_else(|| Trouble::usage("this workload needs --pop3"))?,
+    };
+    let senders = [Scheme::Smtp, Scheme::Lmtp, Scheme::Submission];
+    let send = match args.send.as_deref() {
+        None if workload.sends() => {
+            let what = "this workload sends mail: give --send smtp://, lmtp:// or submission://HOST:PORT, or --send append";
+            return Err(Trouble::usage(what));
+        }
+        None => None,
+        Some("append") => Some(SendBy::Append),
+        Some(url) => Some(SendBy::Mail(target(url, &senders, "--send")?)),
+    };
+    let accounts = args.accounts.accounts()?;
+    let clients = args.clients.unwrap_or(accounts.count());
+    if clients > accounts.count() && workload.track == Track::Messages {
+        return Err(Trouble::usage(format!(
+            "{clients} clients share {} accounts: workload {} follows every mailbox, so each client needs its own",
+            accounts.count(),
+            workload.name
+        )));
+    }
+    let arrivals = match (args.arrivals, args.day, args.tasks_per_user) {
+        (Some(rate), ..) => Some(Arrivals::Poisson(rate)),
+        // Interval between tasks = day ÷ (users × tasks per user), as Exchange Load Generator
+        // dispatches them.
+        (None, Some(day), Some(tasks)) => {
+            Some(Arrivals::Even(f64::from(clients) * tasks / day.as_secs_f64()))
+        }
+        _ => None,
+    };
+    if arrivals.is_some_and(|a| a.rate() <= 0.0 || !a.rate().is_finite()) {
+        return Err(Trouble::usage("tasks must arrive at a rate above zero"));
+    }
+    let mail = match &send {
+        Some(SendBy::Mail(target)) => Some(target),
+        Some(SendBy::Append) | None => None,
+    };
+    let dialer = args.connection.dialer([&server].into_iter().chain(&imap).chain(&others).chain(mail))?;
+    let audit_options = imap.map(|imap| AuditOptions {
+        imap,
+        others: others.clone(),
+        accounts: accounts.clone(),
+        dialer: dialer.clone(),
+        bodies: args.audit_bodies,
+    });
+    if args.audit && audit_options.is_none() {
+        return Err(Trouble::usage("--audit needs --imap, whatever the workload speaks"));
+    }
+    let endpoint = &server.endpoint;
+    let label = args.label.clone().unwrap_or_else(|| format!("{}:{}", endpoint.host, endpoint.port));
+    let options = RunOptions {
+        cluster: ClusterOptions {
+            others: if workload.protocol == Protocol::Imap { others } else { Vec::new() },
+            tolerate_outages: args.tolerate_outages,
+        },
+        send,
+        accounts,
+        clients,
+        think: args.think,
+        arrivals,
+        ramp: args.ramp,
+        warmup: args.warmup,
+        measure: args.measure,
+        threads: args.threads.unwrap_or_else(default_threads),
+        seed: args.seed,
+        audit: args.audit,
+        dialer,
+        watch: args.watch.target()?,
+        mhz: args.watch.mhz,
+        label,
+        command: command_line(),
+        settings: settings(args, clients, arrivals),
+        live: !args.quiet,
+        server,
+        workload,
+    };
+    Ok((options, audit_options))
+}
+
+fn settings(args: &RunArgs, clients: u32, arrivals: Option<Arrivals>) -> BTreeMap<String, String> {
+    let seconds = |d: Duration| quantity::show_duration(d);
+    let mut settings = BTreeMap::from([
+        ("users".to_owned(), args.accounts.users.clone()),
+        ("clients".to_owned(), clients.to_string()),
+        ("ramp".to_owned(), seconds(args.ramp)),
+        ("warmup".to_owned(), seconds(args.warmup)),
+        ("measure".to_owned(), seconds(args.measure)),
+        ("seed".to_owned(), args.seed.to_string()),
+        ("timeout".to_owned(), seconds(args.connection.timeout)),
+        (
+            "acknowledgements".to_owned(),
+            if args.connection.delayed_acks { "delayed" } else { "quick" }.to_owned(),
+        ),
+    ]);
+    let mut add = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            settings.insert(name.to_owned(), value);
+        }
+    };
+    add("imap", Some(args.imap.join(" ")).filter(|urls| !urls.is_empty()));
+    add("outages", args.tolerate_outages.then(|| "tolerated".to_owned()));
+    add("pop3", args.pop3.clone());
+    add("send", args.send.clone());
+    add("think", args.think.map(|t| format!("{t:?} s")));
+    add("arrivals", arrivals.map(|a| format!("{:.3}/s", a.rate())));
+    add("threads", Some(args.threads.unwrap_or_else(default_threads).to_string()));
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn think_times() {
+        assert_eq!(think("4s"), Ok(Think::Fixed(4.0)));
+        assert_eq!(think("0"), Ok(Think::Fixed(0.0)));
+        assert_eq!(think("2s-18s"), Ok(Think::Uniform(2.0, 18.0)));
+        assert_eq!(think("exp:10s"), Ok(Think::Exponential(10.0)));
+        assert!(think("often").is_err());
+    }
+}

@@ -1,0 +1,163 @@
+//! `posthaste-load study`.
+
+use crate::run::default_threads;
+use crate::{Trouble, command_line};
+use clap::Args;
+use posthaste_load_drive::interrupt;
+use posthaste_load_measure::machine;
+use posthaste_load_report::files;
+use posthaste_load_results::Results;
+use posthaste_load_study::Which;
+use posthaste_load_study::{BUILTIN, Options, Plan, conduct, load};
+use posthaste_load_text::quantity::show_bytes;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Flags of `study`.
+#[derive(Args)]
+pub struct StudyArgs {
+    /// A built-in study (item-count, mailbox-size, koka, memory, compare) or a file.
+    #[arg(value_name = "NAME-OR-FILE")]
+    name: String,
+    /// A version that takes minutes and has the same shape.
+    #[arg(long)]
+    quick: bool,
+    /// Print the study's steps and how long they take, and exit.
+    #[arg(long)]
+    plan: bool,
+    /// Print the study's file, as a start for your own, and exit.
+    #[arg(long)]
+    show: bool,
+    /// Servers under test, in order; ratios are to the first. posthaste, dovecot and cyrus are
+    /// started and stopped here; NAME=imap://HOST:PORT[,lmtp://HOST:PORT][,pid=N] is one that runs
+    /// and has the accounts that --plan names, all with password `study`.
+    #[arg(long = "server", value_name = "SERVER", default_value = "posthaste", value_delimiter = ' ')]
+    servers: Vec<Which>,
+    /// The `posthaste` to start [default: the one beside this program, or in PATH].
+    #[arg(long, value_name = "FILE")]
+    posthaste: Option<PathBuf>,
+    /// Write results.json, CSV and report.html into this directory [default: study-NAME].
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Overwrite existing files in it.
+    #[arg(long)]
+    force: bool,
+    /// Keep servers' data here instead of in a temporary directory that is removed at the end.
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+    /// Seed of everything random: the same seed sends the same requests.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Threads of the generator [default: half the processors].
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Print nothing while running.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Runs the study.
+pub fn main(args: &StudyArgs) -> Result<(), Trouble> {
+    if args.show
+        && let Some((_, text)) = BUILTIN.iter().find(|(name, _)| *name == args.name)
+    {
+        print!("{text}");
+        return Ok(());
+    }
+    let study = load(&args.name, args.quick).map_err(Trouble::usage)?;
+    if args.show {
+        print!("{}", study.source);
+        return Ok(());
+    }
+    let names: Vec<String> = args.servers.iter().map(|s| s.name().to_owned()).collect();
+    if (1..names.len()).any(|n| names[..n].contains(&names[n])) {
+        return Err(Trouble::usage("two servers have the same name"));
+    }
+    let plan = Plan::of(&study, machine::facts(None).cpus);
+    if args.plan {
+        print!("{}", plan.describe(&study, &names));
+        return Ok(());
+    }
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("study-{}", study.name)));
+    files::prepare(&out, args.force).map_err(Trouble::failed)?;
+    if !args.quiet {
+        eprint!("{}", plan.describe(&study, &names));
+    }
+    let temporary = match &args.work {
+        Some(_) => None,
+        None => Some(Temporary::new().map_err(Trouble::failed)?),
+    };
+    let folder = match (&args.work, &temporary) {
+        (Some(folder), _) => folder.clone(),
+        (None, Some(temporary)) => temporary.0.clone(),
+        (None, None) => PathBuf::new(),
+    };
+    let starts = args.servers.iter().any(|s| !matches!(s, Which::Running(_)));
+    if starts && let Err(why) = room(&plan, &folder) {
+        // A folder named by the user may contain some of it already.
+        if temporary.is_some() {
+            return Err(Trouble::failed(why));
+        }
+        eprintln!("note: {why}");
+    }
+    let options = Options {
+        servers: args.servers.clone(),
+        folder,
+        keep: args.work.is_some(),
+        posthaste: args.posthaste.clone(),
+        command: command_line(),
+        threads: args.threads.unwrap_or_else(default_threads),
+        seed: args.seed,
+        live: !args.quiet,
+    };
+    let result = conduct(&study, &options).map_err(Trouble::failed)?;
+    let clean = result.points.iter().all(|p| p.run.as_ref().is_ok_and(|r| r.outcome.clean));
+    for finding in &result.analysis.findings {
+        println!("{finding}");
+    }
+    files::write(&out, &Results::Study(Box::new(result))).map_err(Trouble::failed)?;
+    println!("report: {}", out.join("report.html").display());
+    if clean {
+        Ok(())
+    } else {
+        Err(Trouble::failed("some points had errors or could not be measured: see the report"))
+    }
+}
+
+/// Whether the disk has room for the mail that a server is filled with.
+fn room(plan: &Plan, folder: &Path) -> Result<(), String> {
+    let Some(free) = machine::free_bytes(folder) else { return Ok(()) };
+    let needed = plan.disk_bytes();
+    if free >= needed {
+        return Ok(());
+    }
+    Err(format!(
+        "a server filled for this study takes up to {}, and {} has {} free: name a folder on a larger disk by --work, or \
+         take --quick",
+        show_bytes(needed),
+        folder.display(),
+        show_bytes(free)
+    ))
+}
+
+/// A directory with a short path (sockets' paths may have 107 bytes), removed at the end.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new() -> std::io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("posthaste-study-{}", std::process::id()));
+        std::fs::create_dir(&path)?;
+        interrupt::on_exit_remove(&path);
+        // Processes of servers run as other users and must pass through, whatever the umask is.
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+        interrupt::removed(&self.0);
+    }
+}

@@ -1,0 +1,37 @@
+//! `posthaste-load workload`.
+
+use crate::Trouble;
+use clap::{Args, Subcommand};
+use posthaste_load_workload::{BUILTIN, load, parse};
+
+/// Flags of `workload`.
+#[derive(Args)]
+pub struct WorkloadArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Name and describe the built-in workloads.
+    List,
+    /// Print a workload's file, as a start for your own.
+    Show {
+        /// Its name, or a file to check.
+        name: String,
+    },
+}
+
+/// Lists or shows.
+pub fn main(args: &WorkloadArgs) -> Result<(), Trouble> {
+    match &args.what {
+        What::List => {
+            for (name, text) in BUILTIN {
+                let workload = parse(text, name).map_err(Trouble::failed)?;
+                println!("{name:<26}{}", workload.description);
+            }
+        }
+        What::Show { name } => print!("{}", load(name).map_err(Trouble::usage)?.source),
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! End to end: a server that lies is caught, whatever it lies about; an honest one is not accused.
+
+#![allow(clippy::unwrap_used)]
+
+use posthaste_imap_client::net::{Dialer, Trust};
+use posthaste_load_drive::Accounts;
+use posthaste_load_drive::audit::{AuditOptions, audit, baseline};
+use posthaste_load_drive::populate::{PopulateOptions, Wish, populate};
+use posthaste_load_drive::run::{Arrivals, ClusterOptions, RunOptions, SendBy, run};
+use posthaste_load_measure::WatchTarget;
+use posthaste_load_null_server::{Faults, start};
+use posthaste_load_results::RunResult;
+use posthaste_load_workload::{Think, load};
+use std::time::Duration;
+
+struct Trial {
+    faults: Faults,
+    workload: &'static str,
+    arrivals: Option<Arrivals>,
+}
+
+impl Default for Trial {
+    fn default() -> Self {
+        Self { faults: Faults::default(), workload: "koka-manage-frequencies", arrivals: None }
+    }
+}
+
+/// Populates, runs and audits. The faults are there from the start: what populate loses is found by
+/// the baseline of the run, so faults of taking mail show in SEND and APPEND.
+fn try_it(trial: Trial) -> RunResult {
+    let at = start(trial.faults).unwrap();
+    let dialer = Dialer::new(Trust::Anyone, Duration::from_secs(5)).unwrap();
+    let accounts = Accounts::parse("user{1..4}@example.org").unwrap().with_password("x");
+    let imap: posthaste_load_drive::Target = format!("imap://{}", at.imap).parse().unwrap();
+    let workload = load(trial.workload).unwrap();
+    let wish = Wish::new(12, 4, 8, "fixed:3k".parse().unwrap());
+    populate(PopulateOptions {
+        imap: imap.clone(),
+        lmtp: None,
+        accounts: accounts.clone(),
+        wish,
+        seed: 1,
+        mail: None,
+        parallel: 2,
+        dialer: dialer.clone(),
+        live: false,
+    })
+    .unwrap();
+    let auditing = AuditOptions {
+        imap: imap.clone(),
+        others: Vec::new(),
+        accounts: accounts.clone(),
+        dialer: dialer.clone(),
+        bodies: true,
+    };
+    let ledger = baseline(&auditing).unwrap_or_default();
+    let options = RunOptions {
+        workload,
+        server: imap,
+        cluster: ClusterOptions::default(),
+        send: Some(SendBy::Mail(format!("lmtp://{}", at.lmtp).parse().unwrap())),
+        accounts,
+        clients: 4,
+        think: Some(Think::Fixed(0.002)),
+        arrivals: trial.arrivals,
+        ramp: Duration::from_millis(100),
+        warmup: Duration::ZERO,
+        measure: Duration::from_millis(1900),
+        threads: 1,
+        seed: 1,
+        audit: true,
+        dialer,
+        watch: WatchTarget::Nothing,
+        mhz: None,
+        label: "trial".into(),
+        command: Vec::new(),
+        settings: Default::default(),
+        live: false,
+    };
+    let ended = run(options, Some(ledger)).unwrap();
+    let mut result = ended.result;
+    result.audit = audit(&auditing, &ended.ledger.unwrap()).ok();
+    result
+}
+
+fn errors(result: &RunResult, kind: &str) -> u64 {
+    result.errors.iter().filter(|e| e.kind == kind).map(|e| e.count).sum()
+}
+
+#[test]
+fn an_honest_server_is_believed() {
+    for workload in
+        ["koka-manage-frequencies", "koka-browse", "imaptest", "platform", "outlook-express", "sendmail"]
+    {
+        let result = try_it(Trial { workload, ..Trial::default() });
+        assert!(result.outcome.clean, "{workload}: {:#?}", result.errors);
+        assert!(result.total.count > 50, "{workload}: {}", result.outcome.headline);
+        let audit = result.audit.unwrap();
+        assert!(audit.is_clean() && audit.messages_expected > 0, "{workload}: {audit:#?}");
+    }
+}
+
+#[test]
+fn a_lost_message_is_missed() {
+    let faults = Faults { lose_one_in: 25, ..Faults::default() };
+    let audit = try_it(Trial { faults, ..Trial::default() }).audit.unwrap();
+    assert!(audit.missing > 0 && audit.findings[0].contains("acknowledged"), "{audit:#?}");
+}
+
+#[test]
+fn an_altered_body_is_seen() {
+    let faults = Faults { alter_one_in: 150, ..Faults::default() };
+    let result = try_it(Trial { faults, workload: "koka-browse", arrivals: None });
+    assert!(errors(&result, "wrong-answer") > 0, "{:#?}", result.errors);
+    let sample = &result.errors.iter().find(|e| e.kind == "wrong-answer").unwrap().samples[0];
+    assert!(sample.what.contains("altered") && sample.transcript.contains("C: UID FETCH"), "{sample:#?}");
+    assert!(
+        !result.outcome.clean && result.outcome.headline.contains("ERRORS"),
+        "{}",
+        result.outcome.headline
+    );
+}
+
+#[test]
+fn a_short_listing_is_counted() {
+    let result =
+        try_it(Trial { faults: Faults { short_listings: true, ..Faults::default() }, ..Trial::default() });
+    let sample = &result.errors.iter().find(|e| e.kind == "wrong-answer").unwrap().samples[0];
+    assert!(sample.what.contains("messages"), "{sample:#?}");
+}
+
+#[test]
+fn a_delayed_command_shows_in_the_tail_and_is_named() {
+    let delay = Some(("EXPUNGE", Duration::from_millis(300), 10));
+    let result = try_it(Trial { faults: Faults { delay, ..Faults::default() }, ..Trial::default() });
+    let of = |name: &str| result.transactions.iter().find(|t| t.name == name).unwrap().summary.clone();
+    assert!(of("MDEL").max_ms >= 300.0, "{:?}", of("MDEL"));
+    assert!(result.slowest[0].command.starts_with("EXPUNGE"), "{:#?}", result.slowest);
+}
+
+#[test]
+fn in_open_loop_a_stall_cannot_hide() {
+    // One command in six takes 400 ms: four users can then do 60 tasks a second, and 100 are due. A
+    // closed loop would see five quick ones of six; counted from when they were due, most are slow.
+    let delay = Some(("NOOP", Duration::from_millis(400), 6));
+    let faults = Faults { delay, ..Faults::default() };
+    let arrivals = Some(Arrivals::Even(100.0));
+    let result = try_it(Trial { faults, workload: "sendmail", arrivals });
+    assert!(result.total.p50_ms >= 100.0, "p50 {} ms", result.total.p50_ms);
+    assert!(result.outcome.saturated, "{}", result.outcome.unfinished_max);
+}
+
+#[test]
+fn hanging_up_garbage_and_refusal_are_told_apart_and_survived() {
+    let hang_up =
+        try_it(Trial { faults: Faults { hang_up_one_in: 200, ..Faults::default() }, ..Trial::default() });
+    assert!(errors(&hang_up, "connection-lost") > 0 && hang_up.total.count > 20, "{:#?}", hang_up.errors);
+    let garbage =
+        try_it(Trial { faults: Faults { garbage_one_in: 200, ..Faults::default() }, ..Trial::default() });
+    assert!(errors(&garbage, "garbage") > 0 && garbage.total.count > 20, "{:#?}", garbage.errors);
+    let refused =
+        try_it(Trial { faults: Faults { refuse_logins: true, ..Faults::default() }, ..Trial::default() });
+    assert!(errors(&refused, "login") > 0 && refused.total.count == 0, "{:#?}", refused.errors);
+}

@@ -1,0 +1,205 @@
+//! What was wrong, in the order of how much it matters: the verdict in the first line, caveats,
+//! errors by kind with their last commands, and what the audit found.
+
+use crate::markup::Markup;
+use crate::table::{Cell, Table, faults};
+use posthaste_load_results::{AuditResult, ErrorCount, RunResult, Slow, StudyResult};
+use posthaste_load_text::figure::{figure, whole};
+
+/// One line on how a run went.
+pub fn verdict(name: &str, run: &RunResult, out: &mut Markup) {
+    let outcome = &run.outcome;
+    let audited = run.audit.as_ref().is_none_or(AuditResult::is_clean);
+    let good = outcome.clean && outcome.errors == 0 && audited && !outcome.saturated;
+    let mut says = if name.is_empty() { String::new() } else { format!("{name}: ") };
+    says.push_str(&outcome.headline);
+    if !audited {
+        says.push_str(" · the audit found mail missing, doubled or altered");
+    }
+    if outcome.saturated {
+        let most = whole(outcome.unfinished_max);
+        says.push_str(&format!(" · saturated: up to {most} tasks due and not finished"));
+    }
+    if outcome.interrupted {
+        says.push_str(" · ended early by Ctrl-C");
+    }
+    line(good, &says, out);
+}
+
+/// One line on how a study went.
+pub fn study_verdict(study: &StudyResult, out: &mut Markup) {
+    let failed = study.points.iter().filter(|p| p.run.is_err()).count();
+    let errors: u64 = study.points.iter().filter_map(|p| p.run.as_ref().ok()).map(|r| r.outcome.errors).sum();
+    let with_errors =
+        study.points.iter().filter_map(|p| p.run.as_ref().ok()).filter(|r| !r.outcome.clean).count();
+    let points = study.points.len();
+    let says = match (failed, with_errors) {
+        (0, 0) => format!("{}: {points} points measured, no errors", study.study),
+        (0, n) => format!("{}: {} errors in {n} of {points} points", study.study, whole(errors)),
+        (f, 0) => format!("{}: {f} of {points} points could not be measured", study.study),
+        (f, n) => format!(
+            "{}: {} errors in {n} of {points} points; {f} could not be measured",
+            study.study,
+            whole(errors)
+        ),
+    };
+    line(failed == 0 && with_errors == 0, &says, out);
+}
+
+fn line(good: bool, says: &str, out: &mut Markup) {
+    let class = if good { "verdict good" } else { "verdict bad" };
+    let mark = if good { "✓ " } else { "✗ " };
+    out.element("p", &[("class", &class)], &format!("{mark}{says}"));
+}
+
+/// A caveat, and what it is said of: (name, caveat).
+type Said = (String, String);
+
+/// Everything to be known before a figure is believed. What is said of several runs is said once;
+/// where only the figures in it differ, each is behind a fold.
+pub fn caveats(said: &[Said], out: &mut Markup) {
+    let mut grouped: Vec<Vec<&Said>> = Vec::new();
+    for one in said {
+        let alike = |group: &&mut Vec<&Said>| group.first().is_some_and(|g| pattern(&g.1) == pattern(&one.1));
+        match grouped.iter_mut().find(alike) {
+            Some(group) => group.push(one),
+            None => grouped.push(vec![one]),
+        }
+    }
+    if grouped.is_empty() {
+        return;
+    }
+    out.raw("<section class=\"caveats\"><h2>Before you believe a figure</h2><ul>\n");
+    for group in grouped {
+        caveat(&group, out);
+    }
+    out.raw("</ul></section>\n");
+}
+
+fn caveat(group: &[&Said], out: &mut Markup) {
+    let Some((name, text)) = group.first() else { return };
+    out.open("li", &[]);
+    if let [_] = group {
+        out.text(text);
+        if !name.is_empty() {
+            out.element("span", &[("class", &"quiet")], &format!(" ({name})"));
+        }
+    } else {
+        let more = format!(" ({} times)", group.len());
+        out.raw("<details>").open("summary", &[]).text(text);
+        out.element("span", &[("class", &"quiet")], &more).close("summary");
+        if group.iter().all(|(_, other)| other == text) {
+            // Said in the same words of each: whom it is about is all there is to tell.
+            let names: Vec<&str> = group.iter().map(|(n, _)| n.as_str()).filter(|n| !n.is_empty()).collect();
+            out.element("p", &[("class", &"quiet small")], &names.join("; "));
+        } else {
+            out.raw("<ul>");
+            for (name, text) in group {
+                let of = if name.is_empty() { String::new() } else { format!("{name}: ") };
+                out.element("li", &[], &format!("{of}{text}"));
+            }
+            out.raw("</ul>");
+        }
+        out.close("details");
+    }
+    out.close("li");
+}
+
+/// The text without its figures.
+fn pattern(text: &str) -> String {
+    text.chars().filter(|c| !c.is_ascii_digit() && !matches!(c, '-' | '.' | ',')).collect()
+}
+
+/// Errors by kind, with the transcript of the first few.
+pub fn errors(errors: &[ErrorCount], out: &mut Markup) {
+    if errors.is_empty() {
+        return;
+    }
+    out.element("h3", &[], "Errors by kind, whole run");
+    let mut table = Table::new(&["Kind", "Errors"]);
+    table.rows = errors.iter().map(|e| vec![Cell::from(e.kind.clone()), faults(e.count)]).collect();
+    table.draw(out);
+    for (kind, sample) in errors.iter().flat_map(|e| e.samples.iter().map(|s| (&e.kind, s))) {
+        let summary = format!(
+            "{kind} at {} s: {} in {}: {}",
+            figure(sample.at_s),
+            sample.user,
+            sample.transaction,
+            sample.what
+        );
+        super::facts::folded(&summary, &sample.transcript, out);
+    }
+}
+
+/// The slowest transactions.
+pub fn slowest(slow: &[Slow], out: &mut Markup) {
+    if slow.is_empty() {
+        return;
+    }
+    out.element("h3", &[], "Slowest transactions");
+    let mut table = Table::new(&["Transaction", "ms", "ended at (s)", "user", "its longest command"]);
+    table.rows = slow
+        .iter()
+        .map(|s| {
+            [s.transaction.clone(), figure(s.ms), figure(s.at_s), s.user.clone(), s.command.clone()]
+                .map(Cell::from)
+                .to_vec()
+        })
+        .collect();
+    table.draw(out);
+}
+
+/// What the audit found.
+pub fn audit(audit: Option<&AuditResult>, out: &mut Markup) {
+    let Some(audit) = audit else { return };
+    out.element("h3", &[], "Audit: every message accounted for");
+    let mut table = Table::new(&[
+        "Accounts",
+        "found",
+        "expected",
+        "missing",
+        "doubled",
+        "unexpected",
+        "altered",
+        "UIDs given twice",
+        "unreadable accounts",
+    ]);
+    let mut row: Vec<Cell> =
+        [audit.accounts, audit.messages_found, audit.messages_expected].map(|n| whole(n).into()).to_vec();
+    row.extend(
+        [audit.missing, audit.duplicated, audit.unexpected, audit.altered, audit.reused, audit.unreadable]
+            .map(faults),
+    );
+    table.rows.push(row);
+    table.draw(out);
+    if !audit.findings.is_empty() {
+        super::facts::folded("What it found, the first few", &audit.findings.join("\n"), out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caveats_that_differ_in_figures_only_are_folded_together() {
+        let said: Vec<Said> =
+            (0..5).map(|n| (format!("run {n}"), format!("not steady: drift -{n} %"))).collect();
+        let mut out = Markup::new();
+        caveats(&said, &mut out);
+        let html = out.into_string();
+        assert_eq!(html.matches("<details>").count(), 1);
+        assert!(html.contains("drift -0 %") && html.contains("(5 times)"), "{html}");
+        assert!(html.contains("run 4: not steady: drift -4 %"), "{html}");
+    }
+
+    #[test]
+    fn what_is_said_of_many_in_the_same_words_is_said_once() {
+        let said: Vec<Said> = ["", "A", "B"].map(|n| (n.to_owned(), "shared machine".to_owned())).into();
+        let mut out = Markup::new();
+        caveats(&said, &mut out);
+        let html = out.into_string();
+        assert_eq!(html.matches("shared machine").count(), 1, "{html}");
+        assert!(html.contains("(3 times)") && html.contains(">A; B<"), "{html}");
+    }
+}

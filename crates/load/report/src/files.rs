@@ -1,0 +1,151 @@
+//! Files of a run or study: `results.json`, CSV, `report.html`; and the summary printed at the end.
+
+use crate::{csv, html};
+use posthaste_load_results::{Offered, Results, RunResult, Summary};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Makes the directory; one that holds results is left alone unless `force`.
+pub fn prepare(dir: &Path, force: bool) -> io::Result<()> {
+    let used = fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
+    if used && !force {
+        let what = format!("{} exists and is not empty; --force overwrites what is in it", dir.display());
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+    }
+    fs::create_dir_all(dir)
+}
+
+/// Writes everything.
+pub fn write(dir: &Path, results: &Results) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    fs::write(dir.join("results.json"), serde_json::to_vec(results)?)?;
+    for (name, text) in csv::files(results) {
+        fs::write(dir.join(name), text)?;
+    }
+    fs::write(dir.join("report.html"), html(std::slice::from_ref(results)))
+}
+
+/// Reads what [`write()`] wrote.
+pub fn read(dir: &Path) -> io::Result<Results> {
+    let file = if dir.is_dir() { dir.join("results.json") } else { dir.to_owned() };
+    let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", file.display()));
+    let text = fs::read(&file).map_err(named)?;
+    serde_json::from_slice(&text).map_err(|e| named(io::Error::new(io::ErrorKind::InvalidData, e)))
+}
+
+/// What a person reads at the end of a run. A run with errors says so in its first line.
+pub fn summary(run: &RunResult) -> String {
+    let mut text = format!("{}\n\n", run.outcome.headline);
+    text.push_str(&format!(
+        "{:<22} {:>6} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>6}\n",
+        "transaction", "asked", "got", "count", "/s", "mean ms", "p50 ms", "p99 ms", "max ms", "errors"
+    ));
+    let share = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{:.1}%", x * 100.0));
+    let mut row = |name: &str, asked: Option<f64>, got: Option<f64>, s: &Summary| {
+        text.push_str(&format!(
+            "{name:<22} {:>6} {:>7} {:>8} {:>8.2} {:>8.2} {:>8.2} {:>8.2} {:>9.2} {:>6}\n",
+            share(asked),
+            share(got),
+            s.count,
+            s.rate_per_s,
+            s.mean_ms,
+            s.p50_ms,
+            s.p99_ms,
+            s.max_ms,
+            s.errors
+        ));
+    };
+    for t in &run.transactions {
+        row(&t.name, t.share_asked, t.share_asked.map(|_| t.share_realised), &t.summary);
+    }
+    row("total", None, None, &run.total);
+    text.push('\n');
+    text.push_str(&cost(run));
+    for error in &run.errors {
+        text.push_str(&format!("\n{} × {}\n", error.count, error.kind));
+        if let Some(sample) = error.samples.first() {
+            text.push_str(&format!(
+                "  {} in {} at {:.1} s: {}\n",
+                sample.user, sample.transaction, sample.at_s, sample.what
+            ));
+            sample.transcript.lines().for_each(|line| text.push_str(&format!("    {line}\n")));
+        }
+    }
+    if let Some(audit) = &run.audit {
+        text.push_str(&format!(
+            "\naudit: {} accounts, {} messages found, {} expected; {} missing, {} duplicated, {} unexpected, {} altered, {} UIDs given twice\n",
+            audit.accounts,
+            audit.messages_found,
+            audit.messages_expected,
+            audit.missing,
+            audit.duplicated,
+            audit.unexpected,
+            audit.altered,
+            audit.reused
+        ));
+        audit.findings.iter().take(10).for_each(|f| text.push_str(&format!("  {f}\n")));
+    }
+    for caveat in &run.caveats {
+        text.push_str(&format!("note: {caveat}\n"));
+    }
+    text
+}
+
+fn cost(run: &RunResult) -> String {
+    let mut text = String::new();
+    if let Some(s) = &run.server {
+        let per = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.4}"));
+        let memory = match &s.pss_max_bytes {
+            Offered::Value(bytes) => posthaste_load_text::quantity::show_bytes(*bytes),
+            Offered::NotOffered(why) => format!("not offered here ({why})"),
+        };
+        text.push_str(&format!(
+            "server: {:.2} s CPU ({:.2} user, {:.2} system) in {:.1} s = {:.1} % of the machine; megacycles per session {}, \
+             per message {}, per transaction {}; memory at most {memory}\n",
+            s.cpu_user_s + s.cpu_system_s,
+            s.cpu_user_s,
+            s.cpu_system_s,
+            s.seconds,
+            s.cpu_percent,
+            per(s.megacycles_per_session),
+            per(s.megacycles_per_message),
+            per(s.megacycles_per_transaction)
+        ));
+    }
+    let g = &run.generator;
+    text.push_str(&format!(
+        "generator: {:.2} s CPU{}{}, {} resident\n",
+        g.cpu_user_s + g.cpu_system_s,
+        g.cpu_us_per_transaction.map_or(String::new(), |us| format!(", {us:.0} µs per transaction")),
+        g.share_of_server.map_or(String::new(), |s| format!(", {:.1} % of the server's", s * 100.0)),
+        posthaste_load_text::quantity::show_bytes(g.rss_max_bytes)
+    ));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_times_stay_in_columns_of_their_own() {
+        let mut run = crate::sample::run("Posthaste", 90, 1.0);
+        let first = &mut run.transactions[0].summary;
+        (first.mean_ms, first.p50_ms, first.p99_ms, first.max_ms) =
+            (300_008.84, 300_154.88, 300_154.88, 3_600_000.0);
+        let text = summary(&run);
+        let row = text.lines().find(|l| l.starts_with(&run.transactions[0].name)).unwrap();
+        let cells: Vec<&str> = row.split_ascii_whitespace().collect();
+        assert_eq!(cells[5..9], ["300008.84", "300154.88", "300154.88", "3600000.00"], "{row}");
+    }
+
+    #[test]
+    fn a_directory_in_use_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(prepare(dir.path(), false).is_ok());
+        fs::write(dir.path().join("x"), "y").unwrap();
+        assert!(prepare(dir.path(), false).unwrap_err().to_string().contains("--force"));
+        assert!(prepare(dir.path(), true).is_ok());
+    }
+}

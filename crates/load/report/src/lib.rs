@@ -1,0 +1,37 @@
+//! The report: one self-contained HTML file of one or several results, plots as inline SVG,
+//! readable by day, by night and on paper; and the same figures as CSV.
+//!
+//! - [`page`] puts it together from [`runs`] (overview, plots, tables of runs) and [`studies`].
+//! - [`chart`], [`bars`], [`ranges`] draw; [`scale`] says where, [`legend`] and [`lettering`] in
+//!   which words.
+//! - [`markup`] escapes whatever was not written here. No script, nothing loaded from elsewhere.
+//!
+//! [`files`] writes and reads the folder of a result.
+//!
+//! What was wrong comes first: errors in the first line, then every caveat, then figures.
+
+mod bars;
+#[cfg(test)]
+mod browser;
+mod chart;
+mod compare;
+mod csv;
+mod facts;
+mod faults;
+pub mod files;
+mod legend;
+mod lettering;
+mod markup;
+mod metric;
+mod page;
+mod ranges;
+mod run_plots;
+mod runs;
+#[cfg(test)]
+mod sample;
+mod scale;
+mod studies;
+mod table;
+
+pub use csv::all as csv_of_all;
+pub use page::html;

@@ -1,0 +1,229 @@
+//! The part of a report that is about runs: one with everything, or several laid over each other.
+
+use crate::markup::Markup;
+use crate::metric::METRICS;
+use crate::run_plots::{Named, figures};
+use crate::table::{Cell, Table, faults as faults_cell};
+use crate::{compare, facts, faults};
+use posthaste_load_results::{NamedSummary, Offered, RunResult, ServerCost, Summary};
+use posthaste_load_text::figure::{bytes, figure, percent, whole};
+
+/// All about these runs.
+pub fn section(runs: &[Named], out: &mut Markup) {
+    match runs {
+        [] => {}
+        [(_, run)] => one(run, out),
+        many => several(many, out),
+    }
+}
+
+fn one(run: &RunResult, out: &mut Markup) {
+    tiles(run, out);
+    plots(&[(run.label.clone(), run)], out);
+    details(run, out);
+    out.element("h2", &[], "How it was measured");
+    facts::of_run(run, out);
+}
+
+fn several(runs: &[Named], out: &mut Markup) {
+    out.element("h2", &[], "Runs beside each other");
+    let first = format!("Quiet figures: how many times {}.", runs[0].0);
+    out.element("p", &[("class", &"quiet")], &first);
+    compare::metrics(runs, out);
+    plots(runs, out);
+    out.element("h3", &[], "Median response time (ms)");
+    compare::times(runs, |s| s.p50_ms, out);
+    out.element("h3", &[], "Response time, 99 % (ms)");
+    compare::times(runs, |s| s.p99_ms, out);
+    for (name, run) in runs {
+        out.element("h2", &[], name);
+        details(run, out);
+        facts::of_run(run, out);
+    }
+}
+
+fn plots(runs: &[Named], out: &mut Markup) {
+    out.raw("<div class=\"plots\">\n");
+    for figure in figures(runs) {
+        figure.draw(out);
+    }
+    out.raw("</div>\n");
+}
+
+/// The figures a run is summed up in.
+fn tiles(run: &RunResult, out: &mut Markup) {
+    out.raw("<div class=\"tiles\">");
+    let keys = [
+        "throughput_per_s",
+        "p50_ms",
+        "p99_ms",
+        "server_cpu_percent",
+        "megacycles_per_transaction",
+        "megacycles_per_message",
+        "pss_max_mb",
+    ];
+    for metric in METRICS.iter().filter(|m| keys.contains(&m.key)) {
+        let Some(value) = (metric.of)(run) else { continue };
+        out.raw("<div class=\"tile\">").element("div", &[("class", &"figure")], &figure(value));
+        let name = format!("{}, {}", metric.name, metric.unit);
+        out.element("div", &[("class", &"name")], &name).close("div");
+    }
+    out.raw("</div>\n");
+}
+
+/// The tables of a run.
+pub fn details(run: &RunResult, out: &mut Markup) {
+    faults::errors(&run.errors, out);
+    faults::audit(run.audit.as_ref(), out);
+    out.element("h3", &[], "Transactions in the measured window");
+    transactions(run, out);
+    if !run.commands.is_empty() {
+        out.element("h3", &[], "Protocol commands");
+        commands(&run.commands, out);
+    }
+    if let Some(server) = &run.server {
+        out.element("h3", &[], "What the server used");
+        cost(server, out);
+    }
+    out.element("h3", &[], "What the generator used");
+    generator(run, out);
+    faults::slowest(&run.slowest, out);
+}
+
+const TIMES: [&str; 12] = [
+    "count", "per s", "mean ms", "50 %", "90 %", "95 %", "99 %", "99.9 %", "longest", "errors", "received",
+    "sent",
+];
+
+fn transactions(run: &RunResult, out: &mut Markup) {
+    let mut head = vec!["Transaction", "asked", "realised"];
+    head.extend(TIMES);
+    let redrawn = run.transactions.iter().any(|t| t.redrawn > 0);
+    if redrawn {
+        head.push("drawn again");
+    }
+    let mut table = Table { total: true, ..Table::new(&head) };
+    for t in &run.transactions {
+        let name = Cell { hint: t.description.clone(), ..Cell::from(t.name.clone()) };
+        let mut row = vec![name, t.share_asked.map_or("–".into(), percent).into()];
+        row.push(percent(t.share_realised).into());
+        row.extend(summary(&t.summary));
+        if redrawn {
+            row.push(whole(t.redrawn).into());
+        }
+        table.rows.push(row);
+    }
+    let mut row = vec![Cell::from("all"), Cell::default(), Cell::default()];
+    row.extend(summary(&run.total));
+    if redrawn {
+        row.push(whole(run.transactions.iter().map(|t| t.redrawn).sum()).into());
+    }
+    table.rows.push(row);
+    table.draw(out);
+}
+
+fn commands(commands: &[NamedSummary], out: &mut Markup) {
+    let mut head = vec!["Command"];
+    head.extend(TIMES);
+    let mut table = Table::new(&head);
+    for command in commands {
+        let mut row = vec![Cell::from(command.name.clone())];
+        row.extend(summary(&command.summary));
+        table.rows.push(row);
+    }
+    table.draw(out);
+}
+
+fn summary(s: &Summary) -> Vec<Cell> {
+    let mut row: Vec<Cell> = vec![whole(s.count).into(), figure(s.rate_per_s).into()];
+    let times = [s.mean_ms, s.p50_ms, s.p90_ms, s.p95_ms, s.p99_ms, s.p999_ms, s.max_ms];
+    row.extend(times.map(|t| Cell::from(if s.count > 0 { figure(t) } else { "–".into() })));
+    row.push(faults_cell(s.errors));
+    row.extend([s.bytes_in, s.bytes_out].map(|n| Cell::from(bytes(n))));
+    row
+}
+
+fn cost(server: &ServerCost, out: &mut Markup) {
+    let per = |value: Option<f64>| value.map_or("–".to_owned(), |v| format!("{} megacycles", figure(v)));
+    let offered = |value: &Offered<u64>, show: fn(u64) -> String| match value {
+        Offered::Value(n) => show(*n),
+        Offered::NotOffered(why) => format!("not offered here: {why}"),
+    };
+    let row = |name: &str, value: String| (name.to_owned(), value);
+    let mut rows = vec![
+        row("Watched", format!("{} for {} s", server.source, figure(server.seconds))),
+        row(
+            "CPU",
+            format!(
+                "{} s user, {} s kernel: {} % of all processors, {} megacycles",
+                figure(server.cpu_user_s),
+                figure(server.cpu_system_s),
+                figure(server.cpu_percent),
+                figure(server.megacycles)
+            ),
+        ),
+        row(
+            "per session",
+            format!("{} in {} sessions", per(server.megacycles_per_session), whole(server.sessions)),
+        ),
+        row(
+            "per message",
+            format!("{} in {} messages", per(server.megacycles_per_message), whole(server.messages)),
+        ),
+        row("per transaction", per(server.megacycles_per_transaction)),
+        row("Memory (PSS), mean", offered(&server.pss_mean_bytes, bytes)),
+        row("Memory (PSS), highest", offered(&server.pss_max_bytes, bytes)),
+        row("without pages of files", offered(&server.pss_own_max_bytes, bytes)),
+        row("Processes", server.processes.to_string()),
+        row("Disk operations", offered(&server.disk_operations, whole)),
+        row("Read from disk", offered(&server.disk_read_bytes, bytes)),
+        row("Written to disk", offered(&server.disk_write_bytes, bytes)),
+        row("Context switches", offered(&server.context_switches, whole)),
+    ];
+    rows.push(row(
+        "Processor counters",
+        match &server.counters {
+            Offered::Value(c) => format!(
+                "{} cycles, {} instructions ({} cycles per instruction), {} cache misses",
+                whole(c.cycles),
+                whole(c.instructions),
+                figure(c.cpi),
+                whole(c.cache_misses)
+            ),
+            Offered::NotOffered(why) => format!("not offered here: {why}"),
+        },
+    ));
+    let roles: Vec<String> = server
+        .roles
+        .iter()
+        .map(|r| format!("{} {} s in {} processes", r.name, figure(r.cpu_s), r.processes))
+        .collect();
+    if !roles.is_empty() {
+        rows.push(row("By program", roles.join("; ")));
+    }
+    Table::words(rows).draw(out);
+}
+
+fn generator(run: &RunResult, out: &mut Markup) {
+    let own = &run.generator;
+    let mut rows = vec![(
+        "CPU".to_owned(),
+        format!("{} s user, {} s kernel", figure(own.cpu_user_s), figure(own.cpu_system_s)),
+    )];
+    if let Some(us) = own.cpu_us_per_transaction {
+        rows.push(("per transaction".into(), format!("{} µs", figure(us))));
+    }
+    if let Some(share) = own.share_of_server {
+        rows.push(("of the server's".into(), percent(share)));
+    }
+    rows.push(("Memory, highest".into(), bytes(own.rss_max_bytes)));
+    if let Some(others) = own.other_cpus {
+        let text =
+            format!("{} of {} processors, neither generator nor server", figure(others), run.machine.cpus);
+        rows.push(("Other work there".into(), text));
+    }
+    if let Some(late) = own.late_p99_ms {
+        rows.push(("Late by itself, 99 %".into(), format!("{} ms", figure(late))));
+    }
+    Table::words(rows).draw(out);
+}

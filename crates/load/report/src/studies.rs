@@ -1,0 +1,134 @@
+//! The part of a report that is about studies: what was found, the curves, a table of every point,
+//! and behind each point its run.
+
+use crate::chart::Chart;
+use crate::markup::Markup;
+use crate::metric::METRICS;
+use crate::run_plots::Figure;
+use crate::table::{Cell, Table};
+use crate::{facts, runs};
+use posthaste_load_results::{Plot, StudyPoint, StudyResult};
+use posthaste_load_text::figure::{figure, whole};
+
+/// Figures of a point that the table shows.
+const POINT_KEYS: [&str; 11] = [
+    "throughput_per_s",
+    "p50_ms",
+    "p99_ms",
+    "errors",
+    "server_cpu_percent",
+    "megacycles_per_session",
+    "megacycles_per_message",
+    "megacycles_per_transaction",
+    "pss_max_mb",
+    "pss_own_max_mb",
+    "disk_operations",
+];
+
+/// All about one study.
+pub fn section(study: &StudyResult, out: &mut Markup) {
+    let quick = if study.quick { " (quick)" } else { "" };
+    out.element("h2", &[("id", &format!("study-{}", study.study))], &format!("Study {}{quick}", study.study));
+    out.element("p", &[], &study.description);
+    if !study.after.is_empty() {
+        out.element("p", &[("class", &"quiet")], &format!("After: {}", study.after));
+    }
+    if !study.analysis.findings.is_empty() {
+        out.element("h3", &[], "What it found").open("ul", &[]);
+        for finding in &study.analysis.findings {
+            out.element("li", &[], finding);
+        }
+        out.close("ul");
+    }
+    plots(&study.analysis.plots, out);
+    for table in &study.analysis.tables {
+        out.element("h3", &[], &table.title);
+        let rows = table.rows.iter().map(|row| row.iter().map(|c| Cell::from(c.clone())).collect()).collect();
+        Table { head: table.head.clone(), rows, ..Table::default() }.draw(out);
+    }
+    out.element("h3", &[], "Every point");
+    points(study, out);
+    servers(study, out);
+    let note = "The run behind each point is shown on the screen only. Its times, commands and settings are also in results.json.";
+    out.element("p", &[("class", &"paper quiet")], note);
+    for point in &study.points {
+        if let Ok(run) = &point.run {
+            out.raw("<details class=\"behind\">");
+            out.element("summary", &[], &format!("Run of {}", point_name(point)));
+            runs::details(run, out);
+            facts::of_run(run, out);
+            out.close("details");
+        }
+    }
+}
+
+fn plots(plots: &[Plot], out: &mut Markup) {
+    out.raw("<div class=\"plots\">\n");
+    for plot in plots {
+        if let Some(figure) = Figure::of(&Chart::from(plot.clone()), "") {
+            figure.draw(out);
+        }
+    }
+    out.raw("</div>\n");
+}
+
+/// A point in words: `Dovecot, koka-browse, clients 30`.
+pub fn point_name(point: &StudyPoint) -> String {
+    let mut parts = vec![point.server.clone(), point.workload.clone()];
+    parts.extend(point.at.iter().map(|(key, value)| format!("{} {}", key.replace('_', " "), plain(value))));
+    parts.join(", ")
+}
+
+/// A swept value: whole ones with their thousands apart.
+fn plain(value: &f64) -> String {
+    if value.fract() == 0.0 { whole(*value as u64) } else { value.to_string() }
+}
+
+fn points(study: &StudyResult, out: &mut Markup) {
+    let mut swept: Vec<&String> = study.points.iter().flat_map(|p| p.at.keys()).collect();
+    swept.sort_unstable();
+    swept.dedup();
+    let measured = |key: &str| METRICS.iter().find(|m| m.key == key);
+    let runs = || study.points.iter().filter_map(|p| p.run.as_ref().ok());
+    let shown: Vec<_> =
+        POINT_KEYS.into_iter().filter_map(measured).filter(|m| runs().any(|r| (m.of)(r).is_some())).collect();
+    let mut table = Table { head: vec!["Server".into(), "workload".into()], ..Table::default() };
+    table.head.extend(swept.iter().map(|s| s.replace('_', " ")));
+    table.head.extend(shown.iter().map(|m| match m.unit {
+        "" => m.name.to_owned(),
+        unit => format!("{} ({unit})", m.name),
+    }));
+    for point in &study.points {
+        let mut row = vec![Cell::from(point.server.clone()), Cell::from(point.workload.clone())];
+        row.extend(swept.iter().map(|s| Cell::from(point.at.get(*s).map_or("–".into(), plain))));
+        match &point.run {
+            Ok(run) => row.extend(shown.iter().map(|m| {
+                let value = (m.of)(run);
+                Cell {
+                    text: value.map_or("–".into(), figure),
+                    bad: m.key == "errors" && value.is_some_and(|v| v > 0.0),
+                    hint: value.map_or(String::new(), |v| v.to_string()),
+                    ..Cell::default()
+                }
+            })),
+            Err(why) => row.push(Cell { text: why.clone(), bad: true, ..Cell::default() }),
+        }
+        table.rows.push(row);
+    }
+    table.draw(out);
+}
+
+fn servers(study: &StudyResult, out: &mut Markup) {
+    out.element("h3", &[], "Servers and machine");
+    let servers = study.servers.iter().map(|s| (s.name.clone(), s.version.clone()));
+    Table::words(servers.chain(facts::machine(&study.machine)).collect()).draw(out);
+    for server in &study.servers {
+        if !server.settings.is_empty() {
+            facts::folded(&format!("Settings of {}", server.name), &server.settings, out);
+        }
+    }
+    out.element("h3", &[], "Command").element("pre", &[], &facts::command(&study.command));
+    if !study.toml.is_empty() {
+        facts::folded(&format!("Study {}: the file, whole", study.study), &study.toml, out);
+    }
+}

@@ -1,0 +1,16 @@
+//! What a run leaves behind: the schema of `results.json`, and the statistics that fill it.
+//!
+//! The types of the schema are at the top of this crate; `docs/measuring.md` describes them.
+//! [`Latency`] makes a [`Summary`] of response times, [`steady`] finds the steady part of a run,
+//! [`fit`] fits curves, and [`capacity`] projects them.
+//!
+//! Everything here is plain values: no clock, no files, no sockets.
+
+pub mod capacity;
+pub mod fit;
+mod histogram;
+mod schema;
+pub mod steady;
+
+pub use histogram::Latency;
+pub use schema::*;

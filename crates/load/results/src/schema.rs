@@ -1,0 +1,539 @@
+//! What a run leaves behind: the types of `results.json`, documented in `docs/measuring.md`.
+//!
+//! One schema for single runs and for studies, so that `report` reads both. Every figure is in the
+//! unit its name ends with; a figure that could not be had is an [`Offered`] with the reason,
+//! never a zero.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Raised when a field changes its meaning or goes; new fields do not raise it.
+pub const SCHEMA: u32 = 1;
+
+/// What `results.json` holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Results {
+    /// Of `posthaste-load run`.
+    Run(Box<RunResult>),
+    /// Of `posthaste-load study`.
+    Study(Box<StudyResult>),
+}
+
+/// A figure, or why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offered<T> {
+    /// It was measured.
+    Value(T),
+    /// It could not be: the reason.
+    NotOffered(String),
+}
+
+/// What a result of an earlier version says of a figure that came later.
+impl<T> Default for Offered<T> {
+    fn default() -> Self {
+        Self::NotOffered("not recorded".into())
+    }
+}
+
+impl<T> Offered<T> {
+    /// The figure, if there is one.
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Self::Value(v) => Some(v),
+            Self::NotOffered(_) => None,
+        }
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RunResult {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// `posthaste-load` and its version.
+    pub tool: String,
+    /// The exact command.
+    pub command: Vec<String>,
+    /// Start, seconds since 1970.
+    pub started_unix: u64,
+    /// What the server is called in plots.
+    pub label: String,
+    /// The workload.
+    pub workload: WorkloadFacts,
+    /// Every setting, as text, by the name of its flag.
+    pub settings: BTreeMap<String, String>,
+    /// Virtual users.
+    pub clients: u32,
+    /// The machine of the generator (and of the server, unless an agent was asked).
+    pub machine: Machine,
+    /// How it went.
+    pub outcome: Outcome,
+    /// Everything a reader must know before believing a figure.
+    pub caveats: Vec<String>,
+    /// The measured window.
+    pub window: Window,
+    /// All transactions together.
+    pub total: Summary,
+    /// Each transaction.
+    pub transactions: Vec<Transaction>,
+    /// Each protocol command.
+    pub commands: Vec<NamedSummary>,
+    /// Per second, from the start of the ramp.
+    pub series: Series,
+    /// Errors by kind.
+    pub errors: Vec<ErrorCount>,
+    /// The slowest transactions of the window, slowest first.
+    pub slowest: Vec<Slow>,
+    /// The server's cost in the window, if it was watched.
+    pub server: Option<ServerCost>,
+    /// The generator's own cost in the window.
+    pub generator: GeneratorCost,
+    /// What the audit found, if asked for.
+    pub audit: Option<AuditResult>,
+}
+
+/// The workload as it was run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct WorkloadFacts {
+    /// Its name.
+    pub name: String,
+    /// Its description.
+    pub description: String,
+    /// The file, whole.
+    pub toml: String,
+}
+
+/// The machine.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// Processor model.
+    pub cpu_model: String,
+    /// Logical processors.
+    pub cpus: u32,
+    /// The clock by which CPU seconds become megacycles.
+    pub mhz: f64,
+    /// Where that figure is from.
+    pub mhz_source: String,
+    /// Physical memory.
+    pub memory_bytes: u64,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// `release` or `debug`: how the generator was built.
+    pub build: String,
+}
+
+/// How a run went.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// No errors, audit clean if there was one.
+    pub clean: bool,
+    /// The sentence a run is summed up in.
+    pub headline: String,
+    /// Errors, all kinds.
+    pub errors: u64,
+    /// Outages that were tolerated (connections lost, servers and databases away), by kind; no
+    /// errors.
+    #[serde(default)]
+    pub outages: std::collections::BTreeMap<String, u64>,
+    /// Ended by Ctrl-C.
+    pub interrupted: bool,
+    /// Open loop: unfinished tasks exceeded 1.5 × users.
+    pub saturated: bool,
+    /// Open loop: the most tasks that were due and unfinished.
+    pub unfinished_max: u64,
+}
+
+/// The part of the run that figures are of.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Window {
+    /// Seconds from the start of the ramp to the start of measuring.
+    pub start_s: f64,
+    /// To its end.
+    pub end_s: f64,
+    /// Steady state found inside, seconds from the start of the ramp.
+    pub steady_start_s: f64,
+    /// Its end.
+    pub steady_end_s: f64,
+    /// Whether throughput was steady there.
+    pub steady: bool,
+    /// Change of throughput across the steady window by a straight line, as a fraction of its mean.
+    pub drift: f64,
+}
+
+/// Counts and times of one kind of thing.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// How many ended well in the window.
+    pub count: u64,
+    /// Per second.
+    pub rate_per_s: f64,
+    /// Response time, mean.
+    pub mean_ms: f64,
+    /// Median.
+    pub p50_ms: f64,
+    /// 90 %.
+    pub p90_ms: f64,
+    /// 95 %.
+    pub p95_ms: f64,
+    /// 99 %.
+    pub p99_ms: f64,
+    /// 99.9 %.
+    pub p999_ms: f64,
+    /// The longest.
+    pub max_ms: f64,
+    /// How many failed in the window.
+    pub errors: u64,
+    /// Bytes from the server.
+    pub bytes_in: u64,
+    /// Bytes to the server.
+    pub bytes_out: u64,
+    /// The histogram itself: (upper edge in µs, count) of each filled bucket, so that runs can be
+    /// merged.
+    pub histogram_us: Vec<(u64, u64)>,
+}
+
+/// A transaction of the workload.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Transaction {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// Share asked for (0–1): the stationary distribution, or the frequency.
+    pub share_asked: Option<f64>,
+    /// Share realised (0–1) in the window.
+    pub share_realised: f64,
+    /// Times it was drawn and could not be done (thresholds, empty mailbox), so that another was
+    /// drawn.
+    pub redrawn: u64,
+    /// Counts and times.
+    pub summary: Summary,
+}
+
+/// A summary with a name.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NamedSummary {
+    /// The command's name.
+    pub name: String,
+    /// Counts and times.
+    pub summary: Summary,
+}
+
+/// Per-second values; all vectors have the same length, index = second from the start of the ramp.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Series {
+    /// Transactions ended well.
+    pub done: Vec<u64>,
+    /// Errors.
+    pub errors: Vec<u64>,
+    /// Mean response time of those done, 0 if none.
+    pub mean_ms: Vec<f64>,
+    /// Longest response time.
+    pub max_ms: Vec<f64>,
+    /// Virtual users with a session.
+    pub online: Vec<u64>,
+    /// Open loop: tasks due and unfinished.
+    pub unfinished: Vec<u64>,
+    /// Server CPU, in processors (1.0 = one whole processor); empty if not watched.
+    pub server_cpus: Vec<f64>,
+    /// Generator CPU, in processors.
+    pub generator_cpus: Vec<f64>,
+}
+
+/// Errors of one kind.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ErrorCount {
+    /// `wrong-answer`, `refused`, `connection-lost`, `timeout`, `garbage`, `login`, `connect`,
+    /// `tls`, …
+    pub kind: String,
+    /// Over the whole run, ramp included.
+    pub count: u64,
+    /// The first few.
+    pub samples: Vec<ErrorSample>,
+}
+
+/// One error.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ErrorSample {
+    /// Seconds from the start of the ramp.
+    pub at_s: f64,
+    /// The account.
+    pub user: String,
+    /// The transaction.
+    pub transaction: String,
+    /// What was wrong.
+    pub what: String,
+    /// The connection's last commands.
+    pub transcript: String,
+}
+
+/// One slow transaction.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Slow {
+    /// Response time.
+    pub ms: f64,
+    /// Its end, seconds from the start of the ramp.
+    pub at_s: f64,
+    /// The transaction.
+    pub transaction: String,
+    /// The account.
+    pub user: String,
+    /// The command in it that took longest, with its time in ms.
+    pub command: String,
+}
+
+/// What the server used in the window.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ServerCost {
+    /// `process-tree of PID`, `control group PATH`, `agent HOST:PORT`.
+    pub source: String,
+    /// Length of what was measured.
+    pub seconds: f64,
+    /// CPU time in user mode.
+    pub cpu_user_s: f64,
+    /// CPU time in the kernel.
+    pub cpu_system_s: f64,
+    /// Of all processors of the machine, 0–100.
+    pub cpu_percent: f64,
+    /// CPU seconds × MHz.
+    pub megacycles: f64,
+    /// Sessions (logins) in the window.
+    pub sessions: u64,
+    /// Messages the server listed or sent in the window.
+    pub messages: u64,
+    /// Megacycles ÷ sessions.
+    pub megacycles_per_session: Option<f64>,
+    /// Megacycles ÷ messages.
+    pub megacycles_per_message: Option<f64>,
+    /// Megacycles ÷ transactions.
+    pub megacycles_per_transaction: Option<f64>,
+    /// Proportional set size, mean over the window.
+    pub pss_mean_bytes: Offered<u64>,
+    /// Proportional set size, highest.
+    pub pss_max_bytes: Offered<u64>,
+    /// Without pages of files, highest: a server that maps its store has the store's pages in its
+    /// set size, one that reads its files has them in the system's cache, which is in nobody's.
+    #[serde(default)]
+    pub pss_own_max_bytes: Offered<u64>,
+    /// Processes at the end of the window.
+    pub processes: u32,
+    /// Read and write operations that reached the disk.
+    pub disk_operations: Offered<u64>,
+    /// Bytes read from disk.
+    pub disk_read_bytes: Offered<u64>,
+    /// Bytes written to disk.
+    pub disk_write_bytes: Offered<u64>,
+    /// Voluntary and involuntary context switches of processes alive at both ends.
+    pub context_switches: Offered<u64>,
+    /// Processor counters.
+    pub counters: Offered<Counters>,
+    /// CPU by program name.
+    pub roles: Vec<Role>,
+    /// The functions it spent its CPU in, hottest first, from a run of its own; `None` if that was
+    /// not asked for.
+    #[serde(default)]
+    pub hottest: Option<Offered<Vec<HotFunction>>>,
+}
+
+/// A function and its share of the server's CPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HotFunction {
+    /// Share of all samples, 0–100.
+    pub percent: f64,
+    /// The thread's or process's name.
+    pub program: String,
+    /// Program or library it is in.
+    pub object: String,
+    /// Its name, or its address if the file has no symbols.
+    pub function: String,
+    /// In the kernel.
+    pub kernel: bool,
+}
+
+/// Processor counters of the server in the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Cycles.
+    pub cycles: u64,
+    /// Instructions.
+    pub instructions: u64,
+    /// Last-level cache misses.
+    pub cache_misses: u64,
+    /// Cycles per instruction.
+    pub cpi: f64,
+}
+
+/// CPU and memory by program name (`imap`, `imap-login`, …).
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Role {
+    /// The program.
+    pub name: String,
+    /// CPU seconds of live processes in the window; short-lived children count with their parent.
+    pub cpu_s: f64,
+    /// Processes at the end.
+    pub processes: u32,
+}
+
+/// What the generator used in the window.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GeneratorCost {
+    /// User mode.
+    pub cpu_user_s: f64,
+    /// Kernel.
+    pub cpu_system_s: f64,
+    /// CPU ÷ transactions.
+    pub cpu_us_per_transaction: Option<f64>,
+    /// Generator CPU ÷ server CPU, if that is known.
+    pub share_of_server: Option<f64>,
+    /// Highest resident size.
+    pub rss_max_bytes: u64,
+    /// Open loop: 99th percentile of how late tasks were dispatched by the generator itself.
+    pub late_p99_ms: Option<f64>,
+    /// Processors of the generator's machine that neither it nor the server used and that were not
+    /// idle; not known where the server is not watched.
+    #[serde(default)]
+    pub other_cpus: Option<f64>,
+}
+
+/// What the audit found.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AuditResult {
+    /// Accounts looked at.
+    pub accounts: u64,
+    /// Messages found.
+    pub messages_found: u64,
+    /// Messages that had to be there.
+    pub messages_expected: u64,
+    /// Acknowledged and not there.
+    pub missing: u64,
+    /// There more often than acknowledged.
+    pub duplicated: u64,
+    /// Expunged and still there, or never sent.
+    pub unexpected: u64,
+    /// Bodies whose digest is wrong.
+    pub altered: u64,
+    /// UIDs that stood for another message before.
+    #[serde(default)]
+    pub reused: u64,
+    /// Accounts that could not be looked at.
+    pub unreadable: u64,
+    /// The first few findings, in words.
+    pub findings: Vec<String>,
+}
+
+impl AuditResult {
+    /// Nothing amiss.
+    pub fn is_clean(&self) -> bool {
+        self.missing + self.duplicated + self.unexpected + self.altered + self.reused + self.unreadable == 0
+    }
+}
+
+/// A whole study.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StudyResult {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// `posthaste-load` and its version.
+    pub tool: String,
+    /// The exact command.
+    pub command: Vec<String>,
+    /// `item-count`, `koka`, …
+    pub study: String,
+    /// The question it answers.
+    pub description: String,
+    /// Which article it repeats.
+    pub after: String,
+    /// The study's file, whole.
+    pub toml: String,
+    /// Whether this was the shortened version.
+    pub quick: bool,
+    /// The machine.
+    pub machine: Machine,
+    /// The servers, in order; the first is the one ratios are taken against.
+    pub servers: Vec<ServerFacts>,
+    /// Every point, in the order measured.
+    pub points: Vec<StudyPoint>,
+    /// What the points say.
+    pub analysis: Analysis,
+    /// Everything a reader must know.
+    pub caveats: Vec<String>,
+}
+
+/// A server under test.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ServerFacts {
+    /// Its name in plots.
+    pub name: String,
+    /// Its version, as it says.
+    pub version: String,
+    /// The settings it was started with, whole.
+    pub settings: String,
+}
+
+/// One point of a study: the values swept and the run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StudyPoint {
+    /// The server's name.
+    pub server: String,
+    /// What was swept and its value here: `items`, `mailbox_mb`, `clients`, `think_s`, `cpus`,
+    /// `memory_mb`.
+    pub at: BTreeMap<String, f64>,
+    /// The workload.
+    pub workload: String,
+    /// The run, or why there is none.
+    pub run: Result<Box<RunResult>, String>,
+}
+
+/// What the points of a study say.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Analysis {
+    /// Sentences.
+    pub findings: Vec<String>,
+    /// Curves to plot.
+    pub plots: Vec<Plot>,
+    /// Tables to print.
+    pub tables: Vec<Table>,
+}
+
+/// A plot: what `report` draws.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Plot {
+    /// Title.
+    pub title: String,
+    /// Label of x, with unit.
+    pub x: String,
+    /// Label of y, with unit.
+    pub y: String,
+    /// Logarithmic x.
+    pub log_x: bool,
+    /// Logarithmic y.
+    pub log_y: bool,
+    /// The curves.
+    pub curves: Vec<Curve>,
+    /// Vertical or horizontal marks worth showing: label, axis (`x` or `y`), value.
+    pub marks: Vec<(String, String, f64)>,
+}
+
+/// One curve.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Curve {
+    /// Its name.
+    pub name: String,
+    /// Points in order of x.
+    pub points: Vec<(f64, f64)>,
+    /// A fitted or projected line rather than measured points: drawn dashed.
+    pub fitted: bool,
+}
+
+/// A table: what `report` prints.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Table {
+    /// Title.
+    pub title: String,
+    /// Column heads, with units.
+    pub head: Vec<String>,
+    /// Rows.
+    pub rows: Vec<Vec<String>>,
+}

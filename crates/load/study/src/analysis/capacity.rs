@@ -1,0 +1,188 @@
+//! Seed 001's figures: CPU against users for each mailbox size, fits, users at the limit, daily
+//! users.
+
+use super::{Points, cpu_ms_per_user, figure, plot};
+use posthaste_load_results::capacity::{
+    CPU_LIMIT_PERCENT, HEAVY_USER_MESSAGES_PER_SECOND, PEAK_LOAD_FACTOR, Projection, daily_users, project,
+};
+use posthaste_load_results::fit::Polynomial;
+use posthaste_load_results::{Analysis, Curve, RunResult, Table};
+
+/// Points of a fitted curve.
+const STEPS: u32 = 24;
+
+/// All of it.
+pub fn analyse(points: Points) -> Analysis {
+    let mut sizes: Vec<f64> =
+        points.measured().filter_map(|(p, _)| p.at.get("mailbox_mb").copied()).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    let curve = |server: &str, mb: f64, of: &dyn Fn(&RunResult) -> Option<f64>| {
+        let pass = |p: &posthaste_load_results::StudyPoint| {
+            p.server == server && p.at.get("mailbox_mb") == Some(&mb)
+        };
+        points.curve(&format!("{server}, {mb} MB"), "clients", pass, of)
+    };
+    let (mut cpu, mut findings, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    for server in points.servers() {
+        for mb in &sizes {
+            let measured = curve(server, *mb, &|r| Some(r.server.as_ref()?.cpu_percent));
+            let projection = project(&measured.points, CPU_LIMIT_PERCENT);
+            let fetches = curve(server, *mb, &fetch_rate).points.last().map(|p| p.1);
+            if let Some(projection) = &projection {
+                findings.push(sentence(&measured.name, projection));
+                cpu.extend(fitted(&measured, projection));
+            }
+            rows.push(row(&measured, projection.as_ref(), fetches));
+            cpu.push(measured);
+        }
+    }
+    let each = |of: &dyn Fn(&RunResult) -> Option<f64>| -> Vec<Curve> {
+        points
+            .servers()
+            .flat_map(|s| sizes.iter().map(move |mb| (s, *mb)))
+            .map(|(s, mb)| curve(s, mb, of))
+            .collect()
+    };
+    // Measured curves first: fits take their colours.
+    cpu.sort_by_key(|c| c.fitted);
+    let x = "virtual users";
+    let mut against_users = plot("Server CPU against users", x, "server CPU (% of all processors)", cpu);
+    against_users.marks.push((format!("{CPU_LIMIT_PERCENT} %"), "y".into(), CPU_LIMIT_PERCENT));
+    let plots = vec![
+        against_users,
+        plot("Server CPU per user", x, "CPU per user (ms per second)", each(&cpu_ms_per_user)),
+        plot(
+            "Server memory",
+            x,
+            "PSS, highest (MB)",
+            each(&|r| r.server.as_ref()?.pss_max_bytes.value().map(|b| *b as f64 / 1e6)),
+        ),
+        plot(
+            "Disk operations per user",
+            x,
+            "disk operations per user and second",
+            each(&|r| {
+                let s = r.server.as_ref()?;
+                s.disk_operations.value().map(|n| *n as f64 / s.seconds / f64::from(r.clients.max(1)))
+            }),
+        ),
+    ];
+    let head = [
+        "Server, mailbox",
+        "linear fit",
+        "quadratic fit",
+        "residual, linear",
+        "residual, quadratic",
+        "users at 75 % CPU",
+        "beyond what was measured",
+        "daily users",
+    ];
+    let table = Table { title: "Capacity".into(), head: head.map(str::to_owned).to_vec(), rows };
+    Analysis {
+        findings,
+        plots: plots.into_iter().filter(|p| !p.curves.is_empty()).collect(),
+        tables: vec![table],
+    }
+}
+
+fn fetch_rate(run: &RunResult) -> Option<f64> {
+    run.commands.iter().find(|c| c.name == "FETCH").map(|c| c.summary.rate_per_s)
+}
+
+fn sentence(name: &str, projection: &Projection) -> String {
+    let instead =
+        if projection.by_line_instead { " (by the line: the parabola never gets there)" } else { "" };
+    match (projection.users, projection.extrapolation) {
+        (Some(users), Some(beyond)) if beyond > 1.0 => format!(
+            "{name}: {} users at {CPU_LIMIT_PERCENT} % CPU{instead}, extrapolated to {} × the {} users measured",
+            figure(users),
+            figure(beyond),
+            projection.measured_max
+        ),
+        (Some(users), _) => {
+            format!("{name}: {} users at {CPU_LIMIT_PERCENT} % CPU{instead}, measured", figure(users))
+        }
+        _ => format!("{name}: the fitted curve never reaches {CPU_LIMIT_PERCENT} % CPU"),
+    }
+}
+
+/// The fits that bear on the projection: the projected one over the measured range and to the limit
+/// if that is at most twice as far, and the parabola it stands in for, over the measured range.
+fn fitted(measured: &Curve, projection: &Projection) -> Vec<Curve> {
+    let from = measured.points.first().map_or(0.0, |p| p.0);
+    let drawn = |fit: &Polynomial, to: f64, name: &str| {
+        let at = |n: u32| from + (to - from) * f64::from(n) / f64::from(STEPS);
+        let points = (0..=STEPS).map(|n| (at(n), fit.at(at(n)))).collect();
+        Curve { name: format!("{}, {name}", measured.name), points, fitted: true }
+    };
+    let max = projection.measured_max;
+    let mut curves =
+        vec![drawn(projection.fit(), projection.users.unwrap_or(0.0).clamp(max, max * 2.0), "fit")];
+    if projection.by_line_instead {
+        curves.push(drawn(projection.fits.chosen(), max, "parabola"));
+    }
+    curves
+}
+
+fn row(measured: &Curve, projection: Option<&Projection>, fetches: Option<f64>) -> Vec<String> {
+    let none = || "–".to_owned();
+    let mut row = vec![measured.name.clone()];
+    let Some(p) = projection else {
+        row.resize_with(8, none);
+        return row;
+    };
+    let quadratic = p.fits.quadratic.as_ref();
+    let residual = |v: f64| if v.is_finite() { format!("{} %", figure(v)) } else { none() };
+    row.extend([
+        p.fits.linear.formula(),
+        quadratic.map_or_else(none, |q| q.formula()),
+        residual(p.fits.linear.residual_error),
+        quadratic.map_or_else(none, |q| residual(q.residual_error)),
+        p.users.map_or_else(none, |u| {
+            format!("{}{}", figure(u), if p.by_line_instead { " (line)" } else { "" })
+        }),
+        p.extrapolation.map_or_else(none, |b| format!("{} ×", figure(b))),
+        // What the busiest point fetched, by the article's arithmetic.
+        fetches.map_or_else(none, |rate| {
+            figure(daily_users(rate, HEAVY_USER_MESSAGES_PER_SECOND, PEAK_LOAD_FACTOR))
+        }),
+    ]);
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(points: &[(f64, f64)]) -> (Curve, Projection) {
+        let measured = Curve { name: "it, 2 MB".into(), points: points.to_vec(), fitted: false };
+        let projection = project(points, CPU_LIMIT_PERCENT).unwrap();
+        (measured, projection)
+    }
+
+    #[test]
+    fn a_parabola_that_stays_below_is_shown_and_not_projected() {
+        let (measured, projection) = curve(&[(100.0, 18.0), (200.0, 32.0), (300.0, 42.0), (400.0, 48.0)]);
+        assert_eq!(
+            sentence(&measured.name, &projection),
+            "it, 2 MB: 650 users at 75 % CPU (by the line: the parabola never gets there), \
+             extrapolated to 1.62 × the 400 users measured"
+        );
+        let curves = fitted(&measured, &projection);
+        let ends: Vec<_> = curves.iter().map(|c| *c.points.last().unwrap()).collect();
+        assert_eq!(curves[1].name, "it, 2 MB, parabola");
+        assert!((ends[0].0 - 650.0).abs() < 1e-6 && (ends[0].1 - 75.0).abs() < 1e-6, "{ends:?}");
+        assert!((ends[1].0 - 400.0).abs() < 1e-6 && (ends[1].1 - 48.0).abs() < 1e-6, "{ends:?}");
+        let row = row(&measured, Some(&projection), None);
+        assert_eq!(row[5], "650 (line)");
+        assert!(row[1].starts_with("y = ") && row[2].contains("x^2"), "{row:?}");
+    }
+
+    #[test]
+    fn a_fit_that_gets_there_stands_alone() {
+        let (measured, projection) = curve(&[(100.0, 15.0), (200.0, 25.0), (300.0, 35.0), (400.0, 45.0)]);
+        assert!(sentence(&measured.name, &projection).contains("700 users at 75 % CPU, extrapolated"));
+        assert_eq!(fitted(&measured, &projection).len(), 1);
+    }
+}

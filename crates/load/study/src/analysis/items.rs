@@ -1,0 +1,141 @@
+//! Seed 000's figures: megacycles per session and per message against items, sessions, and the
+//! knee.
+
+use super::{Points, figure, plot, whole};
+use posthaste_load_results::{Analysis, Curve, Table};
+
+/// How much dearer than in the flat part a message may be up to the knee.
+const KNEE_FACTOR: f64 = 1.2;
+
+/// The largest count whose cost per message is within [`KNEE_FACTOR`] of the flat part: the lowest
+/// cost of all counts. (Small counts bear the fixed cost of a session and are dearer, as in the
+/// article.)
+pub fn knee(per_message: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let flat = per_message.iter().map(|p| p.1).reduce(f64::min)?;
+    per_message.iter().rev().find(|p| p.1 <= flat * KNEE_FACTOR).map(|p| (p.0, flat))
+}
+
+/// All of it.
+pub fn analyse(points: Points) -> Analysis {
+    let x = "messages in the folder";
+    let sessions = points.by_server("items", |r| r.server.as_ref()?.megacycles_per_session);
+    let messages = points.by_server("items", |r| r.server.as_ref()?.megacycles_per_message);
+    let rates = points.by_server("items", |r| Some(r.total.rate_per_s));
+    let listed =
+        points.by_server("items", |r| Some(r.server.as_ref()?.messages as f64 / r.server.as_ref()?.seconds));
+    let users = points.by_server("items", |r| Some(f64::from(r.clients)));
+    let mut findings: Vec<String> = Vec::new();
+    let mut per_message = plot("Megacycles per message", x, "megacycles per message", messages.clone());
+    per_message.log_x = true;
+    for curve in &messages {
+        let Some((items, flat)) = knee(&curve.points) else { continue };
+        let last = curve.points.last().map_or(0.0, |p| p.0);
+        let name = &curve.name;
+        let flat = figure(flat);
+        if items < last {
+            findings.push(format!(
+                "{name}: the knee is at {} messages: up to there a message costs within 20 % of the flat part \
+                 ({flat} megacycles)",
+                whole(items)
+            ));
+            per_message.marks.push((format!("knee of {name}"), "x".into(), items));
+        } else {
+            findings.push(format!(
+                "{name}: no knee up to {} messages; a message costs {flat} megacycles at best",
+                whole(last)
+            ));
+        }
+    }
+    let mut per_message_log = per_message.clone();
+    per_message_log.title = "Megacycles per message, both axes logarithmic".into();
+    per_message_log.log_y = true;
+    let (session_ratios, message_ratios) =
+        (ratios(&sessions, "per session"), ratios(&messages, "per message"));
+    findings.extend(session_ratios.into_iter().chain(message_ratios));
+    let mut per_session = plot("Megacycles per session", x, "megacycles per session", sessions.clone());
+    (per_session.log_x, per_session.log_y) = (true, true);
+    let mut rate = plot("Sessions per second", x, "sessions per second", rates);
+    (rate.log_x, rate.log_y) = (true, true);
+    let mut listing = plot("Messages listed per second", x, "messages per second", listed);
+    (listing.log_x, listing.log_y) = (true, true);
+    let mut load = plot("Virtual users it took", x, "virtual users", users);
+    load.log_x = true;
+    Analysis {
+        findings,
+        plots: vec![per_session, per_message, per_message_log, rate, listing, load],
+        tables: vec![table("Megacycles per session", &sessions), table("Megacycles per message", &messages)],
+    }
+}
+
+/// How the last server's figures relate to the first's, at the largest count both have.
+fn ratios(curves: &[Curve], what: &str) -> Vec<String> {
+    let Some((first, others)) = curves.split_first() else { return Vec::new() };
+    let of = |curve: &Curve, x: f64| curve.points.iter().find(|p| p.0 == x).map(|p| p.1);
+    others
+        .iter()
+        .filter_map(|other| {
+            let (x, y) = *other.points.iter().rev().find(|p| of(first, p.0).is_some_and(|v| v > 0.0))?;
+            let times = y / of(first, x)?;
+            Some(format!(
+                "at {} messages {} costs {} × what {} does {what}",
+                whole(x),
+                other.name,
+                figure(times),
+                first.name
+            ))
+        })
+        .collect()
+}
+
+/// A row for each count, a column for each server with its ratio to the first.
+fn table(title: &str, curves: &[Curve]) -> Table {
+    let mut counts: Vec<f64> = curves.iter().flat_map(|c| c.points.iter().map(|p| p.0)).collect();
+    counts.sort_by(f64::total_cmp);
+    counts.dedup();
+    let mut head = vec!["messages in the folder".to_owned()];
+    for (n, curve) in curves.iter().enumerate() {
+        head.push(curve.name.clone());
+        if n > 0 {
+            head.push(format!("÷ {}", curves[0].name));
+        }
+    }
+    let of = |curve: &Curve, x: f64| curve.points.iter().find(|p| p.0 == x).map(|p| p.1);
+    let row = |x: &f64| {
+        let mut row = vec![whole(*x)];
+        let first = curves.first().and_then(|c| of(c, *x));
+        for (n, curve) in curves.iter().enumerate() {
+            let value = of(curve, *x);
+            row.push(value.map_or("–".into(), figure));
+            if n > 0 {
+                row.push(
+                    value.zip(first).filter(|(_, f)| *f > 0.0).map_or("–".into(), |(v, f)| figure(v / f)),
+                );
+            }
+        }
+        row
+    };
+    Table { title: title.into(), rows: counts.iter().map(row).collect(), head }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_knee_of_the_article() {
+        // Dear at 100 by the session's own cost, flat to 10,000, then rising.
+        let points = [
+            (100.0, 1.5),
+            (500.0, 1.05),
+            (1e3, 1.0),
+            (5e3, 1.02),
+            (1e4, 1.15),
+            (5e4, 2.0),
+            (1e5, 4.0),
+            (5e5, 20.0),
+        ];
+        assert_eq!(knee(&points), Some((1e4, 1.0)));
+        assert_eq!(knee(&points[..4]), Some((5e3, 1.0)));
+        assert_eq!(knee(&[]), None);
+    }
+}

@@ -1,0 +1,286 @@
+//! Reading a study file: every mistake is named with file, line and the nearest known word.
+
+use crate::BUILTIN;
+use posthaste_load_text::quantity;
+use posthaste_load_text::suggestion;
+use posthaste_load_text::{Mistake, Source};
+use posthaste_load_workload::corpus::Sizes;
+use posthaste_load_workload::{self as workload, Workload};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use toml::Spanned;
+
+/// What is made of the points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Analysis {
+    /// Cost per session and per message, the knee.
+    ItemCount,
+    /// CPU against users, fits, users at the limit.
+    MailboxSize,
+    /// Throughput, response times, split, scale-up.
+    Koka,
+    /// Disk operations and times against memory.
+    Memory,
+    /// Servers beside each other.
+    Compare,
+}
+
+const ANALYSES: &[(&str, Analysis)] = &[
+    ("item-count", Analysis::ItemCount),
+    ("mailbox-size", Analysis::MailboxSize),
+    ("koka", Analysis::Koka),
+    ("memory", Analysis::Memory),
+    ("compare", Analysis::Compare),
+];
+
+/// What can be swept.
+pub const SWEPT: &[&str] = &["items", "mailbox_mb", "clients", "think_s", "cpus", "memory_mb"];
+
+/// Products of values by what is swept.
+pub type Sweeps = Vec<BTreeMap<String, Vec<f64>>>;
+
+/// Load raised until the server is busy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Server CPU, of all processors, above which load is enough.
+    pub until_cpu_percent: f64,
+    /// Not more virtual users than this.
+    pub clients_max: u32,
+    /// Accounts they share.
+    pub accounts: u32,
+}
+
+/// Points after which the same is run once more, to sample the functions the server spends its CPU
+/// in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Those with this many virtual users, on all processors and without think time of their own.
+    pub clients: u32,
+    /// For how long.
+    pub measure: Duration,
+}
+
+/// How long the parts of a point take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// Measuring of a trial while load is raised.
+    pub trial: Duration,
+    /// Users start.
+    pub ramp: Duration,
+    /// Nothing is counted.
+    pub warmup: Duration,
+    /// Everything is.
+    pub measure: Duration,
+}
+
+/// A study.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// Its name.
+    pub name: String,
+    /// The question it answers.
+    pub description: String,
+    /// Which article it repeats.
+    pub after: String,
+    /// What is made of the points.
+    pub analysis: Analysis,
+    /// Its workloads.
+    pub workloads: Vec<Workload>,
+    /// Think time instead of the workloads'.
+    pub think: Option<Duration>,
+    /// Sizes of messages filled in instead of the workloads'.
+    pub sizes: Option<Sizes>,
+    /// Products of values: each map is one, all its combinations are points.
+    pub sweeps: Sweeps,
+    /// Raise load instead of sweeping clients.
+    pub load: Option<Load>,
+    /// Sampling of functions.
+    pub profile: Option<Profile>,
+    /// Durations.
+    pub times: Times,
+    /// Whether this is the shortened version.
+    pub quick: bool,
+    /// The file, whole.
+    pub source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    name: Spanned<String>,
+    description: String,
+    #[serde(default)]
+    after: String,
+    analysis: Spanned<String>,
+    workloads: Spanned<Vec<String>>,
+    think: Option<Spanned<String>>,
+    sizes: Option<Spanned<String>>,
+    sweep: Spanned<Sweeps>,
+    load: Option<RawLoad>,
+    profile: Option<RawProfile>,
+    time: RawTime,
+    quick: Option<RawQuick>,
+}
+
+/// What the shortened version has instead.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct RawQuick {
+    workloads: Option<Spanned<Vec<String>>>,
+    think: Option<Spanned<String>>,
+    sizes: Option<Spanned<String>>,
+    sweep: Option<Spanned<Sweeps>>,
+    load: Option<RawLoad>,
+    profile: Option<RawProfile>,
+    time: Option<RawTime>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLoad {
+    until_cpu_percent: f64,
+    clients_max: u32,
+    accounts: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawProfile {
+    clients: u32,
+    measure: Spanned<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTime {
+    trial: Option<Spanned<String>>,
+    ramp: Spanned<String>,
+    warmup: Spanned<String>,
+    measure: Spanned<String>,
+}
+
+/// A built-in study, or a file.
+pub fn load(name: &str, quick: bool) -> Result<Study, Mistake> {
+    if let Some((_, text)) = BUILTIN.iter().find(|(known, _)| *known == name) {
+        return parse(text, name, quick);
+    }
+    let path = Path::new(name);
+    if !path.exists() && !name.contains(['/', '.']) {
+        let hint = suggestion(name, BUILTIN.iter().map(|(known, _)| *known));
+        return Err(Mistake::bare(format!("no study is called `{name}`{hint}")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| Mistake::bare(format!("{name}: {e}")))?;
+    parse(&text, name, quick)
+}
+
+fn parse(text: &str, file: &str, quick: bool) -> Result<Study, Mistake> {
+    let source = Source { file, text };
+    let raw: Raw = source.read()?;
+    let short = raw.quick.filter(|_| quick).unwrap_or_default();
+    let time = short.time.unwrap_or(raw.time);
+    let load = short.load.or(raw.load).map(|l| Load {
+        until_cpu_percent: l.until_cpu_percent,
+        clients_max: l.clients_max.max(1),
+        accounts: l.accounts.max(1),
+    });
+    let profile = short.profile.or(raw.profile).map(|p| {
+        let measure = duration(source, Some(&p.measure))?.unwrap_or_default();
+        Ok::<_, Mistake>(Profile { clients: p.clients, measure })
+    });
+    let study = Study {
+        name: raw.name.get_ref().clone(),
+        description: raw.description,
+        after: raw.after,
+        analysis: source.word(&raw.analysis, ANALYSES)?,
+        workloads: workloads(source, &short.workloads.unwrap_or(raw.workloads))?,
+        think: duration(source, short.think.or(raw.think).as_ref())?,
+        sizes: sizes(source, short.sizes.or(raw.sizes).as_ref())?,
+        sweeps: sweeps(source, &short.sweep.unwrap_or(raw.sweep), load.is_some())?,
+        load,
+        profile: profile.transpose()?,
+        times: Times {
+            trial: duration(source, time.trial.as_ref())?.unwrap_or(Duration::from_secs(5)),
+            ramp: duration(source, Some(&time.ramp))?.unwrap_or_default(),
+            warmup: duration(source, Some(&time.warmup))?.unwrap_or_default(),
+            measure: duration(source, Some(&time.measure))?.unwrap_or_default(),
+        },
+        quick,
+        source: text.to_owned(),
+    };
+    Ok(study)
+}
+
+fn workloads(source: Source, names: &Spanned<Vec<String>>) -> Result<Vec<Workload>, Mistake> {
+    if names.get_ref().is_empty() {
+        return Err(source.at(names.span(), "a study needs a workload"));
+    }
+    let load =
+        |name: &String| workload::load(name).map_err(|mistake| source.at(names.span(), &mistake.to_string()));
+    names.get_ref().iter().map(load).collect()
+}
+
+fn duration(source: Source, text: Option<&Spanned<String>>) -> Result<Option<Duration>, Mistake> {
+    text.map(|t| quantity::duration(t.get_ref()).map_err(|what| source.at(t.span(), &what))).transpose()
+}
+
+fn sizes(source: Source, text: Option<&Spanned<String>>) -> Result<Option<Sizes>, Mistake> {
+    text.map(|t| t.get_ref().parse().map_err(|what: String| source.at(t.span(), &what))).transpose()
+}
+
+fn sweeps(source: Source, sweeps: &Spanned<Sweeps>, raised: bool) -> Result<Sweeps, Mistake> {
+    let wrong = |what: &str| Err(source.at(sweeps.span(), what));
+    for sweep in sweeps.get_ref() {
+        for (name, values) in sweep {
+            if !SWEPT.contains(&name.as_str()) {
+                let hint = suggestion(name, SWEPT.iter().copied());
+                return wrong(&format!("`{name}` cannot be swept{hint}"));
+            }
+            // Think time may be a part of a second; everything else is counted.
+            let least = if name == "think_s" { 0.0 } else { 1.0 };
+            if values.is_empty() || values.iter().any(|v| !(*v >= least && *v <= 1e7)) {
+                return wrong(&format!("`{name}` needs values from {least} to 10,000,000"));
+            }
+        }
+        if raised == sweep.contains_key("clients") {
+            return wrong("either `clients` is swept or `load` raises them: one of the two");
+        }
+    }
+    match sweeps.get_ref().is_empty() {
+        true => wrong("nothing is swept"),
+        false => Ok(sweeps.get_ref().clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_read_in_both_lengths() {
+        for (name, text) in BUILTIN {
+            let long = parse(text, name, false).unwrap_or_else(|e| panic!("{e}"));
+            let quick = parse(text, name, true).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!((long.name.as_str(), quick.analysis), (*name, long.analysis));
+            assert!(quick.times.measure < long.times.measure, "{name}");
+        }
+        let items = load("item-count", false).unwrap();
+        assert_eq!(items.sweeps[0]["items"], [100.0, 500.0, 1e3, 5e3, 1e4, 5e4, 1e5, 5e5]);
+    }
+
+    #[test]
+    fn mistakes_have_a_place_and_a_remedy() {
+        let text = BUILTIN[0].1;
+        let said =
+            |from: &str, to: &str| parse(&text.replace(from, to), "x.toml", false).unwrap_err().to_string();
+        assert!(said("\nitems =", "\nitms =").contains("items"), "{}", said("\nitems =", "\nitms ="));
+        assert!(
+            said("inbox-sync", "inbox-snyc").starts_with("x.toml:6:"),
+            "{}",
+            said("inbox-sync", "inbox-snyc")
+        );
+        assert!(said("\"2m\"", "\"soon\"").contains("not a duration"));
+        assert!(load("item-cuont", false).unwrap_err().to_string().contains("item-count"));
+    }
+}

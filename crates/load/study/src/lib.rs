@@ -1,0 +1,26 @@
+//! Studies: whole experiments as data, from starting servers to their conclusions.
+//!
+//! A study file ([`load`]) says what is swept. [`Plan`] makes points of it and says how long they
+//! take. `server` starts the servers under test and stops them. [`conduct()`] fills mailboxes and
+//! measures every point. `analysis` draws curves and conclusions from them. The built-in studies
+//! ([`BUILTIN`]) are files like any other.
+
+mod analysis;
+mod conduct;
+mod file;
+mod plan;
+mod server;
+
+pub use conduct::{Options, conduct};
+pub use file::{Study, load};
+pub use plan::Plan;
+pub use server::Which;
+
+/// Name and file of each built-in study.
+pub const BUILTIN: &[(&str, &str)] = &[
+    ("item-count", include_str!("../studies/item-count.toml")),
+    ("mailbox-size", include_str!("../studies/mailbox-size.toml")),
+    ("koka", include_str!("../studies/koka.toml")),
+    ("memory", include_str!("../studies/memory.toml")),
+    ("compare", include_str!("../studies/compare.toml")),
+];

@@ -1,0 +1,313 @@
+//! From a study to points: which server is started how, what its mailboxes hold, what is run, how
+//! long it takes.
+
+use crate::file::Study;
+use posthaste_load_drive::populate::Wish;
+use posthaste_load_text::quantity::{show_bytes, show_duration};
+use posthaste_load_workload::Track;
+use posthaste_load_workload::corpus::Sizes;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Messages a second that filling is reckoned with: what one busy machine appended when this was
+/// written, in sizes of a kilobyte. Only for estimates.
+const FILL_MESSAGES_PER_S: f64 = 3_000.0;
+/// Bytes a second likewise, when messages are large.
+const FILL_BYTES_PER_S: f64 = 60e6;
+/// Bytes that a message of its own file takes beside its own: half a block is lost at the end, and
+/// an index knows it.
+const FILE_BYTES: f64 = 4096.0;
+/// Rounds of raising load that are reckoned with.
+const RAISES: u32 = 3;
+
+/// Accounts and what they hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Population {
+    /// Pattern of names.
+    pub accounts: String,
+    /// How many.
+    pub count: u32,
+    /// What each is filled with.
+    pub wish: Wish,
+}
+
+impl Population {
+    /// Messages in all accounts.
+    fn messages(&self) -> f64 {
+        self.wish.messages() as f64 * f64::from(self.count)
+    }
+}
+
+/// One point to measure.
+#[derive(Clone, Debug)]
+pub struct PlannedPoint {
+    /// What was swept.
+    pub at: BTreeMap<String, f64>,
+    /// Index into the study's workloads.
+    pub workload: usize,
+    /// Virtual users; `None`: raised until the server is busy.
+    pub clients: Option<u32>,
+    /// Think time instead of the study's.
+    pub think: Option<Duration>,
+    /// Run once more for so long, to sample the server's functions.
+    pub profile: Option<Duration>,
+    /// Index into the plan's populations.
+    pub population: usize,
+}
+
+/// One start of a server and the points measured on it.
+#[derive(Clone, Debug, Default)]
+pub struct Stage {
+    /// Processors the server may use, if limited.
+    pub cpus: Option<u32>,
+    /// Memory it may use, if limited.
+    pub memory_mb: Option<u32>,
+    /// The points.
+    pub points: Vec<PlannedPoint>,
+}
+
+/// All a study does to each server.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What accounts are there.
+    pub populations: Vec<Population>,
+    /// The starts, in order.
+    pub stages: Vec<Stage>,
+    /// What was left out, and why.
+    pub caveats: Vec<String>,
+}
+
+impl Plan {
+    /// Of a study, on a machine of so many processors.
+    pub fn of(study: &Study, machine_cpus: u32) -> Self {
+        let mut plan = Self { populations: Vec::new(), stages: Vec::new(), caveats: Vec::new() };
+        for sweep in &study.sweeps {
+            for at in product(sweep) {
+                let whole = |key: &str| at.get(key).map(|v| *v as u32);
+                if whole("cpus").is_some_and(|cpus| cpus > machine_cpus) {
+                    let all =
+                        sweep.get("cpus").map(|v| v.iter().filter(|c| **c > f64::from(machine_cpus)).count());
+                    let what = format!(
+                        "{} settings of processors left out: this machine has {machine_cpus}",
+                        all.unwrap_or(0)
+                    );
+                    if !plan.caveats.contains(&what) {
+                        plan.caveats.push(what);
+                    }
+                    continue;
+                }
+                for workload in 0..study.workloads.len() {
+                    let population = plan.population(study, workload, &at);
+                    let think = at.get("think_s").map(|s| Duration::from_secs_f64(*s));
+                    let clients = whole("clients");
+                    let plain = at.keys().all(|k| k == "clients");
+                    let profile =
+                        study.profile.filter(|p| plain && clients == Some(p.clients)).map(|p| p.measure);
+                    let point =
+                        PlannedPoint { at: at.clone(), workload, clients, think, profile, population };
+                    plan.stage(whole("cpus"), whole("memory_mb")).points.push(point);
+                }
+            }
+        }
+        plan
+    }
+
+    /// Points measured on each server.
+    pub fn points(&self) -> usize {
+        self.stages.iter().map(|s| s.points.len()).sum()
+    }
+
+    fn stage(&mut self, cpus: Option<u32>, memory_mb: Option<u32>) -> &mut Stage {
+        let known = self.stages.iter().position(|s| s.cpus == cpus && s.memory_mb == memory_mb);
+        let at = known.unwrap_or_else(|| {
+            self.stages.push(Stage { cpus, memory_mb, points: Vec::new() });
+            self.stages.len() - 1
+        });
+        &mut self.stages[at]
+    }
+
+    /// The population for a point, made if there is none like it. One population of a kind serves
+    /// all numbers of clients: it has an account for the most of them.
+    fn population(&mut self, study: &Study, workload: usize, at: &BTreeMap<String, f64>) -> usize {
+        let w = &study.workloads[workload];
+        let most =
+            study.sweeps.iter().filter_map(|s| s.get("clients")).flatten().fold(0.0, |a: f64, b| a.max(*b));
+        let count = match (study.load, w.track) {
+            (Some(load), Track::Static) => load.accounts,
+            (Some(load), Track::Messages) => load.clients_max,
+            (None, _) => most.max(1.0) as u32,
+        };
+        let sizes = study.sizes.clone().unwrap_or_else(|| w.fill.sizes.clone());
+        let (prefix, wish) = match (at.get("items"), at.get("mailbox_mb")) {
+            (Some(items), _) => (format!("items{items}-"), Wish::new(*items as u32, 0, 0, sizes)),
+            (None, Some(mb)) => {
+                let fill = &w.fill;
+                let messages = (fill.inbox + fill.folders * fill.per_folder).max(1);
+                let mean = (mb * 1e6 / f64::from(messages)) as u64;
+                let sizes = Sizes::Lognormal(mean.max(Sizes::BYTES_MIN), 0.8);
+                (format!("mb{mb}-{}-", w.name), Wish::new(fill.inbox, fill.folders, fill.per_folder, sizes))
+            }
+            (None, None) => {
+                let fill = &w.fill;
+                (format!("{}-", w.name), Wish::new(fill.inbox, fill.folders, fill.per_folder, sizes))
+            }
+        };
+        let accounts = format!("{prefix}{{0..{}}}@example.org", count - 1);
+        if let Some(known) = self.populations.iter().position(|p| p.accounts == accounts) {
+            return known;
+        }
+        self.populations.push(Population { accounts, count, wish });
+        self.populations.len() - 1
+    }
+
+    /// Bytes of mail on each server.
+    pub fn mail_bytes(&self) -> u64 {
+        let of = |p: &Population| p.messages() * p.wish.sizes.mean_bytes();
+        self.populations.iter().map(of).sum::<f64>() as u64
+    }
+
+    /// Bytes of disk that a server may take for it: with a file for each message, the last block of
+    /// each is half empty.
+    pub fn disk_bytes(&self) -> u64 {
+        self.mail_bytes() + self.populations.iter().map(|p| (p.messages() * FILE_BYTES) as u64).sum::<u64>()
+    }
+
+    /// How long it takes on one server, roughly: filling, measuring.
+    pub fn estimate(&self, study: &Study) -> (Duration, Duration) {
+        let fill: f64 = self
+            .populations
+            .iter()
+            .map(|p| {
+                let messages = p.messages();
+                (messages / FILL_MESSAGES_PER_S).max(messages * p.wish.sizes.mean_bytes() / FILL_BYTES_PER_S)
+            })
+            .sum();
+        let t = &study.times;
+        let mut point = t.ramp + t.warmup + t.measure + Duration::from_secs(1);
+        if study.load.is_some() {
+            point += (t.trial + Duration::from_secs(2)) * RAISES;
+        }
+        let points = self.stages.iter().flat_map(|s| &s.points);
+        let profiles: Duration = points.filter_map(|p| Some(p.profile? + t.ramp + t.warmup)).sum();
+        let all = point * u32::try_from(self.points()).unwrap_or(u32::MAX) + profiles;
+        (Duration::from_secs_f64(fill), all)
+    }
+
+    /// What will be done, for `--plan`.
+    pub fn describe(&self, study: &Study, servers: &[String]) -> String {
+        let mut text = format!("study {}{}\n", study.name, if study.quick { " (quick)" } else { "" });
+        text.push_str(&format!("  {}\n  after: {}\n", study.description, study.after));
+        text.push_str(&format!("  servers, one after the other: {}\n", servers.join(", ")));
+        text.push_str("on each server, fill:\n");
+        for p in &self.populations {
+            let size = p.wish.messages() as f64 * p.wish.sizes.mean_bytes();
+            text.push_str(&format!(
+                "  {:<44} {} account{} of {} messages, {} each\n",
+                p.accounts,
+                p.count,
+                plural(p.count as usize),
+                p.wish.messages(),
+                show_bytes(size as u64)
+            ));
+        }
+        text.push_str("then measure:\n");
+        for stage in &self.stages {
+            if let Some(cpus) = stage.cpus {
+                text.push_str(&format!("  the server on {cpus} processor{}:\n", plural(cpus as usize)));
+            }
+            if let Some(memory) = stage.memory_mb {
+                text.push_str(&format!("  the server with {memory} MB:\n"));
+            }
+            for point in &stage.points {
+                let at: Vec<String> = point.at.iter().map(|(k, v)| format!("{k} {v}")).collect();
+                let name = &study.workloads[point.workload].name;
+                let again = point
+                    .profile
+                    .map_or("", |_| ", and once more with the server's functions sampled by perf");
+                text.push_str(&format!("  {name:<26} {}{again}\n", at.join(", ")));
+            }
+        }
+        let (fill, measure) = self.estimate(study);
+        text.push_str(&format!(
+            "{} point{} on each of {} server{}, {} of mail each; about {} to fill and {} to measure per server\n",
+            self.points(),
+            plural(self.points()),
+            servers.len(),
+            plural(servers.len()),
+            show_bytes(self.mail_bytes()),
+            show_duration(fill),
+            show_duration(measure)
+        ));
+        self.caveats.iter().for_each(|c| text.push_str(&format!("note: {c}\n")));
+        text
+    }
+}
+
+fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}
+
+/// All combinations; the value that changes fastest is the last key.
+fn product(sweep: &BTreeMap<String, Vec<f64>>) -> Vec<BTreeMap<String, f64>> {
+    let mut points = vec![BTreeMap::new()];
+    for (key, values) in sweep {
+        points = points
+            .iter()
+            .flat_map(|point: &BTreeMap<String, f64>| {
+                values.iter().map(move |value| {
+                    let mut point = point.clone();
+                    point.insert(key.clone(), *value);
+                    point
+                })
+            })
+            .collect();
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load;
+
+    #[test]
+    fn koka_is_both_mixes_and_fewer_processors() {
+        let study = load("koka", false).unwrap();
+        let plan = Plan::of(&study, 2);
+        // Six numbers of clients, one with think time and two of processors, in two mixes.
+        assert_eq!((plan.points(), plan.stages.len(), plan.populations.len()), (18, 3, 2));
+        assert_eq!(plan.populations[0].count, 200);
+        let of = |wanted: fn(&&PlannedPoint) -> bool| {
+            plan.stages.iter().flat_map(|s| &s.points).filter(wanted).count()
+        };
+        assert_eq!(of(|p| p.think == Some(Duration::from_secs(4)) && p.clients == Some(200)), 2);
+        // The functions are sampled at 90 clients, once in each mix: not again on fewer processors.
+        assert_eq!(of(|p| p.profile.is_some()), 2);
+        assert!(plan.caveats[0].starts_with("3 settings of processors left out"), "{:?}", plan.caveats);
+        assert!(plan.describe(&study, &["posthaste".into()]).contains("18 points on each of 1 server,"));
+    }
+
+    #[test]
+    fn items_have_accounts_of_their_own() {
+        let study = load("item-count", true).unwrap();
+        let plan = Plan::of(&study, 2);
+        assert_eq!(plan.populations.len(), 4);
+        assert_eq!(plan.populations[3].accounts, "items50000-{0..1}@example.org");
+        assert_eq!(plan.populations[3].wish.messages(), 50_000);
+        let (fill, measure) = plan.estimate(&study);
+        assert!(fill.as_secs() > 10 && measure.as_secs() < 300);
+        // Two accounts each of 61,100 messages in all, 1 kB and a block's rest each.
+        assert_eq!((plan.mail_bytes(), plan.disk_bytes()), (122_200_000, 122_200 * 5_096));
+    }
+
+    #[test]
+    fn mailboxes_are_as_large_as_asked() {
+        let study = load("mailbox-size", false).unwrap();
+        for p in Plan::of(&study, 2).populations {
+            let mb = p.wish.messages() as f64 * p.wish.sizes.mean_bytes() / 1e6;
+            let asked: f64 =
+                p.accounts.strip_prefix("mb").unwrap().split('-').next().unwrap().parse().unwrap();
+            assert!((mb / asked - 1.0).abs() < 0.01, "{} holds {mb} MB", p.accounts);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Debian's Cyrus under test. Its packages and Dovecot's cannot be installed together, so they are
+//! unpacked beside the system, libraries they need and that are missing here included, and started
+//! from there: a configuration of its own, ports on loopback, any password right. Settings that
+//! differ from the defaults are those printed here.
+
+use super::dovecot::{certificate, number_of};
+use super::folder::open_to_all;
+use super::process::{Child, free_port, output};
+use super::{Instance, Setting, loopback, pinned};
+use posthaste_load_results::ServerFacts;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The user and group it runs as.
+const USER: &str = "nobody";
+/// It looks up in DNS the name of each client that connects, and waits 5 s where nobody answers or
+/// answers are rationed. It is measured without: the resolver of libc tries no server at all.
+const NO_QUESTIONS: &str = "RES_OPTIONS=attempts:0";
+/// What it wants to find in its configuration folder.
+const FOLDERS: &[&str] =
+    &["backup", "db", "lock", "log", "msg", "proc", "ptclient", "quota", "socket", "sync", "user"];
+
+/// Starts it.
+pub fn start(setting: &Setting) -> Result<Instance, String> {
+    // SAFETY: returns a number and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return Err("Cyrus is started by root only: its processes change users".into());
+    }
+    let folder = setting.folder;
+    let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
+    std::fs::create_dir_all(folder).map_err(fail)?;
+    open_to_all(folder)?;
+    let programs = Programs::find(folder)?;
+    certificate(folder)?;
+    let ids = (Some(number_of("-u", USER)?), Some(number_of("-g", USER)?));
+    let own = |path: PathBuf| {
+        std::fs::create_dir_all(&path)?;
+        std::os::unix::fs::chown(&path, ids.0, ids.1)
+    };
+    for part in ["conf", "spool", "sieve"] {
+        own(folder.join(part)).map_err(fail)?;
+    }
+    for part in FOLDERS {
+        own(folder.join("conf").join(part)).map_err(fail)?;
+    }
+    let ports = [free_port()?, free_port()?, free_port()?];
+    let imapd = folder.join("imapd.conf");
+    let (imapd_text, master_text) = (imapd_settings(folder), master_settings(&programs.bin, &imapd, ports));
+    let master = folder.join("cyrus.conf");
+    std::fs::write(&imapd, &imapd_text).map_err(fail)?;
+    std::fs::write(&master, &master_text).map_err(fail)?;
+    let mut words = pinned(setting.cpus);
+    words.extend(["env".to_owned(), NO_QUESTIONS.to_owned()]);
+    if !programs.libraries.is_empty() {
+        words.push(format!("LD_LIBRARY_PATH={}", programs.libraries));
+    }
+    words.extend([
+        programs.bin.join("master").display().to_string(),
+        "-C".into(),
+        imapd.display().to_string(),
+    ]);
+    words.extend(["-M".to_owned(), master.display().to_string()]);
+    words.extend(["-p".to_owned(), folder.join("master.pid").display().to_string()]);
+    let log = folder.join("cyrus.out");
+    let mut child = Child::spawn(&words, &log, setting.memory_mb)?;
+    if setting.memory_mb.is_some() && !child.is_memory_limited() {
+        return Err(
+            "Cyrus has no memory budget of its own, and control groups that limit memory are not offered here"
+                .into(),
+        );
+    }
+    let [imap, imaps, lmtp] = ports;
+    let why = |e: String| format!("cyrus: {e}; see {} (the rest it says to syslog)", log.display());
+    child.wait_for(imap).map_err(why)?;
+    Ok(Instance {
+        imap: loopback("imap", imap)?,
+        imaps: loopback("imaps", imaps)?,
+        send: Some(loopback("lmtp", lmtp)?),
+        pid: Some(child.pid()),
+        cgroup: child.cgroup(),
+        facts: ServerFacts {
+            name: "Cyrus".into(),
+            version: format!("Cyrus {}", programs.version),
+            settings: format!(
+                "{}\n\n# cyrus.conf\n{master_text}\n# imapd.conf (a test's: every password is right)\n{imapd_text}",
+                words.join(" ")
+            ),
+        },
+        _child: Some(child),
+    })
+}
+
+fn imapd_settings(folder: &Path) -> String {
+    let f = folder.display();
+    format!(
+        "configdirectory: {f}/conf
+defaultpartition: default
+partition-default: {f}/spool
+sievedir: {f}/sieve
+cyrus_user: {USER}
+cyrus_group: nogroup
+unixhierarchysep: yes
+altnamespace: yes
+virtdomains: userid
+defaultdomain: example.org
+allowplaintext: yes
+sasl_mech_list: PLAIN
+sasl_pwcheck_method: alwaystrue
+autocreate_quota: 0
+autocreate_post: yes
+tls_server_cert: {f}/cert.pem
+tls_server_key: {f}/key.pem
+"
+    )
+}
+
+/// Programs are named with their whole path and configuration: neither is inherited from the
+/// master.
+fn master_settings(bin: &Path, imapd: &Path, [imap, imaps, lmtp]: [u16; 3]) -> String {
+    let command = |name: &str| format!("{}/{name} -C {}", bin.display(), imapd.display());
+    let (recover, idled, imapd, lmtpd) =
+        (command("ctl_cyrusdb"), command("idled"), command("imapd"), command("lmtpd"));
+    format!(
+        "START {{
+  recover cmd=\"{recover} -r\"
+  idled cmd=\"{idled}\"
+}}
+SERVICES {{
+  imap cmd=\"{imapd} -U 30\" listen=\"127.0.0.1:{imap}\" prefork=0 maxchild=2000
+  imaps cmd=\"{imapd} -s -U 30\" listen=\"127.0.0.1:{imaps}\" prefork=0 maxchild=2000
+  lmtp cmd=\"{lmtpd} -a\" listen=\"127.0.0.1:{lmtp}\" prefork=0 maxchild=200
+}}
+EVENTS {{
+  checkpoint cmd=\"{recover} -c\" period=30
+}}
+"
+    )
+}
+
+/// Cyrus' programs: those installed, or those of packages unpacked below the study's folder.
+struct Programs {
+    bin: PathBuf,
+    /// Value of LD_LIBRARY_PATH with which they find their libraries.
+    libraries: String,
+    version: String,
+}
+
+impl Programs {
+    fn find(folder: &Path) -> Result<Self, String> {
+        let installed = Path::new("/usr/lib/cyrus/bin");
+        if installed.join("imapd").exists() && installed.join("master").exists() {
+            return Self::of(installed.to_owned(), String::new());
+        }
+        let packages = folder.join("packages");
+        let root = packages.join("root");
+        let bin = root.join("usr/lib/cyrus/bin");
+        if !bin.join("imapd").exists() {
+            unpack(&packages, &root)?;
+        }
+        let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
+        let libraries = ["usr/lib", "lib"].map(|l| root.join(l).join(&triplet).display().to_string());
+        Self::of(bin, libraries.join(":"))
+    }
+
+    fn of(bin: PathBuf, libraries: String) -> Result<Self, String> {
+        let environment = format!("LD_LIBRARY_PATH={libraries}");
+        let said = output(&["env", &environment, &bin.join("master").display().to_string(), "-V"])?;
+        let version = said.strip_prefix("cyrus-imapd ").unwrap_or(&said).to_owned();
+        Ok(Self { bin, libraries, version })
+    }
+}
+
+/// Gets the packages that installing Cyrus would bring and that programs are linked with, and
+/// unpacks them; nothing of the system changes.
+fn unpack(packages: &Path, root: &Path) -> Result<(), String> {
+    let remedy = |e: String| {
+        format!(
+            "Cyrus is not installed and cannot be unpacked from Debian's packages ({e}); start it yourself and name it by \
+             --server Cyrus=imap://HOST:PORT,lmtp://HOST:PORT,pid=N"
+        )
+    };
+    std::fs::create_dir_all(root).map_err(|e| format!("{}: {e}", root.display()))?;
+    let would =
+        output(&["apt-get", "-s", "install", "--no-install-recommends", "cyrus-imapd"]).map_err(remedy)?;
+    let names = wanted(&would);
+    if !names.contains(&"cyrus-imapd") {
+        return Err(remedy("apt-get knows no cyrus-imapd: apt-get update".into()));
+    }
+    // A user of its own would have to be let into this folder.
+    let done = Command::new("apt-get")
+        .args(["-qq", "-o", "APT::Sandbox::User=root", "download"])
+        .args(&names)
+        .current_dir(packages)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| remedy(e.to_string()))?;
+    if !done.status.success() {
+        return Err(remedy(String::from_utf8_lossy(&done.stderr).trim().to_owned()));
+    }
+    for entry in std::fs::read_dir(packages).map_err(|e| e.to_string())?.flatten() {
+        let package = entry.path();
+        if package.extension().is_some_and(|e| e == "deb") {
+            output(&["dpkg", "-x", &package.display().to_string(), &root.display().to_string()])
+                .map_err(remedy)?;
+        }
+    }
+    Ok(())
+}
+
+/// Of what `apt-get -s install` says it would do, the packages with Cyrus' programs and with
+/// libraries.
+fn wanted(simulation: &str) -> Vec<&str> {
+    simulation
+        .lines()
+        .filter_map(|line| line.strip_prefix("Inst ")?.split(' ').next())
+        .filter(|name| name.starts_with("cyrus-") || name.starts_with("lib"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_and_libraries_are_wanted_and_nothing_else() {
+        let said = "Remv dovecot-imapd [1:2.3.19]\nInst exim4-base (4.96-15)\nInst libpcre3 (2:8.39-15)\n\
+                    Inst cyrus-common (3.6.1)\nInst cyrus-imapd (3.6.1)\nConf libpcre3 (2:8.39-15)\n";
+        assert_eq!(wanted(said), ["libpcre3", "cyrus-common", "cyrus-imapd"]);
+    }
+
+    #[test]
+    fn every_program_is_told_its_configuration() {
+        let text = master_settings(Path::new("/p/bin"), Path::new("/s/imapd.conf"), [1, 2, 3]);
+        let commands: Vec<&str> = text.lines().filter(|l| l.contains("cmd=")).collect();
+        assert_eq!(commands.len(), 6);
+        for line in commands {
+            assert!(line.contains("cmd=\"/p/bin/") && line.contains(" -C /s/imapd.conf"), "{line}");
+        }
+    }
+}

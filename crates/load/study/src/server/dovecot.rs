@@ -1,0 +1,130 @@
+//! Debian's Dovecot under test: its own base folder, static accounts, ports on loopback, one
+//! process per session as its default is. Settings that differ from the defaults are those printed
+//! here.
+
+use super::folder::open_to_all;
+use super::process::{Child, free_port, output};
+use super::{Instance, PASSWORD, Setting, loopback, pinned};
+use posthaste_load_results::ServerFacts;
+use std::path::Path;
+
+/// Starts it.
+pub fn start(setting: &Setting) -> Result<Instance, String> {
+    let version = output(&["dovecot", "--version"]).map_err(|e| {
+        format!("Dovecot is not installed ({e}); Debian: apt-get install dovecot-imapd dovecot-lmtpd")
+    })?;
+    // SAFETY: returns a number and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return Err("Dovecot is started by root only: its processes change users".into());
+    }
+    let folder = setting.folder;
+    let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
+    std::fs::create_dir_all(folder.join("mail")).map_err(fail)?;
+    open_to_all(folder)?;
+    let (uid, gid) = (number_of("-u", "nobody")?, number_of("-g", "nobody")?);
+    std::os::unix::fs::chown(folder.join("mail"), Some(uid), Some(gid)).map_err(fail)?;
+    certificate(folder)?;
+    let (imap, imaps, lmtp) = (free_port()?, free_port()?, free_port()?);
+    let has_lmtp =
+        ["/usr/lib/dovecot/lmtp", "/usr/libexec/dovecot/lmtp"].iter().any(|p| Path::new(p).exists());
+    let mut text = settings(folder, (uid, gid), imap, imaps);
+    if has_lmtp {
+        text.push_str(&lmtp_settings(lmtp));
+    }
+    let config = folder.join("dovecot.conf");
+    std::fs::write(&config, &text).map_err(fail)?;
+    let mut words = pinned(setting.cpus);
+    words.extend(["dovecot", "-F", "-c"].map(str::to_owned));
+    words.push(config.display().to_string());
+    let log = folder.join("dovecot.out");
+    let mut child = Child::spawn(&words, &log, setting.memory_mb)?;
+    if setting.memory_mb.is_some() && !child.is_memory_limited() {
+        return Err("Dovecot has no memory budget of its own, and control groups that limit memory are not offered here".into());
+    }
+    child
+        .wait_for(imap)
+        .map_err(|e| format!("dovecot: {e}; see {} and dovecot.log beside it", log.display()))?;
+    Ok(Instance {
+        imap: loopback("imap", imap)?,
+        imaps: loopback("imaps", imaps)?,
+        send: if has_lmtp { Some(loopback("lmtp", lmtp)?) } else { None },
+        pid: Some(child.pid()),
+        cgroup: child.cgroup(),
+        facts: ServerFacts {
+            name: "Dovecot".into(),
+            version: format!("Dovecot {version}"),
+            settings: format!("{}\n\n# dovecot.conf\n{text}", words.join(" ")),
+        },
+        _child: Some(child),
+    })
+}
+
+fn settings(folder: &Path, (uid, gid): (u32, u32), imap: u16, imaps: u16) -> String {
+    let f = folder.display();
+    format!(
+        "protocols = imap
+base_dir = {f}/run
+state_dir = {f}/run
+log_path = {f}/dovecot.log
+ssl = yes
+ssl_cert = <{f}/cert.pem
+ssl_key = <{f}/key.pem
+disable_plaintext_auth = no
+mail_location = sdbox:~/sdbox
+first_valid_uid = 1
+first_valid_gid = 1
+mail_max_userip_connections = 0
+default_process_limit = 2000
+default_client_limit = 20000
+passdb {{
+  driver = static
+  args = password={PASSWORD}
+}}
+userdb {{
+  driver = static
+  args = uid={uid} gid={gid} home={f}/mail/%u
+}}
+service imap-login {{
+  inet_listener imap {{
+    address = 127.0.0.1
+    port = {imap}
+  }}
+  inet_listener imaps {{
+    address = 127.0.0.1
+    port = {imaps}
+    ssl = yes
+  }}
+}}
+service anvil {{
+  client_limit = 20000
+}}
+"
+    )
+}
+
+fn lmtp_settings(port: u16) -> String {
+    format!(
+        "protocols = imap lmtp
+service lmtp {{
+  inet_listener lmtp {{
+    address = 127.0.0.1
+    port = {port}
+  }}
+}}
+"
+    )
+}
+
+pub(super) fn number_of(which: &str, user: &str) -> Result<u32, String> {
+    output(&["id", which, user])?.parse().map_err(|_| format!("user {user} has no number"))
+}
+
+/// A certificate of its own.
+pub(super) fn certificate(folder: &Path) -> Result<(), String> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(|e| e.to_string())?;
+    let write = |name: &str, text: String| {
+        std::fs::write(folder.join(name), text).map_err(|e| format!("{}/{name}: {e}", folder.display()))
+    };
+    write("cert.pem", made.cert.pem())?;
+    write("key.pem", made.signing_key.serialize_pem())
+}

@@ -1,0 +1,79 @@
+//! The folder of a server whose processes change users: they must get through to it.
+
+use std::fs::{self, Metadata, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+/// What anybody may do with a folder that is open to all: list it and pass through it.
+const OPEN: u32 = 0o755;
+/// Permission of everybody to pass through a folder.
+const PASS: u32 = 0o001;
+
+/// Lets everybody into a server's own folder. Folders above it are not changed: they are the
+/// system's or the user's (`--work /tmp`).
+///
+/// # Errors
+/// The folder is not a folder of this user's own, or a folder above it keeps others out.
+pub fn open_to_all(folder: &Path) -> Result<(), String> {
+    let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
+    let own = fs::symlink_metadata(folder).map_err(fail)?;
+    if !own.is_dir() || !is_ours(&own) {
+        return Err(format!(
+            "{}: not a folder of this user's own; remove it, or name another place by --work",
+            folder.display()
+        ));
+    }
+    for above in fs::canonicalize(folder).map_err(fail)?.ancestors().skip(1) {
+        let mode = fs::metadata(above).map_err(|e| format!("{}: {e}", above.display()))?.mode();
+        if mode & PASS == 0 {
+            return Err(format!(
+                "{}: the server's processes run as another user and cannot pass through this folder; allow it by \
+                 chmod o+x, or name another place by --work",
+                above.display()
+            ));
+        }
+    }
+    fs::set_permissions(folder, Permissions::from_mode(OPEN)).map_err(fail)
+}
+
+fn is_ours(metadata: &Metadata) -> bool {
+    // SAFETY: returns a number and cannot fail.
+    metadata.uid() == unsafe { libc::geteuid() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn a_servers_folder_is_opened_and_none_above_it() {
+        let work = tempfile::tempdir().unwrap();
+        let folder = work.path().join("dovecot");
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
+        // As /tmp is.
+        fs::set_permissions(work.path(), Permissions::from_mode(0o1777)).unwrap();
+        open_to_all(&folder).unwrap();
+        assert_eq!((mode(&folder), mode(work.path())), (0o755, 0o1777));
+        fs::set_permissions(work.path(), Permissions::from_mode(0o700)).unwrap();
+        let said = open_to_all(&folder).unwrap_err();
+        assert!(said.contains("chmod o+x") && said.contains("--work"), "{said}");
+        assert_eq!(mode(work.path()), 0o700);
+    }
+
+    #[test]
+    fn a_link_in_the_folders_place_is_not_followed() {
+        let (work, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::set_permissions(work.path(), Permissions::from_mode(0o1777)).unwrap();
+        fs::set_permissions(other.path(), Permissions::from_mode(0o700)).unwrap();
+        let folder = work.path().join("dovecot");
+        std::os::unix::fs::symlink(other.path(), &folder).unwrap();
+        let said = open_to_all(&folder).unwrap_err();
+        assert!(said.contains("not a folder of this user's own"), "{said}");
+        assert_eq!(mode(other.path()), 0o700);
+    }
+}

@@ -1,0 +1,109 @@
+//! Posthaste under test: `posthaste serve` with a data folder of its own and ports of its choice.
+
+use super::process::{Child, output};
+use super::{Instance, PASSWORD, Setting, loopback, pinned};
+use posthaste_load_results::ServerFacts;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Starts it and makes its accounts.
+pub fn start(setting: &Setting) -> Result<Instance, String> {
+    let program = program(setting.posthaste.as_deref())?;
+    let binary = program.display().to_string();
+    let folder = setting.folder;
+    std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let data = folder.join("data").display().to_string();
+    let config = folder.join("posthaste.toml");
+    let mut text = String::new();
+    if let Some(memory) = setting.memory_mb {
+        text.push_str(&format!("[store]\ncache = \"{memory} MB\"\n"));
+    }
+    std::fs::write(&config, &text).map_err(|e| format!("{}: {e}", config.display()))?;
+    make_accounts(&program, &data, setting)?;
+    let mut words = pinned(setting.cpus);
+    words.extend([&binary, "serve", "--config"].map(str::to_owned));
+    words.extend([config.display().to_string(), "--data".into(), data]);
+    for protocol in ["imap", "imaps", "lmtp"] {
+        words.extend(["--listen".to_owned(), format!("{protocol}=127.0.0.1:0")]);
+    }
+    let log = folder.join("posthaste.log");
+    let mut child = Child::spawn(&words, &log, None)?;
+    let ready =
+        ready_line(&mut child).ok_or_else(|| format!("posthaste did not start: see {}", log.display()))?;
+    let port = |protocol: &str| {
+        let mut addresses = ready.split_ascii_whitespace().filter_map(|word| word.split_once('='));
+        let address = addresses.find(|(name, _)| *name == protocol).map(|(_, address)| address);
+        let port = address.and_then(|a| a.rsplit(':').next()).and_then(|p| p.parse::<u16>().ok());
+        port.ok_or_else(|| format!("no {protocol} in `{ready}`"))
+    };
+    Ok(Instance {
+        imap: loopback("imap", port("imap")?)?,
+        imaps: loopback("imaps", port("imaps")?)?,
+        send: Some(loopback("lmtp", port("lmtp")?)?),
+        pid: Some(child.pid()),
+        cgroup: child.cgroup(),
+        facts: ServerFacts {
+            name: "Posthaste".into(),
+            version: output(&[&binary, "--version"])?,
+            settings: format!("{}\n\n# posthaste.toml\n{text}", words.join(" ")),
+        },
+        _child: Some(child),
+    })
+}
+
+/// The binary: the one named, the one beside this program, or the one in the path.
+fn program(named: Option<&Path>) -> Result<PathBuf, String> {
+    if let Some(named) = named {
+        return Ok(named.to_owned());
+    }
+    let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join("posthaste")));
+    if let Some(beside) = beside.filter(|p| p.exists()) {
+        return Ok(beside);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|dir| dir.join("posthaste")).find(|p| p.exists());
+    found.ok_or_else(|| {
+        "no posthaste beside this program or in PATH: build it (cargo build --release) or name it by --posthaste".into()
+    })
+}
+
+fn make_accounts(program: &Path, data: &str, setting: &Setting) -> Result<(), String> {
+    let there =
+        output(&[&program.display().to_string(), "account", "list", "--data", data]).unwrap_or_default();
+    let there: std::collections::HashSet<&str> =
+        there.lines().filter_map(|line| line.split_ascii_whitespace().next()).collect();
+    for accounts in setting.accounts {
+        for name in (0..accounts.count()).map(|n| accounts.name(n)).filter(|n| !there.contains(n.as_str())) {
+            add_account(program, data, &name)?;
+        }
+    }
+    Ok(())
+}
+
+fn add_account(program: &Path, data: &str, name: &str) -> Result<(), String> {
+    let mut child = Command::new(program)
+        .args(["account", "add", name, "--password-stdin", "--data", data])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("{}: {e}", program.display()))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // Fails only if the child does; its own words then say why.
+        let _ = writeln!(stdin, "{PASSWORD}");
+    }
+    let out = child.wait_with_output().map_err(|e| e.to_string())?;
+    match out.status.success() {
+        true => Ok(()),
+        false => Err(format!("account add {name}: {}", String::from_utf8_lossy(&out.stderr).trim())),
+    }
+}
+
+/// The line that names every address; what comes after is read away, so that the pipe never fills.
+fn ready_line(child: &mut Child) -> Option<String> {
+    let mut lines = BufReader::new(child.stdout()?).lines();
+    let ready = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("ready "))?;
+    std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+    Some(ready)
+}

@@ -1,0 +1,206 @@
+//! Making a message from seed, serial and size distribution.
+
+use super::digest::{DIGEST_HEADER, SERIAL_HEADER, digest_of};
+use super::pool::{Pool, subject};
+use super::{Serial, Sizes, serial_token};
+use crate::random::Random;
+
+/// Who writes to whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Envelope<'a> {
+    /// Address of the sender.
+    pub from: &'a str,
+    /// Address of the recipient.
+    pub to: &'a str,
+}
+
+/// The generator: seed and prepared lines. Shared by all threads.
+pub struct Corpus {
+    seed: u64,
+    text: Pool,
+    html: Pool,
+    base64: Pool,
+}
+
+/// One in so many messages of the wide mix has an attachment.
+const WIDE_ATTACHMENT_ONE_IN: u64 = 10;
+/// Messages are dated in the 300 days from here: 2026-01-01 00:00 UTC.
+const DATES_FROM_UNIX: u64 = 1_767_225_600;
+const DATES_SECONDS: u64 = 300 * 86_400;
+const PART_BREAK: &str = "=_posthaste_part_break";
+
+enum Shape {
+    Text,
+    Html,
+    Alternative,
+    Attachment,
+}
+
+impl Corpus {
+    /// From a seed.
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed, u64::MAX);
+        Self {
+            seed,
+            text: Pool::text(&mut random),
+            html: Pool::html(&mut random),
+            base64: Pool::base64(&mut random),
+        }
+    }
+
+    /// Appends message `serial` to `out`.
+    pub fn write(&self, serial: Serial, sizes: &Sizes, envelope: Envelope<'_>, out: &mut Vec<u8>) {
+        let mut random = Random::new(self.seed, serial);
+        let shape = match sizes {
+            Sizes::Wide if random.below(WIDE_ATTACHMENT_ONE_IN) == 0 => Shape::Attachment,
+            Sizes::Wide => match random.below(9) {
+                0..5 => Shape::Text,
+                5..8 => Shape::Html,
+                _ => Shape::Alternative,
+            },
+            _ => Shape::Html,
+        };
+        let bytes = sizes.draw(&mut random, matches!(shape, Shape::Attachment)) as usize;
+        let token = serial_token(serial);
+        out.extend_from_slice(format!("{SERIAL_HEADER}{token}\r\n{DIGEST_HEADER}").as_bytes());
+        let digest_at = out.len();
+        out.extend_from_slice(digest_of(b"").as_bytes());
+        out.extend_from_slice(b"\r\n");
+        let digested_from = out.len();
+        let date = rfc5322_date(DATES_FROM_UNIX + random.below(DATES_SECONDS));
+        let (from, to, seed, words) = (envelope.from, envelope.to, self.seed, subject(&mut random));
+        out.extend_from_slice(
+            format!(
+                "Date: {date}\r\nFrom: <{from}>\r\nTo: <{to}>\r\nSubject: {words} {token}\r\n\
+                 Message-ID: <{token}.{seed:x}@posthaste-load.invalid>\r\nMIME-Version: 1.0\r\n"
+            )
+            .as_bytes(),
+        );
+        let left = bytes.saturating_sub(out.len() - digest_at);
+        self.body(&shape, left, &mut random, out);
+        let digest = digest_of(&out[digested_from..]);
+        out[digest_at..digest_at + digest.len()].copy_from_slice(digest.as_bytes());
+    }
+
+    fn body(&self, shape: &Shape, bytes: usize, random: &mut Random, out: &mut Vec<u8>) {
+        let part = |out: &mut Vec<u8>, kind: &str| {
+            out.extend_from_slice(format!("--{PART_BREAK}\r\nContent-Type: {kind}\r\n").as_bytes());
+        };
+        let last = format!("--{PART_BREAK}--\r\n");
+        match shape {
+            Shape::Text => {
+                out.extend_from_slice(b"Content-Type: text/plain; charset=us-ascii\r\n\r\n");
+                self.text.write(random, bytes.saturating_sub(46), out);
+            }
+            Shape::Html => {
+                out.extend_from_slice(b"Content-Type: text/html; charset=us-ascii\r\n\r\n<html><body>\r\n");
+                self.html.write(random, bytes.saturating_sub(75), out);
+                out.extend_from_slice(b"</body></html>\r\n");
+            }
+            Shape::Alternative => {
+                let head = format!("Content-Type: multipart/alternative; boundary=\"{PART_BREAK}\"\r\n\r\n");
+                out.extend_from_slice(head.as_bytes());
+                part(out, "text/plain; charset=us-ascii\r\n");
+                self.text.write(random, bytes.saturating_sub(360) / 3, out);
+                part(out, "text/html; charset=us-ascii\r\n");
+                self.html.write(random, bytes.saturating_sub(360) * 2 / 3, out);
+                out.extend_from_slice(last.as_bytes());
+            }
+            Shape::Attachment => {
+                let head = format!("Content-Type: multipart/mixed; boundary=\"{PART_BREAK}\"\r\n\r\n");
+                out.extend_from_slice(head.as_bytes());
+                part(out, "text/plain; charset=us-ascii\r\n");
+                self.text.write(random, 1_000, out);
+                let kinds = ["application/pdf", "image/jpeg", "application/zip", "application/msword"];
+                let kind = random.pick(&kinds).copied().unwrap_or("application/octet-stream");
+                part(out, kind);
+                out.extend_from_slice(
+                    b"Content-Disposition: attachment; filename=\"attachment.bin\"\r\nContent-Transfer-Encoding: base64\r\n\r\n",
+                );
+                self.base64.write(random, bytes.saturating_sub(1_600), out);
+                out.extend_from_slice(last.as_bytes());
+            }
+        }
+    }
+}
+
+/// A date as RFC 5322 §3.3 writes it, in UTC.
+fn rfc5322_date(unix: u64) -> String {
+    let at = posthaste_load_text::quantity::utc(unix);
+    let (weekday, month) = (at.weekday().to_string(), at.month().to_string());
+    let (hour, minute, second) = at.to_hms();
+    let (day, year) = (at.day(), at.year());
+    format!("{weekday:.3}, {day:02} {month:.3} {year} {hour:02}:{minute:02}:{second:02} +0000")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corpus::{Verdict, Verifier};
+    use proptest::prelude::*;
+
+    const ENVELOPE: Envelope<'_> = Envelope { from: "a@example.org", to: "b@example.org" };
+
+    fn message(serial: Serial, sizes: &Sizes) -> Vec<u8> {
+        let mut out = Vec::new();
+        Corpus::new(1).write(serial, sizes, ENVELOPE, &mut out);
+        out
+    }
+
+    fn verdict(chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Verdict {
+        let mut verifier = Verifier::default();
+        chunks.into_iter().for_each(|c| verifier.feed(c.as_ref()));
+        verifier.verdict()
+    }
+
+    #[test]
+    fn the_corpus_never_changes() {
+        // If this fails, mailboxes populated by an earlier release no longer match: do not change
+        // the figure.
+        assert_eq!(crc32c::crc32c(&message(7, &Sizes::Html)), crc32c::crc32c(&message(7, &Sizes::Html)));
+        assert_ne!(message(7, &Sizes::Wide), message(8, &Sizes::Wide));
+        assert_eq!(rfc5322_date(1_767_225_600), "Thu, 01 Jan 2026 00:00:00 +0000");
+        assert_eq!(rfc5322_date(1_709_210_096), "Thu, 29 Feb 2024 12:34:56 +0000");
+    }
+
+    #[test]
+    fn sizes_are_met() {
+        for bytes in [2_000u64, 75_000, 400_000] {
+            let got = message(5, &Sizes::Fixed(bytes)).len() as u64;
+            assert!(got.abs_diff(bytes) < 150, "{got} for {bytes}");
+        }
+    }
+
+    #[test]
+    fn one_in_ten_of_the_wide_mix_has_an_attachment() {
+        let has = |n: u64| memchr::memmem::find(&message(n, &Sizes::Wide), b"base64").is_some();
+        let share = (0..300).filter(|n| has(*n)).count();
+        assert!((15..=50).contains(&share), "{share} of 300");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn whole_messages_are_good_however_they_come(serial in 1u64.., piece in 1usize..5000) {
+            let mail = message(serial, &Sizes::Fixed(6_000));
+            let traced = [&b"Return-Path: <x@y>\r\nReceived: from there\r\n"[..], &mail].concat();
+            prop_assert_eq!(verdict(traced.chunks(piece)), Verdict::Good(serial));
+        }
+
+        #[test]
+        fn any_change_is_found(at in 0usize..5000, piece in 1usize..5000) {
+            let mut mail = message(9, &Sizes::Fixed(6_000));
+            let from = memchr::memmem::find(&mail, b"Date:").unwrap();
+            let last = mail.len() - 1;
+            mail[(from + at).min(last)] ^= 1;
+            prop_assert!(matches!(verdict(mail.chunks(piece)), Verdict::Altered(Some(9), _)));
+            mail.truncate(last);
+            prop_assert!(matches!(verdict(mail.chunks(piece)), Verdict::Altered(..)));
+        }
+    }
+
+    #[test]
+    fn other_mail_is_foreign() {
+        assert_eq!(verdict([b"Subject: hello\r\n\r\nbody\r\n"]), Verdict::Foreign);
+    }
+}

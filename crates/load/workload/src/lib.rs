@@ -1,0 +1,134 @@
+//! Workloads: what virtual users do, and the mail that they send, as data.
+//!
+//! A workload is transactions made of protocol [`Step`]s, a [`Chooser`] that says which comes next,
+//! and think times between them. It is read from TOML. The built-in ones are files like any other
+//! (`workload show NAME` prints them). [`corpus`] makes the mail. All chance comes from [`Random`],
+//! so a seed repeats a run.
+//!
+//! Nothing here opens a connection.
+
+mod builtin;
+mod choose;
+pub mod corpus;
+mod file;
+mod markov;
+mod random;
+mod step;
+mod think;
+
+pub use builtin::{BUILTIN, builtin};
+pub use choose::{Choice, Chooser};
+pub use file::{load, parse};
+pub use random::Random;
+pub use step::{Criterion, Mailbox, Messages, Recipient, Step};
+pub use think::Think;
+
+use crate::corpus::Sizes;
+
+/// The protocol a workload speaks to read mail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// IMAP.
+    Imap,
+    /// POP3.
+    Pop3,
+}
+
+/// How long a session lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionKind {
+    /// One session per virtual user for the whole run; each step list is a transaction inside it.
+    Online,
+    /// Each transaction connects, does its steps and leaves; its time is that of all.
+    Each,
+}
+
+/// How closely mailboxes are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Track {
+    /// Every message: UID, flags, which one it is. One virtual user per account.
+    Messages,
+    /// Mailboxes do not change: a listing must give the same UIDs and flags every time. Accounts
+    /// may be shared.
+    Static,
+}
+
+/// One transaction.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// Name, unique in the workload.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// What it does.
+    pub steps: Vec<Step>,
+}
+
+/// Numbers between which a mailbox, or an account's mailboxes, may vary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Between {
+    /// Not below this.
+    pub min: u32,
+    /// Not above this.
+    pub max: u32,
+}
+
+/// What `populate` puts into each account for this workload.
+#[derive(Clone, Debug)]
+pub struct Fill {
+    /// Folders besides INBOX.
+    pub folders: u32,
+    /// Messages in INBOX.
+    pub inbox: u32,
+    /// Messages in each other folder.
+    pub per_folder: u32,
+    /// Their sizes.
+    pub sizes: Sizes,
+}
+
+/// A workload.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// Its name.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// Where it comes from.
+    pub after: String,
+    /// IMAP or POP3.
+    pub protocol: Protocol,
+    /// Whether it wants TLS.
+    pub tls: bool,
+    /// How long sessions last.
+    pub session: SessionKind,
+    /// How closely mailboxes are followed.
+    pub track: Track,
+    /// Steps done once after login, before the first transaction; not timed as a transaction.
+    pub opening: Vec<Step>,
+    /// Think time between transactions.
+    pub think: Think,
+    /// What comes next.
+    pub choice: Choice,
+    /// The transactions.
+    pub transactions: Vec<Transaction>,
+    /// Thresholds for the number of messages in a mailbox.
+    pub messages: Between,
+    /// Thresholds for the number of mailboxes of an account.
+    pub mailboxes: Between,
+    /// Sizes of what is sent and appended.
+    pub sizes: Sizes,
+    /// Mail arriving from outside, per second and virtual user (SMTP or LMTP beside the sessions).
+    pub arrivals_per_user_per_s: f64,
+    /// What accounts should hold.
+    pub fill: Fill,
+    /// The file, whole.
+    pub source: String,
+}
+
+impl Workload {
+    /// Whether any step sends mail.
+    pub fn sends(&self) -> bool {
+        let mut steps = self.transactions.iter().flat_map(|t| &t.steps);
+        self.arrivals_per_user_per_s > 0.0 || steps.any(|s| matches!(s, Step::Send { .. }))
+    }
+}
