@@ -1,0 +1,71 @@
+//! RFC 5228 §2.10.5, §2.10.6, §10: a run ends, and the message is kept.
+
+use std::fmt::Write;
+
+use posthaste_sieve::{Capabilities, Limits, Outcome, Script};
+
+use crate::world::{MESSAGE, World, words};
+
+fn run(limits: Limits, script: &str, message: &str) -> Outcome {
+    let capabilities = Capabilities { limits, ..Capabilities::default() };
+    Script::compile(script, &capabilities).unwrap().run(message.as_bytes(), &World::default())
+}
+
+#[test]
+fn a_fault_keeps_the_message_and_nothing_else_is_done() {
+    let script = "require [\"variables\", \"fileinto\", \"editheader\"]; addheader \"X\" \"y\"; fileinto \"A\";\nredirect \"${none}\";";
+    let outcome = run(Limits::default(), script, MESSAGE);
+    assert_eq!(words(&outcome), ["implicit keep"]);
+    assert!(outcome.headers.is_empty());
+    let error = outcome.error.unwrap();
+    assert_eq!((error.place.line, error.place.column), (2, 1));
+    assert!(error.message.contains("is no address"), "{error}");
+}
+
+#[test]
+fn steps_redirects_and_actions_are_bounded() {
+    let steps = run(Limits { steps_max: 10, ..Limits::default() }, &"if true {}".repeat(20), MESSAGE);
+    assert!(steps.error.unwrap().message.contains("more than 10 steps"));
+    let many = |count: usize, one: &dyn Fn(usize) -> String| (0..count).map(one).collect::<String>();
+    let redirects = many(9, &|n| format!("redirect \"a{n}@b.c\";"));
+    assert!(run(Limits::default(), &redirects, MESSAGE).error.unwrap().message.contains("more than 8 addresses"));
+    let actions = "require \"fileinto\";".to_string() + &many(65, &|n| format!("fileinto \"a{n}\";"));
+    assert!(run(Limits::default(), &actions, MESSAGE).error.unwrap().message.contains("more than 64 actions"));
+}
+
+#[test]
+fn a_script_is_bounded() {
+    let capabilities = Capabilities { limits: Limits { script_bytes_max: 10, ..Limits::default() }, ..Capabilities::default() };
+    assert!(Script::compile("keep; keep;", &capabilities).is_err());
+    let mut variables = String::from("require \"variables\";");
+    for n in 0..300 {
+        let _ = write!(variables, "set \"v{n}\" \"x\";");
+    }
+    assert!(Script::compile(&variables, &Capabilities::default()).unwrap_err().to_string().contains("more than 256 variables"));
+}
+
+/// Fifteen levels at least, 128 variables of 4,000 characters, and what is set in them comes out.
+#[test]
+fn what_the_rfcs_promise_fits() {
+    let mut script = String::from("require [\"variables\", \"fileinto\"];");
+    for n in 0..128 {
+        let _ = write!(script, "set \"v{n}\" \"{}\";", "y".repeat(4000));
+    }
+    script += &"if allof (true, ".repeat(1);
+    script += &"not ".repeat(14);
+    script += "false) { fileinto \"A\"; }";
+    script = script.replace("false)", "true)");
+    script += &format!("{}set :length \"n\" \"${{v127}}\"; fileinto \"${{n}}\";{}", "if true {".repeat(15), "}".repeat(15));
+    let outcome = run(Limits::default(), &script, MESSAGE);
+    assert_eq!(words(&outcome), ["file A", "file 4000"]);
+}
+
+/// A large field and a bad pattern: the steps stay in proportion to both.
+#[test]
+fn matching_costs_what_is_looked_at() {
+    let message = format!("Subject: {}\r\n\r\n", "a".repeat(500_000));
+    let script = format!("if header :matches \"subject\" \"{}b\" {{}}", "*a".repeat(1000));
+    let outcome = run(Limits::default(), &script, &message);
+    assert_eq!(outcome.error, None);
+    assert!(outcome.steps < 20_000, "{}", outcome.steps);
+}
