@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(anyof.tests[0].tests[0].arguments.len(), 3);
         assert_eq!(anyof.tests[1].arguments[1].value, Value::Number(1024));
         assert_eq!(commands[0].block.as_ref().unwrap()[0].name, "stop");
-        assert_eq!(commands[1].place, Place { line: 1, column: 73 });
+        assert_eq!(commands[1].place, Place { line: 1, column: 67 });
     }
 
     #[test]
@@ -236,8 +236,8 @@ mod tests {
     fn nesting_is_bounded() {
         let limits = Limits::default();
         let nested = |n: usize| format!("{}keep;{}", "if true {".repeat(n), "}".repeat(n));
-        assert!(parse(&nested(limits.nesting_max - 1), &limits).is_ok());
-        assert!(parse(&nested(limits.nesting_max), &limits).is_err());
+        assert!(parse(&nested(limits.nesting_max), &limits).is_ok());
+        assert!(parse(&nested(limits.nesting_max + 1), &limits).is_err());
         let tests = format!("if {} true {{}}", "not ".repeat(100_000));
         assert!(parse(&tests, &limits).unwrap_err().message.contains("nest deeper"));
     }

@@ -299,10 +299,13 @@ fn size(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>) -> Option<Test
     // RFC 5228 §5.9: the tag is no option: one of the two must stand there.
     let over = arguments.number_value(checker, "over");
     let under = arguments.number_value(checker, "under");
-    arguments.positional(checker, [])?;
     match (over, under) {
-        (Some((_, limit)), None) => Some(Test::Size { over: true, limit }),
-        (None, Some((_, limit))) => Some(Test::Size { over: false, limit }),
+        (Some((_, limit)), None) => {
+            arguments.positional(checker, []).map(|_| Test::Size { over: true, limit })
+        }
+        (None, Some((_, limit))) => {
+            arguments.positional(checker, []).map(|_| Test::Size { over: false, limit })
+        }
         _ => {
             checker.error(
                 arguments.place,

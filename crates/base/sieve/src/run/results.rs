@@ -146,7 +146,11 @@ impl Results {
         effect.map_or(Ok(()), |effect| self.push(effect))
     }
 
+    /// The same notification is sent once.
     pub(crate) fn notify(&mut self, effect: Effect) -> Result<(), Fault> {
+        if self.effects.contains(&effect) {
+            return Ok(());
+        }
         self.push(effect)
     }
 

@@ -36,36 +36,42 @@ fn a_message_is_stored_and_sent_once() {
 
 #[test]
 fn header_and_exists() {
-    check("", &[
-        ("header \"subject\" \"grüße FROM ana\"", false),
-        ("header \"subject\" \"Grüße FROM ana\"", true),
-        ("header :is :comparator \"i;octet\" \"Subject\" \"Grüße from ana\"", false),
-        ("header :contains \"SUBJECT\" \"from\"", true),
-        ("header :matches \"subject\" \"Gr*e from ?na\"", true),
-        ("header [\"x\", \"x-tag\"] [\"four\", \"two\"]", true),
-        ("header :is \"x-empty\" \"\"", true),
-        ("header :contains \"x-empty\" \"\"", true),
-        ("header :contains \"x-none\" \"\"", false),
-        ("header \"subject\" []", false),
-        ("exists \"x-empty\"", true),
-        ("exists [\"x-empty\", \"from\"]", true),
-        ("exists [\"x-empty\", \"x-none\"]", false),
-        ("not exists \"x-none\"", true),
-        ("allof (exists \"from\", not false, anyof (false, true))", true),
-        ("anyof (false, not true)", false),
-    ]);
+    check(
+        "",
+        &[
+            ("header \"subject\" \"GRÜSSE FROM ana\"", false),
+            ("header \"subject\" \"Grüße FROM ana\"", true),
+            ("header :is :comparator \"i;octet\" \"Subject\" \"Grüße from ana\"", false),
+            ("header :contains \"SUBJECT\" \"from\"", true),
+            ("header :matches \"subject\" \"Gr*e from ?na\"", true),
+            ("header [\"x\", \"x-tag\"] [\"four\", \"two\"]", true),
+            ("header :is \"x-empty\" \"\"", true),
+            ("header :contains \"x-empty\" \"\"", true),
+            ("header :contains \"x-none\" \"\"", false),
+            ("header \"subject\" []", false),
+            ("exists \"x-empty\"", true),
+            ("exists [\"x-empty\", \"from\"]", true),
+            ("exists [\"x-empty\", \"x-none\"]", false),
+            ("not exists \"x-none\"", true),
+            ("allof (exists \"from\", not false, anyof (false, true))", true),
+            ("anyof (false, not true)", false),
+        ],
+    );
 }
 
 #[test]
 fn addresses_by_part() {
-    check("", &[
-        ("address \"from\" \"ANA@example.org\"", true),
-        ("address :localpart \"from\" \"ana\"", true),
-        ("address :domain [\"from\", \"to\"] \"example.net\"", true),
-        ("address :all :contains \"to\" \"bo\"", true),
-        ("address :is \"to\" \"Bo\"", false),
-        ("address :comparator \"i;octet\" :domain \"from\" \"EXAMPLE.org\"", false),
-    ]);
+    check(
+        "",
+        &[
+            ("address \"from\" \"ANA@example.org\"", true),
+            ("address :localpart \"from\" \"ana\"", true),
+            ("address :domain [\"from\", \"to\"] \"example.net\"", true),
+            ("address :all :contains \"to\" \"bo\"", true),
+            ("address :is \"to\" \"Bo\"", false),
+            ("address :comparator \"i;octet\" :domain \"from\" \"EXAMPLE.org\"", false),
+        ],
+    );
     let group = "To: friends: a@b.c, D <d@e.f>;\r\nCc: undisclosed-recipients:;\r\nFrom: nobody\r\n\r\n";
     for (test, expected) in [
         ("address \"to\" \"d@e.f\"", true),
@@ -78,31 +84,40 @@ fn addresses_by_part() {
 
 #[test]
 fn envelope_and_subaddress() {
-    check("\"envelope\", \"subaddress\"", &[
-        ("envelope \"from\" \"ana@EXAMPLE.org\"", true),
-        ("envelope :domain [\"to\", \"From\"] \"example.com\"", true),
-        ("address :user \"to\" \"ken\"", true),
-        ("address :detail \"to\" \"sieve\"", true),
-        ("address :detail :contains \"from\" \"\"", false),
-        ("address :user \"from\" \"ana\"", true),
-    ]);
+    check(
+        "\"envelope\", \"subaddress\"",
+        &[
+            ("envelope \"from\" \"ana@EXAMPLE.org\"", true),
+            ("envelope :domain [\"to\", \"From\"] \"example.com\"", true),
+            ("address :user \"to\" \"ken\"", true),
+            ("address :detail \"to\" \"sieve\"", true),
+            ("address :detail :contains \"from\" \"\"", false),
+            ("address :user \"from\" \"ana\"", true),
+        ],
+    );
     // RFC 5228 §5.4: the null path is the empty string for each part.
     let world = World { from: String::new(), ..World::default() };
     for part in [":all", ":localpart", ":domain"] {
-        assert!(holds_in(&world, "\"envelope\"", &format!("envelope {part} \"from\" \"\""), MESSAGE), "{part}");
+        assert!(
+            holds_in(&world, "\"envelope\"", &format!("envelope {part} \"from\" \"\""), MESSAGE),
+            "{part}"
+        );
     }
 }
 
 #[test]
 fn size_counts_octets() {
     let len = MESSAGE.len();
-    check("", &[
-        (&format!("size :over {len}"), false),
-        (&format!("size :under {len}"), false),
-        (&format!("size :over {}", len - 1), true),
-        (&format!("size :under {}", len + 1), true),
-        ("size :under 1K", true),
-    ]);
+    check(
+        "",
+        &[
+            (&format!("size :over {len}"), false),
+            (&format!("size :under {len}"), false),
+            (&format!("size :over {}", len - 1), true),
+            (&format!("size :under {}", len + 1), true),
+            ("size :under 1K", true),
+        ],
+    );
 }
 
 #[test]
@@ -125,7 +140,10 @@ fn what_is_rejected_is_not_delivered() {
 
 #[test]
 fn encoded_characters() {
-    assert_eq!(effects("require [\"fileinto\", \"encoded-character\"]; fileinto \"a${hex: 24 20}${unicode:fc}\";"), ["file a$ ü"]);
+    assert_eq!(
+        effects("require [\"fileinto\", \"encoded-character\"]; fileinto \"a${hex: 24 20}${unicode:fc}\";"),
+        ["file a$ ü"]
+    );
     // Without require they mean themselves.
     assert_eq!(effects("require \"fileinto\"; fileinto \"${hex:24}\";"), ["file ${hex:24}"]);
 }

@@ -7,10 +7,13 @@ use crate::world::{World, words};
 const MESSAGE: &str = "Received: a\r\nX-A: 1\r\nX-A: 2\r\nX-A: 3\r\nSubject: s\r\n\r\nbody";
 
 fn edited(body: &str) -> String {
-    let outcome = World::default().run(&format!("require [\"editheader\", \"index\", \"variables\"]; {body}"), MESSAGE);
+    let outcome =
+        World::default().run(&format!("require [\"editheader\", \"index\", \"variables\"]; {body}"), MESSAGE);
     assert_eq!(outcome.error, None, "{body}");
     match &outcome.effects[0] {
-        Effect::Keep { version, .. } => outcome.header(*version).map_or("unchanged".into(), |h| String::from_utf8_lossy(h).into()),
+        Effect::Keep { version, .. } => {
+            outcome.header(*version).map_or("unchanged".into(), |h| String::from_utf8_lossy(h).into())
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -18,8 +21,14 @@ fn edited(body: &str) -> String {
 #[test]
 fn fields_come_and_go() {
     for (body, expected) in [
-        ("addheader \"X-B\" \"b\";", "X-B: b\r\nReceived: a\r\nX-A: 1\r\nX-A: 2\r\nX-A: 3\r\nSubject: s\r\n\r\n"),
-        ("addheader :last \"X-B\" \"b\r\nc: d\";", "Received: a\r\nX-A: 1\r\nX-A: 2\r\nX-A: 3\r\nSubject: s\r\nX-B: b  c: d\r\n\r\n"),
+        (
+            "addheader \"X-B\" \"b\";",
+            "X-B: b\r\nReceived: a\r\nX-A: 1\r\nX-A: 2\r\nX-A: 3\r\nSubject: s\r\n\r\n",
+        ),
+        (
+            "addheader :last \"X-B\" \"b\r\nc: d\";",
+            "Received: a\r\nX-A: 1\r\nX-A: 2\r\nX-A: 3\r\nSubject: s\r\nX-B: b  c: d\r\n\r\n",
+        ),
         ("deleteheader \"x-a\";", "Received: a\r\nSubject: s\r\n\r\n"),
         ("deleteheader :index 2 \"x-a\";", "Received: a\r\nX-A: 1\r\nX-A: 3\r\nSubject: s\r\n\r\n"),
         ("deleteheader :index 1 :last \"x-a\";", "Received: a\r\nX-A: 1\r\nX-A: 2\r\nSubject: s\r\n\r\n"),

@@ -5,9 +5,15 @@ use crate::world::errors;
 #[test]
 fn each_fault_has_its_place_and_a_remedy() {
     for (script, expected) in [
-        ("fileinto \"A\";", "line 1, column 1: the action \"fileinto\" needs an extension: write require \"fileinto\"; at the beginning"),
+        (
+            "fileinto \"A\";",
+            "line 1, column 1: the action \"fileinto\" needs an extension: write require \"fileinto\"; at the beginning",
+        ),
         ("keep;\nrequire \"copy\";", "line 2, column 1: \"require\" stands before all other commands"),
-        ("require [\"copy\", \"Fileinto\"];", "line 1, column 18: the extension \"Fileinto\" is not available here: write \"fileinto\""),
+        (
+            "require [\"copy\", \"Fileinto\"];",
+            "line 1, column 18: the extension \"Fileinto\" is not available here: write \"fileinto\"",
+        ),
         ("kep;", "there is no command \"kep\""),
         ("if tru { keep; }", "line 1, column 4: there is no test \"tru\""),
         ("if header :is :contains \"a\" \"b\" {}", "has two match types"),
@@ -16,7 +22,10 @@ fn each_fault_has_its_place_and_a_remedy() {
         ("if header \"a\" :is \"b\" {}", "the tags of \"header\" stand before its other arguments"),
         ("if header \"Subject:\" \"b\" {}", "write it without a colon"),
         ("if header :comparator \"i;klingon\" \"a\" \"b\" {}", "there is no comparator"),
-        ("if header :comparator \"i;ascii-numeric\" \"a\" \"b\" {}", "require \"comparator-i;ascii-numeric\""),
+        (
+            "if header :comparator \"i;ascii-numeric\" \"a\" \"b\" {}",
+            "require \"comparator-i;ascii-numeric\"",
+        ),
         ("if address \"subject\" \"b\" {}", "use \"header\" for it"),
         ("if size 100 {}", "either \":over\" or \":under\""),
         ("if size :over \"100\" {}", "wants a number, without quotes"),
@@ -39,7 +48,10 @@ fn each_fault_has_its_place_and_a_remedy() {
         ("require \"date\"; if date \"date\" \"fortnight\" \"1\" {}", "a date has no part \"fortnight\""),
         ("require \"date\"; if currentdate :zone \"CET\" \"year\" \"1\" {}", "is no time zone"),
         ("require \"enotify\"; notify \"xmpp:a\";", "write \"mailto:name@example.org\""),
-        ("require [\"vacation\", \"vacation-seconds\"]; vacation :days 1 :seconds 1 \"x\";", "exclude each other"),
+        (
+            "require [\"vacation\", \"vacation-seconds\"]; vacation :days 1 :seconds 1 \"x\";",
+            "exclude each other",
+        ),
         ("require \"encoded-character\"; redirect \"${unicode:D800}\";", "is no character of Unicode"),
         ("require \"envelope\"; if envelope \"auth\" \"x\" {}", "the envelope has no part"),
         ("require \"relational\"; if header :count \"more\" \"a\" \"1\" {}", "is no relation"),

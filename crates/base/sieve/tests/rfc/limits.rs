@@ -28,20 +28,32 @@ fn steps_redirects_and_actions_are_bounded() {
     assert!(steps.error.unwrap().message.contains("more than 10 steps"));
     let many = |count: usize, one: &dyn Fn(usize) -> String| (0..count).map(one).collect::<String>();
     let redirects = many(9, &|n| format!("redirect \"a{n}@b.c\";"));
-    assert!(run(Limits::default(), &redirects, MESSAGE).error.unwrap().message.contains("more than 8 addresses"));
+    assert!(
+        run(Limits::default(), &redirects, MESSAGE).error.unwrap().message.contains("more than 8 addresses")
+    );
     let actions = "require \"fileinto\";".to_string() + &many(65, &|n| format!("fileinto \"a{n}\";"));
-    assert!(run(Limits::default(), &actions, MESSAGE).error.unwrap().message.contains("more than 64 actions"));
+    assert!(
+        run(Limits::default(), &actions, MESSAGE).error.unwrap().message.contains("more than 64 actions")
+    );
 }
 
 #[test]
 fn a_script_is_bounded() {
-    let capabilities = Capabilities { limits: Limits { script_bytes_max: 10, ..Limits::default() }, ..Capabilities::default() };
+    let capabilities = Capabilities {
+        limits: Limits { script_bytes_max: 10, ..Limits::default() },
+        ..Capabilities::default()
+    };
     assert!(Script::compile("keep; keep;", &capabilities).is_err());
     let mut variables = String::from("require \"variables\";");
     for n in 0..300 {
         let _ = write!(variables, "set \"v{n}\" \"x\";");
     }
-    assert!(Script::compile(&variables, &Capabilities::default()).unwrap_err().to_string().contains("more than 256 variables"));
+    assert!(
+        Script::compile(&variables, &Capabilities::default())
+            .unwrap_err()
+            .to_string()
+            .contains("more than 256 variables")
+    );
 }
 
 /// Fifteen levels at least, 128 variables of 4,000 characters, and what is set in them comes out.
@@ -55,7 +67,11 @@ fn what_the_rfcs_promise_fits() {
     script += &"not ".repeat(14);
     script += "false) { fileinto \"A\"; }";
     script = script.replace("false)", "true)");
-    script += &format!("{}set :length \"n\" \"${{v127}}\"; fileinto \"${{n}}\";{}", "if true {".repeat(15), "}".repeat(15));
+    script += &format!(
+        "{}set :length \"n\" \"${{v127}}\"; fileinto \"${{n}}\";{}",
+        "if true {".repeat(15),
+        "}".repeat(15)
+    );
     let outcome = run(Limits::default(), &script, MESSAGE);
     assert_eq!(words(&outcome), ["file A", "file 4000"]);
 }

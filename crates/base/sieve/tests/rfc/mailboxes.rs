@@ -6,19 +6,22 @@ use crate::world::{MESSAGE, World, check};
 
 #[test]
 fn what_the_server_knows_of_mailboxes() {
-    check("\"mailbox\", \"mailboxid\", \"special-use\", \"mboxmetadata\", \"servermetadata\"", &[
-        ("mailboxexists [\"INBOX\", \"Work\"]", true),
-        ("mailboxexists [\"INBOX\", \"None\"]", false),
-        ("mailboxidexists \"F1\"", true),
-        ("mailboxidexists [\"F1\", \"F2\"]", false),
-        ("specialuse_exists \"\\\\Junk\"", true),
-        ("specialuse_exists \"Work\" \"\\\\Junk\"", false),
-        ("specialuse_exists \"Spam\" [\"\\\\Junk\"]", true),
-        ("metadata :contains \"INBOX\" \"/private/a\" \"mailbox\"", true),
-        ("servermetadata \"/private/a\" \"of server\"", true),
-        ("metadataexists \"INBOX\" [\"/private/a\", \"/private/b\"]", false),
-        ("servermetadataexists \"/private/a\"", true),
-    ]);
+    check(
+        "\"mailbox\", \"mailboxid\", \"special-use\", \"mboxmetadata\", \"servermetadata\"",
+        &[
+            ("mailboxexists [\"INBOX\", \"Work\"]", true),
+            ("mailboxexists [\"INBOX\", \"None\"]", false),
+            ("mailboxidexists \"F1\"", true),
+            ("mailboxidexists [\"F1\", \"F2\"]", false),
+            ("specialuse_exists \"\\\\Junk\"", true),
+            ("specialuse_exists \"Work\" \"\\\\Junk\"", false),
+            ("specialuse_exists \"Spam\" [\"\\\\Junk\"]", true),
+            ("metadata :contains \"INBOX\" \"/private/a\" \"mailbox\"", true),
+            ("servermetadata \"/private/a\" \"of server\"", true),
+            ("metadataexists \"INBOX\" [\"/private/a\", \"/private/b\"]", false),
+            ("servermetadataexists \"/private/a\"", true),
+        ],
+    );
 }
 
 #[test]
@@ -29,9 +32,12 @@ fn how_to_find_a_mailbox() {
         .effects
         .iter()
         .map(|effect| match effect {
-            Effect::FileInto { target, .. } => {
-                (target.mailbox.as_str(), target.create, target.mailbox_id.as_deref(), target.special_use.as_deref())
-            }
+            Effect::FileInto { target, .. } => (
+                target.mailbox.as_str(),
+                target.create,
+                target.mailbox_id.as_deref(),
+                target.special_use.as_deref(),
+            ),
             other => panic!("{other:?}"),
         })
         .collect();

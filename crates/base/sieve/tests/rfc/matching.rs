@@ -4,35 +4,44 @@ use crate::world::{check, effects};
 
 #[test]
 fn relations() {
-    check("\"relational\", \"comparator-i;ascii-numeric\"", &[
-        ("header :count \"eq\" :comparator \"i;ascii-numeric\" \"x-tag\" \"3\"", true),
-        ("header :count \"ge\" :comparator \"i;ascii-numeric\" [\"x-tag\", \"subject\"] \"4\"", true),
-        ("header :count \"lt\" :comparator \"i;ascii-numeric\" \"x-none\" \"1\"", true),
-        ("address :count \"eq\" :comparator \"i;ascii-numeric\" \"to\" \"2\"", true),
-        ("header :value \"gt\" \"x-tag\" \"tv\"", true),
-        ("header :value \"gt\" \"x-tag\" \"tx\"", false),
-        ("header :value \"ne\" \"x-empty\" \"\"", false),
-        ("header :value \"le\" \"subject\" \"a\"", false),
-    ]);
+    check(
+        "\"relational\", \"comparator-i;ascii-numeric\"",
+        &[
+            ("header :count \"eq\" :comparator \"i;ascii-numeric\" \"x-tag\" \"3\"", true),
+            ("header :count \"ge\" :comparator \"i;ascii-numeric\" [\"x-tag\", \"subject\"] \"4\"", true),
+            ("header :count \"lt\" :comparator \"i;ascii-numeric\" \"x-none\" \"1\"", true),
+            ("address :count \"eq\" :comparator \"i;ascii-numeric\" \"to\" \"2\"", true),
+            ("header :value \"gt\" \"x-tag\" \"tv\"", true),
+            ("header :value \"gt\" \"x-tag\" \"tx\"", false),
+            ("header :value \"ne\" \"x-empty\" \"\"", false),
+            ("header :value \"le\" \"subject\" \"a\"", false),
+        ],
+    );
 }
 
 #[test]
 fn comparator_for_all_scripts() {
-    check("\"comparator-i;unicode-casemap\", \"comparator-i;octet\", \"comparator-i;ascii-casemap\"", &[
-        ("header :contains :comparator \"i;unicode-casemap\" \"subject\" \"GRÜ\"", true),
-        ("header :contains :comparator \"i;ascii-casemap\" \"subject\" \"GRÜ\"", false),
-        ("header :contains :comparator \"i;octet\" \"subject\" \"Grü\"", true),
-    ]);
+    check(
+        "\"comparator-i;unicode-casemap\", \"comparator-i;octet\", \"comparator-i;ascii-casemap\"",
+        &[
+            ("header :contains :comparator \"i;unicode-casemap\" \"subject\" \"GRÜ\"", true),
+            ("header :contains :comparator \"i;ascii-casemap\" \"subject\" \"GRÜ\"", false),
+            ("header :contains :comparator \"i;octet\" \"subject\" \"Grü\"", true),
+        ],
+    );
 }
 
 #[test]
 fn regular_expressions() {
-    check("\"regex\"", &[
-        ("header :regex \"subject\" \"^gr.*(ana|bo)$\"", true),
-        ("header :regex :comparator \"i;octet\" \"subject\" \"^gr\"", false),
-        ("header :regex \"x-tag\" \"^t[[:alpha:]]o$\"", true),
-        ("header :regex \"x-tag\" \"^t{3}$\"", false),
-    ]);
+    check(
+        "\"regex\"",
+        &[
+            ("header :regex \"subject\" \"^gr.*(ana|bo)$\"", true),
+            ("header :regex :comparator \"i;octet\" \"subject\" \"^gr\"", false),
+            ("header :regex \"x-tag\" \"^t[[:alpha:]]o$\"", true),
+            ("header :regex \"x-tag\" \"^t{3}$\"", false),
+        ],
+    );
     let script = "require [\"regex\", \"variables\", \"fileinto\"]; if header :regex \"subject\" \"from (.)(n)\" { fileinto \"${1}-${2}-${0}-${3}\"; }";
     assert_eq!(effects(script), ["file A-n-from An-"]);
 }

@@ -9,7 +9,10 @@ fn a_reply_with_everything() {
     let script = "require [\"vacation\", \"fcc\", \"imap4flags\", \"mailbox\"]; addflag \"x\"; vacation :days 3 :subject \"Away\" :from \"ken@example.com\" :fcc \"Sent\" :create \"Back soon\";";
     let outcome = World::default().run(script, MESSAGE);
     let Effect::Vacation(reply) = &outcome.effects[0] else { panic!("{outcome}") };
-    assert_eq!((reply.to.as_str(), reply.subject.as_str(), reply.reason.as_str()), ("ana@example.org", "Away", "Back soon"));
+    assert_eq!(
+        (reply.to.as_str(), reply.subject.as_str(), reply.reason.as_str()),
+        ("ana@example.org", "Away", "Back soon")
+    );
     assert_eq!((reply.seconds, reply.in_reply_to.as_deref()), (Some(3 * 86_400), Some("<1@x>")));
     let copy = reply.fcc.as_ref().unwrap();
     assert_eq!((copy.mailbox.as_str(), copy.create, copy.flags.len()), ("Sent", true, 0));
@@ -21,7 +24,10 @@ fn a_reply_with_everything() {
 
 #[test]
 fn seconds_and_keys() {
-    let key = |script: &str| match &World::default().run(&format!("require [\"vacation\", \"vacation-seconds\"]; {script}"), MESSAGE).effects[0] {
+    let key = |script: &str| match &World::default()
+        .run(&format!("require [\"vacation\", \"vacation-seconds\"]; {script}"), MESSAGE)
+        .effects[0]
+    {
         Effect::Vacation(reply) => (reply.key.clone(), reply.seconds),
         other => panic!("{other:?}"),
     };
@@ -42,7 +48,9 @@ fn no_reply_is_sent_to_programs_and_lists() {
         words(&outcome) == ["implicit keep"] && outcome.notes.len() == 1
     };
     assert!(!silent(World::default(), MESSAGE));
-    for from in ["", "MAILER-DAEMON@x", "owner-list@x", "list-request@x", "ken@example.com", "ken+sieve@example.com"] {
+    for from in
+        ["", "MAILER-DAEMON@x", "owner-list@x", "list-request@x", "ken@example.com", "ken+sieve@example.com"]
+    {
         assert!(silent(World { from: from.into(), ..World::default() }, MESSAGE), "{from}");
     }
     for field in ["Auto-Submitted: auto-replied (x)", "List-Id: <x>", "Precedence: Bulk"] {
@@ -52,7 +60,8 @@ fn no_reply_is_sent_to_programs_and_lists() {
     // RFC 5230 §4.5: the account must be named.
     let other = "To: someone@example.com\r\n\r\n";
     assert!(silent(World::default(), other));
-    let named = World::default().run("require \"vacation\"; vacation :addresses \"Someone@example.com\" \"x\";", other);
+    let named = World::default()
+        .run("require \"vacation\"; vacation :addresses \"Someone@example.com\" \"x\";", other);
     assert_eq!(named.notes.len(), 0);
     assert!(silent(World { answered: true, ..World::default() }, MESSAGE));
     let outcome = World::default().run("require \"vacation\"; vacation \"x\"; vacation \"y\";", MESSAGE);
@@ -70,10 +79,13 @@ fn notifications() {
     // RFC 5436 §2.7.1.
     let automatic = format!("Auto-Submitted: auto-notified; owner-email=\"a@b\"\r\n{MESSAGE}");
     assert_eq!(words(&World::default().run(script, &automatic)), ["implicit keep"]);
-    check("\"enotify\"", &[
-        ("valid_notify_method \"mailto:a@b.c\"", true),
-        ("valid_notify_method [\"mailto:a@b.c\", \"xmpp:a\"]", false),
-        ("notify_method_capability \"mailto:a@b.c\" \"Online\" \"maybe\"", true),
-        ("notify_method_capability \"mailto:a@b.c\" \"x\" \"maybe\"", false),
-    ]);
+    check(
+        "\"enotify\"",
+        &[
+            ("valid_notify_method \"mailto:a@b.c\"", true),
+            ("valid_notify_method [\"mailto:a@b.c\", \"xmpp:a\"]", false),
+            ("notify_method_capability \"mailto:a@b.c\" \"Online\" \"maybe\"", true),
+            ("notify_method_capability \"mailto:a@b.c\" \"x\" \"maybe\"", false),
+        ],
+    );
 }

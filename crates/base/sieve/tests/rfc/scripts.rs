@@ -22,8 +22,13 @@ fn included_scripts() {
         ("include :global :once \"return\"; include :once :global \"return\";", vec!["file R"]),
         ("include :optional \"none\"; return; keep;", vec!["implicit keep"]),
     ] {
-        let outcome = world().run(&format!("require [\"include\", \"variables\", \"fileinto\"]; {body}"), MESSAGE);
-        assert_eq!((words(&outcome), outcome.error), (expected.iter().map(|s| s.to_string()).collect(), None), "{body}");
+        let outcome =
+            world().run(&format!("require [\"include\", \"variables\", \"fileinto\"]; {body}"), MESSAGE);
+        assert_eq!(
+            (words(&outcome), outcome.error),
+            (expected.iter().map(|s| s.to_string()).collect(), None),
+            "{body}"
+        );
     }
 }
 

@@ -59,7 +59,8 @@ impl Context for World {
         flag.eq_ignore_ascii_case("\\Junk") && mailbox.is_none_or(|mailbox| mailbox == "Spam")
     }
     fn metadata(&self, mailbox: Option<&str>, annotation: &str) -> Option<Cow<'_, str>> {
-        (annotation == "/private/a").then(|| Cow::Borrowed(if mailbox.is_some() { "of mailbox" } else { "of server" }))
+        (annotation == "/private/a")
+            .then(|| Cow::Borrowed(if mailbox.is_some() { "of mailbox" } else { "of server" }))
     }
     fn environment(&self, item: &str) -> Option<Cow<'_, str>> {
         (item == "domain").then_some(Cow::Borrowed("example.com"))
@@ -85,7 +86,8 @@ impl World {
 
     /// Runs a script that must compile.
     pub fn run(&self, script: &str, message: &str) -> Outcome {
-        let script = Script::compile(script, &Capabilities::default()).unwrap_or_else(|e| panic!("{script}\n{e}"));
+        let script =
+            Script::compile(script, &Capabilities::default()).unwrap_or_else(|e| panic!("{script}\n{e}"));
         script.run(message.as_bytes(), self)
     }
 }
@@ -113,7 +115,9 @@ fn short(effect: &Effect) -> String {
         }
         Effect::Redirect { address, .. } => format!("redirect {address}"),
         Effect::Discard => "discard".into(),
-        Effect::Reject { reason, is_strict } => format!("{} {reason}", if *is_strict { "ereject" } else { "reject" }),
+        Effect::Reject { reason, is_strict } => {
+            format!("{} {reason}", if *is_strict { "ereject" } else { "reject" })
+        }
         Effect::Vacation(reply) => format!("vacation {} {}", reply.to, reply.subject),
         Effect::Notify(notification) => format!("notify {}", notification.mailto.to.join(",")),
         Effect::Remember { key, .. } => format!("remember {key}"),
