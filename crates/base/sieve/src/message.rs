@@ -81,6 +81,11 @@ impl<'m> Message<'m> {
         self.fields.iter().find(|field| field.is(name)).map(Field::value)
     }
 
+    /// How many bytes a look at the header of a part costs.
+    pub(crate) fn part_header_len(&self, part: PartIndex) -> u64 {
+        self.structure().part(part).map_or(0, |part| u64::from(part.header.len()))
+    }
+
     /// The fields of one part, read from the message as it came.
     pub(crate) fn part_fields(&self, part: PartIndex, name: &str) -> Vec<&'m [u8]> {
         let Some(part) = self.structure().part(part) else { return Vec::new() };

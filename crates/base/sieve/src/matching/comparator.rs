@@ -52,6 +52,20 @@ impl Comparator {
         }
     }
 
+    /// The folded text alone, which takes a fifth of the memory beyond ASCII.
+    pub(crate) fn fold_text(self, text: &str) -> Cow<'_, str> {
+        match self {
+            Comparator::UnicodeCasemap if !text.is_ascii() => {
+                let mut folded = String::with_capacity(text.len());
+                for c in text.chars() {
+                    decompose_compatible(title(c), |part| folded.push(part));
+                }
+                Cow::Owned(folded)
+            }
+            _ => self.fold(text).text,
+        }
+    }
+
     /// Which string comes first.
     pub(crate) fn compare(self, a: &str, b: &str) -> Ordering {
         match self {
@@ -65,7 +79,7 @@ impl Comparator {
                     (false, false) => a.len().cmp(&b.len()).then_with(|| a.cmp(&b)),
                 }
             }
-            _ => self.fold(a).text.as_bytes().cmp(self.fold(b).text.as_bytes()),
+            _ => self.fold_text(a).as_bytes().cmp(self.fold_text(b).as_bytes()),
         }
     }
 }

@@ -81,12 +81,12 @@ impl Pattern {
         key: &str,
         regex_bytes_max: usize,
     ) -> Result<Self, PatternError> {
-        let folded = || comparator.fold(key).text.into_owned().into_boxed_str();
+        let folded = || comparator.fold_text(key).into_owned().into_boxed_str();
         Ok(match kind {
             MatchKind::Is => Pattern::Is(folded()),
             MatchKind::Contains => Pattern::Contains(folded()),
             MatchKind::Matches => {
-                Pattern::Matches(Glob::new(key, |text| comparator.fold(text).text.into_owned()))
+                Pattern::Matches(Glob::new(key, |text| comparator.fold_text(text).into_owned()))
             }
             MatchKind::Regex => regex::RegexBuilder::new(&translated(key))
                 .case_insensitive(comparator.ignores_case())
@@ -117,9 +117,9 @@ impl Pattern {
         captures.clear();
         *steps += value.len() as u64;
         match self {
-            Pattern::Is(key) => *comparator.fold(value).text == **key,
+            Pattern::Is(key) => *comparator.fold_text(value) == **key,
             Pattern::Contains(key) => {
-                memchr::memmem::find(comparator.fold(value).text.as_bytes(), key.as_bytes()).is_some()
+                memchr::memmem::find(comparator.fold_text(value).as_bytes(), key.as_bytes()).is_some()
             }
             Pattern::Matches(glob) => {
                 let folded = comparator.fold(value);

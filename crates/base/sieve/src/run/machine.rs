@@ -106,6 +106,7 @@ impl<'r> Machine<'r> {
     }
 
     pub(crate) fn texts(&self, texts: &[Text]) -> Result<Vec<String>, Fault> {
+        self.step(texts.len() as u64)?;
         texts.iter().map(|text| self.text(text).map(Cow::into_owned)).collect()
     }
 

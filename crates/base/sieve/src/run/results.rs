@@ -65,7 +65,7 @@ impl Results {
         self.delivers("keep")?;
         self.keeps_implicitly = false;
         let keep = Effect::Keep { flags, version: self.version(), is_implicit: false };
-        self.replace_or_push(keep, |other| is_inbox(other))
+        self.replace_or_push(keep, is_inbox)
     }
 
     pub(crate) fn file_into(&mut self, target: Target, copy: bool) -> Result<(), Fault> {

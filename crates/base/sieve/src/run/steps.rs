@@ -149,14 +149,16 @@ fn for_every_part<'s>(
     place: Place,
 ) -> Result<Flow<'s>, RunError> {
     let outer = machine.part;
+    let script = open.stack.last().map_or("", |(_, name)| name).to_string();
+    let at = |fault: Fault| RunError { script: script.clone(), place, message: fault.0 };
     let mut parts = parts_from(&machine.message, outer.unwrap_or(0));
+    machine.step(1 + parts.len() as u64 / 8).map_err(at)?;
     if outer.is_some() {
         parts.remove(0);
     }
     let mut flow = Flow::Next;
     for part in parts {
         machine.part = Some(part);
-        let at = |fault: Fault| RunError { script: String::new(), place, message: fault.0 };
         machine.step(1).map_err(at)?;
         match run_block(machine, block, open)? {
             Flow::Next => {}

@@ -31,7 +31,7 @@ pub(crate) fn test(machine: &mut Machine<'_>, source: &Test) -> Result<bool, Fau
         }
         Test::Compare(compared) => compare(machine, compared),
         Test::Exists { names, mime } => {
-            all(machine, names, |machine, name| Ok(exists(machine, name, mime.as_ref())))
+            all(machine, names, |machine, name| exists(machine, name, mime.as_ref()))
         }
         Test::Size { over, limit } => {
             // RFC 5228 §5.9: over is more than, under is less than.
@@ -97,18 +97,31 @@ fn compare(machine: &mut Machine<'_>, compared: &Compare) -> Result<bool, Fault>
     Ok(result)
 }
 
-fn exists(machine: &Machine<'_>, name: &str, mime: Option<&Mime>) -> bool {
+/// RFC 5228 §5.5, RFC 5703 §4.3.
+fn exists(machine: &Machine<'_>, name: &str, mime: Option<&Mime>) -> Result<bool, Fault> {
     let message = &machine.message;
-    let Some(mime) = mime else { return message.fields(name).next().is_some() };
-    let of_part = |part| match part {
-        0 => message.fields(name).next().is_some(),
-        _ => !message.part_fields(part, name).is_empty(),
-    };
     let root = machine.part.unwrap_or(0);
-    match mime.any_child {
-        true => parts_from(message, root).into_iter().any(of_part),
-        false => of_part(root),
+    let parts = match mime {
+        None => vec![0],
+        Some(mime) if mime.any_child => parts_from(message, root),
+        Some(_) => vec![root],
+    };
+    for part in parts {
+        let is_there = match part {
+            0 => {
+                machine.step(1 + message.fields_len() as u64 / 16)?;
+                message.fields(name).next().is_some()
+            }
+            _ => {
+                machine.step_bytes(message.part_header_len(part))?;
+                !message.part_fields(part, name).is_empty()
+            }
+        };
+        if is_there {
+            return Ok(true);
+        }
     }
+    Ok(false)
 }
 
 /// RFC 7352 §3. The key is remembered when the run has ended well.

@@ -19,19 +19,17 @@ pub(crate) struct Trial<'t> {
 impl<'t> Trial<'t> {
     /// Makes patterns of the keys that have variables in them.
     pub(crate) fn new(machine: &Machine<'_>, matcher: Matcher, keys: &'t Keys) -> Result<Self, Fault> {
+        // A long list costs its walk, even if there is nothing to compare it with.
+        machine.step(1 + keys.0.len() as u64 / 8)?;
         let mut patterns = Vec::with_capacity(keys.0.len());
         for key in &keys.0 {
             patterns.push(match key {
                 Key::Ready(pattern) => Cow::Borrowed(pattern),
                 Key::Later(text) => {
                     let text = machine.text(text)?;
-                    // An expression is compiled: a step for each byte of it, so that a loop of
-                    // them ends.
-                    machine.step(if matcher.kind == MatchKind::Regex {
-                        100 + text.len() as u64
-                    } else {
-                        1
-                    })?;
+                    // An expression is compiled, which takes up to a millisecond: two hundred of
+                    // them are as much as a run may do.
+                    machine.step(if matcher.kind == MatchKind::Regex { 5000 } else { 1 })?;
                     let made =
                         Pattern::new(matcher.kind, matcher.comparator, &text, machine.limits.regex_bytes_max);
                     Cow::Owned(made.map_err(|error| Fault(error.0))?)

@@ -134,25 +134,30 @@ fn raw_values<'a>(
     index: Option<Index>,
     mime: Option<&Mime>,
 ) -> Result<Vec<&'a [u8]>, Fault> {
-    let Some(mime) = mime else {
-        machine.step(machine.message.fields_len() as u64 / 16)?;
-        return Ok(pick(machine.message.fields(name).map(|field| field.raw_value()).collect(), index));
+    let message = &machine.message;
+    let mut found = Vec::new();
+    // Parts but the first have a header that is never edited.
+    let mut take = |part| -> Result<(), Fault> {
+        let all: Vec<&[u8]> = match part {
+            0 => {
+                machine.step(1 + message.fields_len() as u64 / 16)?;
+                message.fields(name).map(|field| field.raw_value()).collect()
+            }
+            _ => {
+                machine.step_bytes(message.part_header_len(part))?;
+                message.part_fields(part, name)
+            }
+        };
+        found.append(&mut pick(all, index));
+        Ok(())
     };
-    // The message as a whole has a header that may be edited; parts have not.
-    let of_part = |part| match part {
-        0 => machine.message.fields(name).map(|field| field.raw_value()).collect(),
-        _ => machine.message.part_fields(part, name),
-    };
-    let root = machine.part.unwrap_or(0);
-    if !mime.any_child {
-        return Ok(pick(of_part(root), index));
+    match mime {
+        None => take(0)?,
+        Some(Mime { any_child: false, .. }) => take(machine.part.unwrap_or(0))?,
+        Some(_) => parts_from(message, machine.part.unwrap_or(0)).into_iter().try_for_each(take)?,
     }
-    let mut all = Vec::new();
-    for part in parts_from(&machine.message, root) {
-        machine.step(1)?;
-        all.append(&mut pick(of_part(part), index));
-    }
-    Ok(all)
+    machine.step_bytes(found.iter().map(|raw| raw.len() as u64).sum())?;
+    Ok(found)
 }
 
 /// RFC 5228 §5.7: values as text, encoded words decoded, without white space at both ends.

@@ -20,15 +20,16 @@ impl Judge {
     pub fn found() -> Option<Self> {
         let program = ["/usr/bin/sieve-test", "/usr/local/bin/sieve-test"].map(PathBuf::from);
         let program = program.into_iter().find(|program| program.exists())?;
-        let folder = TempDir::new().unwrap();
+        let folder = TempDir::new().expect("the folder and the program of the judge can be used");
         let home = folder.path().join("home");
-        std::fs::create_dir(&home).unwrap();
+        std::fs::create_dir(&home).expect("the folder and the program of the judge can be used");
         let user = format!("mail_uid = {}\nmail_gid = {}\n", owner(&home).0, owner(&home).1);
         // Dovecot reads mail as root never; then the folder is nobody's.
         let user = match owner(&home).0 {
             0 => {
                 open_to_all(folder.path());
-                std::os::unix::fs::chown(&home, Some(65_534), Some(65_534)).unwrap();
+                std::os::unix::fs::chown(&home, Some(65_534), Some(65_534))
+                    .expect("the folder and the program of the judge can be used");
                 "mail_uid = 65534\nmail_gid = 65534\n".to_string()
             }
             _ => user,
@@ -39,15 +40,18 @@ impl Judge {
              postmaster_address = postmaster@example.com\nfirst_valid_uid = 1\n\
              plugin {{\n  sieve_extensions = +editheader +vacation-seconds\n  sieve_max_actions = 64\n}}\n"
         );
-        std::fs::write(folder.path().join("dovecot.conf"), config).unwrap();
+        std::fs::write(folder.path().join("dovecot.conf"), config)
+            .expect("the folder and the program of the judge can be used");
         Some(Judge { folder, program })
     }
 
     /// What the judge would do.
     pub fn run(&self, script: &str, message: &str) -> Vec<String> {
         let path = |name: &str| self.folder.path().join(name);
-        std::fs::write(path("script.sieve"), script).unwrap();
-        std::fs::write(path("message.eml"), message).unwrap();
+        std::fs::write(path("script.sieve"), script)
+            .expect("the folder and the program of the judge can be used");
+        std::fs::write(path("message.eml"), message)
+            .expect("the folder and the program of the judge can be used");
         // A compiled script beside the source would be used again.
         let _ = std::fs::remove_file(path("script.svbin"));
         let made = Command::new(&self.program)
@@ -57,7 +61,7 @@ impl Judge {
             .args([path("script.sieve"), path("message.eml")])
             .env("TZ", "UTC")
             .output()
-            .unwrap();
+            .expect("the folder and the program of the judge can be used");
         let said = String::from_utf8_lossy(&made.stdout).into_owned();
         let errors = String::from_utf8_lossy(&made.stderr);
         match made.status.code() {
@@ -70,13 +74,14 @@ impl Judge {
 
 fn owner(path: &Path) -> (u32, u32) {
     use std::os::unix::fs::MetadataExt;
-    let metadata = std::fs::metadata(path).unwrap();
+    let metadata = std::fs::metadata(path).expect("the folder and the program of the judge can be used");
     (metadata.uid(), metadata.gid())
 }
 
 fn open_to_all(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
+        .expect("the folder and the program of the judge can be used");
 }
 
 /// The actions in what the judge prints.
