@@ -2,8 +2,6 @@
 
 use crate::check::check;
 use crate::compiled::Block;
-use crate::context::Context;
-use crate::effect::Outcome;
 use crate::error::{CompileError, CompileErrors, Place};
 use crate::extension::ExtensionSet;
 use crate::limits::Limits;
@@ -56,10 +54,5 @@ impl Script {
     /// What the script asked for.
     pub fn extensions(&self) -> ExtensionSet {
         self.enabled
-    }
-
-    /// Runs the script for one message. Always ends, and always says what to do with the message.
-    pub fn run(&self, message: &[u8], context: &dyn Context) -> Outcome {
-        crate::run::run(self, message, context)
     }
 }

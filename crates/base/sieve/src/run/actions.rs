@@ -4,8 +4,9 @@ use posthaste_mime_summary::Kind;
 
 use crate::address;
 use crate::compiled::{DeleteHeader, FlagChange, Modifier};
+use crate::run::fault::Fault;
 use crate::run::flags;
-use crate::run::machine::{Fault, Machine};
+use crate::run::machine::Machine;
 use crate::run::mime::text_of;
 use crate::run::trial::Trial;
 use crate::run::variables::modified;

@@ -9,18 +9,9 @@ use posthaste_mime_summary::PartIndex;
 use crate::context::Context;
 use crate::limits::Limits;
 use crate::message::Message;
+use crate::run::fault::Fault;
 use crate::run::results::Results;
 use crate::text::{Piece, Text, Variable};
-
-/// Why a run ends early.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault(pub(crate) String);
-
-impl Fault {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Fault(message.into())
-    }
-}
 
 /// The state of a run.
 pub(crate) struct Machine<'r> {

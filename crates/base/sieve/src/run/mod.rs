@@ -1,6 +1,7 @@
 //! The evaluator: a compiled script and a message to effects.
 
 mod actions;
+mod fault;
 mod flags;
 mod machine;
 mod mime;
@@ -11,5 +12,3 @@ mod tests;
 mod trial;
 mod values;
 mod variables;
-
-pub(crate) use steps::run;

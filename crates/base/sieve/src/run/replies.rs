@@ -3,8 +3,9 @@
 use crate::address;
 use crate::compiled::{Fcc, FileOptions, Notify, Vacation};
 use crate::effect::{Effect, Notification, Target, VacationReply};
+use crate::run::fault::Fault;
 use crate::run::flags;
-use crate::run::machine::{Fault, Machine};
+use crate::run::machine::Machine;
 
 /// A mailbox and how to store into it.
 pub(crate) fn target(machine: &Machine<'_>, mailbox: String, options: &FileOptions) -> Result<Target, Fault> {

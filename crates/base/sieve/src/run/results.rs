@@ -3,7 +3,7 @@
 
 use crate::effect::{Effect, Target, Version};
 use crate::limits::Limits;
-use crate::run::machine::Fault;
+use crate::run::fault::Fault;
 
 /// What is to be done so far.
 pub(crate) struct Results {

@@ -8,7 +8,8 @@ use crate::effect::{Effect, Outcome};
 use crate::error::{Place, RunError};
 use crate::extension::Extension;
 use crate::run::actions::{add_header, change_flags, delete_header, extract_text, flags_of, redirect, set};
-use crate::run::machine::{Fault, Machine};
+use crate::run::fault::Fault;
+use crate::run::machine::Machine;
 use crate::run::mime::parts_from;
 use crate::run::replies::{notify, target, vacation};
 use crate::run::tests::test;
@@ -33,23 +34,25 @@ struct Open {
     seen: Vec<(Location, Box<str>)>,
 }
 
-/// Runs a script.
-pub(crate) fn run(script: &Script, message: &[u8], context: &dyn Context) -> Outcome {
-    let mut machine = Machine::new(context, &script.limits, message);
-    let mut open = Open { stack: Vec::new(), seen: Vec::new() };
-    let ended = run_script(&mut machine, script, &mut open);
-    let steps = machine.steps();
-    let notes = std::mem::take(&mut machine.results.notes);
-    match ended {
-        Ok(_) => {
-            let flags = machine.flags.clone();
-            let effects = machine.results.finish(flags);
-            Outcome { effects, headers: machine.results.headers, error: None, notes, steps }
-        }
-        // RFC 5228 §2.10.6: the message as it came is kept, and nothing else is done.
-        Err(error) => {
-            let keep = Effect::Keep { flags: Vec::new(), version: 0, is_implicit: true };
-            Outcome { effects: vec![keep], headers: Vec::new(), error: Some(error), notes, steps }
+impl Script {
+    /// Runs the script for one message. Always ends, and always says what to do with the message.
+    pub fn run(&self, message: &[u8], context: &dyn Context) -> Outcome {
+        let mut machine = Machine::new(context, &self.limits, message);
+        let mut open = Open { stack: Vec::new(), seen: Vec::new() };
+        let ended = run_script(&mut machine, self, &mut open);
+        let steps = machine.steps();
+        let notes = std::mem::take(&mut machine.results.notes);
+        match ended {
+            Ok(_) => {
+                let flags = std::mem::take(&mut machine.flags);
+                let effects = machine.results.finish(flags);
+                Outcome { effects, headers: machine.results.headers, error: None, notes, steps }
+            }
+            // RFC 5228 §2.10.6: the message as it came is kept, and nothing else is done.
+            Err(error) => {
+                let keep = Effect::Keep { flags: Vec::new(), version: 0, is_implicit: true };
+                Outcome { effects: vec![keep], headers: Vec::new(), error: Some(error), notes, steps }
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Tests: true or false.
 
 use crate::compiled::{Compare, Duplicate, DuplicateSource, Mime, Subject, Test};
-use crate::run::machine::{Fault, Machine};
+use crate::run::fault::Fault;
+use crate::run::machine::Machine;
 use crate::run::mime::parts_from;
 use crate::run::trial::Trial;
 use crate::run::values::values;

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use crate::compiled::{Key, Keys, Matcher};
 use crate::matching::{Captures, MatchKind, Pattern};
-use crate::run::machine::{Fault, Machine};
+use crate::run::fault::Fault;
+use crate::run::machine::Machine;
 
 /// The keys of a test, ready, and what was found.
 pub(crate) struct Trial<'t> {

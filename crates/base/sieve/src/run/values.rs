@@ -8,8 +8,9 @@ use crate::address;
 use crate::check::is_address_field;
 use crate::compiled::{AddressPart, EnvelopePart, Index, Mime, MimeOption, Subject, Transform, Zone};
 use crate::date::{self, Moment};
+use crate::run::fault::Fault;
 use crate::run::flags;
-use crate::run::machine::{Fault, Machine};
+use crate::run::machine::Machine;
 use crate::run::mime::{content_of, is_content, parts_from, value_of};
 
 /// Takes one value; answers whether that is enough.

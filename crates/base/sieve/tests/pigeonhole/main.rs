@@ -12,7 +12,7 @@
 //! | `:contains "Hello"` on `hello` | matches | does not | RFC 5228 §2.7.3, RFC 4790 §9.2: case does not count |
 //! | `:index 2 :count` | counts that field | counts none | RFC 5260 §6: the index limits what is matched |
 //! | `i;ascii-numeric :is "x"` on an empty value | equal | not equal | RFC 4790 §9.1: both are infinite |
-//! | `address :count`, `:value` on `undisclosed-recipients:;` | no address | one | RFC 5228 §5.1: a group is no address |
+//! | `address :count`, `:matches "*"` on `undisclosed-recipients:;` | no address | one | RFC 5228 §5.1: a group is no address |
 //! | `address :detail :count` without details | 0 | counts addresses | RFC 5233 §4 leaves it open |
 //! | `body :text` of HTML | with its tags | without | RFC 5173 §5.3 leaves it open |
 //! | replies to lists and programs | no reply, and a note | prints a reply, and decides later | RFC 5230 §4.6 |

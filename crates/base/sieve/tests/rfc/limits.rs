@@ -8,7 +8,9 @@ use crate::world::{MESSAGE, World, words};
 
 fn run(limits: Limits, script: &str, message: &str) -> Outcome {
     let capabilities = Capabilities { limits, ..Capabilities::default() };
-    Script::compile(script, &capabilities).unwrap().run(message.as_bytes(), &World::default())
+    Script::compile(script, &capabilities)
+        .expect("a script without faults")
+        .run(message.as_bytes(), &World::default())
 }
 
 #[test]
@@ -63,15 +65,9 @@ fn what_the_rfcs_promise_fits() {
     for n in 0..128 {
         let _ = write!(script, "set \"v{n}\" \"{}\";", "y".repeat(4000));
     }
-    script += &"if allof (true, ".repeat(1);
-    script += &"not ".repeat(14);
-    script += "false) { fileinto \"A\"; }";
-    script = script.replace("false)", "true)");
-    script += &format!(
-        "{}set :length \"n\" \"${{v127}}\"; fileinto \"${{n}}\";{}",
-        "if true {".repeat(15),
-        "}".repeat(15)
-    );
+    let _ = write!(script, "if allof (true, {} true) {{ fileinto \"A\"; }}", "not ".repeat(14));
+    let inner = "set :length \"n\" \"${v127}\"; fileinto \"${n}\";";
+    let _ = write!(script, "{}{inner}{}", "if true {".repeat(15), "}".repeat(15));
     let outcome = run(Limits::default(), &script, MESSAGE);
     assert_eq!(words(&outcome), ["file A", "file 4000"]);
 }
