@@ -81,3 +81,25 @@ fn matching_costs_what_is_looked_at() {
     assert_eq!(outcome.error, None);
     assert!(outcome.steps < 20_000, "{}", outcome.steps);
 }
+
+/// Loops in loops over many parts, and lists over many fields: either end or reach the bound.
+#[test]
+fn walks_over_large_messages_are_counted() {
+    let mut message = String::from("Content-Type: multipart/mixed; boundary=b\r\n");
+    for n in 0..20_000 {
+        let _ = write!(message, "X-A: {n}\r\n");
+    }
+    message.push_str("\r\n");
+    message.push_str(&"--b\r\nX-B: c\r\n\r\nx\r\n".repeat(5000));
+    let tests = "if header :mime :anychild \"x-b\" \"none\" { stop; }";
+    let script = format!(
+        "require [\"foreverypart\", \"mime\"]; foreverypart {{ {} }} {}",
+        tests.repeat(50),
+        tests.repeat(50)
+    );
+    let outcome = run(Limits::default(), &script, &message);
+    assert!(outcome.steps <= 1_000_000 + 5000, "{}", outcome.steps);
+    let lists = format!("if header [{}\"x\"] [] {{}}", "\"x-a\",".repeat(10_000));
+    let outcome = run(Limits::default(), &lists, &message);
+    assert!(outcome.error.is_some_and(|error| error.message.contains("steps")));
+}
