@@ -1,0 +1,137 @@
+//! What a run wants done with a message. Nothing has happened yet: the caller does it.
+
+use crate::error::RunError;
+use crate::notify::Mailto;
+
+/// Which header a message has: 0 is the one it came with, others are in [`Outcome::headers`].
+pub type Version = usize;
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Keep it in the inbox.
+    Keep {
+        /// Flags to store it with.
+        flags: Vec<String>,
+        /// Its header.
+        version: Version,
+        /// Whether no action asked for it, but none took it away either (RFC 5228 §2.10.2).
+        is_implicit: bool,
+    },
+    /// Store it in a mailbox.
+    FileInto {
+        /// Where.
+        target: Target,
+        /// Its header.
+        version: Version,
+    },
+    /// Send it on.
+    Redirect {
+        /// To this address.
+        address: String,
+        /// Its header.
+        version: Version,
+    },
+    /// Do nothing with it.
+    Discard,
+    /// Refuse it.
+    Reject {
+        /// Why, for its sender.
+        reason: String,
+        /// `ereject`: by a protocol error wherever possible, never silently (RFC 5429 §2.1).
+        is_strict: bool,
+    },
+    /// Answer its sender.
+    Vacation(Box<VacationReply>),
+    /// Tell someone.
+    Notify(Box<Notification>),
+    /// Remember a key, so that it is a duplicate from now on (RFC 7352 §3).
+    Remember {
+        /// The key.
+        key: String,
+        /// For how long; none for the server's own default.
+        seconds: Option<u64>,
+    },
+}
+
+/// A mailbox to store into, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Target {
+    /// Its name.
+    pub mailbox: String,
+    /// Flags to store with.
+    pub flags: Vec<String>,
+    /// Whether to make the mailbox if there is none (RFC 5490 §3.2).
+    pub create: bool,
+    /// The mailbox with this id is preferred to the name (RFC 9042 §4).
+    pub mailbox_id: Option<String>,
+    /// A mailbox with this special use is preferred to the name (RFC 8579 §4).
+    pub special_use: Option<String>,
+}
+
+/// A reply of `vacation`. RFC 5230 §5.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VacationReply {
+    /// To this address: the reverse path.
+    pub to: String,
+    /// From field, if the script gives one.
+    pub from: Option<String>,
+    /// Subject field.
+    pub subject: String,
+    /// The text, or a MIME entity with its header if `is_mime`.
+    pub reason: String,
+    /// What `reason` is.
+    pub is_mime: bool,
+    /// Message-ID of the message that is answered, for In-Reply-To and References.
+    pub in_reply_to: Option<String>,
+    /// Under which key and for how long to remember that this sender was answered (RFC 5230
+    /// §4.2); none stands for the server's own default, 0 for not at all.
+    pub key: String,
+    /// See `key`.
+    pub seconds: Option<u64>,
+    /// Where to store a copy of the reply (RFC 8580).
+    pub fcc: Option<Target>,
+}
+
+/// A notification. RFC 5435 §3, RFC 5436 §2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notification {
+    /// The method's URI as it was written.
+    pub method: String,
+    /// What it says.
+    pub mailto: Mailto,
+    /// From field, if the script gives one.
+    pub from: Option<String>,
+    /// 1 is urgent, 2 normal, 3 unimportant.
+    pub importance: u8,
+    /// Options of the method as they were written.
+    pub options: Vec<String>,
+    /// What to say; none for the method's own text.
+    pub message: Option<String>,
+    /// Where to store a copy of the notification (RFC 8580).
+    pub fcc: Option<Target>,
+}
+
+/// The end of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Outcome {
+    /// What to do, in order. Never empty: a message that is neither kept nor stored nor sent nor
+    /// refused is discarded explicitly.
+    pub effects: Vec<Effect>,
+    /// Headers that `addheader` and `deleteheader` made, each whole with its blank line: version 1
+    /// first.
+    pub headers: Vec<Vec<u8>>,
+    /// Why the run ended early. The effects are then the implicit keep alone (RFC 5228 §2.10.6).
+    pub error: Option<RunError>,
+    /// What was not done, and why: replies that RFC 5230 forbids, for example.
+    pub notes: Vec<String>,
+    /// Steps that the run took.
+    pub steps: u64,
+}
+
+impl Outcome {
+    /// The header of a version; none for the one that the message came with.
+    pub fn header(&self, version: Version) -> Option<&[u8]> {
+        self.headers.get(version.checked_sub(1)?).map(Vec::as_slice)
+    }
+}

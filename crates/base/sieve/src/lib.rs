@@ -1,0 +1,48 @@
+//! Sieve: what to do with a message, as its recipient wants it. RFC 5228 and its extensions.
+//!
+//! Two steps. [`Script::compile`] reads a script once and reports every fault with its place.
+//! [`Script::run`] takes a message and answers with a list of [`Effect`]s: keep it, store it there,
+//! send it on. Nothing has happened then; the caller does it.
+//!
+//! ```text
+//! lexer ─► parser ─► check ─► compiled ─► run ─► effects
+//!          syntax             (cached)     ▲
+//!                                          Context: envelope, clock, mailboxes, what was seen
+//! ```
+//!
+//! What always holds: nothing here does I/O, and nothing reads a clock; a run ends after a bounded
+//! number of steps; a run that fails keeps the message (RFC 5228 §2.10.6). What this is not: a
+//! store of scripts, a queue, or a composer of replies.
+
+mod address;
+mod check;
+mod compiled;
+mod context;
+mod date;
+mod effect;
+mod error;
+mod extension;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
+mod lexer;
+mod limits;
+mod matching;
+mod message;
+mod notify;
+mod parser;
+#[cfg(any(test, feature = "fuzzing"))]
+mod print;
+mod run;
+mod script;
+mod syntax;
+mod text;
+mod words;
+
+pub use context::{Context, Location};
+pub use date::Moment;
+pub use effect::{Effect, Notification, Outcome, Target, VacationReply, Version};
+pub use error::{CompileError, CompileErrors, Place, RunError};
+pub use extension::{Extension, ExtensionSet};
+pub use limits::Limits;
+pub use notify::Mailto;
+pub use script::{Capabilities, Script};

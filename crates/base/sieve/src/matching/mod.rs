@@ -1,0 +1,9 @@
+//! How two strings are compared: comparators, and the patterns of `:matches` and `:regex`.
+
+mod comparator;
+mod glob;
+mod pattern;
+mod posix;
+
+pub(crate) use comparator::Comparator;
+pub(crate) use pattern::{Captures, MatchKind, Pattern, Relation};

@@ -1,0 +1,11 @@
+//! Why a run ends before its script does.
+
+/// Why a run ends early.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault(pub(crate) String);
+
+impl Fault {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Fault(message.into())
+    }
+}

@@ -1,0 +1,141 @@
+//! What a run knows while it goes on: the message, variables, flags, and what is to be done.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use posthaste_mime_summary::PartIndex;
+
+use crate::context::Context;
+use crate::limits::Limits;
+use crate::message::Message;
+use crate::run::fault::Fault;
+use crate::run::results::Results;
+use crate::text::{Piece, Text, Variable};
+
+/// The state of a run.
+pub(crate) struct Machine<'r> {
+    pub(crate) context: &'r dyn Context,
+    pub(crate) limits: &'r Limits,
+    pub(crate) message: Message<'r>,
+    /// Variables of the script that runs now.
+    pub(crate) locals: Vec<String>,
+    pub(crate) globals: HashMap<Box<str>, String>,
+    /// What the last match took: the whole first (RFC 5229 §3.2).
+    pub(crate) matched: Vec<String>,
+    /// Whether matches fill `matched`.
+    pub(crate) has_variables: bool,
+    /// The internal variable of imap4flags (RFC 5232 §2).
+    pub(crate) flags: Vec<String>,
+    /// The part that the innermost loop stands at.
+    pub(crate) part: Option<PartIndex>,
+    pub(crate) results: Results,
+    steps: Cell<u64>,
+}
+
+impl<'r> Machine<'r> {
+    pub(crate) fn new(context: &'r dyn Context, limits: &'r Limits, message: &'r [u8]) -> Self {
+        Machine {
+            context,
+            limits,
+            message: Message::new(message),
+            locals: Vec::new(),
+            globals: HashMap::new(),
+            matched: Vec::new(),
+            has_variables: false,
+            flags: Vec::new(),
+            part: None,
+            results: Results::new(limits),
+            steps: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps.get()
+    }
+
+    /// Counts steps; a fault when there are too many.
+    pub(crate) fn step(&self, count: u64) -> Result<(), Fault> {
+        let steps = self.steps.get().saturating_add(count);
+        self.steps.set(steps);
+        if steps > self.limits.steps_max {
+            return Err(Fault(format!(
+                "the script takes more than {} steps: make it do less",
+                self.limits.steps_max
+            )));
+        }
+        Ok(())
+    }
+
+    /// Counts a look at so many bytes.
+    pub(crate) fn step_bytes(&self, bytes: u64) -> Result<(), Fault> {
+        /// What a comparison passes in the time of one step.
+        const BYTES_PER_STEP: u64 = 64;
+        self.step(1 + bytes / BYTES_PER_STEP)
+    }
+
+    /// A string with its variables filled in.
+    pub(crate) fn text<'t>(&self, text: &'t Text) -> Result<Cow<'t, str>, Fault> {
+        let pieces = match text {
+            Text::Constant(text) => return Ok(Cow::Borrowed(text)),
+            Text::Pieces(pieces) => pieces,
+        };
+        let mut made = String::new();
+        for piece in pieces {
+            made.push_str(match piece {
+                Piece::Literal(literal) => literal,
+                Piece::Variable(variable) => self.variable(variable),
+                Piece::Match(number) => self.matched.get(*number).map_or("", String::as_str),
+            });
+            if made.len() > self.limits.string_bytes_max {
+                let max = self.limits.string_bytes_max;
+                return Err(Fault(format!("a string with its variables is longer than {max} bytes")));
+            }
+        }
+        self.step_bytes(made.len() as u64)?;
+        Ok(Cow::Owned(made))
+    }
+
+    pub(crate) fn texts(&self, texts: &[Text]) -> Result<Vec<String>, Fault> {
+        self.step(texts.len() as u64)?;
+        texts.iter().map(|text| self.text(text).map(Cow::into_owned)).collect()
+    }
+
+    pub(crate) fn optional(&self, text: Option<&Text>) -> Result<Option<String>, Fault> {
+        text.map(|text| self.text(text).map(Cow::into_owned)).transpose()
+    }
+
+    /// The value of a variable; empty if it was never set (RFC 5229 §3).
+    pub(crate) fn variable(&self, variable: &Variable) -> &str {
+        match variable {
+            Variable::Local(number) => self.locals.get(usize::from(*number)).map_or("", String::as_str),
+            Variable::Global(name) => self.globals.get(name).map_or("", String::as_str),
+        }
+    }
+
+    /// Sets a variable. A value that is too long is cut (RFC 5229 §6).
+    pub(crate) fn set(&mut self, variable: &Variable, mut value: String) -> Result<(), Fault> {
+        let mut len = value.len().min(self.limits.variable_bytes_max);
+        while !value.is_char_boundary(len) {
+            len -= 1;
+        }
+        value.truncate(len);
+        match variable {
+            Variable::Local(number) => {
+                if let Some(slot) = self.locals.get_mut(usize::from(*number)) {
+                    *slot = value;
+                }
+            }
+            Variable::Global(name) => {
+                if self.globals.len() >= self.limits.variables_max && !self.globals.contains_key(name) {
+                    return Err(Fault(format!(
+                        "there are more than {} global variables",
+                        self.limits.variables_max
+                    )));
+                }
+                self.globals.insert(name.clone(), value);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! Parts of a message: their headers for `:mime`, their content for `body` and `extracttext`. RFC
+//! 5703, RFC 5173.
+
+use std::borrow::Cow;
+
+use posthaste_mime_summary::{CharsetReader, Disposition, Kind, Media, Part, PartIndex, decode_transfer};
+
+use crate::compiled::MimeOption;
+use crate::message::Message;
+
+/// A part and all parts in it, in order.
+pub(crate) fn parts_from(message: &Message<'_>, root: PartIndex) -> Vec<PartIndex> {
+    let structure = message.structure();
+    let mut found = vec![root];
+    // Parts are in the order in which they begin: those inside follow at once.
+    let mut at = root + 1;
+    while let Some(part) = structure.part(at) {
+        let Some(parent) = part.parent() else { break };
+        if found.binary_search(&parent).is_err() {
+            break;
+        }
+        found.push(at);
+        at += 1;
+    }
+    found
+}
+
+/// What `:mime` makes of a field's value: nothing, a word of it, or parameters.
+pub(crate) fn value_of(raw: &[u8], option: &MimeOption, params: &[String]) -> Vec<String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let Some(parsed) = Disposition::parse(raw) else { return Vec::new() };
+    // `type/subtype` for Content-Type, one word for other fields (RFC 5703 §4.2).
+    let after = memchr::memchr(b';', raw).map_or(raw, |at| raw.get(..at).unwrap_or_default());
+    let subtype = match memchr::memchr(b'/', after) {
+        Some(at) => text(after.get(at + 1..).unwrap_or_default()).trim().to_string(),
+        None => String::new(),
+    };
+    match option {
+        MimeOption::Whole => Vec::new(),
+        MimeOption::Type => vec![text(&parsed.kind)],
+        MimeOption::Subtype => vec![subtype],
+        MimeOption::ContentType if subtype.is_empty() => vec![text(&parsed.kind)],
+        MimeOption::ContentType => vec![format!("{}/{subtype}", text(&parsed.kind))],
+        MimeOption::Param(_) => params.iter().filter_map(|name| parsed.params.decoded(name)).collect(),
+    }
+}
+
+/// The content of a part as text: decoded, and in UTF-8. None if its encoding is unknown.
+pub(crate) fn text_of(message: &Message<'_>, part: &Part) -> Option<String> {
+    let bytes = decode_transfer(part.encoding, part.body.of(message.bytes)).ok()?;
+    let media = part.media(message.bytes);
+    if !media.top.eq_ignore_ascii_case(b"text") {
+        return Some(String::from_utf8_lossy(&bytes).into_owned());
+    }
+    let mut reader = CharsetReader::new(media.charset(), &bytes);
+    let mut text = String::with_capacity(bytes.len());
+    reader.read(&bytes, &mut text);
+    reader.finish(&mut text);
+    Some(text)
+}
+
+/// Whether a media type is one that `:content` names. RFC 5173 §5.2: empty is all, a type without
+/// subtype is all of it, and what has more slashes is none.
+pub(crate) fn is_content(media: &Media<'_>, wanted: &str) -> bool {
+    if wanted.is_empty() {
+        return true;
+    }
+    match wanted.split_once('/') {
+        None => media.top.eq_ignore_ascii_case(wanted.as_bytes()),
+        Some((top, sub)) => !top.is_empty() && !sub.is_empty() && media.is(top, sub),
+    }
+}
+
+/// What `:content` searches of a part. RFC 5173 §5.2.
+pub(crate) fn content_of<'m>(message: &Message<'m>, part: &Part) -> Vec<Cow<'m, str>> {
+    let bytes: &'m [u8] = message.bytes;
+    let lossy = |span: posthaste_mime_summary::Span| String::from_utf8_lossy(span.of(bytes));
+    match part.kind {
+        // Multiparts: what stands before and after the parts.
+        Kind::Multipart => vec![lossy(part.preamble), lossy(part.epilogue)],
+        // Messages: the header of the message inside.
+        Kind::Message => {
+            let body = part.body.of(bytes);
+            vec![String::from_utf8_lossy(body.get(..Message::new(body).body_start()).unwrap_or_default())]
+        }
+        Kind::Leaf => text_of(message, part).map(Cow::Owned).into_iter().collect(),
+    }
+}

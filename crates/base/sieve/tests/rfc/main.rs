@@ -1,0 +1,15 @@
+//! Rules of the RFCs, each with examples of our own: a script, a message, and what is to be done.
+
+mod base;
+mod edits;
+mod faults;
+mod flags;
+mod limits;
+mod mailboxes;
+mod matching;
+mod parts;
+mod replies;
+mod scripts;
+mod times;
+mod variables;
+mod world;
