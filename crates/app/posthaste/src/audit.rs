@@ -100,7 +100,7 @@ fn what(command: &Command) -> Option<String> {
         Command::Engine(Engine::Init { .. }) => "engine init".to_owned(),
         Command::Engine(Engine::Upgrade) => "engine upgrade".to_owned(),
         // A server has a log of its own.
-        Command::Serve(_) | Command::Check(_) | Command::Config(_) => return None,
+        Command::Serve(_) | Command::Check(_) | Command::Config(_) | Command::Sieve(_) => return None,
         Command::Account(Account::List { .. } | Account::Show { .. }) => return None,
         Command::Queue(Queue::List { .. } | Queue::Show { .. }) => return None,
     })

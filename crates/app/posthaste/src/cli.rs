@@ -76,6 +76,9 @@ pub enum Command {
     /// The server may run or not. A running one acts within two seconds.
     #[command(subcommand)]
     Queue(Queue),
+    /// Try Sieve scripts (RFC 5228 and extensions) before they are used.
+    #[command(subcommand)]
+    Sieve(Sieve),
     /// Write an account's mail out as mbox files or Maildirs.
     Export(Export),
     /// Prove that everything in the store fits together.
@@ -124,6 +127,40 @@ pub enum Command {
     Engine(Engine),
     /// Show the configuration.
     Config(Config),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Sieve {
+    /// Compile a script, and say everything that is wrong with it.
+    Check {
+        /// The script.
+        #[arg(value_name = "SCRIPT")]
+        script: PathBuf,
+    },
+    /// Say what a script would do with a message. Nothing is stored and nothing is sent.
+    ///
+    /// `include :personal "NAME"` takes NAME.sieve from the script's directory, `include :global`
+    /// from its subdirectory `global`.
+    Test(SieveTest),
+}
+
+#[derive(Debug, Args)]
+pub struct SieveTest {
+    /// The script.
+    #[arg(value_name = "SCRIPT")]
+    pub script: PathBuf,
+    /// The message, as an .eml file; `-` for standard input.
+    #[arg(value_name = "MESSAGE")]
+    pub message: PathBuf,
+    /// Sender of the envelope. Without it, the address in Return-Path or From; `<>` for none.
+    #[arg(long, value_name = "ADDRESS")]
+    pub from: Option<String>,
+    /// Recipient of the envelope. Without it, the first address in To.
+    #[arg(long, value_name = "ADDRESS")]
+    pub to: Option<String>,
+    /// A mailbox that there is, beside INBOX; repeat for more.
+    #[arg(long, value_name = "NAME")]
+    pub mailbox: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]

@@ -12,6 +12,7 @@ mod import;
 mod queue;
 mod restore;
 mod serve;
+mod sieve;
 
 use std::path::Path;
 
@@ -30,6 +31,10 @@ const USUAL_FILE: &str = "posthaste.toml";
 pub fn run(cli: Cli) -> Result<()> {
     if let Command::Config(options) = &cli.command {
         return show_config(&cli.common, options.default);
+    }
+    // Works on files alone.
+    if let Command::Sieve(options) = &cli.command {
+        return sieve::run(options);
     }
     let config = configuration(&cli.common)?;
     let act = Act::of(&cli.command, &config);
@@ -52,7 +57,7 @@ fn run_with(config: Config, cli: Cli) -> Result<()> {
         Command::Check(options) => blocking(check::run(config, options)),
         Command::Engine(options) => blocking(engine::run(config, options)),
         Command::CopyStore(options) => blocking(copy_store::run(config, &cli.common, options)),
-        Command::Config(_) => Ok(()),
+        Command::Config(_) | Command::Sieve(_) => Ok(()),
     }
 }
 
