@@ -140,6 +140,7 @@ fn records(dir: &Path, number: u32, kind: u8) -> Vec<usize> {
 const BODY: u8 = 1;
 const COMMIT: u8 = 2;
 const LIST: u8 = 3;
+const RETIRE: u8 = 6;
 
 fn change(dir: &Path, number: u32, change: impl FnOnce(&mut [u8])) {
     let mut bytes = std::fs::read(pack(dir, number)).unwrap();
@@ -478,4 +479,45 @@ async fn a_removal_that_lost_its_number_to_another_commit_removes_no_mailbox() {
     assert!(report.faults[0].contains("different records have number"), "{:?}", report.faults);
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();
     world.verify(&engine).await;
+}
+
+/// The batch that retired the pack was refused, so the pack is still needed. A rebuild that finds
+/// neither its file nor an index says so.
+#[tokio::test]
+async fn a_retirement_that_was_refused_excuses_no_missing_pack() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    let disk = Failing::default();
+    let engine = LmdbEngine::open(dir.path(), Options { pack_bytes: 20_000, ..disk.options() }).unwrap();
+    world.append(&engine, inbox, &[body(1, 15_000), body(2, 15_000)]).await.unwrap();
+    world.expunge(&engine, inbox, &[2, 3]).await.unwrap();
+    disk.plan([Sync::Fails]);
+    while engine.maintain().await.is_ok_and(|report| report.examined > 0) {}
+    assert_eq!(records(dir.path(), 2, RETIRE).len(), 1, "the refused record is there, whole");
+    world.append(&engine, inbox, &[body(3, 300)]).await.unwrap();
+    engine.close();
+    rebuild_whole(dir.path(), &small());
+    verify(dir.path(), &world).await;
+    std::fs::remove_file(pack(dir.path(), 1)).unwrap();
+    std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+    let faults = run(dir.path(), Rebuild::UnlessFaulty).faults;
+    assert!(faults.iter().any(|fault| fault.contains("pack 1 is missing")), "{faults:?}");
+}
+
+/// Seed 3000022, state 12. A rebuild cut the tail off, which no record of the log said. A later
+/// rebuild without an index found the whole commit in it, under the number of another one.
+#[tokio::test]
+async fn a_tail_that_a_rebuild_cut_off_stays_out_where_the_index_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = tail_of_two(dir.path()).await;
+    lose_sector(dir.path(), 1, records(dir.path(), 1, BODY)[1]);
+    rebuild_whole(dir.path(), &small());
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    for n in 3..6 {
+        world.append(&engine, inbox, &[body(n, 300)]).await.unwrap();
+    }
+    engine.close();
+    std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+    rebuild_whole(dir.path(), &small());
+    verify(dir.path(), &world).await;
 }
