@@ -145,9 +145,9 @@ impl Summaries<'_> {
 }
 
 /// Takes out bodies that no message holds and records the packs. All that hold something are
-/// sealed, so that new records never follow old tails. So are those that the log gives up. One whose
-/// tail was cut off is not: the next process that writes finds the tail, seals the pack, and says so
-/// in the log. Without that, a rebuild without an index would find the tail's whole commits. After
+/// sealed, so that new records never follow old tails. So are those that the log gives up. A pack
+/// whose tail was cut off is not: the next process that writes finds the tail, seals the pack, and
+/// says so in the log. Else a rebuild without an index would find the tail's whole commits. After
 /// faults, all are marked as damaged: maintenance then leaves them as they are. `superseded`: bytes
 /// of log records that are needed no more, by pack.
 pub(crate) fn record_packs(
