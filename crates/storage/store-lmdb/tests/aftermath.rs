@@ -504,8 +504,8 @@ async fn a_retirement_that_was_refused_excuses_no_missing_pack() {
     assert!(faults.iter().any(|fault| fault.contains("pack 1 is missing")), "{faults:?}");
 }
 
-/// Seed 3000022, state 12. A rebuild cut the tail off, which no record of the log said. A later
-/// rebuild without an index found the whole commit in it, under the number of another one.
+/// A rebuild cut the tail off, which no record of the log said. A later rebuild without an index
+/// found the whole commit in it, under the number of another one.
 #[tokio::test]
 async fn a_tail_that_a_rebuild_cut_off_stays_out_where_the_index_is_lost() {
     let dir = tempfile::tempdir().unwrap();
