@@ -9,7 +9,7 @@
 mod world;
 
 use parking_lot::Mutex;
-use posthaste_mail_model::MailboxId;
+use posthaste_mail_model::{FlagSet, MailboxId};
 use posthaste_store::{CommitOutcome, Engine, Report, Stored};
 use posthaste_store_lmdb::{Disk, DiskFile, EngineLock, LmdbEngine, Options, RealDisk, Rebuild, rebuild};
 use std::collections::VecDeque;
@@ -139,6 +139,8 @@ fn records(dir: &Path, number: u32, kind: u8) -> Vec<usize> {
 
 const BODY: u8 = 1;
 const COMMIT: u8 = 2;
+const LIST: u8 = 3;
+const RETIRE: u8 = 6;
 
 fn change(dir: &Path, number: u32, change: impl FnOnce(&mut [u8])) {
     let mut bytes = std::fs::read(pack(dir, number)).unwrap();
@@ -411,6 +413,111 @@ async fn a_pack_that_could_not_be_made_leaves_no_gap_between_numbers() {
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();
     world.append(&engine, inbox, &[body(1, 300)]).await.unwrap();
     engine.close();
+    rebuild_whole(dir.path(), &small());
+    verify(dir.path(), &world).await;
+}
+
+/// A store whose mailbox was to be removed: the list commit was refused, and its record lies in a
+/// tail that was given up. Mail was acknowledged for the mailbox before and after.
+async fn refused_removal(dir: &Path) -> World {
+    let (mut world, inbox) = store(dir).await;
+    let disk = Failing::default();
+    // Each commit makes a checkpoint due.
+    let engine = LmdbEngine::open(dir, Options { checkpoint_from: 0, ..disk.options() }).unwrap();
+    world.append(&engine, inbox, &[body(1, 300)]).await.unwrap();
+    maintain(&engine).await;
+    disk.plan([Sync::Fails]);
+    world.remove(&engine, inbox).await.unwrap_err();
+    world.append(&engine, inbox, &[body(2, 300)]).await.unwrap();
+    engine.close();
+    assert_eq!(records(dir, 1, LIST).len(), 2, "the refused record is there, whole");
+    world
+}
+
+/// Seeds 1000696 (59) and 1001059 (67).
+#[tokio::test]
+async fn a_removal_that_was_refused_is_no_fault_for_a_rebuild() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = refused_removal(dir.path()).await;
+    rebuild_whole(dir.path(), &small());
+    verify(dir.path(), &world).await;
+}
+
+/// The same, and the packs are all there is.
+#[tokio::test]
+async fn a_removal_that_was_refused_costs_no_mail_where_the_index_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = refused_removal(dir.path()).await;
+    std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+    rebuild_whole(dir.path(), &small());
+    verify(dir.path(), &world).await;
+}
+
+/// Two records have one number, and the index that knew which one counts is lost. The one that is
+/// not used removes no mailbox.
+#[tokio::test]
+async fn a_removal_that_lost_its_number_to_another_commit_removes_no_mailbox() {
+    let dir = tempfile::tempdir().unwrap();
+    let (before, inbox) = store(dir.path()).await;
+    let kept = std::fs::read(pack(dir.path(), 1)).unwrap();
+    save_index(dir.path());
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    before.clone().remove(&engine, inbox).await.unwrap();
+    engine.close();
+    let with_removal = std::fs::read(pack(dir.path(), 1)).unwrap();
+    std::fs::write(pack(dir.path(), 1), kept).unwrap();
+    restore_index(dir.path());
+    let engine = LmdbEngine::open(dir.path(), Options { pack_bytes: 500, ..small() }).unwrap();
+    let mut world = before.clone();
+    world.flag(&engine, inbox, &[1], FlagSet::SEEN).await.unwrap();
+    world.append(&engine, inbox, &[body(1, 300)]).await.unwrap();
+    engine.close();
+    std::fs::write(pack(dir.path(), 1), with_removal).unwrap();
+    std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+    let report = run(dir.path(), Rebuild::Force);
+    assert_eq!(report.faults.len(), 1, "{:?}", report.faults);
+    assert!(report.faults[0].contains("different records have number"), "{:?}", report.faults);
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    world.verify(&engine).await;
+}
+
+/// The batch that retired the pack was refused, so the pack is still needed. A rebuild that finds
+/// neither its file nor an index says so.
+#[tokio::test]
+async fn a_retirement_that_was_refused_excuses_no_missing_pack() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = store(dir.path()).await;
+    let disk = Failing::default();
+    let engine = LmdbEngine::open(dir.path(), Options { pack_bytes: 20_000, ..disk.options() }).unwrap();
+    world.append(&engine, inbox, &[body(1, 15_000), body(2, 15_000)]).await.unwrap();
+    world.expunge(&engine, inbox, &[2, 3]).await.unwrap();
+    disk.plan([Sync::Fails]);
+    while engine.maintain().await.is_ok_and(|report| report.examined > 0) {}
+    assert_eq!(records(dir.path(), 2, RETIRE).len(), 1, "the refused record is there, whole");
+    world.append(&engine, inbox, &[body(3, 300)]).await.unwrap();
+    engine.close();
+    rebuild_whole(dir.path(), &small());
+    verify(dir.path(), &world).await;
+    std::fs::remove_file(pack(dir.path(), 1)).unwrap();
+    std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+    let faults = run(dir.path(), Rebuild::UnlessFaulty).faults;
+    assert!(faults.iter().any(|fault| fault.contains("pack 1 is missing")), "{faults:?}");
+}
+
+/// A rebuild cut the tail off, which no record of the log said. A later rebuild without an index
+/// found the whole commit in it, under the number of another one.
+#[tokio::test]
+async fn a_tail_that_a_rebuild_cut_off_stays_out_where_the_index_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut world, inbox) = tail_of_two(dir.path()).await;
+    lose_sector(dir.path(), 1, records(dir.path(), 1, BODY)[1]);
+    rebuild_whole(dir.path(), &small());
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    for n in 3..6 {
+        world.append(&engine, inbox, &[body(n, 300)]).await.unwrap();
+    }
+    engine.close();
+    std::fs::remove_dir_all(dir.path().join("index")).unwrap();
     rebuild_whole(dir.path(), &small());
     verify(dir.path(), &world).await;
 }

@@ -145,7 +145,9 @@ impl Summaries<'_> {
 }
 
 /// Takes out bodies that no message holds and records the packs. All that hold something are
-/// sealed, so that new records never follow old tails. So are those that the log gives up. After
+/// sealed, so that new records never follow old tails. So are those that the log gives up. A pack
+/// whose tail was cut off is not: the next process that writes finds the tail, seals the pack, and
+/// says so in the log. Else a rebuild without an index would find the tail's whole commits. After
 /// faults, all are marked as damaged: maintenance then leaves them as they are. `superseded`: bytes
 /// of log records that are needed no more, by pack.
 pub(crate) fn record_packs(
@@ -181,7 +183,8 @@ pub(crate) fn record_packs(
         let all = bodies.get(&number).copied().unwrap_or(0);
         let of = |counts: &HashMap<u32, u64>| counts.get(&number).copied().unwrap_or(0);
         let dead = (all.saturating_sub(of(&live)) + of(superseded)).min(end);
-        let state = PackState { end, dead, emptied: 0, sealed: true, damaged: is_damaged };
+        let sealed = !survey.cut_off.contains(&number);
+        let state = PackState { end, dead, emptied: 0, sealed, damaged: is_damaged };
         index.put_pack(&mut txn, number, state)?;
     }
     for &number in &survey.empty {

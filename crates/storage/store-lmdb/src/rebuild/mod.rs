@@ -14,6 +14,7 @@
 
 mod catalog;
 mod checkpoints;
+mod controls;
 mod finish;
 mod replay;
 mod restore;

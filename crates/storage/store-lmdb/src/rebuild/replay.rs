@@ -115,7 +115,7 @@ impl<'a> Replay<'a> {
         let mut step: Vec<Vec<Entry>> = Vec::new();
         for entry in self.catalog.log(&txn, self.next_seq)? {
             let entry = entry?;
-            if self.packs.get(&entry.pack).is_some_and(|pack| !pack.counts(entry.found.offset)) {
+            if !self.is_counted(&entry) {
                 continue;
             }
             let is_full = step.len() == STEP;
@@ -139,24 +139,47 @@ impl<'a> Replay<'a> {
     }
 
     /// Finds mailboxes that some list commit removes, whose commits need not be redone, and
-    /// checkpoints.
+    /// checkpoints. Only records that the replay redoes count: a removal that was refused, and lies
+    /// in a tail that was given up, removes nothing.
     fn look_ahead(&mut self) -> Result<()> {
-        let txn = self.catalog.read()?;
-        for entry in self.catalog.log(&txn, 0)? {
+        let catalog = self.catalog;
+        let txn = catalog.read()?;
+        let mut same: Vec<Entry> = Vec::new();
+        for entry in catalog.log(&txn, 0)? {
             let entry = entry?;
-            let counts = self.packs.get(&entry.pack).is_some_and(|pack| pack.counts(entry.found.offset));
-            if entry.found.header.kind == Kind::Checkpoint && counts {
-                let mailbox = MailboxId(entry.found.header.id);
-                self.checkpoints.found.entry(mailbox).or_default().push(entry);
+            if !self.is_counted(&entry) {
+                continue;
             }
-            if entry.found.header.kind == Kind::List
-                && let Ok(content) = self.content(&entry)
-            {
-                let commit = entry::list_from(AccountId(entry.found.header.id), &content);
-                self.removed.extend(commit.into_iter().flat_map(|c| c.remove));
+            if same.first().is_some_and(|first| first.seq() != entry.seq()) {
+                self.look_at(&same);
+                same.clear();
+            }
+            same.push(entry);
+        }
+        self.look_at(&same);
+        Ok(())
+    }
+
+    /// Looks at the record of one sequence number, of which there may be copies.
+    fn look_at(&mut self, same: &[Entry]) {
+        let Some(entry) = self.chosen(same) else { return };
+        for copy in same.iter().filter(|other| other.is_copy_of(&entry)) {
+            let id = copy.found.header.id;
+            match copy.found.header.kind {
+                Kind::Checkpoint => self.checkpoints.found.entry(MailboxId(id)).or_default().push(*copy),
+                Kind::List => {
+                    let content = self.content(copy).ok();
+                    let commit = content.and_then(|content| entry::list_from(AccountId(id), &content));
+                    self.removed.extend(commit.into_iter().flat_map(|c| c.remove));
+                }
+                _ => {}
             }
         }
-        Ok(())
+    }
+
+    /// Whether a record lies below the end of its pack.
+    fn is_counted(&self, entry: &Entry) -> bool {
+        self.packs.get(&entry.pack).is_none_or(|pack| pack.counts(entry.found.offset))
     }
 
     pub(super) fn content(&self, entry: &Entry) -> std::result::Result<bytes::Bytes, String> {
@@ -193,18 +216,12 @@ impl<'a> Replay<'a> {
         applied
     }
 
-    /// Of different records with one number, one was written by a process that ended before its
-    /// index commit. The old index knows which; without it, the one that is the last thing in its
-    /// pack loses.
+    /// The record of one sequence number that counts, and a fault if there are different ones.
     fn choose(&mut self, same: &[Entry]) -> Option<Entry> {
-        let first = *same.first()?;
-        if same.iter().all(|other| other.is_copy_of(&first)) {
-            return Some(first);
+        let chosen = self.chosen(same)?;
+        if same.iter().all(|other| other.is_copy_of(&chosen)) {
+            return Some(chosen);
         }
-        let is_covered = |e: &&Entry| OldIndex::covers(self.old_packs, e.pack, e.found.end());
-        let behind = |e: &Entry| self.packs.get(&e.pack).map_or(0, |pack| pack.end - e.found.end());
-        let chosen =
-            same.iter().find(is_covered).or_else(|| same.iter().max_by_key(|e| behind(e))).copied()?;
         let places: Vec<String> =
             same.iter().map(|e| format!("pack {} byte {}", e.pack, e.found.offset)).collect();
         self.faults.push(format!(
@@ -214,6 +231,19 @@ impl<'a> Replay<'a> {
             chosen.pack
         ));
         Some(chosen)
+    }
+
+    /// Of different records with one number, one was written by a process that ended before its
+    /// index commit. The old index knows which; without it, the one that is the last thing in its
+    /// pack loses.
+    fn chosen(&self, same: &[Entry]) -> Option<Entry> {
+        let first = *same.first()?;
+        if same.iter().all(|other| other.is_copy_of(&first)) {
+            return Some(first);
+        }
+        let is_covered = |e: &&Entry| OldIndex::covers(self.old_packs, e.pack, e.found.end());
+        let behind = |e: &Entry| self.packs.get(&e.pack).map_or(0, |pack| pack.end - e.found.end());
+        same.iter().find(is_covered).or_else(|| same.iter().max_by_key(|e| behind(e))).copied()
     }
 
     fn damaged_record(&mut self, entry: &Entry, why: &str) {

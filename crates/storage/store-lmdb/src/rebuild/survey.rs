@@ -6,11 +6,12 @@
 
 use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::catalog::{Catalog, Entry};
+use super::controls::{Control, Controls, Judged, Says};
 use crate::index::Indexed;
 use crate::index::packs::PackState;
 use crate::log::disk::{Disk, DiskFile};
@@ -104,6 +105,8 @@ pub(crate) struct Survey {
     /// Those of them that a record of the log gives up. What is written to one would not count at
     /// the next rebuild.
     pub(crate) given_up: BTreeSet<u32>,
+    /// Packs whose tails were cut off, which no record of the log says yet.
+    pub(crate) cut_off: BTreeSet<u32>,
     pub(crate) damage: Vec<Damage>,
     pub(crate) faults: Vec<String>,
 }
@@ -121,7 +124,7 @@ pub(crate) fn survey(
     let mut numbers: Vec<u32> = names.iter().filter_map(|name| number_of(name)).collect();
     numbers.sort_unstable();
     let mut survey = Survey::default();
-    let mut abandoned: HashMap<u32, u64> = HashMap::new();
+    let mut controls = Controls::default();
     let is_behind = is_behind(disk, dir, before, &numbers)?;
     for (done, &number) in numbers.iter().enumerate() {
         let path = path_of(dir, number);
@@ -139,14 +142,18 @@ pub(crate) fn survey(
         // Nothing was written to a pack after it was sealed: what lies beyond its end never
         // happened.
         if let Some(state) = known.filter(|state| state.sealed) {
-            abandoned.insert(number, state.end);
+            controls.ends_at(number, state.end);
         }
         let tail = known.filter(|_| !is_behind);
-        let tail = tail.map(|state| Tail { from: state.end, next_seq: before.next_seq });
-        survey.pack(number, Arc::clone(&file), (form, size), tail, catalog, &mut abandoned)?;
+        let next_seq = before.next_seq;
+        let tail = tail.map(|state| Tail { from: state.end, next_seq, is_sealed: state.sealed });
+        survey.pack(number, Arc::clone(&file), (form, size), tail, catalog, &mut controls)?;
         progress((done + 1) as f64 / numbers.len() as f64);
     }
-    for (number, end) in abandoned {
+    let Judged { ends, retired, mut faults } = controls.judge(before);
+    survey.retired = retired;
+    survey.faults.append(&mut faults);
+    for (number, end) in ends {
         if let Some(pack) = survey.packs.get_mut(&number) {
             pack.abandoned = Some(end);
         } else if survey.empty.contains(&number) {
@@ -164,6 +171,8 @@ struct Tail {
     from: u64,
     /// The next sequence number of the old index.
     next_seq: u64,
+    /// Whether the old index has the pack as sealed.
+    is_sealed: bool,
 }
 
 /// Whether the old index is older than the packs: one of them holds something and the index does
@@ -220,7 +229,7 @@ impl Survey {
         (form, size): (Form, u64),
         tail: Option<Tail>,
         catalog: &Catalog,
-        abandoned: &mut HashMap<u32, u64>,
+        controls: &mut Controls,
     ) -> Result<()> {
         let mut txn = catalog.write()?;
         let search = Search { file: &*file, form, size };
@@ -231,13 +240,18 @@ impl Survey {
             {
                 tracing::info!(pack = number, at, "commits that were cut off by a crash are not used");
                 // A sealed pack ends before its tail.
-                abandoned.entry(number).and_modify(|end| *end = at.min(*end)).or_insert(at);
+                controls.ends_at(number, at);
+                if !tail.is_sealed && search.is_readable(at) {
+                    self.cut_off.insert(number);
+                }
                 break;
             }
             if found.offset > at {
                 self.damage.push(Damage { pack: number, from: at, to: found.offset, is_last: false });
             }
-            self.control_record(&search, &found, abandoned);
+            if let Some(says) = search.says(&found) {
+                controls.add(Control { pack: number, offset: found.offset, says });
+            }
             catalog.add(&mut txn, &Entry { pack: number, found })?;
             added += 1;
             if added % STEP == 0 {
@@ -253,29 +267,6 @@ impl Survey {
         }
         self.packs.insert(number, Pack { file, form, end, abandoned: None });
         Ok(())
-    }
-
-    /// Reads a record that is about packs. One that is damaged only leaves a tail uncounted, or a
-    /// file unremoved.
-    fn control_record(&mut self, search: &Search<'_>, found: &Found, abandoned: &mut HashMap<u32, u64>) {
-        if !matches!(found.header.kind, Kind::Abandon | Kind::Retire | Kind::Cut) {
-            return;
-        }
-        let content = Scan::new(search.file, search.form, 0, search.size).content(found);
-        let known = match (&content, found.header.kind) {
-            (Ok(content), Kind::Abandon | Kind::Cut) => entry::abandon_from(content).map(|(pack, end)| {
-                abandoned.entry(pack).and_modify(|e| *e = end.min(*e)).or_insert(end);
-            }),
-            (Ok(content), _) => entry::retire_from(content).map(|pack| {
-                self.retired.insert(pack);
-            }),
-            (Err(_), _) => None,
-        };
-        if known.is_none() {
-            let (kind, at) = (found.header.kind, found.offset);
-            self.faults
-                .push(format!("{kind:?} record at byte {at} of a pack is damaged and was passed over"));
-        }
     }
 }
 
@@ -360,6 +351,34 @@ impl Search<'_> {
             at = end;
         }
         false
+    }
+
+    /// What a record says of packs; none if it is about something else.
+    fn says(&self, found: &Found) -> Option<Says> {
+        let kind = found.header.kind;
+        if !matches!(kind, Kind::Abandon | Kind::Retire | Kind::Cut) {
+            return None;
+        }
+        let content = Scan::new(self.file, self.form, 0, self.size).content(found).ok();
+        let says = content.and_then(|content| match kind {
+            Kind::Abandon => entry::abandon_from(&content).map(|(pack, end)| Says::GivenUp(pack, end)),
+            Kind::Cut => entry::abandon_from(&content).map(|(pack, end)| Says::Cut(pack, end)),
+            _ => entry::retire_from(&content).map(Says::Retired),
+        });
+        Some(says.unwrap_or(Says::Damaged(kind)))
+    }
+
+    /// Whether the disk can read everything from `from` on.
+    fn is_readable(&self, from: u64) -> bool {
+        let (mut at, mut bytes) = (from, vec![0; WINDOW]);
+        while at < self.size {
+            match self.file.read_at(&mut bytes, at) {
+                Ok(0) => return true,
+                Ok(read) => at += read as u64,
+                Err(_) => return false,
+            }
+        }
+        true
     }
 
     /// Whether a record's content is intact, too.

@@ -1,0 +1,199 @@
+//! Which records about packs count: those that give a pack up, cut it or retire it.
+//!
+//! Such a record may itself lie in a tail that was given up. Then it never happened: the process
+//! that wrote it failed to commit, and what it says of other packs does not count either. Another
+//! process may have redone a tail that it was about to give up, and a pack that it was about to
+//! retire is still needed.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::survey::Before;
+use crate::log::record::Kind;
+
+/// What a record says of packs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Says {
+    /// Nothing of this pack counts from this offset on: it was given up there.
+    GivenUp(u32, u64),
+    /// What lies in this pack from this offset on was copied elsewhere.
+    Cut(u32, u64),
+    /// The file of this pack may be missing.
+    Retired(u32),
+    /// It is damaged. It only leaves a tail uncounted, or a file unremoved.
+    Damaged(Kind),
+}
+
+/// A record about packs, and where it lies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Control {
+    pub(super) pack: u32,
+    pub(super) offset: u64,
+    pub(super) says: Says,
+}
+
+/// All records about packs, and where packs end without them.
+#[derive(Default)]
+pub(super) struct Controls {
+    all: Vec<Control>,
+    /// Where packs end for certain: sealed ones, and those with a tail that was cut off.
+    ends: HashMap<u32, u64>,
+}
+
+/// What counts of them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Judged {
+    /// Where packs end.
+    pub(super) ends: HashMap<u32, u64>,
+    pub(super) retired: BTreeSet<u32>,
+    pub(super) faults: Vec<String>,
+}
+
+impl Controls {
+    pub(super) fn add(&mut self, control: Control) {
+        self.all.push(control);
+    }
+
+    /// Nothing of a pack counts from `end` on, whatever records say.
+    pub(super) fn ends_at(&mut self, pack: u32, end: u64) {
+        self.ends.entry(pack).and_modify(|known| *known = end.min(*known)).or_insert(end);
+    }
+
+    /// Judges all records. A tail is not given up below the end that the old index has of it:
+    /// another process redid it so far.
+    pub(super) fn judge(mut self, before: &Before<'_>) -> Judged {
+        let known: HashMap<u32, u64> = before.packs.iter().map(|(n, state)| (*n, state.end)).collect();
+        let mut by_pack: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (at, control) in self.all.iter_mut().enumerate() {
+            if let Says::GivenUp(pack, end) = &mut control.says {
+                *end = known.get(pack).map_or(*end, |known| (*end).max(*known));
+            }
+            if let Says::GivenUp(pack, _) | Says::Cut(pack, _) = control.says {
+                by_pack.entry(pack).or_default().push(at);
+            }
+        }
+        let mut judgement = Judgement { controls: &self, by_pack, counts: vec![None; self.all.len()] };
+        let counting: Vec<bool> = (0..self.all.len()).map(|at| judgement.counts(at)).collect();
+        let mut judged = Judged { ends: self.ends.clone(), ..Judged::default() };
+        for (control, _) in self.all.iter().zip(counting).filter(|(_, counts)| *counts) {
+            match control.says {
+                Says::GivenUp(pack, end) | Says::Cut(pack, end) => {
+                    judged.ends.entry(pack).and_modify(|known| *known = end.min(*known)).or_insert(end);
+                }
+                Says::Retired(pack) => drop(judged.retired.insert(pack)),
+                Says::Damaged(kind) => {
+                    let Control { pack, offset, .. } = control;
+                    judged.faults.push(format!(
+                        "{kind:?} record in pack {pack} at byte {offset} is damaged and was passed over"
+                    ));
+                }
+            }
+        }
+        judged
+    }
+}
+
+/// A judgement under way.
+struct Judgement<'c> {
+    controls: &'c Controls,
+    /// The records that say where a pack ends.
+    by_pack: HashMap<u32, Vec<usize>>,
+    /// What is known; a record counts while it is being judged.
+    counts: Vec<Option<bool>>,
+}
+
+impl Judgement<'_> {
+    /// Whether no record that counts ends the pack of this one before it. Who gives a pack up
+    /// writes that later than what lies there, so no record depends on itself. The last of several
+    /// is looked at first: after repeated failures it is the one that was committed.
+    fn counts(&mut self, at: usize) -> bool {
+        if let Some(counts) = self.counts.get(at).copied().flatten() {
+            return counts;
+        }
+        let Some(Control { pack, offset, .. }) = self.controls.all.get(at).copied() else { return false };
+        self.note(at, true);
+        let ending = self.by_pack.get(&pack).cloned().unwrap_or_default();
+        let is_ended = self.controls.ends.get(&pack).is_some_and(|end| offset >= *end)
+            || ending.into_iter().rev().any(|other| self.ends_before(other, offset) && self.counts(other));
+        self.note(at, !is_ended);
+        !is_ended
+    }
+
+    fn ends_before(&self, at: usize, offset: u64) -> bool {
+        let says = self.controls.all.get(at).map(|control| control.says);
+        matches!(says, Some(Says::GivenUp(_, end) | Says::Cut(_, end)) if offset >= end)
+    }
+
+    fn note(&mut self, at: usize, counts: bool) {
+        if let Some(known) = self.counts.get_mut(at) {
+            *known = Some(counts);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::packs::PackState;
+
+    /// Pack, offset and what is said there.
+    fn judged(controls: &[(u32, u64, Says)], packs: &[(u32, PackState)]) -> Judged {
+        let mut all = Controls::default();
+        for &(pack, offset, says) in controls {
+            all.add(Control { pack, offset, says });
+        }
+        all.judge(&Before { packs, ..Before::default() })
+    }
+
+    fn ends(judged: &Judged) -> Vec<(u32, u64)> {
+        let mut ends: Vec<_> = judged.ends.iter().map(|(pack, end)| (*pack, *end)).collect();
+        ends.sort_unstable();
+        ends
+    }
+
+    /// Pack 2 was to give pack 1 up at 500 and was given up itself. Meanwhile another process redid
+    /// pack 1 up to 900.
+    #[test]
+    fn a_record_in_a_tail_that_was_given_up_gives_nothing_up() {
+        use Says::GivenUp;
+        let refused = (2, 64, GivenUp(1, 500));
+        let later = [(3, 64, GivenUp(1, 900)), (3, 128, GivenUp(2, 0))];
+        assert_eq!(ends(&judged(&[refused], &[])), [(1, 500)]);
+        assert_eq!(ends(&judged(&[refused, later[0], later[1]], &[])), [(1, 900), (2, 0)]);
+        // The giving up of pack 2 was given up, too.
+        let last = (4, 64, GivenUp(3, 0));
+        assert_eq!(ends(&judged(&[refused, later[0], later[1], last], &[])), [(1, 500), (3, 0)]);
+    }
+
+    #[test]
+    fn a_retirement_that_was_given_up_retires_nothing() {
+        let all = [(2, 900, Says::Retired(1)), (3, 64, Says::GivenUp(2, 500))];
+        assert_eq!(judged(&all[..1], &[]).retired, BTreeSet::from([1]));
+        assert!(judged(&all, &[]).retired.is_empty());
+    }
+
+    #[test]
+    fn a_damaged_record_in_a_tail_that_was_given_up_is_no_fault() {
+        let all = [(2, 900, Says::Damaged(Kind::Retire)), (3, 64, Says::GivenUp(2, 500))];
+        assert_eq!(judged(&all[..1], &[]).faults.len(), 1);
+        assert!(judged(&all, &[]).faults.is_empty());
+    }
+
+    #[test]
+    fn below_the_end_in_the_old_index_nothing_is_given_up() {
+        let packs = [(1, PackState { end: 900, ..PackState::default() })];
+        let given_up = [(2, 64, Says::GivenUp(1, 500))];
+        assert_eq!(ends(&judged(&given_up, &packs)), [(1, 900)]);
+        let cut = [(2, 64, Says::Cut(1, 500))];
+        assert_eq!(ends(&judged(&cut, &packs)), [(1, 500)], "what was cut lies elsewhere");
+    }
+
+    #[test]
+    fn beyond_a_certain_end_nothing_counts() {
+        let mut all = Controls::default();
+        all.ends_at(2, 700);
+        all.ends_at(2, 500);
+        all.add(Control { pack: 2, offset: 500, says: Says::Retired(1) });
+        let judged = all.judge(&Before::default());
+        assert_eq!((ends(&judged), judged.retired.len()), (vec![(2, 500)], 0));
+    }
+}
