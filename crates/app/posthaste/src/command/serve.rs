@@ -85,7 +85,7 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level, pla
     let certificates = certificates(&config)?;
     opened.directory.trust_networks(config.login.trusted_networks.clone());
     let mut signals = Signals::new()?;
-    let budgets = Budgets::new(&plan);
+    let budgets = Budgets::new(&plan, &config);
     let foreign = opened.store.clone();
     let look = if opened.store.engine().epoch().is_some() { FOREIGN_LOOK } else { CLUSTER_LOOK };
     let foreign = tokio::spawn(async move { foreign.watch_foreign(look).await });
@@ -171,6 +171,7 @@ impl Server {
         self.certificates.replace_by(&fresh);
         warn_of_expiry(&self.certificates);
         self.opened.directory.trust_networks(next.login.trusted_networks.clone());
+        self.budgets.accounts.set(next.limits.of_accounts());
         for key in next.keys_that_wait(&self.config) {
             tracing::warn!(key, "this setting has changed: it takes effect when the server is started again");
         }
