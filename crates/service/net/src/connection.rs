@@ -215,8 +215,8 @@ impl Connection {
         })
     }
 
-    /// Returns once the peer has closed its side. Reads nothing: what the peer sent before may still
-    /// wait. A peer that sent more than the kernel holds for us is only seen to leave if its
+    /// Returns once the peer has closed its side. Reads nothing: what the peer sent before may
+    /// still wait. A peer that sent more than the kernel holds for us is only seen to leave if its
     /// connection broke, because its end stands behind those bytes.
     pub async fn peer_left(&self) {
         self.stream.left().await;

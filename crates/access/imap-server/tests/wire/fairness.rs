@@ -91,8 +91,8 @@ fn a_search_ends_with_a_client_that_left_much_unread() {
     let server = Server::start_limited(accounts.clone());
     server.put("INBOX", text(900_000).as_bytes());
     let keys: Vec<String> = words(1_002_900).skip(1_000_000).map(|word| format!("BODY {word}")).collect();
-    // More than is read ahead, and with the rest in the kernel's buffer for us: the end of the stream
-    // would otherwise not arrive.
+    // More than is read ahead. The rest fits the kernel's buffer for us: otherwise the end of the
+    // stream would not arrive.
     let noops = b"n NOOP\r\n".repeat(20_000);
     assert!(noops.len() > 128 * 1024 + 16 * 1024);
     let mut leaving = server.select("INBOX");
