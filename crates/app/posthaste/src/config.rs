@@ -38,6 +38,8 @@ pub struct Config {
     pub bodies: String,
     pub domain: String,
     pub hostname: String,
+    pub user: String,
+    pub group: String,
     pub listen: Listen,
     pub tls: Tls,
     pub login: Login,
@@ -371,6 +373,7 @@ impl Config {
             ("data", self.data != running.data),
             ("engine", self.engine != running.engine),
             ("bodies", self.bodies != running.bodies),
+            ("user, group", (&self.user, &self.group) != (&running.user, &running.group)),
             ("s3", self.s3 != running.s3),
             (
                 "login.argon2_memory, login.argon2_passes, login.scram_iterations",
