@@ -15,7 +15,7 @@ use posthaste_imap_codec::framing::{CommandFrame, LiteralSync, LiteralWanted};
 use posthaste_imap_codec::limits::{LINE_BYTES_MAX, TEXT_LITERAL_BYTES_MAX};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{ParseError, ParseErrorKind, Tag, parse_command};
-use posthaste_net::{BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, Shutdown};
+use posthaste_net::{AccountLimit, BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, Shutdown};
 
 use crate::capability;
 use crate::command;
@@ -67,6 +67,11 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
                     session.wire.say_bye(REVOKED);
                     return session.wire.flush().await;
                 }
+                if session.wire.connection.count_command()
+                    && Box::pin(hold_back(session)).await? == Next::Close
+                {
+                    return session.wire.flush().await;
+                }
                 // Boxed: the session should not hold a command's memory while it waits.
                 let next = Box::pin(one_command(session, bytes)).await?;
                 session.permit = None;
@@ -90,6 +95,24 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
             return session.wire.flush().await;
         }
     }
+}
+
+/// Waits until the account may give commands again. `Close` if the server ends the session
+/// meanwhile.
+async fn hold_back(session: &mut Session) -> Result<Next, NetError> {
+    // Commands before this one are answered first.
+    session.wire.flush().await?;
+    let Session { wire, shutdown, lease, .. } = session;
+    let Some(share) = wire.connection.share() else { return Ok(Next::Command) };
+    let goodbye = tokio::select! {
+        biased;
+        () = shutdown.requested() => "The server is shutting down",
+        () = revoked(lease) => REVOKED,
+        () = wire.connection.peer_left() => return Err(NetError::Closed),
+        () = share.wait(AccountLimit::Commands) => return Ok(Next::Command),
+    };
+    wire.say_bye(goodbye);
+    Ok(Next::Close)
 }
 
 /// Parses and executes a command, and answers it.

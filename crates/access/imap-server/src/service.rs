@@ -8,7 +8,7 @@ use posthaste_delivery::Delivery;
 use posthaste_directory::Directory;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
-use posthaste_net::{ByteBudget, BytePermit, Certificates, Holder};
+use posthaste_net::{Accounts, ByteBudget, BytePermit, Certificates, Holder};
 use posthaste_store::Store;
 
 use crate::heavy::Heavy;
@@ -30,6 +30,8 @@ pub struct ImapService {
     pub(crate) budget: ByteBudget,
     /// The memory budget for parts of large messages that are read and held.
     pub(crate) reads: ByteBudget,
+    /// What each account may do over all its sessions.
+    pub(crate) accounts: Accounts,
     /// Threads for long computations.
     pub(crate) heavy: Heavy,
     /// Counts parts whose transfer encoding was decoded.
@@ -61,7 +63,20 @@ impl ImapService {
         let (store, directory) = (delivery.store().clone(), Arc::clone(delivery.directory()));
         let reads = ByteBudget::new(READS_BYTES_DEFAULT).with_share_of_at_least(one_message(&options));
         let (heavy, decoded, opened) = (Heavy::new(), AtomicU64::new(0), AtomicU64::new(0));
-        Self { options, store, directory, delivery, certificates, budget, reads, heavy, decoded, opened }
+        let accounts = Accounts::default();
+        Self {
+            options,
+            store,
+            directory,
+            delivery,
+            certificates,
+            budget,
+            reads,
+            accounts,
+            heavy,
+            decoded,
+            opened,
+        }
     }
 
     /// The same, with this memory budget for reading large messages. One account may use a quarter
@@ -69,6 +84,13 @@ impl ImapService {
     #[must_use]
     pub fn with_reads(mut self, reads: ByteBudget) -> Self {
         self.reads = reads.with_share_of_at_least(one_message(&self.options));
+        self
+    }
+
+    /// The same, with these limits for each account. Share them with other services.
+    #[must_use]
+    pub fn with_accounts(mut self, accounts: Accounts) -> Self {
+        self.accounts = accounts;
         self
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct Wire {
 }
 
 /// Input of later commands that is read while a command runs, to notice that the client has
-/// disconnected: two lines. If more is pending, the next write notices it.
+/// disconnected: two lines. If more is pending, the state of the socket shows it.
 const AHEAD_MAX: usize = 2 * LINE_BYTES_MAX;
 
 /// How long a running command waits for input: the client need not send any.
@@ -89,7 +89,11 @@ impl Wire {
         let mut work = std::pin::pin!(work);
         loop {
             if self.connection.input().len() >= AHEAD_MAX {
-                return Ok(work.await);
+                return tokio::select! {
+                    biased;
+                    done = &mut work => Ok(done),
+                    () = self.connection.peer_left() => Err(NetError::Closed),
+                };
             }
             tokio::select! {
                 biased;

@@ -4,6 +4,7 @@
 //! Replies are gathered while commands wait in the input (RFC 2920 §3.2) and sent before anything
 //! is waited for.
 
+mod limits;
 mod login;
 
 use std::{
@@ -18,7 +19,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use posthaste_delivery::{DeliveryError, Recipient, ResolveError};
 use posthaste_directory::{Directory, Lease, sasl};
-use posthaste_net::{ByteBudget, Certificates, Connection, Holder, NetError, Shutdown};
+use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Holder, NetError, Shutdown};
 use time::OffsetDateTime;
 
 use crate::{
@@ -41,6 +42,7 @@ pub struct SmtpService {
     sink: Arc<dyn MailSink>,
     certificates: Option<Certificates>,
     budget: ByteBudget,
+    accounts: Accounts,
 }
 
 /// Message bytes that all sessions may hold together, if nothing else is said: four of the largest
@@ -63,7 +65,8 @@ impl SmtpService {
         options.message_size_max = options.message_size_max.min(usize::try_from(room).unwrap_or(usize::MAX));
         options.relays = sink.relays();
         let options = Arc::new(options);
-        let service = Self { role, options, directory, sink, certificates: None, budget: ByteBudget::new(1) };
+        let (budget, accounts) = (ByteBudget::new(1), Accounts::default());
+        let service = Self { role, options, directory, sink, certificates: None, budget, accounts };
         service.with_budget(ByteBudget::new(BUDGET_DEFAULT_BYTES))
     }
 
@@ -71,6 +74,13 @@ impl SmtpService {
     #[must_use]
     pub fn with_certificates(mut self, certificates: Certificates) -> Self {
         self.certificates = Some(certificates);
+        self
+    }
+
+    /// Has these limits for each account. Share them with other services.
+    #[must_use]
+    pub fn with_accounts(mut self, accounts: Accounts) -> Self {
+        self.accounts = accounts;
         self
     }
 
@@ -159,9 +169,12 @@ impl Driver {
         loop {
             self.relieve().await?;
             let action = match self.line(self.service.options.command_within).await? {
-                Line::Good(line) => self.session.line(&line, self.service.budget.attainable()),
+                Line::Good(line) => match self.held_back().await? {
+                    None => self.session.line(&line, self.service.budget.attainable()),
+                    Some(end) => end,
+                },
                 Line::Bad(error) => self.session.bad_line(&error),
-                Line::Shutdown => Action::Close(closing((4, 3, 2), "The server stops; try again later")),
+                Line::Shutdown => Action::Close(closing((4, 3, 2), STOPS)),
                 Line::Silent => Action::Close(closing((4, 4, 2), "Nothing came from you for too long")),
                 Line::Revoked => Action::Close(closing((4, 7, 0), REVOKED)),
             };
@@ -194,8 +207,15 @@ impl Driver {
             }
             Action::Authenticate { mechanism, initial } => return self.log_in(&mechanism, initial).await,
             Action::StartTls(reply) => return self.start_tls(&reply).await,
-            Action::Data(reply) => return self.data(&reply).await,
-            Action::Chunk { size, last } => return self.chunk(size, last).await,
+            Action::Data(reply) => match self.count_submission() {
+                Ok(()) => return self.data(&reply).await,
+                Err(refusal) => self.say(&refusal),
+            },
+            Action::Chunk { size, last } => match self.count_submission() {
+                Ok(()) => return self.chunk(size, last).await,
+                // RFC 3030 §2: the octets follow whatever we say.
+                Err(refusal) => return self.discard(size, &refusal).await,
+            },
             Action::Discard { size, reply } => return self.discard(size, &reply).await,
         }
         Ok(Next::Command)
@@ -526,6 +546,9 @@ impl Driver {
         if self.replies.len() > REPLIES_MAX { self.flush().await } else { Ok(()) }
     }
 }
+
+/// The answer to a client when the server stops.
+const STOPS: &str = "The server stops; try again later";
 
 /// The answer to a client whose account was changed so that its login no longer holds.
 const REVOKED: &str = "Your account was disabled or removed, or has another password";

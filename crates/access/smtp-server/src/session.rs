@@ -19,7 +19,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use posthaste_delivery::{Recipient, ResolveError};
 use posthaste_directory::{Account, LoginError};
-use posthaste_net::TlsFacts;
+use posthaste_net::{SubmissionRefused, TlsFacts};
 use posthaste_store::StoreError;
 use time::OffsetDateTime;
 
@@ -282,6 +282,23 @@ impl Session {
     pub fn login_failed(&mut self, error: &LoginError) -> Action {
         let action = self.mistake(replies::login(&error.failure));
         self.bounded(action)
+    }
+
+    /// It did, but the account has as many connections as it may.
+    pub fn too_many_connections(&mut self) -> Action {
+        let action = self.mistake(replies::too_many_connections());
+        self.bounded(action)
+    }
+
+    /// How many recipients the message has so far.
+    pub fn recipients(&self) -> usize {
+        self.transaction.as_ref().map_or(0, |transaction| transaction.recipients.len())
+    }
+
+    /// The account may not submit this message: what to say. The transaction is over.
+    pub fn over_limit(&mut self, refused: &SubmissionRefused) -> Reply {
+        self.reset();
+        replies::over_limit(refused)
     }
 
     /// The client gave up with `*`, or sent what is not base 64 (RFC 4954 §4).

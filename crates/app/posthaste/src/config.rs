@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use posthaste_directory::{Network, Policy};
-use posthaste_net::{self as net, TlsSettings, TlsVersion};
+use posthaste_net::{self as net, AccountLimits, TlsSettings, TlsVersion};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
@@ -28,6 +28,8 @@ const SCRAM_ITERATIONS_MAX: u32 = 20_000_000;
 /// Least and most memory of one Argon2 hash, KiB. Less is below what OWASP advises for any number
 /// of passes; eight hashes at a time of more would take 8 GiB.
 const ARGON2_MEMORY_KIB: std::ops::RangeInclusive<u64> = 7 * 1024..=1024 * 1024;
+/// Least bytes an hour for an account: at this rate one buffer of 64 KiB takes 3.5 s.
+const ACCOUNT_BYTES_LEAST: u64 = 64 << 20;
 /// Most passes: at 19 MiB some 200 ms.
 const ARGON2_PASSES_MAX: u32 = 20;
 
@@ -39,6 +41,8 @@ pub struct Config {
     pub bodies: String,
     pub domain: String,
     pub hostname: String,
+    pub user: String,
+    pub group: String,
     pub listen: Listen,
     pub tls: Tls,
     pub login: Login,
@@ -220,12 +224,49 @@ pub struct Limits {
     pub summary_bytes: Auto<ByteSize>,
     pub account_size: ByteSize,
     pub account_messages: u64,
+    pub account_connections: usize,
+    pub account_commands_per_minute: u64,
+    pub account_received_per_hour: ByteSize,
+    pub account_sent_per_hour: ByteSize,
+    pub submitted_messages_per_hour: u64,
+    pub submitted_messages_per_day: u64,
+    pub submitted_recipients_per_hour: u64,
+    pub submitted_recipients_per_day: u64,
     #[serde(deserialize_with = "duration")]
     pub idle_timeout: Duration,
     #[serde(deserialize_with = "duration")]
     pub login_timeout: Duration,
     #[serde(deserialize_with = "duration")]
     pub shutdown_timeout: Duration,
+}
+
+impl Limits {
+    /// What each account may do in a time.
+    pub fn of_accounts(&self) -> AccountLimits {
+        AccountLimits {
+            connections: self.account_connections,
+            commands_per_minute: self.account_commands_per_minute,
+            messages_per_hour: self.submitted_messages_per_hour,
+            messages_per_day: self.submitted_messages_per_day,
+            recipients_per_hour: self.submitted_recipients_per_hour,
+            recipients_per_day: self.submitted_recipients_per_day,
+            received_per_hour: self.account_received_per_hour.as_u64(),
+            sent_per_hour: self.account_sent_per_hour.as_u64(),
+        }
+    }
+
+    /// Limits so low that a single answer would take minutes.
+    fn check_accounts(&self) -> Result<(), String> {
+        for (key, set) in [
+            ("limits.account_received_per_hour", self.account_received_per_hour),
+            ("limits.account_sent_per_hour", self.account_sent_per_hour),
+        ] {
+            if (1..ACCOUNT_BYTES_LEAST).contains(&set.as_u64()) {
+                return Err(format!("`{key}` must be at least 64 MiB, or 0 for no limit"));
+            }
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -337,6 +378,7 @@ impl Config {
             ("data", self.data != running.data),
             ("engine", self.engine != running.engine),
             ("bodies", self.bodies != running.bodies),
+            ("user, group", (&self.user, &self.group) != (&running.user, &running.group)),
             ("s3", self.s3 != running.s3),
             (
                 "login.argon2_memory, login.argon2_passes, login.scram_iterations",
@@ -361,6 +403,7 @@ impl Config {
         self.tls.check()?;
         self.login.check()?;
         self.relay.check()?;
+        self.limits.check_accounts()?;
         let size = self.limits.message_size.as_u64();
         if size == 0 || size > u64::from(u32::MAX) {
             return Err("`limits.message_size` must be more than 0 and less than 4 GiB".into());
@@ -530,6 +573,8 @@ mod tests {
             assert!(said.contains("`tls.client_ca` go together"), "{said}");
         }
         assert!(error("[s3]\naccess_key_id = \"k\"").contains("`s3.secret_access_key_file` go together"));
+        let slow = error("[limits]\naccount_sent_per_hour = \"1 MiB\"");
+        assert!(slow.contains("at least 64 MiB, or 0 for no limit"), "{slow}");
         assert!(error("[s3]\ntimeout = \"1 ms\"").contains("at least 1 s"));
         assert!(error("[limits]\nmessage_size = \"9 GiB\"").contains("less than 4 GiB"));
     }

@@ -11,6 +11,7 @@ mod memory;
 mod open;
 mod password;
 mod private;
+mod privileges;
 
 use std::process::ExitCode;
 

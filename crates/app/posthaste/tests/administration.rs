@@ -571,3 +571,29 @@ fn a_full_disk_refuses_mail_and_goes_on_reading() {
     assert!(line.ends_with(&format!("{{{}}}", text.len())), "{line}");
     assert_eq!(client.bytes(text.len()).unwrap(), text);
 }
+
+/// The unit is judged by systemd itself, where it is installed.
+#[test]
+fn the_unit_is_what_systemd_understands_and_exposes_little() {
+    let present = Command::new("systemd-analyze").arg("--version").output();
+    if !present.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: systemd-analyze (Debian: apt-get install systemd)");
+        return;
+    }
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../contrib/systemd/posthaste.service");
+    let text = std::fs::read_to_string(shipped).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let unit = dir.path().join("posthaste.service");
+    // It must name a program that is there.
+    std::fs::write(&unit, text.replace("/usr/local/bin/posthaste", BINARY)).unwrap();
+    let analyze = |arguments: &[&str]| {
+        let output = Command::new("systemd-analyze").args(arguments).arg(&unit).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let (good, said) = analyze(&["verify"]);
+    assert!(good && !said.contains("posthaste.service"), "{said}");
+    // In tenths: an exposure of at most 2.0.
+    let (good, said) = analyze(&["security", "--offline=yes", "--no-pager", "--threshold=20"]);
+    assert!(good, "{said}");
+}

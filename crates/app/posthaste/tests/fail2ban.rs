@@ -4,8 +4,10 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
 
-use posthaste_testkit::{LineClient, Server, ServerBuilder, client_tests_wanted, run_python};
+use posthaste_testkit::{LineClient, Server, ServerBuilder, client_tests_wanted, run_client, run_python};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 const FILTER: &str =
@@ -39,6 +41,26 @@ fn imap(server: &Server, lines: &[&str]) {
         client.send(format!("{line}\r\n").as_bytes()).unwrap();
         client.line().unwrap();
     }
+}
+
+/// What fail2ban itself finds in a log, where it is installed: an address for each line that
+/// matches.
+fn fail2ban(log: &Path) -> Option<Vec<String>> {
+    let shipped = Path::new("/etc/fail2ban");
+    if !shipped.join("filter.d/common.conf").exists() {
+        eprintln!("skipped: fail2ban-regex (Debian: apt-get install fail2ban)");
+        return None;
+    }
+    // The filter includes a file of fail2ban's own, so both must be in one place.
+    let place = tempfile::tempdir().unwrap();
+    let filters = place.path().join("filter.d");
+    fs::create_dir(&filters).unwrap();
+    fs::copy(shipped.join("fail2ban.conf"), place.path().join("fail2ban.conf")).unwrap();
+    fs::copy(shipped.join("filter.d/common.conf"), filters.join("common.conf")).unwrap();
+    fs::copy(FILTER, filters.join("posthaste.conf")).unwrap();
+    let mut command = Command::new("fail2ban-regex");
+    command.arg("-c").arg(place.path()).args(["-o", "ip"]).arg(log).arg(filters.join("posthaste.conf"));
+    Some(run_client(command).lines().map(str::to_owned).collect())
 }
 
 #[test]
@@ -77,6 +99,8 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
         (of("protocol=imap "), of("protocol=submission "), of(&format!("account=\"{USER}\""))),
         (3, 1, 3)
     );
+    let banned = fail2ban(&log);
+    assert!(banned.is_none_or(|banned| banned == ["127.0.0.1"; 4]), "fail2ban itself found others");
     // The forged name is in the log, in quotes, and so is what the client said of itself.
     assert_eq!(said.matches("9.9.9.9").count(), 2, "{said}");
     let success = said.lines().find(|line| line.contains("posthaste::login: logged in")).unwrap();

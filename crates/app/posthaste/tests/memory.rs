@@ -82,7 +82,10 @@ fn a_session_in_its_worst_state_holds_what_is_counted_for_it() {
     if !client_tests_wanted() {
         return;
     }
-    let server = ServerBuilder::new(BINARY).start();
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("posthaste.toml");
+    std::fs::write(&config, "[limits]\naccount_connections = 0\n").unwrap();
+    let server = ServerBuilder::new(BINARY).arg("--config").arg(config.to_str().unwrap()).start();
     server.add_account(USER, PASSWORD);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("large.mbox");

@@ -19,7 +19,10 @@ use std::{
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
-use crate::{Certificates, ChannelBinding, NetError, Stream, TlsFacts, Traffic, socket::Awaits};
+use crate::{
+    AccountLimit, AccountShare, Certificates, ChannelBinding, NetError, Stream, TlsFacts, Traffic,
+    socket::Awaits,
+};
 
 /// Bytes one read can bring: four TLS records. Once per thread, so its size matters to nobody's
 /// budget.
@@ -42,13 +45,15 @@ pub struct Connection {
     stream: Stream,
     input: BytesMut,
     id: u64,
+    /// Of the account that logged in.
+    share: Option<AccountShare>,
 }
 
 impl Connection {
     /// Wraps a stream.
     pub fn new(stream: Stream) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
-        Self { stream, input: BytesMut::new(), id: IDS.fetch_add(1, Ordering::Relaxed) }
+        Self { stream, input: BytesMut::new(), id: IDS.fetch_add(1, Ordering::Relaxed), share: None }
     }
 
     /// The stream itself, to read and write without deadlines.
@@ -59,6 +64,23 @@ impl Connection {
     /// Its number, which no other connection of this process has: for logs.
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Counts what is read and written for an account from now on. Over its limit, reads and writes
+    /// take longer.
+    pub fn belongs_to(&mut self, share: AccountShare) {
+        self.share = Some(share);
+    }
+
+    /// The share of the account that logged in.
+    pub fn share(&self) -> Option<&AccountShare> {
+        self.share.as_ref()
+    }
+
+    /// Counts a command. Whether its account is over its limit of commands, so that the command
+    /// should wait: [`AccountShare::wait`].
+    pub fn count_command(&self) -> bool {
+        self.share.as_ref().is_some_and(|share| share.count_command(self.peer().ip()))
     }
 
     /// The peer's address: behind a proxy the one that its header names.
@@ -138,6 +160,23 @@ impl Connection {
             return Err(NetError::InputFull { max: input_max });
         }
         self.stream.set_awaits(awaits);
+        let came = self.fill_timely(input_max, within).await?;
+        // What was read stays in the input if the wait is dropped.
+        self.count_bytes(AccountLimit::Received, came).await;
+        Ok(came)
+    }
+
+    /// Counts bytes for the account, and waits while it is over its limit.
+    async fn count_bytes(&self, limit: AccountLimit, bytes: usize) {
+        if let Some(share) = &self.share
+            && share.count_bytes(limit, bytes, self.peer().ip())
+        {
+            // Boxed: hardly any wait needs it.
+            Box::pin(share.wait(limit)).await;
+        }
+    }
+
+    async fn fill_timely(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
         let mut left = within;
         if self.is_compressed() && within > REST_AFTER {
             match timely(REST_AFTER, poll_fn(|cx| self.poll_fill(cx, input_max))).await {
@@ -176,6 +215,13 @@ impl Connection {
         })
     }
 
+    /// Returns once the peer has closed its side. Reads nothing: what the peer sent before may
+    /// still wait. A peer that sent more than the kernel holds for us is only seen to leave if its
+    /// connection broke, because its end stands behind those bytes.
+    pub async fn peer_left(&self) {
+        self.stream.left().await;
+    }
+
     /// Reads exactly `length` bytes: first from the input, then from the peer straight into the
     /// result, with a deadline for each read. The caller has decided that it wants so many; memory
     /// still grows only as they come. If dropped while waiting, the bytes read so far are lost.
@@ -195,7 +241,7 @@ impl Connection {
             let missing = length - body.len();
             match timely(within, self.stream.read_buf(&mut (&mut body).limit(missing))).await? {
                 0 => return Err(NetError::Closed),
-                _ => continue,
+                came => self.count_bytes(AccountLimit::Received, came).await,
             }
         }
         Ok(body.freeze())
@@ -210,13 +256,17 @@ impl Connection {
             stream.write_all(bytes).await?;
             stream.flush().await
         })
-        .await
+        .await?;
+        self.count_bytes(AccountLimit::Sent, bytes.len()).await;
+        Ok(())
     }
 
     /// Writes all; more will follow, so nothing is flushed. The rest as
     /// [`write_all_within`](Self::write_all_within).
     pub async fn write_more_within(&mut self, bytes: &[u8], within: Duration) -> Result<(), NetError> {
-        timely(within, self.stream.write_all(bytes)).await
+        timely(within, self.stream.write_all(bytes)).await?;
+        self.count_bytes(AccountLimit::Sent, bytes.len()).await;
+        Ok(())
     }
 
     /// Sends what earlier writes left behind.
@@ -264,6 +314,8 @@ impl Connection {
     /// sends, a moment and a little long, because closing with unread input would make the kernel
     /// reset the connection and take our last answer from the peer.
     pub async fn close(mut self, within: Duration) -> Result<(), NetError> {
+        // The account may have another connection from here on.
+        self.share = None;
         timely(within, self.stream.shutdown()).await?;
         self.input = BytesMut::new();
         self.stream.set_awaits(Awaits::Anything);

@@ -17,8 +17,10 @@
 //! * no peer that sends the rest of something apart waits for a delayed acknowledgement;
 //! * plaintext that arrived before a TLS handshake is never taken for something sent inside it;
 //! * what strangers can make us hold is bounded: connections ([`ConnectionLimits`]), bytes read
-//!   ahead (`input_max` of [`Connection::fill`]), message bytes in flight ([`ByteBudget`]).
+//!   ahead (`input_max` of [`Connection::fill`]), message bytes in flight ([`ByteBudget`]);
+//! * what one account does over all its connections is bounded too ([`Accounts`]).
 
+mod accounts;
 mod budget;
 mod certificates;
 mod channel_binding;
@@ -36,6 +38,7 @@ mod shutdown;
 mod socket;
 mod stream;
 
+pub use accounts::{AccountLimit, AccountLimits, AccountShare, Accounts, SubmissionRefused};
 pub use budget::{ByteBudget, BytePermit, Holder, MESSAGE_WITHIN};
 pub use certificates::{Certificates, ClientCertificates, Expiry, Pair, TlsSettings, TlsVersion};
 pub use channel_binding::ChannelBinding;

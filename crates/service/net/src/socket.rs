@@ -63,6 +63,27 @@ impl Socket {
         self.unacknowledged = true;
     }
 
+    /// Returns once the peer has closed its side, or the connection is broken. Reads nothing, so it
+    /// works while bytes wait to be read.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) async fn left(&self) {
+        use tokio::io::Interest;
+        // No peer here sends urgent data, and nobody registered for it. Whoever waits for it is
+        // woken by what counts for every interest in reading: EPOLLRDHUP and EPOLLHUP.
+        while let Ok(ready) = self.tcp.ready(Interest::PRIORITY).await {
+            if ready.is_read_closed() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Elsewhere only reading shows it.
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(crate) async fn left(&self) {
+        std::future::pending().await
+    }
+
     /// Has the kernel acknowledge at once, if it may owe an acknowledgement.
     pub(crate) fn acknowledge(&mut self) {
         if std::mem::take(&mut self.unacknowledged) && ask_for_ack(&self.tcp) {

@@ -99,6 +99,15 @@ impl Stream {
         }
     }
 
+    /// Returns once the peer has closed its side, whatever of its bytes is unread.
+    pub(crate) async fn left(&self) {
+        match &self.transport {
+            Transport::Plain(socket) => socket.left().await,
+            Transport::Tls(tls) => tls.stream.get_ref().0.left().await,
+            Transport::Gone => {}
+        }
+    }
+
     /// Says what the next reads wait for. It reaches the socket below every layer.
     pub(crate) fn set_awaits(&mut self, awaits: Awaits) {
         match &mut self.transport {

@@ -30,7 +30,17 @@ pub(super) async fn run(
 
 /// Attaches the account to the session. The first login creates the usual mailboxes (RFC 6154).
 pub(super) async fn accept(session: &mut Session, account: Account) -> Result<Reply, Failure> {
+    let peer = session.wire.connection.peer().ip();
+    let Some(share) = session.service.accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
+        // It is no failed login, but a client that tries again and again has to connect again too.
+        session.bad_commands += 1;
+        // RFC 5530 §3
+        return Err(
+            Reply::no(Code::Limit, "Your account has too many connections, close some of them").into()
+        );
+    };
     session.service.delivery.mailboxes(account.id).await?;
+    session.wire.connection.belongs_to(share);
     session.source().succeeded(&account.name);
     session.lease = Some(session.service.directory.lease(&account));
     session.login = Some(account);

@@ -6,9 +6,10 @@
 
 use std::time::{Duration, Instant};
 
+use posthaste_net::{AccountLimits, Accounts};
 use posthaste_testkit::READ_WITHIN;
 
-use crate::harness::{Server, fetch_text, search};
+use crate::harness::{PASSWORD, Server, USER, fetch_text, search};
 
 /// Words of 16 hexadecimal digits that do not repeat.
 fn words(count: u64) -> impl Iterator<Item = String> {
@@ -82,8 +83,36 @@ fn a_search_ends_with_its_client_and_keeps_nobody_waiting() {
     until(|| server.service().accounts_at_work() == 0);
 }
 
+/// The work is counted: by the time the session has ended, the last of three messages must not have
+/// been searched.
+#[test]
+fn a_search_ends_with_a_client_that_left_much_unread() {
+    let accounts = Accounts::new(AccountLimits::default());
+    let server = Server::start_limited(accounts.clone());
+    server.put("INBOX", text(900_000).as_bytes());
+    let keys: Vec<String> = words(1_002_900).skip(1_000_000).map(|word| format!("BODY {word}")).collect();
+    // More than is read ahead. The rest fits the kernel's buffer for us: otherwise the end of the
+    // stream would not arrive.
+    let noops = b"n NOOP\r\n".repeat(20_000);
+    assert!(noops.len() > 128 * 1024 + 16 * 1024);
+    let mut leaving = server.select("INBOX");
+    leaving.run("C: c COPY 1 INBOX\nS~ c OK …\nC: c COPY 1 INBOX\nS~ c OK …");
+    leaving.send(format!("a SEARCH 1:3 {}\r\n", keys.join(" ")).as_bytes());
+    until(|| server.service().messages_searched() >= 1);
+    leaving.send(&noops);
+    drop(leaving);
+    // With one connection for the account, somebody can log in again when that session has ended.
+    accounts.set(AccountLimits { connections: 1, ..AccountLimits::default() });
+    until(|| {
+        let mut wire = server.connect();
+        wire.send(format!("l LOGIN {USER} \"{PASSWORD}\"\r\n").as_bytes());
+        wire.line().is_some_and(|line| line.starts_with("l OK"))
+    });
+    assert!(server.service().messages_searched() < 3, "nobody waited for the last message");
+}
+
 /// Waits for what is about to happen.
-fn until(happened: impl Fn() -> bool) {
+fn until(mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + READ_WITHIN;
     while !happened() {
         assert!(Instant::now() < deadline, "it never happened");

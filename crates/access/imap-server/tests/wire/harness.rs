@@ -10,7 +10,7 @@ use posthaste_directory::{AccountChange, Directory, NewAccount, Policy};
 use posthaste_imap_server::{ImapOptions, ImapService};
 use posthaste_mail_model::{MailboxId, MailboxName, Secret, Uid};
 use posthaste_net::{
-    ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
+    Accounts, ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
 };
 use posthaste_store::{IncomingMessage, Store, StoreOptions};
 use posthaste_testkit::{TestEngine, Wire};
@@ -61,6 +61,14 @@ impl Server {
         let options = ImapOptions { append_bytes_max: largest, ..ImapOptions::default() };
         Self::start_as(|delivery| {
             ImapService::new(options, delivery, None, ByteBudget::new(256 << 20)).with_reads(reads)
+        })
+    }
+
+    /// With these limits for each account.
+    pub fn start_limited(accounts: Accounts) -> Self {
+        Self::start_as(|delivery| {
+            ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(256 << 20))
+                .with_accounts(accounts)
         })
     }
 

@@ -3,6 +3,7 @@
 
 mod harness;
 
+mod account_limits;
 mod bad_input;
 mod before_login;
 mod condstore;

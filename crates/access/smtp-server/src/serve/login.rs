@@ -45,6 +45,12 @@ impl Driver {
         loop {
             match exchange.step(&self.service.directory, response.as_deref()).await {
                 Step::Done(account) => {
+                    let (accounts, peer) = (&self.service.accounts, self.connection.peer().ip());
+                    let Some(share) = accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
+                        let action = self.session.too_many_connections();
+                        return self.say_or_close(action);
+                    };
+                    self.connection.belongs_to(share);
                     self.source().succeeded(&account.name);
                     self.lease = Some(self.service.directory.lease(&account));
                     let reply = self.session.authenticated(*account);
@@ -73,7 +79,7 @@ impl Driver {
                 command::response(&line).map_err(|error| self.session.login_abandoned(Some(&error)))
             }
             Line::Bad(error) => Err(self.session.login_abandoned(Some(&error))),
-            Line::Shutdown => Err(Action::Close(closing((4, 3, 2), "The server stops; try again later"))),
+            Line::Shutdown => Err(Action::Close(closing((4, 3, 2), super::STOPS))),
             Line::Silent => Err(Action::Close(closing((4, 4, 2), "Nothing came from you for too long"))),
             Line::Revoked => Err(Action::Close(closing((4, 7, 0), super::REVOKED))),
         })

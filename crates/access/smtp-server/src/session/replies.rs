@@ -3,6 +3,7 @@
 
 use posthaste_delivery::{DeliveryError, Kind, ResolveError};
 use posthaste_directory::LoginFailure;
+use posthaste_net::{AccountLimit, SubmissionRefused};
 
 use crate::{
     RelayRefusal,
@@ -99,6 +100,31 @@ pub(super) fn no_room() -> Reply {
 pub(super) fn too_many_recipients() -> Reply {
     reply(452, (4, 5, 3), "Too many recipients; send the rest in another transaction")
 }
+/// RFC 4954 §6: the login may be tried again.
+pub(super) fn too_many_connections() -> Reply {
+    reply(454, (4, 7, 0), "Your account has too many connections; close some of them and try again")
+}
+
+/// RFC 5321 §4.3.2 has 450 and 550 for DATA, "rejections for policy reasons"; RFC 3463 §3.6 and
+/// §3.8.
+pub(super) fn over_limit(refused: &SubmissionRefused) -> Reply {
+    let SubmissionRefused { limit, count, again_in } = refused;
+    let (detail, may) = match limit {
+        AccountLimit::MessagesPerHour => ((7, 1), format!("send {count} messages an hour")),
+        AccountLimit::MessagesPerDay => ((7, 1), format!("send {count} messages a day")),
+        AccountLimit::RecipientsPerHour => ((5, 3), format!("send to {count} recipients an hour")),
+        _ => ((5, 3), format!("send to {count} recipients a day")),
+    };
+    match again_in {
+        Some(wait) => {
+            let minutes = wait.as_secs() / 60 + 1;
+            let text = format!("Your account may {may}; try again in {minutes} min");
+            reply(450, (4, detail.0, detail.1), text)
+        }
+        None => reply(550, (5, detail.0, detail.1), format!("Your account may {may}; send this in parts")),
+    }
+}
+
 pub(super) fn needs_smtputf8() -> Reply {
     reply(553, (5, 6, 7), "This address needs SMTPUTF8")
 }

@@ -6,6 +6,7 @@
 // `allow-unwrap-in-tests` knows test functions only, and not what they call.
 #![allow(clippy::unwrap_used)]
 
+mod account_limits;
 mod failures;
 mod lmtp;
 mod login;

@@ -6,7 +6,7 @@ use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret, Uid};
 use posthaste_net::{
-    ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
+    Accounts, ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
 };
 use posthaste_smtp_server::{MailSink, Role, SmtpOptions, SmtpService};
 use posthaste_store::{Store, StoreOptions};
@@ -38,6 +38,7 @@ pub struct Setup {
     pub mode: Mode,
     pub options: SmtpOptions,
     pub budget: Option<ByteBudget>,
+    pub accounts: Accounts,
     /// Stands between the session and delivery.
     pub sink: Option<fn(Delivery) -> Arc<dyn MailSink>>,
 }
@@ -45,7 +46,7 @@ pub struct Setup {
 impl Setup {
     pub fn new(role: Role) -> Self {
         let options = SmtpOptions::new("mail.example.org");
-        Self { role, mode: Mode::Plain, options, budget: None, sink: None }
+        Self { role, mode: Mode::Plain, options, budget: None, accounts: Accounts::default(), sink: None }
     }
 
     pub async fn start(self) -> Server {
@@ -66,7 +67,8 @@ impl Setup {
             None => Arc::new(delivery.clone()),
         };
         let mut service = SmtpService::new(self.role, self.options, directory, sink)
-            .with_certificates(certificates.clone());
+            .with_certificates(certificates.clone())
+            .with_accounts(self.accounts);
         if let Some(budget) = self.budget {
             service = service.with_budget(budget);
         }

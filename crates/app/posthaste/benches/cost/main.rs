@@ -95,7 +95,15 @@ impl Side {
     }
 
     fn start(&self) -> Server {
-        ServerBuilder::new(&self.binary).data(self.data.path().join("data")).start()
+        let mut server = ServerBuilder::new(&self.binary).data(self.data.path().join("data"));
+        // One account has all the sessions here. A baseline may be older than this setting.
+        let keys = std::process::Command::new(&self.binary).args(["config", "--default"]).output().unwrap();
+        if String::from_utf8_lossy(&keys.stdout).contains("account_connections") {
+            let config = self.data.path().join("posthaste.toml");
+            std::fs::write(&config, "[limits]\naccount_connections = 0\n").unwrap();
+            server = server.arg("--config").arg(config.to_str().unwrap());
+        }
+        server.start()
     }
 
     /// Imports what the groups need.

@@ -23,6 +23,7 @@ use crate::failure::{Failure, Result};
 use crate::logging::{self, Level};
 use crate::memory::{self, Plan};
 use crate::open::{self, Opened};
+use crate::privileges::{self, Identity};
 use crate::{command, password, private};
 
 /// Between two looks at what other processes changed, so that whoever idles is told within a tenth
@@ -60,8 +61,10 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
         plan.parts()
     );
     make_room_for_connections(&plan);
+    privileges::refuse_new_ones()?;
+    let identity = Identity::of(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(config, common, options, level, plan))
+    runtime.block_on(serve(config, common, options, level, plan, identity))
 }
 
 /// Asks the system for as many open files as connections may need, and says what that means if they
@@ -80,7 +83,20 @@ fn make_room_for_connections(plan: &Plan) {
     }
 }
 
-async fn serve(config: Config, common: Common, options: Serve, level: Level, plan: Plan) -> Result<()> {
+async fn serve(
+    config: Config,
+    common: Common,
+    options: Serve,
+    level: Level,
+    plan: Plan,
+    identity: Option<Identity>,
+) -> Result<()> {
+    let mut bound = Vec::new();
+    if let Some(identity) = &identity {
+        bound = listeners::bind_all(&wanted(&options, &config))?;
+        identity.assume()?;
+        identity.check_store(&config.data)?;
+    }
     private::tighten_store(&config.data)?;
     let lock = Arc::new(EngineLock::acquire(&config.data)?);
     let opened = open::serving(&config, Arc::clone(&lock)).await?;
@@ -88,7 +104,7 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level, pla
     let certificates = certificates(&config)?;
     opened.directory.trust_networks(config.login.trusted_networks.clone());
     let mut signals = Signals::new()?;
-    let budgets = Budgets::new(&plan);
+    let budgets = Budgets::new(&plan, &config);
     let foreign = opened.store.clone();
     let look = if opened.store.engine().epoch().is_some() { FOREIGN_LOOK } else { CLUSTER_LOOK };
     let foreign = tokio::spawn(async move { foreign.watch_foreign(look).await });
@@ -101,7 +117,7 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level, pla
     let outgoing = Outgoing::start(&config, &opened).await?;
     let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
     let mut server = Server { config, common, options, level, opened, relay, certificates, budgets, plan };
-    let mut listeners = Listeners::new(server.services(), &server.config, &server.plan);
+    let mut listeners = Listeners::new(server.services(), &server.config, &server.plan, bound);
     listeners.set(&server.wanted())?;
     // Not before the listeners are up: a start that fails must not leave the password of a server
     // in somebody's log.
@@ -124,6 +140,11 @@ async fn serve(config: Config, common: Common, options: Serve, level: Level, pla
     Ok(())
 }
 
+/// Where to listen: the command line, else the configuration.
+fn wanted(options: &Serve, config: &Config) -> Vec<Listen> {
+    if options.listen.is_empty() { listeners::configured(config) } else { options.listen.clone() }
+}
+
 /// What a running server was made from, so that it can be made again.
 struct Server {
     config: Config,
@@ -142,13 +163,8 @@ impl Server {
         Services::new(&self.config, &self.opened, self.relay.as_ref(), &self.certificates, &self.budgets)
     }
 
-    /// Where to listen: the command line, else the configuration.
     fn wanted(&self) -> Vec<Listen> {
-        if self.options.listen.is_empty() {
-            listeners::configured(&self.config)
-        } else {
-            self.options.listen.clone()
-        }
+        wanted(&self.options, &self.config)
     }
 
     /// SIGHUP: certificate and configuration are read again. What cannot be used leaves everything
@@ -180,6 +196,7 @@ impl Server {
         self.certificates.replace_by(&fresh);
         warn_of_expiry(&self.certificates);
         self.opened.directory.trust_networks(next.login.trusted_networks.clone());
+        self.budgets.accounts.set(next.limits.of_accounts());
         for key in next.keys_that_wait(&self.config) {
             tracing::warn!(key, "this setting has changed: it takes effect when the server is started again");
         }

@@ -36,17 +36,20 @@ pub struct Listeners {
     limits: ConnectionLimits,
     grace: Duration,
     up: Vec<Up>,
+    /// Bound before the privileges for it were dropped.
+    bound: Vec<(Listen, Listener)>,
 }
 
 impl Listeners {
-    /// None yet.
-    pub fn new(services: Services, config: &Config, plan: &Plan) -> Self {
+    /// None is up yet. Those in `bound` are taken instead of binding them again.
+    pub fn new(services: Services, config: &Config, plan: &Plan, bound: Vec<(Listen, Listener)>) -> Self {
         let limits = &config.limits;
         Self {
             services: Arc::new(ArcSwap::from_pointee(services)),
             limits: ConnectionLimits::new(connections(plan), limits.connections_per_address),
             grace: limits.shutdown_timeout,
             up: Vec::new(),
+            bound,
         }
     }
 
@@ -76,13 +79,12 @@ impl Listeners {
         Ok(())
     }
 
-    fn start(&self, asked: Listen) -> Result<Up> {
+    fn start(&mut self, asked: Listen) -> Result<Up> {
         let protocol = asked.protocol;
-        let mode = match protocol {
-            Protocol::Imaps | Protocol::Submissions => Mode::ImplicitTls,
-            Protocol::Imap | Protocol::Lmtp | Protocol::Submission | Protocol::Smtp => Mode::Plain,
+        let listener = match self.bound.iter().position(|(bound, _)| *bound == asked) {
+            Some(at) => self.bound.swap_remove(at).1,
+            None => bind(asked)?,
         };
-        let listener = Listener::bind(&Endpoint { address: asked.address, mode })?;
         let address = listener.local_addr();
         let (trigger, shutdown) = Shutdown::new();
         let certificates = self.services.load().certificates.clone();
@@ -134,6 +136,20 @@ impl Listeners {
             }
         }
     }
+}
+
+/// Binds and listens; connections wait.
+fn bind(asked: Listen) -> Result<Listener> {
+    let mode = match asked.protocol {
+        Protocol::Imaps | Protocol::Submissions => Mode::ImplicitTls,
+        Protocol::Imap | Protocol::Lmtp | Protocol::Submission | Protocol::Smtp => Mode::Plain,
+    };
+    Ok(Listener::bind(&Endpoint { address: asked.address, mode })?)
+}
+
+/// Binds all of these, for [`Listeners::new`].
+pub fn bind_all(wanted: &[Listen]) -> Result<Vec<(Listen, Listener)>> {
+    wanted.iter().map(|asked| Ok((*asked, bind(*asked)?))).collect()
 }
 
 /// The listeners of the configuration.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use posthaste_directory::Network;
 use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService};
-use posthaste_net::{ByteBudget, Certificates, Connection, Shutdown};
+use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Shutdown};
 use posthaste_queue::Relay;
 use posthaste_smtp_server::{MailSink, PlaintextAuth, Role, SmtpOptions, SmtpService};
 
@@ -17,18 +17,21 @@ use crate::open::Opened;
 /// IMAP's name in the registry of ALPN. Submission and LMTP have none.
 pub const IMAP_ALPN: &str = "imap";
 
-/// Bytes of messages that all sessions together may hold.
+/// What all sessions share, also after a reload.
 pub struct Budgets {
     /// Of messages that come in.
     pub incoming: ByteBudget,
     /// Of large messages that are read.
     pub reading: ByteBudget,
+    /// What each account may do.
+    pub accounts: Accounts,
 }
 
 impl Budgets {
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &Plan, config: &Config) -> Self {
         let budget = |bytes| ByteBudget::new(usize::try_from(bytes).unwrap_or(usize::MAX));
-        Self { incoming: budget(plan.incoming), reading: budget(plan.reading) }
+        let accounts = Accounts::new(config.limits.of_accounts());
+        Self { incoming: budget(plan.incoming), reading: budget(plan.reading), accounts }
     }
 }
 
@@ -60,14 +63,16 @@ impl Services {
             Some(certificates.for_protocol(IMAP_ALPN)),
             budget.clone(),
         )
-        .with_reads(budgets.reading.clone());
+        .with_reads(budgets.reading.clone())
+        .with_accounts(budgets.accounts.clone());
         let smtp = |role| {
             let sink: Arc<dyn MailSink> = match relay {
                 Some(relay) => Arc::new(relay.clone()),
                 None => Arc::new(opened.delivery.clone()),
             };
             let service = SmtpService::new(role, smtp_options(config), Arc::clone(&opened.directory), sink);
-            Arc::new(service.with_certificates(certificates.clone()).with_budget(budget.clone()))
+            let service = service.with_certificates(certificates.clone()).with_budget(budget.clone());
+            Arc::new(service.with_accounts(budgets.accounts.clone()))
         };
         Self {
             imap: Arc::new(imap),

@@ -1,0 +1,443 @@
+//! What one account may do: connections at once, and commands, submitted mail and bytes in a time.
+//! All its sessions count together, whatever protocol they speak.
+//!
+//! A session takes an [`AccountShare`] at its login and gives it to its [`Connection`], which
+//! counts the bytes. Over a limit of connections or of submissions a client is refused; over one of
+//! commands or bytes it waits. What an account has used outlives its sessions, until it has flowed
+//! off.
+//!
+//! What always holds: counting a command or bytes is one look at the clock and one atomic
+//! operation; no lock is held over I/O; what is kept for an account that has no session and nothing
+//! used up goes.
+//!
+//! [`Connection`]: crate::Connection
+
+mod rate;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    net::IpAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use arc_swap::ArcSwap;
+
+use self::rate::{Bucket, DAY, HOUR, MINUTE, Rate};
+
+/// Most accounts that are kept before those without use are looked for.
+const KEPT_FIRST: usize = 256;
+
+/// Longest that a session waits before it looks again: limits may have been raised meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// Bounds for each account; 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccountLimits {
+    /// Connections at once that have logged in.
+    pub connections: usize,
+    /// Commands a minute. More of them wait.
+    pub commands_per_minute: u64,
+    /// Messages that are submitted in an hour.
+    pub messages_per_hour: u64,
+    /// Messages that are submitted in a day.
+    pub messages_per_day: u64,
+    /// Recipients of submitted messages in an hour.
+    pub recipients_per_hour: u64,
+    /// Recipients of submitted messages in a day.
+    pub recipients_per_day: u64,
+    /// Bytes from the account's clients in an hour, before compression. More of them are read
+    /// slowly.
+    pub received_per_hour: u64,
+    /// Bytes to its clients in an hour, before compression. More of them are sent slowly.
+    pub sent_per_hour: u64,
+}
+
+/// Which bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccountLimit {
+    /// [`AccountLimits::connections`]
+    Connections,
+    /// [`AccountLimits::commands_per_minute`]
+    Commands,
+    /// [`AccountLimits::messages_per_hour`]
+    MessagesPerHour,
+    /// [`AccountLimits::messages_per_day`]
+    MessagesPerDay,
+    /// [`AccountLimits::recipients_per_hour`]
+    RecipientsPerHour,
+    /// [`AccountLimits::recipients_per_day`]
+    RecipientsPerDay,
+    /// [`AccountLimits::received_per_hour`]
+    Received,
+    /// [`AccountLimits::sent_per_hour`]
+    Sent,
+}
+
+/// The bounds of submissions, in the order in which they are looked at.
+const SUBMISSIONS: [AccountLimit; 4] = [
+    AccountLimit::MessagesPerHour,
+    AccountLimit::RecipientsPerHour,
+    AccountLimit::MessagesPerDay,
+    AccountLimit::RecipientsPerDay,
+];
+
+impl AccountLimit {
+    /// The setting of the configuration.
+    pub const fn setting(self) -> &'static str {
+        match self {
+            Self::Connections => "limits.account_connections",
+            Self::Commands => "limits.account_commands_per_minute",
+            Self::MessagesPerHour => "limits.submitted_messages_per_hour",
+            Self::MessagesPerDay => "limits.submitted_messages_per_day",
+            Self::RecipientsPerHour => "limits.submitted_recipients_per_hour",
+            Self::RecipientsPerDay => "limits.submitted_recipients_per_day",
+            Self::Received => "limits.account_received_per_hour",
+            Self::Sent => "limits.account_sent_per_hour",
+        }
+    }
+
+    fn rate(self, limits: &AccountLimits) -> Rate {
+        let (count, period) = match self {
+            Self::Connections => (0, MINUTE),
+            Self::Commands => (limits.commands_per_minute, MINUTE),
+            Self::MessagesPerHour => (limits.messages_per_hour, HOUR),
+            Self::MessagesPerDay => (limits.messages_per_day, DAY),
+            Self::RecipientsPerHour => (limits.recipients_per_hour, HOUR),
+            Self::RecipientsPerDay => (limits.recipients_per_day, DAY),
+            Self::Received => (limits.received_per_hour, HOUR),
+            Self::Sent => (limits.sent_per_hour, HOUR),
+        };
+        Rate { count, period }
+    }
+}
+
+/// Why a message is not taken from an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubmissionRefused {
+    /// The bound.
+    pub limit: AccountLimit,
+    /// What it allows.
+    pub count: u64,
+    /// When it will fit; `None` if never.
+    pub again_in: Option<Duration>,
+}
+
+/// What accounts use, for all listeners of a server. Clones count together.
+#[derive(Clone, Default)]
+pub struct Accounts(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    limits: ArcSwap<AccountLimits>,
+    known: Mutex<Known>,
+    /// Sessions that wait now.
+    waiting: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Known {
+    accounts: HashMap<[u8; 16], Arc<Usage>>,
+    /// So many accounts let those without use be looked for.
+    look_at: usize,
+}
+
+/// One account's use.
+struct Usage {
+    inner: Arc<Inner>,
+    name: String,
+    connections: AtomicUsize,
+    commands: Bucket,
+    received: Bucket,
+    sent: Bucket,
+    /// As [`SUBMISSIONS`]: see [`rate`].
+    submitted: Mutex<[u64; 4]>,
+    /// When each bound may be named in the log again.
+    logged: [AtomicU64; 8],
+}
+
+/// One session's part in its account: a connection, until it is dropped.
+pub struct AccountShare(Arc<Usage>);
+
+impl Accounts {
+    /// With these bounds.
+    pub fn new(limits: AccountLimits) -> Self {
+        let accounts = Self::default();
+        accounts.set(limits);
+        accounts
+    }
+
+    /// Other bounds from now on, for sessions that are open too. What was used up under the old
+    /// ones is forgotten.
+    pub fn set(&self, limits: AccountLimits) {
+        let before = self.0.limits.swap(Arc::new(limits));
+        if *before == limits {
+            return;
+        }
+        for usage in self.known().accounts.values() {
+            for bucket in [&usage.commands, &usage.received, &usage.sent] {
+                bucket.clear();
+            }
+            *lock(&usage.submitted) = [0; 4];
+        }
+    }
+
+    /// A share for a session of this account that logs in from `peer`; `None` if it has as many
+    /// connections as it may, which the log then says.
+    pub fn admit(&self, account: [u8; 16], name: &str, peer: IpAddr) -> Option<AccountShare> {
+        let max = self.0.limits.load().connections;
+        let mut known = self.known();
+        known.forget_unused();
+        let usage = known.accounts.entry(account).or_insert_with(|| Usage::new(&self.0, name));
+        // Only here the number rises, and the lock is held.
+        if max > 0 && usage.connections.load(Ordering::Relaxed) >= max {
+            usage.log(AccountLimit::Connections, max as u64, peer, "refused");
+            return None;
+        }
+        usage.connections.fetch_add(1, Ordering::Relaxed);
+        Some(AccountShare(Arc::clone(usage)))
+    }
+
+    /// How many sessions wait just now because their account is over a limit.
+    pub fn waiting(&self) -> usize {
+        self.0.waiting.load(Ordering::Relaxed)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        lock(&self.0.known)
+    }
+}
+
+impl Known {
+    fn forget_unused(&mut self) {
+        if self.accounts.len() < self.look_at.max(KEPT_FIRST) {
+            return;
+        }
+        let now = now();
+        self.accounts.retain(|_, usage| usage.is_used(now));
+        self.look_at = self.accounts.len() * 2;
+    }
+}
+
+impl Usage {
+    fn new(inner: &Arc<Inner>, name: &str) -> Arc<Self> {
+        Arc::new(Self {
+            inner: Arc::clone(inner),
+            name: name.to_owned(),
+            connections: AtomicUsize::new(0),
+            commands: Bucket::default(),
+            received: Bucket::default(),
+            sent: Bucket::default(),
+            submitted: Mutex::default(),
+            logged: Default::default(),
+        })
+    }
+
+    fn is_used(&self, now: u64) -> bool {
+        let mut buckets = [&self.commands, &self.received, &self.sent].into_iter();
+        self.connections.load(Ordering::Relaxed) > 0
+            || buckets.any(|bucket| !bucket.is_empty(now))
+            || lock(&self.submitted).iter().any(|empty_at| *empty_at > now)
+    }
+
+    fn bucket(&self, limit: AccountLimit) -> &Bucket {
+        match limit {
+            AccountLimit::Received => &self.received,
+            AccountLimit::Sent => &self.sent,
+            _ => &self.commands,
+        }
+    }
+
+    /// Names a bound in the log, once a minute.
+    fn log(&self, limit: AccountLimit, allowed: u64, peer: IpAddr, outcome: &'static str) {
+        let (now, due) = (now(), &self.logged[limit as usize]);
+        if due
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |due| (due <= now).then_some(now + MINUTE))
+            .is_err()
+        {
+            return;
+        }
+        let (account, address, limit) = (&self.name, peer.to_canonical(), limit.setting());
+        tracing::warn!(account, %address, limit, allowed, outcome,
+            "an account is over a limit: look what its clients do, or raise the setting and send SIGHUP");
+    }
+}
+
+impl AccountShare {
+    /// Counts one command. Whether the session must [`wait`](Self::wait) before it runs it.
+    pub fn count_command(&self, peer: IpAddr) -> bool {
+        self.pour(AccountLimit::Commands, 1, peer)
+    }
+
+    /// Counts bytes, [`AccountLimit::Received`] or [`AccountLimit::Sent`]. Whether the session must
+    /// wait before it goes on.
+    pub(crate) fn count_bytes(&self, limit: AccountLimit, bytes: usize, peer: IpAddr) -> bool {
+        self.pour(limit, bytes as u64, peer)
+    }
+
+    fn pour(&self, limit: AccountLimit, amount: u64, peer: IpAddr) -> bool {
+        let rate = limit.rate(&self.0.inner.limits.load());
+        if rate.count == 0 {
+            return false;
+        }
+        let over = self.0.bucket(limit).pour(rate, amount, now()).is_some();
+        if over {
+            self.0.log(limit, rate.count, peer, "slowed down");
+        }
+        over
+    }
+
+    /// Waits until the account is within the limit again. May be dropped at any time.
+    pub async fn wait(&self, limit: AccountLimit) {
+        let inner = &self.0.inner;
+        let _waits = Waits::new(&inner.waiting);
+        loop {
+            let rate = limit.rate(&inner.limits.load());
+            let Some(left) = self.0.bucket(limit).wait(rate, now()) else { return };
+            tokio::time::sleep(left.min(LOOK_AGAIN)).await;
+        }
+    }
+
+    /// Counts a message that the account submits to so many recipients: all of it, or nothing if
+    /// one of the limits does not allow it. The log then says so.
+    pub fn submit(&self, recipients: usize, peer: IpAddr) -> Result<(), SubmissionRefused> {
+        let limits = **self.0.inner.limits.load();
+        let now = now();
+        let refused = {
+            let mut submitted = lock(&self.0.submitted);
+            let mut after = *submitted;
+            let mut refused = None;
+            for (bucket, limit) in after.iter_mut().zip(SUBMISSIONS) {
+                let (rate, amount) = (limit.rate(&limits), amount(limit, recipients));
+                *bucket = rate.pour(*bucket, amount, now);
+                let wait = rate.wait(*bucket, now);
+                if refused.is_none() && wait.is_some() {
+                    let again_in = wait.filter(|_| !rate.is_beyond(amount));
+                    refused = Some(SubmissionRefused { limit, count: rate.count, again_in });
+                }
+            }
+            if refused.is_none() {
+                *submitted = after;
+            }
+            refused
+        };
+        let Some(refused) = refused else { return Ok(()) };
+        self.0.log(refused.limit, refused.count, peer, "refused");
+        Err(refused)
+    }
+}
+
+/// What a message counts for a bound.
+fn amount(limit: AccountLimit, recipients: usize) -> u64 {
+    match limit {
+        AccountLimit::RecipientsPerHour | AccountLimit::RecipientsPerDay => recipients as u64,
+        _ => 1,
+    }
+}
+
+impl Drop for AccountShare {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for AccountShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AccountShare").field("account", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Accounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accounts").field("limits", &self.0.limits.load()).finish_non_exhaustive()
+    }
+}
+
+/// One session that waits.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Nanoseconds since this process first asked.
+fn now() -> u64 {
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
+    u64::try_from(BEGAN.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn admit(accounts: &Accounts, account: u8) -> Option<AccountShare> {
+        accounts.admit([account; 16], "ana", PEER)
+    }
+
+    #[test]
+    fn connections_are_given_back() {
+        let accounts = Accounts::new(AccountLimits { connections: 2, ..AccountLimits::default() });
+        let (one, _two) = (admit(&accounts, 1).unwrap(), admit(&accounts, 1).unwrap());
+        assert!(admit(&accounts, 1).is_none() && admit(&accounts, 2).is_some());
+        drop(one);
+        let _three = admit(&accounts, 1).unwrap();
+        assert!(admit(&accounts, 1).is_none());
+        accounts.set(AccountLimits::default());
+        assert!(admit(&accounts, 1).is_some());
+    }
+
+    #[test]
+    fn a_message_counts_in_full_or_not_at_all() {
+        let limits =
+            AccountLimits { messages_per_day: 3, recipients_per_hour: 10, ..AccountLimits::default() };
+        let accounts = Accounts::new(limits);
+        let share = admit(&accounts, 1).unwrap();
+        share.submit(6, PEER).unwrap();
+        let refused = share.submit(5, PEER).unwrap_err();
+        assert_eq!((refused.limit, refused.count), (AccountLimit::RecipientsPerHour, 10));
+        assert!(refused.again_in.is_some_and(|again| again <= Duration::from_secs(360)));
+        assert_eq!(share.submit(11, PEER).unwrap_err().again_in, None, "it never fits");
+        // Another session of the same account.
+        let other = admit(&accounts, 1).unwrap();
+        other.submit(1, PEER).unwrap();
+        drop((share, other));
+        let later = admit(&accounts, 1).unwrap();
+        later.submit(1, PEER).unwrap();
+        assert_eq!(later.submit(1, PEER).unwrap_err().limit, AccountLimit::MessagesPerDay);
+    }
+
+    #[test]
+    fn accounts_without_use_are_forgotten() {
+        let limits = AccountLimits { messages_per_day: 3, ..AccountLimits::default() };
+        let accounts = Accounts::new(limits);
+        let name = |n: u64| [n.to_le_bytes(), [0; 8]].concat().try_into().unwrap();
+        let held = accounts.admit(name(0), "held", PEER).unwrap();
+        accounts.admit(name(1), "used", PEER).unwrap().submit(1, PEER).unwrap();
+        for n in 2..5000 {
+            accounts.admit(name(n), "quiet", PEER).unwrap();
+        }
+        let known = accounts.known();
+        assert!(known.accounts.len() <= KEPT_FIRST, "{}", known.accounts.len());
+        assert!(known.accounts.contains_key(&name(0)) && known.accounts.contains_key(&name(1)));
+        drop((known, held));
+    }
+}
