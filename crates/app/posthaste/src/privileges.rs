@@ -166,8 +166,8 @@ impl Identity {
 /// A user's id, and that of the group he belongs to first.
 fn lookup_user(name: &CString) -> Option<(libc::uid_t, libc::gid_t)> {
     // SAFETY: `name` ends in NUL. The answer is null or points to memory of the C library that
-    // stays as it is until the next such call: both numbers are copied before, and there is no other
-    // thread that could call it (see `Identity::of`).
+    // stays as it is until the next such call. Both numbers are copied before, and there is no
+    // other thread that could call it (see `Identity::of`).
     unsafe { libc::getpwnam(name.as_ptr()).as_ref() }.map(|found| (found.pw_uid, found.pw_gid))
 }
 
