@@ -26,7 +26,6 @@ pub const KNOWN: &[(&str, &[&str])] = &[
     ("crates/dev/simulator", &["record.rs", "syscalls.rs", "wire.rs"]),
     ("crates/load/load", &["agent/mod.rs", "measure/monitor.rs"]),
     ("crates/load/load", &["run/session.rs", "run/user.rs"]),
-    ("crates/service/directory", &["directory.rs", "lease.rs"]),
     (
         "crates/storage/store",
         &[
