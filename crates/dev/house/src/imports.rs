@@ -27,19 +27,6 @@ pub const KNOWN: &[(&str, &[&str])] = &[
     ("crates/load/load", &["agent/mod.rs", "measure/monitor.rs"]),
     ("crates/load/load", &["run/session.rs", "run/user.rs"]),
     (
-        "crates/storage/store",
-        &[
-            "mailbox.rs",
-            "mailbox/draft.rs",
-            "mailbox/leader.rs",
-            "mailbox/refresh.rs",
-            "mailbox/slots.rs",
-            "mailbox/state.rs",
-            "store.rs",
-            "store/lists.rs",
-        ],
-    ),
-    (
         "crates/storage/store-lmdb",
         &[
             "maintenance/mod.rs",
