@@ -23,7 +23,6 @@ pub const KNOWN: &[(&str, &[&str])] = &[
     ("crates/access/imap-server", &["command/list.rs", "command/mailboxes.rs"]),
     ("crates/access/imap-server", &["fetch/mod.rs", "fetch/reader.rs"]),
     ("crates/base/imap-codec", &["response/data.rs", "response/fetch.rs"]),
-    ("crates/dev/simulator", &["record.rs", "syscalls.rs", "wire.rs"]),
     ("crates/load/load", &["agent/mod.rs", "measure/monitor.rs"]),
     ("crates/load/load", &["run/session.rs", "run/user.rs"]),
     (
