@@ -16,8 +16,10 @@
 
 mod address;
 mod charset;
+mod content;
 mod date;
 mod envelope;
+mod estimate;
 mod fold;
 mod header;
 mod known;
@@ -36,8 +38,9 @@ mod thread;
 mod transfer;
 mod words;
 
-pub use address::{Address, address_list};
+pub use address::{ADDRESSES_MAX, Address, address_list};
 pub use charset::CharsetReader;
+pub use content::ContentFields;
 pub use date::{SentDate, sent_date};
 pub use envelope::Envelope;
 pub use fold::{Folder, fold_into, folded};
@@ -46,10 +49,10 @@ pub use known::{FieldId, FieldMask};
 pub use media::{Disposition, Media, TextKind, language_tags};
 pub use params::{Param, Params};
 pub use record::{RECORD_VERSION, SummaryParts};
-pub use room::{ADDRESSES_MAX, Room, SUMMARY_LEN_MAX, summary_len_max, summary_memory_max};
+pub use room::{Room, SUMMARY_LEN_MAX, summary_len_max, summary_memory_max};
 pub use scan::Span;
 pub use search::{SearchKey, TextKey, TextSearch, Within};
-pub use structure::{ContentFields, Kind, MAX_DEPTH, MAX_FIELDS, MAX_PARTS, Part, PartIndex, Structure};
+pub use structure::{Kind, MAX_DEPTH, MAX_FIELDS, MAX_PARTS, Part, PartIndex, Structure};
 pub use subject::{BaseSubject, base_subject};
 pub use summary::{HeaderText, SummaryError, SummaryRef};
 pub use table::{Located, PartRow, Section};

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use crate::header::{skip_cfws, unfold};
 use crate::params::{Params, read_quoted};
-use crate::room::TOKEN_MAX;
 use crate::scan::{is_space, trim_end};
 use crate::transfer::Encoding;
+
+/// Longest name of a media type, of a subtype and of a transfer encoding. RFC 6838 §4.2.
+pub(crate) const TOKEN_MAX: usize = 127;
 
 /// A media type with its parameters. RFC 2045 §5.1.
 #[derive(Debug, Clone, PartialEq, Eq)]

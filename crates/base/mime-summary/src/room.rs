@@ -14,42 +14,13 @@
 
 use std::borrow::Cow;
 
-use crate::address::Address;
+use crate::address::{ADDRESSES_MAX, Address};
+use crate::content::ContentFields;
+use crate::estimate::{ADDRESS_BYTES, IN_BOTH, MESSAGE_BYTES, PART_BYTES, PRINTED_MAX, printed_max};
+use crate::media::TOKEN_MAX;
 use crate::params::{Param, Params};
 use crate::scan::Span;
-use crate::structure::{ContentFields, Kind, Structure};
-
-/// Bytes of ENVELOPE, BODY, BODYSTRUCTURE and part table for each byte of the message. The 10,000
-/// parts that we promise to serve have 18 bytes each where they are smallest, and print
-/// [`PART_BYTES`]. Half of it would cut them.
-const PRINTED_SHARE: usize = 12;
-
-/// The same, beside what the message's length gives: for messages that are nearly nothing.
-const PRINTED_BASE: usize = 8 * 1024;
-
-/// The same, at most: 10,000 parts with usual Content-Type, -Disposition and -Transfer-Encoding
-/// print 6 MiB.
-const PRINTED_MAX: usize = 8 << 20;
-
-/// What one part prints with no field but its type and encoding, both in BODY and in BODYSTRUCTURE,
-/// and its row of the table: 156 bytes, and up to ten digits for each number.
-const PART_BYTES: usize = 200;
-
-/// What a nested message prints besides: an envelope of nothing but NIL, twice, and its lines.
-pub(crate) const MESSAGE_BYTES: usize = 112;
-
-/// What an address prints besides its texts: `(NIL NIL  )`.
-const ADDRESS_BYTES: usize = 11;
-
-/// Addresses of one message, those of its nested messages included: more than any list that a
-/// person wrote. Each takes 96 bytes of memory while the summary is made.
-pub const ADDRESSES_MAX: usize = 10_000;
-
-/// Longest name of a media type, of a subtype and of a transfer encoding. RFC 6838 §4.2.
-pub(crate) const TOKEN_MAX: usize = 127;
-
-/// How often BODY and BODYSTRUCTURE together print a value.
-const IN_BOTH: usize = 2;
+use crate::structure::{Kind, Structure};
 
 /// Longest summary of a message of any length: the printed responses, five texts for SEARCH of 256
 /// KiB each, the kept fields and their table.
@@ -73,11 +44,6 @@ pub const fn summary_memory_max(message_len: usize) -> usize {
     let share = message_len.saturating_mul(96).saturating_add(128 * 1024);
     let most = (64_usize << 20).saturating_add(message_len.saturating_mul(2));
     if share < most { share } else { most }
-}
-
-/// What the responses of a message of so many bytes may take.
-pub(crate) fn printed_max(message_len: usize) -> usize {
-    message_len.saturating_mul(PRINTED_SHARE).saturating_add(PRINTED_BASE).min(PRINTED_MAX)
 }
 
 /// What the responses of one message may still take.
@@ -158,44 +124,6 @@ fn part_cost(kind: Kind, fields: &ContentFields) -> usize {
     let tokens = len(fields.media, 2 * TOKEN_MAX) + len(fields.encoding, TOKEN_MAX);
     let message = if kind == Kind::Message { MESSAGE_BYTES } else { 0 };
     PART_BYTES + message + IN_BOTH * tokens
-}
-
-/// What a part with these fields will about print.
-pub(crate) fn part_estimate(fields: &ContentFields) -> usize {
-    let all = [
-        fields.media,
-        fields.encoding,
-        fields.disposition,
-        fields.language,
-        fields.location,
-        fields.id,
-        fields.description,
-        fields.md5,
-    ];
-    let bytes: usize = all.into_iter().flatten().map(|span| span.len() as usize).sum();
-    PART_BYTES + bytes * (IN_BOTH + 1)
-}
-
-/// What one field of a nested message's header will about print in its envelope.
-pub(crate) fn nested_estimate(field: EnvelopeField, raw: &[u8]) -> usize {
-    let list = || raw.len() + (memchr::memchr_iter(b',', raw).count() + 1) * ADDRESS_BYTES;
-    IN_BOTH
-        * match field {
-            EnvelopeField::From => 3 * list(),
-            EnvelopeField::List => list(),
-            EnvelopeField::Text => raw.len(),
-        }
-}
-
-/// What a field is to an envelope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EnvelopeField {
-    /// Printed for Sender and Reply-To as well, where there are none.
-    From,
-    /// Another list of addresses.
-    List,
-    /// A text.
-    Text,
 }
 
 /// Upper bound of what a string prints: in quotes with escapes, or as a literal.

@@ -19,10 +19,11 @@
 //! The line end before a delimiter belongs to the delimiter (RFC 2046 §5.1.1). Work is linear in
 //! the message.
 
+use crate::content::ContentFields;
+use crate::estimate::{EnvelopeField, MESSAGE_BYTES, nested_estimate, part_estimate, printed_max};
 use crate::header::Field;
 use crate::known::FieldId;
 use crate::media::{Media, encoding_token, media_of, parse_encoding};
-use crate::room::{EnvelopeField, MESSAGE_BYTES, nested_estimate, part_estimate, printed_max};
 use crate::scan::{Span, count_lines, is_blank, line_end, newline_before, trim_end};
 use crate::thread::fnv1a;
 use crate::transfer::Encoding;
@@ -38,10 +39,6 @@ pub const MAX_PARTS: usize = 20_000;
 /// How many fields of the message's own header are listed. Real headers have under 200; the rest is
 /// served from the message itself.
 pub const MAX_FIELDS: usize = 10_000;
-
-/// How much of a Content-* value is read, in bytes: the file names of RFC 2231 stay under a
-/// thousand, and BODYSTRUCTURE repeats what is read.
-const CONTENT_VALUE_MAX: u32 = 16 * 1024;
 
 /// Longest boundary that is looked for. RFC 2046 §5.1.1 allows 70; a line may have 998.
 const BOUNDARY_LEN_MAX: usize = 998;
@@ -61,53 +58,6 @@ pub enum Kind {
     Multipart,
     /// A message of its own: exactly one child, the nested message's root.
     Message,
-}
-
-/// The values of the Content-* fields of a part, by range, folded as they stand; the first of each
-/// name counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ContentFields {
-    /// Content-Type.
-    pub media: Option<Span>,
-    /// Content-Transfer-Encoding.
-    pub encoding: Option<Span>,
-    /// Content-Disposition.
-    pub disposition: Option<Span>,
-    /// Content-Language.
-    pub language: Option<Span>,
-    /// Content-Location.
-    pub location: Option<Span>,
-    /// Content-ID.
-    pub id: Option<Span>,
-    /// Content-Description.
-    pub description: Option<Span>,
-    /// Content-MD5.
-    pub md5: Option<Span>,
-}
-
-impl ContentFields {
-    fn note(&mut self, message: &[u8], field: &Field) {
-        let Some((prefix, name)) = field.name(message).split_at_checked(8) else { return };
-        if !prefix.eq_ignore_ascii_case(b"content-") {
-            return;
-        }
-        let slot = match name.len() {
-            4 if name.eq_ignore_ascii_case(b"type") => &mut self.media,
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => &mut self.encoding,
-            11 if name.eq_ignore_ascii_case(b"disposition") => &mut self.disposition,
-            8 if name.eq_ignore_ascii_case(b"language") => &mut self.language,
-            8 if name.eq_ignore_ascii_case(b"location") => &mut self.location,
-            2 if name.eq_ignore_ascii_case(b"id") => &mut self.id,
-            11 if name.eq_ignore_ascii_case(b"description") => &mut self.description,
-            3 if name.eq_ignore_ascii_case(b"md5") => &mut self.md5,
-            _ => return,
-        };
-        let value = field.value_span();
-        slot.get_or_insert(Span::new(
-            value.start,
-            value.end.min(value.start.saturating_add(CONTENT_VALUE_MAX)),
-        ));
-    }
 }
 
 /// Which media type a part has in effect, its Content-Type field aside.

@@ -20,8 +20,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::op::{Data, Node, Op};
 use crate::random::Random;
-use crate::record::{Data, Node, Op};
 
 /// The unit that a disk writes whole or not at all.
 const SECTOR: usize = 512;

@@ -12,6 +12,7 @@ pub mod damage;
 pub mod driver;
 pub mod image;
 pub mod model;
+pub mod op;
 pub mod process;
 pub mod random;
 pub mod record;

@@ -19,64 +19,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::syscalls;
+use crate::op::{Data, FileId, Node, Op};
+use crate::syscalls::{self, Called, Change, Name, Watcher};
 use crate::wire;
-
-/// A file or directory of a watched tree.
-pub type Node = u32;
-
-/// What was written.
-#[derive(Debug, Clone)]
-pub enum Data {
-    /// So many zeroes: files are made longer that way.
-    Zeroes(usize),
-    /// These bytes.
-    Bytes(Arc<[u8]>),
-}
-
-impl Data {
-    /// Number of bytes.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Zeroes(n) => *n,
-            Self::Bytes(bytes) => bytes.len(),
-        }
-    }
-
-    /// Whether nothing was written.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// One change, as it happened.
-#[derive(Debug, Clone)]
-#[allow(missing_docs, reason = "the fields are what the variants say")]
-pub enum Op {
-    /// A file was made in a directory.
-    Create { dir: Node, name: String, node: Node },
-    /// A directory was made in a directory.
-    MakeDirectory { dir: Node, name: String, node: Node },
-    /// A second name for a file.
-    Link { dir: Node, name: String, node: Node },
-    /// A name moved; what had the new name lost it.
-    Rename { from: (Node, String), to: (Node, String) },
-    /// Two names changed places.
-    Exchange { one: (Node, String), other: (Node, String) },
-    /// A name was removed.
-    Remove { dir: Node, name: String },
-    /// Bytes were written; `durable` if the file was opened so that a write is synced when it
-    /// returns.
-    Write { node: Node, at: u64, data: Data, durable: bool },
-    /// The length was set.
-    Resize { node: Node, len: u64 },
-    /// The file, or the directory, was synced.
-    Sync { node: Node },
-    /// A sync failed: what was not durable may be lost, and no later sync will make it so.
-    SyncFailed { node: Node },
-    /// Something failed and changed nothing.
-    Failed(&'static str),
-}
 
 /// Which operations fail. An operation's number is its place in the log.
 #[derive(Debug, Clone, Default)]
@@ -131,9 +76,6 @@ struct Hold {
 /// any request takes.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A file is known by device and inode.
-pub(crate) type FileId = (u64, u64);
-
 #[derive(Default)]
 struct Registry {
     files: HashMap<FileId, (Arc<Recorder>, Node)>,
@@ -163,6 +105,7 @@ impl Recorder {
     /// other reads it with [`Recorder::adopt`].
     pub fn watch_into(root: &Path, sink: Option<File>) -> std::io::Result<Arc<Self>> {
         assert!(syscalls::linked());
+        syscalls::set_watcher(&Recorders);
         let inner = Inner {
             ops: Vec::new(),
             nodes: 0,
@@ -397,23 +340,6 @@ impl Inner {
     }
 }
 
-type Called = Result<c_long, c_int>;
-
-/// A path as libc gets it: relative to a directory, or not.
-#[derive(Clone, Copy)]
-pub(crate) struct Name<'a> {
-    pub(crate) dir: c_int,
-    pub(crate) path: &'a [u8],
-}
-
-/// A change of names.
-pub(crate) enum Change<'a> {
-    Rename(Name<'a>, Name<'a>),
-    Link(Name<'a>, Name<'a>),
-    Remove(Name<'a>),
-    MakeDirectory(Name<'a>),
-}
-
 /// Device and inode, length and number of names of what a call describes.
 struct Described {
     id: FileId,
@@ -482,81 +408,6 @@ fn watched_name(name: Name<'_>) -> Option<(Arc<Recorder>, Node, String)> {
     Some((recorder, node, last))
 }
 
-pub(crate) fn open(name: Name<'_>, flags: c_int, open: impl Fn() -> Called) -> Called {
-    if flags & (libc::O_CREAT | libc::O_TRUNC) == 0 {
-        return open();
-    }
-    let Some((recorder, dir, last)) = watched_name(name) else { return open() };
-    recorder.wait_while_held();
-    let mut inner = recorder.inner.lock();
-    let before = describe_name(name.dir, name.path);
-    let changes = before.as_ref().is_none_or(|d| flags & libc::O_TRUNC != 0 && d.len > 0);
-    if !changes {
-        return open();
-    }
-    if let Fate::Fails(errno, _) = inner.fate(before.is_none()) {
-        recorder.push(&mut inner, Op::Failed("open"));
-        return Err(errno);
-    }
-    let fd = open()?;
-    match before {
-        Some(before) => {
-            if let Some((_, node)) = lookup(before.id) {
-                recorder.push(&mut inner, Op::Resize { node, len: 0 });
-            }
-        }
-        None => {
-            let id = describe(fd as c_int).ok_or(libc::EIO)?.id;
-            let node = recorder.register(id, &mut inner);
-            recorder.push(&mut inner, Op::Create { dir, name: last, node });
-        }
-    }
-    Ok(fd)
-}
-
-/// `call` writes so many of the bytes.
-pub(crate) fn write(fd: c_int, parts: &[&[u8]], at: Option<u64>, call: impl Fn(usize) -> Called) -> Called {
-    let len = parts.iter().map(|p| p.len()).sum();
-    let Some((recorder, node, size)) = watched(fd) else { return call(len) };
-    recorder.wait_while_held();
-    let mut inner = recorder.inner.lock();
-    // SAFETY: both calls take and give plain values.
-    let (position, flags) = unsafe { (libc::lseek(fd, 0, libc::SEEK_CUR), libc::fcntl(fd, libc::F_GETFL)) };
-    let at = at.unwrap_or(position as u64);
-    let fate = inner.fate(at + len as u64 > size);
-    let allowed = match fate {
-        Fate::Done => len,
-        Fate::Fails(_, Failure::Half) => len / 2,
-        Fate::Fails(_, Failure::Whole) => 0,
-    };
-    let written = if allowed > 0 { call(allowed)? as usize } else { 0 };
-    let durable = flags & (libc::O_DSYNC | libc::O_SYNC) != 0 && matches!(fate, Fate::Done);
-    if written > 0 {
-        let data = copied(parts, written);
-        recorder.push(&mut inner, Op::Write { node, at, data, durable });
-    } else if len > 0 {
-        recorder.push(&mut inner, Op::Failed("write"));
-    }
-    match fate {
-        Fate::Done => Ok(written as c_long),
-        Fate::Fails(errno, _) => Err(errno),
-    }
-}
-
-/// Reading changes nothing, and fails only where it is to.
-pub(crate) fn read(fd: c_int, at: u64, len: u64, call: impl Fn() -> Called) -> Called {
-    if ANY_UNREADABLE.load(Ordering::Acquire)
-        && let Some((recorder, node, _)) = watched(fd)
-        && let Some((bad, from, to)) = recorder.inner.lock().unreadable
-        && bad == node
-        && at < to
-        && from < at + len
-    {
-        return Err(libc::EIO);
-    }
-    call()
-}
-
 fn copied(parts: &[&[u8]], len: usize) -> Data {
     if parts.iter().all(|part| part.iter().all(|b| *b == 0)) {
         return Data::Zeroes(len);
@@ -566,107 +417,188 @@ fn copied(parts: &[&[u8]], len: usize) -> Data {
     Data::Bytes(bytes.into())
 }
 
-pub(crate) fn resize(fd: c_int, len: u64, call: impl Fn() -> Called) -> Called {
-    let Some((recorder, node, size)) = watched(fd) else { return call() };
-    recorder.wait_while_held();
-    let mut inner = recorder.inner.lock();
-    if let Fate::Fails(errno, _) = inner.fate(false) {
-        recorder.push(&mut inner, Op::Failed("truncate"));
-        return Err(errno);
-    }
-    let done = call()?;
-    if len != size {
-        recorder.push(&mut inner, Op::Resize { node, len });
-    }
-    Ok(done)
-}
+/// All recorders, as watcher of the system calls.
+struct Recorders;
 
-/// Room for a file up to `end`.
-pub(crate) fn grow(fd: c_int, end: u64, call: impl Fn() -> Called) -> Called {
-    let Some((recorder, node, size)) = watched(fd) else { return call() };
-    recorder.wait_while_held();
-    let mut inner = recorder.inner.lock();
-    if let Fate::Fails(errno, _) = inner.fate(end > size) {
-        recorder.push(&mut inner, Op::Failed("fallocate"));
-        return Err(errno);
-    }
-    let done = call()?;
-    if end > size {
-        recorder.push(&mut inner, Op::Resize { node, len: end });
-    }
-    Ok(done)
-}
-
-pub(crate) fn sync(fd: c_int, call: impl Fn() -> Called) -> Called {
-    let Some((recorder, node, _)) = watched(fd) else { return call() };
-    recorder.wait_while_held();
-    let mut inner = recorder.inner.lock();
-    if let Ok(path) = std::fs::read_link(format!("/proc/self/fd/{fd}"))
-        && path.is_dir()
-        && let Some(exchange) = inner.exchanged(node, &path)
-    {
-        recorder.push(&mut inner, exchange);
-    }
-    if let Fate::Fails(errno, _) = inner.fate(false) {
-        recorder.push(&mut inner, Op::SyncFailed { node });
-        return Err(errno);
-    }
-    // What is recorded is what counts: the directory under test lives in memory.
-    recorder.push(&mut inner, Op::Sync { node });
-    Ok(0)
-}
-
-pub(crate) fn change(change: Change<'_>, call: impl Fn() -> Called) -> Called {
-    let (Change::Rename(_, name)
-    | Change::Link(_, name)
-    | Change::Remove(name)
-    | Change::MakeDirectory(name)) = &change;
-    let Some((recorder, dir, last)) = watched_name(*name) else { return call() };
-    let source = match &change {
-        Change::Rename(from, _) | Change::Link(from, _) => watched_name(*from),
-        _ => None,
-    };
-    recorder.wait_while_held();
-    let mut inner = recorder.inner.lock();
-    let grows = matches!(change, Change::Link(..) | Change::MakeDirectory(_));
-    if let Fate::Fails(errno, _) = inner.fate(grows) {
-        recorder.push(&mut inner, Op::Failed("change of a name"));
-        return Err(errno);
-    }
-    let target = describe_name(name.dir, name.path);
-    let source_id = match &change {
-        Change::Rename(from, _) | Change::Link(from, _) => describe_name(from.dir, from.path),
-        _ => None,
-    };
-    let done = call()?;
-    let unwatch = |id: &Described| {
-        // An inode without a name may be given to another file.
-        if id.names <= 1 {
-            registry().write().files.remove(&id.id);
+impl Watcher for Recorders {
+    fn open(&self, name: Name<'_>, flags: c_int, open: &dyn Fn() -> Called) -> Called {
+        if flags & (libc::O_CREAT | libc::O_TRUNC) == 0 {
+            return open();
         }
-    };
-    match change {
-        Change::Rename(..) => {
-            if let Some((_, from_dir, from)) = source {
+        let Some((recorder, dir, last)) = watched_name(name) else { return open() };
+        recorder.wait_while_held();
+        let mut inner = recorder.inner.lock();
+        let before = describe_name(name.dir, name.path);
+        let changes = before.as_ref().is_none_or(|d| flags & libc::O_TRUNC != 0 && d.len > 0);
+        if !changes {
+            return open();
+        }
+        if let Fate::Fails(errno, _) = inner.fate(before.is_none()) {
+            recorder.push(&mut inner, Op::Failed("open"));
+            return Err(errno);
+        }
+        let fd = open()?;
+        match before {
+            Some(before) => {
+                if let Some((_, node)) = lookup(before.id) {
+                    recorder.push(&mut inner, Op::Resize { node, len: 0 });
+                }
+            }
+            None => {
+                let id = describe(fd as c_int).ok_or(libc::EIO)?.id;
+                let node = recorder.register(id, &mut inner);
+                recorder.push(&mut inner, Op::Create { dir, name: last, node });
+            }
+        }
+        Ok(fd)
+    }
+
+    /// `call` writes so many of the bytes.
+    fn write(&self, fd: c_int, parts: &[&[u8]], at: Option<u64>, call: &dyn Fn(usize) -> Called) -> Called {
+        let len = parts.iter().map(|p| p.len()).sum();
+        let Some((recorder, node, size)) = watched(fd) else { return call(len) };
+        recorder.wait_while_held();
+        let mut inner = recorder.inner.lock();
+        // SAFETY: both calls take and give plain values.
+        let (position, flags) =
+            unsafe { (libc::lseek(fd, 0, libc::SEEK_CUR), libc::fcntl(fd, libc::F_GETFL)) };
+        let at = at.unwrap_or(position as u64);
+        let fate = inner.fate(at + len as u64 > size);
+        let allowed = match fate {
+            Fate::Done => len,
+            Fate::Fails(_, Failure::Half) => len / 2,
+            Fate::Fails(_, Failure::Whole) => 0,
+        };
+        let written = if allowed > 0 { call(allowed)? as usize } else { 0 };
+        let durable = flags & (libc::O_DSYNC | libc::O_SYNC) != 0 && matches!(fate, Fate::Done);
+        if written > 0 {
+            let data = copied(parts, written);
+            recorder.push(&mut inner, Op::Write { node, at, data, durable });
+        } else if len > 0 {
+            recorder.push(&mut inner, Op::Failed("write"));
+        }
+        match fate {
+            Fate::Done => Ok(written as c_long),
+            Fate::Fails(errno, _) => Err(errno),
+        }
+    }
+
+    /// Reading changes nothing, and fails only where it is to.
+    fn read(&self, fd: c_int, at: u64, len: u64, call: &dyn Fn() -> Called) -> Called {
+        if ANY_UNREADABLE.load(Ordering::Acquire)
+            && let Some((recorder, node, _)) = watched(fd)
+            && let Some((bad, from, to)) = recorder.inner.lock().unreadable
+            && bad == node
+            && at < to
+            && from < at + len
+        {
+            return Err(libc::EIO);
+        }
+        call()
+    }
+
+    fn resize(&self, fd: c_int, len: u64, call: &dyn Fn() -> Called) -> Called {
+        let Some((recorder, node, size)) = watched(fd) else { return call() };
+        recorder.wait_while_held();
+        let mut inner = recorder.inner.lock();
+        if let Fate::Fails(errno, _) = inner.fate(false) {
+            recorder.push(&mut inner, Op::Failed("truncate"));
+            return Err(errno);
+        }
+        let done = call()?;
+        if len != size {
+            recorder.push(&mut inner, Op::Resize { node, len });
+        }
+        Ok(done)
+    }
+
+    /// Room for a file up to `end`.
+    fn grow(&self, fd: c_int, end: u64, call: &dyn Fn() -> Called) -> Called {
+        let Some((recorder, node, size)) = watched(fd) else { return call() };
+        recorder.wait_while_held();
+        let mut inner = recorder.inner.lock();
+        if let Fate::Fails(errno, _) = inner.fate(end > size) {
+            recorder.push(&mut inner, Op::Failed("fallocate"));
+            return Err(errno);
+        }
+        let done = call()?;
+        if end > size {
+            recorder.push(&mut inner, Op::Resize { node, len: end });
+        }
+        Ok(done)
+    }
+
+    fn sync(&self, fd: c_int, call: &dyn Fn() -> Called) -> Called {
+        let Some((recorder, node, _)) = watched(fd) else { return call() };
+        recorder.wait_while_held();
+        let mut inner = recorder.inner.lock();
+        if let Ok(path) = std::fs::read_link(format!("/proc/self/fd/{fd}"))
+            && path.is_dir()
+            && let Some(exchange) = inner.exchanged(node, &path)
+        {
+            recorder.push(&mut inner, exchange);
+        }
+        if let Fate::Fails(errno, _) = inner.fate(false) {
+            recorder.push(&mut inner, Op::SyncFailed { node });
+            return Err(errno);
+        }
+        // What is recorded is what counts: the directory under test lives in memory.
+        recorder.push(&mut inner, Op::Sync { node });
+        Ok(0)
+    }
+
+    fn change(&self, change: Change<'_>, call: &dyn Fn() -> Called) -> Called {
+        let (Change::Rename(_, name)
+        | Change::Link(_, name)
+        | Change::Remove(name)
+        | Change::MakeDirectory(name)) = &change;
+        let Some((recorder, dir, last)) = watched_name(*name) else { return call() };
+        let source = match &change {
+            Change::Rename(from, _) | Change::Link(from, _) => watched_name(*from),
+            _ => None,
+        };
+        recorder.wait_while_held();
+        let mut inner = recorder.inner.lock();
+        let grows = matches!(change, Change::Link(..) | Change::MakeDirectory(_));
+        if let Fate::Fails(errno, _) = inner.fate(grows) {
+            recorder.push(&mut inner, Op::Failed("change of a name"));
+            return Err(errno);
+        }
+        let target = describe_name(name.dir, name.path);
+        let source_id = match &change {
+            Change::Rename(from, _) | Change::Link(from, _) => describe_name(from.dir, from.path),
+            _ => None,
+        };
+        let done = call()?;
+        let unwatch = |id: &Described| {
+            // An inode without a name may be given to another file.
+            if id.names <= 1 {
+                registry().write().files.remove(&id.id);
+            }
+        };
+        match change {
+            Change::Rename(..) => {
+                if let Some((_, from_dir, from)) = source {
+                    target.iter().for_each(unwatch);
+                    recorder.push(&mut inner, Op::Rename { from: (from_dir, from), to: (dir, last) });
+                }
+            }
+            Change::Link(..) => {
+                if let Some((_, node)) = source_id.and_then(|d| lookup(d.id)) {
+                    recorder.push(&mut inner, Op::Link { dir, name: last, node });
+                }
+            }
+            Change::Remove(_) => {
                 target.iter().for_each(unwatch);
-                recorder.push(&mut inner, Op::Rename { from: (from_dir, from), to: (dir, last) });
+                recorder.push(&mut inner, Op::Remove { dir, name: last });
+            }
+            Change::MakeDirectory(_) => {
+                if let Some(made) = describe_name(name.dir, name.path) {
+                    let node = recorder.register(made.id, &mut inner);
+                    recorder.push(&mut inner, Op::MakeDirectory { dir, name: last, node });
+                }
             }
         }
-        Change::Link(..) => {
-            if let Some((_, node)) = source_id.and_then(|d| lookup(d.id)) {
-                recorder.push(&mut inner, Op::Link { dir, name: last, node });
-            }
-        }
-        Change::Remove(_) => {
-            target.iter().for_each(unwatch);
-            recorder.push(&mut inner, Op::Remove { dir, name: last });
-        }
-        Change::MakeDirectory(_) => {
-            if let Some(made) = describe_name(name.dir, name.path) {
-                let node = recorder.register(made.id, &mut inner);
-                recorder.push(&mut inner, Op::MakeDirectory { dir, name: last, node });
-            }
-        }
+        Ok(done)
     }
-    Ok(done)
 }

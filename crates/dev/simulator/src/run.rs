@@ -10,9 +10,10 @@ use std::sync::Arc;
 use crate::driver::{Driver, Opening, StepResult, Strict, options};
 use crate::image::{Files, Image, Keep, Names, fingerprint, materialise};
 use crate::model::{Knowledge, Timeline};
+use crate::op::Op;
 use crate::process::{Ended, Visitor};
 use crate::random::Random;
-use crate::record::{Failure, Faults, Op, Recorder};
+use crate::record::{Failure, Faults, Recorder};
 use crate::verify::Violation;
 
 /// How much is done for one seed, and what may happen to the disk.

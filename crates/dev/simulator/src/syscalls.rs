@@ -2,9 +2,9 @@
 //!
 //! The functions here have the names of libc's. The linker resolves a name to the executable's own
 //! definition before it looks into shared libraries, so LMDB's C code and Rust's standard library
-//! call these. Each does the system call itself, and lets [`record`](crate::record) see it if it
-//! concerns a watched directory. Changes through a shared map are not seen: LMDB makes such changes
-//! only to its lock file, which it makes again at the first open.
+//! call these. Each has the system call itself, and gives it to the [`Watcher`], which makes it.
+//! Changes through a shared map are not seen: LMDB makes such changes only to its lock file, which
+//! it makes again at the first open.
 //!
 //! Linux on x86-64 and aarch64 only: `open` and `openat` take their mode as an ordinary argument
 //! here. Both calling conventions pass a variable argument of that size as they pass an ordinary
@@ -14,11 +14,71 @@
 
 use libc::{c_char, c_int, c_long, c_void, iovec, mode_t, off_t, size_t, ssize_t};
 use std::ffi::CStr;
-
-use crate::record::{self, Change, Name};
+use std::sync::OnceLock;
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("the simulator needs Linux on x86-64 or aarch64");
+
+/// What a system call gives: its result, or `errno`.
+pub(crate) type Called = Result<c_long, c_int>;
+
+/// A path as libc gets it: relative to a directory, or not.
+#[derive(Clone, Copy)]
+pub(crate) struct Name<'a> {
+    pub(crate) dir: c_int,
+    pub(crate) path: &'a [u8],
+}
+
+/// A change of names.
+pub(crate) enum Change<'a> {
+    Rename(Name<'a>, Name<'a>),
+    Link(Name<'a>, Name<'a>),
+    Remove(Name<'a>),
+    MakeDirectory(Name<'a>),
+}
+
+/// Sees each call, and makes it or has it fail. A method that is left out makes the call.
+pub(crate) trait Watcher: Sync {
+    fn open(&self, _name: Name<'_>, _flags: c_int, call: &dyn Fn() -> Called) -> Called {
+        call()
+    }
+    /// `call` writes so many of the bytes.
+    fn write(&self, _fd: c_int, parts: &[&[u8]], _at: Option<u64>, call: &dyn Fn(usize) -> Called) -> Called {
+        call(parts.iter().map(|p| p.len()).sum())
+    }
+    fn read(&self, _fd: c_int, _at: u64, _len: u64, call: &dyn Fn() -> Called) -> Called {
+        call()
+    }
+    fn resize(&self, _fd: c_int, _len: u64, call: &dyn Fn() -> Called) -> Called {
+        call()
+    }
+    /// Room for a file up to `end`.
+    fn grow(&self, _fd: c_int, _end: u64, call: &dyn Fn() -> Called) -> Called {
+        call()
+    }
+    fn sync(&self, _fd: c_int, call: &dyn Fn() -> Called) -> Called {
+        call()
+    }
+    fn change(&self, _change: Change<'_>, call: &dyn Fn() -> Called) -> Called {
+        call()
+    }
+}
+
+/// Sees nothing.
+struct Nobody;
+
+impl Watcher for Nobody {}
+
+static WATCHER: OnceLock<&dyn Watcher> = OnceLock::new();
+
+/// Has calls seen from now on. The first watcher stays.
+pub(crate) fn set_watcher(watcher: &'static dyn Watcher) {
+    WATCHER.get_or_init(|| watcher);
+}
+
+fn watcher() -> &'static dyn Watcher {
+    WATCHER.get().copied().unwrap_or(&Nobody)
+}
 
 /// Makes sure that this module is linked: an unused module of a library is left out, and libc's
 /// functions would be used.
@@ -28,7 +88,7 @@ pub(crate) fn linked() -> bool {
 }
 
 /// The result of a system call as libc gives it: -1 and `errno`.
-fn answer(result: Result<c_long, c_int>) -> c_long {
+fn answer(result: Called) -> c_long {
     result.unwrap_or_else(|errno| {
         // SAFETY: libc gives a valid pointer to this thread's `errno`.
         unsafe { *libc::__errno_location() = errno };
@@ -37,7 +97,7 @@ fn answer(result: Result<c_long, c_int>) -> c_long {
 }
 
 /// What libc's `syscall` returned.
-fn result(value: c_long) -> Result<c_long, c_int> {
+fn result(value: c_long) -> Called {
     // SAFETY: libc gives a valid pointer to this thread's `errno`.
     if value == -1 { Err(unsafe { *libc::__errno_location() }) } else { Ok(value) }
 }
@@ -78,7 +138,7 @@ unsafe fn open_at(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -
     let open = || call!(libc::SYS_openat, dir, path, flags, mode);
     // SAFETY: our caller gives what libc's `openat` asks for: a string.
     let name = Name { dir, path: unsafe { text(path) } };
-    answer(record::open(name, flags, open)) as c_int
+    answer(watcher().open(name, flags, &open)) as c_int
 }
 
 #[unsafe(no_mangle)]
@@ -110,7 +170,7 @@ pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, len: size_t) ->
     // SAFETY: our caller gives what libc's `write` asks for.
     let data = unsafe { bytes(buffer, len) };
     let write = |n: usize| call!(libc::SYS_write, fd, buffer, n);
-    answer(record::write(fd, &[data], None, write)) as ssize_t
+    answer(watcher().write(fd, &[data], None, &write)) as ssize_t
 }
 
 #[unsafe(no_mangle)]
@@ -118,7 +178,7 @@ pub unsafe extern "C" fn pwrite(fd: c_int, buffer: *const c_void, len: size_t, a
     // SAFETY: our caller gives what libc's `pwrite` asks for.
     let data = unsafe { bytes(buffer, len) };
     let write = |n: usize| call!(libc::SYS_pwrite64, fd, buffer, n, at);
-    answer(record::write(fd, &[data], Some(at as u64), write)) as ssize_t
+    answer(watcher().write(fd, &[data], Some(at as u64), &write)) as ssize_t
 }
 
 #[unsafe(no_mangle)]
@@ -130,7 +190,7 @@ pub unsafe extern "C" fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t,
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pread(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t {
     let read = || call!(libc::SYS_pread64, fd, buffer, len, at);
-    answer(record::read(fd, at as u64, len as u64, read)) as ssize_t
+    answer(watcher().read(fd, at as u64, len as u64, &read)) as ssize_t
 }
 
 #[unsafe(no_mangle)]
@@ -152,7 +212,7 @@ unsafe fn write_vector(fd: c_int, parts: *const iovec, count: c_int, at: Option<
         Some(at) => call!(libc::SYS_pwrite64, fd, whole.as_ptr(), n, at),
         None => call!(libc::SYS_write, fd, whole.as_ptr(), n),
     };
-    answer(record::write(fd, &data, at, write)) as ssize_t
+    answer(watcher().write(fd, &data, at, &write)) as ssize_t
 }
 
 #[unsafe(no_mangle)]
@@ -175,7 +235,7 @@ pub unsafe extern "C" fn pwritev64(fd: c_int, parts: *const iovec, count: c_int,
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ftruncate(fd: c_int, len: off_t) -> c_int {
-    answer(record::resize(fd, len as u64, || call!(libc::SYS_ftruncate, fd, len))) as c_int
+    answer(watcher().resize(fd, len as u64, &|| call!(libc::SYS_ftruncate, fd, len))) as c_int
 }
 
 #[unsafe(no_mangle)]
@@ -189,7 +249,7 @@ pub unsafe extern "C" fn fallocate(fd: c_int, mode: c_int, at: off_t, len: off_t
     let grow = || call!(libc::SYS_fallocate, fd, mode, at, len);
     // Only growth changes what a file says; the modes that punch holes are not used by anything
     // here.
-    answer(record::grow(fd, (at + len) as u64, grow)) as c_int
+    answer(watcher().grow(fd, (at + len) as u64, &grow)) as c_int
 }
 
 #[unsafe(no_mangle)]
@@ -202,7 +262,7 @@ pub unsafe extern "C" fn fallocate64(fd: c_int, mode: c_int, at: off_t, len: off
 pub unsafe extern "C" fn posix_fallocate(fd: c_int, at: off_t, len: off_t) -> c_int {
     let grow = || call!(libc::SYS_fallocate, fd, 0, at, len);
     // This one returns its error instead of setting `errno`.
-    record::grow(fd, (at + len) as u64, grow).map_or_else(|errno| errno, |_| 0)
+    watcher().grow(fd, (at + len) as u64, &grow).map_or_else(|errno| errno, |_| 0)
 }
 
 #[unsafe(no_mangle)]
@@ -213,12 +273,12 @@ pub unsafe extern "C" fn posix_fallocate64(fd: c_int, at: off_t, len: off_t) -> 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fsync(fd: c_int) -> c_int {
-    answer(record::sync(fd, || call!(libc::SYS_fsync, fd))) as c_int
+    answer(watcher().sync(fd, &|| call!(libc::SYS_fsync, fd))) as c_int
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
-    answer(record::sync(fd, || call!(libc::SYS_fdatasync, fd))) as c_int
+    answer(watcher().sync(fd, &|| call!(libc::SYS_fdatasync, fd))) as c_int
 }
 
 unsafe fn rename_at(from_dir: c_int, from: *const c_char, to_dir: c_int, to: *const c_char) -> c_int {
@@ -226,7 +286,7 @@ unsafe fn rename_at(from_dir: c_int, from: *const c_char, to_dir: c_int, to: *co
     // SAFETY: our caller gives what libc's `renameat` asks for: strings.
     let names = unsafe { (text(from), text(to)) };
     let (from, to) = (Name { dir: from_dir, path: names.0 }, Name { dir: to_dir, path: names.1 });
-    answer(record::change(Change::Rename(from, to), rename)) as c_int
+    answer(watcher().change(Change::Rename(from, to), &rename)) as c_int
 }
 
 #[unsafe(no_mangle)]
@@ -258,7 +318,7 @@ pub unsafe extern "C" fn linkat(
     // SAFETY: our caller gives what libc's `linkat` asks for: strings.
     let names = unsafe { (text(from), text(to)) };
     let (from, to) = (Name { dir: from_dir, path: names.0 }, Name { dir: to_dir, path: names.1 });
-    answer(record::change(Change::Link(from, to), link)) as c_int
+    answer(watcher().change(Change::Link(from, to), &link)) as c_int
 }
 
 #[unsafe(no_mangle)]
@@ -272,7 +332,7 @@ pub unsafe extern "C" fn unlinkat(dir: c_int, path: *const c_char, flags: c_int)
     let remove = || call!(libc::SYS_unlinkat, dir, path, flags);
     // SAFETY: our caller gives what libc's `unlinkat` asks for: a string.
     let name = Name { dir, path: unsafe { text(path) } };
-    answer(record::change(Change::Remove(name), remove)) as c_int
+    answer(watcher().change(Change::Remove(name), &remove)) as c_int
 }
 
 #[unsafe(no_mangle)]
@@ -292,7 +352,7 @@ pub unsafe extern "C" fn mkdirat(dir: c_int, path: *const c_char, mode: mode_t) 
     let make = || call!(libc::SYS_mkdirat, dir, path, mode);
     // SAFETY: our caller gives what libc's `mkdirat` asks for: a string.
     let name = Name { dir, path: unsafe { text(path) } };
-    answer(record::change(Change::MakeDirectory(name), make)) as c_int
+    answer(watcher().change(Change::MakeDirectory(name), &make)) as c_int
 }
 
 #[unsafe(no_mangle)]

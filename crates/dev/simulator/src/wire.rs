@@ -3,7 +3,7 @@
 
 use posthaste_store::octets::{Octets, put_counted, put_varint};
 
-use crate::record::{Data, FileId, Node, Op};
+use crate::op::{Data, FileId, Node, Op};
 
 fn put_node(out: &mut Vec<u8>, ids: &[FileId], node: Node) {
     let (device, inode) = ids.get(node as usize).copied().unwrap_or_default();

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::error::DeliveryError;
-use crate::quota::{Quota, Quotas};
+use crate::quota::{Quota, Quotas, Room, Usage};
 
 /// Makes a message's summary.
 pub type Summarize = fn(&[u8]) -> Vec<u8>;
@@ -71,15 +71,6 @@ pub struct Delivered {
     pub body: BodyId,
 }
 
-/// The usage of an account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
-    /// Octets of all messages, a message in two mailboxes counted twice.
-    pub bytes: u64,
-    /// Messages.
-    pub messages: u64,
-}
-
 /// A budget whose shares are all of it. Each use is so short that fairness between accounts needs
 /// no shares.
 fn one_share(budget: ByteBudget) -> ByteBudget {
@@ -95,7 +86,7 @@ pub struct Delivery {
     summarize: Summarize,
     /// Memory for summaries being made.
     summaries: ByteBudget,
-    pub(crate) quotas: Arc<Quotas>,
+    quotas: Arc<Quotas>,
 }
 
 impl std::fmt::Debug for Delivery {
@@ -108,7 +99,8 @@ impl Delivery {
     /// A delivery into a store, for the accounts of a directory.
     pub fn new(store: Store, directory: Arc<Directory>, options: DeliveryOptions) -> Self {
         let summaries = one_share(ByteBudget::new(SUMMARIES_BYTES_DEFAULT));
-        Self { store, directory, options, summarize: crate::summarize, summaries, quotas: Arc::default() }
+        let quotas = Arc::new(Quotas::new(store.clone()));
+        Self { store, directory, options, summarize: crate::summarize, summaries, quotas }
     }
 
     /// The same with this much memory for summaries, which other deliveries may share. It must hold
@@ -276,15 +268,14 @@ impl Delivery {
         Ok(mailbox.append(messages).await?)
     }
 
+    /// Keeps room in an account for messages that are about to come, within its limits.
+    pub async fn room(&self, account: &Account, more: Usage) -> Result<Room, DeliveryError> {
+        self.quotas.room(account, self.options.quota, more).await
+    }
+
     /// The usage of an account, from the counts of its mailboxes. It loads none of them.
     pub async fn usage(&self, account: AccountId) -> Result<Usage, DeliveryError> {
-        let list = self.store.list(account).await?;
-        let ids: Vec<MailboxId> = list.entries.iter().map(|entry| entry.id).collect();
-        let heads = self.store.status(&ids).await?;
-        Ok(heads.iter().flatten().fold(Usage::default(), |sum, head| Usage {
-            bytes: sum.bytes.saturating_add(head.counts.bytes),
-            messages: sum.messages + u64::from(head.counts.messages),
-        }))
+        self.quotas.usage(account).await
     }
 
     pub(crate) fn check_size(&self, len: usize) -> Result<(), DeliveryError> {

@@ -26,11 +26,11 @@ mod summarize;
 #[cfg(test)]
 mod tests;
 
-pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize, Usage};
+pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize};
 pub use error::{DeliveryError, Kind};
 pub use export::{ExportError, ExportForm, ExportReport};
 pub use import::{ImportError, ImportOptions, ImportReport};
 pub use posthaste_directory::{Recipient, ResolveError};
 pub use posthaste_mime_summary::summary_memory_max;
-pub use quota::{MESSAGE_COST, Quota, Room};
+pub use quota::{MESSAGE_COST, Quota, Room, Usage};
 pub use summarize::summarize;

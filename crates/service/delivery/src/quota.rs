@@ -15,13 +15,13 @@
 //! counts on its own, and both together may exceed the limit by their appends in progress.
 
 use posthaste_directory::Account;
-use posthaste_mail_model::AccountId;
+use posthaste_mail_model::{AccountId, MailboxId};
+use posthaste_store::Store;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-use crate::deliver::{Delivery, Usage};
 use crate::error::DeliveryError;
 
 /// Octets that each message counts beside its own: its row, the heads of its records, and a usual
@@ -75,6 +75,15 @@ impl Quota {
     }
 }
 
+/// The usage of an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Octets of all messages, a message in two mailboxes counted twice.
+    pub bytes: u64,
+    /// Messages.
+    pub messages: u64,
+}
+
 impl Usage {
     /// Octets that count against a quota.
     pub const fn charged(self) -> u64 {
@@ -102,8 +111,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// What is on its way, of all accounts.
-#[derive(Default)]
-pub(crate) struct Quotas(Mutex<HashMap<AccountId, Arc<Traffic>>>);
+pub(crate) struct Quotas {
+    store: Store,
+    accounts: Mutex<HashMap<AccountId, Arc<Traffic>>>,
+}
 
 /// The appends in progress of one account.
 #[derive(Default)]
@@ -156,8 +167,12 @@ impl Drop for Room {
 }
 
 impl Quotas {
+    pub fn new(store: Store) -> Self {
+        Self { store, accounts: Mutex::default() }
+    }
+
     fn of(&self, account: AccountId) -> Arc<Traffic> {
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.accounts);
         if all.len() >= REMEMBERED_MAX {
             all.retain(|_, traffic| Arc::strong_count(traffic) > 1);
         }
@@ -200,14 +215,15 @@ struct Full {
     perhaps: bool,
 }
 
-impl Delivery {
-    /// Keeps room in an account for messages that are about to come, within its limits.
-    pub async fn room(&self, account: &Account, more: Usage) -> Result<Room, DeliveryError> {
-        let limit = self.options().quota.of(account);
+impl Quotas {
+    /// Keeps room in an account for messages that are about to come, within its own limits, and
+    /// `default` where it has none.
+    pub async fn room(&self, account: &Account, default: Quota, more: Usage) -> Result<Room, DeliveryError> {
+        let limit = default.of(account);
         if limit.is_none() {
             return Ok(Room(None));
         }
-        let traffic = self.quotas.of(account.id);
+        let traffic = self.of(account.id);
         if let Some(room) = traffic.let_in_far_from(limit, more) {
             return Ok(room);
         }
@@ -254,5 +270,16 @@ impl Delivery {
         }
         lock(&traffic.state).known = Some(Known { read: Instant::now(), used, let_in_before });
         Ok(Ok(room))
+    }
+
+    /// The usage of an account, from the counts of its mailboxes. It loads none of them.
+    pub async fn usage(&self, account: AccountId) -> Result<Usage, DeliveryError> {
+        let list = self.store.list(account).await?;
+        let ids: Vec<MailboxId> = list.entries.iter().map(|entry| entry.id).collect();
+        let heads = self.store.status(&ids).await?;
+        Ok(heads.iter().flatten().fold(Usage::default(), |sum, head| Usage {
+            bytes: sum.bytes.saturating_add(head.counts.bytes),
+            messages: sum.messages + u64::from(head.counts.messages),
+        }))
     }
 }

@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, Id, Secret};
 use posthaste_store::{CommitOutcome, DirectoryChange, Engine};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::OnceCell;
 
 use crate::account::{Account, AccountChange, NewAccount};
 use crate::address::Address;
 use crate::error::{DirectoryError, Result};
 use crate::hashing::Hashing;
-use crate::lease::Leases;
+use crate::lease::{Lease, Leases};
 use crate::password::{self, Credentials, KEY_LEN, Policy};
 use crate::record::{self, Stored};
 use crate::throttle::Throttle;
@@ -64,13 +64,14 @@ impl Directory {
     /// The directory in a store, with other costs for new passwords. Fails only if the system has
     /// no randomness.
     pub fn with_policy(engine: Arc<dyn Engine>, policy: Policy) -> Result<Self> {
+        let leases = Leases::new(Arc::clone(&engine));
         Ok(Self {
             engine,
             policy,
             hashing: Hashing::new(),
             verified: Verified::new()?,
             throttle: Mutex::new(Throttle::new()),
-            leases: Leases::default(),
+            leases,
             decoy_key: OnceCell::new(),
             decoy_hash: OnceCell::new(),
         })
@@ -236,10 +237,20 @@ impl Directory {
         entries.iter().map(alias).collect()
     }
 
+    /// A hold on the account of a login, as its record was read then.
+    pub fn lease(&self, account: &Account) -> Lease {
+        self.leases.give(account)
+    }
+
+    /// Ends the leases of accounts that changed, for as long as it runs, with a pause between two
+    /// rounds.
+    pub async fn watch_accounts(&self, pause: Duration) {
+        self.leases.watch(pause).await;
+    }
+
     /// An account's record, by its normal name.
     pub(crate) async fn stored(&self, name: &str) -> Result<Option<Stored>> {
-        let entry = self.engine.directory_entry(&record::account_key(name)).await?;
-        entry.as_ref().map(Stored::read).transpose()
+        Stored::find(&*self.engine, name).await
     }
 
     /// The account an alias belongs to, if the address is one.

@@ -2,16 +2,17 @@
 //! password loses its sessions, whichever process changed it.
 //!
 //! A session holds a [`Lease`] from its login on. One task per process
-//! ([`Directory::watch_accounts`]) compares the accounts that have leases with their records, and
-//! ends the leases that no longer hold. While the engine's epoch stays the same nothing can have
-//! changed, and a round costs one read of a number. On a cluster, which has no epoch, a round reads
-//! each account that has sessions, one after the other.
+//! ([`crate::Directory::watch_accounts`]) compares the accounts that have leases with their
+//! records, and ends the leases that no longer hold. While the engine's epoch stays the same
+//! nothing can have changed, and a round costs one read of a number. On a cluster, which has no
+//! epoch, a round reads each account that has sessions, one after the other.
 //!
 //! What always holds: a lease is compared at least once after it was given, because its record may
 //! have changed between the login's read and the lease; no lock is held over a read.
 
 use parking_lot::Mutex;
 use posthaste_mail_model::AccountId;
+use posthaste_store::Engine;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -19,7 +20,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::account::Account;
-use crate::directory::Directory;
 use crate::error::Result;
 use crate::record::Stored;
 
@@ -41,8 +41,10 @@ struct Grant {
 }
 
 /// The leases that are out.
-#[derive(Default)]
-pub(crate) struct Leases(Mutex<HashMap<Key, Weak<Grant>>>);
+pub(crate) struct Leases {
+    engine: Arc<dyn Engine>,
+    given: Mutex<HashMap<Key, Weak<Grant>>>,
+}
 
 impl std::fmt::Debug for Lease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -64,8 +66,13 @@ impl Lease {
 }
 
 impl Leases {
-    fn give(&self, account: &Account) -> Lease {
-        let mut all = self.0.lock();
+    pub fn new(engine: Arc<dyn Engine>) -> Self {
+        Self { engine, given: Mutex::default() }
+    }
+
+    /// A hold on the account of a login, as its record was read then.
+    pub fn give(&self, account: &Account) -> Lease {
+        let mut all = self.given.lock();
         let key = (account.id, account.password_changes);
         let grant = all.get(&key).and_then(Weak::upgrade).filter(|grant| !*grant.ended.borrow());
         let grant = grant.unwrap_or_else(|| {
@@ -81,25 +88,18 @@ impl Leases {
 
     /// Those that somebody holds; the others are forgotten.
     fn held(&self) -> Vec<(Key, Arc<Grant>)> {
-        let mut all = self.0.lock();
+        let mut all = self.given.lock();
         all.retain(|_, grant| grant.strong_count() > 0);
         all.iter().filter_map(|(key, grant)| Some((*key, grant.upgrade()?))).collect()
-    }
-}
-
-impl Directory {
-    /// A hold on the account of a login, as its record was read then.
-    pub fn lease(&self, account: &Account) -> Lease {
-        self.leases.give(account)
     }
 
     /// Ends the leases of accounts that changed, for as long as it runs, with a pause between two
     /// rounds.
-    pub async fn watch_accounts(&self, pause: Duration) {
+    pub async fn watch(&self, pause: Duration) {
         let mut seen = None;
         loop {
             let epoch = self.engine.epoch();
-            match self.compare_leases(epoch.is_none() || epoch != seen).await {
+            match self.compare(epoch.is_none() || epoch != seen).await {
                 Ok(()) => seen = epoch,
                 // What could not be read now is compared in the next round.
                 Err(error) => tracing::warn!(%error, "cannot look whether accounts of sessions have changed"),
@@ -109,13 +109,13 @@ impl Directory {
     }
 
     /// Compares leases with the records: all of them, or those that were not compared yet.
-    pub(crate) async fn compare_leases(&self, all: bool) -> Result<()> {
-        for ((id, password_changes), grant) in self.leases.held() {
+    pub async fn compare(&self, all: bool) -> Result<()> {
+        for ((id, password_changes), grant) in self.held() {
             // Set before the read: a lease that is given meanwhile is compared again.
             if grant.compared.swap(true, Ordering::AcqRel) && !all {
                 continue;
             }
-            let stored = match self.stored(&grant.name).await {
+            let stored = match Stored::find(&*self.engine, &grant.name).await {
                 Ok(stored) => stored,
                 Err(error) => {
                     grant.compared.store(false, Ordering::Release);
@@ -153,7 +153,7 @@ mod tests {
         for account in directory.accounts(None, 10).await.unwrap() {
             leases.insert(account.name.clone(), directory.lease(&account));
         }
-        directory.compare_leases(true).await.unwrap();
+        directory.leases.compare(true).await.unwrap();
         assert!(leases.values().all(|lease| !lease.is_ended()));
         other.set("disabled", disable).await.unwrap();
         other.remove("removed").await.unwrap();
@@ -161,7 +161,7 @@ mod tests {
         add(&other, "again", "pencil").await;
         other.set_password("password", &secret("pen")).await.unwrap();
         other.set("quota", quota).await.unwrap();
-        directory.compare_leases(true).await.unwrap();
+        directory.leases.compare(true).await.unwrap();
         let mut ended: Vec<_> =
             leases.iter().filter(|(_, lease)| lease.is_ended()).map(|(name, _)| name.as_str()).collect();
         ended.sort_unstable();
@@ -170,7 +170,7 @@ mod tests {
         // A login after the change has a lease of its own.
         let account = directory.account("password").await.unwrap().unwrap();
         let fresh = directory.lease(&account);
-        directory.compare_leases(true).await.unwrap();
+        directory.leases.compare(true).await.unwrap();
         assert!(!fresh.is_ended());
     }
 
@@ -179,12 +179,12 @@ mod tests {
         let (records, directory) = directory();
         let account = add(&directory, "ana", "pencil").await;
         let earlier = directory.lease(&account);
-        directory.compare_leases(true).await.unwrap();
+        directory.leases.compare(true).await.unwrap();
         other_process(&records).set_password("ana", &secret("pen")).await.unwrap();
         // The round that saw the epoch change came before this lease; the next one compares new
         // leases only.
         let late = directory.lease(&account);
-        directory.compare_leases(false).await.unwrap();
+        directory.leases.compare(false).await.unwrap();
         assert!(late.is_ended() && earlier.is_ended());
     }
 
@@ -195,6 +195,6 @@ mod tests {
         let lease = directory.lease(&account);
         assert_eq!(directory.leases.held().len(), 1);
         drop(lease);
-        assert!(directory.leases.held().is_empty() && directory.leases.0.lock().is_empty());
+        assert!(directory.leases.held().is_empty() && directory.leases.given.lock().is_empty());
     }
 }

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Id};
-use posthaste_store::DirectoryEntry;
+use posthaste_store::{DirectoryEntry, Engine};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::account::{Account, Format};
@@ -98,6 +98,12 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
+    /// An account's record, by its normal name.
+    pub async fn find(engine: &dyn Engine, name: &str) -> Result<Option<Self>> {
+        let entry = engine.directory_entry(&account_key(name)).await?;
+        entry.as_ref().map(Self::read).transpose()
+    }
+
     pub fn read(entry: &DirectoryEntry) -> Result<Self> {
         let record: AccountRecord = parse(entry)?;
         let wrong = |field: &str| unreadable(&entry.name, format!("its field '{field}' has a wrong form"));

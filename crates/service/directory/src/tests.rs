@@ -236,7 +236,7 @@ async fn a_password_kept_cheaply_is_kept_better_from_the_next_login_on() {
     }
     assert_eq!(records.dump(), upgraded);
     // It is the same password: sessions go on.
-    better.compare_leases(true).await.unwrap();
+    better.leases.compare(true).await.unwrap();
     assert!(!lease.is_ended());
 }
 

@@ -10,6 +10,7 @@
 //! engine works; this crate does not interpret summaries and bodies.
 
 mod change;
+mod context;
 mod engine;
 mod error;
 mod head;
@@ -25,6 +26,7 @@ mod transfer;
 mod view;
 
 pub use change::{Appended, CommitOutcome, Content, FlagChange, MailboxCommit, NewMessage};
+pub use context::StoreOptions;
 pub use engine::{
     BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Report, Stored, Unreadable, Visit,
 };
@@ -34,6 +36,6 @@ pub use list::{ListCommit, MailboxEntry, MailboxList, SpecialUse};
 pub use mailbox::{Copied, Destination, Expunged, FlagsStored, IncomingMessage, Mailbox, Moved, Watch};
 pub use oracle::MemoryEngine;
 pub use row::Row;
-pub use store::{ListDraft, Store, StoreOptions};
+pub use store::{ListDraft, Store};
 pub use transfer::{Compare, Places, Progress, Transfer};
 pub use view::{CHUNK_ROWS, Difference, Part, Rows, Runs, Totals, View, ViewBuilder};

@@ -12,6 +12,7 @@
 //! no lock is held while the engine works (leadership is a role, not a lock); dropping the future
 //! of a change neither undoes it nor delays others.
 
+mod base;
 mod changes;
 mod copy;
 mod draft;

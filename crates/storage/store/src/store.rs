@@ -14,94 +14,15 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::sync::watch;
 
-use crate::engine::{BodyRange, Engine};
+use crate::context::{Context, StoreOptions};
+use crate::engine::{BodyRange, Engine, Epoch};
 use crate::error::Result;
 use crate::head::MailboxHead;
+use crate::list::MailboxList;
 use crate::mailbox::{Destination, Mailbox, MailboxState};
 use cache::Cache;
-use lists::KnownList;
 pub use lists::ListDraft;
-
-/// The settings of a store. `StoreOptions::default()` suits a server.
-#[derive(Clone)]
-pub struct StoreOptions {
-    /// Memory for views and mailbox lists, in bytes. What sessions hold counts, and stays even
-    /// above the limit.
-    pub cache_bytes: usize,
-    /// Mailboxes an account may have, and names it may subscribe.
-    pub mailboxes_max: usize,
-    /// Milliseconds since 1970.
-    pub clock_unix_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
-    /// 128 random bits a call.
-    pub randomness: Arc<dyn Fn() -> u128 + Send + Sync>,
-}
-
-impl Default for StoreOptions {
-    /// 256 MiB (nine million messages), 10,000 mailboxes an account, the system's clock and
-    /// randomness.
-    fn default() -> Self {
-        Self {
-            cache_bytes: 256 << 20,
-            mailboxes_max: 10_000,
-            clock_unix_ms: Arc::new(system_clock),
-            randomness: Arc::new(system_randomness),
-        }
-    }
-}
-
-fn system_clock() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
-}
-
-fn system_randomness() -> u128 {
-    let mut bytes = [0; 16];
-    match getrandom::fill(&mut bytes) {
-        Ok(()) => u128::from_le_bytes(bytes),
-        // The kernel lacks randomness only before it has booted. An id must never be assigned
-        // twice.
-        Err(_) => {
-            use std::hash::{BuildHasher, RandomState};
-            u128::from(RandomState::new().hash_one(system_clock())) << 64
-                | u128::from(RandomState::new().hash_one(std::process::id()))
-        }
-    }
-}
-
-/// What mailboxes need from their store.
-pub(crate) struct Context {
-    pub engine: Arc<dyn Engine>,
-    options: StoreOptions,
-    underway: watch::Sender<usize>,
-}
-
-/// Counts a running change until it is dropped.
-pub(crate) struct Underway(watch::Sender<usize>);
-
-impl Drop for Underway {
-    fn drop(&mut self) {
-        self.0.send_modify(|n| *n -= 1);
-    }
-}
-
-impl Context {
-    pub fn underway(&self) -> Underway {
-        self.underway.send_modify(|n| *n += 1);
-        Underway(self.underway.clone())
-    }
-
-    pub fn random(&self) -> u128 {
-        (self.options.randomness)()
-    }
-
-    pub fn unix_s(&self) -> i64 {
-        i64::try_from((self.options.clock_unix_ms)() / 1000).unwrap_or(i64::MAX)
-    }
-}
 
 /// The store. Cheap to clone: all clones are one store.
 #[derive(Clone)]
@@ -115,6 +36,13 @@ struct Shared {
     lists: Mutex<Cache<AccountId, KnownList>>,
 }
 
+/// A list and the engine's epoch when it was read.
+#[derive(Clone)]
+struct KnownList {
+    list: Arc<MailboxList>,
+    epoch: Epoch,
+}
+
 /// One part in this many of the memory is used for mailbox lists.
 const LISTS_SHARE: usize = 8;
 
@@ -123,9 +51,8 @@ impl Store {
     pub fn new(engine: Arc<dyn Engine>, options: StoreOptions) -> Self {
         let for_lists = options.cache_bytes / LISTS_SHARE;
         let for_mailboxes = options.cache_bytes - for_lists;
-        let context = Context { engine, options, underway: watch::Sender::new(0) };
         let shared = Shared {
-            context: Arc::new(context),
+            context: Arc::new(Context::new(engine, options)),
             mailboxes: Mutex::new(Cache::new(for_mailboxes)),
             lists: Mutex::new(Cache::new(for_lists)),
         };
@@ -143,7 +70,7 @@ impl Store {
 
     /// Milliseconds since 1970, by the store's clock.
     pub fn unix_ms(&self) -> u64 {
-        (self.context().options.clock_unix_ms)()
+        self.context().unix_ms()
     }
 
     /// A new id: rising with time, unique without coordination.
@@ -239,8 +166,6 @@ impl Store {
 
     /// Waits until no change is running. Called before a shutdown.
     pub async fn wait_for_changes(&self) {
-        let mut underway = self.context().underway.subscribe();
-        // Cannot fail: the sender is in `self`.
-        let _ = underway.wait_for(|n| *n == 0).await;
+        self.context().wait_for_changes().await;
     }
 }

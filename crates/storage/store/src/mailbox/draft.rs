@@ -8,8 +8,8 @@ use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
 use std::sync::Arc;
 
+use super::base::Base;
 use super::slots::Slots;
-use super::state::Base;
 use crate::change::{Content, MailboxCommit, NewMessage};
 use crate::error::{Result, StoreError};
 use crate::head::MailboxHead;
@@ -65,7 +65,7 @@ impl Draft {
     /// The rows after the intents so far. `Busy` if they are not known, which [`Needs::Rows`] rules
     /// out.
     ///
-    /// [`Needs::Rows`]: super::refresh::Needs::Rows
+    /// [`Needs::Rows`]: super::base::Needs::Rows
     pub fn view(&self) -> Result<Arc<View>> {
         match &self.now {
             Base::View(view) => Ok(Arc::clone(view)),

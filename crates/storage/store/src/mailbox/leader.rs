@@ -8,7 +8,6 @@
 //!
 //! The queue needs no bound: a session has at most one change in it.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,13 +15,11 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-use super::MailboxState;
+use super::base::{Base, Needs};
 use super::draft::Draft;
-use super::refresh::Needs;
-use super::state::Base;
+use super::state::{Intent, MailboxState, Role};
 use crate::change::CommitOutcome;
 use crate::error::{Result, StoreError};
-use crate::store::Underway;
 use crate::view::View;
 
 /// Most changes in one commit: enough to share a sync among all waiting tasks, and few enough for
@@ -36,15 +33,6 @@ pub(super) const ATTEMPTS_MAX: u32 = 12;
 /// Pauses are at most this: 2^6 ms.
 const PAUSE_MAX_LOG2: u32 = 6;
 
-/// The queue of changes.
-#[derive(Default)]
-pub(super) struct Queue {
-    waiting: Vec<Box<dyn Intent>>,
-    /// Moves that wait to lead: they change two mailboxes. They come before waiting changes.
-    movers: VecDeque<oneshot::Sender<Role>>,
-    leading: bool,
-}
-
 /// What the leader does next.
 enum Next {
     /// Resolve these.
@@ -53,27 +41,6 @@ enum Next {
     Mover(oneshot::Sender<Role>),
     /// Nothing; the role was given up already.
     Nothing,
-}
-
-#[cfg(test)]
-impl Queue {
-    pub fn len(&self) -> usize {
-        self.waiting.len()
-    }
-    pub fn is_led(&self) -> bool {
-        self.leading && self.waiting.is_empty()
-    }
-}
-
-/// A change that waits to be resolved. It may be resolved several times; the last result counts.
-pub(super) trait Intent: Send {
-    /// Drafts the change.
-    fn resolve(&mut self, draft: &mut Draft);
-    /// What the change needs to know of the mailbox.
-    fn needs(&self) -> Needs;
-    /// Reports the outcome to the waiting task. With `Ok`, the result of the last
-    /// [`Intent::resolve`].
-    fn finish(self: Box<Self>, base: Result<&Base>);
 }
 
 /// The result that the waiting task gets.
@@ -349,34 +316,6 @@ async fn lead_on(mut role: Role) {
 async fn hand_over(role: Role, mover: oneshot::Sender<Role>) {
     if let Err(back) = mover.send(role) {
         resign(back).await;
-    }
-}
-
-/// The role of the leader. If it is lost by a panic or the end of the runtime, the role becomes
-/// free and the waiting tasks get an error.
-pub(super) struct Role {
-    mailbox: Arc<MailboxState>,
-    resigned: bool,
-    _underway: Underway,
-}
-
-impl Role {
-    fn new(mailbox: Arc<MailboxState>) -> Self {
-        let underway = mailbox.context.underway();
-        Self { mailbox, resigned: false, _underway: underway }
-    }
-}
-
-impl Drop for Role {
-    fn drop(&mut self) {
-        if !self.resigned {
-            let mut queue = self.mailbox.queue.lock();
-            queue.leading = false;
-            let abandoned = (std::mem::take(&mut queue.waiting), std::mem::take(&mut queue.movers));
-            drop(queue);
-            self.mailbox.suspect.store(true, std::sync::atomic::Ordering::Release);
-            drop(abandoned);
-        }
     }
 }
 

@@ -16,11 +16,10 @@ use posthaste_mail_model::NumSet;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
+use super::base::{Base, Needs};
 use super::copy::Originals;
 use super::draft::Draft;
 use super::leader::{ATTEMPTS_MAX, Unstoppable, resign};
-use super::refresh::Needs;
-use super::state::Base;
 use super::{Copied, Destination, Expunged, Mailbox, MailboxState, Moved};
 use crate::change::CommitOutcome;
 use crate::error::{Result, StoreError};

@@ -5,23 +5,12 @@ use posthaste_mail_model::NumSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::state::Base;
+use super::base::{Base, Needs};
 use super::{Mailbox, MailboxState};
 use crate::engine::{Changes, Epoch};
 use crate::error::{Result, StoreError};
 use crate::head::MailboxHead;
 use crate::view::{View, ViewBuilder};
-
-/// What a change needs to know of its mailbox. Each level includes the ones before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Needs {
-    /// The head, for new messages.
-    Head,
-    /// The rows, for changed flags and expunged messages.
-    Rows,
-    /// Rows that were compared with the engine's.
-    NewestRows,
-}
 
 impl Mailbox {
     /// The mailbox with its newest view. Its rows are read if nobody has opened it before.

@@ -9,7 +9,7 @@
 use posthaste_mail_model::{Flag, FlagSet, Keyword, KeywordError, KeywordTable};
 use std::sync::Arc;
 
-use super::state::Base;
+use super::base::Base;
 
 /// A keyword table while a change is resolved.
 pub(super) struct Slots {

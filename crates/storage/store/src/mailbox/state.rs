@@ -3,20 +3,26 @@
 //! A delivery, a COPY and a MOVE into a mailbox need only its head. So their cost does not depend
 //! on the size of a mailbox that nobody has open: its rows are read when someone opens it.
 //!
+//! The queue of changes and the role of the leader are here, too: the state has the queue, a move
+//! in the queue waits for the role, and the role holds the state.
+//!
 //! What always holds: only the leader changes this state; rows once read stay in memory as long as
 //! the state does.
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use posthaste_mail_model::{MailboxId, ModSeq, Uid};
+use posthaste_mail_model::{MailboxId, Uid};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
-use super::leader::Queue;
+use super::base::{Base, Needs};
+use super::draft::Draft;
+use crate::context::{Context, Underway};
 use crate::engine::Epoch;
+use crate::error::Result;
 use crate::head::MailboxHead;
-use crate::store::Context;
 use crate::view::View;
 
 /// The one state of a mailbox in this process, shared by all who write to it or have it open.
@@ -45,28 +51,6 @@ pub(super) struct Published {
     /// Replaced by the leader alone.
     pub view: ArcSwap<View>,
     pub news: watch::Sender<()>,
-}
-
-/// The base of a change.
-#[derive(Clone)]
-pub(super) enum Base {
-    /// The head alone: enough to add messages.
-    Head(MailboxHead),
-    /// Head and rows.
-    View(Arc<View>),
-}
-
-impl Base {
-    pub fn head(&self) -> &MailboxHead {
-        match self {
-            Self::Head(head) => head,
-            Self::View(view) => view.head(),
-        }
-    }
-
-    pub fn modseq(&self) -> ModSeq {
-        self.head().modseq
-    }
 }
 
 impl MailboxState {
@@ -183,6 +167,64 @@ impl MailboxState {
                 *self.head.lock() = Some(head.clone());
                 Base::Head(head)
             }
+        }
+    }
+}
+
+/// The queue of changes.
+#[derive(Default)]
+pub(super) struct Queue {
+    pub waiting: Vec<Box<dyn Intent>>,
+    /// Moves that wait to lead: they change two mailboxes. They come before waiting changes.
+    pub movers: VecDeque<oneshot::Sender<Role>>,
+    pub leading: bool,
+}
+
+#[cfg(test)]
+impl Queue {
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+    pub fn is_led(&self) -> bool {
+        self.leading && self.waiting.is_empty()
+    }
+}
+
+/// A change that waits to be resolved. It may be resolved several times; the last result counts.
+pub(super) trait Intent: Send {
+    /// Drafts the change.
+    fn resolve(&mut self, draft: &mut Draft);
+    /// What the change needs to know of the mailbox.
+    fn needs(&self) -> Needs;
+    /// Reports the outcome to the waiting task. With `Ok`, the result of the last
+    /// [`Intent::resolve`].
+    fn finish(self: Box<Self>, base: Result<&Base>);
+}
+
+/// The role of the leader. If it is lost by a panic or the end of the runtime, the role becomes
+/// free and the waiting tasks get an error.
+pub(super) struct Role {
+    pub mailbox: Arc<MailboxState>,
+    pub resigned: bool,
+    _underway: Underway,
+}
+
+impl Role {
+    pub fn new(mailbox: Arc<MailboxState>) -> Self {
+        let underway = mailbox.context.underway();
+        Self { mailbox, resigned: false, _underway: underway }
+    }
+}
+
+impl Drop for Role {
+    fn drop(&mut self) {
+        if !self.resigned {
+            let mut queue = self.mailbox.queue.lock();
+            queue.leading = false;
+            let abandoned = (std::mem::take(&mut queue.waiting), std::mem::take(&mut queue.movers));
+            drop(queue);
+            self.mailbox.suspect.store(true, Ordering::Release);
+            drop(abandoned);
         }
     }
 }

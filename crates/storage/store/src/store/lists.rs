@@ -5,7 +5,7 @@ use posthaste_mail_model::{AccountId, MailboxId, MailboxName, UidValidity};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Store;
+use super::{KnownList, Store};
 use crate::change::CommitOutcome;
 use crate::engine::Epoch;
 use crate::error::{Result, StoreError};
@@ -14,13 +14,6 @@ use crate::list::{ListCommit, MailboxEntry, MailboxList};
 /// How often a change is drafted again. A list changes seldom, so this many conflicts in a row mean
 /// a runaway client.
 const ATTEMPTS_MAX: u64 = 16;
-
-/// A list and the engine's epoch when it was read.
-#[derive(Clone)]
-pub(super) struct KnownList {
-    list: Arc<MailboxList>,
-    epoch: Epoch,
-}
 
 /// A change of a mailbox list in preparation: see [`Store::change_list`].
 pub struct ListDraft {
@@ -161,7 +154,7 @@ impl Store {
     }
 
     fn within_limits(&self, old: &MailboxList, new: &MailboxList) -> Result<()> {
-        let limit = self.context().options.mailboxes_max;
+        let limit = self.context().mailboxes_max();
         let over = |old: usize, new: usize| new > old && new > limit;
         let too_large = |what| Err(StoreError::TooLarge { what, limit: limit as u64 });
         if over(old.entries.len(), new.entries.len()) {

@@ -12,12 +12,13 @@ use super::folder::{contents, load};
 use super::layer::Layer;
 use super::{Factory, Seeded, World, new_body_id};
 use crate::change::FlagChange;
+use crate::context::StoreOptions;
 use crate::engine::{Changes, Engine};
 use crate::error::Result;
 use crate::head::MailboxHead;
 use crate::mailbox::{IncomingMessage, Mailbox};
 use crate::row::Row;
-use crate::store::{Store, StoreOptions};
+use crate::store::Store;
 use crate::view::View;
 
 /// An engine that notes of which mailboxes rows were read.

@@ -8,8 +8,9 @@ use tokio::task::JoinSet;
 use super::folder::{contents, load};
 use super::{Factory, Folder, World};
 use crate::change::{CommitOutcome, FlagChange};
+use crate::context::StoreOptions;
 use crate::mailbox::IncomingMessage;
-use crate::store::{Store, StoreOptions};
+use crate::store::Store;
 
 /// Tasks at once.
 const TASKS: u32 = 6;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use super::folder::{contents, load};
 use super::{Factory, Seeded, World, new_body_id};
 use crate::change::FlagChange;
+use crate::context::StoreOptions;
 use crate::error::StoreError;
 use crate::mailbox::{IncomingMessage, Mailbox};
-use crate::store::{Store, StoreOptions};
+use crate::store::Store;
 use crate::view::View;
 
 /// Names in play: more than a mailbox has room for.

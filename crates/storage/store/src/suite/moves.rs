@@ -8,9 +8,10 @@ use tokio::task::JoinSet;
 use super::folder::{contents, load};
 use super::{Factory, World, new_body_id, new_id};
 use crate::change::CommitOutcome;
+use crate::context::StoreOptions;
 use crate::error::StoreError;
 use crate::mailbox::IncomingMessage;
-use crate::store::{Store, StoreOptions};
+use crate::store::Store;
 
 /// Both commits of a pair are applied, or neither: also when the one or the other was made against
 /// a state now past.

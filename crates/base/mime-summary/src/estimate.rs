@@ -1,0 +1,71 @@
+//! What parts and fields will about print, before they are printed, and what a message may print.
+
+use crate::content::ContentFields;
+
+/// Bytes of ENVELOPE, BODY, BODYSTRUCTURE and part table for each byte of the message. The 10,000
+/// parts that we promise to serve have 18 bytes each where they are smallest, and print
+/// [`PART_BYTES`]. Half of it would cut them.
+const PRINTED_SHARE: usize = 12;
+
+/// The same, beside what the message's length gives: for messages that are nearly nothing.
+const PRINTED_BASE: usize = 8 * 1024;
+
+/// The same, at most: 10,000 parts with usual Content-Type, -Disposition and -Transfer-Encoding
+/// print 6 MiB.
+pub(crate) const PRINTED_MAX: usize = 8 << 20;
+
+/// What one part prints with no field but its type and encoding, both in BODY and in BODYSTRUCTURE,
+/// and its row of the table: 156 bytes, and up to ten digits for each number.
+pub(crate) const PART_BYTES: usize = 200;
+
+/// What a nested message prints besides: an envelope of nothing but NIL, twice, and its lines.
+pub(crate) const MESSAGE_BYTES: usize = 112;
+
+/// What an address prints besides its texts: `(NIL NIL  )`.
+pub(crate) const ADDRESS_BYTES: usize = 11;
+
+/// How often BODY and BODYSTRUCTURE together print a value.
+pub(crate) const IN_BOTH: usize = 2;
+
+/// What the responses of a message of so many bytes may take.
+pub(crate) fn printed_max(message_len: usize) -> usize {
+    message_len.saturating_mul(PRINTED_SHARE).saturating_add(PRINTED_BASE).min(PRINTED_MAX)
+}
+
+/// What a part with these fields will about print.
+pub(crate) fn part_estimate(fields: &ContentFields) -> usize {
+    let all = [
+        fields.media,
+        fields.encoding,
+        fields.disposition,
+        fields.language,
+        fields.location,
+        fields.id,
+        fields.description,
+        fields.md5,
+    ];
+    let bytes: usize = all.into_iter().flatten().map(|span| span.len() as usize).sum();
+    PART_BYTES + bytes * (IN_BOTH + 1)
+}
+
+/// What one field of a nested message's header will about print in its envelope.
+pub(crate) fn nested_estimate(field: EnvelopeField, raw: &[u8]) -> usize {
+    let list = || raw.len() + (memchr::memchr_iter(b',', raw).count() + 1) * ADDRESS_BYTES;
+    IN_BOTH
+        * match field {
+            EnvelopeField::From => 3 * list(),
+            EnvelopeField::List => list(),
+            EnvelopeField::Text => raw.len(),
+        }
+}
+
+/// What a field is to an envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EnvelopeField {
+    /// Printed for Sender and Reply-To as well, where there are none.
+    From,
+    /// Another list of addresses.
+    List,
+    /// A text.
+    Text,
+}

@@ -1,0 +1,106 @@
+//! What mailboxes need from their store: the engine, the settings with clock and randomness, and
+//! the count of running changes.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::watch;
+
+use crate::engine::Engine;
+
+/// The settings of a store. `StoreOptions::default()` suits a server.
+#[derive(Clone)]
+pub struct StoreOptions {
+    /// Memory for views and mailbox lists, in bytes. What sessions hold counts, and stays even
+    /// above the limit.
+    pub cache_bytes: usize,
+    /// Mailboxes an account may have, and names it may subscribe.
+    pub mailboxes_max: usize,
+    /// Milliseconds since 1970.
+    pub clock_unix_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
+    /// 128 random bits a call.
+    pub randomness: Arc<dyn Fn() -> u128 + Send + Sync>,
+}
+
+impl Default for StoreOptions {
+    /// 256 MiB (nine million messages), 10,000 mailboxes an account, the system's clock and
+    /// randomness.
+    fn default() -> Self {
+        Self {
+            cache_bytes: 256 << 20,
+            mailboxes_max: 10_000,
+            clock_unix_ms: Arc::new(system_clock),
+            randomness: Arc::new(system_randomness),
+        }
+    }
+}
+
+fn system_clock() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn system_randomness() -> u128 {
+    let mut bytes = [0; 16];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => u128::from_le_bytes(bytes),
+        // The kernel lacks randomness only before it has booted. An id must never be assigned
+        // twice.
+        Err(_) => {
+            use std::hash::{BuildHasher, RandomState};
+            u128::from(RandomState::new().hash_one(system_clock())) << 64
+                | u128::from(RandomState::new().hash_one(std::process::id()))
+        }
+    }
+}
+
+/// What mailboxes need from their store.
+pub(crate) struct Context {
+    pub engine: Arc<dyn Engine>,
+    options: StoreOptions,
+    underway: watch::Sender<usize>,
+}
+
+/// Counts a running change until it is dropped.
+pub(crate) struct Underway(watch::Sender<usize>);
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        self.0.send_modify(|n| *n -= 1);
+    }
+}
+
+impl Context {
+    pub fn new(engine: Arc<dyn Engine>, options: StoreOptions) -> Self {
+        Self { engine, options, underway: watch::Sender::new(0) }
+    }
+
+    pub fn underway(&self) -> Underway {
+        self.underway.send_modify(|n| *n += 1);
+        Underway(self.underway.clone())
+    }
+
+    pub fn random(&self) -> u128 {
+        (self.options.randomness)()
+    }
+
+    pub fn unix_ms(&self) -> u64 {
+        (self.options.clock_unix_ms)()
+    }
+
+    pub fn unix_s(&self) -> i64 {
+        i64::try_from(self.unix_ms() / 1000).unwrap_or(i64::MAX)
+    }
+
+    /// Mailboxes an account may have, and names it may subscribe.
+    pub fn mailboxes_max(&self) -> usize {
+        self.options.mailboxes_max
+    }
+
+    /// Waits until no change is running.
+    pub async fn wait_for_changes(&self) {
+        let mut underway = self.underway.subscribe();
+        // Cannot fail: the sender is in `self`.
+        let _ = underway.wait_for(|n| *n == 0).await;
+    }
+}
