@@ -97,7 +97,7 @@ mod tests {
     fn the_table_of_load_names_only_crates_above_in_it() {
         for (at, (name, below)) in LOAD.iter().enumerate() {
             let before = |other: &&str| LOAD[..at].iter().any(|(known, _)| known == other);
-            assert!(below.iter().all(|other| before(&other)), "{name}");
+            assert!(below.iter().all(before), "{name}");
         }
     }
 

@@ -21,29 +21,26 @@
 //! the index's next sequence number is therefore always what an ended process left.
 
 pub(crate) mod apply;
+mod job;
 mod recover;
 pub(crate) mod redo;
+mod state;
 mod transaction;
 pub(crate) mod turn;
 pub(crate) mod unindexed;
 mod wait;
 
-use posthaste_mail_model::FlagSet;
-use posthaste_store::{
-    CommitOutcome, Content, DirectoryChange, ListCommit, MailboxCommit, Report, Result, StoreError,
-};
+use posthaste_store::{CommitOutcome, Result, StoreError};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot};
+use std::time::Instant;
+use tokio::sync::mpsc;
 
-use self::recover::Others;
-use self::transaction::{OpenTransaction, Wrote};
+pub(crate) use self::job::{Change, Job, Reply};
+pub(crate) use self::state::Writer;
+use self::transaction::Wrote;
 use self::wait::{Received, receive};
 use crate::data_dir::reserve::Purpose;
-use crate::index::rows::Scratch;
-use crate::log::appender::Appender;
-use crate::maintenance::{self, checkpoints::Prepared};
-use crate::shared::Shared;
+use crate::maintenance;
 use crate::writer::apply::Applied;
 
 /// Commits in one transaction. A transaction's time is that of its slowest client's patience; 512
@@ -55,116 +52,7 @@ const GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Commits that may wait; whoever comes then waits for room.
 pub(crate) const QUEUE_MAX: usize = 1024;
 
-/// Bytes up to which a directory record is a change and not new content: settings of an account
-/// have a few hundred.
-const RECORD_SMALL: usize = 4096;
-
-/// Where the outcome goes.
-pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
-
-/// What can be asked of the writer.
-pub(crate) enum Job {
-    /// A change, and where its outcome goes.
-    Change(Change, Reply<CommitOutcome>),
-    /// A round of maintenance, which may write these checkpoints of mailboxes.
-    Maintain(Vec<Prepared>, Reply<Report>),
-    /// Bring the index up to all that was acknowledged.
-    Checkpoint(Reply<()>),
-}
-
-/// One of the kinds of commit.
-pub(crate) enum Change {
-    /// On a mailbox.
-    Mailbox(MailboxCommit),
-    /// On two mailboxes, both or neither.
-    Pair(Box<[MailboxCommit; 2]>),
-    /// On a mailbox list.
-    List(ListCommit),
-    /// On the directory.
-    Directory(DirectoryChange),
-}
-
-impl Change {
-    /// Bytes of new messages.
-    fn weight(&self) -> usize {
-        let bytes = |c: &Content| if let Content::New { bytes, .. } = c { bytes.len() } else { 0 };
-        self.on_mailboxes().iter().flat_map(|commit| &commit.appended).map(|m| bytes(&m.content)).sum()
-    }
-
-    /// Its commits on mailboxes: they may be acknowledged before the index has them. Lists and the
-    /// directory are what other processes read and change beside a server, and are changed seldom.
-    fn on_mailboxes(&self) -> &[MailboxCommit] {
-        match self {
-            Self::Mailbox(commit) => std::slice::from_ref(commit),
-            Self::Pair(pair) => &pair[..],
-            Self::List(_) | Self::Directory(_) => &[],
-        }
-    }
-
-    /// What it wants room for.
-    fn purpose(&self) -> Purpose {
-        match self {
-            Self::Mailbox(commit) if commit.appended.is_empty() => deletes(commit),
-            Self::Mailbox(_) => Purpose::Content,
-            // A MOVE brings summaries and takes as many away. Many clients delete so.
-            Self::Pair(pair) if self.weight() == 0 => {
-                pair.iter().map(deletes).max().unwrap_or(Purpose::Content)
-            }
-            Self::Pair(_) => Purpose::Content,
-            Self::List(_) => Purpose::Deletion,
-            Self::Directory(change) => match &change.value {
-                None => Purpose::Deletion,
-                Some(value) if value.len() <= RECORD_SMALL => Purpose::Change,
-                Some(_) => Purpose::Content,
-            },
-        }
-    }
-}
-
-/// What a commit without new messages wants room for. A message is marked as deleted before it is
-/// expunged.
-fn deletes(commit: &MailboxCommit) -> Purpose {
-    let is_marked = commit.changed.iter().any(|row| row.flags().contains(FlagSet::DELETED));
-    if is_marked || !commit.expunged.is_empty() { Purpose::Deletion } else { Purpose::Change }
-}
-
-/// A pack and where in it what was acknowledged ends.
-type Place = (u32, u64);
-
-/// The writer's own state.
-pub(crate) struct Writer<'e> {
-    pub(crate) shared: &'e Shared,
-    pub(crate) appender: Appender,
-    /// How long the index may stay behind; `None` if nothing is acknowledged before it is
-    /// committed.
-    checkpoint_within: Option<Duration>,
-    /// What the current work wants room for.
-    purpose: Purpose,
-    /// What was acknowledged and then failed to reach the index.
-    redo: Option<Place>,
-    /// Packs whose tails hold no commit that can be redone.
-    dead_tails: Vec<u32>,
-    others: Others,
-    scratch: Scratch,
-    /// Acknowledged commits that the index is to have, and those that are about to be acknowledged.
-    open: Option<OpenTransaction<'e>>,
-}
-
-impl<'e> Writer<'e> {
-    pub(crate) fn new(shared: &'e Shared, appender: Appender, checkpoint_within: Option<Duration>) -> Self {
-        Self {
-            shared,
-            appender,
-            checkpoint_within,
-            purpose: Purpose::Deletion,
-            redo: None,
-            dead_tails: Vec::new(),
-            others: Others::default(),
-            scratch: Scratch::default(),
-            open: None,
-        }
-    }
-
+impl Writer<'_> {
     /// Runs until every sender was dropped.
     pub(crate) fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         let mut group = Vec::new();

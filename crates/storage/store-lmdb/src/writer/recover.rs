@@ -11,8 +11,9 @@ use posthaste_store::{Result, StoreError};
 use std::sync::Arc;
 
 use super::redo::{Redo, Summaries, Tail, TailEnd, first_of_tail, given_up_by_tail};
+use super::state::{OtherPack, Others, Place, Writer};
 use super::transaction::{ahead, commit, end_if_dead};
-use super::{Place, Writer};
+
 use crate::data_dir::reserve::Purpose;
 use crate::index::Indexed;
 use crate::index::packs::PackState;
@@ -22,19 +23,6 @@ use crate::log::pair;
 use crate::log::record::{Form, Kind};
 use crate::log::scan::{Scan, pack_form};
 use crate::shared::Shared;
-
-/// Unsealed packs of other processes, as of one state of the index.
-#[derive(Default)]
-pub(super) struct Others {
-    /// The engine's epoch at which this was read.
-    epoch: Option<u64>,
-    packs: Vec<OtherPack>,
-}
-
-struct OtherPack {
-    number: u32,
-    file: Arc<dyn DiskFile>,
-}
 
 /// Bytes of a tail that are written again at a time.
 const PIECE: usize = 1 << 20;

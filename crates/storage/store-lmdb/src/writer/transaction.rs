@@ -1,45 +1,16 @@
 //! Index transactions: begun where all that counts is in the index, filled, and committed at once
 //! or *open*.
 
-use heed::RwTxn;
 use posthaste_store::{Result, StoreError};
 use std::time::Instant;
 
-use super::Writer;
+use super::state::{HELD_MESSAGES, OpenTransaction, Writer};
 use crate::data_dir::reserve::Purpose;
 use crate::index::Indexed;
 use crate::log::Ahead;
 use crate::log::record::Batch;
 use crate::shared::Shared;
 use crate::writer::apply::{Apply, Demand};
-
-/// What may wait for the index: some 10 ms of replaying after a crash. Commits on more messages
-/// than that do not wait at all: writing their pages costs more than syncing them, and a disk that
-/// has no room for so many should say so before it is too late.
-const HELD_COMMITS: usize = 512;
-const HELD_MESSAGES: usize = 256;
-const HELD_BYTES: u64 = 4 << 20;
-
-/// An index transaction with commits that were acknowledged, or that are about to be.
-pub(super) struct OpenTransaction<'e> {
-    txn: RwTxn<'e>,
-    /// The next sequence number in it.
-    seq: u64,
-    /// Acknowledged commits in it.
-    commits: usize,
-    /// What they come to.
-    demand: Demand,
-    /// When the index is to have them.
-    pub(super) due: Instant,
-}
-
-impl OpenTransaction<'_> {
-    pub(super) fn is_full(&self) -> bool {
-        self.commits >= HELD_COMMITS
-            || self.demand.messages >= HELD_MESSAGES
-            || self.demand.bytes >= HELD_BYTES
-    }
-}
 
 /// What a piece of work leaves to do.
 pub(super) enum Wrote {

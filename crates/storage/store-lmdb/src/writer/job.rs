@@ -1,0 +1,81 @@
+//! What can be asked of the writer.
+
+use posthaste_mail_model::FlagSet;
+use posthaste_store::{CommitOutcome, Content, DirectoryChange, ListCommit, MailboxCommit, Report, Result};
+use tokio::sync::oneshot;
+
+use crate::data_dir::reserve::Purpose;
+use crate::maintenance::checkpoints::Prepared;
+
+/// Bytes up to which a directory record is a change and not new content: settings of an account
+/// have a few hundred.
+const RECORD_SMALL: usize = 4096;
+
+/// Where the outcome goes.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
+
+/// What can be asked of the writer.
+pub(crate) enum Job {
+    /// A change, and where its outcome goes.
+    Change(Change, Reply<CommitOutcome>),
+    /// A round of maintenance, which may write these checkpoints of mailboxes.
+    Maintain(Vec<Prepared>, Reply<Report>),
+    /// Bring the index up to all that was acknowledged.
+    Checkpoint(Reply<()>),
+}
+
+/// One of the kinds of commit.
+pub(crate) enum Change {
+    /// On a mailbox.
+    Mailbox(MailboxCommit),
+    /// On two mailboxes, both or neither.
+    Pair(Box<[MailboxCommit; 2]>),
+    /// On a mailbox list.
+    List(ListCommit),
+    /// On the directory.
+    Directory(DirectoryChange),
+}
+
+impl Change {
+    /// Bytes of new messages.
+    pub(super) fn weight(&self) -> usize {
+        let bytes = |c: &Content| if let Content::New { bytes, .. } = c { bytes.len() } else { 0 };
+        self.on_mailboxes().iter().flat_map(|commit| &commit.appended).map(|m| bytes(&m.content)).sum()
+    }
+
+    /// Its commits on mailboxes: they may be acknowledged before the index has them. Lists and the
+    /// directory are what other processes read and change beside a server, and are changed seldom.
+    pub(super) fn on_mailboxes(&self) -> &[MailboxCommit] {
+        match self {
+            Self::Mailbox(commit) => std::slice::from_ref(commit),
+            Self::Pair(pair) => &pair[..],
+            Self::List(_) | Self::Directory(_) => &[],
+        }
+    }
+
+    /// What it wants room for.
+    pub(super) fn purpose(&self) -> Purpose {
+        match self {
+            Self::Mailbox(commit) if commit.appended.is_empty() => deletes(commit),
+            Self::Mailbox(_) => Purpose::Content,
+            // A MOVE brings summaries and takes as many away. Many clients delete so.
+            Self::Pair(pair) if self.weight() == 0 => {
+                pair.iter().map(deletes).max().unwrap_or(Purpose::Content)
+            }
+            Self::Pair(_) => Purpose::Content,
+            Self::List(_) => Purpose::Deletion,
+            Self::Directory(change) => match &change.value {
+                None => Purpose::Deletion,
+                Some(value) if value.len() <= RECORD_SMALL => Purpose::Change,
+                Some(_) => Purpose::Content,
+            },
+        }
+    }
+}
+
+/// What a commit without new messages wants room for. A message is marked as deleted before it is
+/// expunged.
+fn deletes(commit: &MailboxCommit) -> Purpose {
+    let is_marked = commit.changed.iter().any(|row| row.flags().contains(FlagSet::DELETED));
+    if is_marked || !commit.expunged.is_empty() { Purpose::Deletion } else { Purpose::Change }
+}

@@ -1,0 +1,92 @@
+//! What the writer has between two pieces of work.
+
+use heed::RwTxn;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::apply::Demand;
+use crate::data_dir::reserve::Purpose;
+use crate::index::rows::Scratch;
+use crate::log::appender::Appender;
+use crate::log::disk::DiskFile;
+use crate::shared::Shared;
+
+/// A pack and where in it what was acknowledged ends.
+pub(super) type Place = (u32, u64);
+
+/// The writer's own state.
+pub(crate) struct Writer<'e> {
+    pub(crate) shared: &'e Shared,
+    pub(crate) appender: Appender,
+    /// How long the index may stay behind; `None` if nothing is acknowledged before it is
+    /// committed.
+    pub(super) checkpoint_within: Option<Duration>,
+    /// What the current work wants room for.
+    pub(super) purpose: Purpose,
+    /// What was acknowledged and then failed to reach the index.
+    pub(super) redo: Option<Place>,
+    /// Packs whose tails hold no commit that can be redone.
+    pub(super) dead_tails: Vec<u32>,
+    pub(super) others: Others,
+    pub(super) scratch: Scratch,
+    /// Acknowledged commits that the index is to have, and those that are about to be acknowledged.
+    pub(super) open: Option<OpenTransaction<'e>>,
+}
+
+impl<'e> Writer<'e> {
+    pub(crate) fn new(shared: &'e Shared, appender: Appender, checkpoint_within: Option<Duration>) -> Self {
+        Self {
+            shared,
+            appender,
+            checkpoint_within,
+            purpose: Purpose::Deletion,
+            redo: None,
+            dead_tails: Vec::new(),
+            others: Others::default(),
+            scratch: Scratch::default(),
+            open: None,
+        }
+    }
+}
+
+/// What may wait for the index: some 10 ms of replaying after a crash. Commits on more messages
+/// than that do not wait at all: writing their pages costs more than syncing them, and a disk that
+/// has no room for so many should say so before it is too late.
+const HELD_COMMITS: usize = 512;
+pub(super) const HELD_MESSAGES: usize = 256;
+const HELD_BYTES: u64 = 4 << 20;
+
+/// An index transaction with commits that were acknowledged, or that are about to be.
+pub(super) struct OpenTransaction<'e> {
+    pub(super) txn: RwTxn<'e>,
+    /// The next sequence number in it.
+    pub(super) seq: u64,
+    /// Acknowledged commits in it.
+    pub(super) commits: usize,
+    /// What they come to.
+    pub(super) demand: Demand,
+    /// When the index is to have them.
+    pub(super) due: Instant,
+}
+
+impl OpenTransaction<'_> {
+    pub(super) fn is_full(&self) -> bool {
+        self.commits >= HELD_COMMITS
+            || self.demand.messages >= HELD_MESSAGES
+            || self.demand.bytes >= HELD_BYTES
+    }
+}
+
+/// Unsealed packs of other processes, as of one state of the index.
+#[derive(Default)]
+pub(super) struct Others {
+    /// The engine's epoch at which this was read.
+    pub(super) epoch: Option<u64>,
+    pub(super) packs: Vec<OtherPack>,
+}
+
+/// One of them.
+pub(super) struct OtherPack {
+    pub(super) number: u32,
+    pub(super) file: Arc<dyn DiskFile>,
+}
