@@ -12,8 +12,9 @@ use posthaste_store::{
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::Barrier;
 
 use super::{Alone, ImportError, ImportOptions, ImportReport, Repeat};
 use crate::tests::{content, open};
@@ -334,13 +335,43 @@ async fn a_source_that_grew_brings_what_is_new_and_repeating_is_a_choice() {
     assert_eq!((records("import/").await, records("imported/").await), (0, 0));
 }
 
+/// A process that waits with its first change of the directory until another one has come as far.
+struct Together {
+    memory: MemoryEngine,
+    first: AtomicBool,
+    both: Arc<Barrier>,
+}
+
+impl Together {
+    fn new(memory: &MemoryEngine, both: &Arc<Barrier>) -> Arc<Self> {
+        let first = AtomicBool::new(true);
+        Arc::new(Self { memory: memory.another_process(), first, both: Arc::clone(both) })
+    }
+}
+
+#[async_trait]
+impl Layer for Together {
+    type Inner = MemoryEngine;
+    fn inner(&self) -> &MemoryEngine {
+        &self.memory
+    }
+    async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
+        if self.first.swap(false, Ordering::SeqCst) {
+            self.both.wait().await;
+        }
+        self.memory.directory_commit(change).await
+    }
+}
+
 #[tokio::test]
 async fn two_imports_into_one_mailbox_do_not_both_go_on() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.mbox");
     mbox(&file, (0..600).map(|n| n.to_string()));
     let (memory, ana) = store().await;
-    let (one, other) = (survivor(&memory), survivor(&memory));
+    // Both have read that there is no journal before either makes one.
+    let both = Arc::new(Barrier::new(2));
+    let (one, other) = (process(Together::new(&memory, &both)), process(Together::new(&memory, &both)));
     let (one, other) = tokio::join!(run(&one, &ana, &file), run(&other, &ana, &file));
     let outcomes = [one, other];
     let refused = |outcome: &Result<_, _>| matches!(outcome, Err(ImportError::Another { .. }));
