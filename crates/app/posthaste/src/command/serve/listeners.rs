@@ -1,7 +1,7 @@
 //! The listeners that are up, and how that set is changed while the server runs.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,6 +86,13 @@ impl Listeners {
             None => bind(asked)?,
         };
         let address = listener.local_addr();
+        if protocol == Protocol::Lmtp && is_open(address) {
+            tracing::warn!(
+                %address,
+                "LMTP has no login, and clients need not use TLS: who reaches this address delivers, and mail may \
+                 travel in clear; set `listen.lmtp` to loopback, or keep others out by a firewall"
+            );
+        }
         let (trigger, shutdown) = Shutdown::new();
         let certificates = self.services.load().certificates.clone();
         let certificates = match protocol {
@@ -139,6 +146,14 @@ impl Listeners {
 }
 
 /// Binds and listens; connections wait.
+/// Whether other machines may reach an address.
+const fn is_open(address: SocketAddr) -> bool {
+    match address.ip() {
+        IpAddr::V4(ip) => !ip.is_loopback(),
+        IpAddr::V6(ip) => !ip.is_loopback(),
+    }
+}
+
 fn bind(asked: Listen) -> Result<Listener> {
     let mode = match asked.protocol {
         Protocol::Imaps | Protocol::Submissions => Mode::ImplicitTls,
@@ -167,4 +182,16 @@ pub fn configured(config: &Config) -> Vec<Listen> {
         addresses.iter().map(move |address| Listen { protocol, address: *address })
     });
     all.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_open_to_nobody_else() {
+        let open = |address: &str| is_open(address.parse().unwrap());
+        assert!(!open("127.0.0.1:24") && !open("127.8.0.1:24") && !open("[::1]:24"));
+        assert!(open("0.0.0.0:24") && open("[::]:24") && open("192.0.2.1:24"));
+    }
 }
