@@ -305,6 +305,24 @@ async fn a_flip_in_a_tail_is_a_fault_and_costs_its_own_commit() {
     assert!(list.entries[0].uid_validity > before.list.entries[0].uid_validity);
 }
 
+/// The head of a pack says nothing of what was acknowledged in it.
+#[tokio::test]
+async fn a_damaged_head_of_a_pack_hides_no_tail() {
+    for open in [|dir: &Path, options| LmdbEngine::open(dir, options).unwrap(), serve] {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut world, inbox) = tail_of_two(dir.path()).await;
+        change(dir.path(), 1, |bytes| bytes[20] ^= 4);
+        let engine = open(dir.path(), small());
+        // What follows goes to another pack, and gives up nothing.
+        world.create(&engine, "More").await.unwrap();
+        engine.close();
+        let all = [body(0, 900), body(1, 2_000), body(2, 2_000)];
+        assert_eq!(texts(dir.path(), inbox).await, all);
+        run(dir.path(), Rebuild::Force);
+        assert_eq!(texts(dir.path(), inbox).await, all);
+    }
+}
+
 /// The index is older than a pack, so what it lacks is no tail of one batch.
 #[tokio::test]
 async fn beyond_the_end_in_an_old_index_a_lost_sector_is_damage() {

@@ -80,6 +80,14 @@ impl<'f> Scan<'f> {
     }
 }
 
+/// The form in which the tail of a pack is read. A head that is damaged or cannot be read does not
+/// hide acknowledged commits: tails are written in the form of today, and each record shows by its
+/// checksum whether it is one.
+pub(crate) fn tail_form(file: &dyn DiskFile, number: u32, store: Id) -> Form {
+    let known = pack_form(file, number, store).ok().flatten();
+    known.unwrap_or_else(|| Form::bound(store, number))
+}
+
 /// The form of a pack of this store; `None` if the file does not begin as it must.
 pub(crate) fn pack_form(file: &dyn DiskFile, number: u32, store: Id) -> Result<Option<Form>, ReadFault> {
     Ok(form_from(&read_exactly(file, 0, PACK_HEADER)?, number, store))

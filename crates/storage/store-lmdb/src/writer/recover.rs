@@ -21,7 +21,7 @@ use crate::log::disk::{DiskFile, failed};
 use crate::log::entry;
 use crate::log::pair;
 use crate::log::record::{Form, Kind};
-use crate::log::scan::{Scan, pack_form};
+use crate::log::scan::{Scan, tail_form};
 use crate::shared::Shared;
 
 /// Bytes of a tail that are written again at a time.
@@ -58,7 +58,7 @@ impl Writer<'_> {
     fn note_tail(&self, pack: u32, limit: u64) -> Result<()> {
         let shared = self.shared;
         let end = shared.index.pack(&*shared.index.read()?, pack)?.map_or(0, |state| state.end);
-        let (file, Some(form)) = open(shared, pack)? else { return Ok(()) };
+        let (file, form) = open(shared, pack)?;
         let mut scan = Scan::new(&*file, form, end, limit);
         while let Ok(Some(found)) = scan.advance() {
             let (kind, id) = (found.header.kind, found.header.id);
@@ -82,9 +82,8 @@ impl Writer<'_> {
         let index = &shared.index;
         let state = index.pack(&txn, pack)?.unwrap_or_default();
         let mut done = TailEnd { end: state.end, seq: index.seq(&txn)? };
-        if state.end < limit
-            && let (file, Some(form)) = open(shared, pack)?
-        {
+        if state.end < limit {
+            let (file, form) = open(shared, pack)?;
             let summaries = Summaries::AtOnce(&shared.reader, shared.summarize);
             let redo = Redo::new(index, &mut txn, summaries, &mut self.scratch);
             let scan = Scan::new(&*file, form, state.end, limit);
@@ -175,7 +174,7 @@ impl Writer<'_> {
                 continue;
             };
             let unavailable = |e| StoreError::Unavailable(format!("pack {number}: {e}"));
-            let Ok(Some(form)) = pack_form(&**file, *number, shared.store) else { continue };
+            let form = tail_form(&**file, *number, shared.store);
             let kind = first_of_tail(&**file, form, state.end, next).map_err(unavailable)?;
             let Some(kind) = kind else { continue };
             let size = file.size().map_err(unavailable)?;
@@ -216,10 +215,10 @@ fn note_commit(shared: &Shared, mailbox: MailboxId, content: &[u8]) {
     }
 }
 
-/// A pack's file and its form; none if its head is damaged.
-fn open(shared: &Shared, pack: u32) -> Result<(Arc<dyn DiskFile>, Option<Form>)> {
+/// A pack's file, and the form of its tail.
+fn open(shared: &Shared, pack: u32) -> Result<(Arc<dyn DiskFile>, Form)> {
     let file = shared.reader.file(pack);
     let file = file.map_err(|e| StoreError::Unavailable(format!("pack {pack}: {e}")))?;
-    let form = pack_form(&*file, pack, shared.store).ok().flatten();
+    let form = tail_form(&*file, pack, shared.store);
     Ok((file, form))
 }
