@@ -211,28 +211,33 @@ impl Queue {
     pub async fn administer(
         &self,
         id: ItemId,
-        change: impl Fn(&mut Item) + Send,
+        change: impl Fn(&mut Item) + Send + Sync,
     ) -> Result<Item, QueueError> {
-        for _ in 0..TRIES {
-            let mut item = self.item(id).await?.ok_or(QueueError::NoItem(id))?;
-            change(&mut item);
-            match self.update(&mut item).await {
-                Ok(()) => {
-                    self.note_change().await?;
-                    return Ok(item);
-                }
-                Err(QueueError::Busy(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(QueueError::Busy(id))
+        self.decide(id, Some(&change)).await
     }
 
     /// Removes an item beside a running server. Nobody gets a report.
     pub async fn drop_item(&self, id: ItemId) -> Result<Item, QueueError> {
+        self.decide(id, None).await
+    }
+
+    /// Changes an item, or removes it if there is no change, again from the start if someone else
+    /// changed it meanwhile.
+    async fn decide(
+        &self,
+        id: ItemId,
+        change: Option<&(dyn Fn(&mut Item) + Send + Sync)>,
+    ) -> Result<Item, QueueError> {
         for _ in 0..TRIES {
-            let item = self.item(id).await?.ok_or(QueueError::NoItem(id))?;
-            match self.remove(&item).await {
+            let mut item = self.item(id).await?.ok_or(QueueError::NoItem(id))?;
+            let outcome = match change {
+                Some(change) => {
+                    change(&mut item);
+                    self.update(&mut item).await
+                }
+                None => self.remove(&item).await,
+            };
+            match outcome {
                 Ok(()) => {
                     self.note_change().await?;
                     return Ok(item);
