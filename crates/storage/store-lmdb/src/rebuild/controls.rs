@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::survey::Before;
+use crate::index::packs::PackState;
 use crate::log::record::Kind;
 
 /// What a record says of packs.
@@ -58,10 +58,10 @@ impl Controls {
         self.ends.entry(pack).and_modify(|known| *known = end.min(*known)).or_insert(end);
     }
 
-    /// Judges all records. A tail is not given up below the end that the old index has of it:
-    /// another process redid it so far.
-    pub(super) fn judge(mut self, before: &Before<'_>) -> Judged {
-        let known: HashMap<u32, u64> = before.packs.iter().map(|(n, state)| (*n, state.end)).collect();
+    /// Judges all records. `packs` are those of the old index. A tail is not given up below the end
+    /// that they have of it: another process redid it so far.
+    pub(super) fn judge(mut self, packs: &[(u32, PackState)]) -> Judged {
+        let known: HashMap<u32, u64> = packs.iter().map(|(n, state)| (*n, state.end)).collect();
         let mut by_pack: HashMap<u32, Vec<usize>> = HashMap::new();
         for (at, control) in self.all.iter_mut().enumerate() {
             if let Says::GivenUp(pack, end) = &mut control.says {
@@ -133,7 +133,6 @@ impl Judgement<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::packs::PackState;
 
     /// Pack, offset and what is said there.
     fn judged(controls: &[(u32, u64, Says)], packs: &[(u32, PackState)]) -> Judged {
@@ -141,7 +140,7 @@ mod tests {
         for &(pack, offset, says) in controls {
             all.add(Control { pack, offset, says });
         }
-        all.judge(&Before { packs, ..Before::default() })
+        all.judge(packs)
     }
 
     fn ends(judged: &Judged) -> Vec<(u32, u64)> {
@@ -193,7 +192,7 @@ mod tests {
         all.ends_at(2, 700);
         all.ends_at(2, 500);
         all.add(Control { pack: 2, offset: 500, says: Says::Retired(1) });
-        let judged = all.judge(&Before::default());
+        let judged = all.judge(&[]);
         assert_eq!((ends(&judged), judged.retired.len()), (vec![(2, 500)], 0));
     }
 }

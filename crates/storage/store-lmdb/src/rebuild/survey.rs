@@ -150,7 +150,7 @@ pub(crate) fn survey(
         survey.pack(number, Arc::clone(&file), (form, size), tail, catalog, &mut controls)?;
         progress((done + 1) as f64 / numbers.len() as f64);
     }
-    let Judged { ends, retired, mut faults } = controls.judge(before);
+    let Judged { ends, retired, mut faults } = controls.judge(before.packs);
     survey.retired = retired;
     survey.faults.append(&mut faults);
     for (number, end) in ends {
