@@ -143,6 +143,18 @@ impl Item {
         self.waiting().next().is_none()
     }
 
+    /// Takes over what others wrote meanwhile, apart from what is known better here.
+    pub(crate) fn follow(&mut self, now: &Self) {
+        self.version = now.version;
+        self.held = now.held;
+        self.warned |= now.warned;
+        for (ours, theirs) in self.recipients.iter_mut().zip(&now.recipients) {
+            if ours.outcome == Outcome::Waiting {
+                ours.outcome.clone_from(&theirs.outcome);
+            }
+        }
+    }
+
     /// Gives up all recipients that still wait.
     pub(crate) fn give_up(&mut self, status: &str, reply: &str) {
         for recipient in self.recipients.iter_mut().filter(|r| r.outcome == Outcome::Waiting) {
@@ -153,8 +165,7 @@ impl Item {
     /// Reads a record.
     pub(crate) fn read(entry: &DirectoryEntry) -> Result<Self, QueueError> {
         let wrong = |why: String| QueueError::Record { record: entry.name.clone(), why };
-        let id = entry.name.strip_prefix(PREFIX).and_then(|id| id.parse().ok());
-        let id = id.ok_or_else(|| wrong("its name is not queue/NUMBER".into()))?;
+        let id = number(&entry.name).ok_or_else(|| wrong("its name is not queue/NUMBER".into()))?;
         let record: Record = serde_json::from_slice(&entry.value).map_err(|e| wrong(e.to_string()))?;
         if record.v != VERSION {
             return Err(wrong(format!("it is of version {}, and this program knows {VERSION}", record.v)));
@@ -203,6 +214,11 @@ impl Item {
 /// Name of an item's record. Names sort as numbers do.
 pub(crate) fn name(id: ItemId) -> String {
     format!("{PREFIX}{id:010}")
+}
+
+/// The number in the name of a record.
+pub(crate) fn number(name: &str) -> Option<ItemId> {
+    name.strip_prefix(PREFIX)?.parse().ok()
 }
 
 /// What all names begin with.

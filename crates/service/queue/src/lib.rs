@@ -12,6 +12,7 @@
 //!   on disk. A crash in between sends it a second time (RFC 1047), never no time.
 //! * An item has one destination. A message for three domains is three items, which share the bytes
 //!   of one body.
+//! * On a cluster one node sends at a time (`lease`). Another takes over within a minute.
 //! * Time that a destination does not answer costs its items nothing: the destination waits, not
 //!   each item.
 //!
@@ -20,7 +21,9 @@
 
 mod date;
 mod error;
+mod front;
 mod item;
+mod lease;
 mod queue;
 mod relay;
 mod report;
@@ -33,7 +36,8 @@ mod transport;
 pub use date::date_time;
 pub use error::QueueError;
 pub use item::{Address, Destination, Envelope, Item, ItemId, Outcome, Recipient};
-pub use queue::{QUEUE_ACCOUNT, Queue, Wait};
+pub use lease::LeaseTimes;
+pub use queue::{Page, QUEUE_ACCOUNT, Queue, Wait};
 pub use relay::{Refusal, Relay};
 pub use runner::{Clock, Runner};
 pub use schedule::RetryTimes;

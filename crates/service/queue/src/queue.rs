@@ -41,6 +41,17 @@ struct Arrivals {
 /// An item, its destination and when it is tried, unix seconds.
 pub(crate) type Arrival = (ItemId, Destination, i64);
 
+/// Some items of the queue.
+#[derive(Debug)]
+pub struct Page {
+    /// Those that can be read.
+    pub items: Vec<Item>,
+    /// Why others cannot.
+    pub damaged: Vec<QueueError>,
+    /// The last of all.
+    pub last: ItemId,
+}
+
 /// Why a destination waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -138,11 +149,21 @@ impl Queue {
         self.engine().directory_entry(&item::name(id)).await?.as_ref().map(Item::read).transpose()
     }
 
-    /// Items in the order of their numbers, those after `after`, at most 256. Empty at the end.
-    pub async fn page(&self, after: Option<ItemId>) -> Result<Vec<Item>, QueueError> {
+    /// At most 256 items in the order of their numbers, those after `after`; `None` at the end.
+    pub async fn page(&self, after: Option<ItemId>) -> Result<Option<Page>, QueueError> {
         let after = after.map(item::name);
         let entries = self.engine().directory_scan(item::prefix(), after.as_deref(), PAGE).await?;
-        entries.iter().map(Item::read).collect()
+        let Some(last) = entries.iter().rev().find_map(|entry| item::number(&entry.name)) else {
+            return Ok(None);
+        };
+        let mut page = Page { items: Vec::with_capacity(entries.len()), damaged: Vec::new(), last };
+        for entry in &entries {
+            match Item::read(entry) {
+                Ok(item) => page.items.push(item),
+                Err(error) => page.damaged.push(error),
+            }
+        }
+        Ok(Some(page))
     }
 
     /// The message of an item.
@@ -185,21 +206,24 @@ impl Queue {
         Ok(self.engine().directory_commit(change).await?)
     }
 
-    /// Removes messages without an envelope: a crash came between the two, so nobody was answered.
-    /// Before the first message is added. How many there were.
-    pub async fn remove_unfinished(&self) -> Result<usize, QueueError> {
+    /// Removes messages without an envelope that came before `before`, unix seconds: a crash came
+    /// between the two, so nobody was answered. Later ones another node may be adding. How many
+    /// there were.
+    pub async fn remove_unfinished(&self, before: i64) -> Result<usize, QueueError> {
         let mut known: BTreeSet<ItemId> = BTreeSet::new();
         let mut after = None;
+        // The messages first: an envelope may be written between the two readings.
+        let view = self.store().open(self.mailbox).await?.current().await?;
         loop {
             let names = self.engine().directory_scan(item::prefix(), after.as_deref(), PAGE).await?;
             let Some(last) = names.last() else { break };
             after = Some(last.name.clone());
-            let number = |e: &DirectoryEntry| e.name.strip_prefix(item::prefix())?.parse::<ItemId>().ok();
-            known.extend(names.iter().filter_map(number));
+            known.extend(names.iter().filter_map(|entry| item::number(&entry.name)));
         }
-        let view = self.store().open(self.mailbox).await?.current().await?;
-        let uids = view.uids_of_seqs(&view.all());
-        let unfinished: NumSet = uids.iter().filter(|uid| !known.contains(uid)).collect();
+        let all = view.all();
+        let old = view.rows(&all).filter(|(_, row)| i64::from(row.date()) <= before);
+        let unfinished: NumSet =
+            old.map(|(_, row)| row.uid().value()).filter(|uid| !known.contains(uid)).collect();
         let count = unfinished.iter().count();
         if count > 0 {
             self.remove_messages(&unfinished).await?;

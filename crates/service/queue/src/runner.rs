@@ -3,31 +3,38 @@
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::error::QueueError;
-use crate::item::{Destination, Item, ItemId, Outcome, Recipient};
-use crate::queue::Queue;
+use crate::front::Front;
+use crate::item::{Item, ItemId};
+use crate::lease::{Lease, LeaseTimes};
+use crate::queue::{Arrival, Page, Queue};
 use crate::relay::Relay;
-use crate::report::{Kind, Report};
 use crate::schedule::{RetryTimes, Schedule};
-use crate::transport::{Channel, Failure, Transport, Unreachable};
+use crate::transport::Transport;
+
+mod visit;
 
 /// Tells the time, in unix seconds.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// Destinations that are sent to at once.
 const DESTINATIONS_MAX: usize = 64;
-/// Messages on one connection: RFC 5321 sets no limit, common hosts close after a hundred.
-const MESSAGES_PER_CONNECTION: usize = 100;
 /// Between two looks at whether an administrator changed the queue. A look reads one record.
 const LOOK: Duration = Duration::from_secs(2);
-/// How long a destination waits after the store failed us.
-const STORE_WAIT: i64 = 60;
+/// How long the runner waits after the store failed it.
+const AGAIN: Duration = Duration::from_secs(60);
+/// Seconds within which another node writes the envelope of a message it has added, by far.
+const RECENT: i64 = 600;
+/// Age from which on a message without an envelope is not one that another node is adding.
+const UNFINISHED_AFTER: i64 = 3_600;
 
 /// Sends what is due.
 pub struct Runner {
@@ -40,11 +47,36 @@ pub struct Runner {
     /// The schedule has changed.
     changed: Notify,
     stopping: AtomicBool,
+    /// Of a node of a cluster.
+    lease_times: Option<LeaseTimes>,
+    /// Until when this node may send; `None` if it may for ever.
+    until: Mutex<Option<Instant>>,
+}
+
+/// What a runner has seen of the store.
+struct Seen {
+    changes: u64,
+    front: Front,
+}
+
+/// Why a node stops to send.
+enum Ended {
+    /// It is to stop.
+    Asked,
+    /// Another node may send now.
+    LeaseLost,
 }
 
 impl Runner {
-    /// A runner for a relay's queue. One process at a time may run one for an embedded store.
-    pub fn new(relay: Relay, transport: Arc<dyn Transport>, times: RetryTimes, clock: Clock) -> Arc<Self> {
+    /// A runner for a relay's queue. With lease times it is one of several on the same store, of
+    /// which one sends at a time; without, it must be the only one.
+    pub fn new(
+        relay: Relay,
+        transport: Arc<dyn Transport>,
+        times: RetryTimes,
+        clock: Clock,
+        lease_times: Option<LeaseTimes>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             relay,
             transport,
@@ -54,6 +86,8 @@ impl Runner {
             slots: Arc::new(Semaphore::new(DESTINATIONS_MAX)),
             changed: Notify::new(),
             stopping: AtomicBool::new(false),
+            lease_times,
+            until: Mutex::default(),
         })
     }
 
@@ -65,45 +99,152 @@ impl Runner {
         (self.clock)()
     }
 
-    /// Reads the queue, and sends until `stop` completes. Messages that are being sent then are
-    /// sent to their end.
-    pub async fn run(self: Arc<Self>, stop: impl Future<Output = ()>) -> Result<(), QueueError> {
-        let unfinished = self.queue().remove_unfinished().await?;
+    /// Sends until `stop` completes. Messages that are being sent then are sent to their end.
+    pub async fn run(self: Arc<Self>, stop: impl Future<Output = ()>) {
+        tokio::pin!(stop);
+        let mut lease = self.lease_times.map(|times| {
+            let store = self.relay.delivery().store();
+            let process = store.new_body_id().to_string();
+            Lease::new(Arc::clone(store.engine()), self.relay.host(), process, times)
+        });
+        loop {
+            let wait = match self.run_once(lease.as_mut(), stop.as_mut()).await {
+                Ok(Ended::Asked) => break,
+                Ok(Ended::LeaseLost) => {
+                    tracing::warn!("another server sends the queue's mail from here on");
+                    continue;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the queue cannot be read: mail to other domains waits");
+                    tokio::time::sleep(AGAIN)
+                }
+            };
+            tokio::select! {
+                () = stop.as_mut() => break,
+                () = wait => {}
+            }
+        }
+        if let Some(Err(error)) = async { Some(lease.as_mut()?.release().await) }.await {
+            tracing::warn!(%error, "the lease of the queue ends by itself");
+        }
+    }
+
+    /// Waits for the lease, and sends while this node has it.
+    async fn run_once(
+        self: &Arc<Self>,
+        mut lease: Option<&mut Lease>,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Ended, QueueError> {
+        if let Some(lease) = &mut lease
+            && !self.obtain(lease, stop.as_mut()).await
+        {
+            return Ok(Ended::Asked);
+        }
+        let mut seen = self.open().await?;
+        let mut visits = JoinSet::new();
+        let mut look = interval(LOOK);
+        // Without a lease nothing is renewed, and that seldom.
+        let mut renewal = interval(lease.as_deref().map_or(AGAIN, Lease::pause));
+        let ended = loop {
+            if self.may_send() {
+                self.start_due(&mut visits);
+            }
+            tokio::select! {
+                () = stop.as_mut() => break Ended::Asked,
+                () = self.sleep_until_due() => {}
+                () = self.changed.notified() => {}
+                arrived = self.queue().arrived() => self.put(&arrived, &mut seen.front),
+                Some(_) = visits.join_next() => {}
+                _ = renewal.tick() => {
+                    if let Some(lease) = &mut lease
+                        && !self.renew(lease).await
+                    {
+                        break Ended::LeaseLost;
+                    }
+                }
+                _ = look.tick() => {
+                    if let Err(error) = self.look(&mut seen).await {
+                        tracing::warn!(%error, "cannot look whether the queue has changed");
+                    }
+                }
+            }
+        };
+        self.stopping.store(true, Ordering::Release);
+        while visits.join_next().await.is_some() {}
+        self.stopping.store(false, Ordering::Release);
+        Ok(ended)
+    }
+
+    /// Waits until this node has the lease; `false` if it is to stop before.
+    async fn obtain(&self, lease: &mut Lease, mut stop: Pin<&mut impl Future<Output = ()>>) -> bool {
+        while !self.renew(lease).await {
+            tokio::select! {
+                () = stop.as_mut() => return false,
+                () = tokio::time::sleep(lease.pause()) => {}
+            }
+            // The node that has the lease finds them in the store.
+            self.queue().take_arrivals();
+        }
+        true
+    }
+
+    /// Renews the lease; whether this node has it.
+    async fn renew(&self, lease: &mut Lease) -> bool {
+        if let Err(error) = lease.renew().await {
+            tracing::warn!(%error, "the lease of the queue cannot be renewed");
+        }
+        *self.until.lock() = Some(lease.until().unwrap_or_else(Instant::now));
+        self.may_send()
+    }
+
+    /// Whether a message may be sent now.
+    fn may_send(&self) -> bool {
+        !self.stopping.load(Ordering::Acquire) && self.until.lock().is_none_or(|until| Instant::now() < until)
+    }
+
+    /// Reads the queue.
+    async fn open(&self) -> Result<Seen, QueueError> {
+        let is_alone = self.lease_times.is_none();
+        let before = if is_alone { i64::MAX } else { self.now() - UNFINISHED_AFTER };
+        let unfinished = self.queue().remove_unfinished(before).await?;
         if unfinished > 0 {
             tracing::info!(unfinished, "messages that were never acknowledged were removed from the queue");
         }
-        let mut seen = self.queue().changes().await?;
+        let changes = self.queue().changes().await?;
         // Their records are read now.
         self.queue().take_arrivals();
-        self.read_all().await?;
+        let front = self.read_all().await?;
         tracing::info!(items = self.schedule.lock().len(), "the queue is open");
-        let mut visits = JoinSet::new();
-        let mut look = tokio::time::interval(LOOK);
-        tokio::pin!(stop);
-        loop {
-            self.start_due(&mut visits);
-            tokio::select! {
-                () = &mut stop => break,
-                () = self.sleep_until_due() => {}
-                () = self.changed.notified() => {}
-                arrived = self.queue().arrived() => self.put(&arrived),
-                Some(_) = visits.join_next() => {}
-                _ = look.tick() => match self.queue().changes().await {
-                    Ok(now) if now != seen => {
-                        if let Err(error) = self.read_all().await {
-                            tracing::error!(%error, "the queue cannot be read again");
-                        } else {
-                            seen = now;
-                        }
-                    }
-                    Ok(_) => {}
-                    Err(error) => tracing::warn!(%error, "cannot look whether the queue has changed"),
-                },
+        Ok(Seen { changes, front })
+    }
+
+    /// Looks what other processes did: administrators, and other nodes that added items.
+    async fn look(&self, seen: &mut Seen) -> Result<(), QueueError> {
+        let now = self.queue().changes().await?;
+        if now != seen.changes {
+            seen.front = self.read_all().await?;
+            seen.changes = now;
+        } else if self.lease_times.is_some() {
+            let mut after = Some(seen.front.whole());
+            while let Some(page) = self.page(after).await? {
+                after = Some(page.last);
+                let mut schedule = self.schedule.lock();
+                for item in page.items.iter().filter(|item| seen.front.note(item.id) && !item.held) {
+                    schedule.put(item.id, &item.destination, item.next);
+                }
             }
+            seen.front.looked(Instant::now());
         }
-        self.stopping.store(true, Ordering::Release);
-        while visits.join_next().await.is_some() {}
         Ok(())
+    }
+
+    /// A page of the queue. A record that cannot be read is named in the log and passed over.
+    async fn page(&self, after: Option<ItemId>) -> Result<Option<Page>, QueueError> {
+        let page = self.queue().page(after).await?;
+        for error in page.iter().flat_map(|page| &page.damaged) {
+            tracing::error!(%error, "an item of the queue is not sent");
+        }
+        Ok(page)
     }
 
     /// Starts a visit to each destination that is due, as long as there are slots.
@@ -133,20 +274,30 @@ impl Runner {
         }
     }
 
-    fn put(&self, items: &[(ItemId, Destination, i64)]) {
+    fn put(&self, items: &[Arrival], front: &mut Front) {
         let mut schedule = self.schedule.lock();
-        items.iter().for_each(|(id, destination, next)| schedule.put(*id, destination, *next));
+        for (id, destination, next) in items {
+            front.note(*id);
+            schedule.put(*id, destination, *next);
+        }
     }
 
     /// Makes the schedule what the records say.
-    async fn read_all(&self) -> Result<(), QueueError> {
+    async fn read_all(&self) -> Result<Front, QueueError> {
         let (mut found, mut after) = (BTreeSet::new(), None);
-        loop {
-            let page = self.queue().page(after).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.id);
+        let (mut newest, recent) = (0, self.now() - RECENT);
+        let mut front: Option<Front> = None;
+        while let Some(page) = self.page(after).await? {
+            after = Some(page.last);
+            newest = page.last;
             let mut schedule = self.schedule.lock();
-            for item in page.iter().filter(|item| !item.held) {
+            for item in &page.items {
+                if item.arrived >= recent {
+                    front.get_or_insert_with(|| Front::after(item.id - 1)).note(item.id);
+                }
+                if item.held {
+                    continue;
+                }
                 found.insert(item.id);
                 schedule.put(item.id, &item.destination, item.next);
                 if item.next == Item::AT_ONCE {
@@ -155,204 +306,13 @@ impl Runner {
             }
         }
         self.schedule.lock().keep(|id| found.contains(&id));
-        Ok(())
-    }
-
-    /// Sends what is due for one destination.
-    async fn visit(&self, destination: &Destination) {
-        let outcome = match self.transport.connect(destination).await {
-            Ok(channel) => self.send_all(destination, channel).await,
-            Err(Unreachable(failure)) if failure.permanent => self.fail_all(destination, &failure).await,
-            Err(Unreachable(failure)) => self.wait(destination, &failure).await,
-        };
-        if let Err(error) = outcome {
-            tracing::error!(%error, destination, "the store failed; its mail waits");
-            self.schedule.lock().delay(destination, self.now() + STORE_WAIT);
-        }
-    }
-
-    /// Sends one message after the other until nothing is due.
-    async fn send_all(
-        &self,
-        destination: &Destination,
-        mut channel: Box<dyn Channel>,
-    ) -> Result<(), QueueError> {
-        self.schedule.lock().reached(destination);
-        self.queue().clear_unreachable(destination).await?;
-        for _ in 0..MESSAGES_PER_CONNECTION {
-            if self.stopping.load(Ordering::Acquire) {
-                break;
-            }
-            let Some(id) = self.schedule.lock().next_item(destination, self.now()) else { break };
-            if !self.send(id, &mut *channel).await? {
-                return Ok(());
-            }
-        }
-        channel.close().await;
-        Ok(())
-    }
-
-    /// Sends one message; whether the connection can be used for another.
-    async fn send(&self, id: ItemId, channel: &mut dyn Channel) -> Result<bool, QueueError> {
-        let item = self.queue().item(id).await?.filter(|item| !item.held);
-        let Some(mut item) = item else {
-            self.schedule.lock().remove(id);
-            return Ok(true);
-        };
-        let message = self.queue().message(&item).await?;
-        let sent = channel.send(&item, message.clone()).await;
-        let now = self.now();
-        let waiting = item.recipients.iter_mut().filter(|r| r.outcome == Outcome::Waiting);
-        let mut refused = None;
-        for (recipient, outcome) in waiting.zip(sent.outcomes) {
-            let to = recipient.address.as_str();
-            match outcome {
-                Ok(()) => {
-                    tracing::info!(item = id, from = item.from, to, "sent");
-                    recipient.outcome = Outcome::Sent;
-                }
-                Err(failure) if failure.permanent => {
-                    tracing::warn!(item = id, from = item.from, to, reply = failure.reply, "refused");
-                    let Failure { reply, status, .. } = failure;
-                    recipient.outcome = Outcome::Failed { reply, status };
-                }
-                Err(failure) => {
-                    tracing::info!(item = id, from = item.from, to, reply = failure.reply, "refused for now");
-                    refused = Some(failure);
-                }
-            }
-        }
-        if !item.is_done() {
-            self.postpone(&mut item, &refused.unwrap_or_else(Failure::no_answer), now);
-        }
-        self.record(item, &message, now).await?;
-        Ok(sent.usable)
-    }
-
-    /// A temporary failure of the message itself.
-    fn postpone(&self, item: &mut Item, failure: &Failure, now: i64) {
-        item.attempts += 1;
-        item.reason.clone_from(&failure.reply);
-        item.next = now + self.times.wait(item.attempts);
-        self.expire(item, &failure.reply, now);
-    }
-
-    /// Gives an item up if it is too old; whether it is.
-    fn expire(&self, item: &mut Item, reason: &str, now: i64) -> bool {
-        let is_old = now - item.arrived >= self.times.expire_after;
-        if is_old {
-            // RFC 3463 §3.5: delivery time expired.
-            item.give_up("4.4.7", &format!("given up after {}: {reason}", days(self.times.expire_after)));
-        }
-        is_old
-    }
-
-    /// Writes down what became of an item, after the reports about it.
-    async fn record(&self, mut item: Item, message: &[u8], now: i64) -> Result<(), QueueError> {
-        self.report_failures(&item, message, now).await?;
-        item.recipients.iter_mut().for_each(Recipient::reported);
-        if item.is_done() {
-            self.schedule.lock().remove(item.id);
-            return match self.queue().remove(&item).await {
-                // Somebody dropped it meanwhile.
-                Err(QueueError::Busy(_)) if self.queue().item(item.id).await?.is_none() => Ok(()),
-                outcome => outcome,
-            };
-        }
-        match self.queue().update(&mut item).await {
-            Ok(()) => self.schedule.lock().put(item.id, &item.destination, item.next),
-            // An administrator changed it meanwhile: the next reading of the queue says how.
-            Err(QueueError::Busy(_)) => self.schedule.lock().remove(item.id),
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
-    async fn report_failures(&self, item: &Item, message: &[u8], now: i64) -> Result<(), QueueError> {
-        let failed = item.recipients.iter().filter_map(|recipient| match &recipient.outcome {
-            Outcome::Failed { reply, status } => Some((recipient, status.as_str(), reply.as_str())),
-            _ => None,
-        });
-        let about: Vec<_> = failed.collect();
-        if about.is_empty() {
-            return Ok(());
-        }
-        self.report(Kind::Failed, item, &about, message, now).await
-    }
-
-    async fn report(
-        &self,
-        kind: Kind,
-        item: &Item,
-        about: &[(&Recipient, &str, &str)],
-        message: &[u8],
-        now: i64,
-    ) -> Result<(), QueueError> {
-        let id = format!("{}.{now:x}.{:x}", item.body, item.id);
-        let host = self.relay.host();
-        self.relay.send(&Report { kind, item, about, message, host, id: &id, now }).await
-    }
-
-    /// The destination takes no mail: all items for it are given up.
-    async fn fail_all(&self, destination: &Destination, failure: &Failure) -> Result<(), QueueError> {
-        tracing::warn!(destination, reply = failure.reply, "takes no mail");
-        let ids = self.schedule.lock().items(destination);
-        for id in ids {
-            let Some(mut item) = self.queue().item(id).await? else {
-                self.schedule.lock().remove(id);
-                continue;
-            };
-            item.give_up(&failure.status, &failure.reply);
-            let message = self.queue().message(&item).await?;
-            self.record(item, &message, self.now()).await?;
-        }
-        Ok(())
-    }
-
-    /// The destination cannot be reached for now: it waits, and items that are old are looked at.
-    async fn wait(&self, destination: &Destination, failure: &Failure) -> Result<(), QueueError> {
-        let now = self.now();
-        let until = self.schedule.lock().unreachable(destination, now, &self.times);
-        tracing::info!(destination, reply = failure.reply, wait = until - now, "cannot be reached");
-        self.queue().note_unreachable(destination, &failure.reply, until).await?;
-        let ids = self.schedule.lock().items(destination);
-        for id in ids {
-            let Some(mut item) = self.queue().item(id).await? else {
-                self.schedule.lock().remove(id);
-                continue;
-            };
-            let age = now - item.arrived;
-            if self.expire(&mut item, &failure.reply, now) {
-                let message = self.queue().message(&item).await?;
-                self.record(item, &message, now).await?;
-            } else if self.times.warn_after == 0 || age < self.times.warn_after {
-                // Those that follow are younger.
-                break;
-            } else if !item.warned {
-                self.warn(item, failure, now).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Reports that a message is late, once.
-    async fn warn(&self, mut item: Item, failure: &Failure, now: i64) -> Result<(), QueueError> {
-        item.warned = true;
-        let message = self.queue().message(&item).await?;
-        let about: Vec<_> =
-            item.waiting().map(|r| (r, failure.status.as_str(), failure.reply.as_str())).collect();
-        let until = item.arrived + self.times.expire_after;
-        self.report(Kind::Delayed { until }, &item, &about, &message, now).await?;
-        match self.queue().update(&mut item).await {
-            Err(QueueError::Busy(_)) | Ok(()) => Ok(()),
-            Err(error) => Err(error),
-        }
+        Ok(front.unwrap_or_else(|| Front::after(newest)))
     }
 }
 
-fn days(seconds: i64) -> String {
-    match (seconds / 86_400, seconds / 3_600) {
-        (0, hours) => format!("{hours} hours"),
-        (days, _) => format!("{days} days"),
-    }
+/// Ticks at once and then after each period; never twice in a row to make up for lost time.
+fn interval(period: Duration) -> tokio::time::Interval {
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    interval
 }

@@ -14,6 +14,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::*;
 
+mod nodes;
+
 const MESSAGE: &[u8] = b"Received: by a\r\nSubject: hello\r\n\r\nwords\r\n";
 const START: i64 = 1_700_000_000;
 const HOUR: i64 = 3_600;
@@ -34,9 +36,13 @@ enum Event {
     Got(Destination, Vec<Address>, Bytes),
 }
 
+type BoxFuture = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// All hosts there are. Without a script they take everything.
 struct Hosts {
     scripts: Mutex<HashMap<Destination, VecDeque<Script>>>,
+    /// What happens while the next message is sent.
+    meanwhile: Mutex<Option<BoxFuture>>,
     events: mpsc::UnboundedSender<Event>,
 }
 
@@ -69,6 +75,10 @@ impl Transport for Arc<Hosts> {
 impl Channel for Line {
     async fn send(&mut self, item: &Item, message: Bytes) -> Sent {
         let to: Vec<_> = item.waiting().map(|r| r.address.clone()).collect();
+        let meanwhile = self.hosts.meanwhile.lock().take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile.await;
+        }
         let outcomes = match self.hosts.next(&self.destination, false) {
             Some(Script::Answers(answers)) => answers,
             _ => vec![Ok(()); to.len()],
@@ -80,7 +90,7 @@ impl Channel for Line {
 }
 
 /// What stops a runner, and its end.
-type Running = (oneshot::Sender<()>, tokio::task::JoinHandle<Result<(), QueueError>>);
+type Running = (oneshot::Sender<()>, tokio::task::JoinHandle<()>);
 
 /// A queue with its runner, and a clock that stands still until it is set.
 struct World {
@@ -89,13 +99,21 @@ struct World {
     events: mpsc::UnboundedReceiver<Event>,
     now: Arc<AtomicI64>,
     running: Option<Running>,
+    lease_times: Option<LeaseTimes>,
 }
 
 impl World {
     async fn new() -> Self {
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
-        let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
+        let world = Self::of(Arc::clone(&engine)).await;
+        let directory = world.relay.delivery().directory();
         directory.add("ana@example.org", &Secret::new("pencil".into()), NewAccount::default()).await.unwrap();
+        world
+    }
+
+    /// A node of its own on an engine.
+    async fn of(engine: Arc<dyn Engine>) -> Self {
+        let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
         let now = Arc::new(AtomicI64::new(START));
         let clock = Arc::clone(&now);
         let clock_unix_ms = Arc::new(move || u64::try_from(clock.load(Ordering::SeqCst)).unwrap() * 1_000);
@@ -104,9 +122,10 @@ impl World {
         let delivery = Delivery::new(store, Arc::new(directory), DeliveryOptions::default());
         let queue = Queue::open(delivery.clone()).await.unwrap();
         let (sender, events) = mpsc::unbounded_channel();
-        let hosts = Arc::new(Hosts { scripts: Mutex::default(), events: sender });
+        let hosts =
+            Arc::new(Hosts { scripts: Mutex::default(), meanwhile: Mutex::default(), events: sender });
         let relay = Relay::new(queue, delivery, "mail.example.org");
-        Self { relay, hosts, events, now, running: None }
+        Self { relay, hosts, events, now, running: None, lease_times: None }
     }
 
     fn script(&self, destination: &str, scripts: impl IntoIterator<Item = Script>) {
@@ -120,8 +139,8 @@ impl World {
     fn start(&mut self) {
         let now = Arc::clone(&self.now);
         let clock: Clock = Arc::new(move || now.load(Ordering::SeqCst));
-        let runner =
-            Runner::new(self.relay.clone(), Arc::new(Arc::clone(&self.hosts)), RetryTimes::default(), clock);
+        let (hosts, times) = (Arc::new(Arc::clone(&self.hosts)), RetryTimes::default());
+        let runner = Runner::new(self.relay.clone(), hosts, times, clock, self.lease_times);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(runner.run(async move {
             let _ = stopped.await;
@@ -133,7 +152,7 @@ impl World {
     async fn stop(&mut self) {
         let (stop, task) = self.running.take().unwrap();
         let _ = stop.send(());
-        task.await.unwrap().unwrap();
+        task.await.unwrap();
     }
 
     /// Starts a runner at a time, and stops it after so many events.
@@ -150,7 +169,8 @@ impl World {
     }
 
     async fn items(&self) -> Vec<Item> {
-        self.relay.queue().page(None).await.unwrap()
+        let page = self.relay.queue().page(None).await.unwrap();
+        page.map_or_else(Vec::new, |page| page.items)
     }
 
     /// The subjects and texts in ana's INBOX.
@@ -323,6 +343,47 @@ async fn an_administrator_holds_retries_and_drops() {
     assert!(matches!(missing, QueueError::NoItem(id) if id == held));
 }
 
+/// An administrator holds an item while it is being sent: it was sent, and is not sent again.
+#[tokio::test]
+async fn what_was_sent_is_not_sent_again_whatever_is_decided_meanwhile() {
+    let mut world = World::new().await;
+    let (queue, id) = {
+        let items = world.accept("ana@example.org", &["a@x.test", "b@x.test"]).await;
+        (world.relay.queue().clone(), items[0].id)
+    };
+    world.script("x.test", [Script::Answers(vec![Ok(()), Err(busy())])]);
+    let hold = queue.clone();
+    *world.hosts.meanwhile.lock() = Some(Box::pin(async move {
+        hold.administer(id, |item| item.held = true).await.unwrap();
+    }));
+    world.run_at(START, 2).await;
+    let [item] = world.items().await.try_into().unwrap();
+    assert!(item.held);
+    assert_eq!(item.waiting().map(|r| r.address.as_str()).collect::<Vec<_>>(), ["b@x.test"]);
+    let retry = |item: &mut Item| (item.held, item.next) = (false, Item::AT_ONCE);
+    queue.administer(id, retry).await.unwrap();
+    *world.hosts.meanwhile.lock() = Some(Box::pin(async move {
+        queue.administer(id, |item| item.held = true).await.unwrap();
+    }));
+    let seen = world.run_at(START, 2).await;
+    assert_eq!(seen, [tried("x.test"), got("x.test", &["b@x.test"])]);
+    assert!(world.items().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_stops_no_other_mail() {
+    let mut world = World::new().await;
+    let first = world.accept("ana@example.org", &["a@x.test"]).await[0].clone();
+    world.accept("ana@example.org", &["b@y.test"]).await;
+    let (name, value) = (format!("queue/{:010}", first.id), Some(Bytes::from_static(b"{")));
+    let change = posthaste_store::DirectoryChange { name, expected: 1, value };
+    world.relay.delivery().store().engine().directory_commit(change).await.unwrap();
+    assert_eq!(world.run_at(START, 2).await, [tried("y.test"), got("y.test", &["b@y.test"])]);
+    let page = world.relay.queue().page(None).await.unwrap().unwrap();
+    assert!(page.items.is_empty() && page.last == first.id);
+    assert!(page.damaged[0].to_string().contains("queue/0000000001"), "{:?}", page.damaged);
+}
+
 #[tokio::test]
 async fn a_message_without_an_envelope_was_never_acknowledged_and_goes() {
     let mut world = World::new().await;
@@ -333,7 +394,7 @@ async fn a_message_without_an_envelope_was_never_acknowledged_and_goes() {
     let delivery = world.relay.delivery();
     let message = delivery.incoming(Bytes::from_static(b"lost\r\n"), Vec::new(), None).await.unwrap();
     delivery.store().destination(mailbox).append(vec![message]).await.unwrap();
-    assert_eq!(world.relay.queue().remove_unfinished().await.unwrap(), 1);
+    assert_eq!(world.relay.queue().remove_unfinished(i64::MAX).await.unwrap(), 1);
     assert_eq!(world.items().await, [kept]);
     world.run_at(START, 2).await;
 }

@@ -43,11 +43,12 @@ pub async fn run(config: Config, command: cli::Queue) -> Result<()> {
 async fn list(queue: &Queue, now: i64, json: bool) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let (mut after, mut count, mut size) = (None, 0u64, 0u64);
-    loop {
-        let page = queue.page(after).await?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.id);
-        for item in &page {
+    while let Some(page) = queue.page(after).await? {
+        after = Some(page.last);
+        for error in &page.damaged {
+            eprintln!("warning: {error}");
+        }
+        for item in &page.items {
             let wait = queue.wait_of(&item.destination).await?;
             let line = if json { as_json(item, wait.as_ref()) } else { as_line(item, wait.as_ref(), now) };
             writeln!(out, "{line}")?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use posthaste_queue::{Queue, QueueError, Relay, Runner};
+use posthaste_queue::{LeaseTimes, Queue, Relay, Runner};
 use posthaste_smtp_client::SmtpTransport;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -18,7 +18,7 @@ pub struct Outgoing {
     /// Where mail for other domains is given.
     pub relay: Relay,
     stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<(), QueueError>>,
+    task: JoinHandle<()>,
 }
 
 impl Outgoing {
@@ -31,15 +31,13 @@ impl Outgoing {
         let transport = SmtpTransport::new(&host, config.relay.routes()?, config.relay.tls()?);
         let queue = Queue::open(opened.delivery.clone()).await?;
         let relay = Relay::new(queue, opened.delivery.clone(), &host);
-        let runner = Runner::new(relay.clone(), Arc::new(transport), config.relay.times(), Arc::new(unix_s));
+        // The embedded engine has one server; a cluster has several, of which one sends.
+        let is_cluster = opened.store.engine().epoch().is_none();
+        let lease_times = is_cluster.then(LeaseTimes::default);
+        let times = config.relay.times();
+        let runner = Runner::new(relay.clone(), Arc::new(transport), times, Arc::new(unix_s), lease_times);
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(async move {
-            let outcome = runner.run(async { stopped.await.unwrap_or_default() }).await;
-            if let Err(error) = &outcome {
-                tracing::error!(%error, "the queue cannot be read: mail to other domains waits until the next start");
-            }
-            outcome
-        });
+        let task = tokio::spawn(runner.run(async { stopped.await.unwrap_or_default() }));
         Ok(Some(Self { relay, stop, task }))
     }
 

@@ -1,0 +1,77 @@
+//! Several nodes on one store: one of them sends, and what others accept is sent as well.
+//!
+//! The clock of the runtime stands still while anything can be done, and then moves to the next
+//! deadline: no test waits.
+
+use super::*;
+
+/// Two nodes on one store.
+async fn nodes() -> (World, World) {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let (mut one, mut two) = (World::of(Arc::clone(&engine)).await, World::of(engine).await);
+    one.lease_times = Some(LeaseTimes::default());
+    two.lease_times = Some(LeaseTimes::default());
+    (one, two)
+}
+
+async fn next_two(world: &mut World) -> [Event; 2] {
+    [world.events.recv().await.unwrap(), world.events.recv().await.unwrap()]
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_node_sends_what_all_accept() {
+    let (mut one, mut two) = nodes().await;
+    one.accept("a@x.test", &["before@y.test"]).await;
+    one.start();
+    assert_eq!(next_two(&mut one).await, [tried("y.test"), got("y.test", &["before@y.test"])]);
+    two.start();
+    two.accept("a@x.test", &["there@y.test"]).await;
+    assert_eq!(next_two(&mut one).await, [tried("y.test"), got("y.test", &["there@y.test"])]);
+    one.accept("a@x.test", &["here@y.test"]).await;
+    assert_eq!(next_two(&mut one).await, [tried("y.test"), got("y.test", &["here@y.test"])]);
+    // Long enough for every lease to be over if it were not renewed.
+    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+    one.stop().await;
+    two.accept("a@x.test", &["last@y.test"]).await;
+    assert_eq!(next_two(&mut two).await, [tried("y.test"), got("y.test", &["last@y.test"])]);
+    two.stop().await;
+    assert!(one.events.try_recv().is_err() && two.events.try_recv().is_err());
+    assert!(one.items().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_node_takes_over_from_one_that_died() {
+    let (mut one, mut two) = nodes().await;
+    one.start();
+    one.accept("a@x.test", &["one@y.test"]).await;
+    next_two(&mut one).await;
+    two.start();
+    one.running.take().unwrap().1.abort();
+    one.accept("a@x.test", &["two@y.test"]).await;
+    assert_eq!(next_two(&mut two).await, [tried("y.test"), got("y.test", &["two@y.test"])]);
+    two.stop().await;
+}
+
+/// A node begins while another one has put a message into the store and not yet its envelope.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_another_node_is_adding_stays() {
+    let (mut one, two) = nodes().await;
+    let store = two.relay.delivery().store();
+    let mailbox = store.list(QUEUE_ACCOUNT).await.unwrap().find(&MailboxName::inbox()).unwrap().id;
+    let message =
+        two.relay.delivery().incoming(Bytes::from_static(b"soon\r\n"), Vec::new(), None).await.unwrap();
+    store.destination(mailbox).append(vec![message]).await.unwrap();
+    one.start();
+    one.accept("a@x.test", &["one@y.test"]).await;
+    next_two(&mut one).await;
+    one.stop().await;
+    let left = store.open(mailbox).await.unwrap().current().await.unwrap();
+    assert_eq!(left.exists(), 1);
+    one.now.store(START + 2 * HOUR, Ordering::SeqCst);
+    one.start();
+    one.accept("a@x.test", &["two@y.test"]).await;
+    next_two(&mut one).await;
+    one.stop().await;
+    let mailbox = one.relay.delivery().store().open(mailbox).await.unwrap();
+    assert_eq!(mailbox.current().await.unwrap().exists(), 0);
+}
