@@ -293,6 +293,20 @@ impl Driver {
         }
     }
 
+    /// Loses the index of a closed store and makes it again from the packs alone. Answers whether
+    /// no fault was found: without the old index, a batch that a crash cut off is one.
+    pub fn rebuild_from_packs(&mut self) -> Result<bool, Violation> {
+        let index = self.recorder.root().join("index");
+        if !index.exists() {
+            return Ok(false);
+        }
+        std::fs::remove_dir_all(index).map_err(|e| format!("the index cannot be removed: {e}"))?;
+        let start = self.recorder.len();
+        let done = rebuild_index(self.recorder.root(), &self.options, Rebuild::UnlessFaulty);
+        self.moment("the index is lost, rebuild".into(), start, Vec::new());
+        done.map(|faults| faults.is_empty()).map_err(|e| format!("rebuild without an index: {e}"))
+    }
+
     /// Reads everything and compares.
     pub async fn verify(&mut self, engine: &LmdbEngine) -> Result<(), Violation> {
         let start = self.recorder.len();

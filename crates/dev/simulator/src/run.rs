@@ -376,8 +376,20 @@ impl Seed<'_> {
             .with_options(self.options.clone());
         let judged = driver.rebuild(self.settings.strict).and_then(|()| self.go_on(&mut driver, &mut random));
         recorder.stop();
+        let judged = judged.and_then(|()| self.without_index(&mut driver));
         self.dispose(&dir)?;
         Ok(judged)
+    }
+
+    /// Loses the index. If nothing is amiss with the packs, they have all that was acknowledged.
+    fn without_index(&self, driver: &mut Driver) -> Result<(), Violation> {
+        if !driver.rebuild_from_packs()? {
+            return Ok(());
+        }
+        let Some(engine) = driver.open(Opening::Command)? else { return Ok(()) };
+        let judged = self.runtime.block_on(driver.verify(&engine));
+        driver.end(engine, false);
+        judged.map_err(|violation| format!("after the index was lost: {violation}"))
     }
 }
 

@@ -148,6 +148,9 @@ pub(crate) fn survey(
         let next_seq = before.next_seq;
         let tail = tail.map(|state| Tail { from: state.end, next_seq, is_sealed: state.sealed });
         survey.pack(number, Arc::clone(&file), (form, size), tail, catalog, &mut controls)?;
+        if tail.is_none() && numbers.last() == Some(&number) {
+            survey.cut_torn_bodies(number, &*file, (form, size), &mut controls);
+        }
         progress((done + 1) as f64 / numbers.len() as f64);
     }
     let Judged { ends, retired, mut faults } = controls.judge(before.packs);
@@ -267,6 +270,36 @@ impl Survey {
         }
         self.packs.insert(number, Pack { file, form, end, abandoned: None });
         Ok(())
+    }
+}
+
+impl Survey {
+    /// Cuts the newest pack before the first torn body of a batch whose commits never came, where
+    /// no old index says where the log ended. Nobody was answered about such a body.
+    fn cut_torn_bodies(
+        &mut self,
+        number: u32,
+        file: &dyn DiskFile,
+        (form, size): (Form, u64),
+        controls: &mut Controls,
+    ) {
+        let search = Search { file, form, size };
+        let mut bodies = Vec::new();
+        let mut at = PACK_HEADER as u64;
+        while let Some(found) = search.next(at) {
+            at = found.end();
+            match found.header.kind {
+                Kind::Body => bodies.push(found),
+                _ => bodies.clear(),
+            }
+        }
+        if let Some(torn) = bodies.iter().find(|body| !search.is_whole(body))
+            && search.is_readable(torn.offset)
+        {
+            tracing::info!(pack = number, at = torn.offset, "bodies without a commit are not used");
+            controls.ends_at(number, torn.offset);
+            self.cut_off.insert(number);
+        }
     }
 }
 
