@@ -7,13 +7,15 @@
 
 use std::borrow::Cow;
 
-use crate::header::skip_cfws;
 use crate::params::read_quoted;
-use crate::scan::{is_space, trim};
+use crate::scan::is_space;
 
 /// Addresses of one message, those of its nested messages included: more than any list that a
 /// person wrote. Each takes 96 bytes of memory while the summary is made.
 pub const ADDRESSES_MAX: usize = 10_000;
+
+/// Words of one address. Those that follow are passed over: no name that a person wrote is so long.
+const WORDS_MAX: usize = 1_000;
 
 /// One address, or a mark of a group: host none begins a group, mailbox and host none end it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -42,36 +44,96 @@ pub(crate) fn addresses_up_to(max: usize, value: &[u8]) -> Vec<Address<'_>> {
     // moment.
     let about = memchr::memchr3_iter(b',', b';', b':', value).take(max).count() + 1;
     let made = Vec::with_capacity(about.min(max));
-    let mut reader = Reader { bytes: value, at: 0, made, max, in_group: false };
+    let mut reader = Reader { bytes: value, at: 0, made, max, in_group: false, words: Words::default() };
     reader.run();
     reader.made.truncate(max);
     reader.made
 }
 
+/// A word, and how it stands among the others.
+#[derive(Debug)]
+struct Word<'m> {
+    text: Cow<'m, [u8]>,
+    /// Whether white space or a comment came before it.
+    is_apart: bool,
+    is_quoted: bool,
+}
+
+impl Word<'_> {
+    /// Whether it is this special, and not a quoted one.
+    fn is(&self, special: u8) -> bool {
+        !self.is_quoted && *self.text == [special]
+    }
+}
+
 /// The words collected since the last separator.
 #[derive(Default)]
 struct Words<'m> {
-    text: Option<Cow<'m, [u8]>>,
-    /// Where the last word ended: words that touch are joined without a space.
-    end: usize,
+    all: Vec<Word<'m>>,
+    /// The last comment that followed a word.
     comment: Option<Cow<'m, [u8]>>,
 }
 
 impl<'m> Words<'m> {
-    fn push(&mut self, word: Cow<'m, [u8]>, start: usize, end: usize) {
-        self.text = Some(match self.text.take() {
-            None => word,
-            Some(text) => {
-                let mut text = text.into_owned();
-                if start > self.end {
-                    text.push(b' ');
-                }
-                text.extend_from_slice(&word);
-                Cow::Owned(text)
-            }
-        });
-        self.end = end;
+    fn push(&mut self, text: Cow<'m, [u8]>, is_apart: bool, is_quoted: bool) {
+        if self.all.len() < WORDS_MAX {
+            self.all.push(Word { text, is_apart, is_quoted });
+        }
     }
+
+    /// Takes note of a comment. One before all words says nothing of an address.
+    fn comment(&mut self, comment: Cow<'m, [u8]>) {
+        if !self.all.is_empty() {
+            self.comment = Some(comment);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.all.clear();
+        self.comment = None;
+    }
+
+    /// The words as a display name (RFC 5322 §3.2.5).
+    fn phrase(&mut self) -> Option<Cow<'m, [u8]>> {
+        join(&mut self.all, |_, next| next.is_apart)
+    }
+
+    /// Local part and domain: at the last sign outside quotes, without white space and comments
+    /// around dots and the sign (RFC 5322 §4.4).
+    fn address(&mut self) -> (Cow<'m, [u8]>, Cow<'m, [u8]>) {
+        let touches = |word: &Word<'_>| !word.is_quoted && word.text.starts_with(b".");
+        let ends = |word: &Word<'_>| !word.is_quoted && word.text.ends_with(b".");
+        let is_spaced = |last: &Word<'_>, next: &Word<'_>| {
+            next.is_apart && !touches(next) && !ends(last) && !next.is(b'@') && !last.is(b'@')
+        };
+        let Some(sign) = self.all.iter().rposition(|word| word.is(b'@')) else {
+            return (join(&mut self.all, is_spaced).unwrap_or_default(), Cow::Borrowed(b""));
+        };
+        let (local, domain) = self.all.split_at_mut(sign);
+        let domain = domain.get_mut(1..).unwrap_or_default();
+        (join(local, is_spaced).unwrap_or_default(), join(domain, is_spaced).unwrap_or_default())
+    }
+}
+
+/// Words one after the other, with a space where `is_spaced` says so; nothing is copied of one.
+fn join<'m>(
+    words: &mut [Word<'m>],
+    is_spaced: impl Fn(&Word<'_>, &Word<'_>) -> bool,
+) -> Option<Cow<'m, [u8]>> {
+    let [first, rest @ ..] = words else { return None };
+    if rest.is_empty() {
+        return Some(std::mem::take(&mut first.text));
+    }
+    let mut text = first.text.to_vec();
+    let mut last = &*first;
+    for word in &*rest {
+        if is_spaced(last, word) {
+            text.push(b' ');
+        }
+        text.extend_from_slice(&word.text);
+        last = word;
+    }
+    Some(Cow::Owned(text))
 }
 
 struct Reader<'m> {
@@ -80,136 +142,154 @@ struct Reader<'m> {
     made: Vec<Address<'m>>,
     max: usize,
     in_group: bool,
+    words: Words<'m>,
 }
 
 impl<'m> Reader<'m> {
     fn run(&mut self) {
-        let mut words = Words::default();
-        // Where an unquoted @ stands in the collected text: `user@host` without angle brackets.
-        let mut at_sign: Option<usize> = None;
+        let mut is_apart = false;
         while self.made.len() < self.max {
             let Some(&byte) = self.bytes.get(self.at) else { break };
             let start = self.at;
+            let was_apart = std::mem::replace(&mut is_apart, false);
             match byte {
-                _ if is_space(byte) || byte == 0 => self.at += 1,
+                _ if is_space(byte) || byte == 0 => {
+                    self.at += 1;
+                    is_apart = true;
+                }
                 b'(' => {
                     let comment = self.comment();
-                    words.comment.get_or_insert(comment);
+                    self.words.comment(comment);
+                    is_apart = true;
                 }
                 b'"' => {
                     let (text, end) = read_quoted(self.bytes, start);
                     self.at = end;
-                    words.push(text, start, end);
+                    self.words.push(text, was_apart, true);
                 }
-                b'<' => {
-                    let address = self.angle(std::mem::take(&mut words));
-                    self.made.extend(address);
-                    at_sign = None;
-                }
+                b'<' => self.angle(),
+                // It closes nothing: the address stands without it.
+                b'>' => self.at += 1,
                 b',' | b';' => {
                     self.at += 1;
-                    self.bare(std::mem::take(&mut words), at_sign.take());
+                    self.bare();
                     if byte == b';' {
                         self.end_group();
                     }
                 }
-                b':' if !self.in_group && at_sign.is_none() => {
+                b':' if !self.in_group && !self.words.all.iter().any(|word| word.is(b'@')) => {
                     self.at += 1;
-                    let name = std::mem::take(&mut words).text.unwrap_or_default();
+                    let name = self.words.phrase().unwrap_or_default();
+                    self.words.clear();
                     self.made.push(Address { mailbox: Some(name), ..Address::default() });
                     self.in_group = true;
                 }
-                b'@' => {
-                    self.at += 1;
-                    at_sign = at_sign.or(Some(words.text.as_ref().map_or(0, |t| t.len())));
-                    words.end = words.end.max(start);
-                    words.push(Cow::Borrowed(b"@"), words.end, self.at);
-                    // White space after the sign is no part of the domain.
-                    self.at = skip_cfws(self.bytes, self.at).max(self.at);
-                    words.end = self.at;
-                }
                 _ => {
-                    self.atom();
-                    words.push(
-                        Cow::Borrowed(self.bytes.get(start..self.at).unwrap_or_default()),
-                        start,
-                        self.at,
-                    );
+                    let text = self.atom();
+                    self.words.push(text, was_apart, false);
                 }
             }
         }
-        self.bare(words, at_sign);
+        self.bare();
         self.end_group();
     }
 
-    /// Moves past one atom; any byte that means nothing here counts as one.
-    fn atom(&mut self) {
-        let rest = self.bytes.get(self.at + 1..).unwrap_or_default();
-        let is_end = |&b: &u8| is_space(b) || matches!(b, 0 | b'(' | b'"' | b'<' | b',' | b';' | b':' | b'@');
-        self.at += 1 + rest.iter().position(is_end).unwrap_or(rest.len());
+    /// One atom or `@`; any byte that means nothing here counts as part of an atom.
+    fn atom(&mut self) -> Cow<'m, [u8]> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let is_end =
+            |&b: &u8| is_space(b) || matches!(b, 0 | b'(' | b'"' | b'<' | b'>' | b',' | b';' | b':' | b'@');
+        let more = rest.get(1..).unwrap_or_default();
+        let len = match rest.first() {
+            Some(b'@') => 1,
+            // A domain literal (RFC 5322 §3.4.1) may hold colons.
+            Some(b'[') => memchr::memchr2(b']', b',', rest).map_or(rest.len(), |end| end + 1),
+            _ => 1 + more.iter().position(is_end).unwrap_or(more.len()),
+        };
+        self.at += len;
+        clean(rest.get(..len).unwrap_or_default())
     }
 
-    /// A comment's content, without nested parentheses' escapes.
+    /// A comment's content (RFC 5322 §3.2.2), quoted pairs resolved.
     fn comment(&mut self) -> Cow<'m, [u8]> {
         let start = self.at;
-        let mut depth = 0_u32;
-        while let Some(&byte) = self.bytes.get(self.at) {
-            self.at += 1;
-            match byte {
-                b'(' => depth += 1,
-                b')' if depth == 1 => {
-                    return clean(self.bytes.get(start + 1..self.at - 1).unwrap_or_default());
-                }
-                b')' => depth -= 1,
-                b'\\' => self.at += 1,
-                _ => {}
-            }
+        self.at = comment_end(self.bytes, start);
+        let content = self.bytes.get(start + 1..self.at).unwrap_or_default();
+        let content = clean(content.strip_suffix(b")").unwrap_or(content));
+        if !content.contains(&b'\\') {
+            return content;
         }
-        self.at = self.bytes.len();
-        clean(self.bytes.get(start + 1..).unwrap_or_default())
+        let (mut plain, mut rest) = (Vec::with_capacity(content.len()), content.iter());
+        while let Some(&byte) = rest.next() {
+            plain.extend(if byte == b'\\' { rest.next().copied() } else { Some(byte) });
+        }
+        Cow::Owned(plain)
     }
 
     /// `<route:local@domain>` after a display name.
-    fn angle(&mut self, words: Words<'m>) -> Option<Address<'m>> {
-        let start = self.at + 1;
-        let rest = self.bytes.get(start..).unwrap_or_default();
-        let mut len = 0;
-        while let Some(&byte) = rest.get(len) {
+    fn angle(&mut self) {
+        let name = self.words.phrase().filter(|name| !name.is_empty());
+        self.words.clear();
+        self.at += 1;
+        let mut route = None;
+        let (mut is_apart, mut is_empty) = (false, true);
+        while let Some(&byte) = self.bytes.get(self.at) {
+            let start = self.at;
+            let was_apart = std::mem::replace(&mut is_apart, false);
             match byte {
-                b'"' => {
-                    len = read_quoted(rest, len).1;
+                b'>' => break,
+                _ if is_space(byte) || byte == 0 => {
+                    self.at += 1;
+                    is_apart = true;
                     continue;
                 }
-                b'>' => break,
-                _ => len += 1,
+                b'(' => {
+                    self.at = comment_end(self.bytes, start);
+                    is_apart = true;
+                    continue;
+                }
+                b'"' => {
+                    let (text, end) = read_quoted(self.bytes, start);
+                    self.at = end;
+                    self.words.push(text, was_apart, true);
+                }
+                // RFC 5322 §4.4: a route begins with a sign and ends with a colon.
+                b':' if route.is_none() && self.words.all.first().is_some_and(|word| word.is(b'@')) => {
+                    self.at += 1;
+                    route = join(&mut self.words.all, |_, _| false);
+                    self.words.clear();
+                }
+                b',' | b';' | b':' | b'<' => {
+                    self.at += 1;
+                    self.words.push(
+                        Cow::Borrowed(self.bytes.get(start..self.at).unwrap_or_default()),
+                        false,
+                        false,
+                    );
+                }
+                _ => {
+                    let text = self.atom();
+                    self.words.push(text, was_apart, false);
+                }
             }
+            is_empty = false;
         }
-        let inner = trim(rest.get(..len.min(rest.len())).unwrap_or_default());
-        self.at = (start + len + 1).min(self.bytes.len());
-        let (route, inner) = match inner.first() {
-            Some(b'@') => match memchr::memchr(b':', inner) {
-                Some(colon) => (inner.get(..colon), inner.get(colon + 1..).unwrap_or_default()),
-                None => (None, inner),
-            },
-            _ => (None, inner),
-        };
-        let name = words.text.or(words.comment).filter(|name| !name.is_empty());
-        if inner.is_empty() && name.is_none() {
-            return None;
+        self.at = (self.at + 1).min(self.bytes.len());
+        if !is_empty || name.is_some() {
+            let (mailbox, host) = self.words.address();
+            self.made.push(Address { name, route, mailbox: Some(mailbox), host: Some(host) });
         }
-        let (mailbox, host) = split_address(inner);
-        Some(Address { name, route: route.map(clean), mailbox: Some(mailbox), host: Some(host) })
+        self.words.clear();
     }
 
     /// An address without angle brackets; the comment is its name, as in `a@b (Name)`.
-    fn bare(&mut self, words: Words<'m>, at_sign: Option<usize>) {
-        let Some(text) = words.text else { return };
-        let (mailbox, host) = match at_sign {
-            Some(at) => split_at(text, at),
-            None => (text, Cow::Borrowed(&b""[..])),
-        };
-        let name = words.comment.filter(|name| !name.is_empty());
-        self.made.push(Address { name, route: None, mailbox: Some(mailbox), host: Some(host) });
+    fn bare(&mut self) {
+        if !self.words.all.is_empty() {
+            let (mailbox, host) = self.words.address();
+            let name = self.words.comment.take().filter(|name| !name.is_empty());
+            self.made.push(Address { name, route: None, mailbox: Some(mailbox), host: Some(host) });
+        }
+        self.words.clear();
     }
 
     fn end_group(&mut self) {
@@ -224,32 +304,18 @@ fn clean(bytes: &[u8]) -> Cow<'_, [u8]> {
     crate::header::unfold(bytes)
 }
 
-fn split_at(text: Cow<'_, [u8]>, at: usize) -> (Cow<'_, [u8]>, Cow<'_, [u8]>) {
-    match text {
-        Cow::Borrowed(text) => (
-            Cow::Borrowed(text.get(..at).unwrap_or_default()),
-            Cow::Borrowed(text.get(at + 1..).unwrap_or_default()),
-        ),
-        Cow::Owned(text) => (
-            Cow::Owned(text.get(..at).unwrap_or_default().to_vec()),
-            Cow::Owned(text.get(at + 1..).unwrap_or_default().to_vec()),
-        ),
-    }
-}
-
-/// `local@domain` at the last sign outside quotes; the local part unquoted.
-fn split_address(inner: &[u8]) -> (Cow<'_, [u8]>, Cow<'_, [u8]>) {
-    if inner.first() == Some(&b'"') {
-        let (local, end) = read_quoted(inner, 0);
-        let after = inner.get(end..).unwrap_or_default();
-        let host =
-            after.iter().position(|&b| b == b'@').and_then(|at| after.get(at + 1..)).unwrap_or_default();
-        return (local, clean(host));
-    }
-    match memchr::memrchr(b'@', inner) {
-        Some(at) => {
-            (clean(inner.get(..at).unwrap_or_default()), clean(inner.get(at + 1..).unwrap_or_default()))
+/// Where the comment that begins at `at` ends.
+fn comment_end(bytes: &[u8], at: usize) -> usize {
+    let (mut at, mut depth) = (at, 0_u32);
+    while let Some(&byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'(' => depth += 1,
+            b')' if depth == 1 => return at,
+            b')' => depth -= 1,
+            b'\\' => at += 1,
+            _ => {}
         }
-        None => (clean(inner), Cow::Borrowed(&b""[..])),
     }
+    bytes.len()
 }

@@ -36,7 +36,7 @@ fn address_lists() {
         ("\"Ana, \\\"B\\\"\" <a@b>", vec!["Ana, \"B\"|-|a|b"]),
         ("Ana\r\n  Maria\t<a@b>", vec!["Ana Maria|-|a|b"]),
         ("a@b (Ana)", vec!["Ana|-|a|b"]),
-        ("(Ana) a@b, <c@d> (Carl)", vec!["Ana|-|a|b", "-|-|c|d"]),
+        ("(Ana) a@b, <c@d> (Carl)", vec!["-|-|a|b", "-|-|c|d"]),
         ("=?utf-8?q?A?= =?utf-8?q?B?= <a@b>", vec!["=?utf-8?q?A?= =?utf-8?q?B?=|-|a|b"]),
         ("<@r,@s:a@b>", vec!["-|@r,@s|a|b"]),
         ("\"a b\"@c", vec!["-|-|a b|c"]),
@@ -60,6 +60,36 @@ fn address_lists() {
         ("a@b, c@d", vec!["-|-|a|b", "-|-|c|d"]),
         ("a@b;c@d", vec!["-|-|a|b", "-|-|c|d"]),
         ("x@y.z <a@b>", vec!["x@y.z|-|a|b"]),
+        // RFC 5322 §3.4.1, §4.4, appendix A.5 and A.6: comments and white space are no part of an
+        // address.
+        ("pete(his account)@silly.test(his host)", vec!["his host|-|pete|silly.test"]),
+        ("Pete(A nice \\) chap) <pete(his account)@silly.test(his host)>", vec!["Pete|-|pete|silly.test"]),
+        ("jdoe@test   . example", vec!["-|-|jdoe|test.example"]),
+        ("J . Doe <j . doe @ x . y>", vec!["J . Doe|-|j.doe|x.y"]),
+        ("user (c)@ (c) domain.org", vec!["c|-|user|domain.org"]),
+        ("a@b (one) (two)", vec!["two|-|a|b"]),
+        ("a@b (Name \\(nick\\))", vec!["Name (nick)|-|a|b"]),
+        ("a@b (Name (nested) x)", vec!["Name (nested) x|-|a|b"]),
+        ("John (c) Smith <a@b>", vec!["John Smith|-|a|b"]),
+        ("x <@r (c) , @s : y@z>", vec!["x|@r,@s|y|z"]),
+        ("test1@local>, <a@b>>", vec!["-|-|test1|local", "-|-|a|b"]),
+        ("\"a . b\" . c@d", vec!["-|-|a . b.c|d"]),
+        ("a@[192.0.2.1], b@c", vec!["-|-|a|[192.0.2.1]", "-|-|b|c"]),
+        (
+            "A Group(Some people):Chris Jones <c@(Chris's host.)public.example>,\r\n joe@example.org,\r\n \
+             John <jdoe@one.test> (my dear friend); (the end of the group)",
+            vec![
+                "-|-|A Group|-",
+                "Chris Jones|-|c|public.example",
+                "-|-|joe|example.org",
+                "John|-|jdoe|one.test",
+                "-|-|-|-",
+            ],
+        ),
+        (
+            "(Empty list)(start)Hidden recipients  :(nobody(that I know))  ;",
+            vec!["-|-|Hidden recipients|-", "-|-|-|-"],
+        ),
     ] {
         assert_eq!(shown(&address_list(value.as_bytes())), expected, "{value:?}");
     }
