@@ -223,7 +223,7 @@ pub enum Engine {
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Listen here instead of where the configuration says; repeat for more. PROTOCOL is imap,
-    /// imaps, lmtp, submission, submissions or smtp; port 0 takes a free one. One --listen replaces
+    /// imaps, pop3, pop3s, lmtp, submission, submissions or smtp; port 0 takes a free one. One --listen replaces
     /// all configured listeners.
     #[arg(long, value_name = "PROTOCOL=ADDR:PORT")]
     pub listen: Vec<Listen>,
@@ -241,6 +241,8 @@ pub struct Listen {
 pub enum Protocol {
     Imap,
     Imaps,
+    Pop3,
+    Pop3s,
     Lmtp,
     Submission,
     Submissions,
@@ -253,6 +255,8 @@ impl Protocol {
         match self {
             Self::Imap => "imap",
             Self::Imaps => "imaps",
+            Self::Pop3 => "pop3",
+            Self::Pop3s => "pop3s",
             Self::Lmtp => "lmtp",
             Self::Submission => "submission",
             Self::Submissions => "submissions",
@@ -269,7 +273,7 @@ impl FromStr for Listen {
             .split_once('=')
             .ok_or_else(|| format!("`{text}` is not PROTOCOL=ADDR:PORT, for example imap=127.0.0.1:1143"))?;
         let protocol = Protocol::from_str(protocol, true).map_err(|_| {
-            format!("`{protocol}` is no protocol; one of imap, imaps, lmtp, submission, submissions, smtp")
+            format!("`{protocol}` is no protocol; one of imap, imaps, pop3, pop3s, lmtp, submission, submissions, smtp")
         })?;
         let address = address
             .parse()

@@ -57,6 +57,8 @@ pub struct Config {
 pub struct Listen {
     pub imap: Vec<SocketAddr>,
     pub imaps: Vec<SocketAddr>,
+    pub pop3: Vec<SocketAddr>,
+    pub pop3s: Vec<SocketAddr>,
     pub lmtp: Vec<SocketAddr>,
     pub submission: Vec<SocketAddr>,
     pub submissions: Vec<SocketAddr>,
@@ -236,6 +238,8 @@ pub struct Limits {
     pub idle_timeout: Duration,
     #[serde(deserialize_with = "duration")]
     pub login_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub pop3_login_delay: Duration,
     #[serde(deserialize_with = "duration")]
     pub shutdown_timeout: Duration,
 }
