@@ -23,8 +23,8 @@
 pub mod command;
 mod delays;
 pub mod dots;
-//FUZZ
-//FUZZMOD
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod maildrop;
 mod options;
 mod print;

@@ -158,3 +158,46 @@ impl Maildrop {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fuzzing::view;
+
+    fn listed(maildrop: &Maildrop, what: What) -> String {
+        let (mut listing, mut out) = (Listing::new(what), Vec::new());
+        while maildrop.lines(&mut listing, &mut out) {}
+        String::from_utf8(out).unwrap()
+    }
+
+    proptest! {
+        /// Against a set of numbers and a loop.
+        #[test]
+        fn marks_are_what_was_named(
+            messages in 0..3000_u32,
+            named in prop::collection::vec(0..3100_u32, 0..60),
+        ) {
+            let validity = UidValidity::new(0xabc).unwrap();
+            let mut maildrop = Maildrop::new(Arc::new(view(messages)), validity);
+            let mut marked = BTreeSet::new();
+            for n in named {
+                let is_new = (1..=messages).contains(&n) && marked.insert(n);
+                prop_assert_eq!(maildrop.mark(n), is_new);
+            }
+            let left: Vec<u32> = (1..=messages).filter(|n| !marked.contains(n)).collect();
+            // Message n has n octets and UID 3 n.
+            prop_assert_eq!(maildrop.stat(), (left.len() as u32, left.iter().map(|n| u64::from(*n)).sum()));
+            let sizes: String = left.iter().map(|n| format!("{n} {n}\r\n")).collect();
+            prop_assert_eq!(listed(&maildrop, What::Sizes), sizes);
+            let ids: String = left.iter().map(|n| format!("{n} 00000abc{:08x}\r\n", 3 * n)).collect();
+            prop_assert_eq!(listed(&maildrop, What::Ids), ids);
+            prop_assert!(maildrop.marked().iter().eq(marked.iter().map(|n| 3 * n)));
+            maildrop.reset();
+            prop_assert_eq!(maildrop.stat().0, messages);
+        }
+    }
+}

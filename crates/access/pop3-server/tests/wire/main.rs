@@ -3,4 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod commands;
+mod interplay;
+mod limits;
+mod login;
 mod talk;

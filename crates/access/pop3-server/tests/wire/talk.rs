@@ -41,12 +41,14 @@ pub struct Setup {
     pub accounts: Accounts,
     /// An engine with accounts and mail of another server.
     pub engine: Option<Arc<dyn Engine>>,
+    /// An empty engine for this one.
+    pub new_on: Option<Arc<dyn Engine>>,
 }
 
 impl Setup {
     pub async fn start(self) -> Server {
         let is_new = self.engine.is_none();
-        let engine = match self.engine {
+        let engine = match self.engine.or(self.new_on) {
             Some(engine) => engine,
             None => TestEngine::new().await.engine,
         };
@@ -206,6 +208,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Talk<T> {
         let count = within(self.stream.read(&mut piece)).await.unwrap();
         self.input.extend_from_slice(&piece[..count]);
         count
+    }
+
+    /// The server hangs up. It may have reset the connection, if it left input unread.
+    pub async fn ends_somehow(&mut self) {
+        let mut rest = Vec::new();
+        let _ = within(self.stream.read_to_end(&mut rest)).await;
     }
 
     /// The server must hang up, and have nothing more to say.
