@@ -79,6 +79,9 @@ pub enum Command {
     /// Try Sieve scripts (RFC 5228 and extensions) before they are used.
     #[command(subcommand)]
     Sieve(Sieve),
+    /// What is large, over all accounts.
+    #[command(subcommand)]
+    Report(Report),
     /// Write an account's mail out as mbox files or Maildirs.
     Export(Export),
     /// Prove that everything in the store fits together.
@@ -280,6 +283,22 @@ impl FromStr for Listen {
             .map_err(|_| format!("`{address}` is no ADDR:PORT, for example 127.0.0.1:1143 or [::1]:1143"))?;
         Ok(Self { protocol, address })
     }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Report {
+    /// List the folders with the most messages, a line each: messages, size, account, folder.
+    Folders {
+        /// Only those of this account.
+        #[arg(long)]
+        account: Option<String>,
+        /// How many.
+        #[arg(long, default_value_t = 20)]
+        top: usize,
+        /// As JSON, a line each.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

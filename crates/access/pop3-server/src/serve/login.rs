@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use posthaste_delivery::DeliveryError;
+use posthaste_delivery::{DeliveryError, Opening};
 use posthaste_directory::sasl::{Channel, Exchange, Plaintext, Step, TlsBindings};
 use posthaste_directory::{Account, LoginError, Source};
 use posthaste_mail_model::{MailboxName, Secret};
@@ -133,6 +133,13 @@ impl Driver {
         let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?;
         let mailbox = self.service.store.open(inbox.id).await?;
         let maildrop = Maildrop::new(mailbox.view(), inbox.uid_validity);
+        self.service.delivery.folder_opened(&Opening {
+            account: &account.name,
+            folder: &inbox.name,
+            items: maildrop.stat().0,
+            client: self.connection.peer().ip(),
+            protocol: "pop3",
+        });
         self.mailbox = Some(Arc::clone(&mailbox));
         Ok(maildrop)
     }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use posthaste_directory::AccountChange;
+use posthaste_net::{AccountLimits, Accounts};
 use posthaste_pop3_server::Pop3Options;
 
-use crate::talk::{PASSWORD, Setup, USER, server};
+use crate::talk::{PASSWORD, Setup, USER, server, within};
 
 #[tokio::test]
 async fn a_session_of_too_many_mistakes_ends() {
@@ -75,4 +76,20 @@ async fn a_session_ends_with_its_account() {
     client.ends().await;
     watch.abort();
     assert_eq!(server.uids().await, [1]);
+}
+
+#[tokio::test]
+async fn commands_over_the_rate_wait() {
+    let accounts = Accounts::new(AccountLimits { commands_per_minute: 2, ..AccountLimits::default() });
+    let server = Setup { accounts: accounts.clone(), ..Setup::default() }.start().await;
+    let mut client = server.logged_in().await;
+    client.play("C: NOOP\nC: NOOP\nC: NOOP\nS: +OK …\nS: +OK …").await;
+    let waits = async {
+        while accounts.waiting() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(waits).await;
+    accounts.set(AccountLimits::default());
+    client.play("S: +OK …").await;
 }

@@ -222,6 +222,7 @@ impl MailboxState {
 
     /// A draft against the known state.
     pub(super) fn draft(&self, base: &Base) -> Draft {
-        Draft::new(self.id, base.clone(), self.recent_watermark(base.head().first_recent))
+        let watermark = self.recent_watermark(base.head().first_recent);
+        Draft::new(self.id, base.clone(), watermark, self.context.folder_messages_max())
     }
 }
