@@ -6,8 +6,8 @@
 //!                                       └── answers into one buffer
 //! ```
 //!
-//! [`command`], [`dots`], [`maildrop`] and [`Session`] know neither sockets nor clocks. The maildrop
-//! of an account is its INBOX. What always holds:
+//! [`command`], [`dots`], [`maildrop`] and [`Session`] know neither sockets nor clocks.
+//! The maildrop of an account is its INBOX. What always holds:
 //! * A session sees the INBOX as it was at its login: one shared view
 //!   ([`posthaste_store::View`]). It takes no lock, so IMAP and other POP3 sessions go on.
 //! * DELE marks a message in the session alone. QUIT removes all marked messages in one commit,

@@ -1,6 +1,6 @@
 //! The state machine of a session: lines in; answers, and what its driver has to do, out.
 //!
-//! RFC 1939 §3: a session is in the AUTHORIZATION state until a login, then in TRANSACTION, and QUIT
+//! RFC 1939 §3: a session is in the AUTHORIZATION state until a login, then in TRANSACTION. QUIT
 //! leads to UPDATE. UPDATE is the driver's: it removes what [`Action::Remove`] names.
 
 use std::sync::Arc;

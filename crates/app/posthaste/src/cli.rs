@@ -226,8 +226,8 @@ pub enum Engine {
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Listen here instead of where the configuration says; repeat for more. PROTOCOL is imap,
-    /// imaps, pop3, pop3s, lmtp, submission, submissions or smtp; port 0 takes a free one. One --listen replaces
-    /// all configured listeners.
+    /// imaps, pop3, pop3s, lmtp, submission, submissions or smtp; port 0 takes a free one. One
+    /// --listen replaces all configured listeners.
     #[arg(long, value_name = "PROTOCOL=ADDR:PORT")]
     pub listen: Vec<Listen>,
 }

@@ -346,7 +346,7 @@ fn quit_removes_all_or_nothing_when_the_server_is_killed() {
             assert!(client.line().unwrap().starts_with("+OK"));
         }
         client.send(b"QUIT\r\n").unwrap();
-        // The commit has happened, is happening, or has not begun; in odd rounds its answer is here.
+        // The commit has happened, is happening, or has not begun. In odd rounds its answer came.
         let answer = if round % 2 == 1 { Some(client.line().unwrap()) } else { None };
         server.kill();
         assert!(answer.as_ref().is_none_or(|line| line.starts_with("+OK")), "{answer:?}");
