@@ -230,6 +230,9 @@ async fn a_folder_takes_as_many_as_it_may_and_no_more() {
     assert_eq!(open.view().exists(), 7, "all or none");
     open.copy_from(&other, &NumSet::range(1, 3)).await.unwrap();
     assert_eq!(open.view().exists(), 10);
+    // A mailbox that is nobody's folder, such as the queue's.
+    store.destination(full.id).without_limit().append(vec![message(0)]).await.unwrap();
+    assert_eq!(open.view().exists(), 11);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
