@@ -102,7 +102,7 @@ fn what(command: &Command) -> Option<String> {
         // A server has a log of its own.
         Command::Serve(_) | Command::Check(_) | Command::Config(_) | Command::Sieve(_) => return None,
         Command::Account(Account::List { .. } | Account::Show { .. }) => return None,
-        Command::Queue(Queue::List { .. } | Queue::Show { .. }) => return None,
+        Command::Queue(Queue::List { .. } | Queue::Show { .. }) | Command::Report(_) => return None,
     })
 }
 

@@ -79,6 +79,9 @@ pub enum Command {
     /// Try Sieve scripts (RFC 5228 and extensions) before they are used.
     #[command(subcommand)]
     Sieve(Sieve),
+    /// What is large, over all accounts.
+    #[command(subcommand)]
+    Report(Report),
     /// Write an account's mail out as mbox files or Maildirs.
     Export(Export),
     /// Prove that everything in the store fits together.
@@ -223,8 +226,8 @@ pub enum Engine {
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Listen here instead of where the configuration says; repeat for more. PROTOCOL is imap,
-    /// imaps, lmtp, submission, submissions or smtp; port 0 takes a free one. One --listen replaces
-    /// all configured listeners.
+    /// imaps, pop3, pop3s, lmtp, submission, submissions or smtp; port 0 takes a free one. One
+    /// --listen replaces all configured listeners.
     #[arg(long, value_name = "PROTOCOL=ADDR:PORT")]
     pub listen: Vec<Listen>,
 }
@@ -241,6 +244,8 @@ pub struct Listen {
 pub enum Protocol {
     Imap,
     Imaps,
+    Pop3,
+    Pop3s,
     Lmtp,
     Submission,
     Submissions,
@@ -253,6 +258,8 @@ impl Protocol {
         match self {
             Self::Imap => "imap",
             Self::Imaps => "imaps",
+            Self::Pop3 => "pop3",
+            Self::Pop3s => "pop3s",
             Self::Lmtp => "lmtp",
             Self::Submission => "submission",
             Self::Submissions => "submissions",
@@ -269,13 +276,29 @@ impl FromStr for Listen {
             .split_once('=')
             .ok_or_else(|| format!("`{text}` is not PROTOCOL=ADDR:PORT, for example imap=127.0.0.1:1143"))?;
         let protocol = Protocol::from_str(protocol, true).map_err(|_| {
-            format!("`{protocol}` is no protocol; one of imap, imaps, lmtp, submission, submissions, smtp")
+            format!("`{protocol}` is no protocol; one of imap, imaps, pop3, pop3s, lmtp, submission, submissions, smtp")
         })?;
         let address = address
             .parse()
             .map_err(|_| format!("`{address}` is no ADDR:PORT, for example 127.0.0.1:1143 or [::1]:1143"))?;
         Ok(Self { protocol, address })
     }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Report {
+    /// List the folders with the most messages, a line each: messages, size, account, folder.
+    Folders {
+        /// Only those of this account.
+        #[arg(long)]
+        account: Option<String>,
+        /// How many.
+        #[arg(long, default_value_t = 20)]
+        top: usize,
+        /// As JSON, a line each.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

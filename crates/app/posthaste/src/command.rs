@@ -10,6 +10,7 @@ mod engine;
 mod export;
 mod import;
 mod queue;
+mod report;
 mod restore;
 mod serve;
 mod sieve;
@@ -51,6 +52,7 @@ fn run_with(config: Config, cli: Cli) -> Result<()> {
         Command::Account(options) => blocking(account::run(config, options)),
         Command::Import(options) => blocking(import::run(config, options)),
         Command::Queue(options) => blocking(queue::run(config, options)),
+        Command::Report(options) => blocking(report::run(config, options)),
         Command::Export(options) => blocking(export::run(config, options)),
         Command::Backup(options) => blocking(backup::run(config, options)),
         Command::Restore(options) => blocking(restore::run(config, options)),

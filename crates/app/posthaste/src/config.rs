@@ -57,6 +57,8 @@ pub struct Config {
 pub struct Listen {
     pub imap: Vec<SocketAddr>,
     pub imaps: Vec<SocketAddr>,
+    pub pop3: Vec<SocketAddr>,
+    pub pop3s: Vec<SocketAddr>,
     pub lmtp: Vec<SocketAddr>,
     pub submission: Vec<SocketAddr>,
     pub submissions: Vec<SocketAddr>,
@@ -224,6 +226,8 @@ pub struct Limits {
     pub summary_bytes: Auto<ByteSize>,
     pub account_size: ByteSize,
     pub account_messages: u64,
+    pub folder_messages_warn: u64,
+    pub folder_messages_max: u32,
     pub account_connections: usize,
     pub account_commands_per_minute: u64,
     pub account_received_per_hour: ByteSize,
@@ -236,6 +240,8 @@ pub struct Limits {
     pub idle_timeout: Duration,
     #[serde(deserialize_with = "duration")]
     pub login_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub pop3_login_delay: Duration,
     #[serde(deserialize_with = "duration")]
     pub shutdown_timeout: Duration,
 }
@@ -391,6 +397,8 @@ impl Config {
             ("limits.summary_bytes", limits.summary_bytes != had.summary_bytes),
             ("limits.account_size", limits.account_size != had.account_size),
             ("limits.account_messages", limits.account_messages != had.account_messages),
+            ("limits.folder_messages_warn", limits.folder_messages_warn != had.folder_messages_warn),
+            ("limits.folder_messages_max", limits.folder_messages_max != had.folder_messages_max),
             ("limits.shutdown_timeout", limits.shutdown_timeout != had.shutdown_timeout),
             ("store.cache", self.store.cache != running.store.cache),
             ("log.format", self.log.format != running.log.format),

@@ -149,13 +149,19 @@ async fn open(
     };
     let plan = Plan::of(config);
     let cache_bytes = usize::try_from(plan.cache).unwrap_or(usize::MAX);
-    let store = Store::new(engine.clone(), StoreOptions { cache_bytes, ..StoreOptions::default() });
-    let directory = Arc::new(Directory::with_policy(engine, config.login.policy())?);
     let limits = &config.limits;
+    let store_options = StoreOptions {
+        cache_bytes,
+        folder_messages_max: (limits.folder_messages_max > 0).then_some(limits.folder_messages_max),
+        ..StoreOptions::default()
+    };
+    let store = Store::new(engine.clone(), store_options);
+    let directory = Arc::new(Directory::with_policy(engine, config.login.policy())?);
     let limit = |most: u64| (most > 0).then_some(most);
     let options = DeliveryOptions {
         message_len_max: limits.message_size.as_u64(),
         quota: Quota { bytes: limit(limits.account_size.as_u64()), messages: limit(limits.account_messages) },
+        folder_messages_warn: limits.folder_messages_warn,
     };
     let summaries = ByteBudget::new(usize::try_from(plan.summaries).unwrap_or(usize::MAX));
     let delivery = Delivery::new(store.clone(), Arc::clone(&directory), options).with_summaries(summaries);

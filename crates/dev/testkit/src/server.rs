@@ -92,7 +92,7 @@ impl ServerBuilder {
         let data = self.data.or_else(|| own.as_ref().map(|d| d.path().join("data"))).unwrap_or_default();
         let mut listen = self.listen;
         if listen.is_empty() {
-            listen = ["imap", "imaps", "lmtp", "submission", "submissions"]
+            listen = ["imap", "imaps", "pop3", "pop3s", "lmtp", "submission", "submissions"]
                 .map(|protocol| format!("{protocol}=127.0.0.1:0"))
                 .into();
         }

@@ -48,13 +48,15 @@ pub struct DeliveryOptions {
     pub message_len_max: u64,
     /// Limits of accounts that have none of their own.
     pub quota: Quota,
+    /// Messages of a folder over which each opening of it is logged; 0 for none.
+    pub folder_messages_warn: u64,
 }
 
 impl Default for DeliveryOptions {
     /// 64 MiB: twice the limit of large mail services, because a message is in memory while it
     /// arrives. No quota.
     fn default() -> Self {
-        Self { message_len_max: 64 << 20, quota: Quota::default() }
+        Self { message_len_max: 64 << 20, quota: Quota::default(), folder_messages_warn: 0 }
     }
 }
 

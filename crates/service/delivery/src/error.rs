@@ -60,7 +60,7 @@ pub enum DeliveryError {
 pub enum Kind {
     /// Over the message limit; a retry will fail too.
     TooLarge,
-    /// Over the account's quota; may succeed once its owner deletes mail.
+    /// Over the account's quota or the folder's limit; may succeed once its owner deletes mail.
     OverQuota,
     /// The mailbox no longer exists.
     NoMailbox,
@@ -82,7 +82,7 @@ impl DeliveryError {
             Self::Interrupted(_) => Kind::ServerBug,
             Self::Store(error) => match error {
                 StoreError::TooLarge { .. } => Kind::TooLarge,
-                StoreError::OverQuota => Kind::OverQuota,
+                StoreError::OverQuota | StoreError::FolderFull { .. } => Kind::OverQuota,
                 StoreError::NoMailbox(_) | StoreError::NoSuchName => Kind::NoMailbox,
                 StoreError::Busy | StoreError::Full(_) | StoreError::Unavailable(_) => Kind::Unavailable,
                 StoreError::NameTaken
@@ -113,6 +113,7 @@ mod tests {
             (DeliveryError::OverQuota { used: 1, limit: 1, more: 1 }, Kind::OverQuota),
             (DeliveryError::Busy, Kind::Unavailable),
             (DeliveryError::TooManyMessages { used: 1, limit: 1, more: 1 }, Kind::OverQuota),
+            (StoreError::FolderFull { limit: 1 }.into(), Kind::OverQuota),
             (StoreError::Busy.into(), Kind::Unavailable),
             (StoreError::Full("no space".into()).into(), Kind::Unavailable),
             (StoreError::Unavailable("disk failed".into()).into(), Kind::Unavailable),

@@ -19,6 +19,7 @@
 mod deliver;
 mod error;
 pub mod export;
+mod folders;
 mod format;
 pub mod import;
 mod quota;
@@ -29,6 +30,7 @@ mod tests;
 pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize};
 pub use error::{DeliveryError, Kind};
 pub use export::{ExportError, ExportForm, ExportReport};
+pub use folders::Opening;
 pub use import::{ImportError, ImportOptions, ImportReport};
 pub use posthaste_directory::{Recipient, ResolveError};
 pub use posthaste_mime_summary::summary_memory_max;

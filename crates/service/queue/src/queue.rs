@@ -113,7 +113,7 @@ impl Queue {
         let body = incoming.body;
         // All rows have the same body, which is written once.
         let messages = vec![incoming; destinations.len()];
-        let appended = self.store().destination(self.mailbox).append(messages).await?;
+        let appended = self.store().destination(self.mailbox).without_limit().append(messages).await?;
         let now = i64::try_from(self.store().unix_ms() / 1000).unwrap_or(i64::MAX);
         let mut items = Vec::with_capacity(destinations.len());
         for ((destination, addresses), uid) in destinations.into_iter().zip(&appended.uids) {

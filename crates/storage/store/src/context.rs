@@ -15,6 +15,8 @@ pub struct StoreOptions {
     pub cache_bytes: usize,
     /// Mailboxes an account may have, and names it may subscribe.
     pub mailboxes_max: usize,
+    /// Messages a mailbox may have; more are refused ([`crate::StoreError::FolderFull`]).
+    pub folder_messages_max: Option<u32>,
     /// Milliseconds since 1970.
     pub clock_unix_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
     /// 128 random bits a call.
@@ -28,6 +30,7 @@ impl Default for StoreOptions {
         Self {
             cache_bytes: 256 << 20,
             mailboxes_max: 10_000,
+            folder_messages_max: None,
             clock_unix_ms: Arc::new(system_clock),
             randomness: Arc::new(system_randomness),
         }
@@ -95,6 +98,11 @@ impl Context {
     /// Mailboxes an account may have, and names it may subscribe.
     pub fn mailboxes_max(&self) -> usize {
         self.options.mailboxes_max
+    }
+
+    /// Messages a mailbox may have.
+    pub fn folder_messages_max(&self) -> Option<u32> {
+        self.options.folder_messages_max
     }
 
     /// Waits until no change is running.

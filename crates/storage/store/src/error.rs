@@ -38,6 +38,12 @@ pub enum StoreError {
         /// The limit in the unit that `what` names.
         limit: u64,
     },
+    /// The mailbox has as many messages as the store allows, or would have more. Nothing was added.
+    #[error("the folder may hold {limit} messages: delete or move some")]
+    FolderFull {
+        /// How many it may hold.
+        limit: u32,
+    },
     /// All 2^32 - 1 UIDs of a mailbox are used up.
     #[error("the mailbox has used up its UIDs")]
     UidsExhausted,

@@ -234,6 +234,14 @@ impl Destination {
         Self { state }
     }
 
+    /// The same for a mailbox that is nobody's folder: the store's `folder_messages_max` does not
+    /// count there from now on.
+    #[must_use]
+    pub fn without_limit(self) -> Self {
+        self.state.unlimited.store(true, Ordering::Relaxed);
+        self
+    }
+
     /// Its id.
     pub fn id(&self) -> MailboxId {
         self.state.id

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use posthaste_delivery::Opening;
 use posthaste_imap_codec::command::{Access, Qresync, SelectParams, SeqMatch};
 use posthaste_imap_codec::response::{Code, ListData, Untagged};
 use posthaste_imap_codec::{MailboxArg, print};
@@ -35,6 +36,13 @@ pub(super) async fn run(
     let boxes = session.service.store.list(account).await?;
     let entry = boxes.find(&name).ok_or(StoreError::NoSuchName)?;
     let opened = session.service.store.open(entry.id).await?;
+    session.service.delivery.folder_opened(&Opening {
+        account: &session.login()?.name,
+        folder: &name,
+        items: opened.view().exists(),
+        client: session.wire.connection.peer().ip(),
+        protocol: "imap",
+    });
     session.enabled.condstore |= params.condstore;
     session.selected = Some(Selected {
         announced: opened.view(),

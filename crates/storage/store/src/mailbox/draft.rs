@@ -38,12 +38,14 @@ pub(super) struct Draft {
     changed: Vec<Row>,
     expunged: Vec<(ModSeq, NumSet)>,
     first_recent: Uid,
+    /// Messages that the mailbox may have.
+    messages_max: Option<u32>,
     /// An intent cannot be resolved without the rows.
     wants_rows: bool,
 }
 
 impl Draft {
-    pub fn new(mailbox: MailboxId, base: Base, first_recent: Uid) -> Self {
+    pub fn new(mailbox: MailboxId, base: Base, first_recent: Uid, messages_max: Option<u32>) -> Self {
         Self {
             mailbox,
             expected: base.modseq(),
@@ -53,6 +55,7 @@ impl Draft {
             changed: Vec::new(),
             expunged: Vec::new(),
             first_recent,
+            messages_max,
             wants_rows: false,
         }
     }
@@ -105,6 +108,7 @@ impl Draft {
     /// Adds messages, whose flags were set with `slots`. Returns the first UID, the mod-sequence
     /// and the keywords for which there was no room.
     pub fn append(&mut self, slots: Slots, arrivals: Vec<Arrival>) -> Result<(Uid, ModSeq, Vec<Keyword>)> {
+        self.check_room(arrivals.len())?;
         if slots.lacks_room() && matches!(self.now, Base::Head(_)) {
             // The rows may contain a slot that no message needs.
             self.wants_rows = true;
@@ -129,6 +133,16 @@ impl Draft {
         self.step(head, &[], &NumSet::new(), &rows);
         self.appended.append(&mut messages);
         Ok((first, modseq, left_out))
+    }
+
+    /// Whether so many more messages may be added: all of them, or none.
+    fn check_room(&self, more: usize) -> Result<()> {
+        let Some(limit) = self.messages_max else { return Ok(()) };
+        let there = match &self.now {
+            Base::Head(head) => head.counts.messages,
+            Base::View(view) => view.exists(),
+        };
+        if there as usize + more > limit as usize { Err(StoreError::FolderFull { limit }) } else { Ok(()) }
     }
 
     /// Gives messages other flags, set with `slots`: rows of [`Draft::view`], in UID order, with

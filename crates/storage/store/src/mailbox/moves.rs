@@ -14,6 +14,7 @@
 
 use posthaste_mail_model::NumSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 
 use super::base::{Base, Needs};
@@ -222,6 +223,9 @@ impl MailboxState {
 
     /// A draft against the known state.
     pub(super) fn draft(&self, base: &Base) -> Draft {
-        Draft::new(self.id, base.clone(), self.recent_watermark(base.head().first_recent))
+        let watermark = self.recent_watermark(base.head().first_recent);
+        let limited = !self.unlimited.load(Ordering::Relaxed);
+        let messages_max = self.context.folder_messages_max().filter(|_| limited);
+        Draft::new(self.id, base.clone(), watermark, messages_max)
     }
 }

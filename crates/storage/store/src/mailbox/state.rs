@@ -43,6 +43,8 @@ pub(crate) struct MailboxState {
     checked: AtomicU64,
     /// Set when the outcome of a commit is unknown: the known state may be out of date.
     pub(super) suspect: AtomicBool,
+    /// The store's limit of messages in a folder does not count here.
+    pub(super) unlimited: AtomicBool,
     deleted: AtomicBool,
 }
 
@@ -65,6 +67,7 @@ impl MailboxState {
             first_recent: AtomicU32::new(Uid::MIN.value()),
             checked: AtomicU64::new(0),
             suspect: AtomicBool::new(false),
+            unlimited: AtomicBool::new(false),
             deleted: AtomicBool::new(false),
         }
     }

@@ -196,6 +196,45 @@ async fn an_account_has_limits() {
     store.delete(account, &name("c")).await.unwrap();
 }
 
+/// Open or not, by new messages and by copies, one after the other and side by side.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_takes_as_many_as_it_may_and_no_more() {
+    let options = StoreOptions { folder_messages_max: Some(10), ..StoreOptions::default() };
+    let (store, account) = store_with(options);
+    let full = store.create(account, &name("full"), None).await.unwrap();
+    let other = append(&store, store.create(account, &name("other"), None).await.unwrap().id, 4).await;
+    let message = |n: u8| IncomingMessage {
+        bytes: vec![n].into(),
+        summary: Bytes::new(),
+        body: store.new_body_id(),
+        flags: Vec::new(),
+        date: 1,
+        saved: None,
+    };
+    // Nobody has it open.
+    let closed = store.destination(full.id);
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..20 {
+        let (closed, messages) = (closed.clone(), vec![message(n)]);
+        tasks.spawn(async move { closed.append(messages).await });
+    }
+    let outcomes = tasks.join_all().await;
+    let refused = |outcome: &StoreError| matches!(outcome, StoreError::FolderFull { limit: 10 });
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 10);
+    assert!(outcomes.iter().all(|outcome| outcome.as_ref().err().is_none_or(refused)));
+    let open = store.open(full.id).await.unwrap();
+    assert!(open.append(vec![message(0)]).await.is_err_and(|error| refused(&error)));
+    open.remove(&NumSet::range(1, 3)).await.unwrap();
+    let four = NumSet::range(1, 4);
+    assert!(open.copy_from(&other, &four).await.is_err_and(|error| refused(&error)));
+    assert_eq!(open.view().exists(), 7, "all or none");
+    open.copy_from(&other, &NumSet::range(1, 3)).await.unwrap();
+    assert_eq!(open.view().exists(), 10);
+    // A mailbox that is nobody's folder, such as the queue's.
+    store.destination(full.id).without_limit().append(vec![message(0)]).await.unwrap();
+    assert_eq!(open.view().exists(), 11);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn list_changes_at_once_all_take_effect() {
     let (store, account) = store();

@@ -12,7 +12,7 @@ use posthaste_net::{
 };
 use tokio::task::JoinHandle;
 
-use super::services::{IMAP_ALPN, Services, refusal};
+use super::services::{IMAP_ALPN, POP3_ALPN, Services, refusal};
 use crate::cli::{Listen, Protocol};
 use crate::config::Config;
 use crate::failure::Result;
@@ -97,6 +97,7 @@ impl Listeners {
         let certificates = self.services.load().certificates.clone();
         let certificates = match protocol {
             Protocol::Imaps => certificates.for_protocol(IMAP_ALPN),
+            Protocol::Pop3s => certificates.for_protocol(POP3_ALPN),
             _ => certificates,
         };
         let options = ServeOptions {
@@ -156,8 +157,10 @@ const fn is_open(address: SocketAddr) -> bool {
 
 fn bind(asked: Listen) -> Result<Listener> {
     let mode = match asked.protocol {
-        Protocol::Imaps | Protocol::Submissions => Mode::ImplicitTls,
-        Protocol::Imap | Protocol::Lmtp | Protocol::Submission | Protocol::Smtp => Mode::Plain,
+        Protocol::Imaps | Protocol::Pop3s | Protocol::Submissions => Mode::ImplicitTls,
+        Protocol::Imap | Protocol::Pop3 | Protocol::Lmtp | Protocol::Submission | Protocol::Smtp => {
+            Mode::Plain
+        }
     };
     Ok(Listener::bind(&Endpoint { address: asked.address, mode })?)
 }
@@ -173,6 +176,8 @@ pub fn configured(config: &Config) -> Vec<Listen> {
     let by_protocol = [
         (Protocol::Imap, &listen.imap),
         (Protocol::Imaps, &listen.imaps),
+        (Protocol::Pop3, &listen.pop3),
+        (Protocol::Pop3s, &listen.pop3s),
         (Protocol::Lmtp, &listen.lmtp),
         (Protocol::Submission, &listen.submission),
         (Protocol::Submissions, &listen.submissions),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use posthaste_directory::Network;
 use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService};
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Shutdown};
+use posthaste_pop3_server::{Pop3Options, Pop3Service};
 use posthaste_queue::Relay;
 use posthaste_smtp_server::{MailSink, PlaintextAuth, Role, SmtpOptions, SmtpService};
 
@@ -16,6 +17,8 @@ use crate::open::Opened;
 
 /// IMAP's name in the registry of ALPN. Submission and LMTP have none.
 pub const IMAP_ALPN: &str = "imap";
+/// POP3's.
+pub const POP3_ALPN: &str = "pop3";
 
 /// What all sessions share, also after a reload.
 pub struct Budgets {
@@ -39,6 +42,7 @@ impl Budgets {
 #[derive(Clone)]
 pub struct Services {
     imap: Arc<ImapService>,
+    pop3: Arc<Pop3Service>,
     lmtp: Arc<SmtpService>,
     submission: Arc<SmtpService>,
     smtp: Arc<SmtpService>,
@@ -65,6 +69,9 @@ impl Services {
         )
         .with_reads(budgets.reading.clone())
         .with_accounts(budgets.accounts.clone());
+        let pop3_certificates = Some(certificates.for_protocol(POP3_ALPN));
+        let pop3 = Pop3Service::new(pop3_options(config), opened.delivery.clone(), pop3_certificates)
+            .with_accounts(budgets.accounts.clone());
         let smtp = |role| {
             let sink: Arc<dyn MailSink> = match relay {
                 Some(relay) => Arc::new(relay.clone()),
@@ -76,6 +83,7 @@ impl Services {
         };
         Self {
             imap: Arc::new(imap),
+            pop3: Arc::new(pop3),
             lmtp: smtp(Role::Lmtp),
             submission: smtp(Role::Submission),
             smtp: smtp(Role::Smtp),
@@ -88,6 +96,7 @@ impl Services {
     pub async fn serve(self: Arc<Self>, protocol: Protocol, connection: Connection, shutdown: Shutdown) {
         match protocol {
             Protocol::Imap | Protocol::Imaps => Arc::clone(&self.imap).serve(connection, shutdown).await,
+            Protocol::Pop3 | Protocol::Pop3s => Arc::clone(&self.pop3).serve(connection, shutdown).await,
             Protocol::Lmtp => Arc::clone(&self.lmtp).serve(connection, shutdown).await,
             Protocol::Submission | Protocol::Submissions => {
                 Arc::clone(&self.submission).serve(connection, shutdown).await;
@@ -101,11 +110,12 @@ impl Services {
 pub fn refusal(protocol: Protocol) -> &'static [u8] {
     match protocol {
         Protocol::Imap => b"* BYE [UNAVAILABLE] Too many connections\r\n",
+        Protocol::Pop3 => posthaste_pop3_server::REFUSAL,
         Protocol::Lmtp => posthaste_smtp_server::refusal(Role::Lmtp),
         Protocol::Submission => posthaste_smtp_server::refusal(Role::Submission),
         Protocol::Smtp => posthaste_smtp_server::refusal(Role::Smtp),
         // Nothing can be said before a handshake.
-        Protocol::Imaps | Protocol::Submissions => b"",
+        Protocol::Imaps | Protocol::Pop3s | Protocol::Submissions => b"",
     }
 }
 
@@ -122,6 +132,15 @@ pub fn hostname(config: &Config) -> String {
 }
 
 const fn clear_text(setting: Plaintext) -> ClearTextLogin {
+    match setting {
+        Plaintext::Never => ClearTextLogin::Never,
+        Plaintext::Loopback => ClearTextLogin::Loopback,
+        Plaintext::Always => ClearTextLogin::Always,
+    }
+}
+
+const fn clear_text_pop3(setting: Plaintext) -> posthaste_pop3_server::ClearTextLogin {
+    use posthaste_pop3_server::ClearTextLogin;
     match setting {
         Plaintext::Never => ClearTextLogin::Never,
         Plaintext::Loopback => ClearTextLogin::Loopback,
@@ -152,6 +171,22 @@ fn imap_options(config: &Config) -> ImapOptions {
         login_within: limits.login_timeout * LOGIN_SILENCES,
         silence_within: limits.idle_timeout,
         ..ImapOptions::default()
+    }
+}
+
+fn pop3_options(config: &Config) -> Pop3Options {
+    let limits = &config.limits;
+    let defaults = Pop3Options::default();
+    Pop3Options {
+        hostname: hostname(config),
+        clear_text_login: clear_text_pop3(config.login.plaintext),
+        clear_text_scram: clear_text_pop3(config.login.scram),
+        pre_login_within: limits.login_timeout,
+        login_within: limits.login_timeout * LOGIN_SILENCES,
+        // A POP3 session does one thing and ends: the time of IMAP's IDLE is too long for it.
+        silence_within: limits.idle_timeout.min(defaults.silence_within),
+        login_delay: limits.pop3_login_delay,
+        ..defaults
     }
 }
 

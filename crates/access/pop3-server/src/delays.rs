@@ -1,0 +1,73 @@
+//! The least time between two logins of one account (LOGIN-DELAY of RFC 2449 §6.5).
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use posthaste_mail_model::AccountId;
+
+/// Accounts after which those are forgotten whose time is over.
+const SWEEP_LEAST: usize = 1024;
+
+/// When accounts logged in last.
+pub(crate) struct Delays {
+    delay: Duration,
+    last: Mutex<Last>,
+}
+
+#[derive(Default)]
+struct Last {
+    of: HashMap<AccountId, Instant>,
+    /// The next time to forget is when there are so many.
+    sweep_at: usize,
+}
+
+impl Delays {
+    pub(crate) fn new(delay: Duration) -> Self {
+        Self { delay, last: Mutex::default() }
+    }
+
+    /// Whether an account may log in now; it counts as a login if so.
+    pub(crate) fn admit(&self, account: AccountId, now: Instant) -> bool {
+        if self.delay.is_zero() {
+            return true;
+        }
+        let mut last = self.last.lock();
+        let is_over = |at: &Instant| now.saturating_duration_since(*at) >= self.delay;
+        if last.of.get(&account).is_some_and(|at| !is_over(at)) {
+            return false;
+        }
+        // Twice as many as are left each time: forgetting costs a step for each login.
+        if last.of.len() >= last.sweep_at.max(SWEEP_LEAST) {
+            last.of.retain(|_, at| !is_over(at));
+            last.sweep_at = 2 * last.of.len();
+        }
+        last.of.insert(account, now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_mail_model::Id;
+
+    use super::*;
+
+    #[test]
+    fn the_next_login_waits_and_old_ones_are_forgotten() {
+        let delays = Delays::new(Duration::from_secs(60));
+        let account = |n: u64| AccountId(Id::new(n, 1));
+        let start = Instant::now();
+        let at = |s| start + Duration::from_secs(s);
+        assert!(delays.admit(account(0), start));
+        assert!(!delays.admit(account(0), at(59)));
+        assert!(delays.admit(account(1), at(59)));
+        assert!(delays.admit(account(0), at(60)));
+        for n in 0..10_000 {
+            assert!(delays.admit(account(n + 2), at(200 + n)));
+        }
+        assert!(delays.last.lock().of.len() <= SWEEP_LEAST);
+        let none = Delays::new(Duration::ZERO);
+        assert!(none.admit(account(0), start) && none.admit(account(0), start));
+    }
+}

@@ -1,0 +1,40 @@
+//! POP3 (RFC 1939): the server's side of a session.
+//!
+//! ```text
+//! serve (socket, clock) ── lines ──> Session ── Action ──> serve: log in, read the body, remove
+//!                                       │
+//!                                       └── answers into one buffer
+//! ```
+//!
+//! [`command`], [`dots`], [`maildrop`] and [`Session`] know neither sockets nor clocks.
+//! The maildrop of an account is its INBOX. What always holds:
+//! * A session sees the INBOX as it was at its login: one shared view
+//!   ([`posthaste_store::View`]). It takes no lock, so IMAP and other POP3 sessions go on.
+//! * DELE marks a message in the session alone. QUIT removes all marked messages in one commit,
+//!   before its answer. A session that ends in any other way removes nothing.
+//! * STAT, LIST and UIDL read the rows of the view: no read from the store and no allocation for a
+//!   message.
+//! * No memory of a session grows with its mailbox, but one bit for each message up to the last one
+//!   that DELE named.
+//!
+//! Not in here: APOP. It needs every password in a form that can be read back, and the directory
+//! keeps none.
+
+pub mod command;
+mod delays;
+pub mod dots;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+pub mod maildrop;
+mod options;
+mod print;
+mod serve;
+mod service;
+mod session;
+
+pub use options::{ClearTextLogin, Pop3Options};
+pub use service::Pop3Service;
+pub use session::{Action, Link, Refusal, Session};
+
+/// The answer to a client over the connection limit.
+pub const REFUSAL: &[u8] = b"-ERR [SYS/TEMP] Too many connections, try again later\r\n";

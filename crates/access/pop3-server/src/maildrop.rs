@@ -1,0 +1,203 @@
+//! An INBOX as a POP3 session sees it: one view, and a mark for each message to be removed.
+//!
+//! Message numbers are the sequence numbers of the view, so they stay what they are for the whole
+//! session (RFC 1939 §4). A message that was removed elsewhere keeps its number here.
+//!
+//! **Unique ids** (RFC 1939 §7) are the INBOX's UIDVALIDITY and the message's UID, 16 hexadecimal
+//! digits. The row has the UID, so that UIDL reads nothing from the store; the body's id would cost
+//! a read for each message. A UIDVALIDITY is given once in an account, and a UID once under it. So
+//! no id ever names another message, also after RENAME INBOX, and also over a restart, a rebuild of
+//! the index and a copy to another engine, which keep both.
+//!
+//! **Sizes** are the octets of the message as stored, which the row has. RETR sends just so many
+//! (without stuffed dots) for a message whose lines end with CR LF. That is all mail but what a
+//! client stored with bare LF, or without an end of the last line: [`crate::dots`] adds what is
+//! missing, which only reading the message could count.
+
+use std::sync::Arc;
+
+use posthaste_mail_model::{NumSet, SeqNum, UidValidity};
+use posthaste_store::{Row, View};
+
+use crate::print::{hex, number};
+
+/// Messages that are printed between two looks at how full the buffer is: some 30 KiB of lines.
+const AT_ONCE: u32 = 1024;
+
+/// The maildrop of a session.
+pub struct Maildrop {
+    view: Arc<View>,
+    validity: [u8; 8],
+    marks: Marks,
+}
+
+/// What a listing prints of each message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// LIST.
+    Sizes,
+    /// UIDL.
+    Ids,
+}
+
+/// How far a listing got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listing {
+    what: What,
+    next: u32,
+}
+
+impl Listing {
+    /// At the first message.
+    pub fn new(what: What) -> Self {
+        Self { what, next: 1 }
+    }
+}
+
+/// Messages that DELE named: a bit each, up to the last of them.
+#[derive(Default)]
+struct Marks {
+    words: Vec<u64>,
+    messages: u32,
+    octets: u64,
+}
+
+impl Marks {
+    fn has(&self, seq: u32) -> bool {
+        self.words.get(seq as usize / 64).is_some_and(|word| word >> (seq % 64) & 1 == 1)
+    }
+
+    fn set(&mut self, seq: u32, octets: u32) {
+        let at = seq as usize / 64;
+        if self.words.len() <= at {
+            self.words.resize(at + 1, 0);
+        }
+        self.words[at] |= 1 << (seq % 64);
+        self.messages += 1;
+        self.octets += u64::from(octets);
+    }
+
+    /// The sequence numbers, in order.
+    fn all(&self) -> NumSet {
+        let mut all = NumSet::new();
+        for (base, word) in (0..).step_by(64).zip(&self.words) {
+            let mut left = *word;
+            while left != 0 {
+                all.push(base + left.trailing_zeros());
+                left &= left - 1;
+            }
+        }
+        all
+    }
+}
+
+impl Maildrop {
+    /// An INBOX as it is now.
+    pub fn new(view: Arc<View>, validity: UidValidity) -> Self {
+        Self { view, validity: hex(validity.value()), marks: Marks::default() }
+    }
+
+    /// Messages and octets, without those that are marked (RFC 1939 §5).
+    pub fn stat(&self) -> (u32, u64) {
+        let counts = self.view.counts();
+        (counts.messages - self.marks.messages, counts.bytes - self.marks.octets)
+    }
+
+    /// The row of a message that is there and is not marked.
+    pub fn row(&self, number: u32) -> Option<Row> {
+        let row = self.view.row(SeqNum::new(number)?)?;
+        (!self.marks.has(number)).then_some(*row)
+    }
+
+    /// Marks a message. Whether it is there and was not marked before.
+    pub fn mark(&mut self, number: u32) -> bool {
+        let Some(row) = self.row(number) else { return false };
+        self.marks.set(number, row.size());
+        true
+    }
+
+    /// Takes all marks back.
+    pub fn reset(&mut self) {
+        self.marks = Marks::default();
+    }
+
+    /// The UIDs of all marked messages.
+    pub fn marked(&self) -> NumSet {
+        self.view.uids_of_seqs(&self.marks.all())
+    }
+
+    /// Prints what a listing has of one message: `number value`, without an end.
+    pub fn line(&self, what: What, number_: u32, row: &Row, out: &mut Vec<u8>) {
+        number(out, u64::from(number_));
+        out.push(b' ');
+        match what {
+            What::Sizes => number(out, u64::from(row.size())),
+            What::Ids => {
+                out.extend_from_slice(&self.validity);
+                out.extend_from_slice(&hex(row.uid().value()));
+            }
+        }
+    }
+
+    /// Prints the next lines of a listing, some thousand at most. Whether there are more.
+    pub fn lines(&self, listing: &mut Listing, out: &mut Vec<u8>) -> bool {
+        let first = listing.next;
+        let last = self.view.exists().min(first.saturating_add(AT_ONCE - 1));
+        if first > last {
+            return false;
+        }
+        self.view.for_each_run(&NumSet::range(first, last), |seq, rows| {
+            for (n, row) in (seq.value()..).zip(rows) {
+                if !self.marks.has(n) {
+                    self.line(listing.what, n, row, out);
+                    out.extend_from_slice(b"\r\n");
+                }
+            }
+        });
+        listing.next = last + 1;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fuzzing::view;
+
+    fn listed(maildrop: &Maildrop, what: What) -> String {
+        let (mut listing, mut out) = (Listing::new(what), Vec::new());
+        while maildrop.lines(&mut listing, &mut out) {}
+        String::from_utf8(out).unwrap()
+    }
+
+    proptest! {
+        /// Against a set of numbers and a loop.
+        #[test]
+        fn marks_are_what_was_named(
+            messages in 0..3000_u32,
+            named in prop::collection::vec(0..3100_u32, 0..60),
+        ) {
+            let validity = UidValidity::new(0xabc).unwrap();
+            let mut maildrop = Maildrop::new(Arc::new(view(messages)), validity);
+            let mut marked = BTreeSet::new();
+            for n in named {
+                let is_new = (1..=messages).contains(&n) && marked.insert(n);
+                prop_assert_eq!(maildrop.mark(n), is_new);
+            }
+            let left: Vec<u32> = (1..=messages).filter(|n| !marked.contains(n)).collect();
+            // Message n has n octets and UID 3 n.
+            prop_assert_eq!(maildrop.stat(), (left.len() as u32, left.iter().map(|n| u64::from(*n)).sum()));
+            let sizes: String = left.iter().map(|n| format!("{n} {n}\r\n")).collect();
+            prop_assert_eq!(listed(&maildrop, What::Sizes), sizes);
+            let ids: String = left.iter().map(|n| format!("{n} 00000abc{:08x}\r\n", 3 * n)).collect();
+            prop_assert_eq!(listed(&maildrop, What::Ids), ids);
+            prop_assert!(maildrop.marked().iter().eq(marked.iter().map(|n| 3 * n)));
+            maildrop.reset();
+            prop_assert_eq!(maildrop.stat().0, messages);
+        }
+    }
+}

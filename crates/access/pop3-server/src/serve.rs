@@ -1,0 +1,297 @@
+//! The adapter: a connection's bytes and the clock on one side, the session's lines and actions on
+//! the other.
+//!
+//! Answers are gathered while commands wait in the input (PIPELINING, RFC 2449 §6.6). They are sent
+//! before anything is waited for.
+
+mod login;
+mod retrieve;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use memchr::memchr;
+use posthaste_directory::{Lease, sasl};
+use posthaste_mail_model::NumSet;
+use posthaste_net::{AccountLimit, Connection, NetError, Shutdown};
+use posthaste_store::Mailbox;
+
+use crate::command::SyntaxError;
+use crate::maildrop::Listing;
+use crate::options::{LINE_MAX, OUT_BYTES, READ_AHEAD, SKIP_MAX, SLICE_BYTES};
+use crate::service::Pop3Service;
+use crate::session::{Action, Link, Refusal, Session};
+
+impl Pop3Service {
+    /// Serves one connection to its end. On shutdown the command under way is finished.
+    pub async fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
+        let peer = connection.peer();
+        let mut driver = Box::new(Driver::new(self, connection, shutdown));
+        match driver.run().await {
+            Ok(()) => tracing::debug!(%peer, "session ended"),
+            Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
+            Err(error) => tracing::warn!(%peer, %error, "session failed"),
+        }
+        let within = driver.service.options.write_within.min(CLOSE_WITHIN);
+        let _ = driver.connection.close(within).await;
+    }
+}
+
+/// Time a peer gets to take our last words.
+const CLOSE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Ends a session, or goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Command,
+    End,
+}
+
+enum Line {
+    Good(BytesMut),
+    Bad(SyntaxError),
+    /// The session ends, with a word about why.
+    Refused(Refusal),
+    /// The client sent nothing for too long.
+    Silent,
+}
+
+struct Driver {
+    service: Arc<Pop3Service>,
+    connection: Connection,
+    session: Session,
+    /// Ends when the account that logged in may no longer be used as it was.
+    lease: Option<Lease>,
+    /// Kept open, so that its view stays in memory.
+    mailbox: Option<Arc<Mailbox>>,
+    out: Vec<u8>,
+    /// Bytes sent since the last yield to other sessions.
+    sent: usize,
+    shutdown: Shutdown,
+    login_deadline: Instant,
+}
+
+impl Driver {
+    fn new(service: Arc<Pop3Service>, connection: Connection, shutdown: Shutdown) -> Self {
+        let session = Session::new(Arc::clone(&service.options), link(&service, &connection));
+        let login_deadline = Instant::now() + service.options.login_within;
+        Self {
+            service,
+            connection,
+            session,
+            lease: None,
+            mailbox: None,
+            out: Vec::new(),
+            sent: 0,
+            shutdown,
+            login_deadline,
+        }
+    }
+
+    async fn run(&mut self) -> Result<(), NetError> {
+        self.session.welcome(&mut self.out);
+        loop {
+            self.relieve().await?;
+            let action = match self.line(self.patience()).await? {
+                Line::Good(line) => match self.held_back().await? {
+                    None => self.session.line(&line, &mut self.out),
+                    Some(refusal) => self.session.refuse(refusal, &mut self.out),
+                },
+                Line::Bad(error) => self.session.bad_line(error, &mut self.out),
+                Line::Refused(refusal) => self.session.refuse(refusal, &mut self.out),
+                // RFC 1939 §3: without a response, and nothing is removed.
+                Line::Silent => return Ok(()),
+            };
+            if self.act(action).await? == Next::End {
+                return self.flush().await;
+            }
+        }
+    }
+
+    async fn act(&mut self, action: Action) -> Result<Next, NetError> {
+        match action {
+            Action::Answered => {}
+            Action::Close => return Ok(Next::End),
+            // Boxed: the session should not hold a command's memory while it waits.
+            Action::LogIn { name, password } => return Box::pin(self.log_in(&name, &password)).await,
+            Action::Authenticate { mechanism, initial } => {
+                return Box::pin(self.authenticate(&mechanism, initial)).await;
+            }
+            Action::StartTls => return Box::pin(self.start_tls()).await,
+            Action::List(listing) => self.list(listing).await?,
+            Action::Retrieve { row, lines } => return Box::pin(self.retrieve(row, lines)).await,
+            Action::Remove(uids) => {
+                let outcome = Box::pin(self.remove(&uids)).await;
+                let action = self.session.removed(outcome, &mut self.out);
+                debug_assert_eq!(action, Action::Close);
+                return Ok(Next::End);
+            }
+        }
+        Ok(Next::Command)
+    }
+
+    /// What follows an answer that may end the session.
+    fn after(action: &Action) -> Next {
+        if *action == Action::Close { Next::End } else { Next::Command }
+    }
+
+    fn refuse(&mut self, refusal: Refusal) -> Next {
+        Self::after(&self.session.refuse(refusal, &mut self.out))
+    }
+
+    async fn start_tls(&mut self) -> Result<Next, NetError> {
+        let Some(certificates) = self.service.certificates.clone() else { return Ok(Next::End) };
+        if self.connection.has_input() {
+            // RFC 2595 §4 and CVE-2011-0411: nothing sent in the clear may be taken for something
+            // sent inside.
+            self.out.extend_from_slice(b"-ERR Commands were sent after STLS\r\n");
+            return Ok(Next::End);
+        }
+        self.out.extend_from_slice(b"+OK Begin TLS negotiation\r\n");
+        self.flush().await?;
+        self.connection.start_tls(&certificates, self.service.options.handshake_within).await?;
+        self.session.tls_started(link(&self.service, &self.connection));
+        Ok(Next::Command)
+    }
+
+    async fn list(&mut self, mut listing: Listing) -> Result<(), NetError> {
+        while self.session.lines(&mut listing, &mut self.out) {
+            self.relieve().await?;
+        }
+        Ok(())
+    }
+
+    /// UPDATE (RFC 1939 §6): one commit removes them all, or none. Nothing interrupts it.
+    async fn remove(&self, uids: &NumSet) -> Result<(), Refusal> {
+        let Some(mailbox) = &self.mailbox else { return Ok(()) };
+        match mailbox.remove(uids).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Refusal::of_store(&error)),
+        }
+    }
+
+    /// Counts a command and waits until the account may give it; what ends the session meanwhile.
+    async fn held_back(&mut self) -> Result<Option<Refusal>, NetError> {
+        if !self.connection.count_command() {
+            return Ok(None);
+        }
+        // Commands before this one are answered first.
+        self.flush().await?;
+        let Some(share) = self.connection.share() else { return Ok(None) };
+        tokio::select! {
+            biased;
+            () = self.shutdown.requested() => Ok(Some(Refusal::Stops)),
+            () = revoked(&mut self.lease) => Ok(Some(Refusal::Revoked)),
+            () = self.connection.peer_left() => Err(NetError::Closed),
+            // Boxed: hardly any session needs it.
+            () = Box::pin(share.wait(AccountLimit::Commands)) => Ok(None),
+        }
+    }
+
+    /// How long the server waits for a line.
+    fn patience(&self) -> Duration {
+        let options = &self.service.options;
+        if self.session.is_logged_in() {
+            return options.silence_within;
+        }
+        let left = self.login_deadline.saturating_duration_since(Instant::now());
+        options.pre_login_within.min(left)
+    }
+
+    /// The next line, without its end.
+    async fn line(&mut self, within: Duration) -> Result<Line, NetError> {
+        let mut skipped = 0;
+        loop {
+            let input = self.connection.input();
+            match memchr(b'\n', &input[..input.len().min(LINE_MAX)]) {
+                Some(at) if skipped > 0 => {
+                    self.connection.consume(at + 1);
+                    return Ok(Line::Bad(SyntaxError::TooLong));
+                }
+                Some(_) if self.lease.as_ref().is_some_and(Lease::is_ended) => {
+                    return Ok(Line::Refused(Refusal::Revoked));
+                }
+                Some(at) => {
+                    let mut line = self.connection.input_mut().split_to(at + 1);
+                    // RFC 1939 §3: a line ends with CR LF and with nothing else.
+                    if !line.ends_with(b"\r\n") {
+                        return Ok(Line::Bad(SyntaxError::Line));
+                    }
+                    line.truncate(at - 1);
+                    return Ok(Line::Good(line));
+                }
+                None if input.len() >= LINE_MAX => {
+                    skipped += LINE_MAX;
+                    self.connection.consume(LINE_MAX);
+                    if skipped > SKIP_MAX {
+                        return Err(NetError::InputFull { max: SKIP_MAX });
+                    }
+                    continue;
+                }
+                None => {}
+            }
+            self.flush().await?;
+            tokio::select! {
+                biased;
+                () = self.shutdown.requested() => return Ok(Line::Refused(Refusal::Stops)),
+                () = revoked(&mut self.lease) => return Ok(Line::Refused(Refusal::Revoked)),
+                filled = self.connection.fill(READ_AHEAD, within) => match filled {
+                    Ok(_) => {}
+                    Err(NetError::TimedOut(_)) => return Ok(Line::Silent),
+                    Err(error) => return Err(error),
+                },
+            }
+        }
+    }
+
+    /// Sends all answers. A session that waits for its client keeps no buffer.
+    async fn flush(&mut self) -> Result<(), NetError> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let out = std::mem::take(&mut self.out);
+        self.connection.write_all_within(&out, self.service.options.write_within).await
+    }
+
+    /// Sends answers that have piled up although more follow.
+    async fn relieve(&mut self) -> Result<(), NetError> {
+        if self.out.len() < OUT_BYTES {
+            return Ok(());
+        }
+        let sent = self.connection.write_more_within(&self.out, self.service.options.write_within).await;
+        let bytes = self.out.len();
+        self.out.clear();
+        sent?;
+        self.rest(bytes).await;
+        Ok(())
+    }
+
+    /// Counts bytes that were sent, and lets other sessions run now and then.
+    async fn rest(&mut self, bytes: usize) {
+        self.sent += bytes;
+        if self.sent >= SLICE_BYTES {
+            self.sent = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// What the session must know of its connection.
+fn link(service: &Pop3Service, connection: &Connection) -> Link {
+    let channel = login::channel(&service.options, connection);
+    Link {
+        encrypted: connection.is_encrypted(),
+        stls: service.certificates.is_some(),
+        passwords: channel.protects_passwords(),
+        mechanisms: sasl::mechanisms(&channel),
+    }
+}
+
+/// Returns once a lease ends; never without one.
+async fn revoked(lease: &mut Option<Lease>) {
+    match lease {
+        Some(lease) => lease.ended().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,161 @@
+//! Logins: USER and PASS, and the exchange of AUTH (RFC 5034 §4). Base 64 and `*` are POP3's, the
+//! rest is the directory's.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use posthaste_delivery::{DeliveryError, Opening};
+use posthaste_directory::sasl::{Channel, Exchange, Plaintext, Step, TlsBindings};
+use posthaste_directory::{Account, LoginError, Source};
+use posthaste_mail_model::{MailboxName, Secret};
+use posthaste_net::{ChannelBinding, Connection, NetError};
+use posthaste_store::StoreError;
+
+use super::{Driver, Line, Next};
+use crate::command::{self, SyntaxError};
+use crate::maildrop::Maildrop;
+use crate::options::{ClearTextLogin, Pop3Options};
+use crate::session::Refusal;
+
+/// What the directory must know of the connection.
+pub(super) fn channel(options: &Pop3Options, connection: &Connection) -> Channel {
+    let peer = connection.peer().ip().to_canonical();
+    let tls = connection.is_encrypted().then(|| TlsBindings {
+        exporter: connection.channel_binding(ChannelBinding::TlsExporter),
+        server_end_point: connection.channel_binding(ChannelBinding::TlsServerEndPoint),
+    });
+    let (plaintext, scram) =
+        (allowed(options.clear_text_login, peer), allowed(options.clear_text_scram, peer));
+    Channel { peer, tls, plaintext, scram }
+}
+
+fn allowed(where_: ClearTextLogin, peer: IpAddr) -> Plaintext {
+    match where_ {
+        ClearTextLogin::Loopback if peer.is_loopback() => Plaintext::Allowed,
+        ClearTextLogin::Always => Plaintext::Allowed,
+        ClearTextLogin::Never | ClearTextLogin::Loopback => Plaintext::Refused,
+    }
+}
+
+/// How an exchange ends before the directory ends it.
+enum Cut {
+    /// The client gave it up.
+    Abandoned,
+    Bad(SyntaxError),
+    Refused(Refusal),
+    Silent,
+}
+
+impl Driver {
+    /// USER and PASS.
+    pub(super) async fn log_in(&mut self, name: &str, password: &Secret<String>) -> Result<Next, NetError> {
+        let peer = self.connection.peer().ip();
+        match self.service.directory.login(name, password, peer).await {
+            Ok(account) => Ok(self.accept(account).await),
+            Err(error) => Ok(self.login_failed(name, &error).await),
+        }
+    }
+
+    /// AUTH.
+    pub(super) async fn authenticate(
+        &mut self,
+        mechanism: &str,
+        initial: Option<Secret<Vec<u8>>>,
+    ) -> Result<Next, NetError> {
+        let mut exchange = match Exchange::begin(mechanism, channel(&self.service.options, &self.connection))
+        {
+            Ok(exchange) => exchange,
+            Err(error) => return Ok(self.login_failed("", &error).await),
+        };
+        let mut response = initial;
+        loop {
+            let octets = response.as_ref().map(|octets| octets.expose().as_slice());
+            match exchange.step(&self.service.directory, octets).await {
+                Step::Done(account) => return Ok(self.accept(*account).await),
+                Step::Fail(error) => return Ok(self.login_failed(exchange.name(), &error).await),
+                Step::Challenge(octets) => {
+                    self.out.extend_from_slice(b"+ ");
+                    self.out.extend_from_slice(BASE64.encode(octets).as_bytes());
+                    self.out.extend_from_slice(b"\r\n");
+                }
+            }
+            response = match self.response().await? {
+                Ok(octets) => Some(octets),
+                Err(Cut::Silent) => return Ok(Next::End),
+                Err(Cut::Refused(refusal)) => return Ok(self.refuse(refusal)),
+                Err(Cut::Abandoned) => {
+                    return Ok(Self::after(&self.session.login_abandoned(None, &mut self.out)));
+                }
+                Err(Cut::Bad(error)) => {
+                    return Ok(Self::after(&self.session.login_abandoned(Some(error), &mut self.out)));
+                }
+            };
+        }
+    }
+
+    /// The client's next line, decoded, or how the exchange ends instead.
+    async fn response(&mut self) -> Result<Result<Secret<Vec<u8>>, Cut>, NetError> {
+        Ok(match self.line(self.patience()).await? {
+            Line::Good(line) if &line[..] == b"*" => Err(Cut::Abandoned),
+            Line::Good(line) => command::response(&line).map_err(Cut::Bad),
+            Line::Bad(error) => Err(Cut::Bad(error)),
+            Line::Refused(refusal) => Err(Cut::Refused(refusal)),
+            Line::Silent => Err(Cut::Silent),
+        })
+    }
+
+    /// The client is who it says it is: opens its INBOX.
+    async fn accept(&mut self, account: Account) -> Next {
+        let peer = self.connection.peer().ip();
+        let Some(share) = self.service.accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
+            return self.refuse(Refusal::TooManyConnections);
+        };
+        if !self.service.delays.admit(account.id, Instant::now()) {
+            return self.refuse(Refusal::TooSoon);
+        }
+        let maildrop = match self.open(&account).await {
+            Ok(maildrop) => maildrop,
+            Err(error) => return self.refuse(Refusal::of_store(&error)),
+        };
+        self.connection.belongs_to(share);
+        self.source().succeeded(&account.name);
+        self.lease = Some(self.service.directory.lease(&account));
+        Self::after(&self.session.logged_in(maildrop, &mut self.out))
+    }
+
+    async fn open(&mut self, account: &Account) -> Result<Maildrop, StoreError> {
+        let list = self.service.delivery.mailboxes(account.id).await.map_err(|error| match error {
+            DeliveryError::Store(error) => error,
+            other => StoreError::Unavailable(other.to_string()),
+        })?;
+        let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?;
+        let mailbox = self.service.store.open(inbox.id).await?;
+        let maildrop = Maildrop::new(mailbox.view(), inbox.uid_validity);
+        self.service.delivery.folder_opened(&Opening {
+            account: &account.name,
+            folder: &inbox.name,
+            items: maildrop.stat().0,
+            client: self.connection.peer().ip(),
+            protocol: "pop3",
+        });
+        self.mailbox = Some(Arc::clone(&mailbox));
+        Ok(maildrop)
+    }
+
+    /// Where a login comes from, for the log.
+    fn source(&self) -> Source {
+        let connection = &self.connection;
+        Source { address: connection.peer().ip(), protocol: "pop3", session: connection.id() }
+    }
+
+    async fn login_failed(&mut self, name: &str, error: &LoginError) -> Next {
+        self.source().failed(name, &error.failure);
+        tokio::select! {
+            () = tokio::time::sleep(error.delay) => {}
+            () = self.shutdown.requested() => {}
+        }
+        Self::after(&self.session.login_failed(error, &mut self.out))
+    }
+}

@@ -1,0 +1,452 @@
+//! The state machine of a session: lines in; answers, and what its driver has to do, out.
+//!
+//! RFC 1939 §3: a session is in the AUTHORIZATION state until a login, then in TRANSACTION. QUIT
+//! leads to UPDATE. UPDATE is the driver's: it removes what [`Action::Remove`] names.
+
+use std::sync::Arc;
+
+use posthaste_directory::{LoginError, LoginFailure};
+use posthaste_mail_model::{NumSet, Secret};
+use posthaste_store::{Row, StoreError};
+
+use crate::command::{Command, SyntaxError};
+use crate::maildrop::{Listing, Maildrop, What};
+use crate::options::Pop3Options;
+use crate::print::number;
+
+/// What the session must know of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Whether TLS is active.
+    pub encrypted: bool,
+    /// Whether STLS can be had.
+    pub stls: bool,
+    /// Whether a password may be sent now.
+    pub passwords: bool,
+    /// SASL mechanisms that are offered now.
+    pub mechanisms: &'static [&'static str],
+}
+
+/// What the driver does next. Answers are in the buffer already, where nothing else is said.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing.
+    Answered,
+    /// The session is over.
+    Close,
+    /// Log in, then [`Session::logged_in`] or [`Session::login_failed`].
+    LogIn {
+        /// As the client named it.
+        name: String,
+        /// Its password.
+        password: Secret<String>,
+    },
+    /// Run an exchange, then the same.
+    Authenticate {
+        /// As the client names it, in capitals.
+        mechanism: String,
+        /// The initial response, if there was one.
+        initial: Option<Secret<Vec<u8>>>,
+    },
+    /// Answer, do the handshake, then [`Session::tls_started`].
+    StartTls,
+    /// Print the rest of a listing with [`Session::lines`].
+    List(Listing),
+    /// Send a message: all of it, or its header and so many lines.
+    Retrieve {
+        /// Its row.
+        row: Row,
+        /// For TOP.
+        lines: Option<u64>,
+    },
+    /// Remove these messages, answer with [`Session::removed`], and close.
+    Remove(NumSet),
+}
+
+/// Why the server cannot do what it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The account has too many connections.
+    TooManyConnections,
+    /// The account logged in too short a time ago.
+    TooSoon,
+    /// The message was expunged meanwhile.
+    Expunged,
+    /// The store failed; whether a later try may succeed.
+    Store {
+        /// Whether it may.
+        temporary: bool,
+    },
+    /// The server stops.
+    Stops,
+    /// The account was changed so that its login no longer holds.
+    Revoked,
+}
+
+impl Refusal {
+    /// A failure of the store, which goes to the log: its text may name paths.
+    pub fn of_store(error: &StoreError) -> Self {
+        tracing::error!(%error, "POP3: the store cannot be used");
+        Self::Store { temporary: error.is_temporary() }
+    }
+
+    /// With the response code (RFC 2449 §8, RFC 3206 §4).
+    const fn text(self) -> &'static str {
+        match self {
+            Self::TooManyConnections => "[IN-USE] Your account has too many connections, close some of them",
+            Self::TooSoon => "[LOGIN-DELAY] You logged in a moment ago, try again later",
+            Self::Expunged => "The message was removed in another session",
+            Self::Store { temporary: true } => "[SYS/TEMP] Storage is unavailable, try again later",
+            Self::Store { temporary: false } => "[SYS/PERM] Stored data is damaged, ask the administrator",
+            Self::Stops => "[SYS/TEMP] The server stops, try again later",
+            Self::Revoked => "[AUTH] Your account was disabled or removed, or has another password",
+        }
+    }
+}
+
+/// One client's session.
+pub struct Session {
+    options: Arc<Pop3Options>,
+    link: Link,
+    user: Option<String>,
+    maildrop: Option<Maildrop>,
+    utf8: bool,
+    errors: u32,
+    failed_logins: u32,
+}
+
+impl Session {
+    /// A session before its greeting.
+    pub fn new(options: Arc<Pop3Options>, link: Link) -> Self {
+        Self { options, link, user: None, maildrop: None, utf8: false, errors: 0, failed_logins: 0 }
+    }
+
+    /// Prints the greeting. It has no timestamp, so there is no APOP (RFC 1939 §7).
+    pub fn welcome(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"+OK ");
+        out.extend_from_slice(self.options.hostname.as_bytes());
+        out.extend_from_slice(b" Posthaste POP3 ready\r\n");
+    }
+
+    /// Whether someone is logged in.
+    pub fn is_logged_in(&self) -> bool {
+        self.maildrop.is_some()
+    }
+
+    /// Takes a line, without its end.
+    pub fn line(&mut self, line: &[u8], out: &mut Vec<u8>) -> Action {
+        let action = match Command::parse(line) {
+            Ok(command) => self.command(command, out),
+            Err(error) => self.mistake(&error.to_string(), out),
+        };
+        self.bounded(action, out)
+    }
+
+    /// Takes a line that cannot be a command.
+    pub fn bad_line(&mut self, error: SyntaxError, out: &mut Vec<u8>) -> Action {
+        let action = self.mistake(&error.to_string(), out);
+        self.bounded(action, out)
+    }
+
+    fn command(&mut self, command: Command, out: &mut Vec<u8>) -> Action {
+        match command {
+            // RFC 2449 §5: in both states.
+            Command::Capa => {
+                self.capabilities(out);
+                Action::Answered
+            }
+            Command::Lang(tag) => self.language(tag.as_deref(), out),
+            Command::Quit => self.quit(out),
+            // RFC 1939 §5 has it in TRANSACTION; before it, some clients send it to stay connected.
+            Command::Noop => ok("Nothing done", out),
+            command if self.is_logged_in() => self.transaction(command, out),
+            command => self.authorization(command, out),
+        }
+    }
+
+    fn authorization(&mut self, command: Command, out: &mut Vec<u8>) -> Action {
+        match command {
+            // No word of whether there is such an account.
+            Command::User(_) | Command::Pass(_) if !self.link.passwords => {
+                self.mistake("Passwords are taken inside TLS only: use STLS", out)
+            }
+            Command::User(name) => {
+                self.user = Some(name);
+                ok("Send your password", out)
+            }
+            Command::Pass(password) => match self.user.take() {
+                Some(name) => Action::LogIn { name, password },
+                None => self.mistake("Say USER first", out),
+            },
+            Command::Auth { mechanism: Some(mechanism), initial } => {
+                Action::Authenticate { mechanism, initial }
+            }
+            Command::Auth { mechanism: None, .. } => {
+                ok("Mechanisms follow", out);
+                for name in self.link.mechanisms {
+                    out.extend_from_slice(name.as_bytes());
+                    out.extend_from_slice(b"\r\n");
+                }
+                out.extend_from_slice(b".\r\n");
+                Action::Answered
+            }
+            Command::Stls => self.stls(out),
+            Command::Utf8 => {
+                self.utf8 = true;
+                ok("Names and passwords may be UTF-8", out)
+            }
+            Command::Apop => self.mistake("APOP is not offered: use AUTH, or USER and PASS", out),
+            _ => self.mistake("Log in first", out),
+        }
+    }
+
+    fn stls(&mut self, out: &mut Vec<u8>) -> Action {
+        if self.link.encrypted {
+            return self.mistake("TLS is active", out);
+        }
+        if !self.link.stls {
+            return self.mistake("There is no TLS here", out);
+        }
+        // RFC 6856 §2.1: STLS comes first.
+        if self.utf8 {
+            return self.mistake("STLS comes before UTF8", out);
+        }
+        Action::StartTls
+    }
+
+    fn transaction(&mut self, command: Command, out: &mut Vec<u8>) -> Action {
+        let Some(maildrop) = &mut self.maildrop else { return self.mistake("Log in first", out) };
+        match command {
+            Command::Stat => {
+                let (messages, octets) = maildrop.stat();
+                out.extend_from_slice(b"+OK ");
+                number(out, u64::from(messages));
+                out.push(b' ');
+                number(out, octets);
+                out.extend_from_slice(b"\r\n");
+                Action::Answered
+            }
+            Command::List(None) => {
+                let (messages, octets) = maildrop.stat();
+                out.extend_from_slice(b"+OK ");
+                number(out, u64::from(messages));
+                out.extend_from_slice(b" messages (");
+                number(out, octets);
+                out.extend_from_slice(b" octets)\r\n");
+                Action::List(Listing::new(What::Sizes))
+            }
+            Command::Uidl(None) => {
+                ok("Unique ids follow", out);
+                Action::List(Listing::new(What::Ids))
+            }
+            Command::List(Some(n)) => self.one(What::Sizes, n, out),
+            Command::Uidl(Some(n)) => self.one(What::Ids, n, out),
+            Command::Retr(n) => self.retrieve(n, None, out),
+            Command::Top(n, lines) => self.retrieve(n, Some(lines), out),
+            Command::Dele(n) if maildrop.mark(n) => ok("Removed at QUIT", out),
+            Command::Dele(_) => self.no_such_message(out),
+            Command::Rset => {
+                maildrop.reset();
+                ok("Nothing is marked", out)
+            }
+            _ => self.mistake("You are logged in", out),
+        }
+    }
+
+    fn one(&mut self, what: What, n: u32, out: &mut Vec<u8>) -> Action {
+        let found = self.maildrop.as_ref().and_then(|maildrop| Some((maildrop, maildrop.row(n)?)));
+        let Some((maildrop, row)) = found else { return self.no_such_message(out) };
+        out.extend_from_slice(b"+OK ");
+        maildrop.line(what, n, &row, out);
+        out.extend_from_slice(b"\r\n");
+        Action::Answered
+    }
+
+    fn retrieve(&mut self, n: u32, lines: Option<u64>, out: &mut Vec<u8>) -> Action {
+        match self.maildrop.as_ref().and_then(|maildrop| maildrop.row(n)) {
+            Some(row) => Action::Retrieve { row, lines },
+            None => self.no_such_message(out),
+        }
+    }
+
+    fn no_such_message(&mut self, out: &mut Vec<u8>) -> Action {
+        self.mistake("There is no such message", out)
+    }
+
+    fn quit(&mut self, out: &mut Vec<u8>) -> Action {
+        let marked = self.maildrop.as_ref().map(Maildrop::marked).unwrap_or_default();
+        if !marked.is_empty() {
+            return Action::Remove(marked);
+        }
+        ok("Goodbye", out);
+        Action::Close
+    }
+
+    /// RFC 2449 §6, RFC 2595 §4, RFC 3206 §6, RFC 5034 §3, RFC 6856 §2, §3.
+    fn capabilities(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(
+            b"+OK Capabilities follow\r\nTOP\r\nUIDL\r\nRESP-CODES\r\nAUTH-RESP-CODE\r\nPIPELINING\r\n\
+              UTF8 USER\r\nLANG\r\nEXPIRE NEVER\r\nLOGIN-DELAY ",
+        );
+        number(out, self.options.login_delay.as_secs());
+        out.extend_from_slice(b"\r\n");
+        // What is of no use after the login stays out of the list then.
+        if !self.is_logged_in() {
+            if self.link.stls && !self.link.encrypted {
+                out.extend_from_slice(b"STLS\r\n");
+            }
+            if self.link.passwords {
+                out.extend_from_slice(b"USER\r\n");
+            }
+            if !self.link.mechanisms.is_empty() {
+                out.extend_from_slice(b"SASL");
+                for name in self.link.mechanisms {
+                    out.push(b' ');
+                    out.extend_from_slice(name.as_bytes());
+                }
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+        out.extend_from_slice(b"IMPLEMENTATION Posthaste\r\n.\r\n");
+    }
+
+    /// RFC 6856 §3: all answers are in English.
+    fn language(&mut self, tag: Option<&str>, out: &mut Vec<u8>) -> Action {
+        let Some(tag) = tag else {
+            ok("Languages follow", out);
+            out.extend_from_slice(b"en English\r\ni-default English\r\n.\r\n");
+            return Action::Answered;
+        };
+        let is = |name: &str| name.eq_ignore_ascii_case(tag);
+        let is_english = tag.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("en-"));
+        match () {
+            () if is("i-default") => ok("i-default English it is", out),
+            () if is("*") || is("en") || is_english => ok("en English it is", out),
+            () => self.mistake("Answers are in English only", out),
+        }
+    }
+
+    /// Prints the next part of a listing, its end included. Whether there is more.
+    pub fn lines(&self, listing: &mut Listing, out: &mut Vec<u8>) -> bool {
+        let more = self.maildrop.as_ref().is_some_and(|maildrop| maildrop.lines(listing, out));
+        if !more {
+            out.extend_from_slice(b".\r\n");
+        }
+        more
+    }
+
+    /// TLS is active: nothing that was said before counts (RFC 2595 §4).
+    pub fn tls_started(&mut self, link: Link) {
+        (self.link, self.user, self.utf8) = (link, None, false);
+    }
+
+    /// The login succeeded.
+    pub fn logged_in(&mut self, maildrop: Maildrop, out: &mut Vec<u8>) -> Action {
+        let (messages, octets) = maildrop.stat();
+        self.maildrop = Some(maildrop);
+        out.extend_from_slice(b"+OK Logged in: ");
+        number(out, u64::from(messages));
+        out.extend_from_slice(b" messages, ");
+        number(out, octets);
+        out.extend_from_slice(b" octets\r\n");
+        Action::Answered
+    }
+
+    /// The login failed.
+    pub fn login_failed(&mut self, error: &LoginError, out: &mut Vec<u8>) -> Action {
+        self.failed_logins += 1;
+        // RFC 3206 §4, RFC 2449 §8.1: [AUTH] has the client ask for another password.
+        let code = match &error.failure {
+            LoginFailure::Credentials | LoginFailure::Disabled | LoginFailure::AuthorizationId => "[AUTH] ",
+            LoginFailure::ChannelBinding(_) => "[AUTH] ",
+            LoginFailure::TooMany => "[SYS/TEMP] ",
+            LoginFailure::Unavailable(why) => {
+                tracing::error!(%why, "logins are unavailable");
+                return self.refused("[SYS/TEMP] Logins are unavailable, try again later", out);
+            }
+            LoginFailure::Malformed(_)
+            | LoginFailure::UnknownMechanism
+            | LoginFailure::EncryptionRequired => "",
+        };
+        let text = format!("{code}{}", capitalised(&error.failure.to_string()));
+        self.refused(&text, out)
+    }
+
+    /// The client gave the exchange up, or sent what is no response.
+    pub fn login_abandoned(&mut self, error: Option<SyntaxError>, out: &mut Vec<u8>) -> Action {
+        self.failed_logins += 1;
+        match error {
+            Some(error) => self.refused(&error.to_string(), out),
+            None => self.refused("Login given up", out),
+        }
+    }
+
+    /// The server cannot do what was asked for.
+    pub fn refuse(&mut self, refusal: Refusal, out: &mut Vec<u8>) -> Action {
+        match refusal {
+            Refusal::Stops | Refusal::Revoked => {
+                err(refusal.text(), out);
+                Action::Close
+            }
+            Refusal::TooManyConnections | Refusal::TooSoon => {
+                // A client that tries again and again has to connect again too.
+                self.failed_logins += 1;
+                self.refused(refusal.text(), out)
+            }
+            Refusal::Expunged | Refusal::Store { .. } => {
+                err(refusal.text(), out);
+                Action::Answered
+            }
+        }
+    }
+
+    /// The marked messages were removed, or none of them.
+    pub fn removed(&mut self, outcome: Result<(), Refusal>, out: &mut Vec<u8>) -> Action {
+        match outcome {
+            Ok(()) => {
+                ok("Removed. Goodbye", out);
+            }
+            // RFC 1939 §6: the client learns that messages were not removed.
+            Err(refusal) => err(refusal.text(), out),
+        }
+        Action::Close
+    }
+
+    fn refused(&mut self, text: &str, out: &mut Vec<u8>) -> Action {
+        err(text, out);
+        if self.failed_logins >= self.options.failed_logins_max { Action::Close } else { Action::Answered }
+    }
+
+    fn mistake(&mut self, text: &str, out: &mut Vec<u8>) -> Action {
+        self.errors += 1;
+        err(text, out);
+        Action::Answered
+    }
+
+    fn bounded(&self, action: Action, out: &mut Vec<u8>) -> Action {
+        if self.errors > self.options.errors_max && action == Action::Answered {
+            out.extend_from_slice(b"-ERR Too many errors\r\n");
+            return Action::Close;
+        }
+        action
+    }
+}
+
+fn ok(text: &str, out: &mut Vec<u8>) -> Action {
+    out.extend_from_slice(b"+OK ");
+    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(b"\r\n");
+    Action::Answered
+}
+
+fn err(text: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"-ERR ");
+    // A text from elsewhere must not break the line.
+    out.extend(text.bytes().map(|byte| if byte.is_ascii_control() { b' ' } else { byte }));
+    out.extend_from_slice(b"\r\n");
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + chars.as_str())
+}

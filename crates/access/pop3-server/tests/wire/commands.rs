@@ -1,0 +1,312 @@
+//! Each command, with what it answers and how it is refused.
+
+use posthaste_pop3_server::Pop3Options;
+
+use crate::talk::{PASSWORD, Setup, USER, server};
+
+const ONE: &str = "Subject: 1\r\n\r\none\r\n";
+const TWO: &str = "Subject: 2\r\n\r\n.dot\r\n..\r\n.\r\nend\r\n";
+const THREE: &str = "Subject: 3\r\n\r\nthree\r\n";
+
+#[tokio::test]
+async fn a_whole_session() {
+    let server = server(&[ONE, TWO, THREE]).await;
+    let mut client = server.connect().await;
+    client
+        .play(&format!(
+            "S: +OK localhost Posthaste POP3 ready
+             C: USER {USER}
+             S: +OK Send your password
+             C: PASS {PASSWORD}
+             S: +OK Logged in: 3 messages, 72 octets
+             C: STAT
+             S: +OK 3 72
+             C: LIST
+             S: +OK 3 messages (72 octets)
+             S: 1 19
+             S: 2 32
+             S: 3 21
+             S: .
+             C: RETR 2
+             S: +OK 32 octets
+             S: Subject: 2
+             S: …
+             S: ..dot
+             S: ...
+             S: ..
+             S: end
+             S: .
+             C: DELE 2
+             S: +OK Removed at QUIT
+             C: QUIT
+             S: +OK Removed. Goodbye"
+        ))
+        .await;
+    client.ends().await;
+    assert_eq!(server.uids().await, [1, 3]);
+}
+
+#[tokio::test]
+async fn an_empty_maildrop() {
+    let server = server(&[]).await;
+    let mut client = server.logged_in().await;
+    client
+        .play(
+            "C: STAT
+             S: +OK 0 0
+             C: LIST
+             S: +OK 0 messages (0 octets)
+             S: .
+             C: UIDL
+             S: +OK Unique ids follow
+             S: .
+             C: RETR 1
+             S: -ERR There is no such message
+             C: QUIT
+             S: +OK Goodbye",
+        )
+        .await;
+    client.ends().await;
+}
+
+#[tokio::test]
+async fn marked_messages_are_out_of_sight_until_rset() {
+    let server = server(&[ONE, TWO, THREE]).await;
+    let mut client = server.logged_in().await;
+    client
+        .play(
+            "C: DELE 2
+             S: +OK Removed at QUIT
+             C: STAT
+             S: +OK 2 40
+             C: LIST
+             S: +OK 2 messages (40 octets)
+             S: 1 19
+             S: 3 21
+             S: .
+             C: LIST 2
+             S: -ERR There is no such message
+             C: UIDL 2
+             S: -ERR There is no such message
+             C: RETR 2
+             S: -ERR There is no such message
+             C: TOP 2 0
+             S: -ERR There is no such message
+             C: DELE 2
+             S: -ERR There is no such message
+             C: LIST 3
+             S: +OK 3 21
+             C: RSET
+             S: +OK Nothing is marked
+             C: STAT
+             S: +OK 3 72
+             C: LIST 2
+             S: +OK 2 32
+             C: QUIT
+             S: +OK Goodbye",
+        )
+        .await;
+    client.ends().await;
+    assert_eq!(server.uids().await, [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn numbers_that_no_message_has() {
+    let server = server(&[ONE]).await;
+    let mut client = server.logged_in().await;
+    for command in ["LIST", "UIDL", "RETR", "DELE"] {
+        for number in ["0", "2", "4294967295", "4294967297", "18446744073709551617"] {
+            client.play(&format!("C: {command} {number}\nS: -ERR There is no such message")).await;
+        }
+        // Enough mistakes to end a session; each client makes some.
+        client = server.logged_in().await;
+        for number in ["x", "-1", "1 1", "1x"] {
+            client.play(&format!("C: {command} {number}\nS: -ERR Syntax: …")).await;
+        }
+    }
+    client.play("C: TOP 1\nS: -ERR Syntax: TOP message lines\nC: RETR\nS: -ERR Syntax: …").await;
+}
+
+#[tokio::test]
+async fn top_gives_the_header_and_so_many_lines() {
+    let server = server(&["A: b\r\n\r\n1\r\n.2\r\n3", "A: b"]).await;
+    let mut client = server.logged_in().await;
+    for (command, wanted) in [
+        ("TOP 1 0", &["A: b", ""][..]),
+        ("TOP 1 2", &["A: b", "", "1", ".2"]),
+        ("TOP 1 3", &["A: b", "", "1", ".2", "3"]),
+        ("TOP 1 18446744073709551616", &["A: b", "", "1", ".2", "3"]),
+        ("TOP 2 5", &["A: b"]),
+    ] {
+        client.play(&format!("C: {command}\nS: +OK …")).await;
+        assert_eq!(client.lines().await, wanted, "{command}");
+    }
+}
+
+/// What is stored with bare LF, or without an end, comes as lines, and nothing in it ends the
+/// answer.
+#[tokio::test]
+async fn bare_lf_and_a_missing_end_are_served_as_lines() {
+    let server =
+        server(&["A: b\n\nx\n.\n+OK 1 octets\n.\r\n..\n", "A: b\r\n\r\nno end", ".", "", "\r\n.\n"]).await;
+    let mut client = server.logged_in().await;
+    for (number, wanted) in [
+        (1, &["A: b", "", "x", ".", "+OK 1 octets", ".", ".."][..]),
+        (2, &["A: b", "", "no end"]),
+        (3, &["."]),
+        (4, &[]),
+        (5, &["", "."]),
+    ] {
+        client.play(&format!("C: RETR {number}\nS: +OK …")).await;
+        assert_eq!(client.lines().await, wanted, "{number}");
+    }
+    client.play("C: QUIT\nS: +OK Goodbye").await;
+    client.ends().await;
+}
+
+/// LIST says what RETR sends, for all mail whose lines end with CR LF, however it is read from the
+/// store: in one piece or in several.
+#[tokio::test]
+async fn sizes_are_what_is_sent() {
+    let line = ".a line of 32 octets, with a dot\r\n";
+    let messages: Vec<String> = [1, 2, 1000, 5000, 40_000]
+        .iter()
+        .map(|lines| format!("A: b\r\n\r\n{}", line.repeat(*lines)))
+        .collect();
+    let all: Vec<&str> = messages.iter().map(String::as_str).collect();
+    let server = server(&all).await;
+    let mut client = server.logged_in().await;
+    for (number, message) in (1..).zip(&messages) {
+        let octets = message.len();
+        client
+            .play(&format!(
+                "C: LIST {number}\nS: +OK {number} {octets}\nC: RETR {number}\nS: +OK {octets} octets"
+            ))
+            .await;
+        let came = client.lines().await;
+        assert!(
+            came.iter()
+                .map(|line| format!("{line}\r\n"))
+                .eq(message.split_inclusive('\n').map(str::to_owned))
+        );
+        client.play(&format!("C: TOP {number} 3\nS: +OK …")).await;
+        assert_eq!(client.lines().await, came[..came.len().min(5)]);
+    }
+}
+
+#[tokio::test]
+async fn unique_ids_stay_and_are_never_given_twice() {
+    let server = server(&[ONE, TWO, THREE]).await;
+    let mut client = server.logged_in().await;
+    client.play("C: UIDL\nS: +OK …").await;
+    let first: Vec<String> = client.lines().await.iter().map(|line| line[2..].to_owned()).collect();
+    // RFC 1939 §7: 1 to 70 characters of 0x21 to 0x7E.
+    assert!(first.iter().all(|id| id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit())));
+    client.play(&format!("C: UIDL 2\nS: +OK 2 {}\nC: DELE 3\nS: +OK …\nC: QUIT\nS: +OK …", first[1])).await;
+    client.ends().await;
+    // The same text again is another message.
+    server.append(&[THREE]).await;
+    let mut client = server.logged_in().await;
+    client.play(&format!("C: UIDL\nS: +OK …\nS: 1 {}\nS: 2 {}", first[0], first[1])).await;
+    let last = client.line().await;
+    assert!(last.starts_with("3 ") && last[2..] > *first[2], "{last}, {first:?}");
+    client.play("S: .").await;
+}
+
+/// Listings and messages beyond one buffer, piped into one packet.
+#[tokio::test]
+async fn many_messages_and_pipelined_commands() {
+    let server = server(&[]).await;
+    let texts: Vec<String> = (0..3000).map(|n| format!("A: {n}\r\n\r\n")).collect();
+    let inbox = server.inbox().await;
+    let mut messages = Vec::new();
+    for text in &texts {
+        messages.push(server.delivery.incoming(text.clone().into(), Vec::new(), None).await.unwrap());
+    }
+    inbox.append(messages).await.unwrap();
+    let mut client = server.logged_in().await;
+    client.send(b"DELE 1025\r\nLIST\r\nUIDL\r\nRETR 3000\r\nNOOP\r\n").await;
+    client.play("S: +OK Removed at QUIT\nS: +OK 2999 messages …").await;
+    let wanted = (0..3000).filter(|n| *n != 1024).map(|n| format!("{} {}", n + 1, texts[n].len()));
+    assert!(client.lines().await.into_iter().eq(wanted));
+    client.play("S: +OK …").await;
+    assert_eq!(client.lines().await.len(), 2999);
+    client.play("S: +OK …\nS: A: 2999\nS: …\nS: .\nS: +OK Nothing done").await;
+}
+
+#[tokio::test]
+async fn capabilities_say_what_can_be_had_now() {
+    let options = Pop3Options { login_delay: std::time::Duration::from_secs(90), ..Pop3Options::default() };
+    let server = Setup { options, ..Setup::default() }.start().await;
+    let mut client = server.connect().await;
+    client
+        .play(
+            "S: +OK …
+             C: CAPA
+             S: +OK Capabilities follow
+             S: TOP
+             S: UIDL
+             S: RESP-CODES
+             S: AUTH-RESP-CODE
+             S: PIPELINING
+             S: UTF8 USER
+             S: LANG
+             S: EXPIRE NEVER
+             S: LOGIN-DELAY 90
+             S: STLS
+             S: USER
+             S: SASL SCRAM-SHA-256 PLAIN LOGIN
+             S: IMPLEMENTATION Posthaste
+             S: .",
+        )
+        .await;
+    let mut client = server.logged_in().await;
+    client.play("C: CAPA\nS: +OK …").await;
+    let after = client.lines().await;
+    assert!(
+        after.iter().all(|line| !line.starts_with("STLS") && !line.starts_with("SASL") && line != "USER")
+    );
+    assert!(after.contains(&"UIDL".to_owned()));
+}
+
+#[tokio::test]
+async fn the_language_of_answers() {
+    let server = server(&[]).await;
+    let mut client = server.connect().await;
+    client
+        .play(
+            "S: +OK …
+             C: LANG
+             S: +OK Languages follow
+             S: en English
+             S: i-default English
+             S: .
+             C: LANG en
+             S: +OK en …
+             C: LANG en-GB
+             S: +OK en …
+             C: LANG *
+             S: +OK en …
+             C: LANG i-default
+             S: +OK i-default …
+             C: LANG de
+             S: -ERR Answers are in English only",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn commands_of_the_wrong_state() {
+    let server = server(&[ONE]).await;
+    let mut client = server.connect().await;
+    client.play("S: +OK …").await;
+    for command in ["STAT", "LIST", "UIDL", "RETR 1", "TOP 1 1", "DELE 1", "RSET"] {
+        client.play(&format!("C: {command}\nS: -ERR Log in first")).await;
+    }
+    client.play("C: NOOP\nS: +OK …\nC: HELP\nS: -ERR No such command\nC: QUIT\nS: +OK Goodbye").await;
+    client.ends().await;
+    let mut client = server.logged_in().await;
+    for command in [&format!("USER {USER}"), "PASS x", "AUTH PLAIN", "STLS", "UTF8", "APOP a b"] {
+        client.play(&format!("C: {command}\nS: -ERR You are logged in")).await;
+    }
+}

@@ -1,0 +1,95 @@
+//! What a client may send, and for how long it may be silent.
+
+use std::time::Duration;
+
+use posthaste_directory::AccountChange;
+use posthaste_net::{AccountLimits, Accounts};
+use posthaste_pop3_server::Pop3Options;
+
+use crate::talk::{PASSWORD, Setup, USER, server, within};
+
+#[tokio::test]
+async fn a_session_of_too_many_mistakes_ends() {
+    let server = server(&["A: b\r\n\r\n"]).await;
+    let mut client = server.logged_in().await;
+    client.play("C: DELE 1\nS: +OK …").await;
+    for _ in 0..20 {
+        client.play("C: WHAT\nS: -ERR No such command").await;
+    }
+    client.play("C: WHAT\nS: -ERR No such command\nS: -ERR Too many errors").await;
+    client.ends().await;
+    assert_eq!(server.uids().await, [1], "it did not end with QUIT");
+}
+
+#[tokio::test]
+async fn long_lines_and_lines_that_end_otherwise() {
+    let server = server(&[]).await;
+    let mut client = server.logged_in().await;
+    client.send(format!("NOOP {}\r\n", "x".repeat(20_000)).as_bytes()).await;
+    client.play("S: -ERR The line is too long\nC: STAT\nS: +OK 0 0").await;
+    client.send(b"STAT\n").await;
+    client.play("S: -ERR A command is a line of UTF-8 that ends with CR LF").await;
+    client.send(b"LIST \xff\r\n").await;
+    client.play("S: -ERR A command is a line of UTF-8 that ends with CR LF\nC: STAT\nS: +OK 0 0").await;
+    // Far more than any line: no answer, and nobody reads it.
+    let mut client = server.logged_in().await;
+    client.send(&[b'x'; 100_000]).await;
+    client.ends_somehow().await;
+}
+
+/// RFC 1939 §3: without a word, and nothing is removed.
+#[tokio::test]
+async fn a_silent_session_ends_without_an_answer() {
+    let options = Pop3Options { silence_within: Duration::from_millis(50), ..Pop3Options::default() };
+    let server = Setup { options, ..Setup::default() }.start().await;
+    server.append(&["A: b\r\n\r\n"]).await;
+    let mut client = server.connect().await;
+    // In one packet, so that only the silence behind it counts.
+    client
+        .play(&format!(
+            "C: USER {USER}\nC: PASS {PASSWORD}\nC: DELE 1\nS: +OK …\nS: +OK …\nS: +OK …\nS: +OK …"
+        ))
+        .await;
+    client.ends().await;
+    assert_eq!(server.uids().await, [1]);
+}
+
+#[tokio::test]
+async fn a_login_has_its_time() {
+    let options = Pop3Options { login_within: Duration::from_millis(50), ..Pop3Options::default() };
+    let server = Setup { options, ..Setup::default() }.start().await;
+    let mut client = server.connect().await;
+    client.play("S: +OK …").await;
+    client.ends().await;
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_account() {
+    let server = server(&["A: b\r\n\r\n"]).await;
+    let mut client = server.logged_in().await;
+    client.play("C: DELE 1\nS: +OK …").await;
+    let directory = server.delivery.directory().clone();
+    let watch = tokio::spawn(async move { directory.watch_accounts(Duration::from_millis(1)).await });
+    let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
+    server.delivery.directory().set(USER, change).await.unwrap();
+    client.play("S: -ERR [AUTH] Your account was disabled or removed, or has another password").await;
+    client.ends().await;
+    watch.abort();
+    assert_eq!(server.uids().await, [1]);
+}
+
+#[tokio::test]
+async fn commands_over_the_rate_wait() {
+    let accounts = Accounts::new(AccountLimits { commands_per_minute: 2, ..AccountLimits::default() });
+    let server = Setup { accounts: accounts.clone(), ..Setup::default() }.start().await;
+    let mut client = server.logged_in().await;
+    client.play("C: NOOP\nC: NOOP\nC: NOOP\nS: +OK …\nS: +OK …").await;
+    let waits = async {
+        while accounts.waiting() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(waits).await;
+    accounts.set(AccountLimits::default());
+    client.play("S: +OK …").await;
+}
