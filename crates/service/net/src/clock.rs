@@ -1,7 +1,8 @@
 //! The clock of a connection: the system's, or one that a test advances by hand.
 //!
-//! A connection measures its timeouts by its clock, and so does the session above it. With the
-//! system's clock a wait costs what a timer of tokio costs.
+//! A connection measures the timeouts of its reads and writes by its clock. An IMAP session
+//! measures its login by the same clock. TLS handshakes and the limits of accounts use the
+//! system's. With the system's clock a wait costs what a timer of tokio costs.
 
 use std::{
     sync::Arc,

@@ -10,8 +10,8 @@
 //!                                                         Stream: [deflate] over [TLS] over TCP
 //! ```
 //!
-//! Tests run a connection over a stream in memory ([`Stream::over`]), with a clock that they advance
-//! ([`Clock::manual`]).
+//! Tests run a connection over a stream in memory ([`Stream::over`]), with a clock that they
+//! advance ([`Clock::manual`]).
 //!
 //! What always holds:
 //! * an idle connection owns no read or write buffer of ours; reads go through one scratch buffer
