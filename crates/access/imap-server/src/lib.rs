@@ -25,6 +25,8 @@ mod selected;
 mod service;
 mod session;
 #[cfg(test)]
+mod session_tests;
+#[cfg(test)]
 mod size_tests;
 mod sync;
 mod table;

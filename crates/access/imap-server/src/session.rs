@@ -74,8 +74,8 @@ pub(crate) struct Ctx<'s> {
 impl Session {
     /// A session before its greeting.
     pub(crate) fn new(service: Arc<ImapService>, connection: Connection, shutdown: Shutdown) -> Self {
+        let login_deadline = connection.clock().now() + service.options.login_within;
         let wire = Wire::new(connection, service.options.write_within);
-        let login_deadline = Instant::now() + service.options.login_within;
         Self {
             service,
             wire,
@@ -147,7 +147,7 @@ impl Session {
 
     /// How long the server waits for input before login.
     pub(crate) fn login_patience(&self) -> Duration {
-        let left = self.login_deadline.saturating_duration_since(Instant::now());
+        let left = self.login_deadline.saturating_duration_since(self.wire.connection.clock().now());
         self.service.options.pre_login_within.min(left)
     }
 

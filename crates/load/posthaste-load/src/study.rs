@@ -31,7 +31,7 @@ pub struct StudyArgs {
     show: bool,
     /// Servers under test, in order; ratios are to the first. posthaste, dovecot and cyrus are
     /// started and stopped here; NAME=imap://HOST:PORT[,lmtp://HOST:PORT][,pid=N] is one that runs
-    /// and has the accounts that --plan names, all with password `study`.
+    /// and has the accounts that --plan names, all with password `measured`.
     #[arg(long = "server", value_name = "SERVER", default_value = "posthaste", value_delimiter = ' ')]
     servers: Vec<Which>,
     /// The `posthaste` to start [default: the one beside this program, or in PATH].

@@ -7,7 +7,7 @@
 
 use std::{
     cell::RefCell,
-    future::{Future, poll_fn},
+    future::poll_fn,
     io,
     net::SocketAddr,
     pin::Pin,
@@ -20,8 +20,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 use crate::{
-    AccountLimit, AccountShare, Certificates, ChannelBinding, NetError, Stream, TlsFacts, Traffic,
-    socket::Awaits,
+    AccountLimit, AccountShare, Certificates, ChannelBinding, Clock, NetError, Stream, TlsFacts, Traffic,
+    clock::timely, socket::Awaits,
 };
 
 /// Bytes one read can bring: four TLS records. Once per thread, so its size matters to nobody's
@@ -47,13 +47,20 @@ pub struct Connection {
     id: u64,
     /// Of the account that logged in.
     share: Option<AccountShare>,
+    clock: Clock,
 }
 
 impl Connection {
-    /// Wraps a stream.
+    /// Wraps a stream. Timeouts go by the system's clock.
     pub fn new(stream: Stream) -> Self {
+        Self::with_clock(stream, Clock::system())
+    }
+
+    /// Wraps a stream. Timeouts for reads and writes go by this clock.
+    pub fn with_clock(stream: Stream, clock: Clock) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
-        Self { stream, input: BytesMut::new(), id: IDS.fetch_add(1, Ordering::Relaxed), share: None }
+        let id = IDS.fetch_add(1, Ordering::Relaxed);
+        Self { stream, input: BytesMut::new(), id, share: None, clock }
     }
 
     /// The stream itself, to read and write without deadlines.
@@ -64,6 +71,11 @@ impl Connection {
     /// Its number, which no other connection of this process has: for logs.
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// The clock of its timeouts.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Counts what is read and written for an account from now on. Over its limit, reads and writes
@@ -177,9 +189,9 @@ impl Connection {
     }
 
     async fn fill_timely(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
-        let mut left = within;
+        let (mut left, clock) = (within, self.clock.clone());
         if self.is_compressed() && within > REST_AFTER {
-            match timely(REST_AFTER, poll_fn(|cx| self.poll_fill(cx, input_max))).await {
+            match timely(&clock, REST_AFTER, poll_fn(|cx| self.poll_fill(cx, input_max))).await {
                 Err(NetError::TimedOut(_)) => {
                     self.rest();
                     left -= REST_AFTER;
@@ -188,7 +200,7 @@ impl Connection {
                 outcome => return outcome,
             }
         }
-        match timely(left, poll_fn(|cx| self.poll_fill(cx, input_max))).await {
+        match timely(&clock, left, poll_fn(|cx| self.poll_fill(cx, input_max))).await {
             Ok(0) => Err(NetError::Closed),
             Err(NetError::TimedOut(_)) => Err(NetError::TimedOut(within)),
             outcome => outcome,
@@ -239,7 +251,7 @@ impl Connection {
                 body.reserve(body.len().max(BODY_STEP).min(length - body.len()));
             }
             let missing = length - body.len();
-            match timely(within, self.stream.read_buf(&mut (&mut body).limit(missing))).await? {
+            match timely(&self.clock, within, self.stream.read_buf(&mut (&mut body).limit(missing))).await? {
                 0 => return Err(NetError::Closed),
                 came => self.count_bytes(AccountLimit::Received, came).await,
             }
@@ -252,7 +264,7 @@ impl Connection {
     /// closed then.
     pub async fn write_all_within(&mut self, bytes: &[u8], within: Duration) -> Result<(), NetError> {
         let stream = &mut self.stream;
-        timely(within, async {
+        timely(&self.clock, within, async {
             stream.write_all(bytes).await?;
             stream.flush().await
         })
@@ -264,14 +276,14 @@ impl Connection {
     /// Writes all; more will follow, so nothing is flushed. The rest as
     /// [`write_all_within`](Self::write_all_within).
     pub async fn write_more_within(&mut self, bytes: &[u8], within: Duration) -> Result<(), NetError> {
-        timely(within, self.stream.write_all(bytes)).await?;
+        timely(&self.clock, within, self.stream.write_all(bytes)).await?;
         self.count_bytes(AccountLimit::Sent, bytes.len()).await;
         Ok(())
     }
 
     /// Sends what earlier writes left behind.
     pub async fn flush_within(&mut self, within: Duration) -> Result<(), NetError> {
-        timely(within, self.stream.flush()).await
+        timely(&self.clock, within, self.stream.flush()).await
     }
 
     /// STARTTLS: does the handshake, after the answer that invites to it was written.
@@ -316,7 +328,7 @@ impl Connection {
     pub async fn close(mut self, within: Duration) -> Result<(), NetError> {
         // The account may have another connection from here on.
         self.share = None;
-        timely(within, self.stream.shutdown()).await?;
+        timely(&self.clock, within, self.stream.shutdown()).await?;
         self.input = BytesMut::new();
         self.stream.set_awaits(Awaits::Anything);
         let linger = async {
@@ -341,10 +353,3 @@ impl Connection {
 const LINGER: Duration = Duration::from_secs(1);
 /// And how many reads: with [`SCRATCH`], one mebibyte.
 const LINGER_READS: usize = 16;
-
-async fn timely<T>(within: Duration, work: impl Future<Output = io::Result<T>>) -> Result<T, NetError> {
-    match tokio::time::timeout(within, work).await {
-        Ok(outcome) => outcome.map_err(NetError::Io),
-        Err(_) => Err(NetError::TimedOut(within)),
-    }
-}

@@ -10,6 +10,9 @@
 //!                                                         Stream: [deflate] over [TLS] over TCP
 //! ```
 //!
+//! Tests run a connection over a stream in memory ([`Stream::over`]), with a clock that they
+//! advance ([`Clock::manual`]).
+//!
 //! What always holds:
 //! * an idle connection owns no read or write buffer of ours; reads go through one scratch buffer
 //!   per thread;
@@ -24,6 +27,7 @@ mod accounts;
 mod budget;
 mod certificates;
 mod channel_binding;
+mod clock;
 mod connection;
 mod deflate;
 mod endpoint;
@@ -42,6 +46,7 @@ pub use accounts::{AccountLimit, AccountLimits, AccountShare, Accounts, Submissi
 pub use budget::{ByteBudget, BytePermit, Holder, MESSAGE_WITHIN};
 pub use certificates::{Certificates, ClientCertificates, Expiry, Pair, TlsSettings, TlsVersion};
 pub use channel_binding::ChannelBinding;
+pub use clock::{Clock, ClockHand};
 pub use connection::Connection;
 pub use endpoint::{ACCEPT_BACKLOG, Endpoint, Listener, Mode, resolve};
 pub use error::NetError;
@@ -50,5 +55,5 @@ pub use process::raise_file_limit;
 pub use proxy::{HEADER_WITHIN, Proxies, header::Malformed};
 pub use serve::{Drained, HANDSHAKE_WITHIN_DEFAULT, SHUTDOWN_GRACE_DEFAULT, ServeOptions};
 pub use shutdown::{Shutdown, ShutdownTrigger};
-pub use socket::Traffic;
+pub use socket::{ByteStream, Traffic};
 pub use stream::{Stream, TlsFacts};

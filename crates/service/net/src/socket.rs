@@ -1,4 +1,5 @@
-//! A TCP socket that counts its bytes, and acknowledges at once what is the beginning of something.
+//! A TCP socket, or another stream of bytes in its place. It counts bytes, and acknowledges at once
+//! what is the beginning of something.
 //!
 //! The kernel delays an acknowledgement (40 ms on Linux) in the hope that an answer will carry it.
 //! A peer that sends the rest in a small write of its own waits for that acknowledgement (Nagle,
@@ -43,9 +44,32 @@ pub(crate) enum Awaits {
     Rest,
 }
 
+/// Bytes in both directions, below TLS and compression. `tokio::io::DuplexStream` is one.
+pub trait ByteStream: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Sync + Unpin + 'static {}
+
+impl<T: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Sync + Unpin + 'static> ByteStream for T {}
+
+/// What the bytes travel over.
+#[derive(Debug)]
+enum Medium {
+    Tcp(TcpStream),
+    /// Anything else: tests run sessions in memory.
+    Other(Box<dyn ByteStream>),
+}
+
+/// Calls a method on the medium, whichever it is.
+macro_rules! on_medium {
+    ($socket:expr, $medium:ident => $call:expr) => {
+        match &mut $socket.medium {
+            Medium::Tcp($medium) => $call,
+            Medium::Other($medium) => $call,
+        }
+    };
+}
+
 #[derive(Debug)]
 pub(crate) struct Socket {
-    tcp: TcpStream,
+    medium: Medium,
     pub(crate) traffic: Traffic,
     pub(crate) awaits: Awaits,
     /// Bytes came since we last sent any or asked for an acknowledgement: the kernel may still owe
@@ -55,7 +79,16 @@ pub(crate) struct Socket {
 
 impl Socket {
     pub(crate) fn new(tcp: TcpStream) -> Self {
-        Self { tcp, traffic: Traffic::default(), awaits: Awaits::default(), unacknowledged: false }
+        Self::on(Medium::Tcp(tcp))
+    }
+
+    /// Over something that is no TCP socket.
+    pub(crate) fn over(bytes: Box<dyn ByteStream>) -> Self {
+        Self::on(Medium::Other(bytes))
+    }
+
+    fn on(medium: Medium) -> Self {
+        Self { medium, traffic: Traffic::default(), awaits: Awaits::default(), unacknowledged: false }
     }
 
     /// Notes that bytes came before this socket was made of the connection.
@@ -64,13 +97,14 @@ impl Socket {
     }
 
     /// Returns once the peer has closed its side, or the connection is broken. Reads nothing, so it
-    /// works while bytes wait to be read.
+    /// works while bytes wait to be read. Where there is no TCP socket, only reading shows it.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(crate) async fn left(&self) {
         use tokio::io::Interest;
         // No peer here sends urgent data, and nobody registered for it. Whoever waits for it is
         // woken by what counts for every interest in reading: EPOLLRDHUP and EPOLLHUP.
-        while let Ok(ready) = self.tcp.ready(Interest::PRIORITY).await {
+        let Medium::Tcp(tcp) = &self.medium else { return std::future::pending().await };
+        while let Ok(ready) = tcp.ready(Interest::PRIORITY).await {
             if ready.is_read_closed() {
                 return;
             }
@@ -86,7 +120,10 @@ impl Socket {
 
     /// Has the kernel acknowledge at once, if it may owe an acknowledgement.
     pub(crate) fn acknowledge(&mut self) {
-        if std::mem::take(&mut self.unacknowledged) && ask_for_ack(&self.tcp) {
+        if std::mem::take(&mut self.unacknowledged)
+            && let Medium::Tcp(tcp) = &self.medium
+            && ask_for_ack(tcp)
+        {
             self.traffic.prompt_acks += 1;
         }
     }
@@ -119,7 +156,7 @@ impl AsyncRead for Socket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        match Pin::new(&mut self.tcp).poll_read(cx, buf) {
+        match on_medium!(self, io => Pin::new(io).poll_read(cx, buf)) {
             Poll::Pending => {
                 if self.awaits == Awaits::Rest {
                     self.acknowledge();
@@ -139,7 +176,7 @@ impl AsyncRead for Socket {
 
 impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.tcp).poll_write(cx, buf))?;
+        let written = ready!(on_medium!(self, io => Pin::new(io).poll_write(cx, buf)))?;
         self.sent(written);
         Poll::Ready(Ok(written))
     }
@@ -149,20 +186,23 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.tcp).poll_write_vectored(cx, bufs))?;
+        let written = ready!(on_medium!(self, io => Pin::new(io).poll_write_vectored(cx, bufs)))?;
         self.sent(written);
         Poll::Ready(Ok(written))
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.tcp.is_write_vectored()
+        match &self.medium {
+            Medium::Tcp(tcp) => tcp.is_write_vectored(),
+            Medium::Other(bytes) => bytes.is_write_vectored(),
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_flush(cx)
+        on_medium!(self, io => Pin::new(io).poll_flush(cx))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_shutdown(cx)
+        on_medium!(self, io => Pin::new(io).poll_shutdown(cx))
     }
 }

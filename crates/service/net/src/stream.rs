@@ -24,7 +24,7 @@ use crate::{
     channel_binding,
     deflate::Deflate,
     proxy::Ends,
-    socket::{Awaits, Socket},
+    socket::{Awaits, ByteStream, Socket},
 };
 
 /// TLS bytes that may wait for the socket before a write has to wait with them: four records.
@@ -69,6 +69,12 @@ impl Stream {
         // them.
         tcp.set_nodelay(true)?;
         Ok(Self { transport: Transport::Plain(Socket::new(tcp)), deflate: None, peer, local })
+    }
+
+    /// Wraps a connection that is no socket, in the clear. So a test runs whole sessions in memory.
+    pub fn over(bytes: impl ByteStream, peer: SocketAddr, local: SocketAddr) -> Self {
+        let transport = Transport::Plain(Socket::over(Box::new(bytes)));
+        Self { transport, deflate: None, peer, local }
     }
 
     /// Takes the ends that a proxy's header named for those of the socket. Bytes of that header

@@ -51,7 +51,9 @@ impl Row {
     }
     /// Mod-sequence of the last change.
     pub fn modseq(&self) -> ModSeq {
-        ModSeq::new(whole(self.modseq)).unwrap_or(ModSeq::MAX)
+        let modseq = ModSeq::new(whole(self.modseq));
+        debug_assert!(modseq.is_some(), "no row is made with more than {:?}", ModSeq::MAX);
+        modseq.unwrap_or(ModSeq::MAX)
     }
     /// The row after a change of flags.
     #[must_use]
@@ -79,7 +81,7 @@ impl Row {
         out
     }
 
-    /// The inverse of [`Row::to_bytes`]; `None` for UID 0.
+    /// The inverse of [`Row::to_bytes`]; `None` for UID 0, and for a mod-sequence above 63 bits.
     pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Option<Self> {
         let word = |n: usize| {
             u32::from_le_bytes([bytes[4 * n], bytes[4 * n + 1], bytes[4 * n + 2], bytes[4 * n + 3]])
@@ -89,7 +91,7 @@ impl Row {
             size: word(1),
             date: word(2),
             flags: [word(3), word(4)],
-            modseq: [word(5), word(6)],
+            modseq: words(ModSeq::new(whole([word(5), word(6)]))?.value()),
         })
     }
 }
@@ -119,5 +121,9 @@ mod tests {
         assert_eq!(Row::from_bytes(&row.to_bytes()), Some(row));
         assert_eq!(row.flags(), FlagSet::SEEN.union(FlagSet::keyword(58)));
         assert_eq!(Row::from_bytes(&[0; 28]), None);
+        // The highest bit of the mod-sequence: damage, not the highest mod-sequence.
+        let mut damaged = row.to_bytes();
+        damaged[27] |= 0x80;
+        assert_eq!(Row::from_bytes(&damaged), None);
     }
 }

@@ -54,9 +54,9 @@ pub(super) async fn refuse(session: &mut Session, name: &str, error: LoginError)
     session.source().failed(name, &error.failure);
     // A client that guesses passwords has to connect again after a few tries.
     session.bad_commands += 1;
-    let mut shutdown = session.shutdown.clone();
+    let (mut shutdown, clock) = (session.shutdown.clone(), session.wire.connection.clock());
     tokio::select! {
-        () = tokio::time::sleep(error.delay) => {}
+        () = clock.sleep(error.delay) => {}
         () = shutdown.requested() => {}
     }
     Err(refusal(&error.failure).into())

@@ -70,7 +70,10 @@ impl Store {
         }
         let moves = |name: &MailboxName| name == from || name.is_below(from);
         for entry in list.entries.iter().filter(|entry| moves(&entry.name)) {
-            let rest = entry.name.as_str().get(from.as_str().len()..).unwrap_or_default();
+            let Some(rest) = entry.name.as_str().get(from.as_str().len()..) else {
+                debug_assert!(false, "{} is below {from}, but shorter", entry.name);
+                return Err(StoreError::Corrupt(format!("mailbox name {} below {from}", entry.name)));
+            };
             let name = MailboxName::new(&format!("{to}{rest}"))?;
             // A name that is itself renamed is free. Only a `to` above or beside `from` can meet a
             // name that stays.

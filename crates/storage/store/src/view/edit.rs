@@ -160,8 +160,8 @@ fn replace_rows(chunk: &Chunk, pending: &mut Pending<'_>) -> Chunk {
     let (changed, later) = pending.changed.split_at(here);
     pending.changed = later;
     let mut item: Arc<[Row]> = Arc::from(&*chunk.item);
-    // No one else holds it yet.
-    let rows = Arc::get_mut(&mut item).unwrap_or_default();
+    // No one else holds it yet, so this copies nothing.
+    let rows = Arc::make_mut(&mut item);
     let mut from = 0;
     for new in changed {
         from += rows.get(from..).unwrap_or_default().partition_point(|row| row.uid() < new.uid());

@@ -55,14 +55,14 @@ impl Default for Totals {
 impl Totals {
     /// Totals of rows.
     pub fn of(rows: &[Row]) -> Self {
-        let (mut seen, mut deleted, mut bytes, mut modseq) = (0u32, 0u32, 0u64, 0u64);
+        let (mut seen, mut deleted, mut bytes, mut modseq_max) = (0u32, 0u32, 0u64, ModSeq::ZERO);
         let (mut any, mut all) = (0u64, u64::MAX);
         for row in rows {
             let flags = row.flags().bits();
             seen += u32::from(flags & FlagSet::SEEN.bits() != 0);
             deleted += u32::from(flags & FlagSet::DELETED.bits() != 0);
             bytes += u64::from(row.size());
-            modseq = modseq.max(row.modseq().value());
+            modseq_max = modseq_max.max(row.modseq());
             any |= flags;
             all &= flags;
         }
@@ -72,7 +72,7 @@ impl Totals {
             unseen: messages - seen,
             deleted,
             bytes,
-            modseq_max: ModSeq::new(modseq).unwrap_or(ModSeq::MAX),
+            modseq_max,
             flags_any: FlagSet::from_bits(any),
             flags_all: FlagSet::from_bits(all),
         }

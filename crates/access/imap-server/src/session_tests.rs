@@ -1,0 +1,201 @@
+//! Whole sessions in memory: no socket, and a clock that the test advances.
+
+#![allow(clippy::unwrap_used)]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
+use posthaste_directory::NewAccount;
+use posthaste_mail_model::Secret;
+use posthaste_net::{Clock, ClockHand, Connection, Shutdown, ShutdownTrigger, Stream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::task::JoinHandle;
+
+use crate::ImapOptions;
+use crate::size_tests::service;
+
+/// A session and its client.
+struct Talk {
+    client: DuplexStream,
+    /// Both directions of COMPRESS, once it is active.
+    deflate: Option<(Compress, Decompress)>,
+    /// What the client has received and not yet returned.
+    heard: String,
+    hand: ClockHand,
+    trigger: ShutdownTrigger,
+    session: JoinHandle<()>,
+}
+
+impl Talk {
+    /// Starts a session of a service with one account, and reads the greeting.
+    async fn begin() -> Self {
+        let service = Arc::new(service());
+        let password = Secret::new("correct horse".to_owned());
+        service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
+        let (client, server) = tokio::io::duplex(4096);
+        let (clock, hand) = Clock::manual();
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let stream = Stream::over(server, address(40_000), address(143));
+        let (trigger, shutdown) = Shutdown::new();
+        let session = tokio::spawn(service.serve(Connection::with_clock(stream, clock), shutdown));
+        let mut talk = Self { client, deflate: None, heard: String::new(), hand, trigger, session };
+        talk.hear("* OK [CAPABILITY IMAP4rev1").await;
+        talk
+    }
+
+    /// The same, logged in and with INBOX selected.
+    async fn with_inbox() -> Self {
+        let mut talk = Self::begin().await;
+        talk.say("a LOGIN ana@example.org \"correct horse\"\r\n").await;
+        talk.hear("a OK").await;
+        talk.say("b SELECT INBOX\r\n").await;
+        talk.hear("b OK").await;
+        talk
+    }
+
+    async fn say(&mut self, text: &str) {
+        match &mut self.deflate {
+            None => self.client.write_all(text.as_bytes()).await.unwrap(),
+            Some((compress, _)) => {
+                let mut packed = Vec::with_capacity(text.len() + 64);
+                compress.compress_vec(text.as_bytes(), &mut packed, FlushCompress::Sync).unwrap();
+                self.client.write_all(&packed).await.unwrap();
+            }
+        }
+    }
+
+    /// Reads up to the line that begins like this, and returns all that came.
+    async fn hear(&mut self, begin: &str) -> String {
+        loop {
+            let mut end = 0;
+            for line in self.heard.split_inclusive('\n') {
+                end += line.len();
+                if line.ends_with('\n') && line.starts_with(begin) {
+                    let rest = self.heard.split_off(end);
+                    return std::mem::replace(&mut self.heard, rest);
+                }
+            }
+            assert!(self.read().await, "the session ended before {begin:?}: {:?}", self.heard);
+        }
+    }
+
+    /// Reads what comes next. False at the end of the stream.
+    async fn read(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        // The deadline only ends a test that fails.
+        let read = tokio::time::timeout(Duration::from_secs(60), self.client.read(&mut bytes));
+        let count = read.await.expect("the session answers nothing").unwrap();
+        match &mut self.deflate {
+            None => self.heard.push_str(std::str::from_utf8(&bytes[..count]).unwrap()),
+            Some((_, decompress)) => {
+                let mut text = Vec::with_capacity(64 * 1024);
+                decompress.decompress_vec(&bytes[..count], &mut text, FlushDecompress::Sync).unwrap();
+                self.heard.push_str(std::str::from_utf8(&text).unwrap());
+            }
+        }
+        count > 0
+    }
+
+    /// The session sends this line as its last, and ends.
+    async fn ends_with(mut self, last: &str) {
+        let heard = self.hear(last).await;
+        assert!(heard.ends_with("\r\n") && self.heard.is_empty(), "{heard:?} {:?}", self.heard);
+        while self.read().await {}
+        assert_eq!(self.heard, "", "something came after {last:?}");
+        drop(self.client);
+        self.session.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_session_from_login_to_logout() {
+    let mut talk = Talk::with_inbox().await;
+    talk.say("c APPEND INBOX (\\Seen) {34+}\r\nFrom: ana@example.org\r\n\r\nSomething\r\n").await;
+    assert!(talk.hear("c OK").await.contains("* 1 EXISTS\r\n"));
+    talk.say("d FETCH 1 (FLAGS RFC822.SIZE BODY[TEXT])\r\n").await;
+    let fetched = talk.hear("d OK").await;
+    assert!(fetched.contains("RFC822.SIZE 34"), "{fetched}");
+    assert!(fetched.contains("BODY[TEXT] {9}\r\nSomething)"), "{fetched}");
+    talk.say("e STORE 1 +FLAGS (\\Deleted)\r\nf EXPUNGE\r\n").await;
+    assert!(talk.hear("f OK").await.contains("* 1 EXPUNGE\r\n"));
+    talk.say("g LOGOUT\r\n").await;
+    talk.hear("* BYE").await;
+    talk.ends_with("g OK").await;
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_log_in_gets_bye() {
+    let talk = Talk::begin().await;
+    talk.hand.advance(ImapOptions::default().pre_login_within).await;
+    talk.ends_with("* BYE Idle for too long").await;
+}
+
+#[tokio::test]
+async fn commands_before_the_login_do_not_move_its_deadline() {
+    let mut talk = Talk::begin().await;
+    let options = ImapOptions::default();
+    let step = options.pre_login_within - Duration::from_secs(1);
+    let mut left = options.login_within;
+    while left > step {
+        talk.hand.advance(step).await;
+        left -= step;
+        talk.say("a NOOP\r\n").await;
+        talk.hear("a OK").await;
+    }
+    // Less than what a silent client has before login.
+    assert!(left < options.pre_login_within);
+    talk.hand.advance(left).await;
+    talk.ends_with("* BYE Idle for too long").await;
+}
+
+#[tokio::test]
+async fn half_a_command_has_less_time_than_silence() {
+    let mut talk = Talk::with_inbox().await;
+    let options = ImapOptions::default();
+    assert!(options.command_within < options.silence_within);
+    // Silence for as long changes nothing.
+    talk.hand.advance(options.command_within).await;
+    talk.say("c NOOP\r\n").await;
+    talk.hear("c OK").await;
+    // The continuation request shows that the session has read the announcement.
+    talk.say("d APPEND INBOX {10}\r\n").await;
+    talk.hear("+ ").await;
+    talk.hand.advance(options.command_within).await;
+    talk.ends_with("* BYE Your command took too long").await;
+}
+
+#[tokio::test]
+async fn idle_ends_at_the_limit_of_silence_and_not_before() {
+    let mut talk = Talk::with_inbox().await;
+    let silence = ImapOptions::default().silence_within;
+    talk.say("c IDLE\r\n").await;
+    talk.hear("+ ").await;
+    talk.hand.advance(silence - Duration::from_secs(1)).await;
+    talk.say("DONE\r\n").await;
+    talk.hear("c OK").await;
+    talk.say("d IDLE\r\n").await;
+    talk.hear("+ ").await;
+    talk.hand.advance(silence).await;
+    talk.ends_with("* BYE Idle for too long").await;
+}
+
+#[tokio::test]
+async fn compression_needs_no_socket() {
+    let mut talk = Talk::with_inbox().await;
+    talk.say("c COMPRESS DEFLATE\r\n").await;
+    talk.hear("c OK").await;
+    talk.deflate = Some((Compress::new(Compression::default(), false), Decompress::new(false)));
+    talk.say("d NOOP\r\n").await;
+    talk.hear("d OK").await;
+    talk.say("e LOGOUT\r\n").await;
+    talk.ends_with("e OK").await;
+}
+
+#[tokio::test]
+async fn shutdown_ends_a_waiting_session() {
+    let talk = Talk::with_inbox().await;
+    talk.trigger.request();
+    talk.ends_with("* BYE The server is shutting down").await;
+}
