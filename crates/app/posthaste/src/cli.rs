@@ -76,7 +76,12 @@ pub enum Command {
     /// The server may run or not. A running one acts within two seconds.
     #[command(subcommand)]
     Queue(Queue),
-    /// Try Sieve scripts (RFC 5228 and extensions) before they are used.
+    /// Keep accounts' Sieve scripts (RFC 5228 and extensions), and try scripts before they are used.
+    ///
+    /// The active script of an account runs for each message that comes for it by LMTP, SMTP or
+    /// submission. It files, refuses, sends on or answers the message. What `list`, `put` and the
+    /// others change counts for the next message, also if a server runs. A script that fails keeps
+    /// the message in INBOX, and the log says why. Without an active script mail goes to INBOX.
     #[command(subcommand)]
     Sieve(Sieve),
     /// Write an account's mail out as mbox files or Maildirs.
@@ -142,6 +147,66 @@ pub enum Sieve {
     /// `include :personal "NAME"` takes NAME.sieve from the script's directory, `include :global`
     /// from its subdirectory `global`.
     Test(SieveTest),
+    /// List an account's scripts, a line each: name, size, and `active` for the one that runs.
+    List {
+        /// The account.
+        #[arg(value_name = "ACCOUNT")]
+        account: String,
+    },
+    /// Print a script as it is stored.
+    Get {
+        /// The account.
+        #[arg(value_name = "ACCOUNT")]
+        account: String,
+        /// The script's name.
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Store a script. It is compiled first, and one with a fault is not stored.
+    ///
+    /// A script of the same name is replaced. It does not become active; if the one it replaces is,
+    /// it takes over with the next message. An account has at most 32 scripts of 256 KiB each.
+    Put(SievePut),
+    /// Make a script the one that runs. The one that ran before is stored on.
+    Activate {
+        /// The account.
+        #[arg(value_name = "ACCOUNT")]
+        account: String,
+        /// The script's name.
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Run no script: all mail goes to INBOX. The scripts are stored on.
+    Deactivate {
+        /// The account.
+        #[arg(value_name = "ACCOUNT")]
+        account: String,
+    },
+    /// Remove a script that is not active.
+    Remove {
+        /// The account.
+        #[arg(value_name = "ACCOUNT")]
+        account: String,
+        /// The script's name.
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct SievePut {
+    /// The account.
+    #[arg(value_name = "ACCOUNT")]
+    pub account: String,
+    /// The name to store it under: at most 128 characters.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// The file with the script; `-` for standard input.
+    #[arg(value_name = "FILE")]
+    pub script: PathBuf,
+    /// Make it the one that runs.
+    #[arg(long)]
+    pub activate: bool,
 }
 
 #[derive(Debug, Args)]

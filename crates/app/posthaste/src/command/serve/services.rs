@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use posthaste_directory::Network;
+use posthaste_filter::Filter;
 use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService};
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Shutdown};
-use posthaste_queue::Relay;
 use posthaste_smtp_server::{MailSink, PlaintextAuth, Role, SmtpOptions, SmtpService};
 
 use crate::cli::Protocol;
@@ -52,7 +52,7 @@ impl Services {
     pub fn new(
         config: &Config,
         opened: &Opened,
-        relay: Option<&Relay>,
+        filter: &Filter,
         certificates: &Certificates,
         budgets: &Budgets,
     ) -> Self {
@@ -66,10 +66,7 @@ impl Services {
         .with_reads(budgets.reading.clone())
         .with_accounts(budgets.accounts.clone());
         let smtp = |role| {
-            let sink: Arc<dyn MailSink> = match relay {
-                Some(relay) => Arc::new(relay.clone()),
-                None => Arc::new(opened.delivery.clone()),
-            };
+            let sink: Arc<dyn MailSink> = Arc::new(filter.clone());
             let service = SmtpService::new(role, smtp_options(config), Arc::clone(&opened.directory), sink);
             let service = service.with_certificates(certificates.clone()).with_budget(budget.clone());
             Arc::new(service.with_accounts(budgets.accounts.clone()))
