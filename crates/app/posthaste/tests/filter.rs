@@ -194,3 +194,139 @@ fn a_script_that_fails_keeps_the_message() {
     assert!(subjects(&server, account, "Junk").is_empty());
     assert!(!server.logged("Sieve script failed").is_empty());
 }
+
+#[test]
+fn mail_is_redirected_to_a_second_account_and_not_in_a_circle() {
+    let server = server();
+    use_script(&server, "ana@example.org", "redirect \"bob@example.org\";");
+    use_script(&server, "bob@example.org", "require \"copy\"; redirect :copy \"cyd@example.org\";");
+    lmtp(&server, "bo@example.net", &["ana@example.org"], &mail("ana@example.org", "on"));
+    assert!(subjects(&server, "ana@example.org", "INBOX").is_empty());
+    assert_eq!(subjects(&server, "bob@example.org", "INBOX"), ["on"]);
+    let (_, last) = mailbox(&server, "cyd@example.org", "INBOX").remove(0);
+    assert_eq!(last.matches("Return-Path: <bo@example.net>").count(), 1, "{last}");
+    let expected = ["bob@example.org", "ana@example.org"];
+    let passed: Vec<_> = last.lines().filter_map(|l| l.strip_prefix("X-Sieve-Redirected-From: ")).collect();
+    assert_eq!(passed, expected, "{last}");
+    // A circle: each sends it on once, and the message is kept by all.
+    use_script(&server, "cyd@example.org", "redirect \"ana@example.org\";");
+    lmtp(&server, "bo@example.net", &["ana@example.org"], &mail("ana@example.org", "round"));
+    assert_eq!(subjects(&server, "ana@example.org", "INBOX"), ["round"]);
+    assert!(!server.logged("goes round in a loop").is_empty());
+}
+
+#[test]
+fn a_redirect_to_another_domain_is_in_the_queue() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("settings.toml");
+    // Nobody listens at the smarthost: what is queued stays there.
+    std::fs::write(&file, "[relay]\nenabled = true\nsmarthost = \"127.0.0.1:1\"\n").unwrap();
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+        .arg("--config")
+        .arg(file.to_str().unwrap())
+        .listen("imap=127.0.0.1:0")
+        .listen("lmtp=127.0.0.1:0")
+        .start();
+    let account = "ana@example.org";
+    server.add_account(account, PASSWORD);
+    use_script(&server, account, "redirect \"ana@elsewhere.test\";");
+    lmtp(&server, "bo@example.net", &[account], &mail(account, "away"));
+    assert!(mailbox(&server, account, "INBOX").is_empty());
+    let output = server.command(&["queue", "list"], "");
+    let list = String::from_utf8(output.stdout).unwrap();
+    assert!(list.contains("\tbo@example.net\telsewhere.test\tana@elsewhere.test\t"), "{list}");
+    let item = list.split('\t').next().unwrap();
+    let shown = String::from_utf8(server.command(&["queue", "show", item], "").stdout).unwrap();
+    assert!(shown.contains("X-Sieve-Redirected-From: ana@example.org\r\n"), "{shown}");
+    assert!(!shown.contains("Return-Path"), "{shown}");
+}
+
+#[test]
+fn a_refusal_is_said_where_the_protocol_can_and_reported_elsewhere() {
+    let server = server();
+    let (ana, bob) = ("ana@example.org", "bob@example.org");
+    use_script(&server, ana, "require \"reject\"; reject \"No mail,\r\nplease\";");
+    // LMTP answers for each recipient.
+    let replies = send(&server, "lmtp", "cyd@example.org", &[ana, bob], &mail(ana, "one"));
+    assert_eq!(replies[0], "550 5.7.1 No mail, please");
+    assert!(replies[1].starts_with("250"), "{replies:?}");
+    // SMTP has one answer: for all, if all refuse.
+    let replies = send(&server, "smtp", "bo@example.net", &[ana], &mail(ana, "two"));
+    assert_eq!(replies, ["550 5.7.1 No mail, please"]);
+    assert!(mailbox(&server, "cyd@example.org", "INBOX").is_empty());
+    let replies = send(&server, "smtp", "cyd@example.org", &[ana, bob], &mail(ana, "three"));
+    assert!(replies[0].starts_with("250"), "{replies:?}");
+    let (_, report) = mailbox(&server, "cyd@example.org", "INBOX").remove(0);
+    assert!(report.starts_with("Return-Path: <>\r\n") && report.contains("No mail,\r\nplease"), "{report}");
+    assert!(report.contains("Final-Recipient: rfc822; ana@example.org\r\nAction: failed\r\nStatus: 5.7.1\r\n"));
+    // Nobody can get a report: the message is kept.
+    let replies = send(&server, "smtp", "", &[ana, bob], &mail(ana, "four"));
+    assert!(replies[0].starts_with("250"), "{replies:?}");
+    assert_eq!(subjects(&server, ana, "INBOX"), ["four"]);
+    assert_eq!(subjects(&server, bob, "INBOX"), ["one", "three", "four"]);
+}
+
+#[test]
+fn a_sender_is_answered_once_and_lists_never() {
+    let data = tempfile::tempdir().unwrap();
+    let start = || {
+        ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+            .data(data.path().join("data"))
+            .listen("imap=127.0.0.1:0")
+            .listen("lmtp=127.0.0.1:0")
+            .start()
+    };
+    let server = start();
+    let (ana, bob) = ("ana@example.org", "bob@example.org");
+    for account in [ana, bob] {
+        server.add_account(account, PASSWORD);
+    }
+    use_script(
+        &server,
+        ana,
+        "require [\"vacation\", \"fcc\"]; vacation :subject \"Fort\" :fcc \"Sent\" \"Bin in Urlaub, Grüße\";",
+    );
+    let list = format!("List-Id: <x>\r\n{}", mail(ana, "list"));
+    lmtp(&server, bob, &[ana], &list);
+    lmtp(&server, bob, &[ana], &format!("Auto-Submitted: auto-replied\r\n{}", mail(ana, "robot")));
+    lmtp(&server, bob, &[ana], &mail("somebody@else", "bcc"));
+    lmtp(&server, "", &[ana], &mail(ana, "null"));
+    assert!(mailbox(&server, bob, "INBOX").is_empty());
+    for subject in ["one", "two"] {
+        lmtp(&server, bob, &[ana], &mail(ana, subject));
+    }
+    // What was answered outlives the server.
+    assert!(server.stop().status.success());
+    let server = start();
+    lmtp(&server, bob, &[ana], &mail(ana, "three"));
+    let answers = mailbox(&server, bob, "INBOX");
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    let answer = &answers[0].1;
+    assert!(answer.starts_with("Return-Path: <>\r\n"), "{answer}");
+    for field in ["From: ana@example.org", "To: <bob@example.org>", "Subject: Fort", "In-Reply-To: <one@x>"] {
+        assert!(answer.contains(&format!("\r\n{field}\r\n")), "{field}: {answer}");
+    }
+    assert!(answer.contains("\r\nAuto-Submitted: auto-replied\r\n"), "{answer}");
+    assert_eq!(subjects(&server, ana, "Sent"), ["Fort"]);
+    assert_eq!(subjects(&server, ana, "INBOX").len(), 7);
+}
+
+#[test]
+fn duplicates_are_known_and_notifications_sent() {
+    let server = server();
+    let (ana, bob) = ("ana@example.org", "bob@example.org");
+    use_script(
+        &server,
+        ana,
+        "require [\"duplicate\", \"enotify\"]; if duplicate { discard; stop; } \
+         notify :message \"Post für dich\" \"mailto:bob@example.org\";",
+    );
+    for _ in 0..3 {
+        lmtp(&server, "bo@example.net", &[ana], &mail(ana, "again"));
+    }
+    assert_eq!(subjects(&server, ana, "INBOX"), ["again"]);
+    let (_, notice) = mailbox(&server, bob, "INBOX").remove(0);
+    assert!(notice.contains("\r\nAuto-Submitted: auto-notified; owner-email=\"ana@example.org\"\r\n"), "{notice}");
+    assert!(notice.contains("\r\nSubject: =?UTF-8?B?"), "{notice}");
+    assert_eq!(mailbox(&server, bob, "INBOX").len(), 1);
+}
