@@ -288,8 +288,8 @@ pub enum Engine {
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Listen here instead of where the configuration says; repeat for more. PROTOCOL is imap,
-    /// imaps, lmtp, submission, submissions or smtp; port 0 takes a free one. One --listen replaces
-    /// all configured listeners.
+    /// imaps, lmtp, submission, submissions, smtp or sieve; port 0 takes a free one. One --listen
+    /// replaces all configured listeners.
     #[arg(long, value_name = "PROTOCOL=ADDR:PORT")]
     pub listen: Vec<Listen>,
 }
@@ -310,6 +310,7 @@ pub enum Protocol {
     Submission,
     Submissions,
     Smtp,
+    Sieve,
 }
 
 impl Protocol {
@@ -322,6 +323,7 @@ impl Protocol {
             Self::Submission => "submission",
             Self::Submissions => "submissions",
             Self::Smtp => "smtp",
+            Self::Sieve => "sieve",
         }
     }
 }
@@ -334,7 +336,9 @@ impl FromStr for Listen {
             .split_once('=')
             .ok_or_else(|| format!("`{text}` is not PROTOCOL=ADDR:PORT, for example imap=127.0.0.1:1143"))?;
         let protocol = Protocol::from_str(protocol, true).map_err(|_| {
-            format!("`{protocol}` is no protocol; one of imap, imaps, lmtp, submission, submissions, smtp")
+            format!(
+                "`{protocol}` is no protocol; one of imap, imaps, lmtp, submission, submissions, smtp, sieve"
+            )
         })?;
         let address = address
             .parse()

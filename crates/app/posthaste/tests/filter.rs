@@ -258,7 +258,9 @@ fn a_refusal_is_said_where_the_protocol_can_and_reported_elsewhere() {
     assert!(replies[0].starts_with("250"), "{replies:?}");
     let (_, report) = mailbox(&server, "cyd@example.org", "INBOX").remove(0);
     assert!(report.starts_with("Return-Path: <>\r\n") && report.contains("No mail,\r\nplease"), "{report}");
-    assert!(report.contains("Final-Recipient: rfc822; ana@example.org\r\nAction: failed\r\nStatus: 5.7.1\r\n"));
+    assert!(
+        report.contains("Final-Recipient: rfc822; ana@example.org\r\nAction: failed\r\nStatus: 5.7.1\r\n")
+    );
     // Nobody can get a report: the message is kept.
     let replies = send(&server, "smtp", "", &[ana, bob], &mail(ana, "four"));
     assert!(replies[0].starts_with("250"), "{replies:?}");
@@ -326,7 +328,10 @@ fn duplicates_are_known_and_notifications_sent() {
     }
     assert_eq!(subjects(&server, ana, "INBOX"), ["again"]);
     let (_, notice) = mailbox(&server, bob, "INBOX").remove(0);
-    assert!(notice.contains("\r\nAuto-Submitted: auto-notified; owner-email=\"ana@example.org\"\r\n"), "{notice}");
+    assert!(
+        notice.contains("\r\nAuto-Submitted: auto-notified; owner-email=\"ana@example.org\"\r\n"),
+        "{notice}"
+    );
     assert!(notice.contains("\r\nSubject: =?UTF-8?B?"), "{notice}");
     assert_eq!(mailbox(&server, bob, "INBOX").len(), 1);
 }

@@ -271,3 +271,69 @@ impl Directory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ScriptState;
+    use crate::testing::{add, directory, other_process};
+
+    #[tokio::test]
+    async fn a_change_is_in_the_account_that_every_process_reads() {
+        let (records, directory) = directory();
+        add(&directory, "ana@example.org", "pencil").await;
+        let account = directory.account("ana@example.org").await.unwrap().unwrap();
+        assert_eq!(account.scripts, ScriptState::default());
+        assert!(!records.dump().contains("scripts"), "an account without scripts has its old form");
+        directory.put_script(&account, "main", "keep;").await.unwrap();
+        directory.activate_script(&account, Some("main")).await.unwrap();
+        let other = other_process(&records);
+        let seen = other.resolve("ana@example.org").await.unwrap().account.scripts;
+        assert_eq!(seen, ScriptState { active: Some("main".into()), changes: 2 });
+        other.put_script(&account, "main", "discard;").await.unwrap();
+        assert_eq!(directory.account("ana@example.org").await.unwrap().unwrap().scripts.changes, 3);
+        assert_eq!(directory.script(account.id, "main").await.unwrap(), "discard;");
+        assert!(matches!(directory.remove_script(&account, "main").await, Err(ScriptError::Active(_))));
+        directory.rename_script(&account, "main", "first").await.unwrap();
+        assert_eq!(directory.active_script(&account).await.unwrap().as_deref(), Some("first"));
+        assert_eq!(directory.scripts(account.id).await.unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn limits_are_kept_and_say_what_to_do() {
+        let (_, directory) = directory();
+        add(&directory, "ana@example.org", "pencil").await;
+        let account = directory.account("ana@example.org").await.unwrap().unwrap();
+        let long = "ü".repeat(SCRIPT_NAME_CHARS_MAX);
+        directory.put_script(&account, &long, "keep;").await.unwrap();
+        for name in ["", "a/b", "a\u{7f}", &"x".repeat(SCRIPT_NAME_CHARS_MAX + 1)] {
+            let refused = directory.put_script(&account, name, "keep;").await;
+            assert!(matches!(refused, Err(ScriptError::Name)), "{name:?}");
+        }
+        let large = " ".repeat(SCRIPT_BYTES_MAX);
+        directory.put_script(&account, "large", &large).await.unwrap();
+        let refused = directory.put_script(&account, "larger", &format!("{large} ")).await;
+        assert!(matches!(refused, Err(ScriptError::TooLarge(_))));
+        for n in 2..SCRIPTS_MAX {
+            directory.put_script(&account, &n.to_string(), "keep;").await.unwrap();
+        }
+        assert!(matches!(directory.put_script(&account, "more", "keep;").await, Err(ScriptError::TooMany)));
+        directory.put_script(&account, "2", "stop;").await.unwrap();
+        assert_eq!(directory.scripts(account.id).await.unwrap().len(), SCRIPTS_MAX);
+    }
+
+    #[tokio::test]
+    async fn scripts_go_with_their_account_and_into_copies() {
+        let (records, directory) = directory();
+        add(&directory, "ana@example.org", "pencil").await;
+        let account = directory.account("ana@example.org").await.unwrap().unwrap();
+        directory.put_script(&account, "main", "keep;").await.unwrap();
+        directory.activate_script(&account, Some("main")).await.unwrap();
+        let (_, copy) = crate::testing::directory();
+        let adopted = copy.adopt(&directory, &account.name, &account.name, account.id).await.unwrap();
+        assert_eq!(adopted.scripts.active.as_deref(), Some("main"));
+        assert_eq!(copy.script(adopted.id, "main").await.unwrap(), "keep;");
+        directory.remove(&account.name).await.unwrap();
+        assert!(!records.dump().contains("sieve/"), "{}", records.dump());
+    }
+}

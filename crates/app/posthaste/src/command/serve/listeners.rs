@@ -157,7 +157,9 @@ const fn is_open(address: SocketAddr) -> bool {
 fn bind(asked: Listen) -> Result<Listener> {
     let mode = match asked.protocol {
         Protocol::Imaps | Protocol::Submissions => Mode::ImplicitTls,
-        Protocol::Imap | Protocol::Lmtp | Protocol::Submission | Protocol::Smtp => Mode::Plain,
+        Protocol::Imap | Protocol::Lmtp | Protocol::Submission | Protocol::Smtp | Protocol::Sieve => {
+            Mode::Plain
+        }
     };
     Ok(Listener::bind(&Endpoint { address: asked.address, mode })?)
 }
@@ -177,6 +179,7 @@ pub fn configured(config: &Config) -> Vec<Listen> {
         (Protocol::Submission, &listen.submission),
         (Protocol::Submissions, &listen.submissions),
         (Protocol::Smtp, &listen.smtp),
+        (Protocol::Sieve, &listen.sieve),
     ];
     let all = by_protocol.into_iter().flat_map(|(protocol, addresses)| {
         addresses.iter().map(move |address| Listen { protocol, address: *address })
