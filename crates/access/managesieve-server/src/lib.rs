@@ -1,4 +1,4 @@
-//! ManageSieve (RFC 5804): a client lists, stores, activates and removes its account's Sieve scripts.
+//! ManageSieve (RFC 5804): a client lists, stores, activates and removes its account's scripts.
 //!
 //! ```text
 //! Connection ─► syntax: frame, parse ─► session: may it? ─► serve: TLS, login, scripts ─► reply

@@ -210,8 +210,8 @@ impl Driver {
         Reply::ok(text).print(&mut self.output);
     }
 
-    /// RFC 5804 §2.2. What was sent in the clear after the command is never taken for something sent
-    /// inside.
+    /// RFC 5804 §2.2. What was sent in the clear after the command is never taken for something
+    /// sent inside.
     async fn start_tls(&mut self) -> Result<Next, NetError> {
         let Some(certificates) = self.service.certificates.clone() else { return Ok(Next::End) };
         if self.connection.has_input() {

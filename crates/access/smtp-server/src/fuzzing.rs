@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use posthaste_directory::{Account, Address, Format, LoginError, LoginFailure, ScriptState};
+use posthaste_directory::{Account, Address, Format, LoginError, LoginFailure};
 use posthaste_mail_model::{AccountId, Id};
 use time::OffsetDateTime;
 
@@ -187,7 +187,7 @@ pub(crate) fn account(number: u128) -> Account {
         quota_bytes: None,
         quota_messages: None,
         password_changes: 0,
-        scripts: ScriptState::default(),
+        scripts: Box::default(),
         format: Format::default(),
         disabled: false,
         created: 0,

@@ -76,7 +76,7 @@ pub enum Command {
     /// The server may run or not. A running one acts within two seconds.
     #[command(subcommand)]
     Queue(Queue),
-    /// Keep accounts' Sieve scripts (RFC 5228 and extensions), and try scripts before they are used.
+    /// Keep accounts' Sieve scripts (RFC 5228 and extensions), and try scripts beforehand.
     ///
     /// The active script of an account runs for each message that comes for it by LMTP, SMTP or
     /// submission. It files, refuses, sends on or answers the message. What `list`, `put` and the

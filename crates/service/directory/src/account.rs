@@ -54,8 +54,8 @@ pub struct Account {
     pub created: i64,
     /// Counts its passwords: sessions of an earlier one end.
     pub password_changes: u64,
-    /// Which of its Sieve scripts is active.
-    pub scripts: ScriptState,
+    /// Which of its Sieve scripts is active. Boxed: accounts are held by value in many places.
+    pub scripts: Box<ScriptState>,
     /// Counts the changes of its record; caches are keyed by it.
     pub version: u64,
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::OnceCell;
 
-use crate::account::{Account, AccountChange, NewAccount, ScriptState};
+use crate::account::{Account, AccountChange, NewAccount};
 use crate::address::Address;
 use crate::error::{DirectoryError, Result};
 use crate::hashing::Hashing;
@@ -100,7 +100,7 @@ impl Directory {
                 disabled: false,
                 created: now.as_secs().try_into().unwrap_or(i64::MAX),
                 password_changes: 0,
-                scripts: ScriptState::default(),
+                scripts: Box::default(),
                 version: 1,
             },
             credentials,
@@ -120,7 +120,7 @@ impl Directory {
             return Err(DirectoryError::AliasExists { alias: address.to_string(), account });
         }
         self.note_domain(&address).await?;
-        // Scripts first: an account whose active script is not there yet would keep mail unfiltered.
+        // Scripts first: without its active script an account would get its mail unfiltered.
         self.adopt_scripts(from, stored.account.id, id).await?;
         stored.account = Account { id, name: address.to_string(), version: 1, ..stored.account };
         match self.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {

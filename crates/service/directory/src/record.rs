@@ -53,7 +53,7 @@ struct AccountRecord {
     #[serde(default, skip_serializing_if = "is_zero")]
     password_changes: u64,
     #[serde(default, skip_serializing_if = "ScriptState::is_default")]
-    scripts: ScriptState,
+    scripts: Box<ScriptState>,
 }
 
 const fn is_zero(count: &u64) -> bool {
@@ -230,7 +230,7 @@ mod tests {
                 disabled: true,
                 created: 8,
                 password_changes: 9,
-                scripts: ScriptState { active: Some("main".into()), changes: 4 },
+                scripts: Box::new(ScriptState { active: Some("main".into()), changes: 4 }),
                 version: 3,
             },
             credentials: Credentials::make("pencil", Policy::cheap_for_tests()).unwrap(),

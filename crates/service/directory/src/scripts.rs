@@ -283,13 +283,13 @@ mod tests {
         let (records, directory) = directory();
         add(&directory, "ana@example.org", "pencil").await;
         let account = directory.account("ana@example.org").await.unwrap().unwrap();
-        assert_eq!(account.scripts, ScriptState::default());
+        assert_eq!(*account.scripts, ScriptState::default());
         assert!(!records.dump().contains("scripts"), "an account without scripts has its old form");
         directory.put_script(&account, "main", "keep;").await.unwrap();
         directory.activate_script(&account, Some("main")).await.unwrap();
         let other = other_process(&records);
         let seen = other.resolve("ana@example.org").await.unwrap().account.scripts;
-        assert_eq!(seen, ScriptState { active: Some("main".into()), changes: 2 });
+        assert_eq!(*seen, ScriptState { active: Some("main".into()), changes: 2 });
         other.put_script(&account, "main", "discard;").await.unwrap();
         assert_eq!(directory.account("ana@example.org").await.unwrap().unwrap().scripts.changes, 3);
         assert_eq!(directory.script(account.id, "main").await.unwrap(), "discard;");

@@ -60,8 +60,8 @@ impl<'f> Filing<'f> {
         }
     }
 
-    /// Keeps the message in INBOX as it came, unless some version of it is there. An error says that
-    /// it is nowhere.
+    /// Keeps the message in INBOX as it came, unless some version of it is there. An error says
+    /// that it is nowhere.
     pub(crate) async fn keep_in_inbox(&mut self) -> Result<(), DeliveryError> {
         let inbox = self.inbox()?;
         if self.done.iter().any(|(mailbox, _)| *mailbox == inbox) {

@@ -1,5 +1,5 @@
-//! `posthaste sieve list|get|put|activate|deactivate|remove`: accounts' scripts, on the store itself,
-//! so that a running server uses them from the next message on.
+//! `posthaste sieve list|get|put|activate|deactivate|remove`: accounts' scripts, on the store
+//! itself, so that a running server uses them from the next message on.
 
 use std::io::Write as _;
 
