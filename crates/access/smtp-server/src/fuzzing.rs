@@ -187,6 +187,7 @@ pub(crate) fn account(number: u128) -> Account {
         quota_bytes: None,
         quota_messages: None,
         password_changes: 0,
+        scripts: Box::default(),
         format: Format::default(),
         disabled: false,
         created: 0,

@@ -19,6 +19,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use posthaste_delivery::{DeliveryError, Recipient, ResolveError};
 use posthaste_directory::{Directory, Lease, sasl};
+use posthaste_filter::{Envelope, Refusals, Undelivered};
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Holder, NetError, Shutdown};
 use time::OffsetDateTime;
 
@@ -399,7 +400,13 @@ impl Driver {
         }
         // The message's share of the budget is held until the sink is done with it.
         let (message, _permit) = incoming.finish();
-        let mut replies = self.deliver_here(id, &message, &from, &here).await;
+        let refusals = match self.service.role {
+            Role::Lmtp => Refusals::Each,
+            _ if elsewhere.is_empty() => Refusals::Together,
+            _ => Refusals::Never,
+        };
+        let envelope = Envelope { from: from.as_str(), refusals };
+        let mut replies = self.deliver_here(id, &message, envelope, &here).await;
         // What could not be delivered here is sent again by the client, as a whole: nothing is
         // relayed then, or it would be relayed twice.
         if !elsewhere.is_empty() && replies.iter().all(|reply| !reply.is_refusal()) {
@@ -413,17 +420,17 @@ impl Driver {
         &self,
         id: &str,
         message: &Bytes,
-        from: &ReversePath,
+        envelope: Envelope<'_>,
         recipients: &[Recipient],
     ) -> Vec<Reply> {
         if recipients.is_empty() {
             return Vec::new();
         }
-        let (from, octets) = (from.as_str(), message.len());
-        let mut outcomes = self.service.sink.deliver(message.clone(), recipients).await;
+        let (from, octets) = (envelope.from, message.len());
+        let mut outcomes = self.service.sink.deliver(message.clone(), envelope, recipients).await;
         // A sink that forgets a recipient has not said that the message is kept.
-        outcomes.resize(recipients.len(), Err(DeliveryError::Interrupted("no outcome".to_owned())));
-        let reply = |(recipient, outcome): (&Recipient, &Result<(), DeliveryError>)| {
+        outcomes.resize(recipients.len(), Err(DeliveryError::Interrupted("no outcome".to_owned()).into()));
+        let reply = |(recipient, outcome): (&Recipient, &Result<(), Undelivered>)| {
             let to = recipient.account.name.as_str();
             match outcome {
                 Ok(()) => tracing::info!(id, from, to, octets, "delivered"),

@@ -4,7 +4,8 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
-use posthaste_queue::{QueueError, Refusal, Relay};
+use posthaste_filter::{Envelope, Filter, Undelivered};
+use posthaste_queue::{QueueError, Refusal};
 
 use crate::address::{Mailbox, ReversePath};
 
@@ -30,7 +31,12 @@ pub trait MailSink: Send + Sync + 'static {
 
     /// Keeps one message for all recipients and returns an outcome for each, in their order, once
     /// what succeeded is on disk. Recipients that share an account get one copy.
-    async fn deliver(&self, message: Bytes, recipients: &[Recipient]) -> Vec<Result<(), DeliveryError>>;
+    async fn deliver(
+        &self,
+        message: Bytes,
+        envelope: Envelope<'_>,
+        recipients: &[Recipient],
+    ) -> Vec<Result<(), Undelivered>>;
 
     /// Octets of the largest message taken, trace headers included.
     fn message_len_max(&self) -> u64;
@@ -59,8 +65,14 @@ impl MailSink for Delivery {
         Delivery::resolve(self, address).await
     }
 
-    async fn deliver(&self, message: Bytes, recipients: &[Recipient]) -> Vec<Result<(), DeliveryError>> {
-        Delivery::deliver(self, message, recipients).await.into_iter().map(|one| one.map(|_| ())).collect()
+    async fn deliver(
+        &self,
+        message: Bytes,
+        _: Envelope<'_>,
+        recipients: &[Recipient],
+    ) -> Vec<Result<(), Undelivered>> {
+        let outcomes = Delivery::deliver(self, message, recipients).await;
+        outcomes.into_iter().map(|one| one.map(|_| ()).map_err(Undelivered::from)).collect()
     }
 
     fn message_len_max(&self) -> u64 {
@@ -69,13 +81,18 @@ impl MailSink for Delivery {
 }
 
 #[async_trait]
-impl MailSink for Relay {
+impl MailSink for Filter {
     async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
-        Relay::resolve(self, address).await
+        Filter::resolve(self, address).await
     }
 
-    async fn deliver(&self, message: Bytes, recipients: &[Recipient]) -> Vec<Result<(), DeliveryError>> {
-        MailSink::deliver(self.delivery(), message, recipients).await
+    async fn deliver(
+        &self,
+        message: Bytes,
+        envelope: Envelope<'_>,
+        recipients: &[Recipient],
+    ) -> Vec<Result<(), Undelivered>> {
+        Filter::deliver(self, message, envelope, recipients).await
     }
 
     fn message_len_max(&self) -> u64 {
@@ -83,7 +100,7 @@ impl MailSink for Relay {
     }
 
     fn relays(&self) -> bool {
-        true
+        Filter::relay(self).is_some()
     }
 
     async fn relay(
@@ -94,7 +111,10 @@ impl MailSink for Relay {
         smtputf8: bool,
     ) -> Result<(), RelayRefusal> {
         let to: Vec<&str> = to.iter().map(|to| to.as_str()).collect();
-        let accepted = self.accept(message, from.as_str(), &to, smtputf8).await;
+        let Some(relay) = Filter::relay(self) else {
+            return Err(RelayRefusal::Domain(to.first().map_or_else(String::new, |to| (*to).to_owned())));
+        };
+        let accepted = relay.accept(message, from.as_str(), &to, smtputf8).await;
         accepted.map(|_| ()).map_err(|refusal| match refusal {
             Refusal::Loop => RelayRefusal::Loop,
             Refusal::Domain(address) => RelayRefusal::Domain(address),

@@ -15,7 +15,7 @@ use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::cli::{Account, Command, Engine, Queue, Settings};
+use crate::cli::{Account, Command, Engine, Queue, Settings, Sieve};
 use crate::config::Config;
 use crate::failure::Result;
 use crate::private;
@@ -89,6 +89,14 @@ fn what(command: &Command) -> Option<String> {
         Command::Queue(Queue::Hold { item }) => format!("queue hold {item}"),
         Command::Queue(Queue::Release { item }) => format!("queue release {item}"),
         Command::Queue(Queue::Drop { item }) => format!("queue drop {item}"),
+        Command::Sieve(Sieve::Put(put)) => {
+            let activate = if put.activate { " --activate" } else { "" };
+            format!("sieve put {} {}{activate}", put.account, put.name)
+        }
+        Command::Sieve(Sieve::Get { account, name }) => format!("sieve get {account} {name}"),
+        Command::Sieve(Sieve::Activate { account, name }) => format!("sieve activate {account} {name}"),
+        Command::Sieve(Sieve::Deactivate { account }) => format!("sieve deactivate {account}"),
+        Command::Sieve(Sieve::Remove { account, name }) => format!("sieve remove {account} {name}"),
         Command::Backup(backup) => {
             format!("backup {}{}", path(&backup.target), options("--account", &backup.account))
         }
@@ -100,7 +108,8 @@ fn what(command: &Command) -> Option<String> {
         Command::Engine(Engine::Init { .. }) => "engine init".to_owned(),
         Command::Engine(Engine::Upgrade) => "engine upgrade".to_owned(),
         // A server has a log of its own.
-        Command::Serve(_) | Command::Check(_) | Command::Config(_) | Command::Sieve(_) => return None,
+        Command::Serve(_) | Command::Check(_) | Command::Config(_) => return None,
+        Command::Sieve(Sieve::Check { .. } | Sieve::Test(_) | Sieve::List { .. }) => return None,
         Command::Account(Account::List { .. } | Account::Show { .. }) => return None,
         Command::Queue(Queue::List { .. } | Queue::Show { .. }) | Command::Report(_) => return None,
     })

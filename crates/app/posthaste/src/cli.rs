@@ -76,7 +76,12 @@ pub enum Command {
     /// The server may run or not. A running one acts within two seconds.
     #[command(subcommand)]
     Queue(Queue),
-    /// Try Sieve scripts (RFC 5228 and extensions) before they are used.
+    /// Keep accounts' Sieve scripts (RFC 5228 and extensions), and try scripts beforehand.
+    ///
+    /// The active script of an account runs for each message that comes for it by LMTP, SMTP or
+    /// submission. It files, refuses, sends on or answers the message. What `list`, `put` and the
+    /// others change counts for the next message, also if a server runs. A script that fails keeps
+    /// the message in INBOX, and the log says why. Without an active script mail goes to INBOX.
     #[command(subcommand)]
     Sieve(Sieve),
     /// What is large, over all accounts.
@@ -145,6 +150,66 @@ pub enum Sieve {
     /// `include :personal "NAME"` takes NAME.sieve from the script's directory, `include :global`
     /// from its subdirectory `global`.
     Test(SieveTest),
+    /// List an account's scripts, a line each: name, size, and `active` for the one that runs.
+    List {
+        /// The account.
+        #[arg(value_name = "ACCOUNT")]
+        account: String,
+    },
+    /// Print a script as it is stored.
+    Get {
+        /// The account.
+        #[arg(value_name = "ACCOUNT")]
+        account: String,
+        /// The script's name.
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Store a script. It is compiled first, and one with a fault is not stored.
+    ///
+    /// A script of the same name is replaced. It does not become active; if the one it replaces is,
+    /// it takes over with the next message. An account has at most 32 scripts of 256 KiB each.
+    Put(SievePut),
+    /// Make a script the one that runs. The one that ran before is stored on.
+    Activate {
+        /// The account.
+        #[arg(value_name = "ACCOUNT")]
+        account: String,
+        /// The script's name.
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Run no script: all mail goes to INBOX. The scripts are stored on.
+    Deactivate {
+        /// The account.
+        #[arg(value_name = "ACCOUNT")]
+        account: String,
+    },
+    /// Remove a script that is not active.
+    Remove {
+        /// The account.
+        #[arg(value_name = "ACCOUNT")]
+        account: String,
+        /// The script's name.
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct SievePut {
+    /// The account.
+    #[arg(value_name = "ACCOUNT")]
+    pub account: String,
+    /// The name to store it under: at most 128 characters.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// The file with the script; `-` for standard input.
+    #[arg(value_name = "FILE")]
+    pub script: PathBuf,
+    /// Make it the one that runs.
+    #[arg(long)]
+    pub activate: bool,
 }
 
 #[derive(Debug, Args)]
@@ -226,8 +291,8 @@ pub enum Engine {
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Listen here instead of where the configuration says; repeat for more. PROTOCOL is imap,
-    /// imaps, pop3, pop3s, lmtp, submission, submissions or smtp; port 0 takes a free one. One
-    /// --listen replaces all configured listeners.
+    /// imaps, pop3, pop3s, lmtp, submission, submissions, smtp or sieve; port 0 takes a free one.
+    /// One --listen replaces all configured listeners.
     #[arg(long, value_name = "PROTOCOL=ADDR:PORT")]
     pub listen: Vec<Listen>,
 }
@@ -250,6 +315,7 @@ pub enum Protocol {
     Submission,
     Submissions,
     Smtp,
+    Sieve,
 }
 
 impl Protocol {
@@ -264,6 +330,7 @@ impl Protocol {
             Self::Submission => "submission",
             Self::Submissions => "submissions",
             Self::Smtp => "smtp",
+            Self::Sieve => "sieve",
         }
     }
 }
@@ -276,7 +343,10 @@ impl FromStr for Listen {
             .split_once('=')
             .ok_or_else(|| format!("`{text}` is not PROTOCOL=ADDR:PORT, for example imap=127.0.0.1:1143"))?;
         let protocol = Protocol::from_str(protocol, true).map_err(|_| {
-            format!("`{protocol}` is no protocol; one of imap, imaps, pop3, pop3s, lmtp, submission, submissions, smtp")
+            format!(
+                "`{protocol}` is no protocol; one of imap, imaps, pop3, pop3s, lmtp, submission, submissions, \
+                 smtp, sieve"
+            )
         })?;
         let address = address
             .parse()

@@ -12,6 +12,7 @@ mod import;
 mod queue;
 mod report;
 mod restore;
+mod scripts;
 mod serve;
 mod sieve;
 
@@ -20,7 +21,7 @@ use std::path::Path;
 use posthaste_mail_model::MailboxName;
 
 use crate::audit::Act;
-use crate::cli::{Cli, Command, Common};
+use crate::cli::{Cli, Command, Common, Sieve};
 use crate::config::{self, Config};
 use crate::failure::{Failure, Result};
 use crate::private;
@@ -34,7 +35,7 @@ pub fn run(cli: Cli) -> Result<()> {
         return show_config(&cli.common, options.default);
     }
     // Works on files alone.
-    if let Command::Sieve(options) = &cli.command {
+    if let Command::Sieve(options @ (Sieve::Check { .. } | Sieve::Test(_))) = &cli.command {
         return sieve::run(options);
     }
     let config = configuration(&cli.common)?;
@@ -59,7 +60,8 @@ fn run_with(config: Config, cli: Cli) -> Result<()> {
         Command::Check(options) => blocking(check::run(config, options)),
         Command::Engine(options) => blocking(engine::run(config, options)),
         Command::CopyStore(options) => blocking(copy_store::run(config, &cli.common, options)),
-        Command::Config(_) | Command::Sieve(_) => Ok(()),
+        Command::Sieve(options) => blocking(scripts::run(config, options)),
+        Command::Config(_) => Ok(()),
     }
 }
 

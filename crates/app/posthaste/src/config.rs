@@ -63,6 +63,7 @@ pub struct Listen {
     pub submission: Vec<SocketAddr>,
     pub submissions: Vec<SocketAddr>,
     pub smtp: Vec<SocketAddr>,
+    pub sieve: Vec<SocketAddr>,
     #[serde(deserialize_with = "networks")]
     pub proxy_networks: Vec<Network>,
 }

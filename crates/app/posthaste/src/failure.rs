@@ -4,7 +4,7 @@
 use posthaste_delivery::DeliveryError;
 use posthaste_delivery::export::ExportError;
 use posthaste_delivery::import::ImportError;
-use posthaste_directory::DirectoryError;
+use posthaste_directory::{DirectoryError, ScriptError};
 use posthaste_mail_model::NameError;
 use posthaste_net::NetError;
 use posthaste_queue::QueueError;
@@ -34,6 +34,9 @@ pub enum Failure {
     /// Accounts and aliases.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
+    /// Sieve scripts.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
     /// Messages on their way in or out.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),

@@ -121,6 +121,8 @@ pub struct Outcome {
     /// Headers that `addheader` and `deleteheader` made, each whole with its blank line: version 1
     /// first.
     pub headers: Vec<Vec<u8>>,
+    /// Where the body begins in the message as it came.
+    pub body_start: usize,
     /// Why the run ended early. The effects are then the implicit keep alone (RFC 5228 §2.10.6).
     pub error: Option<RunError>,
     /// What was not done, and why: replies that RFC 5230 forbids, for example.
@@ -133,5 +135,11 @@ impl Outcome {
     /// The header of a version; none for the one that the message came with.
     pub fn header(&self, version: Version) -> Option<&[u8]> {
         self.headers.get(version.checked_sub(1)?).map(Vec::as_slice)
+    }
+
+    /// The whole message with the header of a version; none for the one that it came with.
+    pub fn edited(&self, version: Version, message: &[u8]) -> Option<Vec<u8>> {
+        let body = message.get(self.body_start..).unwrap_or_default();
+        Some([self.header(version)?, body].concat())
     }
 }

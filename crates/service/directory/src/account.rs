@@ -16,6 +16,25 @@ pub enum Format {
     Keep,
 }
 
+/// What an account's record says of its Sieve scripts. It is read with the account, so mail for an
+/// account without a script costs no further read.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScriptState {
+    /// The name of the active script; `None` if none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active: Option<String>,
+    /// Counts the changes of all its scripts; compiled forms are cached under it.
+    pub changes: u64,
+}
+
+impl ScriptState {
+    /// Whether there never was a script.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// An account, as its record stood when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
@@ -35,6 +54,8 @@ pub struct Account {
     pub created: i64,
     /// Counts its passwords: sessions of an earlier one end.
     pub password_changes: u64,
+    /// Which of its Sieve scripts is active. Boxed: accounts are held by value in many places.
+    pub scripts: Box<ScriptState>,
     /// Counts the changes of its record; caches are keyed by it.
     pub version: u64,
 }

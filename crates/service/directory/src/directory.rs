@@ -23,7 +23,7 @@ use crate::verified::Verified;
 
 /// How often a change that lost a race is made again. Each loss means someone else won: sixteen in
 /// a row is no accident.
-const TRIES: usize = 16;
+pub(crate) const TRIES: usize = 16;
 /// Records per engine call when all of a kind are read.
 const SCAN_LIMIT: usize = 256;
 
@@ -100,6 +100,7 @@ impl Directory {
                 disabled: false,
                 created: now.as_secs().try_into().unwrap_or(i64::MAX),
                 password_changes: 0,
+                scripts: Box::default(),
                 version: 1,
             },
             credentials,
@@ -110,8 +111,8 @@ impl Directory {
         }
     }
 
-    /// Makes an account of one in another directory, password and settings included, under a name
-    /// and an id of its own.
+    /// Makes an account of one in another directory, password, settings and Sieve scripts included,
+    /// under a name and an id of its own.
     pub async fn adopt(&self, from: &Self, account: &str, name: &str, id: AccountId) -> Result<Account> {
         let (account, address) = (parse(account)?, parse(name)?);
         let mut stored = from.existing(account.as_str()).await?;
@@ -119,6 +120,8 @@ impl Directory {
             return Err(DirectoryError::AliasExists { alias: address.to_string(), account });
         }
         self.note_domain(&address).await?;
+        // Scripts first: without its active script an account would get its mail unfiltered.
+        self.adopt_scripts(from, stored.account.id, id).await?;
         stored.account = Account { id, name: address.to_string(), version: 1, ..stored.account };
         match self.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
             CommitOutcome::Done => Ok(stored.account),
@@ -187,6 +190,7 @@ impl Directory {
             let stored = self.existing(address.as_str()).await?;
             let key = record::account_key(address.as_str());
             if self.put(key, stored.account.version, None).await? == CommitOutcome::Done {
+                self.remove_scripts(stored.account.id).await?;
                 return Ok(stored.account);
             }
         }
@@ -264,7 +268,7 @@ impl Directory {
     }
 
     /// Changes an account's record, again from the start if someone else did meanwhile.
-    async fn update(&self, name: &str, change: impl Fn(&mut Stored)) -> Result<Account> {
+    pub(crate) async fn update(&self, name: &str, change: impl Fn(&mut Stored)) -> Result<Account> {
         let address = parse(name)?;
         let key = record::account_key(address.as_str());
         for _ in 0..TRIES {

@@ -11,6 +11,7 @@
 //! | `account/<name>` | an [`Account`] with its credentials |
 //! | `alias/<address>` | the account an address belongs to |
 //! | `domain/<domain>` | present for each domain that ever had an account or alias: tells "no such user" from "not ours" |
+//! | `sieve/<account id>/script/<hash of its name>` | one of an account's Sieve scripts |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
 //! What always holds: a password is never kept, nor logged; nobody learns from an answer, or from
@@ -35,6 +36,7 @@ mod recent;
 mod record;
 mod resolve;
 pub mod sasl;
+mod scripts;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -42,7 +44,7 @@ mod tests;
 mod throttle;
 mod verified;
 
-pub use account::{Account, AccountChange, Format, NewAccount};
+pub use account::{Account, AccountChange, Format, NewAccount, ScriptState};
 pub use address::{Address, AddressError, normal_domain};
 pub use directory::{Alias, Directory};
 pub use error::{DirectoryError, Result};
@@ -53,3 +55,4 @@ pub use login::{LoginError, LoginFailure};
 pub use network::Network;
 pub use password::Policy;
 pub use resolve::{Recipient, ResolveError};
+pub use scripts::{SCRIPT_BYTES_MAX, SCRIPT_NAME_CHARS_MAX, SCRIPTS_MAX, Script, ScriptError, records_of};

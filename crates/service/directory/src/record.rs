@@ -10,12 +10,12 @@ use posthaste_mail_model::{AccountId, Id};
 use posthaste_store::{DirectoryEntry, Engine};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::account::{Account, Format};
+use crate::account::{Account, Format, ScriptState};
 use crate::error::{DirectoryError, Result};
 use crate::password::{Credentials, KEY_LEN, ScramKeys};
 
 /// The form described here.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 pub(crate) const ACCOUNT_PREFIX: &str = "account/";
 pub(crate) const ALIAS_PREFIX: &str = "alias/";
@@ -52,6 +52,8 @@ struct AccountRecord {
     created: i64,
     #[serde(default, skip_serializing_if = "is_zero")]
     password_changes: u64,
+    #[serde(default, skip_serializing_if = "ScriptState::is_default")]
+    scripts: Box<ScriptState>,
 }
 
 const fn is_zero(count: &u64) -> bool {
@@ -126,6 +128,7 @@ impl Stored {
                 disabled: record.disabled,
                 created: record.created,
                 password_changes: record.password_changes,
+                scripts: record.scripts,
                 version: entry.version,
             },
             credentials: Credentials { argon2: record.argon2, scram },
@@ -151,6 +154,7 @@ impl Stored {
             disabled: a.disabled,
             created: a.created,
             password_changes: a.password_changes,
+            scripts: a.scripts.clone(),
         };
         print(&account_key(&a.name), &record)
     }
@@ -188,7 +192,7 @@ struct AnyVersion {
     v: u32,
 }
 
-fn parse<T: DeserializeOwned>(entry: &DirectoryEntry) -> Result<T> {
+pub(crate) fn parse<T: DeserializeOwned>(entry: &DirectoryEntry) -> Result<T> {
     serde_json::from_slice(&entry.value).map_err(|error| {
         let why = match serde_json::from_slice::<AnyVersion>(&entry.value) {
             Ok(AnyVersion { v }) if v != VERSION => {
@@ -201,7 +205,7 @@ fn parse<T: DeserializeOwned>(entry: &DirectoryEntry) -> Result<T> {
     })
 }
 
-fn print<T: Serialize>(name: &str, record: &T) -> Result<Bytes> {
+pub(crate) fn print<T: Serialize>(name: &str, record: &T) -> Result<Bytes> {
     serde_json::to_vec(record).map(Bytes::from).map_err(|e| unreadable(name, e.to_string()))
 }
 
@@ -226,6 +230,7 @@ mod tests {
                 disabled: true,
                 created: 8,
                 password_changes: 9,
+                scripts: Box::new(ScriptState { active: Some("main".into()), changes: 4 }),
                 version: 3,
             },
             credentials: Credentials::make("pencil", Policy::cheap_for_tests()).unwrap(),

@@ -137,7 +137,7 @@ impl Relay {
     }
 
     /// Our own name.
-    pub(crate) fn host(&self) -> &str {
+    pub fn host(&self) -> &str {
         &self.host
     }
 }

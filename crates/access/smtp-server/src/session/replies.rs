@@ -1,8 +1,9 @@
 //! Every reply of the server, and the total maps from failures to replies: whose fault it is
 //! decides the class.
 
-use posthaste_delivery::{DeliveryError, Kind, ResolveError};
+use posthaste_delivery::{Kind, ResolveError};
 use posthaste_directory::LoginFailure;
+use posthaste_filter::Undelivered;
 use posthaste_net::{AccountLimit, SubmissionRefused};
 
 use crate::{
@@ -43,11 +44,27 @@ pub(super) fn go_on() -> Reply {
     Reply::bare(354, "Send the message, end with a dot on a line of its own")
 }
 /// What became of a message for one recipient.
-pub(crate) fn outcome(id: &str, outcome: &Result<(), DeliveryError>) -> Reply {
+pub(crate) fn outcome(id: &str, outcome: &Result<(), Undelivered>) -> Reply {
     match outcome {
         Ok(()) => delivered(id),
-        Err(error) => delivery(error.kind()),
+        Err(Undelivered::Delivery(error)) => delivery(error.kind()),
+        Err(Undelivered::Rejected(reason)) => rejected(reason),
     }
+}
+
+/// RFC 5429 §2.1.1: the reason of a script, on one line and in ASCII.
+fn rejected(reason: &str) -> Reply {
+    /// A reply line has 512 octets (RFC 5321 §4.5.3.1.5); code and end are among them.
+    const CHARS_MAX: usize = 400;
+    let plain = |c: char| match c {
+        _ if c.is_control() => ' ',
+        _ if c.is_ascii() => c,
+        _ => '?',
+    };
+    let text: String = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text: String = text.chars().map(plain).take(CHARS_MAX).collect();
+    let text = if text.is_empty() { "The recipient refuses the message".to_owned() } else { text };
+    reply(550, (5, 7, 1), text)
 }
 fn delivered(id: &str) -> Reply {
     reply(250, (2, 0, 0), format!("Delivered, id {id}"))

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Address, LoginFailure};
+use posthaste_filter::Undelivered;
 
 use super::*;
 use crate::fuzzing::account;
@@ -248,9 +249,9 @@ fn refusals_have_their_codes() {
 
 #[test]
 fn one_reply_for_each_recipient_in_lmtp_and_one_for_all_in_smtp() {
-    let over_quota = Err(DeliveryError::OverQuota { used: 1, limit: 1, more: 1 });
-    let too_large = Err(DeliveryError::TooLarge { len: 2, limit: 1 });
-    let codes = |role, outcomes: &[Result<(), DeliveryError>]| {
+    let over_quota = Err(DeliveryError::OverQuota { used: 1, limit: 1, more: 1 }.into());
+    let too_large = Err(Undelivered::from(DeliveryError::TooLarge { len: 2, limit: 1 }));
+    let codes = |role, outcomes: &[Result<(), Undelivered>]| {
         let replies = outcomes.iter().map(|outcome| replies::outcome("id", outcome)).collect();
         let replies = session(role).delivered(replies);
         replies.iter().map(Reply::code).collect::<Vec<_>>()
@@ -260,6 +261,9 @@ fn one_reply_for_each_recipient_in_lmtp_and_one_for_all_in_smtp() {
     assert_eq!(codes(Role::Smtp, &mixed), [452]);
     assert_eq!(codes(Role::Smtp, &[Ok(()), too_large]), [552]);
     assert_eq!(codes(Role::Smtp, &[Ok(()), Ok(())]), [250]);
+    let text = |reason: &str| replies::outcome("id", &Err(Undelivered::Rejected(reason.into()))).to_string();
+    assert_eq!(text("nein,\r\n250 dänke").trim_end(), "550 5.7.1 nein, 250 d?nke");
+    assert!(text(&"x".repeat(5000)).len() < 512 && text(" \r\n").contains("refuses"));
     let refusal = || replies::too_large(1);
     assert_eq!(session(Role::Lmtp).refused(3, refusal()).len(), 3);
     assert_eq!(session(Role::Smtp).refused(3, refusal()).len(), 1);

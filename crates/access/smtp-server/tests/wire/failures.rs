@@ -8,6 +8,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
+use posthaste_filter::{Envelope, Undelivered};
 use posthaste_net::ByteBudget;
 use posthaste_smtp_server::{MailSink, Role};
 use posthaste_store::StoreError;
@@ -27,9 +28,14 @@ impl MailSink for FullDisk {
         self.0.resolve(address).await
     }
 
-    async fn deliver(&self, _: Bytes, recipients: &[Recipient]) -> Vec<Result<(), DeliveryError>> {
-        let full = || StoreError::Unavailable("no space left on /secret".into()).into();
-        recipients.iter().map(|_| Err(full())).collect()
+    async fn deliver(
+        &self,
+        _: Bytes,
+        _: Envelope<'_>,
+        recipients: &[Recipient],
+    ) -> Vec<Result<(), Undelivered>> {
+        let full = || DeliveryError::from(StoreError::Unavailable("no space left on /secret".into()));
+        recipients.iter().map(|_| Err(full().into())).collect()
     }
 
     fn message_len_max(&self) -> u64 {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use posthaste_directory::NewAccount;
+use posthaste_filter::Filter;
 use posthaste_net::{Certificates, Pair, raise_file_limit};
-use posthaste_queue::Relay;
 use posthaste_store::Store;
 use posthaste_store_lmdb::EngineLock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -116,7 +116,8 @@ async fn serve(
     let expiry = tokio::spawn(watch_expiry(certificates.clone()));
     let outgoing = Outgoing::start(&config, &opened).await?;
     let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
-    let mut server = Server { config, common, options, level, opened, relay, certificates, budgets, plan };
+    let filter = Filter::new(opened.delivery.clone(), relay, &services::hostname(&config));
+    let mut server = Server { config, common, options, level, opened, filter, certificates, budgets, plan };
     let mut listeners = Listeners::new(server.services(), &server.config, &server.plan, bound);
     listeners.set(&server.wanted())?;
     // Not before the listeners are up: a start that fails must not leave the password of a server
@@ -152,7 +153,7 @@ struct Server {
     options: Serve,
     level: Level,
     opened: Opened,
-    relay: Option<Relay>,
+    filter: Filter,
     certificates: Certificates,
     budgets: Budgets,
     plan: Plan,
@@ -160,7 +161,7 @@ struct Server {
 
 impl Server {
     fn services(&self) -> Services {
-        Services::new(&self.config, &self.opened, self.relay.as_ref(), &self.certificates, &self.budgets)
+        Services::new(&self.config, &self.opened, &self.filter, &self.certificates, &self.budgets)
     }
 
     fn wanted(&self) -> Vec<Listen> {

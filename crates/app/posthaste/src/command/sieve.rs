@@ -20,6 +20,8 @@ pub fn run(command: &cli::Sieve) -> Result<()> {
             Ok(())
         }
         cli::Sieve::Test(options) => test(options),
+        // These work on a store.
+        _ => Ok(()),
     }
 }
 
@@ -32,9 +34,14 @@ fn read(file: &Path) -> Result<Vec<u8>> {
     std::fs::read(file).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))
 }
 
+/// A script's text.
+pub(super) fn source(file: &Path) -> Result<String> {
+    String::from_utf8(read(file)?)
+        .map_err(|_| Failure::Usage(format!("{}: a script is written in UTF-8", file.display())))
+}
+
 fn compile(file: &Path) -> Result<Script> {
-    let source = String::from_utf8(read(file)?)
-        .map_err(|_| Failure::Usage(format!("{}: a script is written in UTF-8", file.display())))?;
+    let source = source(file)?;
     Script::compile(&source, &Capabilities::default()).map_err(|errors| {
         let lines: Vec<String> = errors.0.iter().map(|e| format!("{}: {e}", file.display())).collect();
         Failure::Incomplete(lines.join("\n"))

@@ -46,12 +46,13 @@ impl Script {
             Ok(_) => {
                 let flags = std::mem::take(&mut machine.flags);
                 let effects = machine.results.finish(flags);
-                Outcome { effects, headers: machine.results.headers, error: None, notes, steps }
+                let (headers, body_start) = (machine.results.headers, machine.message.body_start());
+                Outcome { effects, headers, body_start, error: None, notes, steps }
             }
             // RFC 5228 §2.10.6: the message as it came is kept, and nothing else is done.
             Err(error) => {
                 let keep = Effect::Keep { flags: Vec::new(), version: 0, is_implicit: true };
-                Outcome { effects: vec![keep], headers: Vec::new(), error: Some(error), notes, steps }
+                Outcome { effects: vec![keep], error: Some(error), notes, steps, ..Outcome::default() }
             }
         }
     }

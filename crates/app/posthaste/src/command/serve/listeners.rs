@@ -158,9 +158,12 @@ const fn is_open(address: SocketAddr) -> bool {
 fn bind(asked: Listen) -> Result<Listener> {
     let mode = match asked.protocol {
         Protocol::Imaps | Protocol::Pop3s | Protocol::Submissions => Mode::ImplicitTls,
-        Protocol::Imap | Protocol::Pop3 | Protocol::Lmtp | Protocol::Submission | Protocol::Smtp => {
-            Mode::Plain
-        }
+        Protocol::Imap
+        | Protocol::Pop3
+        | Protocol::Lmtp
+        | Protocol::Submission
+        | Protocol::Smtp
+        | Protocol::Sieve => Mode::Plain,
     };
     Ok(Listener::bind(&Endpoint { address: asked.address, mode })?)
 }
@@ -182,6 +185,7 @@ pub fn configured(config: &Config) -> Vec<Listen> {
         (Protocol::Submission, &listen.submission),
         (Protocol::Submissions, &listen.submissions),
         (Protocol::Smtp, &listen.smtp),
+        (Protocol::Sieve, &listen.sieve),
     ];
     let all = by_protocol.into_iter().flat_map(|(protocol, addresses)| {
         addresses.iter().map(move |address| Listen { protocol, address: *address })

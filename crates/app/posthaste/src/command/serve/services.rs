@@ -2,12 +2,14 @@
 //! session keeps the one it began with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste_directory::Network;
+use posthaste_filter::Filter;
 use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService};
+use posthaste_managesieve_server::{self as managesieve, ManageSieveOptions, ManageSieveService};
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Shutdown};
 use posthaste_pop3_server::{Pop3Options, Pop3Service};
-use posthaste_queue::Relay;
 use posthaste_smtp_server::{MailSink, PlaintextAuth, Role, SmtpOptions, SmtpService};
 
 use crate::cli::Protocol;
@@ -46,6 +48,7 @@ pub struct Services {
     lmtp: Arc<SmtpService>,
     submission: Arc<SmtpService>,
     smtp: Arc<SmtpService>,
+    sieve: Arc<ManageSieveService>,
     /// For listeners that begin with TLS.
     pub certificates: Certificates,
     /// Networks of peers that speak for others.
@@ -56,7 +59,7 @@ impl Services {
     pub fn new(
         config: &Config,
         opened: &Opened,
-        relay: Option<&Relay>,
+        filter: &Filter,
         certificates: &Certificates,
         budgets: &Budgets,
     ) -> Self {
@@ -73,10 +76,7 @@ impl Services {
         let pop3 = Pop3Service::new(pop3_options(config), opened.delivery.clone(), pop3_certificates)
             .with_accounts(budgets.accounts.clone());
         let smtp = |role| {
-            let sink: Arc<dyn MailSink> = match relay {
-                Some(relay) => Arc::new(relay.clone()),
-                None => Arc::new(opened.delivery.clone()),
-            };
+            let sink: Arc<dyn MailSink> = Arc::new(filter.clone());
             let service = SmtpService::new(role, smtp_options(config), Arc::clone(&opened.directory), sink);
             let service = service.with_certificates(certificates.clone()).with_budget(budget.clone());
             Arc::new(service.with_accounts(budgets.accounts.clone()))
@@ -87,6 +87,12 @@ impl Services {
             lmtp: smtp(Role::Lmtp),
             submission: smtp(Role::Submission),
             smtp: smtp(Role::Smtp),
+            sieve: Arc::new(ManageSieveService::new(
+                managesieve_options(config),
+                Arc::clone(&opened.directory),
+                Some(certificates.clone()),
+                budgets.accounts.clone(),
+            )),
             certificates: certificates.clone(),
             proxy_networks: config.listen.proxy_networks.clone().into(),
         }
@@ -102,6 +108,7 @@ impl Services {
                 Arc::clone(&self.submission).serve(connection, shutdown).await;
             }
             Protocol::Smtp => Arc::clone(&self.smtp).serve(connection, shutdown).await,
+            Protocol::Sieve => Arc::clone(&self.sieve).serve(connection, shutdown).await,
         }
     }
 }
@@ -114,6 +121,7 @@ pub fn refusal(protocol: Protocol) -> &'static [u8] {
         Protocol::Lmtp => posthaste_smtp_server::refusal(Role::Lmtp),
         Protocol::Submission => posthaste_smtp_server::refusal(Role::Submission),
         Protocol::Smtp => posthaste_smtp_server::refusal(Role::Smtp),
+        Protocol::Sieve => managesieve::REFUSAL,
         // Nothing can be said before a handshake.
         Protocol::Imaps | Protocol::Pop3s | Protocol::Submissions => b"",
     }
@@ -196,5 +204,22 @@ fn smtp_options(config: &Config) -> SmtpOptions {
         plaintext_auth: plaintext_auth(config.login.plaintext),
         plaintext_scram: plaintext_auth(config.login.scram),
         ..SmtpOptions::new(hostname(config))
+    }
+}
+
+/// RFC 5804 §1.2: a client that logged in may be silent for 30 minutes.
+const SIEVE_SILENCE_MIN: Duration = Duration::from_secs(30 * 60);
+
+fn managesieve_options(config: &Config) -> ManageSieveOptions {
+    let allowed = |setting| match setting {
+        Plaintext::Never => managesieve::PlaintextAuth::Never,
+        Plaintext::Loopback => managesieve::PlaintextAuth::LoopbackOnly,
+        Plaintext::Always => managesieve::PlaintextAuth::Anywhere,
+    };
+    ManageSieveOptions {
+        plaintext_auth: allowed(config.login.plaintext),
+        plaintext_scram: allowed(config.login.scram),
+        login_within: config.limits.login_timeout * LOGIN_SILENCES,
+        silence_within: config.limits.idle_timeout.max(SIEVE_SILENCE_MIN),
     }
 }

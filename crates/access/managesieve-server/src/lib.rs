@@ -1,0 +1,18 @@
+//! ManageSieve (RFC 5804): a client lists, stores, activates and removes its account's scripts.
+//!
+//! ```text
+//! Connection ─► syntax: frame, parse ─► session: may it? ─► serve: TLS, login, scripts ─► reply
+//! ```
+//!
+//! What always holds: a stranger sends at most [`STRANGER_LEN_MAX`] octets for one command, a user
+//! at most one script and a line; a script is compiled before it is stored; a failed login is
+//! delayed and logged as in the other servers. Not in here: what scripts mean (`posthaste-sieve`),
+//! where they are kept (`posthaste-directory`).
+
+mod reply;
+mod serve;
+mod session;
+mod syntax;
+
+pub use serve::{ManageSieveOptions, ManageSieveService, PlaintextAuth, REFUSAL};
+pub use syntax::STRANGER_LEN_MAX;

@@ -1,0 +1,467 @@
+//! The adapter: a connection, the clock and the directory on one side, the session on the other.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use posthaste_directory::{
+    Account, Directory, Lease, LoginError, ScriptError, Source,
+    sasl::{self, Channel, Exchange, Plaintext, Step, TlsBindings},
+};
+use posthaste_net::{AccountLimit, Accounts, Certificates, ChannelBinding, Connection, NetError, Shutdown};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+use crate::reply::{Reply, literal, string};
+use crate::session::{Action, ScriptAct, Session, failure, too_long};
+use crate::syntax::{self, Framed};
+
+/// The answer to a client over the connection limit.
+pub const REFUSAL: &[u8] = b"BYE (TRYLATER) \"Too many connections\"\r\n";
+
+/// Octets of a command over the limit that are read and thrown away, so that the client reads the
+/// answer. Whoever sends more is cut off.
+const DRAIN_MAX: u64 = 4 << 20;
+/// Octets read ahead of a command.
+const READ_AHEAD: usize = 16 * 1024;
+/// Time a peer gets to take a reply.
+const WRITE_WITHIN: Duration = Duration::from_secs(300);
+/// Time for a TLS handshake.
+const TLS_WITHIN: Duration = Duration::from_secs(30);
+/// Time a peer gets to take our last words.
+const CLOSE_WITHIN: Duration = Duration::from_secs(10);
+
+const STOPS: &str = "The server stops; try again later";
+const REVOKED: &str = "Your account was disabled or removed, or has another password";
+const SILENT: &str = "Nothing came from you for too long";
+
+/// Where a way to log in may be used in the clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaintextAuth {
+    /// Nowhere, this machine included.
+    Never,
+    /// Only from loopback.
+    LoopbackOnly,
+    /// From anywhere.
+    Anywhere,
+}
+
+/// Settings of a listener.
+#[derive(Clone, Debug)]
+pub struct ManageSieveOptions {
+    /// Where passwords may go in the clear.
+    pub plaintext_auth: PlaintextAuth,
+    /// Where SCRAM may run in the clear, beside where passwords may.
+    pub plaintext_scram: PlaintextAuth,
+    /// The whole time before a login.
+    pub login_within: Duration,
+    /// How long a client that logged in may stay silent (RFC 5804 §1.2: 30 minutes at least).
+    pub silence_within: Duration,
+}
+
+/// What all sessions of a listener share.
+pub struct ManageSieveService {
+    options: ManageSieveOptions,
+    directory: Arc<Directory>,
+    certificates: Option<Certificates>,
+    accounts: Accounts,
+}
+
+impl fmt::Debug for ManageSieveService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManageSieveService").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl ManageSieveService {
+    /// A service for the scripts of a directory's accounts. With certificates it offers STARTTLS.
+    pub fn new(
+        options: ManageSieveOptions,
+        directory: Arc<Directory>,
+        certificates: Option<Certificates>,
+        accounts: Accounts,
+    ) -> Self {
+        Self { options, directory, certificates, accounts }
+    }
+
+    /// Serves one connection to its end. Once a shutdown is asked for, the command under way is
+    /// finished and the client gets a goodbye.
+    pub async fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
+        let peer = connection.peer();
+        let mut driver = Driver::new(self, connection, shutdown);
+        match driver.run().await {
+            Ok(()) => tracing::debug!(%peer, "session ended"),
+            Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session ended"),
+            Err(error) => tracing::info!(%peer, %error, "session broke"),
+        }
+        let _ = driver.connection.close(CLOSE_WITHIN).await;
+    }
+}
+
+/// Whether a session goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Command,
+    End,
+}
+
+/// What came instead of a command, or one.
+enum Input {
+    Whole(Vec<u8>),
+    TooLong(u64),
+    End(&'static str),
+}
+
+struct Driver {
+    service: Arc<ManageSieveService>,
+    connection: Connection,
+    session: Session,
+    lease: Option<Lease>,
+    begun: Instant,
+    output: String,
+    shutdown: Shutdown,
+}
+
+impl Driver {
+    fn new(service: Arc<ManageSieveService>, connection: Connection, shutdown: Shutdown) -> Self {
+        let session = Session {
+            is_encrypted: connection.is_encrypted(),
+            offers_tls: service.certificates.is_some(),
+            ..Session::default()
+        };
+        Self {
+            service,
+            connection,
+            session,
+            lease: None,
+            begun: Instant::now(),
+            output: String::new(),
+            shutdown,
+        }
+    }
+
+    async fn run(&mut self) -> Result<(), NetError> {
+        self.capabilities("Posthaste is ready");
+        loop {
+            let action = match self.input().await? {
+                Input::Whole(bytes) => match self.held_back().await? {
+                    Some(why) => Action::Close(Reply::bye(why)),
+                    None => match syntax::parse(&bytes) {
+                        Ok(command) => self.session.command(command),
+                        Err(why) => self.session.mistake(why),
+                    },
+                },
+                Input::TooLong(octets) => {
+                    if !self.drain(octets).await? {
+                        Action::Close(Reply::bye("The command is too long"))
+                    } else {
+                        Action::Reply(too_long())
+                    }
+                }
+                Input::End(why) => Action::Close(Reply::bye(why)),
+            };
+            if self.act(action).await? == Next::End {
+                return self.flush().await;
+            }
+        }
+    }
+
+    async fn act(&mut self, action: Action) -> Result<Next, NetError> {
+        match action {
+            Action::Reply(_) | Action::Close(_) => return Ok(self.say(action)),
+            Action::Capabilities => self.capabilities("Capabilities listed"),
+            Action::StartTls => return self.start_tls().await,
+            Action::Authenticate { mechanism, initial } => return self.log_in(&mechanism, initial).await,
+            Action::Script(act) => {
+                if let Some(account) = self.session.account.clone() {
+                    let reply = match self.script(&account, act).await {
+                        Ok(reply) => reply,
+                        Err(error) => {
+                            if let ScriptError::Directory(error) = &error {
+                                tracing::error!(account = account.name, %error, "scripts cannot be read or written");
+                            }
+                            failure(&error)
+                        }
+                    };
+                    reply.print(&mut self.output);
+                }
+            }
+        }
+        Ok(Next::Command)
+    }
+
+    /// For actions that are a reply, with or without an end.
+    fn say(&mut self, action: Action) -> Next {
+        match action {
+            Action::Close(reply) => {
+                reply.print(&mut self.output);
+                Next::End
+            }
+            Action::Reply(reply) => {
+                reply.print(&mut self.output);
+                Next::Command
+            }
+            _ => Next::Command,
+        }
+    }
+
+    fn capabilities(&mut self, text: &'static str) {
+        let mechanisms = sasl::mechanisms(&self.channel());
+        self.session.capabilities(mechanisms, &mut self.output);
+        Reply::ok(text).print(&mut self.output);
+    }
+
+    /// RFC 5804 §2.2. What was sent in the clear after the command is never taken for something
+    /// sent inside.
+    async fn start_tls(&mut self) -> Result<Next, NetError> {
+        let Some(certificates) = self.service.certificates.clone() else { return Ok(Next::End) };
+        if self.connection.has_input() {
+            Reply::bye("Commands were sent after STARTTLS").print(&mut self.output);
+            return Ok(Next::End);
+        }
+        Reply::ok("Begin TLS").print(&mut self.output);
+        self.flush().await?;
+        self.connection.start_tls(&certificates, TLS_WITHIN).await?;
+        self.session.is_encrypted = true;
+        self.capabilities("TLS is there");
+        Ok(Next::Command)
+    }
+
+    /// What the directory must know of the connection.
+    fn channel(&self) -> Channel {
+        let connection = &self.connection;
+        let peer = connection.peer().ip().to_canonical();
+        let allowed = |auth| match auth {
+            PlaintextAuth::LoopbackOnly if peer.is_loopback() => Plaintext::Allowed,
+            PlaintextAuth::Anywhere => Plaintext::Allowed,
+            PlaintextAuth::Never | PlaintextAuth::LoopbackOnly => Plaintext::Refused,
+        };
+        Channel {
+            peer,
+            tls: connection.is_encrypted().then(|| TlsBindings {
+                exporter: connection.channel_binding(ChannelBinding::TlsExporter),
+                server_end_point: connection.channel_binding(ChannelBinding::TlsServerEndPoint),
+            }),
+            plaintext: allowed(self.service.options.plaintext_auth),
+            scram: allowed(self.service.options.plaintext_scram),
+        }
+    }
+
+    /// RFC 5804 §2.1.
+    async fn log_in(&mut self, mechanism: &str, initial: Option<String>) -> Result<Next, NetError> {
+        let mut exchange = match Exchange::begin(mechanism, self.channel()) {
+            Ok(exchange) => exchange,
+            Err(error) => return self.login_failed("", &error).await,
+        };
+        let mut response = match initial.map(|text| BASE64.decode(text)).transpose() {
+            Ok(response) => response,
+            Err(_) => return Ok(self.abandoned("the response is not in base 64")),
+        };
+        loop {
+            match exchange.step(&self.service.directory, response.as_deref()).await {
+                Step::Done(account) => return Ok(self.logged_in(account)),
+                Step::Fail(error) => return self.login_failed(exchange.name(), &error).await,
+                Step::Challenge(octets) => {
+                    string(&BASE64.encode(octets), &mut self.output);
+                    self.output.push_str("\r\n");
+                }
+            }
+            let line = match self.input().await? {
+                Input::Whole(line) => line,
+                Input::TooLong(_) => {
+                    return Ok(self.say(Action::Close(Reply::bye("The response is too long"))));
+                }
+                Input::End(why) => return Ok(self.say(Action::Close(Reply::bye(why)))),
+            };
+            response = match syntax::parse_string(&line) {
+                Ok(text) if text == "*" => return Ok(self.abandoned("the login was given up")),
+                Ok(text) => match BASE64.decode(text) {
+                    Ok(octets) => Some(octets),
+                    Err(_) => return Ok(self.abandoned("the response is not in base 64")),
+                },
+                Err(why) => return Ok(self.abandoned(why)),
+            };
+        }
+    }
+
+    fn abandoned(&mut self, why: &'static str) -> Next {
+        let action = self.session.mistake(why);
+        self.say(action)
+    }
+
+    fn logged_in(&mut self, account: Box<Account>) -> Next {
+        let (accounts, peer) = (&self.service.accounts, self.connection.peer().ip());
+        let Some(share) = accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
+            let text = "Your account has too many connections; close some of them and try again";
+            Reply::no(text).with_code("TRYLATER").print(&mut self.output);
+            return Next::Command;
+        };
+        self.connection.belongs_to(share);
+        self.source().succeeded(&account.name);
+        self.lease = Some(self.service.directory.lease(&account));
+        self.session.account = Some(account);
+        Reply::ok("Logged in").print(&mut self.output);
+        Next::Command
+    }
+
+    /// Where a login comes from, for the log.
+    fn source(&self) -> Source {
+        let connection = &self.connection;
+        Source { address: connection.peer().ip(), protocol: "sieve", session: connection.id() }
+    }
+
+    async fn login_failed(&mut self, name: &str, error: &LoginError) -> Result<Next, NetError> {
+        self.source().failed(name, &error.failure);
+        tokio::select! {
+            () = tokio::time::sleep(error.delay) => {}
+            () = self.shutdown.requested() => {}
+        }
+        let action = self.session.login_failed(&error.failure);
+        Ok(self.say(action))
+    }
+
+    async fn script(&mut self, account: &Account, act: ScriptAct) -> Result<Reply, ScriptError> {
+        let directory = Arc::clone(&self.service.directory);
+        match act {
+            ScriptAct::HaveSpace { name, octets } => {
+                directory.has_room_for_script(account.id, &name, octets).await?;
+                Ok(Reply::ok("There is room"))
+            }
+            ScriptAct::Put { name, text } => {
+                let (text, faults) = checked(text).await;
+                if let Some(faults) = faults {
+                    return Ok(Reply::no(faults));
+                }
+                directory.put_script(account, &name, &text).await?;
+                Ok(Reply::ok("Stored"))
+            }
+            ScriptAct::Check(text) => match checked(text).await {
+                (_, Some(faults)) => Ok(Reply::no(faults)),
+                (_, None) => Ok(Reply::ok("The script is right")),
+            },
+            ScriptAct::List => {
+                let active = directory.active_script(account).await?;
+                let mut scripts = directory.scripts(account.id).await?;
+                scripts.sort_by(|a, b| a.name.cmp(&b.name));
+                for script in scripts {
+                    string(&script.name, &mut self.output);
+                    let is_active = active.as_ref() == Some(&script.name);
+                    self.output.push_str(if is_active { " ACTIVE\r\n" } else { "\r\n" });
+                }
+                Ok(Reply::ok("Scripts listed"))
+            }
+            ScriptAct::SetActive(name) => {
+                // RFC 5804 §2.8: the empty name deactivates.
+                let name = (!name.is_empty()).then_some(name.as_str());
+                directory.activate_script(account, name).await?;
+                Ok(Reply::ok("Done"))
+            }
+            ScriptAct::Get(name) => {
+                let text = directory.script(account.id, &name).await?;
+                literal(&text, &mut self.output);
+                self.output.push_str("\r\n");
+                Ok(Reply::ok("Done"))
+            }
+            ScriptAct::Delete(name) => {
+                directory.remove_script(account, &name).await?;
+                Ok(Reply::ok("Removed"))
+            }
+            ScriptAct::Rename { from, to } => {
+                directory.rename_script(account, &from, &to).await?;
+                Ok(Reply::ok("Renamed"))
+            }
+        }
+    }
+
+    /// The next command with its literals.
+    async fn input(&mut self) -> Result<Input, NetError> {
+        let max = self.session.command_len_max();
+        loop {
+            if self.lease.as_ref().is_some_and(Lease::is_ended) {
+                return Ok(Input::End(REVOKED));
+            }
+            match syntax::frame(self.connection.input(), max) {
+                Framed::Whole(length) => {
+                    return Ok(Input::Whole(self.connection.input_mut().split_to(length).to_vec()));
+                }
+                Framed::TooLong(octets) => return Ok(Input::TooLong(octets)),
+                Framed::Part => {}
+            }
+            self.flush().await?;
+            let within = match self.session.account {
+                Some(_) => self.service.options.silence_within,
+                None => self.service.options.login_within.saturating_sub(self.begun.elapsed()),
+            };
+            tokio::select! {
+                biased;
+                () = self.shutdown.requested() => return Ok(Input::End(STOPS)),
+                () = revoked(&mut self.lease) => return Ok(Input::End(REVOKED)),
+                filled = self.connection.fill(max + READ_AHEAD, within) => match filled {
+                    Ok(_) => {}
+                    Err(NetError::TimedOut(_)) => return Ok(Input::End(SILENT)),
+                    Err(error) => return Err(error),
+                },
+            }
+        }
+    }
+
+    /// Throws a command over the limit away, so far as that is worth it: whether it was.
+    async fn drain(&mut self, octets: u64) -> Result<bool, NetError> {
+        if self.session.account.is_none() || octets == 0 || octets > DRAIN_MAX {
+            return Ok(false);
+        }
+        let mut left = usize::try_from(octets).unwrap_or(usize::MAX);
+        while left > 0 {
+            if !self.connection.has_input() {
+                self.connection.fill(READ_AHEAD, self.service.options.silence_within).await?;
+            }
+            let used = self.connection.input().len().min(left);
+            self.connection.consume(used);
+            left -= used;
+        }
+        // What is left of the command: its line end.
+        Ok(matches!(self.input().await?, Input::Whole(_)))
+    }
+
+    /// Counts a command and waits until the account may give it; what ends the session meanwhile.
+    async fn held_back(&mut self) -> Result<Option<&'static str>, NetError> {
+        if !self.connection.count_command() {
+            return Ok(None);
+        }
+        self.flush().await?;
+        let Some(share) = self.connection.share() else { return Ok(None) };
+        tokio::select! {
+            biased;
+            () = self.shutdown.requested() => Ok(Some(STOPS)),
+            () = revoked(&mut self.lease) => Ok(Some(REVOKED)),
+            () = self.connection.peer_left() => Err(NetError::Closed),
+            () = Box::pin(share.wait(AccountLimit::Commands)) => Ok(None),
+        }
+    }
+
+    async fn flush(&mut self) -> Result<(), NetError> {
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        self.connection.write_all_within(self.output.as_bytes(), WRITE_WITHIN).await?;
+        // An idle session keeps no buffer.
+        self.output = String::new();
+        Ok(())
+    }
+}
+
+/// Compiles a script on a thread that may be busy for a while; what is wrong with it.
+async fn checked(text: String) -> (String, Option<String>) {
+    let work = tokio::task::spawn_blocking(move || {
+        let faults = posthaste_filter::compile(&text).err().map(|errors| errors.to_string());
+        (text, faults)
+    });
+    work.await.unwrap_or_else(|error| (String::new(), Some(error.to_string())))
+}
+
+/// Returns once a lease ends; never without one.
+async fn revoked(lease: &mut Option<Lease>) {
+    match lease {
+        Some(lease) => lease.ended().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,337 @@
+//! Sieve at delivery, seen from the outside: scripts put by command, mail by LMTP, SMTP and
+//! submission, and where it is afterwards.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use posthaste_testkit::{LineClient, Server, ServerBuilder, dot_stuffed};
+
+const PASSWORD: &str = "correct horse";
+
+fn server() -> Server {
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+        .listen("imap=127.0.0.1:0")
+        .listen("lmtp=127.0.0.1:0")
+        .listen("smtp=127.0.0.1:0")
+        .start();
+    for account in ["ana@example.org", "bob@example.org", "cyd@example.org"] {
+        server.add_account(account, PASSWORD);
+    }
+    server
+}
+
+/// Runs `posthaste sieve ARGS…`; what it printed, or its complaint.
+fn sieve(server: &Server, args: &[&str], input: &str) -> Result<String, String> {
+    let output = server.command(&[&["sieve"], args].concat(), input);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
+/// Makes a script the active one of an account.
+fn use_script(server: &Server, account: &str, script: &str) {
+    sieve(server, &["put", "--activate", account, "main", "-"], script).unwrap();
+}
+
+/// Hands a message in; the replies for the recipients.
+fn send(server: &Server, protocol: &str, from: &str, to: &[&str], text: &str) -> Vec<String> {
+    let mut client = LineClient::connect(server.address(protocol)).unwrap();
+    client.reply().unwrap();
+    client.ask(if protocol == "lmtp" { "LHLO test" } else { "EHLO test" }).unwrap();
+    let mut say = |command: &str, code: &str| {
+        let reply = client.ask(command).unwrap();
+        assert!(reply.starts_with(code), "{command}: {reply}");
+    };
+    say(&format!("MAIL FROM:<{from}>"), "250");
+    to.iter().for_each(|to| say(&format!("RCPT TO:<{to}>"), "250"));
+    say("DATA", "354");
+    client.send(&dot_stuffed(text.as_bytes())).unwrap();
+    let answers = if protocol == "lmtp" { to.len() } else { 1 };
+    (0..answers).map(|_| client.reply().unwrap()).collect()
+}
+
+/// Hands a message in by LMTP, which must take it.
+fn lmtp(server: &Server, from: &str, to: &[&str], text: &str) {
+    for reply in send(server, "lmtp", from, to, text) {
+        assert!(reply.starts_with("250"), "{reply}");
+    }
+}
+
+/// A message with a subject, to an address.
+fn mail(to: &str, subject: &str) -> String {
+    format!(
+        "From: bo@example.net\r\nTo: {to}\r\nMessage-ID: <{subject}@x>\r\nSubject: {subject}\r\n\r\nhello\r\n"
+    )
+}
+
+/// The messages in a mailbox, each with the line that holds its flags; none if there is no mailbox.
+fn mailbox(server: &Server, user: &str, name: &str) -> Vec<(String, String)> {
+    let mut client = LineClient::connect(server.address("imap")).unwrap();
+    client.line().unwrap();
+    client.imap(&format!("LOGIN {user} \"{PASSWORD}\"")).unwrap();
+    client.send(format!("e EXAMINE \"{name}\"\r\n").as_bytes()).unwrap();
+    let mut is_empty = false;
+    loop {
+        let line = client.line().unwrap();
+        is_empty |= line == "* 0 EXISTS";
+        if line.starts_with("e NO") {
+            return Vec::new();
+        }
+        if line.starts_with("e ") {
+            break;
+        }
+    }
+    if is_empty {
+        return Vec::new();
+    }
+    client.send(b"f FETCH 1:* (FLAGS BODY.PEEK[])\r\n").unwrap();
+    let mut messages = Vec::new();
+    loop {
+        let line = client.line().unwrap();
+        if line.starts_with("f ") {
+            return messages;
+        }
+        if let Some(size) = line.strip_suffix('}').and_then(|l| l.rsplit('{').next()) {
+            let body = String::from_utf8(client.bytes(size.parse().unwrap()).unwrap()).unwrap();
+            messages.push((line, body));
+            client.line().unwrap();
+        }
+    }
+}
+
+/// The subjects in a mailbox.
+fn subjects(server: &Server, user: &str, name: &str) -> Vec<String> {
+    let subject = |(_, body): &(String, String)| {
+        body.split("Subject: ").nth(1).unwrap().split("\r\n").next().unwrap().to_owned()
+    };
+    mailbox(server, user, name).iter().map(subject).collect()
+}
+
+#[test]
+fn mail_is_filed_flagged_and_discarded() {
+    let server = server();
+    use_script(
+        &server,
+        "ana@example.org",
+        r#"require ["fileinto", "mailbox", "imap4flags", "envelope", "subaddress", "special-use", "editheader"];
+        if envelope :detail "to" "lists" { fileinto :create "Lists/Rust"; stop; }
+        if header :contains "subject" "urgent" { addflag ["\\Flagged", "$Work"]; keep; stop; }
+        if header :contains "subject" "buy" { fileinto :specialuse "\\Junk" "Spam"; stop; }
+        if header :contains "subject" "edit" { addheader "X-Seen-By" "sieve"; }
+        if header :contains "subject" "gone" { discard; }
+        "#,
+    );
+    let to = "ana@example.org";
+    for subject in ["urgent", "buy", "edit", "gone", "plain"] {
+        lmtp(&server, "bo@example.net", &[to, "bob@example.org"], &mail(to, subject));
+    }
+    lmtp(&server, "bo@example.net", &["ana+lists@example.org", to], &mail(to, "both"));
+    assert_eq!(subjects(&server, to, "INBOX"), ["urgent", "edit", "plain", "both"]);
+    assert_eq!(subjects(&server, to, "Lists/Rust"), ["both"]);
+    assert_eq!(subjects(&server, to, "Junk"), ["buy"]);
+    let inbox = mailbox(&server, to, "INBOX");
+    assert!(inbox[0].0.contains("\\Flagged") && inbox[0].0.contains("$Work"), "{}", inbox[0].0);
+    assert!(
+        inbox[1].1.starts_with("X-Seen-By: sieve\r\nReturn-Path: <bo@example.net>\r\n"),
+        "{}",
+        inbox[1].1
+    );
+    assert!(inbox[1].1.ends_with("\r\n\r\nhello\r\n"));
+    // Whoever has no script gets everything, as it came.
+    let all = mailbox(&server, "bob@example.org", "INBOX");
+    assert_eq!(subjects(&server, "bob@example.org", "INBOX"), ["urgent", "buy", "edit", "gone", "plain"]);
+    assert!(all.iter().all(|(_, body)| !body.contains("X-Seen-By")));
+    assert!(server.command(&["check"], "").status.success());
+}
+
+#[test]
+fn scripts_are_listed_changed_and_removed_beside_the_server() {
+    let server = server();
+    let account = "ana@example.org";
+    let deliver = |subject| lmtp(&server, "bo@example.net", &[account], &mail(account, subject));
+    use_script(&server, account, "discard;");
+    deliver("one");
+    // The same name with another text: the running server notices.
+    sieve(&server, &["put", account, "main", "-"], "keep;").unwrap();
+    deliver("two");
+    let faulty = sieve(&server, &["put", account, "main", "-"], "keep; fileinto \"x\";").unwrap_err();
+    assert!(faulty.contains("line 1, column 7"), "{faulty}");
+    deliver("three");
+    sieve(&server, &["put", account, "other", "-"], "discard;").unwrap();
+    assert_eq!(sieve(&server, &["list", account], "").unwrap(), "main\t5\tactive\nother\t8\n");
+    assert_eq!(sieve(&server, &["get", account, "other"], "").unwrap(), "discard;");
+    sieve(&server, &["activate", account, "other"], "").unwrap();
+    deliver("four");
+    let refused = sieve(&server, &["remove", account, "other"], "").unwrap_err();
+    assert!(refused.contains("'other' is active"), "{refused}");
+    sieve(&server, &["deactivate", account], "").unwrap();
+    deliver("five");
+    sieve(&server, &["remove", account, "other"], "").unwrap();
+    assert!(sieve(&server, &["activate", account, "other"], "").unwrap_err().contains("no script 'other'"));
+    assert!(sieve(&server, &["put", account, "a/b", "-"], "keep;").unwrap_err().contains("1 to 128"));
+    assert_eq!(subjects(&server, account, "INBOX"), ["two", "three", "five"]);
+}
+
+#[test]
+fn a_script_that_fails_keeps_the_message() {
+    let server = server();
+    let account = "ana@example.org";
+    let deliver = |subject| lmtp(&server, "bo@example.net", &[account], &mail(account, subject));
+    // A mailbox that is not there.
+    use_script(&server, account, "require \"fileinto\"; fileinto \"Nowhere\";");
+    deliver("nowhere");
+    // A fault while it runs.
+    use_script(&server, account, "require [\"fileinto\", \"ihave\"]; fileinto \"Junk\"; error \"no\";");
+    deliver("fault");
+    // A redirect that cannot be queued: this server sends no mail to other domains.
+    use_script(&server, account, "redirect \"ana@elsewhere.test\";");
+    deliver("elsewhere");
+    // A redirect to somebody who is not there.
+    use_script(&server, account, "redirect \"nobody@example.org\";");
+    deliver("nobody");
+    // A redirect to itself.
+    use_script(&server, account, "redirect \"ana@example.org\";");
+    deliver("itself");
+    assert_eq!(subjects(&server, account, "INBOX"), ["nowhere", "fault", "elsewhere", "nobody", "itself"]);
+    assert!(subjects(&server, account, "Junk").is_empty());
+    assert!(!server.logged("Sieve script failed").is_empty());
+}
+
+#[test]
+fn mail_is_redirected_to_a_second_account_and_not_in_a_circle() {
+    let server = server();
+    use_script(&server, "ana@example.org", "redirect \"bob@example.org\";");
+    use_script(&server, "bob@example.org", "require \"copy\"; redirect :copy \"cyd@example.org\";");
+    lmtp(&server, "bo@example.net", &["ana@example.org"], &mail("ana@example.org", "on"));
+    assert!(subjects(&server, "ana@example.org", "INBOX").is_empty());
+    assert_eq!(subjects(&server, "bob@example.org", "INBOX"), ["on"]);
+    let (_, last) = mailbox(&server, "cyd@example.org", "INBOX").remove(0);
+    assert_eq!(last.matches("Return-Path: <bo@example.net>").count(), 1, "{last}");
+    let expected = ["bob@example.org", "ana@example.org"];
+    let passed: Vec<_> = last.lines().filter_map(|l| l.strip_prefix("X-Sieve-Redirected-From: ")).collect();
+    assert_eq!(passed, expected, "{last}");
+    // A circle: each sends it on once, and the message is kept by all.
+    use_script(&server, "cyd@example.org", "redirect \"ana@example.org\";");
+    lmtp(&server, "bo@example.net", &["ana@example.org"], &mail("ana@example.org", "round"));
+    assert_eq!(subjects(&server, "ana@example.org", "INBOX"), ["round"]);
+    assert!(!server.logged("goes round in a loop").is_empty());
+}
+
+#[test]
+fn a_redirect_to_another_domain_is_in_the_queue() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("settings.toml");
+    // Nobody listens at the smarthost: what is queued stays there.
+    std::fs::write(&file, "[relay]\nenabled = true\nsmarthost = \"127.0.0.1:1\"\n").unwrap();
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+        .arg("--config")
+        .arg(file.to_str().unwrap())
+        .listen("imap=127.0.0.1:0")
+        .listen("lmtp=127.0.0.1:0")
+        .start();
+    let account = "ana@example.org";
+    server.add_account(account, PASSWORD);
+    use_script(&server, account, "redirect \"ana@elsewhere.test\";");
+    lmtp(&server, "bo@example.net", &[account], &mail(account, "away"));
+    assert!(mailbox(&server, account, "INBOX").is_empty());
+    let output = server.command(&["queue", "list"], "");
+    let list = String::from_utf8(output.stdout).unwrap();
+    assert!(list.contains("\tbo@example.net\telsewhere.test\tana@elsewhere.test\t"), "{list}");
+    let item = list.split('\t').next().unwrap();
+    let shown = String::from_utf8(server.command(&["queue", "show", item], "").stdout).unwrap();
+    assert!(shown.contains("X-Sieve-Redirected-From: ana@example.org\r\n"), "{shown}");
+    assert!(!shown.contains("Return-Path"), "{shown}");
+}
+
+#[test]
+fn a_refusal_is_said_where_the_protocol_can_and_reported_elsewhere() {
+    let server = server();
+    let (ana, bob) = ("ana@example.org", "bob@example.org");
+    use_script(&server, ana, "require \"reject\"; reject \"No mail,\r\nplease\";");
+    // LMTP answers for each recipient.
+    let replies = send(&server, "lmtp", "cyd@example.org", &[ana, bob], &mail(ana, "one"));
+    assert_eq!(replies[0], "550 5.7.1 No mail, please");
+    assert!(replies[1].starts_with("250"), "{replies:?}");
+    // SMTP has one answer: for all, if all refuse.
+    let replies = send(&server, "smtp", "bo@example.net", &[ana], &mail(ana, "two"));
+    assert_eq!(replies, ["550 5.7.1 No mail, please"]);
+    assert!(mailbox(&server, "cyd@example.org", "INBOX").is_empty());
+    let replies = send(&server, "smtp", "cyd@example.org", &[ana, bob], &mail(ana, "three"));
+    assert!(replies[0].starts_with("250"), "{replies:?}");
+    let (_, report) = mailbox(&server, "cyd@example.org", "INBOX").remove(0);
+    assert!(report.starts_with("Return-Path: <>\r\n") && report.contains("No mail,\r\nplease"), "{report}");
+    assert!(
+        report.contains("Final-Recipient: rfc822; ana@example.org\r\nAction: failed\r\nStatus: 5.7.1\r\n")
+    );
+    // Nobody can get a report: the message is kept.
+    let replies = send(&server, "smtp", "", &[ana, bob], &mail(ana, "four"));
+    assert!(replies[0].starts_with("250"), "{replies:?}");
+    assert_eq!(subjects(&server, ana, "INBOX"), ["four"]);
+    assert_eq!(subjects(&server, bob, "INBOX"), ["one", "three", "four"]);
+}
+
+#[test]
+fn a_sender_is_answered_once_and_lists_never() {
+    let data = tempfile::tempdir().unwrap();
+    let start = || {
+        ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+            .data(data.path().join("data"))
+            .listen("imap=127.0.0.1:0")
+            .listen("lmtp=127.0.0.1:0")
+            .start()
+    };
+    let server = start();
+    let (ana, bob) = ("ana@example.org", "bob@example.org");
+    for account in [ana, bob] {
+        server.add_account(account, PASSWORD);
+    }
+    use_script(
+        &server,
+        ana,
+        "require [\"vacation\", \"fcc\"]; vacation :subject \"Fort\" :fcc \"Sent\" \"Bin in Urlaub, Grüße\";",
+    );
+    let list = format!("List-Id: <x>\r\n{}", mail(ana, "list"));
+    lmtp(&server, bob, &[ana], &list);
+    lmtp(&server, bob, &[ana], &format!("Auto-Submitted: auto-replied\r\n{}", mail(ana, "robot")));
+    lmtp(&server, bob, &[ana], &mail("somebody@else", "bcc"));
+    lmtp(&server, "", &[ana], &mail(ana, "null"));
+    assert!(mailbox(&server, bob, "INBOX").is_empty());
+    for subject in ["one", "two"] {
+        lmtp(&server, bob, &[ana], &mail(ana, subject));
+    }
+    // What was answered outlives the server.
+    assert!(server.stop().status.success());
+    let server = start();
+    lmtp(&server, bob, &[ana], &mail(ana, "three"));
+    let answers = mailbox(&server, bob, "INBOX");
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    let answer = &answers[0].1;
+    assert!(answer.starts_with("Return-Path: <>\r\n"), "{answer}");
+    for field in ["From: ana@example.org", "To: <bob@example.org>", "Subject: Fort", "In-Reply-To: <one@x>"] {
+        assert!(answer.contains(&format!("\r\n{field}\r\n")), "{field}: {answer}");
+    }
+    assert!(answer.contains("\r\nAuto-Submitted: auto-replied\r\n"), "{answer}");
+    assert_eq!(subjects(&server, ana, "Sent"), ["Fort"]);
+    assert_eq!(subjects(&server, ana, "INBOX").len(), 7);
+}
+
+#[test]
+fn duplicates_are_known_and_notifications_sent() {
+    let server = server();
+    let (ana, bob) = ("ana@example.org", "bob@example.org");
+    use_script(
+        &server,
+        ana,
+        "require [\"duplicate\", \"enotify\"]; if duplicate { discard; stop; } \
+         notify :message \"Post für dich\" \"mailto:bob@example.org\";",
+    );
+    for _ in 0..3 {
+        lmtp(&server, "bo@example.net", &[ana], &mail(ana, "again"));
+    }
+    assert_eq!(subjects(&server, ana, "INBOX"), ["again"]);
+    let (_, notice) = mailbox(&server, bob, "INBOX").remove(0);
+    assert!(
+        notice.contains("\r\nAuto-Submitted: auto-notified; owner-email=\"ana@example.org\"\r\n"),
+        "{notice}"
+    );
+    assert!(notice.contains("\r\nSubject: =?UTF-8?B?"), "{notice}");
+    assert_eq!(mailbox(&server, bob, "INBOX").len(), 1);
+}

@@ -1,0 +1,339 @@
+//! An account's Sieve scripts as they are stored: text by name. One of them may be active.
+//!
+//! Each script is a record of its own. The account's record names the active one and counts all
+//! changes ([`crate::ScriptState`]). Delivery reads that record anyway, so it notices a change that
+//! another process made, and reads scripts only after a change.
+//!
+//! What always holds: the script's record is written before the count, so whoever sees the count
+//! sees the script; the active script cannot be removed. Not in here: what a script means.
+
+use posthaste_mail_model::AccountId;
+use posthaste_store::CommitOutcome;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+
+use crate::account::Account;
+use crate::directory::{Directory, TRIES};
+use crate::error::DirectoryError;
+use crate::record;
+
+/// Octets of one script at most. The largest exports of filter editors have some 100 KiB. Twice as
+/// much for each of [`SCRIPTS_MAX`] would let one account fill 16 MiB of the index.
+pub const SCRIPT_BYTES_MAX: usize = 256 * 1024;
+/// Characters of a script's name at most: RFC 5804 §1.6 asks for 128.
+pub const SCRIPT_NAME_CHARS_MAX: usize = 128;
+/// Scripts of one account at most: one, its drafts, and those that it includes.
+pub const SCRIPTS_MAX: usize = 32;
+/// Records per engine call. Scripts may be large: 8 of them are at most 2 MiB.
+const PAGE: usize = 8;
+
+/// A stored script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Script {
+    /// Its name.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Why a script was not stored, found, activated or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptError {
+    /// A name that cannot be: RFC 5804 §1.6.
+    #[error(
+        "a script's name has 1 to {SCRIPT_NAME_CHARS_MAX} characters, none of them a control character or a slash"
+    )]
+    Name,
+    /// Over [`SCRIPT_BYTES_MAX`].
+    #[error("the script has {0} octets: at most {SCRIPT_BYTES_MAX} are taken")]
+    TooLarge(u64),
+    /// [`SCRIPTS_MAX`] are there.
+    #[error("the account has {SCRIPTS_MAX} scripts: remove one first")]
+    TooMany,
+    /// There is none.
+    #[error("there is no script '{0}'")]
+    NoScript(String),
+    /// It may not be removed.
+    #[error("script '{0}' is active: activate another or deactivate it first")]
+    Active(String),
+    /// The name of another.
+    #[error("there is a script '{0}' already")]
+    Exists(String),
+    /// The account's record, or the store.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+}
+
+impl From<posthaste_store::StoreError> for ScriptError {
+    fn from(error: posthaste_store::StoreError) -> Self {
+        Self::Directory(error.into())
+    }
+}
+
+/// A script's record.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScriptRecord {
+    v: u32,
+    name: String,
+    text: String,
+}
+
+/// Before the names of all records about an account's filtering. They are removed with the account.
+pub fn records_of(account: AccountId) -> String {
+    format!("sieve/{account}/")
+}
+
+fn prefix(account: AccountId) -> String {
+    format!("{}script/", records_of(account))
+}
+
+/// A name of 128 characters may have 512 octets, a record's name only 400: its hash stands for it.
+fn key(account: AccountId, name: &str) -> String {
+    let mut key = prefix(account);
+    for byte in &Sha256::digest(name.as_bytes())[..16] {
+        let _ = write!(key, "{byte:02x}");
+    }
+    key
+}
+
+/// RFC 5804 §1.6. A slash is refused as well: names become file names in many clients.
+fn check_name(name: &str) -> Result<(), ScriptError> {
+    let is_wrong = |c: char| c.is_control() || matches!(c, '/' | '\u{2028}' | '\u{2029}');
+    match name.chars().count() {
+        1..=SCRIPT_NAME_CHARS_MAX if !name.contains(is_wrong) => Ok(()),
+        _ => Err(ScriptError::Name),
+    }
+}
+
+impl Directory {
+    /// All scripts of an account, in no order of their names.
+    pub async fn scripts(&self, account: AccountId) -> Result<Vec<Script>, ScriptError> {
+        let prefix = prefix(account);
+        let (mut scripts, mut after): (Vec<Script>, Option<String>) = (Vec::new(), None);
+        loop {
+            let page = self.engine.directory_scan(&prefix, after.as_deref(), PAGE).await?;
+            for entry in &page {
+                let record: ScriptRecord = record::parse(entry)?;
+                scripts.push(Script { name: record.name, text: record.text });
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = Some(last.name.clone()),
+                _ => return Ok(scripts),
+            }
+        }
+    }
+
+    /// The text of one script.
+    pub async fn script(&self, account: AccountId, name: &str) -> Result<String, ScriptError> {
+        let entry = self.engine.directory_entry(&key(account, name)).await?;
+        let entry = entry.ok_or_else(|| ScriptError::NoScript(name.to_owned()))?;
+        Ok(record::parse::<ScriptRecord>(&entry)?.text)
+    }
+
+    /// Whether a script of this name and size could be stored: the limits alone.
+    pub async fn has_room_for_script(
+        &self,
+        account: AccountId,
+        name: &str,
+        octets: u64,
+    ) -> Result<(), ScriptError> {
+        check_name(name)?;
+        if octets > SCRIPT_BYTES_MAX as u64 {
+            return Err(ScriptError::TooLarge(octets));
+        }
+        if self.engine.directory_entry(&key(account, name)).await?.is_none()
+            && self.scripts(account).await?.len() >= SCRIPTS_MAX
+        {
+            return Err(ScriptError::TooMany);
+        }
+        Ok(())
+    }
+
+    /// Stores a script under a name, in place of the one that had it. Its text is the caller's to
+    /// check.
+    pub async fn put_script(&self, account: &Account, name: &str, text: &str) -> Result<(), ScriptError> {
+        self.has_room_for_script(account.id, name, text.len() as u64).await?;
+        let (key, script) = (key(account.id, name), Some((name, text)));
+        self.write_script(&key, script).await?;
+        self.count_change(account, |_| ()).await
+    }
+
+    /// Removes a script that is not active.
+    pub async fn remove_script(&self, account: &Account, name: &str) -> Result<(), ScriptError> {
+        self.script(account.id, name).await?;
+        if self.active_script(account).await?.as_deref() == Some(name) {
+            return Err(ScriptError::Active(name.to_owned()));
+        }
+        self.write_script(&key(account.id, name), None).await?;
+        self.count_change(account, |_| ()).await
+    }
+
+    /// Gives a script another name. It stays active if it is.
+    pub async fn rename_script(&self, account: &Account, from: &str, to: &str) -> Result<(), ScriptError> {
+        check_name(to)?;
+        let text = self.script(account.id, from).await?;
+        if self.engine.directory_entry(&key(account.id, to)).await?.is_some() {
+            return Err(ScriptError::Exists(to.to_owned()));
+        }
+        self.write_script(&key(account.id, to), Some((to, &text))).await?;
+        self.count_change(account, |active| {
+            if active.as_deref() == Some(from) {
+                *active = Some(to.to_owned());
+            }
+        })
+        .await?;
+        // Last: a crash before leaves two scripts, and never an active one that is not there.
+        self.write_script(&key(account.id, from), None).await
+    }
+
+    /// Makes a script the active one; `None`: none is.
+    pub async fn activate_script(&self, account: &Account, name: Option<&str>) -> Result<(), ScriptError> {
+        if let Some(name) = name {
+            self.script(account.id, name).await?;
+        }
+        self.count_change(account, |active| *active = name.map(str::to_owned)).await
+    }
+
+    /// The name of the active script, as it is now.
+    pub async fn active_script(&self, account: &Account) -> Result<Option<String>, ScriptError> {
+        let stored = self.stored(&account.name).await?;
+        Ok(stored.and_then(|stored| stored.account.scripts.active))
+    }
+
+    async fn count_change(
+        &self,
+        account: &Account,
+        change: impl Fn(&mut Option<String>),
+    ) -> Result<(), ScriptError> {
+        self.update(&account.name, |stored| {
+            let state = &mut stored.account.scripts;
+            state.changes += 1;
+            change(&mut state.active);
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn write_script(&self, key: &str, script: Option<(&str, &str)>) -> Result<(), ScriptError> {
+        let value = match script {
+            Some((name, text)) => {
+                let (name, text) = (name.to_owned(), text.to_owned());
+                Some(record::print(key, &ScriptRecord { v: record::VERSION, name, text })?)
+            }
+            None => None,
+        };
+        for _ in 0..TRIES {
+            let version = self.engine.directory_entry(key).await?.map_or(0, |entry| entry.version);
+            if version == 0 && value.is_none() {
+                return Ok(());
+            }
+            if self.put(key.to_owned(), version, value.clone()).await? == CommitOutcome::Done {
+                return Ok(());
+            }
+        }
+        Err(DirectoryError::Busy(key.to_owned()).into())
+    }
+
+    /// Copies the scripts of an account in another directory.
+    pub(crate) async fn adopt_scripts(
+        &self,
+        from: &Self,
+        account: AccountId,
+        into: AccountId,
+    ) -> Result<(), DirectoryError> {
+        let plain = |error| match error {
+            ScriptError::Directory(error) => error,
+            error => DirectoryError::Record { record: prefix(account), why: error.to_string() },
+        };
+        for script in from.scripts(account).await.map_err(plain)? {
+            let key = key(into, &script.name);
+            self.write_script(&key, Some((&script.name, &script.text))).await.map_err(plain)?;
+        }
+        Ok(())
+    }
+
+    /// Removes every record about an account's filtering: scripts, and whom it answered.
+    pub(crate) async fn remove_scripts(&self, account: AccountId) -> Result<(), DirectoryError> {
+        let prefix = records_of(account);
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.engine.directory_scan(&prefix, after.as_deref(), PAGE).await?;
+            for entry in &page {
+                // Who changes one at the same time leaves a record that nobody reads.
+                self.put(entry.name.clone(), entry.version, None).await?;
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = Some(last.name.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ScriptState;
+    use crate::testing::{add, directory, other_process};
+
+    #[tokio::test]
+    async fn a_change_is_in_the_account_that_every_process_reads() {
+        let (records, directory) = directory();
+        add(&directory, "ana@example.org", "pencil").await;
+        let account = directory.account("ana@example.org").await.unwrap().unwrap();
+        assert_eq!(*account.scripts, ScriptState::default());
+        assert!(!records.dump().contains("scripts"), "an account without scripts has its old form");
+        directory.put_script(&account, "main", "keep;").await.unwrap();
+        directory.activate_script(&account, Some("main")).await.unwrap();
+        let other = other_process(&records);
+        let seen = other.resolve("ana@example.org").await.unwrap().account.scripts;
+        assert_eq!(*seen, ScriptState { active: Some("main".into()), changes: 2 });
+        other.put_script(&account, "main", "discard;").await.unwrap();
+        assert_eq!(directory.account("ana@example.org").await.unwrap().unwrap().scripts.changes, 3);
+        assert_eq!(directory.script(account.id, "main").await.unwrap(), "discard;");
+        assert!(matches!(directory.remove_script(&account, "main").await, Err(ScriptError::Active(_))));
+        directory.rename_script(&account, "main", "first").await.unwrap();
+        assert_eq!(directory.active_script(&account).await.unwrap().as_deref(), Some("first"));
+        assert_eq!(directory.scripts(account.id).await.unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn limits_are_kept_and_say_what_to_do() {
+        let (_, directory) = directory();
+        add(&directory, "ana@example.org", "pencil").await;
+        let account = directory.account("ana@example.org").await.unwrap().unwrap();
+        let long = "ü".repeat(SCRIPT_NAME_CHARS_MAX);
+        directory.put_script(&account, &long, "keep;").await.unwrap();
+        for name in ["", "a/b", "a\u{7f}", &"x".repeat(SCRIPT_NAME_CHARS_MAX + 1)] {
+            let refused = directory.put_script(&account, name, "keep;").await;
+            assert!(matches!(refused, Err(ScriptError::Name)), "{name:?}");
+        }
+        let large = " ".repeat(SCRIPT_BYTES_MAX);
+        directory.put_script(&account, "large", &large).await.unwrap();
+        let refused = directory.put_script(&account, "larger", &format!("{large} ")).await;
+        assert!(matches!(refused, Err(ScriptError::TooLarge(_))));
+        for n in 2..SCRIPTS_MAX {
+            directory.put_script(&account, &n.to_string(), "keep;").await.unwrap();
+        }
+        assert!(matches!(directory.put_script(&account, "more", "keep;").await, Err(ScriptError::TooMany)));
+        directory.put_script(&account, "2", "stop;").await.unwrap();
+        assert_eq!(directory.scripts(account.id).await.unwrap().len(), SCRIPTS_MAX);
+    }
+
+    #[tokio::test]
+    async fn scripts_go_with_their_account_and_into_copies() {
+        let (records, directory) = directory();
+        add(&directory, "ana@example.org", "pencil").await;
+        let account = directory.account("ana@example.org").await.unwrap().unwrap();
+        directory.put_script(&account, "main", "keep;").await.unwrap();
+        directory.activate_script(&account, Some("main")).await.unwrap();
+        let (_, copy) = crate::testing::directory();
+        let adopted = copy.adopt(&directory, &account.name, &account.name, account.id).await.unwrap();
+        assert_eq!(adopted.scripts.active.as_deref(), Some("main"));
+        assert_eq!(copy.script(adopted.id, "main").await.unwrap(), "keep;");
+        directory.remove(&account.name).await.unwrap();
+        assert!(!records.dump().contains("sieve/"), "{}", records.dump());
+    }
+}

@@ -1,0 +1,255 @@
+//! Messages that are made here: replies, notifications, reports of refusals.
+
+use posthaste_mime_summary::{HeaderFields, Span, decode_words};
+use posthaste_queue::date_time;
+use posthaste_sieve::{Notification, VacationReply};
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Octets of the refused message's header that a report returns at most.
+const HEADER_LEN_MAX: usize = 32 * 1024;
+/// Octets of a line that is sent as it is: RFC 5322 §2.1.1.
+const LINE_LEN_MAX: usize = 998;
+
+/// What all of them have in common.
+pub(crate) struct Frame<'f> {
+    pub(crate) host: &'f str,
+    /// Makes the Message-ID and the boundary.
+    pub(crate) id: String,
+    /// Unix seconds.
+    pub(crate) now: i64,
+}
+
+impl Frame<'_> {
+    /// Trace field, origin and destination.
+    fn start(&self, from: &str, to: &str, subject: &str) -> String {
+        let date = date_time(self.now);
+        format!(
+            "Received: by {host} (Posthaste);\r\n\t{date}\r\nFrom: {from}\r\nTo: {to}\r\nSubject: {subject}\r\n\
+             Date: {date}\r\nMessage-ID: <{id}@{host}>\r\n",
+            subject = encoded(&one_line(subject)),
+            host = self.host,
+            id = self.id,
+        )
+    }
+}
+
+/// RFC 5230 §5.
+pub(crate) fn vacation(frame: &Frame<'_>, own: &str, reply: &VacationReply) -> Vec<u8> {
+    // A name that is not ASCII would need encoding as a phrase: the address alone is as good.
+    let from = reply.from.as_deref().filter(|from| from.is_ascii()).map(one_line);
+    let from = from.unwrap_or_else(|| own.to_owned());
+    let mut text = frame.start(&from, &format!("<{}>", reply.to), &reply.subject);
+    text.push_str("Auto-Submitted: auto-replied\r\nMIME-Version: 1.0\r\n");
+    if let Some(id) = &reply.in_reply_to {
+        let id = one_line(id);
+        let _ = write!(text, "In-Reply-To: {id}\r\nReferences: {id}\r\n");
+    }
+    if reply.is_mime {
+        text.push_str(&crlf(&reply.reason));
+    } else {
+        body(&mut text, &reply.reason);
+    }
+    text.into_bytes()
+}
+
+/// RFC 5436 §2.7.
+pub(crate) fn notification(frame: &Frame<'_>, own: &str, wanted: &Notification, message: &[u8]) -> Vec<u8> {
+    let from = wanted.from.as_deref().filter(|from| from.is_ascii()).map(one_line);
+    let from = from.unwrap_or_else(|| own.to_owned());
+    let field = |name: &str| fields(message, name).next().unwrap_or_default();
+    let given = wanted.mailto.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("subject"));
+    let subject = match (&wanted.message, given) {
+        (Some(message), _) => message.clone(),
+        (None, Some((_, subject))) => subject.clone(),
+        (None, None) => format!("New mail: {}", field("subject")),
+    };
+    let mut text = frame.start(&from, &wanted.mailto.to.join(", "), &subject);
+    let _ = write!(text, "Auto-Submitted: auto-notified; owner-email=\"{own}\"\r\nMIME-Version: 1.0\r\n");
+    let importance = match wanted.importance {
+        1 => "high",
+        3 => "low",
+        _ => "normal",
+    };
+    let _ = write!(text, "Importance: {importance}\r\n");
+    for (name, value) in &wanted.mailto.fields {
+        if !is_ours(name) {
+            let _ = write!(text, "{name}: {}\r\n", encoded(&one_line(value)));
+        }
+    }
+    let usual = || format!("From: {}\r\nSubject: {}\r\n", field("from"), field("subject"));
+    body(&mut text, &wanted.mailto.body.clone().unwrap_or_else(usual));
+    text.into_bytes()
+}
+
+/// Fields that a URI cannot set a second time.
+fn is_ours(name: &str) -> bool {
+    let ours = ["subject", "auto-submitted", "mime-version", "importance", "to", "content-type"];
+    ours.iter().any(|one| name.eq_ignore_ascii_case(one)) || name.to_ascii_lowercase().starts_with("content-")
+}
+
+/// A report that a message was refused. RFC 3464; RFC 5429 §2.
+pub(crate) fn refusal(frame: &Frame<'_>, to: &str, recipient: &str, reason: &str, message: &[u8]) -> Vec<u8> {
+    let postmaster = format!("Mail Delivery System <postmaster@{}>", frame.host);
+    let mut text = frame.start(&postmaster, &format!("<{to}>"), "Your message was refused by its recipient");
+    let boundary = format!("refusal-{}", frame.id);
+    let _ = write!(
+        text,
+        "Auto-Submitted: auto-replied\r\nMIME-Version: 1.0\r\n\
+         Content-Type: multipart/report; report-type=delivery-status;\r\n\tboundary=\"{boundary}\"\r\n\r\n\
+         --{boundary}\r\n"
+    );
+    body(
+        &mut text,
+        &format!("Your message was refused by {recipient}. The reason given is:\r\n\r\n{reason}\r\n"),
+    );
+    let kind = if recipient.is_ascii() { "rfc822" } else { "utf-8" };
+    let _ = write!(
+        text,
+        "\r\n--{boundary}\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; {}\r\n\r\n\
+         Final-Recipient: {kind}; {recipient}\r\nAction: failed\r\nStatus: 5.7.1\r\n\
+         \r\n--{boundary}\r\nContent-Type: text/rfc822-headers\r\n\r\n",
+        frame.host
+    );
+    let mut bytes = text.into_bytes();
+    bytes.extend_from_slice(header(message));
+    bytes.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
+    bytes
+}
+
+/// The header of a message without its Return-Path, cut at a line's end if it is long.
+fn header(message: &[u8]) -> &[u8] {
+    let message = without_return_path(message);
+    let end = message.windows(4).take(HEADER_LEN_MAX).position(|four| four == b"\r\n\r\n");
+    let cut = message.get(..HEADER_LEN_MAX).unwrap_or(message);
+    match end {
+        Some(end) => message.get(..end + 2).unwrap_or_default(),
+        None => cut.iter().rposition(|byte| *byte == b'\n').and_then(|at| cut.get(..=at)).unwrap_or_default(),
+    }
+}
+
+/// A message without the Return-Path in front.
+pub(crate) fn without_return_path(message: &[u8]) -> &[u8] {
+    let end = message.iter().position(|byte| *byte == b'\n');
+    match end.and_then(|end| message.get(end + 1..)) {
+        Some(rest) if message.starts_with(b"Return-Path:") => rest,
+        _ => message,
+    }
+}
+
+/// The values of a header field, decoded, on one line each.
+pub(crate) fn fields<'m>(message: &'m [u8], name: &'m str) -> impl Iterator<Item = String> + 'm {
+    let all = Span::new(0, u32::try_from(message.len()).unwrap_or(u32::MAX));
+    let named = HeaderFields::new(message, all).filter(move |field| field.is(message, name));
+    named.map(move |field| one_line(&decode_words(field.raw_value(message))))
+}
+
+/// No line end, so that it can stand in a header.
+fn one_line(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    text.chars().map(plain).collect::<String>().trim().to_owned()
+}
+
+/// RFC 2047 §2: as encoded words, if it is not ASCII.
+fn encoded(text: &str) -> Cow<'_, str> {
+    /// 45 octets are 60 of base64: with its frame, a word stays under 75.
+    const OCTETS_MAX: usize = 45;
+    if text.is_ascii() && text.len() <= LINE_LEN_MAX - 32 {
+        return Cow::Borrowed(text);
+    }
+    let (mut made, mut rest) = (String::new(), text);
+    while !rest.is_empty() {
+        let mut len = rest.len().min(OCTETS_MAX);
+        while !rest.is_char_boundary(len) {
+            len -= 1;
+        }
+        let (piece, after) = rest.split_at_checked(len).unwrap_or((rest, ""));
+        let _ = write!(made, "=?UTF-8?B?{}?=", base64(piece.as_bytes()));
+        made.push_str(if after.is_empty() { "" } else { "\r\n " });
+        rest = after;
+    }
+    Cow::Owned(made)
+}
+
+/// The fields of a text body and the body: in base64 unless it can go as it is.
+fn body(into: &mut String, text: &str) {
+    let text = crlf(text);
+    into.push_str("Content-Type: text/plain; charset=utf-8\r\n");
+    if text.is_ascii() && text.split("\r\n").all(|line| line.len() <= LINE_LEN_MAX) {
+        into.push_str("\r\n");
+        into.push_str(&text);
+    } else {
+        into.push_str("Content-Transfer-Encoding: base64\r\n\r\n");
+        for line in text.as_bytes().chunks(57) {
+            into.push_str(&base64(line));
+            into.push_str("\r\n");
+        }
+    }
+    if !into.ends_with("\r\n") {
+        into.push_str("\r\n");
+    }
+}
+
+/// Every line end as CR LF.
+fn crlf(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n").replace('\n', "\r\n")
+}
+
+fn base64(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mail_parser::{MessageParser, MimeHeaders as _};
+
+    fn frame() -> Frame<'static> {
+        Frame { host: "mail.example.org", id: "1a".into(), now: 1_000_000_000 }
+    }
+
+    fn reply(reason: &str) -> VacationReply {
+        VacationReply {
+            to: "bo@example.net".into(),
+            from: None,
+            subject: "Über\r\nBcc: x".into(),
+            reason: reason.into(),
+            is_mime: false,
+            in_reply_to: Some("<m@x>".into()),
+            key: "k".into(),
+            seconds: None,
+            fcc: None,
+        }
+    }
+
+    #[test]
+    fn a_reply_reads_back() {
+        let text = vacation(&frame(), "ana@example.org", &reply("Grüße\nfrom afar"));
+        let read = MessageParser::new().parse(&text).unwrap();
+        assert_eq!(read.subject(), Some("Über  Bcc: x"));
+        assert_eq!(read.body_text(0).unwrap().trim_end(), "Grüße\r\nfrom afar");
+        assert_eq!(read.in_reply_to().as_text(), Some("m@x"));
+        assert!(read.header("Bcc").is_none() && text.is_ascii());
+        assert_eq!(read.header_raw("Auto-Submitted").map(str::trim), Some("auto-replied"));
+    }
+
+    #[test]
+    fn a_reply_of_mime_is_the_entity_itself() {
+        let given = VacationReply { is_mime: true, ..reply("Content-Type: text/html\n\n<p>away</p>") };
+        let text = String::from_utf8(vacation(&frame(), "ana@example.org", &given)).unwrap();
+        assert!(text.ends_with("References: <m@x>\r\nContent-Type: text/html\r\n\r\n<p>away</p>"), "{text}");
+    }
+
+    #[test]
+    fn a_refusal_has_the_parts_of_a_report() {
+        let message = b"Return-Path: <bo@x>\r\nSubject: hi\r\n\r\nbody";
+        let text = refusal(&frame(), "bo@x", "ana@example.org", "go away", message);
+        let read = MessageParser::new().parse(&text).unwrap();
+        let types: Vec<_> = read.parts.iter().filter_map(|part| part.content_type()?.subtype()).collect();
+        assert_eq!(types, ["report", "plain", "delivery-status", "rfc822-headers"]);
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("go away") && text.contains("Final-Recipient: rfc822; ana@example.org\r\n"));
+        assert!(text.contains("\r\n\r\nSubject: hi\r\n\r\n--refusal-1a--\r\n"), "{text}");
+    }
+}

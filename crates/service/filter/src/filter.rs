@@ -1,0 +1,291 @@
+//! One message for some recipients: who has a script, what it says, what becomes of the message.
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt as _};
+use posthaste_delivery::{Delivery, DeliveryError};
+use posthaste_directory::{Account, Recipient, ResolveError};
+use posthaste_queue::Relay;
+use posthaste_sieve::{Effect, Outcome};
+use posthaste_store::{IncomingMessage, MailboxList};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+use crate::file::Filing;
+use crate::scripts::Cache;
+use crate::world::{World, own_addresses};
+
+/// Accounts that are served at a time: enough for the engine to commit them as one group, and few
+/// enough threads that run scripts.
+const PARALLEL: usize = 16;
+
+/// Why one recipient did not get the message.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Undelivered {
+    /// It could not be stored.
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
+    /// The recipient's script refuses it; the reason is for the sender (RFC 5429 §2).
+    #[error("the recipient's script refuses it: {0}")]
+    Rejected(String),
+}
+
+/// For which recipients the protocol can say that a script refuses the message. For the others the
+/// sender gets a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusals {
+    /// For each by itself: LMTP.
+    Each,
+    /// For all of them or none: SMTP.
+    Together,
+    /// For none: somebody else gets the message as well.
+    Never,
+}
+
+/// What a message comes with.
+#[derive(Debug, Clone, Copy)]
+pub struct Envelope<'e> {
+    /// The reverse path without angle brackets; empty for the null path.
+    pub from: &'e str,
+    /// Who can be refused.
+    pub refusals: Refusals,
+}
+
+/// What became of a message for one recipient.
+#[derive(Debug, Clone)]
+pub(crate) enum Done {
+    Kept,
+    Failed(DeliveryError),
+    Rejected(String),
+}
+
+impl From<Result<(), DeliveryError>> for Done {
+    fn from(outcome: Result<(), DeliveryError>) -> Self {
+        match outcome {
+            Ok(()) => Self::Kept,
+            Err(error) => Self::Failed(error),
+        }
+    }
+}
+
+/// The way in for mail, through the recipients' scripts. Cheap to clone: all clones are one.
+#[derive(Clone)]
+pub struct Filter {
+    pub(crate) delivery: Delivery,
+    pub(crate) relay: Option<Relay>,
+    pub(crate) host: Arc<str>,
+    cache: Arc<Cache>,
+}
+
+impl std::fmt::Debug for Filter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Filter").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+/// A message under way.
+#[derive(Clone, Copy)]
+pub(crate) struct Mail<'m> {
+    pub(crate) message: &'m IncomingMessage,
+    pub(crate) from: &'m str,
+    /// How many scripts have sent it on within this server.
+    pub(crate) depth: usize,
+}
+
+/// The recipients who are one account.
+struct Group<'r> {
+    account: &'r Account,
+    /// Their places among all recipients.
+    members: Vec<usize>,
+}
+
+impl Filter {
+    /// A filter before a delivery, for a server of this name. Without a relay, scripts cannot send
+    /// mail to other domains.
+    pub fn new(delivery: Delivery, relay: Option<Relay>, host: &str) -> Self {
+        Self { delivery, relay, host: host.into(), cache: Arc::default() }
+    }
+
+    /// Where mail is stored.
+    pub fn delivery(&self) -> &Delivery {
+        &self.delivery
+    }
+
+    /// The way to other domains, if there is one.
+    pub fn relay(&self) -> Option<&Relay> {
+        self.relay.as_ref()
+    }
+
+    /// Whose an address is.
+    pub async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
+        match &self.relay {
+            Some(relay) => relay.resolve(address).await,
+            None => self.delivery.resolve(address).await,
+        }
+    }
+
+    /// Delivers one message to each recipient as their scripts want it, and returns one result for
+    /// each, in their order. What succeeded is on disk. Into one mailbox a message comes once, also
+    /// if an account is named by several addresses; a script runs for each address.
+    pub async fn deliver(
+        &self,
+        message: Bytes,
+        envelope: Envelope<'_>,
+        recipients: &[Recipient],
+    ) -> Vec<Result<(), Undelivered>> {
+        if recipients.iter().all(|recipient| recipient.account.scripts.active.is_none()) {
+            let outcomes = self.delivery.deliver(message, recipients).await;
+            return outcomes.into_iter().map(|one| one.map(|_| ()).map_err(Undelivered::from)).collect();
+        }
+        self.deliver_filtered(message, envelope, recipients, 0).await
+    }
+
+    /// The same for a message that so many scripts of this server have sent on.
+    pub(crate) async fn deliver_filtered(
+        &self,
+        message: Bytes,
+        envelope: Envelope<'_>,
+        recipients: &[Recipient],
+        depth: usize,
+    ) -> Vec<Result<(), Undelivered>> {
+        let message = match self.delivery.incoming(message, Vec::new(), None).await {
+            Ok(message) => message,
+            Err(error) => return recipients.iter().map(|_| Err(error.clone().into())).collect(),
+        };
+        let mail = Mail { message: &message, from: envelope.from, depth };
+        let groups = by_account(recipients);
+        let work: Vec<_> = groups.iter().map(|group| self.serve(group, recipients, mail)).collect();
+        let served: Vec<Vec<Done>> = stream::iter(work).buffered(PARALLEL).collect().await;
+        let lost = || Done::Failed(DeliveryError::Interrupted("no answer for this recipient".into()));
+        let mut outcomes: Vec<Done> = recipients.iter().map(|_| lost()).collect();
+        for (group, served) in groups.iter().zip(served) {
+            for (member, done) in group.members.iter().zip(served) {
+                outcomes[*member] = done;
+            }
+        }
+        let is_rejected = |done: &Done| matches!(done, Done::Rejected(_));
+        let can_refuse = match envelope.refusals {
+            Refusals::Each => true,
+            Refusals::Together => outcomes.iter().all(is_rejected),
+            Refusals::Never => false,
+        };
+        let mut results = Vec::with_capacity(outcomes.len());
+        for (recipient, done) in recipients.iter().zip(outcomes) {
+            results.push(match done {
+                Done::Kept => Ok(()),
+                Done::Failed(error) => Err(error.into()),
+                Done::Rejected(reason) if can_refuse => Err(Undelivered::Rejected(reason)),
+                Done::Rejected(reason) => self.report_refusal(recipient, &reason, mail).await,
+            });
+        }
+        results
+    }
+
+    /// One account's recipients, one result each.
+    async fn serve(&self, group: &Group<'_>, recipients: &[Recipient], mail: Mail<'_>) -> Vec<Done> {
+        let list = match self.delivery.mailboxes(group.account.id).await {
+            Ok(list) => list,
+            Err(error) => return group.members.iter().map(|_| Done::Failed(error.clone())).collect(),
+        };
+        let mut filing = Filing::new(&self.delivery, group.account, list, mail.message);
+        let mut served: Vec<(&str, Done)> = Vec::with_capacity(group.members.len());
+        for recipient in group.members.iter().filter_map(|member| recipients.get(*member)) {
+            let address = recipient.address.as_str();
+            let done = match served.iter().find(|(other, _)| *other == address) {
+                Some((_, done)) => done.clone(),
+                None => self.serve_one(&mut filing, recipient, mail).await,
+            };
+            served.push((address, done));
+        }
+        served.into_iter().map(|(_, done)| done).collect()
+    }
+
+    async fn serve_one(&self, filing: &mut Filing<'_>, recipient: &Recipient, mail: Mail<'_>) -> Done {
+        let Some(active) = &recipient.account.scripts.active else {
+            return filing.keep_in_inbox().await.into();
+        };
+        let account = recipient.account.name.as_str();
+        let outcome = match self.run(recipient, active, &filing.list, mail).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                tracing::warn!(account, script = active, %error, "a Sieve script failed: the message is kept in INBOX");
+                return filing.keep_in_inbox().await.into();
+            }
+        };
+        for note in &outcome.notes {
+            tracing::debug!(account, script = active, note, "a Sieve script left something undone");
+        }
+        if let Err(error) = filing.file(&outcome).await {
+            return Done::Failed(error);
+        }
+        let done = match self.send_all(filing, recipient, &outcome, mail).await {
+            Ok(()) => Done::Kept,
+            Err(error) => {
+                tracing::warn!(account, script = active, %error, "a Sieve script's mail is not sent: the message is kept in INBOX");
+                filing.keep_in_inbox().await.into()
+            }
+        };
+        self.remember_all(recipient, &outcome).await;
+        let reason = outcome.effects.into_iter().find_map(|effect| match effect {
+            Effect::Reject { reason, .. } => Some(reason),
+            _ => None,
+        });
+        match (done, reason) {
+            (Done::Kept, Some(reason)) => Done::Rejected(reason),
+            (done, _) => done,
+        }
+    }
+
+    /// Runs the script of a recipient; why not, if it cannot be run.
+    async fn run(
+        &self,
+        recipient: &Recipient,
+        active: &str,
+        list: &Arc<MailboxList>,
+        mail: Mail<'_>,
+    ) -> Result<Outcome, String> {
+        let scripts = self.cache.of(self.delivery.directory(), &recipient.account, active).await;
+        let scripts = scripts.map_err(|error| error.to_string())?;
+        let script = scripts.active.clone()?;
+        let world = World {
+            from: mail.from.to_owned(),
+            to: recipient.address.as_str().to_owned(),
+            own: own_addresses(recipient),
+            now: self.now(),
+            host: Arc::clone(&self.host),
+            list: Arc::clone(list),
+            scripts,
+            engine: Arc::clone(self.delivery.store().engine()),
+            runtime: Handle::current(),
+        };
+        let bytes = mail.message.bytes.clone();
+        // A run may take a large part of a second, and may wait for the engine.
+        let run = tokio::task::spawn_blocking(move || script.run(&bytes, &world));
+        let outcome = run.await.map_err(|error| error.to_string())?;
+        match &outcome.error {
+            Some(error) => Err(error.to_string()),
+            None => Ok(outcome),
+        }
+    }
+
+    /// Unix seconds.
+    pub(crate) fn now(&self) -> u64 {
+        self.delivery.store().unix_ms() / 1000
+    }
+}
+
+/// The accounts of the recipients, each once, in the order of their first ones.
+fn by_account(recipients: &[Recipient]) -> Vec<Group<'_>> {
+    let mut places = HashMap::with_capacity(recipients.len());
+    let mut groups: Vec<Group<'_>> = Vec::with_capacity(recipients.len());
+    for (member, recipient) in recipients.iter().enumerate() {
+        let place = *places.entry(recipient.account.id).or_insert_with(|| {
+            groups.push(Group { account: &recipient.account, members: Vec::new() });
+            groups.len() - 1
+        });
+        if let Some(group) = groups.get_mut(place) {
+            group.members.push(member);
+        }
+    }
+    groups
+}

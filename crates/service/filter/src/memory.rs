@@ -1,0 +1,115 @@
+//! What scripts remember: senders that were answered, and ids of messages that were seen.
+//!
+//! Each is a record `sieve/<account id>/seen/<hash>` in the directory, so it outlives the server
+//! and all nodes share it. Whoever writes one also removes some that have expired: records are
+//! named by hashes, so the ones that follow are as good as drawn by lot, and all are met in time.
+
+use bytes::Bytes;
+use posthaste_directory::records_of;
+use posthaste_mail_model::AccountId;
+use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, StoreError};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+
+const DAY_S: u64 = 86_400;
+/// RFC 5230 §4.1: a vacation without `:days` has 7.
+pub(crate) const ANSWERED_S: u64 = 7 * DAY_S;
+/// RFC 7352 §3.3 leaves it to us: duplicates of a list come within minutes.
+pub(crate) const DUPLICATE_S: u64 = 7 * DAY_S;
+/// Records looked at for each that is written. One would keep up; more catch up after a rush.
+const LOOKED_AT: usize = 4;
+
+/// The form described here.
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Seen {
+    v: u32,
+    /// When, unix seconds.
+    at: u64,
+    /// From then on it may be removed.
+    until: u64,
+}
+
+/// One thing that may be remembered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Key<'k> {
+    /// This sender had this reply.
+    Answered { key: &'k str, sender: &'k str },
+    /// A message with this id came.
+    Duplicate { key: &'k str },
+}
+
+fn prefix(account: AccountId) -> String {
+    format!("{}seen/", records_of(account))
+}
+
+impl Key<'_> {
+    fn record(self, account: AccountId) -> String {
+        let (kind, key, sender) = match self {
+            Key::Answered { key, sender } => ("answered", key, sender.to_lowercase()),
+            Key::Duplicate { key } => ("duplicate", key, String::new()),
+        };
+        let mut hash = Sha256::new();
+        for part in [kind, key, &sender] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        let mut name = prefix(account);
+        for byte in &hash.finalize()[..16] {
+            let _ = write!(name, "{byte:02x}");
+        }
+        name
+    }
+}
+
+fn read(entry: &DirectoryEntry) -> Option<Seen> {
+    serde_json::from_slice(&entry.value).ok().filter(|seen: &Seen| seen.v == VERSION)
+}
+
+/// Whether something was remembered within so many seconds; without a number, until it expires.
+fn holds(entry: &DirectoryEntry, now: u64, within: Option<u64>) -> bool {
+    let Some(seen) = read(entry) else { return false };
+    within.map_or(seen.until, |within| seen.at.saturating_add(within)) > now
+}
+
+/// Whether something is remembered.
+pub(crate) async fn has(
+    engine: &dyn Engine,
+    account: AccountId,
+    key: Key<'_>,
+    now: u64,
+    within: Option<u64>,
+) -> Result<bool, StoreError> {
+    let entry = engine.directory_entry(&key.record(account)).await?;
+    Ok(entry.is_some_and(|entry| holds(&entry, now, within)))
+}
+
+/// Remembers something for so many seconds. False if it is remembered already, by another delivery
+/// at the same time perhaps: of two, one alone gets true.
+pub(crate) async fn remember(
+    engine: &dyn Engine,
+    account: AccountId,
+    key: Key<'_>,
+    now: u64,
+    seconds: u64,
+) -> Result<bool, StoreError> {
+    let name = key.record(account);
+    let entry = engine.directory_entry(&name).await?;
+    if entry.as_ref().is_some_and(|entry| holds(entry, now, Some(seconds))) {
+        return Ok(false);
+    }
+    let seen = Seen { v: VERSION, at: now, until: now.saturating_add(seconds) };
+    let value = serde_json::to_vec(&seen).map_err(|e| StoreError::Corrupt(e.to_string()))?;
+    let expected = entry.map_or(0, |entry| entry.version);
+    let change = DirectoryChange { name: name.clone(), expected, value: Some(Bytes::from(value)) };
+    let done = engine.directory_commit(change).await? == CommitOutcome::Done;
+    for old in engine.directory_scan(&prefix(account), Some(&name), LOOKED_AT).await? {
+        if read(&old).is_none_or(|seen| seen.until <= now) {
+            let change = DirectoryChange { name: old.name, expected: old.version, value: None };
+            engine.directory_commit(change).await?;
+        }
+    }
+    Ok(done)
+}

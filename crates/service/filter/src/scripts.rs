@@ -1,0 +1,105 @@
+//! Compiled scripts, kept for each account until one of its scripts changes.
+
+use parking_lot::Mutex;
+use posthaste_directory::{Account, Directory, SCRIPT_BYTES_MAX, ScriptError};
+use posthaste_mail_model::AccountId;
+use posthaste_sieve::{Capabilities, CompileErrors, Extension, Limits, Script};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Octets of source whose compiled forms are kept. A compiled script takes some times its source:
+/// twice as much would be a share of the server's memory that its plan does not count.
+const KEPT_BYTES_MAX: usize = 8 << 20;
+/// What an account counts beside its source.
+const ENTRY_BYTES: usize = 1024;
+
+/// What scripts may use here, and what they may cost.
+fn capabilities() -> Capabilities {
+    let limits = Limits { script_bytes_max: SCRIPT_BYTES_MAX, ..Limits::default() };
+    Capabilities { limits, ..Capabilities::default() }
+}
+
+/// Compiles a script as delivery does, or says everything that is wrong with it.
+pub fn compile(text: &str) -> Result<Script, CompileErrors> {
+    Script::compile(text, &capabilities())
+}
+
+/// A script, or why it does not compile.
+pub(crate) type Compiled = Result<Arc<Script>, String>;
+
+/// An account's scripts as they stood at one count of changes.
+pub(crate) struct Scripts {
+    changes: u64,
+    bytes: usize,
+    pub(crate) active: Compiled,
+    /// Those that the active one may include, by name; none if it includes nothing.
+    pub(crate) others: HashMap<String, Compiled>,
+}
+
+/// The accounts' scripts.
+#[derive(Default)]
+pub(crate) struct Cache {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    accounts: HashMap<AccountId, Arc<Scripts>>,
+    bytes: usize,
+}
+
+impl Cache {
+    /// The scripts of an account, whose active one has this name. They are read and compiled if
+    /// they changed since, in whichever process.
+    pub(crate) async fn of(
+        &self,
+        directory: &Directory,
+        account: &Account,
+        active: &str,
+    ) -> Result<Arc<Scripts>, ScriptError> {
+        let changes = account.scripts.changes;
+        if let Some(scripts) = self.kept.lock().accounts.get(&account.id)
+            && scripts.changes == changes
+        {
+            return Ok(Arc::clone(scripts));
+        }
+        let all = directory.scripts(account.id).await?;
+        let active = active.to_owned();
+        let work = tokio::task::spawn_blocking(move || compile_all(all, &active, changes));
+        let scripts = work.await.map_err(|_| ScriptError::NoScript("that compiles".into()))?;
+        let scripts = Arc::new(scripts);
+        self.keep(account.id, Arc::clone(&scripts));
+        Ok(scripts)
+    }
+
+    fn keep(&self, account: AccountId, scripts: Arc<Scripts>) {
+        let mut kept = self.kept.lock();
+        kept.bytes += scripts.bytes;
+        if let Some(old) = kept.accounts.insert(account, scripts) {
+            kept.bytes -= old.bytes;
+        }
+        while kept.bytes > KEPT_BYTES_MAX {
+            // Any other goes: at this size nearly all fit, and reading one again costs little.
+            let Some(other) = kept.accounts.keys().copied().find(|id| *id != account) else { break };
+            if let Some(old) = kept.accounts.remove(&other) {
+                kept.bytes -= old.bytes;
+            }
+        }
+    }
+}
+
+fn compile_all(all: Vec<posthaste_directory::Script>, active: &str, changes: u64) -> Scripts {
+    let compiled = |text: &str| compile(text).map(Arc::new).map_err(|errors| errors.to_string());
+    let text = all.iter().find(|script| script.name == active).map(|script| script.text.as_str());
+    let mut bytes = ENTRY_BYTES + text.map_or(0, str::len);
+    let script = text.map_or_else(|| Err("it is not there".to_owned()), compiled);
+    let includes = script.as_ref().is_ok_and(|script| script.extensions().has(Extension::Include));
+    let mut others = HashMap::new();
+    if includes {
+        for script in all {
+            bytes += script.text.len();
+            others.insert(script.name, compiled(&script.text));
+        }
+    }
+    Scripts { changes, bytes, active: script, others }
+}

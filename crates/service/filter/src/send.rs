@@ -1,0 +1,247 @@
+//! Effects that send mail: `redirect`, `vacation`, `notify`, and the report of a `reject` that the
+//! protocol cannot say.
+
+use bytes::Bytes;
+use posthaste_delivery::DeliveryError;
+use posthaste_directory::{Recipient, ResolveError};
+use posthaste_queue::{Refusal, date_time};
+use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
+use posthaste_store::StoreError;
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::compose::{self, Frame};
+use crate::file::Filing;
+use crate::filter::{Envelope, Filter, Mail, Refusals, Undelivered};
+use crate::memory::{self, Key};
+
+/// How often scripts of this server may send one message on to each other. A chain of forwards is
+/// short; each step is held in memory while the next one runs.
+const DEPTH_MAX: usize = 8;
+
+/// The field that names an account whose script has sent a message on.
+const REDIRECTED: &str = "X-Sieve-Redirected-From";
+
+/// Why a message is not sent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotSent {
+    #[error("the message comes back to a script that has sent it on: it goes round in a loop")]
+    Loop,
+    #[error("{0} is in another domain, and this server sends no mail there (`relay.enabled`)")]
+    NoRelay(String),
+    #[error("{0}: {1}")]
+    Address(String, ResolveError),
+    #[error(transparent)]
+    Relay(#[from] Refusal),
+    #[error(transparent)]
+    Undelivered(#[from] Undelivered),
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Filter {
+    /// Sends what a run wants sent. An error is a redirect that failed; a reply or a notification
+    /// that fails is logged, because the message itself is not in danger.
+    pub(crate) async fn send_all(
+        &self,
+        filing: &mut Filing<'_>,
+        recipient: &Recipient,
+        outcome: &Outcome,
+        mail: Mail<'_>,
+    ) -> Result<(), NotSent> {
+        let mut failed = None;
+        for effect in &outcome.effects {
+            match effect {
+                Effect::Redirect { address, version } => {
+                    let edited = outcome.edited(*version, &mail.message.bytes).map(Bytes::from);
+                    let text = edited.unwrap_or_else(|| mail.message.bytes.clone());
+                    if let Err(error) = self.redirect(recipient, address, text, mail).await {
+                        failed = Some(error);
+                    }
+                }
+                Effect::Vacation(reply) => {
+                    let sent = self.answer(filing, recipient, reply, mail).await;
+                    log(recipient, "vacation reply", sent);
+                }
+                Effect::Notify(notification) => {
+                    let sent = self.notify(filing, recipient, notification, mail).await;
+                    log(recipient, "notification", sent);
+                }
+                _ => {}
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Remembers what a run wants remembered. A failure is logged: the message is delivered.
+    pub(crate) async fn remember_all(&self, recipient: &Recipient, outcome: &Outcome) {
+        for effect in &outcome.effects {
+            let Effect::Remember { key, seconds } = effect else { continue };
+            let engine = &**self.delivery.store().engine();
+            let seconds = seconds.unwrap_or(memory::DUPLICATE_S);
+            let key = Key::Duplicate { key };
+            let noted = memory::remember(engine, recipient.account.id, key, self.now(), seconds).await;
+            if let Err(error) = noted {
+                tracing::warn!(account = recipient.account.name, %error, "a message is not remembered for `duplicate`");
+            }
+        }
+    }
+
+    /// Sends a message to an address, here or elsewhere. It is on disk on return. `text` has no
+    /// Return-Path.
+    fn send<'s>(
+        &'s self,
+        text: Bytes,
+        from: &'s str,
+        to: &'s str,
+        depth: usize,
+    ) -> Pin<Box<dyn Future<Output = Result<(), NotSent>> + Send + 's>> {
+        // In a box because the recipient's script may send it on in turn.
+        Box::pin(async move {
+            if depth > DEPTH_MAX {
+                return Err(NotSent::Loop);
+            }
+            match (self.resolve(to).await, &self.relay) {
+                (Ok(recipient), _) => {
+                    // RFC 5321 §4.4: the last host adds it.
+                    let text = [format!("Return-Path: <{from}>\r\n").as_bytes(), &text].concat();
+                    let envelope = Envelope { from, refusals: Refusals::Never };
+                    let outcomes =
+                        self.deliver_filtered(Bytes::from(text), envelope, &[recipient], depth).await;
+                    outcomes.into_iter().collect::<Result<(), Undelivered>>()?;
+                    Ok(())
+                }
+                (Err(ResolveError::NotLocal), Some(relay)) => {
+                    let smtputf8 = !to.is_ascii() || !from.is_ascii();
+                    relay.accept(text, from, &[to], smtputf8).await?;
+                    Ok(())
+                }
+                (Err(ResolveError::NotLocal), None) => Err(NotSent::NoRelay(to.to_owned())),
+                (Err(error), _) => Err(NotSent::Address(to.to_owned(), error)),
+            }
+        })
+    }
+
+    /// RFC 5228 §4.2. The envelope's sender stays. §10: a message that this script has sent on
+    /// before is not sent on again.
+    async fn redirect(
+        &self,
+        recipient: &Recipient,
+        address: &str,
+        text: Bytes,
+        mail: Mail<'_>,
+    ) -> Result<(), NotSent> {
+        let name = recipient.account.name.as_str();
+        // The message as it came: a script may have removed the field from its own version.
+        let mut before = compose::fields(&mail.message.bytes, REDIRECTED);
+        if before.any(|value| value.eq_ignore_ascii_case(name)) {
+            return Err(NotSent::Loop);
+        }
+        let trace = format!(
+            "Received: by {} (Posthaste);\r\n\t{}\r\n{REDIRECTED}: {name}\r\n",
+            self.host,
+            date_time(self.now_signed())
+        );
+        let text = Bytes::from([trace.as_bytes(), compose::without_return_path(&text)].concat());
+        self.send(text, mail.from, address, mail.depth + 1).await?;
+        tracing::info!(account = name, from = mail.from, to = address, "redirected");
+        Ok(())
+    }
+
+    /// RFC 5230: one reply to one sender within the period.
+    async fn answer(
+        &self,
+        filing: &mut Filing<'_>,
+        recipient: &Recipient,
+        reply: &VacationReply,
+        mail: Mail<'_>,
+    ) -> Result<(), NotSent> {
+        let seconds = reply.seconds.unwrap_or(memory::ANSWERED_S);
+        if seconds > 0 {
+            // Before it is sent: of two messages that come at once, one is answered.
+            let engine = &**self.delivery.store().engine();
+            let key = Key::Answered { key: &reply.key, sender: &reply.to };
+            if !memory::remember(engine, recipient.account.id, key, self.now(), seconds).await? {
+                return Ok(());
+            }
+        }
+        let text = compose::vacation(&self.frame(), recipient.address.as_str(), reply);
+        // RFC 5230 §5.1, RFC 3834 §3.3: a reply has no sender, so that nothing answers it.
+        self.send(Bytes::from(text.clone()), "", &reply.to, mail.depth + 1).await?;
+        if let Some(target) = &reply.fcc {
+            filing.file_other(target, text).await?;
+        }
+        Ok(())
+    }
+
+    /// RFC 5436. A message without a sender makes a notification without one (§2.6).
+    async fn notify(
+        &self,
+        filing: &mut Filing<'_>,
+        recipient: &Recipient,
+        notification: &Notification,
+        mail: Mail<'_>,
+    ) -> Result<(), NotSent> {
+        let own = recipient.account.name.as_str();
+        let text = compose::notification(&self.frame(), own, notification, &mail.message.bytes);
+        let from = if mail.from.is_empty() { "" } else { own };
+        let mut failed = None;
+        for to in &notification.mailto.to {
+            if let Err(error) = self.send(Bytes::from(text.clone()), from, to, mail.depth + 1).await {
+                failed = Some(error);
+            }
+        }
+        if let Some(target) = &notification.fcc {
+            filing.file_other(target, text).await?;
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Reports to the sender that a script refuses the message; if that cannot be done, the message
+    /// is kept in INBOX: nothing disappears in silence (RFC 5429 §2).
+    pub(crate) async fn report_refusal(
+        &self,
+        recipient: &Recipient,
+        reason: &str,
+        mail: Mail<'_>,
+    ) -> Result<(), Undelivered> {
+        let account = &recipient.account;
+        let sent = if mail.from.is_empty() {
+            None
+        } else {
+            let address = recipient.address.as_str();
+            let text = compose::refusal(&self.frame(), mail.from, address, reason, &mail.message.bytes);
+            Some(self.send(Bytes::from(text), "", mail.from, mail.depth + 1).await)
+        };
+        match sent {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(error)) => {
+                tracing::warn!(account = account.name, %error, "a refusal cannot be reported: the message is kept in INBOX");
+            }
+            None => tracing::info!(
+                account = account.name,
+                "a script refuses a message without a sender: it is kept in INBOX"
+            ),
+        }
+        let list = self.delivery.mailboxes(account.id).await?;
+        Filing::new(&self.delivery, account, list, mail.message).keep_in_inbox().await?;
+        Ok(())
+    }
+
+    fn frame(&self) -> Frame<'_> {
+        let id = self.delivery.store().new_body_id().to_string();
+        Frame { host: &self.host, id, now: self.now_signed() }
+    }
+
+    fn now_signed(&self) -> i64 {
+        i64::try_from(self.now()).unwrap_or(i64::MAX)
+    }
+}
+
+fn log(recipient: &Recipient, what: &str, sent: Result<(), NotSent>) {
+    if let Err(error) = sent {
+        tracing::warn!(account = recipient.account.name, %error, "a {what} is not sent");
+    }
+}

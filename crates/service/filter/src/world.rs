@@ -1,0 +1,119 @@
+//! What a run asks: the envelope, the clock, the mailboxes, what was remembered.
+
+use posthaste_directory::Recipient;
+use posthaste_mail_model::MailboxName;
+use posthaste_sieve::{Context, Location, Moment, Script};
+use posthaste_store::{Engine, MailboxEntry, MailboxList, SpecialUse};
+use std::borrow::Cow;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+use crate::memory::{self, Key};
+use crate::scripts::Scripts;
+
+/// The world of one run. The run has a thread of its own, which may wait for the engine.
+pub(crate) struct World {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) own: Vec<String>,
+    pub(crate) now: u64,
+    pub(crate) host: Arc<str>,
+    pub(crate) list: Arc<MailboxList>,
+    pub(crate) scripts: Arc<Scripts>,
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) runtime: Handle,
+}
+
+/// Addresses that are the account's own, as far as this message shows them: its name, and the
+/// address that the message came for, with and without its detail (RFC 5230 §4.5).
+pub(crate) fn own_addresses(recipient: &Recipient) -> Vec<String> {
+    let address = recipient.address.as_str();
+    let mut own = vec![recipient.account.name.clone(), address.to_owned()];
+    if let Some(detail) = &recipient.detail
+        && let Some((local, domain)) = address.rsplit_once('@')
+        && let Some(user) = local.strip_suffix(detail.as_str()).and_then(|l| l.strip_suffix('+'))
+    {
+        own.push(format!("{user}@{domain}"));
+    }
+    own
+}
+
+/// The special use of a name such as `\Junk` (RFC 6154 §2).
+pub(crate) fn special_use(name: &str) -> Option<SpecialUse> {
+    SpecialUse::ALL.into_iter().find(|one| name.eq_ignore_ascii_case(&format!("\\{one:?}")))
+}
+
+/// The mailbox that a script names.
+pub(crate) fn find<'l>(list: &'l MailboxList, name: &str) -> Option<&'l MailboxEntry> {
+    list.find(&MailboxName::new(name).ok()?)
+}
+
+impl World {
+    fn remembers(&self, key: Key<'_>, within: Option<u64>) -> bool {
+        let has = memory::has(&*self.engine, self.list.account, key, self.now, within);
+        // Without an answer the message counts as new: nothing is suppressed by a fault.
+        self.runtime.block_on(has).unwrap_or(false)
+    }
+}
+
+impl Context for World {
+    fn envelope_from(&self) -> &str {
+        &self.from
+    }
+
+    fn envelope_to(&self) -> &str {
+        &self.to
+    }
+
+    fn now(&self) -> Moment {
+        Moment { unix_s: i64::try_from(self.now).unwrap_or(i64::MAX), zone_minutes: 0 }
+    }
+
+    fn own_addresses(&self) -> &[String] {
+        &self.own
+    }
+
+    fn mailbox_exists(&self, mailbox: &str) -> bool {
+        find(&self.list, mailbox).is_some()
+    }
+
+    fn mailbox_id_exists(&self, id: &str) -> bool {
+        self.list.entries.iter().any(|entry| entry.id.to_string() == id)
+    }
+
+    fn special_use_exists(&self, mailbox: Option<&str>, flag: &str) -> bool {
+        let Some(wanted) = special_use(flag) else { return false };
+        match mailbox {
+            Some(name) => find(&self.list, name).is_some_and(|entry| entry.special_use == Some(wanted)),
+            None => self.list.entries.iter().any(|entry| entry.special_use == Some(wanted)),
+        }
+    }
+
+    /// RFC 5183 §4.1.
+    fn environment(&self, item: &str) -> Option<Cow<'_, str>> {
+        match item {
+            "host" => Some(Cow::Borrowed(&self.host)),
+            "domain" => Some(Cow::Borrowed(self.host.split_once('.').map_or("", |(_, domain)| domain))),
+            "location" => Some(Cow::Borrowed("MDA")),
+            "phase" => Some(Cow::Borrowed("during")),
+            "name" => Some(Cow::Borrowed("Posthaste")),
+            "version" => Some(Cow::Borrowed(env!("CARGO_PKG_VERSION"))),
+            _ => None,
+        }
+    }
+
+    fn is_duplicate(&self, key: &str) -> bool {
+        self.remembers(Key::Duplicate { key }, None)
+    }
+
+    fn was_answered(&self, key: &str, sender: &str, seconds: Option<u64>) -> bool {
+        self.remembers(Key::Answered { key, sender }, Some(seconds.unwrap_or(memory::ANSWERED_S)))
+    }
+
+    fn script(&self, location: Location, name: &str) -> Result<Option<Arc<Script>>, String> {
+        match (location, self.scripts.others.get(name)) {
+            (Location::Personal, Some(script)) => script.clone().map(Some),
+            _ => Ok(None),
+        }
+    }
+}
