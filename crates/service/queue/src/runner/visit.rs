@@ -103,8 +103,8 @@ impl Runner {
         is_old
     }
 
-    /// Writes down what became of an item, after the reports about it. What others decided about the
-    /// item meanwhile does not undo what was sent.
+    /// Writes down what became of an item, after the reports about it. What others decided about
+    /// the item meanwhile does not undo what was sent.
     async fn record(&self, mut item: Item, message: &[u8], now: i64) -> Result<(), QueueError> {
         self.report_failures(&item, message, now).await?;
         item.recipients.iter_mut().for_each(Recipient::reported);
