@@ -95,6 +95,8 @@ struct Record {
     id: [u8; 16],
 }
 
+/// What a disk reads at once, at least.
+const SECTOR: usize = 512;
 /// Bytes of a pack's head, and of a record's: `docs/storage.md`.
 const PACK_HEADER: usize = 64;
 const RECORD_HEADER: usize = 48;
@@ -140,9 +142,13 @@ impl Sample {
     }
 
     /// Every damage with regions of `step` bytes. What a zeroed or flipped region cannot change is
-    /// left out.
+    /// left out. A disk reads whole sectors, so what cannot be read is no less.
     pub fn all(&self, step: usize) -> Vec<Damage> {
         let mut all = Vec::new();
+        let is_unreadable = |file: &str, at: usize, bytes: &[u8]| {
+            let used = bytes.iter().skip(at).take(step.max(SECTOR)).any(|b| *b != 0);
+            file.ends_with(".pack") && used && at.is_multiple_of(step.max(SECTOR))
+        };
         for (file, bytes) in &self.files {
             let Some(bytes) = bytes else { continue };
             for at in (0..bytes.len()).step_by(step) {
@@ -153,8 +159,9 @@ impl Sample {
                 if !zero {
                     add(Kind::Zero);
                 }
-                if file.ends_with(".pack") && !zero {
-                    add(Kind::Unreadable);
+                if is_unreadable(file, at, bytes) {
+                    let len = step.max(SECTOR).min(bytes.len() - at);
+                    all.push(Damage { file: file.clone(), at, len, kind: Kind::Unreadable });
                 }
             }
         }
