@@ -3,9 +3,10 @@
 //!
 //! Mail in the wild breaks every rule of MIME; what this pass makes of it:
 //! * A delimiter line is `--boundary` or `--boundary--` followed by nothing but white space. It is
-//!   compared with the boundaries of all open multiparts, innermost first, whole and not as a
-//!   prefix: so one boundary may begin with another. A delimiter of an outer multipart ends all
-//!   inner ones, even in the middle of a header.
+//!   compared with the boundaries of all open multiparts, innermost first: so one boundary may
+//!   begin with another. If none is matched whole, a boundary that the line begins with counts
+//!   (RFC 2046 §5.1.1). A delimiter of an outer multipart ends all inner ones, even in the middle
+//!   of a header.
 //! * After its close delimiter, a multipart's boundary means nothing any more: the rest is
 //!   epilogue.
 //! * A multipart that has no boundary, or in which no delimiter occurs, is text/plain
@@ -245,11 +246,11 @@ impl<'m> Pass<'m> {
             let start = delimiter.line.start as usize;
             let newline = newline_before(self.message, start);
             let mut body_end = start - newline;
-            let body_lines = self.lines - u32::from(newline > 0);
+            let mut body_lines = self.lines - u32::from(newline > 0);
             while self.open.len() > delimiter.level + 1 {
                 // A child that ends later than that has its header cut by the delimiter: its holder
                 // ends with it.
-                body_end = self.close_part(body_end, body_lines);
+                (body_end, body_lines) = self.close_part(body_end, body_lines);
             }
             self.end_preamble(delimiter.level, body_end);
             self.at = delimiter.line.end as usize;
@@ -399,14 +400,16 @@ impl<'m> Pass<'m> {
     }
 
     /// Closes the innermost open part: its body ends at `end`, before which `lines` lines have
-    /// ended; or where it begins, if that is later. Returns where it ends.
-    fn close_part(&mut self, end: usize, lines: u32) -> usize {
-        let Some(open) = self.open.pop() else { return end };
+    /// ended; or where it begins, if that is later. Returns where it ends, and the lines before that.
+    fn close_part(&mut self, end: usize, lines: u32) -> (usize, u32) {
+        let Some(open) = self.open.pop() else { return (end, lines) };
         self.boundaries -= usize::from(open.boundary.is_some());
-        let Some(part) = self.made.parts.get_mut(open.part as usize) else { return end };
-        // A delimiter right after the header: its line end is the blank line's, and the body is
-        // empty.
-        let end = (end as u32).max(part.body.start);
+        let Some(part) = self.made.parts.get_mut(open.part as usize) else { return (end, lines) };
+        // A delimiter right after the header: its line end is the header's, and the body is empty.
+        let (end, lines) = match part.body.start {
+            start if start as usize > end => (start, lines + 1),
+            _ => (end as u32, lines),
+        };
         part.body.end = end;
         part.lines = if part.body.is_empty() { 0 } else { lines.saturating_sub(open.lines_before) };
         part.preamble.end = part.preamble.end.min(end);
@@ -418,7 +421,7 @@ impl<'m> Pass<'m> {
             part.preamble = Span::new(part.body.start, part.body.start);
             part.epilogue = Span::new(end, end);
         }
-        end as usize
+        (end as usize, lines)
     }
 
     /// Reads a header from here up to and including the blank line, or up to a delimiter of an open
@@ -505,16 +508,19 @@ impl<'m> Pass<'m> {
         let said = trim_end(self.message.get(start + 2..end)?);
         let closing = said.strip_suffix(b"--");
         let hashes = (fnv1a(said), closing.map(fnv1a));
-        self.open.iter().enumerate().rev().find_map(|(level, open)| {
+        let line = Span::new(start as u32, end as u32);
+        let whole = self.open.iter().enumerate().rev().find_map(|(level, open)| {
             if open.boundary_hash != hashes.0 && Some(open.boundary_hash) != hashes.1 {
                 return None;
             }
             let boundary = open.boundary.as_deref()?;
             let is_close = boundary != said;
-            (!is_close || closing == Some(boundary)).then(|| Delimiter {
-                level,
-                is_close,
-                line: Span::new(start as u32, end as u32),
+            (!is_close || closing == Some(boundary)).then_some(Delimiter { level, is_close, line })
+        });
+        whole.or_else(|| {
+            self.open.iter().enumerate().rev().find_map(|(level, open)| {
+                let rest = said.strip_prefix(open.boundary.as_deref()?)?;
+                Some(Delimiter { level, is_close: rest.starts_with(b"--"), line })
             })
         })
     }

@@ -40,7 +40,7 @@ pub(super) fn check(message: &[u8], structure: &Structure) {
         assert_eq!(part.header.end, part.body.start);
         assert!(part.header.start <= part.header.end && part.body.start <= part.body.end, "{part:?}");
         assert!(part.body.contains(part.preamble) && part.body.contains(part.epilogue), "{part:?}");
-        assert!(part.lines <= count_lines(part.body.of(message)) + 1);
+        assert_eq!(part.lines, count_lines(part.body.of(message)), "{part:?}");
         if let Some(parent) = part.parent() {
             let parent = structure.part(parent).unwrap();
             assert!(
@@ -104,10 +104,10 @@ fn multiparts() {
             "--b\n--b\n\n--b\nContent-Type: a/b\n--b--",
             "multipart/mixed(text/plain \"\" 0, text/plain \"\" 0, a/b \"\" 0)",
         ),
-        // White space after the boundary; a longer word is no delimiter.
+        // White space after the boundary; a longer word is a delimiter, too.
         (
             "--b \t\n\none\n--bb\n--b-\n--b--\t\n--b\n",
-            "multipart/mixed(text/plain \"one\\r\\n--bb\\r\\n--b-\" 2)",
+            "multipart/mixed(text/plain \"one\" 0, text/plain \"\" 0, text/plain \"\" 0)",
         ),
         // After the close delimiter nothing counts.
         ("--b\n\none\n--b--\n--b\n\ntwo\n", "multipart/mixed(text/plain \"one\" 0)"),
@@ -217,14 +217,14 @@ fn nesting_bombs_are_leaves() {
     let mut multiparts = Vec::new();
     for depth in 0..1000 {
         multiparts.extend_from_slice(
-            format!("Content-Type: multipart/mixed; boundary=b{depth}\n\n--b{depth}\n").as_bytes(),
+            format!("Content-Type: multipart/mixed; boundary=b{depth}x\n\n--b{depth}x\n").as_bytes(),
         );
     }
     let messages = b"Content-Type: message/rfc822\n\n".repeat(1000);
     let mut digests = Vec::new();
     for depth in 0..1000 {
         digests.extend_from_slice(
-            format!("Content-Type: multipart/digest; boundary={depth}\n\n--{depth}\n\n").as_bytes(),
+            format!("Content-Type: multipart/digest; boundary={depth}x\n\n--{depth}x\n\n").as_bytes(),
         );
     }
     for bomb in [multiparts, messages, digests] {
@@ -233,5 +233,30 @@ fn nesting_bombs_are_leaves() {
         assert!(structure.parts().len() <= MAX_DEPTH + 1, "{}", structure.parts().len());
         let last = structure.parts().last().unwrap();
         assert!(last.media(&bomb).is("application", "octet-stream"));
+    }
+}
+
+/// RFC 2046 §5.1.1: a boundary is compared with the beginning of a line. What an exporter puts
+/// behind it takes nothing from the parts.
+#[test]
+fn a_line_that_begins_with_a_boundary_is_a_delimiter() {
+    let text = "Content-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--bx\n\ntwo\n--b-->\nepilogue\n";
+    let message = crlf(text);
+    assert_eq!(shape(&message), "multipart/mixed(text/plain \"one\" 0, text/plain \"two\" 0)");
+    let structure = Structure::parse(&message);
+    assert_eq!(structure.root().epilogue.of(&message), b"epilogue\r\n");
+}
+
+/// The line count of a message/rfc822 is that of its bytes, also where a delimiter ends the nested
+/// header, with and without its blank line.
+#[test]
+fn lines_of_a_nested_message_that_ends_with_its_header() {
+    for (nested, lines) in [("Subject: x\nX: y\n", 2), ("Subject: x\n\n", 2), ("Subject: x\n\nhi\n", 2)] {
+        let message = crlf(&format!(
+            "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/rfc822\n\n{nested}--b--\n"
+        ));
+        let structure = Structure::parse(&message);
+        check(&message, &structure);
+        assert_eq!(structure.part(1).unwrap().lines, lines, "{nested:?}");
     }
 }
