@@ -102,7 +102,8 @@ fn token(value: &[u8], at: usize) -> Option<(&[u8], usize)> {
     ((1..=TOKEN_MAX).contains(&len)).then(|| (rest.get(..len).unwrap_or_default(), start + len))
 }
 
-/// Reads the value of a Content-Transfer-Encoding field. RFC 2045 §6.1.
+/// Reads the value of a Content-Transfer-Encoding field. RFC 2045 §6.1; programs also write `8-bit`,
+/// `7 bit` and `quoted printable`.
 pub(crate) fn parse_encoding(value: &[u8]) -> Encoding {
     let Some((token, _)) = token(value, 0) else {
         return if unfold(value).is_empty() { Encoding::SevenBit } else { Encoding::Unknown };
@@ -113,7 +114,21 @@ pub(crate) fn parse_encoding(value: &[u8]) -> Encoding {
         6 if token.eq_ignore_ascii_case(b"binary") => Encoding::Binary,
         6 if token.eq_ignore_ascii_case(b"base64") => Encoding::Base64,
         16 if token.eq_ignore_ascii_case(b"quoted-printable") => Encoding::QuotedPrintable,
-        _ => Encoding::Unknown,
+        _ => misspelt_encoding(value),
+    }
+}
+
+/// An encoding whose name has hyphens and spaces in wrong places.
+fn misspelt_encoding(value: &[u8]) -> Encoding {
+    let is_part = |b: &u8| !is_space(*b) && !matches!(b, b'-' | b'_');
+    let letters = value.iter().filter(|b| is_part(b)).map(u8::to_ascii_lowercase);
+    let is = |name: &[u8]| letters.clone().eq(name.iter().copied());
+    match () {
+        () if is(b"7bit") => Encoding::SevenBit,
+        () if is(b"8bit") => Encoding::EightBit,
+        () if is(b"base64") => Encoding::Base64,
+        () if is(b"quotedprintable") => Encoding::QuotedPrintable,
+        () => Encoding::Unknown,
     }
 }
 
@@ -150,4 +165,24 @@ pub fn language_tags(value: &[u8]) -> Vec<&[u8]> {
     /// How many are read; one or two are usual.
     const TAGS_MAX: usize = 50;
     value.split(|&b| b == b',').filter_map(|item| token(item, 0)).map(|(tag, _)| tag).take(TAGS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encodings_as_they_are_written() {
+        for (value, encoding) in [
+            (" base64 (comment)\r\n", Encoding::Base64),
+            ("8-bit", Encoding::EightBit),
+            ("7 bit", Encoding::SevenBit),
+            ("quoted printable", Encoding::QuotedPrintable),
+            ("Base-64", Encoding::Base64),
+            ("", Encoding::SevenBit),
+            ("x-uuencode", Encoding::Unknown),
+        ] {
+            assert_eq!(parse_encoding(value.as_bytes()), encoding, "{value:?}");
+        }
+    }
 }

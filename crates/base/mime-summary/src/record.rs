@@ -270,8 +270,6 @@ struct HeaderDigest<'m> {
     /// How many bytes of the message they come from.
     search_raw: [usize; 5],
     sent: Option<crate::date::SentDate>,
-    is_dated: bool,
-    is_titled: bool,
     message_id: Option<&'m [u8]>,
     in_reply_to: Option<&'m [u8]>,
     references: Option<&'m [u8]>,
@@ -310,20 +308,19 @@ impl<'m> HeaderDigest<'m> {
     /// Takes what search, sort and thread need of a field.
     fn note(&mut self, id: FieldId, raw: &'m [u8]) {
         match id {
-            FieldId::SUBJECT if !self.is_titled => {
-                self.is_titled = true;
+            // Of several the last counts, as in the envelope.
+            FieldId::SUBJECT => {
+                self.search[0].clear();
+                self.search_raw[0] = 0;
                 self.add_search(0, raw);
             }
             FieldId::FROM => self.add_person(1, raw),
             FieldId::TO => self.add_person(2, raw),
             FieldId::CC => self.add_person(3, raw),
             FieldId::BCC => self.add_search(4, raw),
-            FieldId::DATE if !self.is_dated => {
-                self.is_dated = true;
-                self.sent = sent_date(raw);
-            }
-            FieldId::MESSAGE_ID => _ = self.message_id.get_or_insert(raw),
-            FieldId::IN_REPLY_TO => _ = self.in_reply_to.get_or_insert(raw),
+            FieldId::DATE => self.sent = sent_date(raw),
+            FieldId::MESSAGE_ID => self.message_id = Some(raw),
+            FieldId::IN_REPLY_TO => self.in_reply_to = Some(raw),
             FieldId::REFERENCES => _ = self.references.get_or_insert(raw),
             _ => {}
         }

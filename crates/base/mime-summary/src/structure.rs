@@ -400,7 +400,8 @@ impl<'m> Pass<'m> {
     }
 
     /// Closes the innermost open part: its body ends at `end`, before which `lines` lines have
-    /// ended; or where it begins, if that is later. Returns where it ends, and the lines before that.
+    /// ended; or where it begins, if that is later. Returns where it ends, and the lines before
+    /// that.
     fn close_part(&mut self, end: usize, lines: u32) -> (usize, u32) {
         let Some(open) = self.open.pop() else { return (end, lines) };
         self.boundaries -= usize::from(open.boundary.is_some());

@@ -1,12 +1,13 @@
 //! Encoded words: `=?charset?Q?text?=` in header fields, as text. RFC 2047.
 //!
-//! White space between two encoded words is dropped (§6.2); adjacent words of one charset and
-//! encoding are put together before decoding, because programs cut characters in the middle. What
-//! does not parse stays as it stands.
+//! White space between two encoded words is dropped (§6.2); adjacent words of one charset are put
+//! together before decoding, because programs cut characters in the middle. Not so in a charset
+//! that has states, in which each word begins in the first one (§3). What does not parse stays as
+//! it stands.
 
 use std::borrow::Cow;
 
-use crate::charset::decode_bytes;
+use crate::charset::{decode_bytes, has_states};
 use crate::header::unfold;
 use crate::scan::is_space;
 use crate::transfer::Encoding;
@@ -45,7 +46,7 @@ pub fn decode_words_into(value: &[u8], into: &mut String) {
         let joins = pending.is_some() && between.iter().all(|&b| is_space(b));
         let same_charset =
             pending.as_ref().is_some_and(|(charset, _)| charset.eq_ignore_ascii_case(word.charset));
-        if !joins || !same_charset {
+        if !joins || !same_charset || has_states(word.charset) {
             flush(&mut pending, into);
         }
         if !joins {
@@ -142,6 +143,9 @@ mod tests {
             ("=?US-ASCII*EN?Q?Keith_Moore?=", "Keith Moore"),
             ("=?iso-2022-jp?B?GyRCJTkbKEI=?=", "ス"),
             ("=?utf-7?Q?Hi_+2D3eCw-?=", "Hi 😋"),
+            // Each word begins in the first state, with a mark of its own.
+            ("=?iso-2022-jp?B?GyRCJTk=?= =?iso-2022-jp?Q?a?=", "スa"),
+            ("=?utf-16?B?/v8AYQ==?= =?utf-16?B?/v8AYg==?=", "ab"),
             ("=?broken", "=?broken"),
             ("=?utf-8?x?a?= b", "=?utf-8?x?a?= b"),
             ("=?utf-8?q?a", "=?utf-8?q?a"),

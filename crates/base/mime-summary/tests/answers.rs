@@ -101,7 +101,7 @@ fn envelope_defaults() {
     let envelope = Envelope::of(header, HeaderFields::new(header, Span::new(0, header.len() as u32)));
     assert_eq!((&envelope.sender, &envelope.reply_to), (&None, &None), "they are what From is");
     assert_eq!(shown(&envelope.to), ["-|-|c|d", "-|-|e|f"]);
-    assert_eq!(envelope.subject.as_deref(), Some(&b"one"[..]));
+    assert_eq!(envelope.subject.as_deref(), Some(&b"two"[..]), "the last counts");
     assert_eq!((envelope.date, envelope.cc.len()), (None, 0));
 }
 

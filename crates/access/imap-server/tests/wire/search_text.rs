@@ -27,7 +27,11 @@ fn headers() {
             ("SUBJECT \"ümlaut\"", "3"),
             ("SUBJECT \"100%\"", "3"),
             ("SUBJECT \"\\\\ \\\"quoted\"", "3"),
-            ("SUBJECT \"\"", "1 2 3 4"),
+            // With nothing to look for, the field has to be there: RFC 9051 §6.4.4.
+            ("SUBJECT \"\"", "1 2 3"),
+            ("TO \"\"", "1"),
+            ("CC \"\" BCC \"\"", "1"),
+            ("NOT FROM \"\"", "4"),
             ("FROM ana", "1"),
             ("FROM \"Ana Alt\"", "1"),
             ("FROM x.test", "1 2"),
@@ -45,7 +49,6 @@ fn headers() {
             ("HEADER X-ONE \"ärger\"", "2"),
             ("HEADER x-one 1", "1"),
             ("HEADER X-Two 1", ""),
-            // With nothing to look for, the field has to be there: RFC 9051 §6.4.4.
             ("HEADER X-One \"\"", "1 2"),
             ("HEADER X-Empty \"\"", "1"),
             ("HEADER X-Absent \"\"", ""),

@@ -217,6 +217,12 @@ impl Compiler<'_> {
             }
             SearchKey::Seq(set) => self.seqs(set)?,
             SearchKey::Uid(set) => self.uids(set),
+            // RFC 9051 §6.4.4: a message without the field has no text there, not even the empty one.
+            SearchKey::Subject(text) if text.is_empty() => self.has_field("Subject")?,
+            SearchKey::From(text) if text.is_empty() => self.has_field("From")?,
+            SearchKey::To(text) if text.is_empty() => self.has_field("To")?,
+            SearchKey::Cc(text) if text.is_empty() => self.has_field("Cc")?,
+            SearchKey::Bcc(text) if text.is_empty() => self.has_field("Bcc")?,
             SearchKey::Subject(text) => C::Subject(self.folded(text)),
             SearchKey::From(text) => C::From(self.folded(text)),
             SearchKey::To(text) => C::To(self.folded(text)),
@@ -280,11 +286,18 @@ impl Compiler<'_> {
         Arc::clone(saved)
     }
 
+    fn has_field(&mut self, name: &str) -> Result<Criterion, Failure> {
+        self.key(&SearchKey::Header(name.to_owned(), String::new()))
+    }
+
     fn seqs(&mut self, set: &SeqSet) -> Result<Criterion, Failure> {
         if set.is_saved() {
             return Ok(Criterion::Uids(self.saved()));
         }
-        Ok(Criterion::Seqs(Arc::new(self.selected.seqs_of(set)?)))
+        // A number beyond the mailbox matches nothing: clients rely on it, and RFC 9051 §9 leaves
+        // the choice.
+        let seqs = set.resolve(self.selected.announced.exists());
+        Ok(Criterion::Seqs(Arc::new(seqs.unwrap_or_default())))
     }
 
     fn uids(&mut self, set: &UidSet) -> Criterion {
