@@ -102,8 +102,8 @@ fn token(value: &[u8], at: usize) -> Option<(&[u8], usize)> {
     ((1..=TOKEN_MAX).contains(&len)).then(|| (rest.get(..len).unwrap_or_default(), start + len))
 }
 
-/// Reads the value of a Content-Transfer-Encoding field. RFC 2045 §6.1; programs also write `8-bit`,
-/// `7 bit` and `quoted printable`.
+/// Reads the value of a Content-Transfer-Encoding field. RFC 2045 §6.1; programs also write
+/// `8-bit`, `7 bit` and `quoted printable`.
 pub(crate) fn parse_encoding(value: &[u8]) -> Encoding {
     let Some((token, _)) = token(value, 0) else {
         return if unfold(value).is_empty() { Encoding::SevenBit } else { Encoding::Unknown };

@@ -217,7 +217,8 @@ impl Compiler<'_> {
             }
             SearchKey::Seq(set) => self.seqs(set)?,
             SearchKey::Uid(set) => self.uids(set),
-            // RFC 9051 §6.4.4: a message without the field has no text there, not even the empty one.
+            // RFC 9051 §6.4.4: a message without the field has no text there, not even the empty
+            // one.
             SearchKey::Subject(text) if text.is_empty() => self.has_field("Subject")?,
             SearchKey::From(text) if text.is_empty() => self.has_field("From")?,
             SearchKey::To(text) if text.is_empty() => self.has_field("To")?,
