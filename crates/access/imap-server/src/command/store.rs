@@ -71,10 +71,15 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
     let modified = (!stored.modified.is_empty())
         .then(|| Code::Modified(ctx.selected.in_numbering(&stored.modified, command.set.numbering())));
     if !expunged.is_empty() {
-        // RFC 2180 §4.2.2, RFC 7162 §3.1.3 (example 11): the messages that exist were changed. OK
-        // would claim that all of them were.
         let code = modified.unwrap_or(Code::ExpungeIssued);
-        return Ok(Reply::no(code, "Some of the messages were expunged"));
+        const WHY: &str = "Some of the messages were expunged";
+        return Ok(match command.answer {
+            // RFC 2180 §4.2.1: the client does not want to hear of single messages.
+            StoreAnswer::Silent => Reply::ok(WHY).with(code),
+            // RFC 2180 §4.2.2, RFC 7162 §3.1.3 (example 11): the messages that exist were changed.
+            // OK would claim that all of them were.
+            StoreAnswer::Flags => Reply::no(code, WHY),
+        });
     }
     Ok(match modified {
         Some(code) => Reply::ok("Some messages were changed by others").with(code),

@@ -80,7 +80,7 @@ fn changed_since_the_beginning() {
     );
 }
 
-/// RFC 9051 §7.1, EXPUNGEISSUED: expunged messages are skipped, the rest keep their numbers.
+/// RFC 2180 §4.1.2: expunged messages are skipped, the rest keep their numbers.
 #[test]
 fn expunged_by_another_meanwhile() {
     let server = Server::start();
@@ -104,7 +104,7 @@ fn expunged_by_another_meanwhile() {
         S: Subject: number 6
         S:
         S: )
-        S: a NO [EXPUNGEISSUED] …
+        S: a OK [EXPUNGEISSUED] …
         C: b FETCH 2:6 (UID BODY.PEEK[TEXT])
         S: * 3 FETCH (UID 3 BODY[TEXT] {9}
         S: Body 3.
@@ -112,7 +112,8 @@ fn expunged_by_another_meanwhile() {
         S: * 6 FETCH (UID 6 BODY[TEXT] {9}
         S: Body 6.
         S: )
-        S: b NO [EXPUNGEISSUED] …
+        S: b OK [EXPUNGEISSUED] …
+        # RFC 2180 §4.1.2: none of them is there.
         C: c FETCH 4 BODY[]
         S: c NO [EXPUNGEISSUED] …
         # One of those that are left, and its flag: with the number this session knows it by.

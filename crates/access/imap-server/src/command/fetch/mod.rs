@@ -101,10 +101,15 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     if !unreadable.is_empty() {
         return Ok(cannot_be_read(&unreadable));
     }
+    let asked = seqs.count() as u32;
     if expunged > 0 && numbering == Numbering::Seq {
-        // RFC 5530 §3, RFC 9051 §7.1. A UID that does not exist is no error (§6.4.9), and its
-        // EXPUNGE is reported next.
-        return Ok(Reply::no(Code::ExpungeIssued, "Some of the messages were expunged"));
+        // RFC 2180 §4.1.2: OK as long as one of them is there; the code says the rest
+        // (RFC 5530 §3). A UID that does not exist is no error (RFC 9051 §6.4.9), and its EXPUNGE
+        // is reported next.
+        return Ok(match expunged < asked {
+            true => Reply::ok("Some of the messages were expunged").with(Code::ExpungeIssued),
+            false => Reply::no(Code::ExpungeIssued, "All of the messages were expunged"),
+        });
     }
     Ok(Reply::ok(""))
 }
