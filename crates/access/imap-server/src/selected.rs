@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use posthaste_imap_codec::{MessageSet, Numbering, SeqSet, UidSet};
+use posthaste_imap_codec::{MessageSet, Numbering, PageRange, SeqSet, UidSet};
 use posthaste_mail_model::{ModSeq, NumSet, Uid};
 use posthaste_store::{Mailbox, View};
 
@@ -64,6 +64,25 @@ impl Selected {
             }
             _ => Ok(seqs),
         }
+    }
+
+    /// The sequence numbers of one page of the messages that a UID FETCH names (RFC 9394 §3.3).
+    /// Each range is looked up by its two ends, so the cost does not grow with the folder.
+    pub(crate) fn page_of_uids(&self, set: &UidSet, page: PageRange) -> NumSet {
+        let view = &self.announced;
+        // How many messages have a UID up to this one.
+        let up_to = |uid: u32| match uid.checked_add(1).and_then(Uid::new) {
+            Some(after) => view.rank(after),
+            None => view.exists(),
+        };
+        let mut seqs = NumSet::new();
+        for &(low, high) in self.uids_of(set).ranges() {
+            let (before, last) = (up_to(low.saturating_sub(1)), up_to(high));
+            if before < last {
+                seqs.push_range(before + 1, last);
+            }
+        }
+        page.of(&seqs)
     }
 
     /// A set of UIDs with its `*` replaced by a number. The UIDs need not exist: one that does not

@@ -36,6 +36,12 @@ pub(crate) fn since_modseq(modseq: ModSeq) -> ModSeq {
     if modseq <= ModSeq::ZERO.next() { ModSeq::ZERO } else { modseq }
 }
 
+/// Those of these messages that have a mod-sequence above `since`. Only their rows are read.
+pub(crate) fn changed_among(view: &View, seqs: &NumSet, since: ModSeq) -> NumSet {
+    let changed = view.rows(seqs).filter(|(_, row)| row.modseq() > since);
+    changed.map(|(seq, _)| seq.value()).collect()
+}
+
 /// Enables CONDSTORE: RFC 7162 §3.1. The first command that does so while a mailbox is selected
 /// reports the mailbox's HIGHESTMODSEQ. Returns whether it was off.
 pub(crate) fn enable_condstore(wire: &mut Wire, selected: Option<&Selected>, enabled: &mut Enabled) -> bool {

@@ -20,6 +20,7 @@ mod keywords;
 mod mailboxes;
 mod memory;
 mod messages;
+mod partial;
 mod rev2;
 mod search_keys;
 mod search_model;

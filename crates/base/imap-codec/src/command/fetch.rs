@@ -2,7 +2,7 @@
 
 use posthaste_mail_model::ModSeq;
 
-use crate::{PartPath, Partial, Section};
+use crate::{PageRange, PartPath, Partial, Section};
 
 /// One data item. The macros ALL, FAST and FULL are spelt out by the parser.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -76,7 +76,7 @@ impl FetchItem {
     }
 }
 
-/// FETCH modifiers: RFC 4466 §2.4, RFC 7162.
+/// FETCH modifiers: RFC 4466 §2.4, RFC 7162, RFC 9394.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct FetchModifiers {
     /// `CHANGEDSINCE`: only messages above this mod-sequence (RFC 7162 §3.1.4.1).
@@ -84,4 +84,6 @@ pub struct FetchModifiers {
     /// `VANISHED`: also report expunged UIDs (RFC 7162 §3.2.6); only with `changed_since` and UID
     /// FETCH.
     pub vanished: bool,
+    /// `PARTIAL`: only one page of the messages (RFC 9394 §3.3); only with UID FETCH.
+    pub partial: Option<PageRange>,
 }

@@ -1,10 +1,10 @@
-//! FETCH and STORE: RFC 9051 §6.4.5, §6.4.6, modifiers of RFC 7162.
+//! FETCH and STORE: RFC 9051 §6.4.5, §6.4.6, modifiers of RFC 7162 and RFC 9394.
 
 use super::parse_words::{flag, flag_list, mod_seq};
 use super::{CommandBody, FetchItem, FetchModifiers, StoreAction, StoreAnswer};
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::{FETCH_ITEMS_MAX, FLAGS_MAX};
-use crate::{MessageSet, Numbering, PartPath, Partial, Section, SequenceSet};
+use crate::{MessageSet, Numbering, PageRange, PartPath, Partial, Section, SequenceSet};
 
 /// `"FETCH" SP sequence-set SP (macro / fetch-att / "(" fetch-att *(SP fetch-att) ")")
 /// [fetch-modifiers]`
@@ -104,7 +104,7 @@ fn preview(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
 fn fetch_modifiers(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<FetchModifiers> {
     let at = c.clone();
     let mut modifiers = FetchModifiers::default();
-    c.list(2, "Too many FETCH modifiers", |c| {
+    c.list(3, "Too many FETCH modifiers", |c| {
         if c.eat_word(b"CHANGEDSINCE") {
             c.sp()?;
             modifiers.changed_since = Some(mod_seq(c)?);
@@ -112,13 +112,21 @@ fn fetch_modifiers(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<FetchModi
         } else if c.eat_word(b"VANISHED") {
             modifiers.vanished = true;
             Ok(())
+        } else if modifiers.partial.is_none() && c.eat_word(b"PARTIAL") {
+            c.sp()?;
+            modifiers.partial = Some(PageRange::parse(c)?);
+            Ok(())
         } else {
-            c.fail("CHANGEDSINCE or VANISHED")
+            c.fail("CHANGEDSINCE, VANISHED or PARTIAL, each once")
         }
     })?;
     // RFC 7162 §3.2.6: only with CHANGEDSINCE, only for UID FETCH.
     if modifiers.vanished && (modifiers.changed_since.is_none() || numbering == Numbering::Seq) {
         return at.fail("VANISHED only in a UID FETCH with CHANGEDSINCE");
+    }
+    // RFC 9394 §3.3 extends UID FETCH alone.
+    if modifiers.partial.is_some() && numbering == Numbering::Seq {
+        return at.fail("PARTIAL only in a UID FETCH");
     }
     Ok(modifiers)
 }

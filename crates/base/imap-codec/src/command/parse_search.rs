@@ -6,7 +6,7 @@ use super::parse_words::{keyword, mod_seq};
 use super::{Charset, CommandBody, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::{SEARCH_KEYS_MAX, SEARCH_NESTING_MAX};
-use crate::{Date, Numbering, ParseErrorKind, SeqSet, SequenceSet, UidSet};
+use crate::{Date, Numbering, PageRange, ParseErrorKind, SeqSet, SequenceSet, UidSet};
 
 /// `"SEARCH" [SP "RETURN" SP "(" … ")"] [SP "CHARSET" SP charset] 1*(SP search-key)`
 pub(super) fn search(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBody> {
@@ -40,6 +40,7 @@ fn and(mut keys: Vec<SearchKey>) -> SearchKey {
 }
 
 fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
+    let start = c.clone();
     let mut returns = SearchReturn::default();
     c.list(16, "Too many result options", |c| {
         let at = c.clone();
@@ -49,10 +50,19 @@ fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
             b"ALL" => returns.all = true,
             b"COUNT" => returns.count = true,
             b"SAVE" => returns.save = true,
-            _ => return at.fail("MIN, MAX, ALL, COUNT or SAVE"),
+            b"PARTIAL" if returns.partial.is_none() => {
+                c.sp()?;
+                returns.partial = Some(PageRange::parse(c)?);
+            }
+            b"PARTIAL" => return at.fail("PARTIAL only once"),
+            _ => return at.fail("MIN, MAX, ALL, COUNT, SAVE or PARTIAL"),
         }
         Ok(())
     })?;
+    // RFC 9394 §3.1
+    if returns.all && returns.partial.is_some() {
+        return start.fail("either PARTIAL or ALL");
+    }
     // RFC 4731 §3.1: an empty list is ALL.
     returns.all |= returns == SearchReturn::default();
     Ok(returns)

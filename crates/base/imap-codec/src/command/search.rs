@@ -2,7 +2,7 @@
 
 use posthaste_mail_model::{Flag, ModSeq};
 
-use crate::{Date, Numbering, SeqSet, UidSet};
+use crate::{Date, Numbering, PageRange, SeqSet, UidSet};
 
 /// SEARCH and UID SEARCH.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,7 +26,7 @@ pub enum Charset {
     Utf8,
 }
 
-/// Which parts of the result are returned: RFC 4731 §3.1, RFC 5182.
+/// Which parts of the result are returned: RFC 4731 §3.1, RFC 5182, RFC 9394.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SearchReturn {
     /// `MIN`
@@ -39,6 +39,8 @@ pub struct SearchReturn {
     pub count: bool,
     /// `SAVE`: keep it as `$`.
     pub save: bool,
+    /// `PARTIAL`: one page of the result; never with `all` (RFC 9394 §3.1).
+    pub partial: Option<PageRange>,
 }
 
 /// What must hold of a message. Text matches as a substring without regard to case.

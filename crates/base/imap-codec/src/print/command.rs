@@ -4,14 +4,16 @@
 use bytes::Bytes;
 use posthaste_mail_model::Flag;
 
-use super::{fits_quotes, number, part_path, section_head};
+use super::{fits_quotes, number, page_range, part_path, section_head};
 use crate::command::{
     Access, AppendForm, AppendMessage, Command, CommandBody, FetchItem, FetchModifiers, ListArgs,
     ListSelection, ListSyntax, Qresync, SelectParams, SeqMatch, StatusItem, StoreAction, StoreAnswer,
 };
 use crate::cursor::is_astring_char;
 use crate::limits::LITERAL_MINUS_BYTES_MAX;
-use crate::{Bound, ListPattern, MailboxArg, NameEncoding, Numbering, Partial, SequenceSet, SetRange};
+use crate::{
+    Bound, ListPattern, MailboxArg, NameEncoding, Numbering, PageRange, Partial, SequenceSet, SetRange,
+};
 
 /// Which literals may be sent without waiting: RFC 7888.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -471,11 +473,28 @@ impl CommandPrinter {
     }
 
     fn fetch_modifiers(&mut self, modifiers: &FetchModifiers) {
+        let mut before = " (";
         if let Some(modseq) = modifiers.changed_since {
-            self.put(" (CHANGEDSINCE ");
+            self.put(before);
+            self.put("CHANGEDSINCE ");
             self.number(modseq.value());
-            self.put(if modifiers.vanished { " VANISHED)" } else { ")" });
+            self.put(if modifiers.vanished { " VANISHED" } else { "" });
+            before = " ";
         }
+        if let Some(page) = modifiers.partial {
+            self.put(before);
+            self.page(page);
+            before = " ";
+        }
+        if before == " " {
+            self.put(")");
+        }
+    }
+
+    /// `PARTIAL 1:100`
+    pub(super) fn page(&mut self, page: PageRange) {
+        self.put("PARTIAL ");
+        page_range(&mut self.out, page);
     }
 }
 

@@ -12,7 +12,7 @@ mod structure;
 use posthaste_mail_model::{Flag, NumSet};
 
 use crate::cursor::is_astring_char;
-use crate::{DateTime, MailboxArg, NameEncoding, Section, SectionText};
+use crate::{DateTime, MailboxArg, NameEncoding, PageRange, Section, SectionText};
 
 pub use command::{EncodedCommand, LiteralStyle, command};
 pub(crate) use response::BARE_CODES;
@@ -153,6 +153,19 @@ pub fn flag(out: &mut Vec<u8>, flag: &Flag) {
 /// Appends `1:3,7`. The empty set has no spelling: nothing is appended.
 pub fn num_set(out: &mut Vec<u8>, set: &NumSet) {
     ranges(out, set.ranges());
+}
+
+/// Appends `1:100` or `-1:-100`: RFC 9394 §4.
+pub fn page_range(out: &mut Vec<u8>, range: PageRange) {
+    let (sign, a, b) = match range {
+        PageRange::First(a, b) => (b"".as_slice(), a, b),
+        PageRange::Last(a, b) => (b"-".as_slice(), a, b),
+    };
+    out.extend_from_slice(sign);
+    number(out, u64::from(a.get()));
+    out.push(b':');
+    out.extend_from_slice(sign);
+    number(out, u64::from(b.get()));
 }
 
 pub(crate) fn ranges(out: &mut Vec<u8>, ranges: &[(u32, u32)]) {

@@ -359,6 +359,16 @@ pub fn esearch(out: &mut Vec<u8>, value: &Esearch) {
         put(out, " ALL ");
         num_set(out, all);
     }
+    if let Some((range, page)) = &value.partial {
+        put(out, " PARTIAL (");
+        super::page_range(out, *range);
+        out.push(b' ');
+        match page.is_empty() {
+            true => put(out, "NIL"),
+            false => num_set(out, page),
+        }
+        out.push(b')');
+    }
     if let Some(modseq) = value.modseq {
         pair(out, " MODSEQ", modseq.value());
     }

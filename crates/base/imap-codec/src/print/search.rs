@@ -9,7 +9,7 @@ impl CommandPrinter {
     pub(super) fn search(&mut self, args: &SearchArgs) {
         self.numbered(args.numbering, "SEARCH");
         if let Some(returns) = args.returns {
-            let names = [
+            let mut names = vec![
                 (returns.min, "MIN"),
                 (returns.max, "MAX"),
                 (returns.all, "ALL"),
@@ -17,7 +17,17 @@ impl CommandPrinter {
                 (returns.save, "SAVE"),
             ];
             self.put("RETURN ");
-            self.list(names.into_iter().filter(|n| n.0), |p, (_, name)| p.put(name));
+            names.retain(|n| n.0);
+            self.put("(");
+            for (i, (_, name)) in names.iter().enumerate() {
+                self.put(if i > 0 { " " } else { "" });
+                self.put(name);
+            }
+            if let Some(page) = returns.partial {
+                self.put(if names.is_empty() { "" } else { " " });
+                self.page(page);
+            }
+            self.put(")");
             self.put(" ");
         }
         match args.charset {

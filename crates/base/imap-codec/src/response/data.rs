@@ -5,7 +5,7 @@ use posthaste_mail_model::{ModSeq, NumSet, SeqNum, Uid, UidValidity};
 
 use super::{FetchValue, ResponseFlag};
 use crate::command::{ListSelection, SpecialUse};
-use crate::{Capability, MailboxArg, Numbering, Tag};
+use crate::{Capability, MailboxArg, Numbering, PageRange, Tag};
 
 /// What follows `* `, status responses aside.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -194,6 +194,9 @@ pub struct Esearch {
     pub count: Option<u32>,
     /// `ALL`; never an empty set.
     pub all: Option<NumSet>,
+    /// `PARTIAL`: the range that was asked for, and what is on it; the empty set is `NIL`
+    /// (RFC 9394 §3.1).
+    pub partial: Option<(PageRange, NumSet)>,
     /// `MODSEQ`: RFC 7162 §3.1.10.
     pub modseq: Option<ModSeq>,
 }

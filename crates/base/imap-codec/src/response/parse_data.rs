@@ -1,12 +1,14 @@
 //! The parser of untagged data: RFC 9051 §7.2 – §7.5, FETCH aside.
 
+use posthaste_mail_model::NumSet;
+
 use super::parse_words::{
     capabilities, flags, mod_seq_in_parentheses, object_id_in_parentheses, seq_num, uid, uid_validity,
 };
 use super::{Esearch, ListAttribute, ListData, Namespace, Namespaces, StatusValue, Untagged};
 use crate::command::{ListSelection, mod_seq};
 use crate::cursor::{Cursor, Parsed, Word, is_astring_char};
-use crate::{MailboxArg, NameEncoding, Numbering, Tag};
+use crate::{MailboxArg, NameEncoding, Numbering, PageRange, Tag};
 
 pub(super) fn data(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> {
     let start = c.clone();
@@ -227,6 +229,7 @@ fn esearch(c: &mut Cursor<'_>) -> Parsed<Esearch> {
         max: None,
         count: None,
         all: None,
+        partial: None,
         modseq: None,
     };
     if c.eat(b'(') {
@@ -254,6 +257,7 @@ fn esearch(c: &mut Cursor<'_>) -> Parsed<Esearch> {
             b"MAX" => found.max = Some(c.nz_number("a message number")?),
             b"COUNT" => found.count = Some(c.number("a number")?),
             b"ALL" => found.all = Some(c.num_set("a set of numbers")?),
+            b"PARTIAL" => found.partial = Some(partial(c)?),
             b"MODSEQ" => {
                 found.modseq =
                     Some(if c.peek() == Some(b'(') { mod_seq_in_parentheses(c)? } else { mod_seq(c)? });
@@ -263,6 +267,16 @@ fn esearch(c: &mut Cursor<'_>) -> Parsed<Esearch> {
         c.spaces();
     }
     Ok(found)
+}
+
+/// `"(" partial-range SP (sequence-set / "NIL") ")"`: RFC 9394 §4.
+fn partial(c: &mut Cursor<'_>) -> Parsed<(PageRange, NumSet)> {
+    c.expect(b'(', "(")?;
+    let range = PageRange::parse(c)?;
+    c.sp()?;
+    let set = if c.nil() { NumSet::new() } else { c.num_set("a set of numbers, or NIL")? };
+    c.expect(b')', ")")?;
+    Ok((range, set))
 }
 
 /// `["(EARLIER)" SP] known-uids`: RFC 7162 §7.

@@ -154,12 +154,12 @@ fn message_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
     prop_oneof![
         option::of(sequence_set().prop_map(UidSet)).prop_map(|uids| B::Expunge { uids }),
         search().prop_map(B::Search),
-        (message_set(), vec(fetch_item(), 1..6), option::of(mod_seq()), any::<bool>()).prop_map(
-            |(set, items, changed_since, vanished)| {
+        (message_set(), vec(fetch_item(), 1..6), option::of(mod_seq()), any::<bool>(), page_range())
+            .prop_map(|(set, items, changed_since, vanished, partial)| {
                 let vanished = vanished && changed_since.is_some() && set.numbering() == Numbering::Uid;
-                B::Fetch { set, items, modifiers: FetchModifiers { changed_since, vanished } }
-            }
-        ),
+                let partial = partial.filter(|_| set.numbering() == Numbering::Uid);
+                B::Fetch { set, items, modifiers: FetchModifiers { changed_since, vanished, partial } }
+            }),
         (message_set(), option::of(mod_seq()), action, answer, vec(flag(), 0..4)).prop_map(
             |(set, unchanged_since, action, answer, flags)| B::Store {
                 set,
@@ -207,9 +207,10 @@ fn fetch_item() -> BoxedStrategy<FetchItem> {
 
 fn search() -> BoxedStrategy<SearchArgs> {
     let charset = option::of(prop_oneof![Just(Charset::UsAscii), Just(Charset::Utf8)]);
-    let returns = any::<[bool; 5]>().prop_map(|b| {
+    let returns = (any::<[bool; 5]>(), page_range()).prop_map(|(b, partial)| {
         let none = b == [false; 5];
-        SearchReturn { min: b[0], max: b[1], all: b[2] || none, count: b[3], save: b[4] }
+        let all = partial.is_none() && (b[2] || none);
+        SearchReturn { min: b[0], max: b[1], all, count: b[3], save: b[4], partial }
     });
     (numbering(), charset, option::of(returns), search_key())
         .prop_map(|(numbering, charset, returns, key)| SearchArgs { numbering, charset, returns, key })

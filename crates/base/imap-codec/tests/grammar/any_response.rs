@@ -182,14 +182,17 @@ fn status_value() -> BoxedStrategy<StatusValue> {
 
 fn esearch() -> BoxedStrategy<Esearch> {
     let n = || option::of(number());
-    (option::of(tag()), numbering(), n(), n(), n(), option::of(num_set()), option::of(mod_seq()))
-        .prop_map(|(tag, numbering, min, max, count, all, modseq)| Esearch {
+    let page = (page_range(), option::of(num_set()))
+        .prop_map(|(range, page)| range.map(|range| (range, page.unwrap_or_default())));
+    (option::of(tag()), numbering(), n(), n(), n(), option::of(num_set()), page, option::of(mod_seq()))
+        .prop_map(|(tag, numbering, min, max, count, all, partial, modseq)| Esearch {
             tag,
             numbering,
             min,
             max,
             count,
             all,
+            partial,
             modseq,
         })
         .boxed()

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use posthaste_imap_codec::{
-    Bound, Capability, Date, DateTime, MailboxArg, MessageSet, NameEncoding, Numbering, PartPath, Partial,
-    Section, SectionText, SequenceSet, SetRange, Tag, UidRanges,
+    Bound, Capability, Date, DateTime, MailboxArg, MessageSet, NameEncoding, Numbering, PageRange, PartPath,
+    Partial, Section, SectionText, SequenceSet, SetRange, Tag, UidRanges,
 };
 use posthaste_mail_model::{Flag, Keyword, ModSeq, NumSet, SeqNum, Uid, UidValidity};
 use proptest::collection::vec;
@@ -167,4 +167,12 @@ type IdPairs = Vec<(String, Option<String>)>;
 
 pub fn id_pairs() -> BoxedStrategy<Option<IdPairs>> {
     option::of(vec((text(), option::of(text())), 0..4)).boxed()
+}
+
+/// RFC 9394 §4.
+pub fn page_range() -> BoxedStrategy<Option<PageRange>> {
+    let place = || (1..=u32::MAX).prop_filter_map("from 1", std::num::NonZeroU32::new);
+    let make: Vec<fn(_, _) -> PageRange> = vec![PageRange::First, PageRange::Last];
+    proptest::option::of((prop::sample::select(make), place(), place()).prop_map(|(make, a, b)| make(a, b)))
+        .boxed()
 }

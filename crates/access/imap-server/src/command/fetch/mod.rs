@@ -1,4 +1,5 @@
-//! FETCH and UID FETCH: RFC 9051 §6.4.5, with CHANGEDSINCE and VANISHED of RFC 7162.
+//! FETCH and UID FETCH: RFC 9051 §6.4.5, with CHANGEDSINCE and VANISHED of RFC 7162 and
+//! PARTIAL of RFC 9394.
 //!
 //! ```text
 //! items ── plan ──> rows only ──────────> line::of_row       a tight loop over the view's slices
@@ -72,9 +73,16 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
         };
         vanished(ctx, uids, since).await?;
     }
-    let mut seqs = ctx.selected.seqs(&set)?;
+    let mut seqs = match (modifiers.partial, &set) {
+        (Some(page), MessageSet::Uid(uids)) => ctx.selected.page_of_uids(uids, page),
+        _ => ctx.selected.seqs(&set)?,
+    };
     if let Some(since) = modifiers.changed_since {
-        seqs = seqs.intersection(&ctx.selected.announced.changed_since(since));
+        seqs = match modifiers.partial {
+            // The page is cut first (RFC 9394 §3.4). Only its own rows are looked at.
+            Some(_) => sync::changed_among(&ctx.selected.announced, &seqs, since),
+            None => seqs.intersection(&ctx.selected.announced.changed_since(since)),
+        };
     }
     if !ctx.selected.read_only && items.iter().any(FetchItem::sets_seen) {
         mark_seen(ctx, &seqs, &mut items).await?;

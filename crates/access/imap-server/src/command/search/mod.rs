@@ -1,5 +1,5 @@
-//! SEARCH and UID SEARCH: RFC 9051 §6.4.4, with ESEARCH (RFC 4731), SEARCHRES (RFC 5182) and
-//! MODSEQ (RFC 7162).
+//! SEARCH and UID SEARCH: RFC 9051 §6.4.4, with ESEARCH (RFC 4731), SEARCHRES (RFC 5182),
+//! MODSEQ (RFC 7162) and PARTIAL (RFC 9394).
 //!
 //! Flags and sets narrow the view down first, whole chunks at a time. Rows then decide what rows
 //! can. Summaries are walked for the rest. Bodies are opened only for messages that are still
@@ -13,6 +13,7 @@
 //! a UID decides without a summary. `$` is emptied (RFC 5182 §2.1).
 
 mod criteria;
+mod page;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +21,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use posthaste_imap_codec::command::{SearchArgs, SearchKey, SearchReturn};
 use posthaste_imap_codec::response::{Code, Esearch, StatusKind, Untagged};
-use posthaste_imap_codec::{Numbering, Tag, print};
+use posthaste_imap_codec::{Numbering, PageRange, Tag, print};
 use posthaste_mail_model::{AccountId, FlagSet, ModSeq, NumSet};
 use posthaste_mime_summary::TextSearch;
 use posthaste_store::{View, named_ranges};
@@ -47,6 +48,8 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
     }
     let now = (ctx.service.store.unix_ms() / 1000) as i64;
     let saving = args.returns.is_some_and(|r| r.save);
+    // A page can be found without the rest only if nothing else of the result is wanted.
+    let page = args.returns.and_then(|r| r.partial.filter(|_| !(r.min || r.max || r.count)));
     let found = match Question::compile(&args.key, ctx.selected, now) {
         Ok(question) => {
             let (service, account, selected) = (ctx.service, ctx.login.id, &*ctx.selected);
@@ -54,7 +57,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
                 Job { service, account, selected, question: Arc::new(question), pace: Pace::default() };
             // Boxed: no other command needs as much memory, and without the box every command would
             // reserve as much.
-            Box::pin(ctx.wire.while_there(job.find())).await?
+            Box::pin(ctx.wire.while_there(job.find(page))).await?
         }
         Err(error) => Err(error),
     };
@@ -79,7 +82,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
             return Ok(Reply::ok(""));
         }
     };
-    let wanted = Wanted { numbering: args.numbering, returns, by_modseq };
+    let wanted = Wanted { numbering: args.numbering, returns, by_modseq, is_page: page.is_some() };
     esearch(ctx, tag, wanted, &found).await?;
     Ok(Reply::ok(""))
 }
@@ -140,31 +143,41 @@ struct Wanted {
     returns: SearchReturn,
     /// Whether the search named a mod-sequence: then the response has one, too (RFC 7162 §3.1.10).
     by_modseq: bool,
+    /// Whether only the page of PARTIAL was searched for.
+    is_page: bool,
 }
 
 /// `* ESEARCH (TAG "a") UID ALL 2,5`
 async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -> Result<(), Failure> {
-    let Wanted { numbering, mut returns, by_modseq } = wanted;
+    let Wanted { numbering, mut returns, by_modseq, .. } = wanted;
     let view = Arc::clone(&ctx.selected.announced);
     let ends = |low: bool, high: bool| {
         let low = found.first().filter(|_| low);
         let high = found.last().filter(|_| high);
         low.into_iter().chain(high).collect::<NumSet>()
     };
-    let only_ends = (returns.min || returns.max) && !returns.all && !returns.count;
+    // If the search stopped behind the page, `found` is that page.
+    let on_page = |range: PageRange| if wanted.is_page { found.clone() } else { range.of(found) };
+    let page = returns.partial.map(|range| (range, on_page(range)));
+    let only_some = (returns.min || returns.max || page.is_some()) && !returns.all && !returns.count;
+    // RFC 5182 §2.4, RFC 9394 §3.2: the messages of MIN, MAX and PARTIAL.
+    let some = || {
+        let ends = ends(returns.min, returns.max);
+        page.as_ref().map_or(ends.clone(), |(_, page)| page.union(&ends))
+    };
     if returns.save {
-        // RFC 5182 §2.4: with MIN or MAX alone, that message is the result.
-        let saved = if only_ends { ends(returns.min, returns.max) } else { found.clone() };
+        let saved = if only_some { some() } else { found.clone() };
         ctx.selected.saved_search = view.uids_of_seqs(&saved);
-        if !(returns.min || returns.max || returns.all || returns.count) {
+        if !(returns.min || returns.max || returns.all || returns.count || page.is_some()) {
             // RFC 5182 §2.1: SAVE alone returns nothing.
             return Ok(());
         }
     } else if returns == SearchReturn::default() {
         returns.all = true;
     }
-    let reported = if only_ends { ends(returns.min, returns.max) } else { found.clone() };
+    let reported = if only_some { some() } else { found.clone() };
     let modseq = if by_modseq { highest(&view, &reported) } else { None };
+    let partial = page.map(|(range, page)| (range, numbers(ctx.selected, numbering, &page)));
     let numbers = numbers(ctx.selected, numbering, found);
     ctx.wire.say(Untagged::Esearch(Esearch {
         tag: Some(tag.clone()),
@@ -173,6 +186,7 @@ async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -
         max: numbers.last().filter(|_| returns.max),
         count: returns.count.then(|| found.count() as u32),
         all: (returns.all && !numbers.is_empty()).then_some(numbers),
+        partial,
         modseq,
     }));
     ctx.wire.relieve().await?;
@@ -192,23 +206,38 @@ struct Job<'j> {
 const HEAVY_STEPS: u64 = 40_000_000;
 
 impl Job<'_> {
-    /// The sequence numbers of the messages that match.
-    async fn find(&mut self) -> Result<NumSet, Failure> {
-        let (selected, question) = (self.selected, Arc::clone(&self.question));
-        let (view, criterion) = (Arc::clone(&selected.announced), &question.criterion);
+    /// The sequence numbers of the messages that match, or of one page of them.
+    async fn find(&mut self, page: Option<PageRange>) -> Result<NumSet, Failure> {
+        if let Some(page) = page {
+            return self.find_page(page).await;
+        }
+        let candidates = self.candidates();
+        if matches!(self.question.criterion, Criterion::Flags { .. } | Criterion::All) {
+            return Ok(candidates);
+        }
+        self.matching(&candidates).await
+    }
+
+    /// The messages that sets and flags leave: whole chunks are passed over.
+    fn candidates(&self) -> NumSet {
+        let (view, criterion) = (&self.selected.announced, &self.question.criterion);
         let (with, without) = criterion.flags();
-        let mut candidates = match with.union(without) {
+        let candidates = match with.union(without) {
             FlagSet::EMPTY => view.all(),
             _ => view.with_flags(with, without),
         };
-        if let Some(within) = criterion.within(selected) {
-            candidates = candidates.intersection(&within);
+        match criterion.within(self.selected) {
+            Some(within) => candidates.intersection(&within),
+            None => candidates,
         }
-        if matches!(criterion, Criterion::Flags { .. } | Criterion::All) {
-            return Ok(candidates);
-        }
+    }
+
+    /// Those of the candidates that match.
+    async fn matching(&mut self, candidates: &NumSet) -> Result<NumSet, Failure> {
+        let question = Arc::clone(&self.question);
+        let (view, criterion) = (Arc::clone(&self.selected.announced), &question.criterion);
         let (mut found, mut open) = (NumSet::new(), NumSet::new());
-        for (seq, row) in view.rows(&candidates) {
+        for (seq, row) in view.rows(candidates) {
             match criterion.evaluate(Message { seq, row, stored: None, texts: None }) {
                 Answer::Yes => found.push(seq.value()),
                 Answer::Unknown => open.push(seq.value()),

@@ -1,0 +1,65 @@
+//! SEARCH for one page of the result: PARTIAL of RFC 9394 §3.1.
+//!
+//! Messages are looked at in windows, from the end at which the page begins. The search stops when
+//! the page is full. So its cost is that of the page and of the messages before it, not that of
+//! the folder. Each window is twice as long as the one before it: a search that finds little looks
+//! at all messages in few windows.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use posthaste_imap_codec::PageRange;
+use posthaste_mail_model::NumSet;
+
+use super::Job;
+use super::criteria::Criterion;
+use crate::reply::Failure;
+
+/// Messages of the first window, at least: a key may read a body for each.
+const WINDOW_MIN: u32 = 16;
+/// And at most: 4096 rows take some 20 µs.
+const WINDOW_MAX: u32 = 4096;
+
+impl Job<'_> {
+    /// The sequence numbers of the messages on a page.
+    pub(super) async fn find_page(&mut self, page: PageRange) -> Result<NumSet, Failure> {
+        let (view, question) = (Arc::clone(&self.selected.announced), Arc::clone(&self.question));
+        let criterion = &question.criterion;
+        if matches!(criterion, Criterion::All) {
+            return Ok(page.of(&view.all()));
+        }
+        let (_, last) = page.places();
+        let mut window = last.clamp(WINDOW_MIN, WINDOW_MAX);
+        let mut left = criterion.within(self.selected).unwrap_or_else(|| view.all());
+        let mut found = NumSet::new();
+        for round in 0u32.. {
+            if left.is_empty() || found.count() >= u64::from(last) {
+                break;
+            }
+            if round == 1 {
+                // Few match: from here on flags pass over whole chunks.
+                left = left.intersection(&self.candidates());
+                if matches!(criterion, Criterion::Flags { .. }) {
+                    found = found.union(&left);
+                    break;
+                }
+            }
+            let next = window_of(&left, page, window);
+            left = left.difference(&next);
+            found = found.union(&self.matching(&next).await?);
+            window = window.saturating_mul(2);
+        }
+        // What was not looked at lies beyond the page.
+        Ok(page.of(&found))
+    }
+}
+
+/// So many messages at the end from which the page counts.
+fn window_of(left: &NumSet, page: PageRange, count: u32) -> NumSet {
+    let count = NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+    let window = match page {
+        PageRange::First(..) => PageRange::First(NonZeroU32::MIN, count),
+        PageRange::Last(..) => PageRange::Last(NonZeroU32::MIN, count),
+    };
+    window.of(left)
+}
