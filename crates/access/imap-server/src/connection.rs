@@ -60,6 +60,7 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
     loop {
         match session.wire.framer.next_frame(session.wire.connection.input_mut()) {
             Some(CommandFrame::Command(bytes)) => {
+                posthaste_metrics::command_ended();
                 if let Some(permit) = &session.permit {
                     permit.complete();
                 }
@@ -242,6 +243,7 @@ fn abandon(session: &mut Session) {
 /// Sends the printed responses and waits for the client. `Close` if the server ends the session.
 async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     session.wire.flush().await?;
+    posthaste_metrics::command_answered();
     // Boxed: nearly no wait needs it.
     if session.permit.is_some() && !Box::pin(pay_for_input(session)).await {
         abandon(session);

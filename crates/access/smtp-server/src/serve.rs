@@ -123,6 +123,12 @@ impl SmtpService {
 /// Time a peer gets to take our last words.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
+/// Commands that are counted by name.
+const VERBS: &[&str] = &[
+    "EHLO", "HELO", "LHLO", "MAIL", "RCPT", "DATA", "BDAT", "AUTH", "STARTTLS", "RSET", "NOOP", "VRFY",
+    "EXPN", "HELP", "QUIT",
+];
+
 /// Ends a session, or goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
@@ -170,7 +176,7 @@ impl Driver {
         loop {
             self.relieve().await?;
             let action = match self.line(self.service.options.command_within).await? {
-                Line::Good(line) => match self.held_back().await? {
+                Line::Good(line) => match self.command_begins(&line).await? {
                     None => self.session.line(&line, self.service.budget.attainable()),
                     Some(end) => end,
                 },
@@ -187,6 +193,13 @@ impl Driver {
                 return self.flush().await;
             }
         }
+    }
+
+    /// A command begins. The end of the session if its account may give none now.
+    async fn command_begins(&mut self, line: &[u8]) -> Result<Option<Action>, NetError> {
+        posthaste_metrics::command_ended();
+        posthaste_metrics::command(posthaste_metrics::verb(line, VERBS), None);
+        self.held_back().await
     }
 
     async fn act(&mut self, action: Action) -> Result<Next, NetError> {
@@ -505,6 +518,7 @@ impl Driver {
                 None => {}
             }
             self.flush().await?;
+            posthaste_metrics::command_answered();
             tokio::select! {
                 biased;
                 () = self.shutdown.requested() => return Ok(Line::Shutdown),

@@ -319,6 +319,16 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    /// As counted in metrics: with and without TLS alike.
+    pub const fn metric(self) -> &'static str {
+        match self {
+            Self::Imap | Self::Imaps => "imap",
+            Self::Pop3 | Self::Pop3s => "pop3",
+            Self::Submission | Self::Submissions => "submission",
+            Self::Lmtp | Self::Smtp | Self::Sieve => self.name(),
+        }
+    }
+
     /// As written in the configuration and the `ready` line.
     pub const fn name(self) -> &'static str {
         match self {
@@ -369,6 +379,50 @@ pub enum Report {
         #[arg(long)]
         json: bool,
     },
+    /// Show what the running server's work cost since its start, and whom: CPU time, commands,
+    /// octets, changes of mailboxes, messages read.
+    ///
+    /// The server counts while it works; nothing has to be switched on. The figures come from the
+    /// socket `metrics.sock` in its data directory, so run this on the same machine. CPU time is
+    /// that of the tasks and threads that worked for sessions, for the queue and for maintenance.
+    /// The thread that writes to the store works for all: `/metrics` has its time, as that of each
+    /// thread.
+    #[command(after_long_help = COST_EXAMPLES)]
+    Cost {
+        /// The sums that are shown.
+        #[arg(long, value_enum, default_value_t = CostBy::Command)]
+        by: CostBy,
+        /// How many lines, the costliest first.
+        #[arg(long, default_value_t = 20)]
+        top: usize,
+        /// One account: its folders by size, and what it would save if they were smaller.
+        #[arg(long)]
+        account: Option<String>,
+        /// With --account: the size to which its larger folders are thought to be cut.
+        #[arg(long, value_name = "MESSAGES", default_value_t = 10_000, requires = "account")]
+        cut: u32,
+        /// As JSON, a line each; CPU time in nanoseconds.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+const COST_EXAMPLES: &str = "Examples:
+  posthaste report cost                      what each command cost, by the size of the folder
+  posthaste report cost --by account --top 5 the five costliest accounts
+  posthaste report cost --by client          what each mail program cost
+  posthaste report cost --account ana@example.org --cut 5000
+                                             what Ana's folders cost, and would cost with 5,000 messages";
+
+/// What `report cost` sums up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CostBy {
+    /// Protocol, command and folder size.
+    Command,
+    /// Account.
+    Account,
+    /// Client program, by the name it gives in ID (RFC 2971).
+    Client,
 }
 
 #[derive(Debug, Subcommand)]

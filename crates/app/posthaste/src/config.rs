@@ -64,6 +64,7 @@ pub struct Listen {
     pub submissions: Vec<SocketAddr>,
     pub smtp: Vec<SocketAddr>,
     pub sieve: Vec<SocketAddr>,
+    pub metrics: Vec<SocketAddr>,
     #[serde(deserialize_with = "networks")]
     pub proxy_networks: Vec<Network>,
 }
@@ -391,6 +392,7 @@ impl Config {
                 "login.argon2_memory, login.argon2_passes, login.scram_iterations",
                 self.login.policy() != running.login.policy(),
             ),
+            ("listen.metrics", self.listen.metrics != running.listen.metrics),
             ("relay", self.relay != running.relay),
             ("limits.memory", limits.memory != had.memory),
             ("limits.incoming_bytes", limits.incoming_bytes != had.incoming_bytes),

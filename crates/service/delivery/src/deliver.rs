@@ -160,11 +160,12 @@ impl Delivery {
         } else {
             let permit = self.room_for_summary(bytes.len()).await?;
             let bytes = bytes.clone();
+            let session = posthaste_metrics::current();
             let work = tokio::task::spawn_blocking(move || {
                 // The work holds the memory, not the task that waits for it: the work continues if
                 // a session ends.
                 let _permit = permit;
-                summarize(&bytes)
+                session.run(|| summarize(&bytes))
             });
             work.await.map_err(|e| DeliveryError::Interrupted(e.to_string()))?
         };

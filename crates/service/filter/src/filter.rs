@@ -260,7 +260,8 @@ impl Filter {
         };
         let bytes = mail.message.bytes.clone();
         // A run may take a large part of a second, and may wait for the engine.
-        let run = tokio::task::spawn_blocking(move || script.run(&bytes, &world));
+        let session = posthaste_metrics::current();
+        let run = tokio::task::spawn_blocking(move || session.run(|| script.run(&bytes, &world)));
         let outcome = run.await.map_err(|error| error.to_string())?;
         match &outcome.error {
             Some(error) => Err(error.to_string()),

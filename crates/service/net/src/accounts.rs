@@ -268,6 +268,11 @@ impl Usage {
 }
 
 impl AccountShare {
+    /// The account's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
     /// Counts one command. Whether the session must [`wait`](Self::wait) before it runs it.
     pub fn count_command(&self, peer: IpAddr) -> bool {
         self.pour(AccountLimit::Commands, 1, peer)

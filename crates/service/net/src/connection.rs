@@ -17,6 +17,7 @@ use std::{
 };
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use posthaste_metrics::Counter;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 use crate::{
@@ -81,6 +82,7 @@ impl Connection {
     /// Counts what is read and written for an account from now on. Over its limit, reads and writes
     /// take longer.
     pub fn belongs_to(&mut self, share: AccountShare) {
+        posthaste_metrics::account(share.name());
         self.share = Some(share);
     }
 
@@ -180,6 +182,8 @@ impl Connection {
 
     /// Counts bytes for the account, and waits while it is over its limit.
     async fn count_bytes(&self, limit: AccountLimit, bytes: usize) {
+        let counter = if limit == AccountLimit::Received { Counter::Received } else { Counter::Sent };
+        posthaste_metrics::count(counter, bytes as u64);
         if let Some(share) = &self.share
             && share.count_bytes(limit, bytes, self.peer().ip())
         {

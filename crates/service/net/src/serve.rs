@@ -2,6 +2,7 @@
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use posthaste_metrics::{Metered, Registry};
 use tokio::{net::TcpStream, task::JoinSet, time::Instant};
 
 use crate::{
@@ -42,6 +43,8 @@ pub struct ServeOptions {
     pub proxies: Proxies,
     /// Deadline of that header.
     pub proxy_header_within: Duration,
+    /// Where the cost of sessions is counted, and under which protocol's name.
+    pub metrics: Option<(Arc<Registry>, &'static str)>,
 }
 
 impl ServeOptions {
@@ -56,6 +59,7 @@ impl ServeOptions {
             refusal: b"",
             proxies: Proxies::default(),
             proxy_header_within: HEADER_WITHIN,
+            metrics: None,
         }
     }
 }
@@ -94,7 +98,12 @@ impl Listener {
                     Ok((tcp, peer)) => {
                         back_off = BACK_OFF_FIRST;
                         if let Some(task) = self.admit(tcp, peer, &options, &session) {
-                            sessions.spawn(task);
+                            match &options.metrics {
+                                Some((registry, protocol)) => {
+                                    sessions.spawn(Metered::new(Arc::clone(registry), protocol, task))
+                                }
+                                None => sessions.spawn(task),
+                            };
                         }
                     }
                     Err(error) if is_of_one_connection(&error) => {}

@@ -1,6 +1,7 @@
 //! `posthaste serve`: from a data directory to listeners that answer, and an orderly end.
 
 mod listeners;
+pub mod metrics;
 mod outgoing;
 mod services;
 
@@ -9,12 +10,14 @@ use std::time::{Duration, SystemTime};
 
 use posthaste_directory::NewAccount;
 use posthaste_filter::Filter;
+use posthaste_metrics::Metered;
 use posthaste_net::{Certificates, Pair, raise_file_limit};
 use posthaste_store::Store;
 use posthaste_store_lmdb::EngineLock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::listeners::Listeners;
+use self::metrics::Metrics;
 use self::outgoing::Outgoing;
 use self::services::{Budgets, Services};
 use crate::cli::{Common, Listen, Serve};
@@ -63,7 +66,7 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     make_room_for_connections(&plan);
     privileges::refuse_new_ones()?;
     let identity = Identity::of(&config)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().thread_name("sessions").enable_all().build()?;
     runtime.block_on(serve(config, common, options, level, plan, identity))
 }
 
@@ -107,28 +110,36 @@ async fn serve(
     let budgets = Budgets::new(&plan, &config);
     let foreign = opened.store.clone();
     let look = if opened.store.engine().epoch().is_some() { FOREIGN_LOOK } else { CLUSTER_LOOK };
-    let foreign = tokio::spawn(async move { foreign.watch_foreign(look).await });
+    let metrics = Arc::clone(&budgets.metrics);
+    let foreign = async move { foreign.watch_foreign(look).await };
+    let foreign = tokio::spawn(Metered::new(Arc::clone(&metrics), "watch", foreign));
     let accounts = Arc::clone(&opened.directory);
     let account_look =
         if opened.store.engine().epoch().is_some() { ACCOUNT_LOOK } else { ACCOUNT_LOOK_CLUSTER };
-    let accounts = tokio::spawn(async move { accounts.watch_accounts(account_look).await });
-    let maintenance = tokio::spawn(maintain(opened.store.clone()));
+    let accounts = async move { accounts.watch_accounts(account_look).await };
+    let accounts = tokio::spawn(Metered::new(Arc::clone(&metrics), "watch", accounts));
+    let maintenance = Metered::new(metrics, "maintenance", maintain(opened.store.clone()));
+    let maintenance = tokio::spawn(maintenance);
     let expiry = tokio::spawn(watch_expiry(certificates.clone()));
-    let outgoing = Outgoing::start(&config, &opened).await?;
+    let outgoing = Outgoing::start(&config, &opened, &budgets.metrics).await?;
     let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
     let filter = Filter::new(opened.delivery.clone(), relay, &services::hostname(&config));
     let mut server = Server { config, common, options, level, opened, filter, certificates, budgets, plan };
-    let mut listeners = Listeners::new(server.services(), &server.config, &server.plan, bound);
+    let mut listeners =
+        Listeners::new(server.services(), &server.config, &server.budgets, &server.plan, bound);
     listeners.set(&server.wanted())?;
+    let sums = &server.budgets.metrics;
+    let metrics = Metrics::start(sums, &server.config.listen.metrics, &server.config.data).await?;
     // Not before the listeners are up: a start that fails must not leave the password of a server
     // in somebody's log.
     first_account(&server.opened, &server.config).await?;
-    println!("ready {}", listeners.addresses());
+    println!("ready {}{}", listeners.addresses(), metrics.addresses());
     while let Asked::Reload = signals.next().await {
         server.reload(&mut listeners);
     }
     tracing::info!("stopping: commands in flight are finished");
     listeners.stop().await;
+    drop(metrics);
     if let Some(outgoing) = outgoing {
         outgoing.stop(server.config.limits.shutdown_timeout).await;
     }

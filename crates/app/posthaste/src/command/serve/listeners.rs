@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use posthaste_metrics::Registry;
 use posthaste_net::{
     ConnectionLimits, Drained, Endpoint, Listener, Mode, NetError, Proxies, ServeOptions, Shutdown,
     ShutdownTrigger,
 };
 use tokio::task::JoinHandle;
 
-use super::services::{IMAP_ALPN, POP3_ALPN, Services, refusal};
+use super::services::{Budgets, IMAP_ALPN, POP3_ALPN, Services, refusal};
 use crate::cli::{Listen, Protocol};
 use crate::config::Config;
 use crate::failure::Result;
@@ -35,6 +36,7 @@ pub struct Listeners {
     services: Arc<ArcSwap<Services>>,
     limits: ConnectionLimits,
     grace: Duration,
+    metrics: Arc<Registry>,
     up: Vec<Up>,
     /// Bound before the privileges for it were dropped.
     bound: Vec<(Listen, Listener)>,
@@ -42,12 +44,19 @@ pub struct Listeners {
 
 impl Listeners {
     /// None is up yet. Those in `bound` are taken instead of binding them again.
-    pub fn new(services: Services, config: &Config, plan: &Plan, bound: Vec<(Listen, Listener)>) -> Self {
+    pub fn new(
+        services: Services,
+        config: &Config,
+        budgets: &Budgets,
+        plan: &Plan,
+        bound: Vec<(Listen, Listener)>,
+    ) -> Self {
         let limits = &config.limits;
         Self {
             services: Arc::new(ArcSwap::from_pointee(services)),
             limits: ConnectionLimits::new(connections(plan), limits.connections_per_address),
             grace: limits.shutdown_timeout,
+            metrics: Arc::clone(&budgets.metrics),
             up: Vec::new(),
             bound,
         }
@@ -106,6 +115,7 @@ impl Listeners {
             grace: self.grace,
             refusal: refusal(protocol),
             proxies: self.proxies(),
+            metrics: Some((Arc::clone(&self.metrics), protocol.metric())),
             ..ServeOptions::new(shutdown.clone())
         };
         let services = Arc::clone(&self.services);

@@ -8,6 +8,7 @@ use posthaste_directory::Network;
 use posthaste_filter::Filter;
 use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService};
 use posthaste_managesieve_server::{self as managesieve, ManageSieveOptions, ManageSieveService};
+use posthaste_metrics::Registry;
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Shutdown};
 use posthaste_pop3_server::{Pop3Options, Pop3Service};
 use posthaste_smtp_server::{MailSink, PlaintextAuth, Role, SmtpOptions, SmtpService};
@@ -30,13 +31,16 @@ pub struct Budgets {
     pub reading: ByteBudget,
     /// What each account may do.
     pub accounts: Accounts,
+    /// What sessions cost.
+    pub metrics: Arc<Registry>,
 }
 
 impl Budgets {
     pub fn new(plan: &Plan, config: &Config) -> Self {
         let budget = |bytes| ByteBudget::new(usize::try_from(bytes).unwrap_or(usize::MAX));
         let accounts = Accounts::new(config.limits.of_accounts());
-        Self { incoming: budget(plan.incoming), reading: budget(plan.reading), accounts }
+        let metrics = Arc::default();
+        Self { incoming: budget(plan.incoming), reading: budget(plan.reading), accounts, metrics }
     }
 }
 
