@@ -97,6 +97,12 @@ fn what(command: &Command) -> Option<String> {
         Command::Sieve(Sieve::Activate { account, name }) => format!("sieve activate {account} {name}"),
         Command::Sieve(Sieve::Deactivate { account }) => format!("sieve deactivate {account}"),
         Command::Sieve(Sieve::Remove { account, name }) => format!("sieve remove {account} {name}"),
+        Command::Retention(retention) if retention.apply => {
+            let account = options("--account", retention.account.as_slice());
+            let mailbox = options("--mailbox", retention.mailbox.as_slice());
+            format!("retention --apply{account}{mailbox}")
+        }
+        Command::Retention(_) => return None,
         Command::Backup(backup) => {
             format!("backup {}{}", path(&backup.target), options("--account", &backup.account))
         }

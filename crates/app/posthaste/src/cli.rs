@@ -87,6 +87,15 @@ pub enum Command {
     /// What is large, over all accounts.
     #[command(subcommand)]
     Report(Report),
+    /// Let old mail leave folders by rule: into the trash, into an archive by month, or for good.
+    ///
+    /// Without --apply this is a dry run: it says how many messages each rule would choose, and
+    /// changes nothing. Without --mailbox the rules of the configuration are used (`[retention]`).
+    /// The server may run or not; it applies the rules by itself if `retention.every` is set. A
+    /// message is moved as by MOVE: it is never in both folders, nor in none. A run that was cut
+    /// off is run again.
+    #[command(after_long_help = RETENTION_EXAMPLES)]
+    Retention(Retention),
     /// Write an account's mail out as mbox files or Maildirs.
     Export(Export),
     /// Prove that everything in the store fits together.
@@ -405,6 +414,54 @@ pub enum Report {
         #[arg(long)]
         json: bool,
     },
+}
+
+const RETENTION_EXAMPLES: &str = "Examples:
+  posthaste retention                          what the configured rules would do
+  posthaste retention --apply                  do it
+  posthaste retention --mailbox INBOX --older-than '1 year' --to archive --account ana@example.org
+                                               what archiving one INBOX would move
+  posthaste retention --mailbox 'Lists/*' --keep-newest 10000 --to trash --apply";
+
+#[derive(Debug, Args)]
+pub struct Retention {
+    /// Only this account.
+    #[arg(long)]
+    pub account: Option<String>,
+    /// One rule instead of the configured ones: for this folder, pattern (`Lists/*`) or use
+    /// (`\\Trash`).
+    #[arg(long, requires = "to")]
+    pub mailbox: Option<String>,
+    /// Messages older than this, such as `90 days`. In the trash and in junk the time since they
+    /// came there counts, elsewhere their internal date.
+    #[arg(long, value_name = "TIME", requires = "mailbox")]
+    pub older_than: Option<humantime::Duration>,
+    /// Messages beyond the newest so many. With --older-than: those that are both.
+    #[arg(long, value_name = "MESSAGES", requires = "mailbox")]
+    pub keep_newest: Option<u32>,
+    /// Where they go.
+    #[arg(long, value_enum, requires = "mailbox")]
+    pub to: Option<RetentionTarget>,
+    /// Flagged messages too. They stay otherwise.
+    #[arg(long, requires = "mailbox")]
+    pub flagged_too: bool,
+    /// Do it. Otherwise nothing is changed.
+    #[arg(long)]
+    pub apply: bool,
+    /// As JSON, a line for each folder and target.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where `retention` moves mail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RetentionTarget {
+    /// The folder with the use \\Trash.
+    Trash,
+    /// A folder for the month of its internal date, such as Archive/2026-11.
+    Archive,
+    /// Nowhere: they are expunged.
+    Nowhere,
 }
 
 const COST_EXAMPLES: &str = "Examples:

@@ -5,6 +5,7 @@
 #[cfg(test)]
 mod fuzzing;
 mod relay;
+mod retention;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 pub use relay::Relay;
+pub use retention::Retention;
 
 /// The documented default, as `posthaste config --default` prints it.
 pub const DEFAULT: &str = include_str!("default.toml");
@@ -48,6 +50,7 @@ pub struct Config {
     pub login: Login,
     pub relay: Relay,
     pub limits: Limits,
+    pub retention: Retention,
     pub store: StoreConfig,
     pub s3: S3,
     pub log: Log,
@@ -394,6 +397,7 @@ impl Config {
             ),
             ("listen.metrics", self.listen.metrics != running.listen.metrics),
             ("relay", self.relay != running.relay),
+            ("retention", self.retention != running.retention),
             ("limits.memory", limits.memory != had.memory),
             ("limits.incoming_bytes", limits.incoming_bytes != had.incoming_bytes),
             ("limits.reading_bytes", limits.reading_bytes != had.reading_bytes),
@@ -414,6 +418,7 @@ impl Config {
         self.tls.check()?;
         self.login.check()?;
         self.relay.check()?;
+        self.retention.check()?;
         self.limits.check_accounts()?;
         let size = self.limits.message_size.as_u64();
         if size == 0 || size > u64::from(u32::MAX) {

@@ -12,6 +12,7 @@ use posthaste_directory::NewAccount;
 use posthaste_filter::Filter;
 use posthaste_metrics::Metered;
 use posthaste_net::{Certificates, Pair, raise_file_limit};
+use posthaste_retention::{Mode, Outcome, Retention, Target};
 use posthaste_store::Store;
 use posthaste_store_lmdb::EngineLock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -21,7 +22,7 @@ use self::metrics::Metrics;
 use self::outgoing::Outgoing;
 use self::services::{Budgets, Services};
 use crate::cli::{Common, Listen, Serve};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::failure::{Failure, Result};
 use crate::logging::{self, Level};
 use crate::memory::{self, Plan};
@@ -118,8 +119,13 @@ async fn serve(
         if opened.store.engine().epoch().is_some() { ACCOUNT_LOOK } else { ACCOUNT_LOOK_CLUSTER };
     let accounts = async move { accounts.watch_accounts(account_look).await };
     let accounts = tokio::spawn(Metered::new(Arc::clone(&metrics), "watch", accounts));
-    let maintenance = Metered::new(metrics, "maintenance", maintain(opened.store.clone()));
+    let maintenance = Metered::new(Arc::clone(&metrics), "maintenance", maintain(opened.store.clone()));
     let maintenance = tokio::spawn(maintenance);
+    let retention = tokio::spawn(Metered::new(
+        Arc::clone(&metrics),
+        "retention",
+        retain(Retention::new(opened.store.clone(), Arc::clone(&opened.directory)), config.retention.clone()),
+    ));
     let expiry = tokio::spawn(watch_expiry(certificates.clone()));
     let outgoing = Outgoing::start(&config, &opened, &budgets.metrics).await?;
     let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
@@ -146,6 +152,7 @@ async fn serve(
     foreign.abort();
     accounts.abort();
     maintenance.abort();
+    retention.abort();
     expiry.abort();
     server.opened.store.wait_for_changes().await;
     tracing::info!("stopped");
@@ -287,6 +294,29 @@ async fn maintain(store: Store) {
             Err(error) => tracing::warn!(%error, "maintenance has to wait"),
         }
         tokio::time::sleep(MAINTENANCE_PAUSE).await;
+    }
+}
+
+/// Applies the rules of the configuration, for as long as the server runs.
+async fn retain(retention: Retention, config: config::Retention) {
+    let rules = config.rules();
+    if config.every.is_zero() || rules.is_empty() {
+        return;
+    }
+    loop {
+        tokio::time::sleep(config.every).await;
+        let mut report = |outcome: Outcome| {
+            let Outcome { account, folder, rule, target, messages, octets } = outcome;
+            let to = match &target {
+                Target::Folder(name) => name.as_str(),
+                Target::Nowhere => "",
+            };
+            let (folder, rule) = (folder.as_str(), rule + 1);
+            tracing::info!(target: "posthaste::retention", account, folder, rule, to, messages, octets, "mail left a folder by rule");
+        };
+        if let Err(error) = retention.run(&rules, Mode::Apply, &mut report).await {
+            tracing::warn!(%error, "`retention.rules` were not all applied; they are tried again in `retention.every`");
+        }
     }
 }
 
