@@ -2,6 +2,7 @@
 //! and its defaults, all in one. A key that is not in it is an error that names the nearest one
 //! that is.
 
+mod authentication;
 #[cfg(test)]
 mod fuzzing;
 mod relay;
@@ -16,6 +17,7 @@ use posthaste_net::{self as net, AccountLimits, TlsSettings, TlsVersion};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
+pub use authentication::Authentication;
 pub use relay::Relay;
 
 /// The documented default, as `posthaste config --default` prints it.
@@ -46,6 +48,7 @@ pub struct Config {
     pub listen: Listen,
     pub tls: Tls,
     pub login: Login,
+    pub authentication: Authentication,
     pub relay: Relay,
     pub limits: Limits,
     pub store: StoreConfig,
