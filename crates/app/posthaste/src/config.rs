@@ -2,6 +2,7 @@
 //! and its defaults, all in one. A key that is not in it is an error that names the nearest one
 //! that is.
 
+mod authentication;
 #[cfg(test)]
 mod fuzzing;
 mod relay;
@@ -17,6 +18,7 @@ use posthaste_net::{self as net, AccountLimits, TlsSettings, TlsVersion};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
+pub use authentication::Authentication;
 pub use relay::Relay;
 pub use retention::Retention;
 
@@ -48,6 +50,7 @@ pub struct Config {
     pub listen: Listen,
     pub tls: Tls,
     pub login: Login,
+    pub authentication: Authentication,
     pub relay: Relay,
     pub limits: Limits,
     pub retention: Retention,

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-use crate::file::Filing;
+use crate::file::{Filing, Home};
 use crate::scripts::Cache;
 use crate::world::{World, own_addresses};
 
@@ -49,6 +49,9 @@ pub struct Envelope<'e> {
     pub from: &'e str,
     /// Who can be refused.
     pub refusals: Refusals,
+    /// Its author's domain wants it in the junk folder (RFC 7489 §6.3): where it would be kept in
+    /// INBOX, it goes there. A script may file it elsewhere.
+    pub is_quarantined: bool,
 }
 
 /// What became of a message for one recipient.
@@ -90,6 +93,7 @@ pub(crate) struct Mail<'m> {
     pub(crate) from: &'m str,
     /// How many scripts have sent it on within this server.
     pub(crate) depth: usize,
+    pub(crate) home: Home,
 }
 
 /// The recipients who are one account.
@@ -133,7 +137,9 @@ impl Filter {
         envelope: Envelope<'_>,
         recipients: &[Recipient],
     ) -> Vec<Result<(), Undelivered>> {
-        if recipients.iter().all(|recipient| recipient.account.scripts.active.is_none()) {
+        if !envelope.is_quarantined
+            && recipients.iter().all(|recipient| recipient.account.scripts.active.is_none())
+        {
             let outcomes = self.delivery.deliver(message, recipients).await;
             return outcomes.into_iter().map(|one| one.map(|_| ()).map_err(Undelivered::from)).collect();
         }
@@ -152,7 +158,9 @@ impl Filter {
             Ok(message) => message,
             Err(error) => return recipients.iter().map(|_| Err(error.clone().into())).collect(),
         };
-        let mail = Mail { message: &message, from: envelope.from, depth };
+        let Envelope { from, is_quarantined, .. } = envelope;
+        let home = if is_quarantined { Home::Junk } else { Home::Inbox };
+        let mail = Mail { message: &message, from, depth, home };
         let groups = by_account(recipients);
         let work: Vec<_> = groups.iter().map(|group| self.serve(group, recipients, mail)).collect();
         let served: Vec<Vec<Done>> = stream::iter(work).buffered(PARALLEL).collect().await;
@@ -187,7 +195,7 @@ impl Filter {
             Ok(list) => list,
             Err(error) => return group.members.iter().map(|_| Done::Failed(error.clone())).collect(),
         };
-        let mut filing = Filing::new(&self.delivery, group.account, list, mail.message);
+        let mut filing = Filing::new(&self.delivery, group.account, list, mail.message, mail.home);
         let mut served: Vec<(&str, Done)> = Vec::with_capacity(group.members.len());
         for recipient in group.members.iter().filter_map(|member| recipients.get(*member)) {
             let address = recipient.address.as_str();
@@ -202,14 +210,14 @@ impl Filter {
 
     async fn serve_one(&self, filing: &mut Filing<'_>, recipient: &Recipient, mail: Mail<'_>) -> Done {
         let Some(active) = &recipient.account.scripts.active else {
-            return filing.keep_in_inbox().await.into();
+            return filing.keep_as_it_came().await.into();
         };
         let account = recipient.account.name.as_str();
         let outcome = match self.run(recipient, active, &filing.list, mail).await {
             Ok(outcome) => outcome,
             Err(error) => {
-                tracing::warn!(account, script = active, %error, "a Sieve script failed: the message is kept in INBOX");
-                return filing.keep_in_inbox().await.into();
+                tracing::warn!(account, script = active, %error, "a Sieve script failed: the message is kept");
+                return filing.keep_as_it_came().await.into();
             }
         };
         for note in &outcome.notes {
@@ -221,8 +229,8 @@ impl Filter {
         let done = match self.send_all(filing, recipient, &outcome, mail).await {
             Ok(()) => Done::Kept,
             Err(error) => {
-                tracing::warn!(account, script = active, %error, "a Sieve script's mail is not sent: the message is kept in INBOX");
-                filing.keep_in_inbox().await.into()
+                tracing::warn!(account, script = active, %error, "a Sieve script's mail is not sent: the message is kept");
+                filing.keep_as_it_came().await.into()
             }
         };
         self.remember_all(recipient, &outcome).await;
