@@ -130,6 +130,43 @@ fn bodies() {
     );
 }
 
+/// RFC 3501 §6.4.4: only parts of other types than TEXT and MESSAGE may be passed over.
+#[test]
+fn reports_are_searched() {
+    let server = Server::start();
+    for (number, sub) in [
+        "delivery-status",
+        "disposition-notification",
+        "feedback-report",
+        "partial; id=a; number=1",
+        "external-body; access-type=url",
+        "global-delivery-status",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let message = format!(
+            "Subject: report\nContent-Type: multipart/report; boundary=b\n\n--b\n\nwords\n--b\n\
+             Content-Type: Message/{sub}\nContent-Transfer-Encoding: quoted-printable\n\n\
+             Diagnostic-Code: smtp; 550 mail=62ox-{number} full\n--b\nContent-Type: application/x-notes\n\n\
+             Diagnostic-Code: elsewhere\n--b--\n"
+        );
+        server.put("INBOX", message.replace('\n', "\r\n").as_bytes());
+    }
+    server.put("INBOX", b"Content-Type: message/feedback-report\r\n\r\nUser-Agent: Abuse/1\r\n");
+    let mut wire = server.select("INBOX");
+    searches(
+        &mut wire,
+        &[
+            ("BODY diagnostic-code", "1 2 3 4 5 6"),
+            ("TEXT \"550 mailbox-4 full\"", "5"),
+            ("BODY elsewhere", ""),
+            ("BODY abuse/1", "7"),
+            ("BODY content-type", ""),
+        ],
+    );
+}
+
 /// A match may lie across the pieces in which a long body is decoded.
 #[test]
 fn long_bodies() {
