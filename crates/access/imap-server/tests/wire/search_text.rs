@@ -69,6 +69,44 @@ fn headers() {
     );
 }
 
+/// RFC 9051 §6.4.4: FROM, TO, CC and BCC look into the envelope's addresses, not into the field.
+#[test]
+fn addresses() {
+    let server = Server::start();
+    for header in [
+        "From: Pete(A wonderful \\) chap) <pete(his account)@silly.test(his host)>",
+        "From: jdoe@test   . example",
+        "From: \"Joe Q. \\\"JQ\\\" Public\"  <john.q.public@example.com>",
+        "From: ana@x.test (=?utf-8?Q?J=C3=BCrgen?=)",
+        "To: A Group:Ed Jones <joe@where.test>,john@one.test;\nCc: <@a.test,@b.test:carl@c.test>",
+        "From: <bare@x.test>",
+        "From: =?utf-8?Q?Ana?=\n =?utf-8?Q?_Alt?= <ana@y.test>\nFrom: second@y.test\nBcc: (nobody)",
+    ] {
+        server.put("INBOX", format!("{header}\n\nx\n").replace('\n', "\r\n").as_bytes());
+    }
+    let mut wire = server.select("INBOX");
+    searches(
+        &mut wire,
+        &[
+            ("FROM \"pete <pete@silly.test>\"", "1"),
+            ("FROM \"his account\"", ""),
+            ("FROM wonderful", ""),
+            ("HEADER From wonderful", "1"),
+            ("FROM jdoe@test.example", "2"),
+            ("FROM \"joe q. \\\"jq\\\" public <john.q\"", "3"),
+            ("FROM \"jürgen <ana@x.test>\"", "4"),
+            ("TO \"a group: ed jones <joe@where.test>, john@one.test;\"", "5"),
+            ("CC carl@c.test", "5"),
+            ("FROM <bare", ""),
+            ("FROM bare@x.test", "6"),
+            ("FROM \"ana alt <ana@y.test>, second@y.test\"", "7"),
+            // The field is there, and no address in it.
+            ("BCC \"\"", "7"),
+            ("BCC nobody", ""),
+        ],
+    );
+}
+
 #[test]
 fn bodies() {
     let server = Server::start();
