@@ -31,10 +31,8 @@ fn dovecot_answers_the_same() {
     let chosen = std::env::var("POSTHASTE_DIFFERENTIAL").unwrap_or_else(|_| SEED_AND_COUNT.to_owned());
     let (seed, count) = chosen.split_once(' ').unwrap();
     let port = server.address("imap").port().to_string();
-    let said = run_python(
-        include_str!("clients/differential.py"),
-        &[&port, USER, PASSWORD, DOVECOT, seed, count],
-    );
+    let said =
+        run_python(include_str!("clients/differential.py"), &[&port, USER, PASSWORD, DOVECOT, seed, count]);
     println!("{said}");
     assert!(said.contains("differential: done"), "{said}");
 }

@@ -296,10 +296,7 @@ impl<'m> HeaderDigest<'m> {
     fn keep(&mut self, id: FieldId, name: &[u8], field: &[u8]) {
         // A field with a NUL is not sent as it stands, so it is not kept in the bytes that are sent.
         let is_sendable = memchr::memchr(0, field).is_none();
-        if is_sendable
-            && is_kept(id, name, field.len())
-            && self.kept.len() + field.len() <= KEPT_TOTAL_MAX
-        {
+        if is_sendable && is_kept(id, name, field.len()) && self.kept.len() + field.len() <= KEPT_TOTAL_MAX {
             self.table.extend_from_slice(&[id.number(), name.len() as u8]);
             self.table.extend_from_slice(&(field.len() as u16).to_le_bytes());
             self.kept.extend_from_slice(field);

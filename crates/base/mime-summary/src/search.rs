@@ -156,11 +156,8 @@ impl TextSearch {
         let (in_body, in_text) = (of(|w| matches!(w, Within::Body)), of(|w| matches!(w, Within::Text)));
         let in_fields = of(|w| matches!(w, Within::Fields(_)));
         let needle_max = keys.iter().map(|key| key.key.finder.needle().len()).max().unwrap_or(0);
-        let mut nested: Vec<u32> = summary
-            .parts()
-            .filter(|row| row.kind == Kind::Message)
-            .map(|row| row.first_child)
-            .collect();
+        let mut nested: Vec<u32> =
+            summary.parts().filter(|row| row.kind == Kind::Message).map(|row| row.first_child).collect();
         nested.sort_unstable();
         let root = |index: u32| match index {
             0 => Root::Message,
