@@ -51,8 +51,8 @@ pub(crate) fn addresses_up_to(max: usize, value: &[u8]) -> Vec<Address<'_>> {
 }
 
 /// Writes addresses as people write them: `Name <local@domain>, local@domain`, groups as
-/// `name: member, member;`. Names stand without quotes, so that a search for a name finds it however
-/// it was quoted; comments that are no name are left out.
+/// `name: member, member;`. Names stand without quotes, so that a search for a name finds it
+/// however it was quoted; comments that are no name are left out.
 pub(crate) fn write_addresses(addresses: &[Address<'_>], into: &mut Vec<u8>) {
     let (mut is_first, mut in_group) = (true, false);
     for address in addresses {

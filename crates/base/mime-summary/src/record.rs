@@ -294,7 +294,7 @@ impl<'m> HeaderDigest<'m> {
 
     /// Puts a field into the table, or notes that it was left out.
     fn keep(&mut self, id: FieldId, name: &[u8], field: &[u8]) {
-        // A field with a NUL is not sent as it stands, so it is not kept in the bytes that are sent.
+        // A field with a NUL is not sent as it stands: it is not kept in the bytes that are sent.
         let is_sendable = memchr::memchr(0, field).is_none();
         if is_sendable && is_kept(id, name, field.len()) && self.kept.len() + field.len() <= KEPT_TOTAL_MAX {
             self.table.extend_from_slice(&[id.number(), name.len() as u8]);

@@ -1,5 +1,5 @@
-//! MOVE (RFC 6851), and a COPY that waits in line. Messages leave one mailbox and enter another, in one commit if the engine can
-//! commit both.
+//! MOVE (RFC 6851), and a COPY that waits in line. Messages leave one mailbox and enter another, in
+//! one commit if the engine can commit both.
 //!
 //! A move leads both mailboxes, so no other change of this process comes in between. It takes the
 //! leads in the order of the mailboxes' ids, and no leader waits for another lead: crossing moves
