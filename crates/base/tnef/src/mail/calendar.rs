@@ -1,13 +1,13 @@
 //! Meeting requests, answers and cancellations as iCalendar: MS-OXCICAL, RFC 5545, RFC 5546.
 //!
-//! Times are UTC. A meeting that recurs is its first occurrence, with the pattern in words in its
-//! description: rules in UTC would be wrong after the next change of clocks.
+//! Times are UTC, except those of a meeting that recurs: see [`super::recurrence`].
 
 use std::fmt::Write;
 use time::OffsetDateTime;
 
 use super::dates;
 use super::people::{People, Person, Role};
+use super::recurrence::Recurrence;
 use crate::model::{Message, Value, find_attribute};
 use crate::tags::{Guid, SET_APPOINTMENT, attribute, named, property};
 
@@ -79,10 +79,15 @@ pub(super) fn calendar(
     out.line("PRODID:-//Posthaste//Rich mail//EN");
     out.line("VERSION:2.0");
     out.line(&format!("METHOD:{}", method.name()));
+    let series = Recurrence::of(message);
+    series.iter().flat_map(|series| &series.zone).for_each(|line| out.line(line));
     out.line("BEGIN:VEVENT");
     out.line(&format!("UID:{}", escape(&uid(message, start))));
     out.line(&format!("DTSTAMP:{}", dates::in_calendar(stamp(message).unwrap_or(start))));
-    times(&mut out, message, start, end);
+    match &series {
+        Some(series) => series.lines.iter().for_each(|line| out.line(line)),
+        None => times(&mut out, message, start, end),
+    }
     if let Some(at) = time(named::EXCEPTION_REPLACE_TIME).filter(|_| is_exception(message)) {
         out.line(&format!("RECURRENCE-ID:{}", dates::in_calendar(at)));
     }

@@ -16,6 +16,7 @@ mod entity;
 mod header;
 mod item;
 mod people;
+mod recurrence;
 mod whole;
 
 pub use convert::{Outcome, conversion_memory_max, convert, might_be_rich};
