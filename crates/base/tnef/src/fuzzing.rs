@@ -1,5 +1,5 @@
-//! Any bytes as TNEF, as compressed RTF, as RTF, and as a message with a TNEF part. For fuzz targets,
-//! and for the tests below.
+//! Any bytes as TNEF, as compressed RTF, as RTF, and as a message with a TNEF part. For fuzz
+//! targets, and for the tests below.
 
 use crate::{Outcome, convert, decode, encode, rtf};
 

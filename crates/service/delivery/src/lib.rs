@@ -14,8 +14,8 @@
 //! | [`import`] | mbox, Maildir, `.eml` and folders of them, read into mailboxes |
 //! | [`export`] | mailboxes written as mbox or Maildir |
 //!
-//! What always holds: a message is delivered byte for byte, except rich mail to accounts of the format
-//! `mime`; when `deliver` says yes it is on disk;
+//! What always holds: a message is delivered byte for byte, except rich mail to accounts of the
+//! format `mime`; when `deliver` says yes it is on disk;
 //! no message, however broken, is refused for what is in it.
 
 mod deliver;

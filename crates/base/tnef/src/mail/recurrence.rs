@@ -1,4 +1,5 @@
-//! A meeting that recurs, as rules of iCalendar: MS-OXOCAL §2.2.1.44 and §2.2.1.39, RFC 5545 §3.3.10.
+//! A meeting that recurs, as rules of iCalendar: MS-OXOCAL §2.2.1.44 and §2.2.1.39, RFC 5545
+//! §3.3.10.
 //!
 //! Such a meeting keeps the time zone of its organizer: a rule in UTC would be wrong after the next
 //! change of clocks. Where the blob, or its zone, is missing or has something that RFC 5545 cannot
