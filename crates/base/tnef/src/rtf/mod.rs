@@ -9,6 +9,7 @@
 mod lzfu;
 mod read;
 mod simple;
+mod style;
 mod token;
 mod words;
 mod wrap;

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use super::simple::Simple;
+use super::style::{BOLD, HIDDEN, ITALIC, STRUCK, Style, UNDERLINED};
 use super::token::{Token, Tokens};
 use super::words::{self, SYMBOL};
 use crate::charset;
@@ -102,14 +103,6 @@ enum Destination {
     FieldInstruction,
     Nowhere,
 }
-
-/// How text looks: bits, so that they are compared at once.
-pub(super) type Style = u8;
-pub(super) const BOLD: Style = 1;
-pub(super) const ITALIC: Style = 2;
-pub(super) const UNDERLINED: Style = 4;
-pub(super) const STRUCK: Style = 8;
-const HIDDEN: Style = 16;
 
 /// What ends with its group.
 #[derive(Debug, Clone, Copy)]

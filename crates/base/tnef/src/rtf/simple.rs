@@ -1,6 +1,6 @@
 //! Text and HTML made from RTF that was written as RTF.
 
-use super::read::{BOLD, ITALIC, STRUCK, Style, UNDERLINED};
+use super::style::{BOLD, ITALIC, STRUCK, Style, UNDERLINED};
 
 /// Styles and their elements, outermost first.
 const ELEMENTS: [(Style, &str); 4] = [(BOLD, "b"), (ITALIC, "i"), (UNDERLINED, "u"), (STRUCK, "s")];
