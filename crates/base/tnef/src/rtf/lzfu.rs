@@ -33,7 +33,7 @@ const MATCH_MAX: usize = 17;
 const TRIES: usize = 32;
 
 /// MS-OXRTFCP §2.1.3.2: CRC-32 that begins with 0 and is not inverted at its end.
-fn crc(bytes: &[u8]) -> u32 {
+pub(crate) fn crc(bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(u32::MAX);
     hasher.update(bytes);
     !hasher.finalize()

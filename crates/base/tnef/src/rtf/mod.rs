@@ -14,6 +14,8 @@ mod token;
 mod words;
 mod wrap;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use lzfu::crc;
 pub use lzfu::{compress, decompress, store};
 pub use read::{Document, GROUPS_MAX, Origin, origin, read};
 pub use wrap::{wrap_html, wrap_text};
