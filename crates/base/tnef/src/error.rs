@@ -61,6 +61,12 @@ pub enum Damage {
         /// The limit.
         limit: usize,
     },
+    /// The message has more TNEF parts than are converted.
+    #[error("the message has over {limit} TNEF parts")]
+    Parts {
+        /// The limit.
+        limit: usize,
+    },
     /// The transfer encoding of the part that holds it is unknown.
     #[error("the part has an unknown transfer encoding")]
     TransferEncoding,

@@ -98,6 +98,22 @@ fn conversions_keep_within_their_memory() {
         ..Attachment::default()
     };
     both("tiny files", &Message { attachments: vec![file; 40_000], ..Message::default() });
+    // Work that grows with the square would take hours: images by the thousand in HTML of
+    // megabytes, links within links, and attachments of a message with many properties.
+    let image = Attachment {
+        attributes: vec![Attribute { id: attribute::ATTACH_DATA, data: vec![1] }],
+        properties: vec![samples::text(property::ATTACH_CONTENT_ID, "image")],
+        ..Attachment::default()
+    };
+    let html = samples::text(property::HTML, &"cid:x:cid:".repeat(600_000));
+    let properties = [vec![html], vec![Property::new(1, Value::Null); 20_000]].concat();
+    both("images", &Message { properties, attachments: vec![image; 19_000], ..Message::default() });
+    let link = b"{\\field{\\*\\fldinst HYPERLINK \"http://x\"}";
+    both("links", &with_rtf(&[&link.repeat(900)[..], &b"a".repeat(1 << 20), &b"}".repeat(900)].concat()));
+    let parts = b"--b\r\nContent-Type: application/ms-tnef\r\n\r\n\r\n".repeat(10_000);
+    let fields = b"X: y\r\n".repeat(100_000);
+    let head = b"Content-Type: multipart/mixed; boundary=b\r\n\r\n";
+    check("TNEF parts", &[&fields[..], head, &parts].concat());
     let mut nested = samples::note();
     for _ in 0..20 {
         nested = Message { attachments: vec![samples::forwarded(nested)], ..samples::note() };

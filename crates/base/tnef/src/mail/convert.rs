@@ -23,6 +23,10 @@ use super::whole::{Whole, header_fields};
 use crate::decode::{decode, has_signature};
 use crate::error::Damage;
 
+/// How many rich parts a message may have. Real ones have one, digests of lists some more. Each
+/// reads the header of the message around it.
+const PARTS_MAX: usize = 32;
+
 /// What became of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -58,6 +62,9 @@ pub fn convert(message: &[u8]) -> Result<Outcome, Damage> {
     let places: Vec<_> = (0..).zip(structure.parts()).filter(|(_, part)| is_rich(part, message)).collect();
     if places.is_empty() {
         return Ok(Outcome::Ordinary);
+    }
+    if places.len() > PARTS_MAX {
+        return Err(Damage::Parts { limit: PARTS_MAX });
     }
     if structure.parts().iter().any(|part| is_sealed(&part.media(message))) {
         return Ok(Outcome::Sealed);

@@ -14,6 +14,18 @@ pub(super) enum Inner<'m> {
     Message(&'m Message),
 }
 
+/// The code pages of a message's 8-bit text: found once, not for each attachment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CodePages {
+    /// Of properties.
+    pub text: u32,
+    /// Of attributes.
+    pub attributes: u32,
+}
+
+/// Longest Content-ID: with its brackets and name it stays within a line of 998.
+pub(super) const ID_MAX: usize = 250;
+
 /// An attachment as mail has it.
 pub(super) struct Item<'m> {
     name: Option<String>,
@@ -25,9 +37,9 @@ pub(super) struct Item<'m> {
 }
 
 impl<'m> Item<'m> {
-    /// An attachment of a message whose text is in this code page. None if it has no data.
-    pub fn of(attachment: &'m Attachment, message: &Message) -> Option<Self> {
-        let code_page = message.text_code_page();
+    /// An attachment of a message with these code pages. None if it has no data.
+    pub fn of(attachment: &'m Attachment, code_pages: CodePages) -> Option<Self> {
+        let code_page = code_pages.text;
         let property = |id| find(&attachment.properties, id);
         let text = |id| property(id)?.text(code_page);
         let (inner, is_tnef) = match property(property::ATTACH_DATA) {
@@ -43,7 +55,9 @@ impl<'m> Item<'m> {
         };
         let name = text(property::ATTACH_LONG_FILENAME)
             .or_else(|| text(property::ATTACH_FILENAME))
-            .or_else(|| attribute_text(&attachment.attributes, attribute::ATTACH_TITLE, message.code_page))
+            .or_else(|| {
+                attribute_text(&attachment.attributes, attribute::ATTACH_TITLE, code_pages.attributes)
+            })
             .or_else(|| text(property::DISPLAY_NAME));
         let name = name.map(|name| file_name(&name)).filter(|name| !name.is_empty());
         let name = if is_tnef { Some("winmail.dat".to_owned()) } else { name };
@@ -127,7 +141,7 @@ fn media_type(tag: &str) -> Option<String> {
 fn content_id(text: &str) -> Option<String> {
     let id = text.trim().trim_start_matches('<').trim_end_matches('>');
     let fits = |b: u8| matches!(b, b'!'..=b'~') && !matches!(b, b'<' | b'>');
-    (!id.is_empty() && id.len() <= 250 && id.bytes().all(fits)).then(|| id.to_owned())
+    (!id.is_empty() && id.len() <= ID_MAX && id.bytes().all(fits)).then(|| id.to_owned())
 }
 
 /// Types by the extension of a file, and extensions by type: what mail mostly has.

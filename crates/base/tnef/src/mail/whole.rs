@@ -1,12 +1,14 @@
 //! A rich message as MIME entities.
 
+use std::collections::HashSet;
+
 use super::body::{Bodies, Room};
 use super::calendar::{self, Method};
 use super::card;
 use super::dates;
 use super::entity::Entity;
 use super::header;
-use super::item::{Inner, Item};
+use super::item::{CodePages, ID_MAX, Inner, Item};
 use super::people::{People, Role};
 use crate::error::Damage;
 use crate::model::{Message, Value, find_attribute};
@@ -29,11 +31,14 @@ impl<'m> Whole<'m> {
     pub fn of(message: &'m Message, people: &People, room: &mut Room) -> Result<Self, Damage> {
         let Bodies { text, html } = Bodies::of(message, room)?;
         let (mut shown, mut attachments) = (Vec::new(), Vec::new());
+        let ids = shown_ids(html.as_deref().unwrap_or_default());
+        let is_shown = |id: Option<&str>| id.is_some_and(|id| ids.contains(id));
+        let code_pages = CodePages { text: message.text_code_page(), attributes: message.code_page };
         for (place, attachment) in message.attachments.iter().enumerate() {
-            let Some(item) = Item::of(attachment, message) else { continue };
+            let Some(item) = Item::of(attachment, code_pages) else { continue };
             match item.inner {
                 Inner::Message(inner) => attachments.push(embedded(&item, inner, room)?),
-                Inner::Bytes(bytes) if is_shown(html.as_deref(), item.id.as_deref()) => {
+                Inner::Bytes(bytes) if is_shown(item.id.as_deref()) => {
                     shown.push(item.entity(bytes, true, place + 1));
                 }
                 Inner::Bytes(bytes) => attachments.push(item.entity(bytes, false, place + 1)),
@@ -78,11 +83,25 @@ impl<'m> Whole<'m> {
     }
 }
 
-/// Whether HTML shows what has this Content-ID: RFC 2392.
-fn is_shown(html: Option<&str>, id: Option<&str>) -> bool {
-    let (Some(html), Some(id)) = (html, id) else { return false };
-    let found = |scheme: &str| memchr::memmem::find(html.as_bytes(), format!("{scheme}{id}").as_bytes());
-    found("cid:").or_else(|| found("CID:")).is_some()
+/// The Content-IDs that HTML refers to: RFC 2392.
+fn shown_ids(html: &str) -> HashSet<&str> {
+    /// Images that HTML shows at most; others are attachments. It bounds the memory of their ids.
+    const SHOWN_MAX: usize = 10_000;
+    let mut ids = HashSet::new();
+    for at in memchr::memchr_iter(b':', html.as_bytes()) {
+        if ids.len() >= SHOWN_MAX {
+            break;
+        }
+        let is_cid = at.checked_sub(3).and_then(|from| html.get(from..at));
+        if is_cid.is_some_and(|scheme| scheme.eq_ignore_ascii_case("cid")) {
+            let rest = html.get(at + 1..).unwrap_or_default();
+            // No id is longer than a line, so that colons in a row cost no more than a line each.
+            let ends = |b: &u8| b.is_ascii_whitespace() || b"\"'<>()&".contains(b);
+            let len = rest.bytes().take(ID_MAX + 1).position(|b| ends(&b)).unwrap_or(ID_MAX + 1);
+            ids.extend(rest.get(..len).filter(|id| !id.is_empty() && id.len() <= ID_MAX));
+        }
+    }
+    ids
 }
 
 /// A message inside an attachment.

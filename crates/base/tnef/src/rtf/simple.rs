@@ -57,7 +57,9 @@ impl Simple {
     pub fn end_link(&mut self, link: u32) {
         let Some((url, from)) = link_at(&self.links, link) else { return };
         let plain = url.strip_prefix("mailto:").unwrap_or(url);
+        // Only the beginning is looked at: links nest, and each would read all of it.
         let said = self.text.get(*from..).unwrap_or_default();
+        let said = said.get(..said.floor_char_boundary(4096)).unwrap_or_default();
         if !said.trim().is_empty() && !said.contains(plain) {
             self.text.push_str(" <");
             self.text.push_str(url);

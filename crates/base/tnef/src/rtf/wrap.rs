@@ -10,8 +10,9 @@ pub fn wrap_html(html: &str) -> Vec<u8> {
     out.push_str("{\\rtf1\\ansi\\ansicpg1252\\fromhtml1 \\deff0");
     out.push_str("{\\fonttbl{\\f0\\fswiss\\fcharset0 Arial;}}\r\n\\uc1\\pard\\plain\\deftab360 \\f0\\fs20 ");
     let mut rest = html;
+    let mut unended = 0;
     while !rest.is_empty() {
-        let (piece, after) = rest.split_at(piece_len(rest));
+        let (piece, after) = rest.split_at(piece_len(rest, &mut unended));
         rest = after;
         write_piece(piece, &mut out);
     }
@@ -31,8 +32,13 @@ pub fn wrap_text(text: &str) -> Vec<u8> {
     out.into_bytes()
 }
 
+/// Elements whose content is no text.
+const RAW: [&str; 3] = ["script", "style", "title"];
+
 /// The length of the first piece: a tag, a comment, a script, an entity, a line end, or text.
-fn piece_len(html: &str) -> usize {
+/// `unended` has a bit for each element of [`RAW`] that has no end from here on, so that the end is
+/// not looked for again.
+fn piece_len(html: &str, unended: &mut u8) -> usize {
     let bytes = html.as_bytes();
     let upto = |end: &str, from: usize| {
         let found = html.get(from..).and_then(|rest| rest.find(end));
@@ -44,12 +50,14 @@ fn piece_len(html: &str) -> usize {
             let tag = upto(">", 1);
             let is_raw =
                 |name: &str| html.get(1..=name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
-            // What is between these tags is no text.
-            ["script", "style", "title"]
-                .into_iter()
-                .find(|name| is_raw(name))
-                .and_then(|name| memchr::memmem::find(bytes.get(tag..)?, format!("</{name}").as_bytes()))
-                .map_or(tag, |at| tag + at)
+            let raw = (0..).zip(RAW).find(|(bit, name)| is_raw(name) && *unended & (1 << bit) == 0);
+            let Some((bit, name)) = raw else { return tag };
+            let end =
+                memchr::memmem::find(bytes.get(tag..).unwrap_or_default(), format!("</{name}").as_bytes());
+            if end.is_none() {
+                *unended |= 1 << bit;
+            }
+            tag + end.unwrap_or_default()
         }
         [b'&', ..] => {
             let name = bytes.iter().skip(1).take_while(|b| b.is_ascii_alphanumeric() || **b == b'#').count();
