@@ -587,11 +587,14 @@ fn messages(text: &str) -> Result<Quota, String> {
     }
 }
 
-/// How messages are kept; all but `mime` are stored settings that later versions act on.
+/// How messages are kept from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
+    /// Rich mail (winmail.dat) is converted to MIME at delivery
     Mime,
+    /// As rich mail. This version keeps such an account's mail as sent
     Rich,
+    /// As sent: the default
     Keep,
 }
 

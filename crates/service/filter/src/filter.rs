@@ -89,7 +89,10 @@ impl std::fmt::Debug for Filter {
 /// A message under way.
 #[derive(Clone, Copy)]
 pub(crate) struct Mail<'m> {
+    /// As the account keeps it: what its script sees.
     pub(crate) message: &'m IncomingMessage,
+    /// As it came.
+    pub(crate) sent: &'m Bytes,
     pub(crate) from: &'m str,
     /// How many scripts have sent it on within this server.
     pub(crate) depth: usize,
@@ -154,15 +157,17 @@ impl Filter {
         recipients: &[Recipient],
         depth: usize,
     ) -> Vec<Result<(), Undelivered>> {
-        let message = match self.delivery.incoming(message, Vec::new(), None).await {
-            Ok(message) => message,
+        let sent = message.clone();
+        let forms = match self.delivery.forms(message, recipients).await {
+            Ok(forms) => forms,
             Err(error) => return recipients.iter().map(|_| Err(error.clone().into())).collect(),
         };
         let Envelope { from, is_quarantined, .. } = envelope;
         let home = if is_quarantined { Home::Junk } else { Home::Inbox };
-        let mail = Mail { message: &message, from, depth, home };
+        let mail = |account: &Account| Mail { message: forms.of(account), sent: &sent, from, depth, home };
         let groups = by_account(recipients);
-        let work: Vec<_> = groups.iter().map(|group| self.serve(group, recipients, mail)).collect();
+        let work: Vec<_> =
+            groups.iter().map(|group| self.serve(group, recipients, mail(group.account))).collect();
         let served: Vec<Vec<Done>> = stream::iter(work).buffered(PARALLEL).collect().await;
         let lost = || Done::Failed(DeliveryError::Interrupted("no answer for this recipient".into()));
         let mut outcomes: Vec<Done> = recipients.iter().map(|_| lost()).collect();
@@ -183,7 +188,9 @@ impl Filter {
                 Done::Kept => Ok(()),
                 Done::Failed(error) => Err(error.into()),
                 Done::Rejected(reason) if can_refuse => Err(Undelivered::Rejected(reason)),
-                Done::Rejected(reason) => self.report_refusal(recipient, &reason, mail).await,
+                Done::Rejected(reason) => {
+                    self.report_refusal(recipient, &reason, mail(&recipient.account)).await
+                }
             });
         }
         results

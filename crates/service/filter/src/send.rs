@@ -56,7 +56,7 @@ impl Filter {
             match effect {
                 Effect::Redirect { address, version } => {
                     let edited = outcome.edited(*version, &mail.message.bytes).map(Bytes::from);
-                    let text = edited.unwrap_or_else(|| mail.message.bytes.clone());
+                    let text = edited.unwrap_or_else(|| mail.sent.clone());
                     if let Err(error) = self.redirect(recipient, address, text, mail).await {
                         failed = Some(error);
                     }

@@ -139,6 +139,11 @@ impl ByteBudget {
         (self.shared.total - self.lock().complete).min(self.share)
     }
 
+    /// Bytes that one message can ever have, when nobody else has any.
+    pub fn largest(&self) -> usize {
+        self.share.min(self.shared.total)
+    }
+
     /// Begins a message. Nothing is reserved yet.
     pub fn begin(&self, holder: Holder) -> BytePermit {
         let (began, revoked) = (Instant::now(), Arc::new(Notify::new()));
