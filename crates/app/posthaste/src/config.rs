@@ -463,7 +463,7 @@ pub fn has_password(engine: &str) -> bool {
     login(engine).is_some_and(|login| login.contains(':'))
 }
 
-/// What stands before the `@` of an address.
+/// The part before the `@` of an address.
 fn login(engine: &str) -> Option<&str> {
     let (_, rest) = engine.split_once("://")?;
     let place = rest.split_once('?').map_or(rest, |(place, _)| place);

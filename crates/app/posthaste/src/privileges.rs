@@ -26,7 +26,7 @@ pub struct Identity {
     gid: libc::gid_t,
 }
 
-/// Has the system give no more privileges to this process, whatever it runs.
+/// Tells the system to give this process, and the programs that it runs, no more privileges.
 ///
 /// Called before there are threads: each inherits it from the one that makes it.
 pub fn refuse_new_ones() -> Result<()> {
@@ -114,8 +114,8 @@ impl Identity {
         Ok(())
     }
 
-    /// Whether a data directory can be this user's, who the process is by now: a missing one is
-    /// made, one of somebody else is refused.
+    /// Whether the process, which runs as this user now, can use the data directory. A missing one
+    /// is created; one of another user is refused.
     pub fn check_store(&self, dir: &Path) -> Result<()> {
         let Self { user, .. } = self;
         let shown = dir.display();

@@ -37,7 +37,7 @@ impl ScriptState {
     }
 }
 
-/// An account, as its record stood when it was read.
+/// An account, as its record was when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// Its lasting id: what mailboxes hang from.

@@ -46,7 +46,7 @@ pub struct Directory {
     pub(crate) throttle: Mutex<Throttle>,
     pub(crate) leases: Leases,
     pub(crate) decoy_key: OnceCell<[u8; KEY_LEN]>,
-    /// A hash of nobody's password, as dear to check as a real one.
+    /// A hash that no password fits. Checking it costs as much as checking a real one.
     pub(crate) decoy_hash: OnceCell<String>,
 }
 

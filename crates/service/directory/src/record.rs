@@ -191,7 +191,7 @@ fn key(text: &str) -> Option<[u8; KEY_LEN]> {
     STANDARD.decode(text).ok()?.try_into().ok()
 }
 
-/// The version alone, whatever else there is.
+/// The version alone; other fields are ignored.
 #[derive(Deserialize)]
 struct AnyVersion {
     v: u32,
@@ -203,7 +203,7 @@ pub(crate) fn parse<T: DeserializeOwned>(entry: &DirectoryEntry) -> Result<T> {
             Ok(AnyVersion { v }) if v != VERSION => {
                 format!("it is of version {v}, and this program knows version {VERSION}: use the program that wrote it")
             }
-            // Only where it went wrong: serde's own words may quote what stands there.
+            // Only the column: serde's own message may quote the record.
             _ => format!("column {} is not as expected: restore it from a backup", error.column()),
         };
         unreadable(&entry.name, why)

@@ -233,7 +233,7 @@ impl Connection {
 
     /// Returns once the peer has closed its side. Reads nothing: what the peer sent before may
     /// still wait. A peer that sent more than the kernel holds for us is only seen to leave if its
-    /// connection broke, because its end stands behind those bytes.
+    /// connection broke, because the end comes after those bytes.
     pub async fn peer_left(&self) {
         self.stream.left().await;
     }
@@ -292,10 +292,10 @@ impl Connection {
 
     /// STARTTLS: does the handshake, after the answer that invites to it was written.
     ///
-    /// Refuses if the peer sent anything after the command: whoever can insert bytes into the clear
-    /// text could have it taken for part of the encrypted session (CVE-2011-0411; RFC 3207 §4.2,
-    /// RFC 9051 §6.2.1). Check [`has_input`](Self::has_input) before answering OK; after an error
-    /// here, close.
+    /// Refuses if the peer sent anything after the command: an attacker who inserts bytes into the
+    /// clear text could have them taken for part of the encrypted session (CVE-2011-0411;
+    /// RFC 3207 §4.2, RFC 9051 §6.2.1). Check [`has_input`](Self::has_input) before answering OK;
+    /// after an error here, close.
     pub async fn start_tls(&mut self, certificates: &Certificates, within: Duration) -> Result<(), NetError> {
         self.nothing_pipelined()?;
         self.stream.accept_tls(certificates, within).await

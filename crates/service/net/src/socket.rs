@@ -3,7 +3,7 @@
 //!
 //! The kernel delays an acknowledgement (40 ms on Linux) in the hope that an answer will carry it.
 //! A peer that sends the rest in a small write of its own waits for that acknowledgement (Nagle,
-//! RFC 896), while we wait for the rest. So whoever reads says what it awaits ([`Awaits`]); where
+//! RFC 896), while we wait for the rest. So each reader says what it awaits ([`Awaits`]); where
 //! that is a rest, the socket has the kernel acknowledge before it waits.
 //!
 //! What always holds: at most one such system call for each wait that follows a read, and none
@@ -36,7 +36,7 @@ pub struct Traffic {
 /// What a reader waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Awaits {
-    /// Whatever comes next. The kernel acknowledges when it likes.
+    /// Any input. The kernel chooses when to acknowledge.
     #[default]
     Anything,
     /// The rest of what has begun to arrive. The peer may hold it back until we acknowledge the

@@ -27,11 +27,11 @@ use crate::{
     socket::{Awaits, ByteStream, Socket},
 };
 
-/// TLS bytes that may wait for the socket before a write has to wait with them: four records.
-/// rustls would allow as much; said here because the memory of a slow reader rests on it.
+/// TLS bytes that may wait for the socket before a write waits too: four records. It is rustls'
+/// default; it is set here because it bounds the memory of a slow reader.
 const TLS_OUTPUT_MAX: usize = 64 * 1024;
 
-/// A connection that can be read and written, whatever layers it has.
+/// A connection that can be read and written through all its layers.
 pub struct Stream {
     transport: Transport,
     deflate: Option<Box<Deflate>>,
@@ -105,7 +105,7 @@ impl Stream {
         }
     }
 
-    /// Returns once the peer has closed its side, whatever of its bytes is unread.
+    /// Returns once the peer has closed its side, even if some of its bytes are unread.
     pub(crate) async fn left(&self) {
         match &self.transport {
             Transport::Plain(socket) => socket.left().await,

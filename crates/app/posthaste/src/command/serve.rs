@@ -30,12 +30,12 @@ use crate::open::{self, Opened};
 use crate::privileges::{self, Identity};
 use crate::{command, password, private};
 
-/// Between two looks at what other processes changed, so that whoever idles is told within a tenth
-/// of a second of mail that is imported beside the server. A look reads one number; what costs is
+/// Time between two looks at what other processes changed. Sessions in IDLE then report mail that
+/// is imported beside the server within a tenth of a second. A look reads one number; what costs is
 /// waking up: some 2 ms of CPU a second in all.
 const FOREIGN_LOOK: Duration = Duration::from_millis(75);
-/// The same on a cluster, where each look costs a read for each mailbox that is watched: once a
-/// second tells an idle client well within two seconds, reading included.
+/// The same on a cluster, where each look costs a read for each mailbox that is watched. With one
+/// look a second an idle session reports a change well within two seconds, reading included.
 const CLUSTER_LOOK: Duration = Duration::from_secs(1);
 /// Between two looks at whether accounts that have sessions were disabled, removed or given another
 /// password. Where there is an epoch, most looks read one number; on a cluster each reads every

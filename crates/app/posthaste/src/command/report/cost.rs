@@ -132,7 +132,7 @@ fn class_of(label: &str) -> Option<FolderSize> {
     FolderSize::ALL.into_iter().find(|class| class.to_string() == label)
 }
 
-/// The messages that stand for a class: its bound.
+/// The number of messages used for a class: its bound.
 fn messages_of(class: FolderSize) -> Option<f64> {
     match class {
         FolderSize::None => None,

@@ -24,7 +24,7 @@ struct Folder {
     name: String,
 }
 
-/// The largest of all folders that were offered: as many as are wanted, whatever their number.
+/// The largest of all folders that were offered. It holds only as many as are wanted.
 struct Largest {
     wanted: usize,
     least_first: BinaryHeap<Reverse<Folder>>,
