@@ -15,9 +15,7 @@ use posthaste_imap_codec::framing::{CommandFrame, LiteralSync, LiteralWanted};
 use posthaste_imap_codec::limits::{LINE_BYTES_MAX, TEXT_LITERAL_BYTES_MAX};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{ParseError, ParseErrorKind, Tag, parse_command};
-use posthaste_net::{
-    AccountLimit, BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, Serving, Shutdown,
-};
+use posthaste_net::{AccountLimit, BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, Shutdown};
 
 use crate::capability;
 use crate::command;

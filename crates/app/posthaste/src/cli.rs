@@ -1,12 +1,12 @@
 //! The command line. Its help is the manual: each command says what it does, what it touches and
 //! what it prints.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use posthaste_net::Place;
 
 const AFTER_HELP: &str = "\
 Exit status: 0 done, 1 failed, 2 wrong usage.
@@ -300,17 +300,18 @@ pub enum Engine {
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Listen here instead of where the configuration says; repeat for more. PROTOCOL is imap,
-    /// imaps, pop3, pop3s, lmtp, submission, submissions, smtp or sieve; port 0 takes a free one.
+    /// imaps, pop3, pop3s, lmtp, submission, submissions, smtp or sieve; port 0 takes a free one. A
+    /// Unix socket for LMTP is lmtp=unix:/run/posthaste/lmtp.sock.
     /// One --listen replaces all configured listeners.
     #[arg(long, value_name = "PROTOCOL=ADDR:PORT")]
     pub listen: Vec<Listen>,
 }
 
 /// `imap=127.0.0.1:1143`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     pub protocol: Protocol,
-    pub address: SocketAddr,
+    pub place: Place,
 }
 
 /// What a listener speaks.
@@ -367,10 +368,12 @@ impl FromStr for Listen {
                  smtp, sieve"
             )
         })?;
-        let address = address
-            .parse()
-            .map_err(|_| format!("`{address}` is no ADDR:PORT, for example 127.0.0.1:1143 or [::1]:1143"))?;
-        Ok(Self { protocol, address })
+        let place = address.parse()?;
+        // The others have logins and TLS, whose rules go by the address of the peer.
+        if matches!(place, Place::Unix(_)) && protocol != Protocol::Lmtp {
+            return Err(format!("only lmtp listens on a Unix socket; give {} ADDR:PORT", protocol.name()));
+        }
+        Ok(Self { protocol, place })
     }
 }
 
@@ -722,10 +725,15 @@ mod tests {
     #[test]
     fn listeners_are_read_and_refused_with_an_example() {
         let listen: Listen = "imaps=[::1]:0".parse().unwrap();
-        assert_eq!((listen.protocol, listen.address.port()), (Protocol::Imaps, 0));
-        for (text, word) in
-            [("imap", "PROTOCOL=ADDR:PORT"), ("pop=1.2.3.4:1", "one of imap"), ("imap=x", "no ADDR:PORT")]
-        {
+        assert_eq!((listen.protocol, listen.place.to_string()), (Protocol::Imaps, "[::1]:0".to_owned()));
+        let listen: Listen = "lmtp=unix:/run/lmtp.sock".parse().unwrap();
+        assert_eq!(listen.place, Place::Unix("/run/lmtp.sock".into()));
+        for (text, word) in [
+            ("imap", "PROTOCOL=ADDR:PORT"),
+            ("pop=1.2.3.4:1", "one of imap"),
+            ("imap=x", "no ADDR:PORT"),
+            ("imap=unix:/s", "only lmtp"),
+        ] {
             assert!(text.parse::<Listen>().unwrap_err().contains(word), "{text}");
         }
     }

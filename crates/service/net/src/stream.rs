@@ -5,7 +5,7 @@
 
 use std::{
     fmt, io, mem,
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -14,7 +14,7 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
+    net::{TcpStream, UnixStream},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
@@ -30,6 +30,10 @@ use crate::{
 /// TLS bytes that may wait for the socket before a write waits too: four records. It is rustls'
 /// default; it is set here because it bounds the memory of a slow reader.
 const TLS_OUTPUT_MAX: usize = 64 * 1024;
+
+/// The address of both ends of a Unix socket: limits, throttles and log lines know the peer as a
+/// process of this machine.
+pub(crate) const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A connection that can be read and written through all its layers.
 pub struct Stream {
@@ -69,6 +73,12 @@ impl Stream {
         // them.
         tcp.set_nodelay(true)?;
         Ok(Self { transport: Transport::Plain(Socket::new(tcp)), deflate: None, peer, local })
+    }
+
+    /// Wraps an accepted Unix socket, in the clear. Both ends are loopback with port 0: the peer is
+    /// a process of this machine.
+    pub fn unix(unix: UnixStream) -> Self {
+        Self { transport: Transport::Plain(Socket::unix(unix)), deflate: None, peer: LOCAL, local: LOCAL }
     }
 
     /// Wraps a connection that is no socket, in the clear. So a test runs whole sessions in memory.

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use posthaste_directory::NewAccount;
 use posthaste_filter::Filter;
 use posthaste_metrics::Metered;
-use posthaste_net::{Certificates, Pair, raise_file_limit};
+use posthaste_net::{Certificates, Pair, SocketAccess, raise_file_limit};
 use posthaste_retention::{Mode, Outcome, Retention, Target};
 use posthaste_store::Store;
 use posthaste_store_lmdb::EngineLock;
@@ -67,8 +67,10 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     make_room_for_connections(&plan);
     privileges::refuse_new_ones()?;
     let identity = Identity::of(&config)?;
+    let access = privileges::socket_access(&config, identity.as_ref())?;
+    let becomes = Becomes { identity, access };
     let runtime = tokio::runtime::Builder::new_multi_thread().thread_name("sessions").enable_all().build()?;
-    runtime.block_on(serve(config, common, options, level, plan, identity))
+    runtime.block_on(serve(config, common, options, level, plan, becomes))
 }
 
 /// Asks the system for as many open files as connections may need, and says what that means if they
@@ -87,17 +89,24 @@ fn make_room_for_connections(plan: &Plan) {
     }
 }
 
+/// Whom the process becomes, and who may connect to its Unix socket: looked up before there are
+/// threads.
+struct Becomes {
+    identity: Option<Identity>,
+    access: SocketAccess,
+}
+
 async fn serve(
     config: Config,
     common: Common,
     options: Serve,
     level: Level,
     plan: Plan,
-    identity: Option<Identity>,
+    Becomes { identity, access }: Becomes,
 ) -> Result<()> {
     let mut bound = Vec::new();
     if let Some(identity) = &identity {
-        bound = listeners::bind_all(&wanted(&options, &config))?;
+        bound = listeners::bind_all(&wanted(&options, &config), access)?;
         identity.assume()?;
         identity.check_store(&config.data)?;
     }
@@ -132,7 +141,7 @@ async fn serve(
     let filter = Filter::new(opened.delivery.clone(), relay, &services::hostname(&config));
     let mut server = Server { config, common, options, level, opened, filter, certificates, budgets, plan };
     let mut listeners =
-        Listeners::new(server.services(), &server.config, &server.budgets, &server.plan, bound);
+        Listeners::new(server.services(), &server.config, &server.budgets, &server.plan, access, bound);
     listeners.set(&server.wanted())?;
     let sums = &server.budgets.metrics;
     let metrics = Metrics::start(sums, &server.config.listen.metrics, &server.config.data).await?;
