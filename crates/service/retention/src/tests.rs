@@ -154,7 +154,7 @@ async fn only_the_newest_stay() {
         world.add(&lists, days, vec![]).await;
     }
     let rule = Rule { keep_newest: Some(3), ..rule("Lists/%", Action::Trash) };
-    world.run(&[rule.clone()], Mode::Apply).await;
+    world.run(std::slice::from_ref(&rule), Mode::Apply).await;
     let content = world.content().await;
     assert_eq!((of(&content, "Lists/Rust"), of(&content, "Trash")), ("3 1 1".to_owned(), "4 5".to_owned()));
     // Both conditions: beyond the newest one, and older than two days.
