@@ -36,7 +36,7 @@ async fn acks(pieces: &[(&str, &str)]) -> u64 {
             client.say(&mut running, text, answer).await;
         }
     }
-    session.wire.connection.traffic().prompt_acks
+    session.wire.connection().traffic().prompt_acks
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ pub(crate) fn text(session: &Session) -> String {
         if session.may_use_scram() {
             text.push_str(" AUTH=SCRAM-SHA-256");
         }
-        if session.wire.connection.channel_binding(ChannelBinding::TlsExporter).is_some() {
+        if session.wire.connection().channel_binding(ChannelBinding::TlsExporter).is_some() {
             text.push_str(" AUTH=SCRAM-SHA-256-PLUS");
         }
         return text;
@@ -42,7 +42,7 @@ pub(crate) fn text(session: &Session) -> String {
     text.push_str(AFTER_LOGIN);
     // RFC 7889 §3. Writing to a String cannot fail.
     let _ = write!(text, " APPENDLIMIT={}", session.service.options.append_bytes_max);
-    if !session.wire.connection.is_compressed() {
+    if !session.wire.connection().is_compressed() {
         text.push_str(" COMPRESS=DEFLATE");
     }
     text

@@ -1,7 +1,7 @@
-//! The adapter between a session and its connection: greet, read, frame, dispatch, answer, close.
+//! The loop of a session: greet, wait for input, frame, dispatch, answer, close.
 //!
-//! It chooses the timeouts for input and limits how many bytes an unread command may hold. What
-//! always holds:
+//! It chooses the timeouts for input and limits how many bytes an unread command may hold. `wire`
+//! reads and writes. What always holds:
 //! * responses are sent before we wait, and only then or when the buffer is full: pipelined
 //!   commands share a packet;
 //! * a literal is refused before it is sent wherever the client lets us;
@@ -23,6 +23,7 @@ use crate::reply::Reply;
 use crate::service::ImapService;
 use crate::session::{Next, REVOKED, Session, revoked};
 use crate::table::State;
+use crate::wire::InputBytes;
 
 /// Bytes of one literal before login: names and passwords, and SASL's largest response in base64.
 const LITERAL_BEFORE_LOGIN_MAX: u64 = 16 * 1024;
@@ -45,10 +46,8 @@ impl ImapService {
             Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session lost"),
             Err(error) => tracing::warn!(%peer, %error, "session failed"),
         }
-        let Session { wire, service, .. } = *session;
-        // All responses were sent. Closing does not wait longer than this for a peer that does not
-        // read them.
-        let _ = wire.connection.close(service.options.write_within).await;
+        // All responses were sent. Closing has the deadline of any other write.
+        let _ = session.wire.close().await;
     }
 }
 
@@ -58,8 +57,9 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
     let greeting = format!("{} Posthaste at your service", session.service.options.hostname);
     session.wire.say_code(capabilities, &greeting);
     loop {
-        match session.wire.framer.next_frame(session.wire.connection.input_mut()) {
+        match session.wire.next_frame() {
             Some(CommandFrame::Command(bytes)) => {
+                posthaste_metrics::command_ended();
                 if let Some(permit) = &session.permit {
                     permit.complete();
                 }
@@ -67,7 +67,7 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
                     session.wire.say_bye(REVOKED);
                     return session.wire.flush().await;
                 }
-                if session.wire.connection.count_command()
+                if session.wire.connection().count_command()
                     && Box::pin(hold_back(session)).await? == Next::Close
                 {
                     return session.wire.flush().await;
@@ -103,12 +103,12 @@ async fn hold_back(session: &mut Session) -> Result<Next, NetError> {
     // Commands before this one are answered first.
     session.wire.flush().await?;
     let Session { wire, shutdown, lease, .. } = session;
-    let Some(share) = wire.connection.share() else { return Ok(Next::Command) };
+    let Some(share) = wire.connection().share() else { return Ok(Next::Command) };
     let goodbye = tokio::select! {
         biased;
         () = shutdown.requested() => "The server is shutting down",
         () = revoked(lease) => REVOKED,
-        () = wire.connection.peer_left() => return Err(NetError::Closed),
+        () = wire.connection().peer_left() => return Err(NetError::Closed),
         () = share.wait(AccountLimit::Commands) => return Ok(Next::Command),
     };
     wire.say_bye(goodbye);
@@ -165,7 +165,7 @@ fn too_many_bad_commands(session: &Session) -> bool {
 /// Accepts or refuses an announced literal.
 async fn answer_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), NetError> {
     if let Err(reply) = judge_literal(session, wanted) {
-        session.wire.framer.refuse_literal(wanted, session.wire.connection.input_mut());
+        session.wire.refuse_literal(wanted);
         session.permit = None;
         // Refusing a large message does not mean that the client is broken.
         session.wire.say_status(reply.status(wanted.tag.clone()));
@@ -174,7 +174,7 @@ async fn answer_literal(session: &mut Session, wanted: &LiteralWanted) -> Result
         }
         return Ok(());
     }
-    session.wire.framer.accept_literal(wanted);
+    session.wire.accept_literal(wanted);
     match wanted.sync {
         LiteralSync::Waits => session.wire.ask("Go ahead").await,
         LiteralSync::Follows => Ok(()),
@@ -222,8 +222,7 @@ fn no_room() -> Reply {
 /// whether the APPEND may continue.
 async fn pay_for_input(session: &mut Session) -> bool {
     let Some(permit) = &session.permit else { return true };
-    let input = session.wire.connection.input_mut();
-    let (held, missing) = (input.len(), session.wire.framer.missing(input));
+    let InputBytes { held, missing } = session.wire.input_bytes();
     if permit.bytes() >= held {
         return true;
     }
@@ -234,7 +233,7 @@ async fn pay_for_input(session: &mut Session) -> bool {
 
 /// Cancels the incoming APPEND. The rest of it is read and discarded.
 fn abandon(session: &mut Session) {
-    let tag = session.wire.framer.abandon_literal(session.wire.connection.input_mut());
+    let tag = session.wire.abandon_literal();
     session.permit = None;
     session.wire.say_status(no_room().status(tag));
 }
@@ -242,15 +241,13 @@ fn abandon(session: &mut Session) {
 /// Sends the printed responses and waits for the client. `Close` if the server ends the session.
 async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     session.wire.flush().await?;
+    posthaste_metrics::command_answered();
     // Boxed: nearly no wait needs it.
     if session.permit.is_some() && !Box::pin(pay_for_input(session)).await {
         abandon(session);
         return Ok(Next::Command);
     }
-    let mid_command = {
-        let input = session.wire.connection.input_mut();
-        session.wire.framer.mid_command(input)
-    };
+    let mid_command = session.wire.mid_command();
     if !mid_command {
         session.wire.release();
     }
@@ -266,8 +263,8 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     let filled = async {
         match mid_command {
             // The client may hold back the rest until what has arrived is acknowledged.
-            true => wire.connection.fill_rest(room, within).await,
-            false => wire.connection.fill(room, within).await,
+            true => wire.fill_rest(room, within).await,
+            false => wire.fill(room, within).await,
         }
     };
     // On shutdown, a command that has only partly arrived is not waited for.
@@ -313,7 +310,6 @@ fn patience(session: &Session, mid_command: bool) -> Duration {
 
 /// How many bytes may lie unread: the accepted literal, and a line.
 fn room(session: &mut Session) -> usize {
-    let input = session.wire.connection.input_mut();
-    let missing = session.wire.framer.missing(input);
-    input.len().saturating_add(missing.max(1)).saturating_add(2 * LINE_BYTES_MAX)
+    let InputBytes { held, missing } = session.wire.input_bytes();
+    held.saturating_add(missing.max(1)).saturating_add(2 * LINE_BYTES_MAX)
 }

@@ -116,10 +116,11 @@ impl Heavy {
         let broken = |_| Failure::from(Reply::no(Code::ServerBug, "The work was broken off"));
         let own = own.acquire_owned().await.map_err(broken)?;
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(broken)?;
+        let session = posthaste_metrics::current();
         let done = tokio::task::spawn_blocking(move || {
             // Places are given back when the work ends, even if nobody waits for it any more.
             let _held = (entry, own, place);
-            work()
+            session.run(work)
         });
         done.await.map_err(|error| {
             tracing::error!(%error, "a computation failed");

@@ -147,7 +147,9 @@ fn of_store(error: &StoreError) -> Reply {
         StoreError::Keyword(KeywordError::TooLong | KeywordError::TableFull) => Code::Limit,
         StoreError::OverQuota => Code::OverQuota,
         StoreError::TooLarge { .. } => Code::TooBig,
-        StoreError::UidsExhausted | StoreError::FolderFull { .. } => Code::Limit,
+        StoreError::UidsExhausted | StoreError::UidValiditiesExhausted | StoreError::FolderFull { .. } => {
+            Code::Limit
+        }
         StoreError::Busy => Code::InUse,
         StoreError::Full(why) => {
             tracing::error!(%why, "the disk is full");
@@ -222,6 +224,7 @@ mod tests {
             (StoreError::OverQuota, StatusKind::No, Some(Code::OverQuota)),
             (StoreError::TooLarge { what: "message", limit: 1 }, StatusKind::No, Some(Code::TooBig)),
             (StoreError::UidsExhausted, StatusKind::No, Some(Code::Limit)),
+            (StoreError::UidValiditiesExhausted, StatusKind::No, Some(Code::Limit)),
             (StoreError::FolderFull { limit: 1 }, StatusKind::No, Some(Code::Limit)),
             (StoreError::Busy, StatusKind::No, Some(Code::InUse)),
             (StoreError::Full("no space".into()), StatusKind::No, Some(Code::Unavailable)),

@@ -1,6 +1,8 @@
-//! A session: the account that logged in, the selected mailbox, the enabled extensions. It keeps
-//! the deadline of the login. Reporting changes sends responses, so it may wait for the client.
-//! `connection` drives the session and the files of `command` change it.
+//! A session: the account that logged in, the selected mailbox, the enabled extensions.
+//!
+//! It does no I/O: the session prints to its [`Wire`], which sends. Reporting changes waits while a
+//! full buffer is sent. It keeps no clock: its one deadline, of the login, is compared with the
+//! clock of the connection. `connection` drives the session and the files of `command` change it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -147,24 +149,24 @@ impl Session {
 
     /// How long the server waits for input before login.
     pub(crate) fn login_patience(&self) -> Duration {
-        let left = self.login_deadline.saturating_duration_since(self.wire.connection.clock().now());
+        let left = self.login_deadline.saturating_duration_since(self.wire.connection().clock().now());
         self.service.options.pre_login_within.min(left)
     }
 
     /// The client's address, for the log of logins.
     pub(crate) fn source(&self) -> Source {
-        let connection = &self.wire.connection;
+        let connection = self.wire.connection();
         Source { address: connection.peer().ip(), protocol: "imap", session: connection.id() }
     }
 
     /// Whether STARTTLS is available now.
     pub(crate) fn may_start_tls(&self) -> bool {
-        self.service.certificates.is_some() && !self.wire.connection.is_encrypted()
+        self.service.certificates.is_some() && !self.wire.connection().is_encrypted()
     }
 
     /// Whether a password may be sent over this connection now.
     pub(crate) fn may_send_passwords(&self) -> bool {
-        self.wire.connection.is_encrypted() || self.is_allowed(self.service.options.clear_text_login)
+        self.wire.connection().is_encrypted() || self.is_allowed(self.service.options.clear_text_login)
     }
 
     /// Whether SCRAM may run over this connection now.
@@ -175,7 +177,7 @@ impl Session {
     fn is_allowed(&self, clear: ClearTextLogin) -> bool {
         match clear {
             ClearTextLogin::Never => false,
-            ClearTextLogin::Loopback => self.wire.connection.peer().ip().to_canonical().is_loopback(),
+            ClearTextLogin::Loopback => self.wire.connection().peer().ip().to_canonical().is_loopback(),
             ClearTextLogin::Always => true,
         }
     }

@@ -1,5 +1,9 @@
-//! The two directions of a connection as a session uses them: commands in, a bounded buffer of
-//! responses out.
+//! The transport of a session: commands in, a bounded buffer of responses out.
+//!
+//! Only this file reads from the connection, writes to it and changes its layers. A session gets
+//! frames and lines from it, prints responses, and asks it to [fill](Wire::fill) the input and to
+//! [flush](Wire::flush) the output. The bytes below may be a socket or a test's memory, and the
+//! clock may be a test's: see [`posthaste_net::Connection::with_clock`].
 //!
 //! Responses are printed straight into [`Wire::out`]. A caller that prints many responses calls
 //! [`Wire::relieve`] now and then. It sends a full buffer and waits until the peer has taken it.
@@ -8,12 +12,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use posthaste_imap_codec::NameEncoding;
-use posthaste_imap_codec::framing::{CommandFramer, FramerLimits};
+use posthaste_imap_codec::framing::{CommandFrame, CommandFramer, FramerLimits, LiteralWanted};
 use posthaste_imap_codec::limits::LINE_BYTES_MAX;
 use posthaste_imap_codec::print;
 use posthaste_imap_codec::response::{Response, Status, StatusKind, Untagged};
-use posthaste_net::{Connection, NetError};
+use posthaste_imap_codec::{NameEncoding, Tag};
+use posthaste_net::{AccountShare, Certificates, Connection, NetError};
 
 use crate::heavy::{Pace, STEPS_MAX};
 
@@ -26,10 +30,9 @@ const COPY_BYTES_MAX: usize = 16 * 1024;
 
 /// Both directions.
 pub(crate) struct Wire {
-    /// The network connection.
-    pub(crate) connection: Connection,
+    connection: Connection,
     /// Splits the input into commands.
-    pub(crate) framer: CommandFramer,
+    framer: CommandFramer,
     /// How mailbox names are written.
     pub(crate) names: NameEncoding,
     out: Vec<u8>,
@@ -55,6 +58,77 @@ impl Wire {
             write_within,
             pace: Pace::default(),
         }
+    }
+
+    /// What is known of the connection: its addresses, its layers, its account and its clock.
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Takes a command from the input if one is complete; see [`CommandFramer::next_frame`].
+    pub(crate) fn next_frame(&mut self) -> Option<CommandFrame> {
+        self.framer.next_frame(self.connection.input_mut())
+    }
+
+    /// The announced literal belongs to the command. If the client waits for a go-ahead, the caller
+    /// sends it.
+    pub(crate) fn accept_literal(&mut self, wanted: &LiteralWanted) {
+        self.framer.accept_literal(wanted);
+    }
+
+    /// Drops the command with this literal. The caller sends the tagged response.
+    pub(crate) fn refuse_literal(&mut self, wanted: &LiteralWanted) {
+        self.framer.refuse_literal(wanted, self.connection.input_mut());
+    }
+
+    /// Drops the command whose literal is arriving, and returns its tag.
+    pub(crate) fn abandon_literal(&mut self) -> Option<Tag> {
+        self.framer.abandon_literal(self.connection.input_mut())
+    }
+
+    /// How many bytes of input are held, and how many the accepted literal still needs.
+    pub(crate) fn input_bytes(&mut self) -> InputBytes {
+        let input = self.connection.input_mut();
+        InputBytes { held: input.len(), missing: self.framer.missing(input) }
+    }
+
+    /// Whether a command has begun to arrive.
+    pub(crate) fn mid_command(&mut self) -> bool {
+        self.framer.mid_command(self.connection.input_mut())
+    }
+
+    /// Waits for input; see [`Connection::fill`].
+    pub(crate) async fn fill(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
+        self.connection.fill(input_max, within).await
+    }
+
+    /// Waits for the rest of a command; see [`Connection::fill_rest`].
+    pub(crate) async fn fill_rest(&mut self, input_max: usize, within: Duration) -> Result<usize, NetError> {
+        self.connection.fill_rest(input_max, within).await
+    }
+
+    /// The connection counts for this account from now on.
+    pub(crate) fn belongs_to(&mut self, share: AccountShare) {
+        self.connection.belongs_to(share);
+    }
+
+    /// Adds TLS, after the tagged OK was sent; see [`Connection::start_tls`].
+    pub(crate) async fn start_tls(
+        &mut self,
+        certificates: &Certificates,
+        within: Duration,
+    ) -> Result<(), NetError> {
+        self.connection.start_tls(certificates, within).await
+    }
+
+    /// Adds compression, after the tagged OK was sent; see [`Connection::start_deflate`].
+    pub(crate) fn start_deflate(&mut self) -> Result<(), NetError> {
+        self.connection.start_deflate()
+    }
+
+    /// Closes the connection. It waits at most as long as for any other write.
+    pub(crate) async fn close(self) -> Result<(), NetError> {
+        self.connection.close(self.write_within).await
     }
 
     /// Where responses are printed.
@@ -165,12 +239,19 @@ impl Wire {
 
     /// Takes a line from the input if one is complete; see [`CommandFramer::next_line`].
     pub(crate) fn line(&mut self) -> Option<Line> {
-        use posthaste_imap_codec::framing::CommandFrame;
         match self.framer.next_line(self.connection.input_mut())? {
             CommandFrame::Command(line) => Some(Line::Whole(line)),
             CommandFrame::LineTooLong { .. } | CommandFrame::LiteralWanted(_) => Some(Line::TooLong),
         }
     }
+}
+
+/// Bytes of the input.
+pub(crate) struct InputBytes {
+    /// They arrived and are not consumed.
+    pub(crate) held: usize,
+    /// The accepted literal still needs so many.
+    pub(crate) missing: usize,
 }
 
 /// An input line that is not a command.

@@ -41,6 +41,12 @@ impl Pop3Service {
 /// Time a peer gets to take our last words.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
+/// Commands that are counted by name.
+const VERBS: &[&str] = &[
+    "USER", "PASS", "AUTH", "CAPA", "STLS", "UTF8", "LANG", "STAT", "LIST", "UIDL", "RETR", "TOP", "DELE",
+    "NOOP", "RSET", "QUIT",
+];
+
 /// Ends a session, or goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
@@ -94,7 +100,7 @@ impl Driver {
         loop {
             self.relieve().await?;
             let action = match self.line(self.patience()).await? {
-                Line::Good(line) => match self.held_back().await? {
+                Line::Good(line) => match self.command_begins(&line).await? {
                     None => self.session.line(&line, &mut self.out),
                     Some(refusal) => self.session.refuse(refusal, &mut self.out),
                 },
@@ -107,6 +113,14 @@ impl Driver {
                 return self.flush().await;
             }
         }
+    }
+
+    /// A command begins. A refusal if its account may give none now.
+    async fn command_begins(&mut self, line: &[u8]) -> Result<Option<Refusal>, NetError> {
+        posthaste_metrics::command_ended();
+        let messages = self.mailbox.as_ref().map(|mailbox| mailbox.view().exists());
+        posthaste_metrics::command(posthaste_metrics::verb(line, VERBS), messages);
+        self.held_back().await
     }
 
     async fn act(&mut self, action: Action) -> Result<Next, NetError> {
@@ -232,6 +246,7 @@ impl Driver {
                 None => {}
             }
             self.flush().await?;
+            posthaste_metrics::command_answered();
             tokio::select! {
                 biased;
                 () = self.shutdown.requested() => return Ok(Line::Refused(Refusal::Stops)),

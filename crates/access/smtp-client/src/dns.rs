@@ -46,6 +46,11 @@ impl Dns {
         Ok(Self { resolver: builder.build().map_err(io::Error::other)?, port })
     }
 
+    /// What asks, for other questions than hosts.
+    pub fn resolver(&self) -> &TokioResolver {
+        &self.resolver
+    }
+
     /// The hosts that take mail for a domain, the ones to be tried first in front.
     pub(crate) async fn hosts(&self, domain: &str) -> Result<Vec<String>, Failure> {
         let found = match self.resolver.mx_lookup(format!("{domain}.")).await {

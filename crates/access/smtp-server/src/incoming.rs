@@ -54,6 +54,11 @@ impl Incoming {
         }
     }
 
+    /// Octets of the trace headers in front.
+    pub const fn header_len(&self) -> usize {
+        self.header
+    }
+
     /// Pays for room for `more` bytes, and waits for it if there is none. Without it the message is
     /// refused.
     pub async fn make_room(&mut self, more: usize) {

@@ -30,8 +30,10 @@ mod session;
 mod sink;
 pub mod syntax;
 mod trace;
+mod verification;
 
 pub use options::{PlaintextAuth, Role, SenderRule, SmtpOptions};
 pub use serve::{SmtpService, refusal};
 pub use session::{Action, Link, Session, Target, Transaction};
 pub use sink::{MailSink, RelayRefusal};
+pub use verification::Verification;

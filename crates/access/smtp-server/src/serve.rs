@@ -6,6 +6,7 @@
 
 mod limits;
 mod login;
+mod verification;
 
 use std::{
     fmt,
@@ -33,6 +34,7 @@ use crate::{
     session::{Action, Link, Session, Target, Transaction, replies, store_failure},
     syntax::SyntaxError,
     trace,
+    verification::{Verification, Verified},
 };
 
 /// What all sessions of a listener share.
@@ -44,14 +46,16 @@ pub struct SmtpService {
     certificates: Option<Certificates>,
     budget: ByteBudget,
     accounts: Accounts,
+    verification: Option<Verification>,
 }
 
 /// Message bytes that all sessions may hold together, if nothing else is said: four of the largest
 /// messages, or some thousands of usual ones.
 const BUDGET_DEFAULT_BYTES: usize = 256 * 1024 * 1024;
 
-/// Octets of trace headers at most: five lines, each with one name of a client or recipient.
-const TRACE_LEN_MAX: u64 = 4 * 1024;
+/// Octets of trace headers at most: five lines, each with one name of a client or recipient, and
+/// the results of a verification, with some lines for each signature.
+const TRACE_LEN_MAX: u64 = 16 * 1024;
 
 impl SmtpService {
     /// A service that takes mail for `sink` and asks `directory` who may log in.
@@ -67,7 +71,8 @@ impl SmtpService {
         options.relays = sink.relays();
         let options = Arc::new(options);
         let (budget, accounts) = (ByteBudget::new(1), Accounts::default());
-        let service = Self { role, options, directory, sink, certificates: None, budget, accounts };
+        let service =
+            Self { role, options, directory, sink, certificates: None, budget, accounts, verification: None };
         service.with_budget(ByteBudget::new(BUDGET_DEFAULT_BYTES))
     }
 
@@ -75,6 +80,13 @@ impl SmtpService {
     #[must_use]
     pub fn with_certificates(mut self, certificates: Certificates) -> Self {
         self.certificates = Some(certificates);
+        self
+    }
+
+    /// Verifies what comes from other hosts ([`Role::Smtp`]).
+    #[must_use]
+    pub fn with_verification(mut self, verification: Option<Verification>) -> Self {
+        self.verification = verification;
         self
     }
 
@@ -123,6 +135,12 @@ impl SmtpService {
 /// Time a peer gets to take our last words.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
+/// Commands that are counted by name.
+const VERBS: &[&str] = &[
+    "EHLO", "HELO", "LHLO", "MAIL", "RCPT", "DATA", "BDAT", "AUTH", "STARTTLS", "RSET", "NOOP", "VRFY",
+    "EXPN", "HELP", "QUIT",
+];
+
 /// Ends a session, or goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
@@ -170,7 +188,7 @@ impl Driver {
         loop {
             self.relieve().await?;
             let action = match self.line(self.service.options.command_within).await? {
-                Line::Good(line) => match self.held_back().await? {
+                Line::Good(line) => match self.command_begins(&line).await? {
                     None => self.session.line(&line, self.service.budget.attainable()),
                     Some(end) => end,
                 },
@@ -187,6 +205,13 @@ impl Driver {
                 return self.flush().await;
             }
         }
+    }
+
+    /// A command begins. The end of the session if its account may give none now.
+    async fn command_begins(&mut self, line: &[u8]) -> Result<Option<Action>, NetError> {
+        posthaste_metrics::command_ended();
+        posthaste_metrics::command(posthaste_metrics::verb(line, VERBS), None);
+        self.held_back().await
     }
 
     async fn act(&mut self, action: Action) -> Result<Next, NetError> {
@@ -399,13 +424,19 @@ impl Driver {
             }
         }
         // The message's share of the budget is held until the sink is done with it.
+        let trace_len = incoming.header_len();
         let (message, _permit) = incoming.finish();
+        let count = here.len() + elsewhere.len();
+        let Verified { message, is_quarantined } = match self.verified(id, message, trace_len, &from).await {
+            Ok(verified) => verified,
+            Err(refusal) => return self.session.refused(count, refusal),
+        };
         let refusals = match self.service.role {
             Role::Lmtp => Refusals::Each,
             _ if elsewhere.is_empty() => Refusals::Together,
             _ => Refusals::Never,
         };
-        let envelope = Envelope { from: from.as_str(), refusals };
+        let envelope = Envelope { from: from.as_str(), refusals, is_quarantined };
         let mut replies = self.deliver_here(id, &message, envelope, &here).await;
         // What could not be delivered here is sent again by the client, as a whole: nothing is
         // relayed then, or it would be relayed twice.
@@ -505,6 +536,7 @@ impl Driver {
                 None => {}
             }
             self.flush().await?;
+            posthaste_metrics::command_answered();
             tokio::select! {
                 biased;
                 () = self.shutdown.requested() => return Ok(Line::Shutdown),

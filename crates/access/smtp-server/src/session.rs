@@ -436,6 +436,11 @@ impl Session {
         self.transaction.is_some() && self.stage == Stage::Chunks
     }
 
+    /// As the client named itself; empty before its greeting.
+    pub fn client_name(&self) -> &str {
+        self.greeting.as_ref().map_or("", |greeting| greeting.name.as_str())
+    }
+
     /// The trace headers for the message that is about to come.
     pub fn trace(&self, id: &str, now: OffsetDateTime) -> String {
         let (Some(transaction), Some(greeting)) = (&self.transaction, &self.greeting) else {
@@ -472,8 +477,8 @@ impl Session {
     }
 
     /// What to say of a message, from what there is to say of each recipient: all of it in LMTP
-    /// (RFC 2033 §4.2), one reply in SMTP. There one failure fails the message: the client keeps it
-    /// and tries again, so that someone may get it twice and nobody never.
+    /// (RFC 2033 §4.2), one reply in SMTP. There one failure fails the message: the client keeps
+    /// it and tries again, so that someone may get it twice and nobody never.
     pub fn delivered(&self, replies: Vec<Reply>) -> Vec<Reply> {
         if self.role == Role::Lmtp {
             return replies;

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Lines are appended whole, so several commands at once do not mix theirs. Names are quoted and
-//! escaped. Passwords and addresses of clusters are in none. Whoever may write the data directory
-//! may change the file: send it elsewhere if administrators are to be held to it.
+//! escaped. No line has a password or the address of a cluster. A user who may write the data
+//! directory may change the file: send it elsewhere if it must be evidence.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -35,21 +35,21 @@ impl Act {
         what(command).map(|what| Self { dir: config.data.clone(), what })
     }
 
-    /// Writes its line. An act is not undone because that fails: the error is printed.
+    /// Writes its line. If that fails, the error is printed; the act is not undone.
     pub fn ended(self, outcome: &Result<()>) {
         if let Err(error) = self.write(outcome.is_ok()) {
-            eprintln!("posthaste: {}: the act was not noted: {error}", self.dir.join(FILE).display());
+            eprintln!("posthaste: {}: this command was not recorded: {error}", self.dir.join(FILE).display());
         }
     }
 
     fn write(&self, done: bool) -> std::io::Result<()> {
         let owner = match std::fs::metadata(&self.dir) {
-            // Nothing was made: there is nothing to account for.
+            // Nothing was created, so there is nothing to record.
             Err(_) => return Ok(()),
             Ok(meta) => meta.uid(),
         };
-        // Root in somebody else's directory: was refused, or leaves a file that the owner can go on
-        // writing.
+        // Root in the directory of another user: either the command was refused, or the owner must
+        // be able to write the file later.
         let foreign = private::user() == 0 && owner != 0;
         if foreign && !done {
             return Ok(());
@@ -97,6 +97,12 @@ fn what(command: &Command) -> Option<String> {
         Command::Sieve(Sieve::Activate { account, name }) => format!("sieve activate {account} {name}"),
         Command::Sieve(Sieve::Deactivate { account }) => format!("sieve deactivate {account}"),
         Command::Sieve(Sieve::Remove { account, name }) => format!("sieve remove {account} {name}"),
+        Command::Retention(retention) if retention.apply => {
+            let account = options("--account", retention.account.as_slice());
+            let mailbox = options("--mailbox", retention.mailbox.as_slice());
+            format!("retention --apply{account}{mailbox}")
+        }
+        Command::Retention(_) => return None,
         Command::Backup(backup) => {
             format!("backup {}{}", path(&backup.target), options("--account", &backup.account))
         }

@@ -1,12 +1,12 @@
 //! The command line. Its help is the manual: each command says what it does, what it touches and
 //! what it prints.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use posthaste_net::Place;
 
 const AFTER_HELP: &str = "\
 Exit status: 0 done, 1 failed, 2 wrong usage.
@@ -87,6 +87,15 @@ pub enum Command {
     /// What is large, over all accounts.
     #[command(subcommand)]
     Report(Report),
+    /// Let old mail leave folders by rule: into the trash, into an archive by month, or for good.
+    ///
+    /// Without --apply this is a dry run: it says how many messages each rule would choose, and
+    /// changes nothing. Without --mailbox the rules of the configuration are used (`[retention]`).
+    /// The server may run or not; it applies the rules by itself if `retention.every` is set. A
+    /// message is moved as by MOVE: it is never in both folders, nor in none. A run that was cut
+    /// off is run again.
+    #[command(after_long_help = RETENTION_EXAMPLES)]
+    Retention(Retention),
     /// Write an account's mail out as mbox files or Maildirs.
     Export(Export),
     /// Prove that everything in the store fits together.
@@ -291,17 +300,18 @@ pub enum Engine {
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Listen here instead of where the configuration says; repeat for more. PROTOCOL is imap,
-    /// imaps, pop3, pop3s, lmtp, submission, submissions, smtp or sieve; port 0 takes a free one.
+    /// imaps, pop3, pop3s, lmtp, submission, submissions, smtp or sieve; port 0 takes a free one. A
+    /// Unix socket for LMTP is lmtp=unix:/run/posthaste/lmtp.sock.
     /// One --listen replaces all configured listeners.
     #[arg(long, value_name = "PROTOCOL=ADDR:PORT")]
     pub listen: Vec<Listen>,
 }
 
 /// `imap=127.0.0.1:1143`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     pub protocol: Protocol,
-    pub address: SocketAddr,
+    pub place: Place,
 }
 
 /// What a listener speaks.
@@ -319,6 +329,16 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    /// As counted in metrics: with and without TLS alike.
+    pub const fn metric(self) -> &'static str {
+        match self {
+            Self::Imap | Self::Imaps => "imap",
+            Self::Pop3 | Self::Pop3s => "pop3",
+            Self::Submission | Self::Submissions => "submission",
+            Self::Lmtp | Self::Smtp | Self::Sieve => self.name(),
+        }
+    }
+
     /// As written in the configuration and the `ready` line.
     pub const fn name(self) -> &'static str {
         match self {
@@ -348,10 +368,12 @@ impl FromStr for Listen {
                  smtp, sieve"
             )
         })?;
-        let address = address
-            .parse()
-            .map_err(|_| format!("`{address}` is no ADDR:PORT, for example 127.0.0.1:1143 or [::1]:1143"))?;
-        Ok(Self { protocol, address })
+        let place = address.parse()?;
+        // The others have logins and TLS, whose rules go by the address of the peer.
+        if matches!(place, Place::Unix(_)) && protocol != Protocol::Lmtp {
+            return Err(format!("only lmtp listens on a Unix socket; give {} ADDR:PORT", protocol.name()));
+        }
+        Ok(Self { protocol, place })
     }
 }
 
@@ -369,6 +391,98 @@ pub enum Report {
         #[arg(long)]
         json: bool,
     },
+    /// Show what the running server's work cost since its start, and whom: CPU time, commands,
+    /// octets, changes of mailboxes, messages read.
+    ///
+    /// The server counts while it works; nothing has to be switched on. The figures come from the
+    /// socket `metrics.sock` in its data directory, so run this on the same machine. CPU time is
+    /// that of the tasks and threads that worked for sessions, for the queue and for maintenance.
+    /// The thread that writes to the store works for all: `/metrics` has its time, as that of each
+    /// thread.
+    #[command(after_long_help = COST_EXAMPLES)]
+    Cost {
+        /// The sums that are shown.
+        #[arg(long, value_enum, default_value_t = CostBy::Command)]
+        by: CostBy,
+        /// How many lines, the costliest first.
+        #[arg(long, default_value_t = 20)]
+        top: usize,
+        /// One account: its folders by size, and what it would save if they were smaller.
+        #[arg(long)]
+        account: Option<String>,
+        /// With --account: the size to which its larger folders are thought to be cut.
+        #[arg(long, value_name = "MESSAGES", default_value_t = 10_000, requires = "account")]
+        cut: u32,
+        /// As JSON, a line each; CPU time in nanoseconds.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+const RETENTION_EXAMPLES: &str = "Examples:
+  posthaste retention                          what the configured rules would do
+  posthaste retention --apply                  do it
+  posthaste retention --mailbox INBOX --older-than '1 year' --to archive --account ana@example.org
+                                               what archiving one INBOX would move
+  posthaste retention --mailbox 'Lists/*' --keep-newest 10000 --to trash --apply";
+
+#[derive(Debug, Args)]
+pub struct Retention {
+    /// Only this account.
+    #[arg(long)]
+    pub account: Option<String>,
+    /// One rule instead of the configured ones: for this folder, pattern (`Lists/*`) or use
+    /// (`\\Trash`).
+    #[arg(long, requires = "to")]
+    pub mailbox: Option<String>,
+    /// Messages older than this, such as `90 days`. In the trash and in junk the time since they
+    /// came there counts, elsewhere their internal date.
+    #[arg(long, value_name = "TIME", requires = "mailbox")]
+    pub older_than: Option<humantime::Duration>,
+    /// Messages beyond the newest so many. With --older-than: those that are both.
+    #[arg(long, value_name = "MESSAGES", requires = "mailbox")]
+    pub keep_newest: Option<u32>,
+    /// Where they go.
+    #[arg(long, value_enum, requires = "mailbox")]
+    pub to: Option<RetentionTarget>,
+    /// Flagged messages too. They stay otherwise.
+    #[arg(long, requires = "mailbox")]
+    pub flagged_too: bool,
+    /// Do it. Otherwise nothing is changed.
+    #[arg(long)]
+    pub apply: bool,
+    /// As JSON, a line for each folder and target.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where `retention` moves mail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RetentionTarget {
+    /// The folder with the use \\Trash.
+    Trash,
+    /// A folder for the month of its internal date, such as Archive/2026-11.
+    Archive,
+    /// Nowhere: they are expunged.
+    Nowhere,
+}
+
+const COST_EXAMPLES: &str = "Examples:
+  posthaste report cost                      what each command cost, by the size of the folder
+  posthaste report cost --by account --top 5 the five costliest accounts
+  posthaste report cost --by client          what each mail program cost
+  posthaste report cost --account ana@example.org --cut 5000
+                                             what Ana's folders cost, and would cost with 5,000 messages";
+
+/// What `report cost` sums up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CostBy {
+    /// Protocol, command and folder size.
+    Command,
+    /// Account.
+    Account,
+    /// Client program, by the name it gives in ID (RFC 2971).
+    Client,
 }
 
 #[derive(Debug, Subcommand)]
@@ -476,11 +590,14 @@ fn messages(text: &str) -> Result<Quota, String> {
     }
 }
 
-/// How messages are kept; all but `mime` are stored settings that later versions act on.
+/// How messages are kept from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
+    /// Rich mail (winmail.dat) is converted to MIME at delivery
     Mime,
+    /// As rich mail. This version keeps such an account's mail as sent
     Rich,
+    /// As sent: the default
     Keep,
 }
 
@@ -608,10 +725,15 @@ mod tests {
     #[test]
     fn listeners_are_read_and_refused_with_an_example() {
         let listen: Listen = "imaps=[::1]:0".parse().unwrap();
-        assert_eq!((listen.protocol, listen.address.port()), (Protocol::Imaps, 0));
-        for (text, word) in
-            [("imap", "PROTOCOL=ADDR:PORT"), ("pop=1.2.3.4:1", "one of imap"), ("imap=x", "no ADDR:PORT")]
-        {
+        assert_eq!((listen.protocol, listen.place.to_string()), (Protocol::Imaps, "[::1]:0".to_owned()));
+        let listen: Listen = "lmtp=unix:/run/lmtp.sock".parse().unwrap();
+        assert_eq!(listen.place, Place::Unix("/run/lmtp.sock".into()));
+        for (text, word) in [
+            ("imap", "PROTOCOL=ADDR:PORT"),
+            ("pop=1.2.3.4:1", "one of imap"),
+            ("imap=x", "no ADDR:PORT"),
+            ("imap=unix:/s", "only lmtp"),
+        ] {
             assert!(text.parse::<Listen>().unwrap_err().contains(word), "{text}");
         }
     }

@@ -12,6 +12,7 @@ mod import;
 mod queue;
 mod report;
 mod restore;
+mod retention;
 mod scripts;
 mod serve;
 mod sieve;
@@ -54,6 +55,7 @@ fn run_with(config: Config, cli: Cli) -> Result<()> {
         Command::Import(options) => blocking(import::run(config, options)),
         Command::Queue(options) => blocking(queue::run(config, options)),
         Command::Report(options) => blocking(report::run(config, options)),
+        Command::Retention(options) => blocking(retention::run(config, options)),
         Command::Export(options) => blocking(export::run(config, options)),
         Command::Backup(options) => blocking(backup::run(config, options)),
         Command::Restore(options) => blocking(restore::run(config, options)),

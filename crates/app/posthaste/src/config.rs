@@ -2,9 +2,11 @@
 //! and its defaults, all in one. A key that is not in it is an error that names the nearest one
 //! that is.
 
+mod authentication;
 #[cfg(test)]
 mod fuzzing;
 mod relay;
+mod retention;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,11 +14,13 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use posthaste_directory::{Network, Policy};
-use posthaste_net::{self as net, AccountLimits, TlsSettings, TlsVersion};
+use posthaste_net::{self as net, AccountLimits, Place, TlsSettings, TlsVersion};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
+pub use authentication::Authentication;
 pub use relay::Relay;
+pub use retention::Retention;
 
 /// The documented default, as `posthaste config --default` prints it.
 pub const DEFAULT: &str = include_str!("default.toml");
@@ -46,8 +50,10 @@ pub struct Config {
     pub listen: Listen,
     pub tls: Tls,
     pub login: Login,
+    pub authentication: Authentication,
     pub relay: Relay,
     pub limits: Limits,
+    pub retention: Retention,
     pub store: StoreConfig,
     pub s3: S3,
     pub log: Log,
@@ -59,11 +65,16 @@ pub struct Listen {
     pub imaps: Vec<SocketAddr>,
     pub pop3: Vec<SocketAddr>,
     pub pop3s: Vec<SocketAddr>,
-    pub lmtp: Vec<SocketAddr>,
+    #[serde(deserialize_with = "places")]
+    pub lmtp: Vec<Place>,
+    #[serde(deserialize_with = "permissions")]
+    pub lmtp_socket_mode: u32,
+    pub lmtp_socket_group: String,
     pub submission: Vec<SocketAddr>,
     pub submissions: Vec<SocketAddr>,
     pub smtp: Vec<SocketAddr>,
     pub sieve: Vec<SocketAddr>,
+    pub metrics: Vec<SocketAddr>,
     #[serde(deserialize_with = "networks")]
     pub proxy_networks: Vec<Network>,
 }
@@ -313,6 +324,19 @@ fn networks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Network>, D::Error
     texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
 }
 
+/// Addresses and Unix sockets.
+fn places<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Place>, D::Error> {
+    let texts = Vec::<String>::deserialize(from)?;
+    texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
+}
+
+/// Permissions of a file, octal.
+fn permissions<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let text = String::deserialize(from)?;
+    let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| serde::de::Error::custom(format!("{text:?} are no permissions; write \"0660\"")))
+}
+
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
     humantime::parse_duration(&text)
@@ -391,12 +415,16 @@ impl Config {
                 "login.argon2_memory, login.argon2_passes, login.scram_iterations",
                 self.login.policy() != running.login.policy(),
             ),
+            ("listen.metrics", self.listen.metrics != running.listen.metrics),
             ("relay", self.relay != running.relay),
+            ("retention", self.retention != running.retention),
             ("limits.memory", limits.memory != had.memory),
             ("limits.incoming_bytes", limits.incoming_bytes != had.incoming_bytes),
             ("limits.reading_bytes", limits.reading_bytes != had.reading_bytes),
             ("limits.summary_bytes", limits.summary_bytes != had.summary_bytes),
             ("limits.account_size", limits.account_size != had.account_size),
+            ("listen.lmtp_socket_mode", self.listen.lmtp_socket_mode != running.listen.lmtp_socket_mode),
+            ("listen.lmtp_socket_group", self.listen.lmtp_socket_group != running.listen.lmtp_socket_group),
             ("limits.account_messages", limits.account_messages != had.account_messages),
             ("limits.folder_messages_warn", limits.folder_messages_warn != had.folder_messages_warn),
             ("limits.folder_messages_max", limits.folder_messages_max != had.folder_messages_max),
@@ -412,6 +440,7 @@ impl Config {
         self.tls.check()?;
         self.login.check()?;
         self.relay.check()?;
+        self.retention.check()?;
         self.limits.check_accounts()?;
         let size = self.limits.message_size.as_u64();
         if size == 0 || size > u64::from(u32::MAX) {
@@ -453,7 +482,7 @@ pub fn has_password(engine: &str) -> bool {
     login(engine).is_some_and(|login| login.contains(':'))
 }
 
-/// What stands before the `@` of an address.
+/// The part before the `@` of an address.
 fn login(engine: &str) -> Option<&str> {
     let (_, rest) = engine.split_once("://")?;
     let place = rest.split_once('?').map_or(rest, |(place, _)| place);
@@ -562,6 +591,10 @@ mod tests {
     fn a_bad_value_is_named_with_its_remedy() {
         let error = |text| parse(text).unwrap_err().to_string();
         assert!(error("[listen]\nimap = [\"here\"]").contains("imap"));
+        let relative = error("[listen]\nlmtp = [\"unix:lmtp.sock\"]");
+        assert!(relative.contains("lmtp") && relative.contains("an absolute path"), "{relative}");
+        let mode = error("[listen]\nlmtp_socket_mode = \"rw\"");
+        assert!(mode.contains("lmtp_socket_mode") && mode.contains("0660"), "{mode}");
         assert!(error("[login]\ntrusted_networks = [\"10.0.0.1/8\"]").contains("write 10.0.0.0/8"));
         let networks = error("[listen]\nproxy_networks = [\"10.0.0.1/8\"]");
         assert!(networks.contains("write 10.0.0.0/8") && networks.contains("proxy_networks"), "{networks}");

@@ -8,6 +8,7 @@ use posthaste_directory::{DirectoryError, ScriptError};
 use posthaste_mail_model::NameError;
 use posthaste_net::NetError;
 use posthaste_queue::QueueError;
+use posthaste_retention::RetentionError;
 use posthaste_store::StoreError;
 use posthaste_store_lmdb::LockError;
 
@@ -43,6 +44,9 @@ pub enum Failure {
     /// Mail that waits to be sent.
     #[error(transparent)]
     Queue(#[from] QueueError),
+    /// Mail that leaves folders by rule.
+    #[error(transparent)]
+    Retention(#[from] RetentionError),
     /// Reading mail from files.
     #[error(transparent)]
     Import(#[from] ImportError),

@@ -110,8 +110,8 @@ pub fn embedded() -> Options {
     Options { on_dead_index: end_process, ..Options::new(posthaste_delivery::summarize) }
 }
 
-/// Ends the process when it can use the index no more: neither reading nor writing would ever
-/// succeed again. Whoever started it starts it again.
+/// Ends the process when it can use the index no more: no read and no write would succeed again.
+/// The service manager starts it again.
 fn end_process(why: &StoreError) {
     eprintln!("posthaste: {why}");
     std::process::exit(1);

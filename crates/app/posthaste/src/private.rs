@@ -40,8 +40,8 @@ pub fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Makes a data directory and all that a store keeps in it readable by its owner alone. One that is
-/// missing is left to whoever makes it. The error names the path and the remedy.
+/// Makes a data directory and all that a store keeps in it readable by its owner alone. A missing
+/// one is not created here. The error names the path and the remedy.
 pub fn tighten_store(dir: &Path) -> Result<()> {
     let Some(meta) = present(fs::metadata(dir), dir)? else { return Ok(()) };
     if user() == 0 && meta.uid() != 0 {
@@ -89,9 +89,9 @@ pub fn tighten_secret(setting: &str, file: &Path) -> Result<()> {
     take_from(file, &meta, STRANGERS).map_err(|failure| Failure::Usage(format!("`{setting}`: {failure}")))
 }
 
-/// Whether a file of the working directory that nobody has named may be believed: only this user
-/// and root may have put it there. Otherwise whoever can write to `/tmp` configures the server that
-/// root starts there.
+/// Whether a file that was found in the working directory may be trusted: only this user and root
+/// may have put it there. Otherwise a user who can write to `/tmp` configures the server that root
+/// starts there.
 pub fn trusted_here(file: &Path) -> Result<()> {
     for path in [Path::new("."), file] {
         let Some(meta) = present(fs::metadata(path), path)? else { return Ok(()) };

@@ -13,6 +13,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use posthaste_net::SocketAccess;
+
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::private;
@@ -26,7 +28,7 @@ pub struct Identity {
     gid: libc::gid_t,
 }
 
-/// Has the system give no more privileges to this process, whatever it runs.
+/// Tells the system to give this process, and the programs that it runs, no more privileges.
 ///
 /// Called before there are threads: each inherits it from the one that makes it.
 pub fn refuse_new_ones() -> Result<()> {
@@ -35,6 +37,29 @@ pub fn refuse_new_ones() -> Result<()> {
     // nothing but this one attribute of the calling thread.
     let set = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, yes, unused, unused, unused) };
     if set == 0 { Ok(()) } else { Err(Failure::Terminal(io::Error::last_os_error())) }
+}
+
+/// Who may connect to the Unix socket of LMTP. A server that becomes another user gives the file to
+/// him, so that he can remove it at the end.
+///
+/// Called before there are threads.
+pub fn socket_access(config: &Config, identity: Option<&Identity>) -> Result<SocketAccess> {
+    let named = config.listen.lmtp_socket_group.as_str();
+    let group = if named.is_empty() {
+        identity.map(|identity| identity.gid)
+    } else {
+        let found = CString::new(named).ok().and_then(|name| lookup_group(&name));
+        Some(found.ok_or_else(|| {
+            Failure::Usage(format!(
+                "`listen.lmtp_socket_group`: there is no group `{named}` on this machine; make it, or name another"
+            ))
+        })?)
+    };
+    Ok(SocketAccess {
+        mode: config.listen.lmtp_socket_mode,
+        owner: identity.map(|identity| identity.uid),
+        group,
+    })
 }
 
 impl Identity {
@@ -114,8 +139,8 @@ impl Identity {
         Ok(())
     }
 
-    /// Whether a data directory can be this user's, who the process is by now: a missing one is
-    /// made, one of somebody else is refused.
+    /// Whether the process, which runs as this user now, can use the data directory. A missing one
+    /// is created; one of another user is refused.
     pub fn check_store(&self, dir: &Path) -> Result<()> {
         let Self { user, .. } = self;
         let shown = dir.display();
@@ -167,7 +192,7 @@ impl Identity {
 fn lookup_user(name: &CString) -> Option<(libc::uid_t, libc::gid_t)> {
     // SAFETY: `name` ends in NUL. The answer is null or points to memory of the C library that
     // stays as it is until the next such call. Both numbers are copied before, and there is no
-    // other thread that could call it (see `Identity::of`).
+    // other thread that could call it (see `Identity::of` and `socket_access`).
     unsafe { libc::getpwnam(name.as_ptr()).as_ref() }.map(|found| (found.pw_uid, found.pw_gid))
 }
 

@@ -50,6 +50,51 @@ pub(crate) fn addresses_up_to(max: usize, value: &[u8]) -> Vec<Address<'_>> {
     reader.made
 }
 
+/// Writes addresses as people write them: `Name <local@domain>, local@domain`, groups as
+/// `name: member, member;`. Names stand without quotes, so that a search for a name finds it
+/// however it was quoted; comments that are no name are left out.
+pub(crate) fn write_addresses(addresses: &[Address<'_>], into: &mut Vec<u8>) {
+    let (mut is_first, mut in_group) = (true, false);
+    for address in addresses {
+        let Some(mailbox) = &address.mailbox else {
+            // The end of a group. One may be left out of a list that is too long.
+            into.extend_from_slice(if in_group { b";" } else { b"" });
+            (is_first, in_group) = (false, false);
+            continue;
+        };
+        if !is_first {
+            into.extend_from_slice(b", ");
+        }
+        is_first = false;
+        let Some(host) = &address.host else {
+            into.extend_from_slice(mailbox);
+            into.extend_from_slice(b": ");
+            (is_first, in_group) = (true, true);
+            continue;
+        };
+        let is_angled = address.name.is_some() || address.route.is_some();
+        if let Some(name) = &address.name {
+            into.extend_from_slice(name);
+            into.push(b' ');
+        }
+        if is_angled {
+            into.push(b'<');
+        }
+        if let Some(route) = &address.route {
+            into.extend_from_slice(route);
+            into.push(b':');
+        }
+        into.extend_from_slice(mailbox);
+        if !host.is_empty() {
+            into.push(b'@');
+            into.extend_from_slice(host);
+        }
+        if is_angled {
+            into.push(b'>');
+        }
+    }
+}
+
 /// A word, and how it stands among the others.
 #[derive(Debug)]
 struct Word<'m> {

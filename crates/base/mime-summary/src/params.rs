@@ -6,8 +6,8 @@
 //! value     := token / quoted-string
 //! ```
 //! Reading is lenient: an unquoted value may hold spaces, an unfinished quoted string ends with the
-//! field. Names with `*` (RFC 2231 continuations and charsets) are kept raw, because BODYSTRUCTURE
-//! shows them so; [`Params::decoded`] puts them together.
+//! field. Names with `*` (RFC 2231 continuations and charsets) are kept raw. [`Params::joined`]
+//! puts continuations together, as BODYSTRUCTURE shows them; [`Params::decoded`] decodes them, too.
 
 use std::borrow::Cow;
 
@@ -70,6 +70,68 @@ impl<'m> Params<'m> {
         self.0.is_empty()
     }
 
+    /// The same with continuations put together (RFC 2231 §3): `name*0=a; name*1=b` is `name=ab`,
+    /// and `name*=…` if a piece is encoded (§4). Charset and percent encoding stay: a value of
+    /// BODYSTRUCTURE says in no other way which charset it has. What begins with another number
+    /// than 0, or has a gap, stays as it stands.
+    pub fn joined(mut self) -> Self {
+        if !self.0.iter().any(|param| piece_of(param.name).is_some()) {
+            return self;
+        }
+        let mut at = 0;
+        while let Some(name) = self.0.get(at).map(|param| param.name) {
+            if let Some((base, ..)) = piece_of(name) {
+                self.join(at, base);
+            }
+            at += 1;
+        }
+        self
+    }
+
+    /// Puts the pieces of this parameter together, in the place of the first one of them.
+    fn join(&mut self, at: usize, base: &'m [u8]) {
+        let mut pieces: Vec<(u32, bool, usize)> = Vec::new();
+        for (place, param) in self.0.iter().enumerate() {
+            match piece_of(param.name) {
+                Some((other, number, is_encoded)) if other.eq_ignore_ascii_case(base) => {
+                    pieces.push((number, is_encoded, place));
+                }
+                _ => {}
+            }
+        }
+        pieces.sort_unstable();
+        if !pieces.iter().zip(0..).all(|(piece, number)| piece.0 == number) {
+            return;
+        }
+        let is_encoded = pieces.iter().any(|piece| piece.1);
+        let mut value = Vec::new();
+        if is_encoded && pieces.first().is_some_and(|first| !first.1) {
+            // No piece has said the charset.
+            value.extend_from_slice(b"''");
+        }
+        for &(_, is_piece_encoded, place) in &pieces {
+            let Some(param) = self.0.get(place) else { continue };
+            for &byte in param.value.as_ref() {
+                match byte {
+                    b'%' if is_encoded && !is_piece_encoded => value.extend_from_slice(b"%25"),
+                    _ => value.push(byte),
+                }
+            }
+        }
+        // The name with the first `*`, or without it.
+        let first = self.0.get(at).map(|param| param.name).unwrap_or_default();
+        let name = first.get(..base.len() + usize::from(is_encoded)).unwrap_or(first);
+        if let Some(param) = self.0.get_mut(at) {
+            *param = Param { name, value: Cow::Owned(value) };
+        }
+        let mut place = 0;
+        self.0.retain(|_| {
+            let is_joined = place != at && pieces.iter().any(|piece| piece.2 == place);
+            place += 1;
+            !is_joined
+        });
+    }
+
     /// The value of the first parameter of this name, as it stands.
     pub fn value(&self, name: &str) -> Option<&[u8]> {
         self.0.iter().find(|p| p.name.eq_ignore_ascii_case(name.as_bytes())).map(|p| p.value.as_ref())
@@ -122,6 +184,18 @@ impl<'m> IntoIterator for Params<'m> {
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
     }
+}
+
+/// `name*2` and `name*2*` (RFC 2231 §3, §4.1): the name, the number, and whether it is encoded.
+fn piece_of(name: &[u8]) -> Option<(&[u8], u32, bool)> {
+    let star = memchr::memchr(b'*', name)?;
+    let (base, digits) = (name.get(..star)?, name.get(star + 1..)?);
+    let (digits, is_encoded) = digits.strip_suffix(b"*").map_or((digits, false), |digits| (digits, true));
+    // No zeros before it, so that no number is there twice.
+    let is_number =
+        digits.iter().all(u8::is_ascii_digit) && (digits == b"0" || digits.first() != Some(&b'0'));
+    let number = std::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()?;
+    Some((base, number, is_encoded))
 }
 
 fn percent_decode(value: &[u8], into: &mut Vec<u8>) {
@@ -188,4 +262,32 @@ pub(crate) fn read_quoted(bytes: &[u8], at: usize) -> (Cow<'_, [u8]>, usize) {
         }
     }
     (Cow::Owned(content), at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Params;
+
+    #[test]
+    fn continuations_are_put_together() {
+        for (params, joined) in [
+            ("; name*0*=utf-8''%e2%82; name*1*=%ac; name*2=\" 5%\"", "name*=utf-8''%e2%82%ac 5%25"),
+            ("; a=1; Name*1=name.txt; x=y; name*0=\"long \"", "a=1 Name=long name.txt x=y"),
+            ("; name*0=a; name*1*=%41", "name*=''a%41"),
+            ("; name*=utf-8''a%20b; name=plain", "name*=utf-8''a%20b name=plain"),
+            // A gap, no beginning, a number twice, no number.
+            ("; n*1=b; n*0=a; n*3=d", "n*1=b n*0=a n*3=d"),
+            ("; n*1=b", "n*1=b"),
+            ("; n*0=a; n*0=b", "n*0=a n*0=b"),
+            ("; n*00=a; n**=b; *=c; n*x=d", "n*00=a n**=b *=c n*x=d"),
+            ("; n*0=a; m*0=b; n*1=c; m*1=d", "n=ac m=bd"),
+        ] {
+            let made: Vec<String> = Params::parse(params.as_bytes())
+                .joined()
+                .iter()
+                .map(|p| format!("{}={}", String::from_utf8_lossy(p.name), String::from_utf8_lossy(&p.value)))
+                .collect();
+            assert_eq!(made.join(" "), joined, "{params}");
+        }
+    }
 }

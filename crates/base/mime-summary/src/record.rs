@@ -39,7 +39,7 @@
 //! 14 and of what is repeated and shared; the field table has each field's place (4) behind its
 //! length.
 
-use crate::address::addresses_up_to;
+use crate::address::{ADDRESSES_MAX, Address, addresses_up_to, write_addresses};
 use crate::date::sent_date;
 use crate::fold::{fold_into, folded};
 use crate::header::Field;
@@ -273,8 +273,8 @@ struct HeaderDigest<'m> {
     message_id: Option<&'m [u8]>,
     in_reply_to: Option<&'m [u8]>,
     references: Option<&'m [u8]>,
-    /// First From, To and Cc field.
-    people: [Option<&'m [u8]>; 3],
+    /// The folded local part of the first address of From, To and Cc, from the first such field.
+    people: [Option<Vec<u8>>; 3],
 }
 
 impl<'m> HeaderDigest<'m> {
@@ -294,7 +294,9 @@ impl<'m> HeaderDigest<'m> {
 
     /// Puts a field into the table, or notes that it was left out.
     fn keep(&mut self, id: FieldId, name: &[u8], field: &[u8]) {
-        if is_kept(id, name, field.len()) && self.kept.len() + field.len() <= KEPT_TOTAL_MAX {
+        // A field with a NUL is not sent as it stands: it is not kept in the bytes that are sent.
+        let is_sendable = memchr::memchr(0, field).is_none();
+        if is_sendable && is_kept(id, name, field.len()) && self.kept.len() + field.len() <= KEPT_TOTAL_MAX {
             self.table.extend_from_slice(&[id.number(), name.len() as u8]);
             self.table.extend_from_slice(&(field.len() as u16).to_le_bytes());
             self.kept.extend_from_slice(field);
@@ -312,12 +314,12 @@ impl<'m> HeaderDigest<'m> {
             FieldId::SUBJECT => {
                 self.search[0].clear();
                 self.search_raw[0] = 0;
-                self.add_search(0, raw);
+                self.add_search(0, raw.len(), raw);
             }
-            FieldId::FROM => self.add_person(1, raw),
-            FieldId::TO => self.add_person(2, raw),
-            FieldId::CC => self.add_person(3, raw),
-            FieldId::BCC => self.add_search(4, raw),
+            FieldId::FROM => self.add_people(1, raw),
+            FieldId::TO => self.add_people(2, raw),
+            FieldId::CC => self.add_people(3, raw),
+            FieldId::BCC => self.add_people(4, raw),
             FieldId::DATE => self.sent = sent_date(raw),
             FieldId::MESSAGE_ID => self.message_id = Some(raw),
             FieldId::IN_REPLY_TO => self.in_reply_to = Some(raw),
@@ -326,17 +328,21 @@ impl<'m> HeaderDigest<'m> {
         }
     }
 
-    fn add_person(&mut self, place: usize, raw: &'m [u8]) {
+    /// RFC 9051 §6.4.4: FROM, TO, CC and BCC look for their string in the envelope's addresses.
+    fn add_people(&mut self, place: usize, raw: &[u8]) {
+        let addresses = addresses_up_to(ADDRESSES_MAX, raw);
         if let Some(person) = self.people.get_mut(place - 1) {
-            person.get_or_insert(raw);
+            person.get_or_insert_with(|| sort_key(&addresses));
         }
-        self.add_search(place, raw);
+        let mut text = Vec::with_capacity(raw.len());
+        write_addresses(&addresses, &mut text);
+        self.add_search(place, raw.len(), &text);
     }
 
-    fn add_search(&mut self, place: usize, raw: &[u8]) {
+    fn add_search(&mut self, place: usize, field_len: usize, raw: &[u8]) {
         let Some(text) = self.search.get_mut(place) else { return };
         let Some(raw_len) = self.search_raw.get_mut(place) else { return };
-        *raw_len += raw.len();
+        *raw_len += field_len;
         let most = (*raw_len * FOLDED_SHARE + FOLDED_BASE).min(SEARCH_TEXT_MAX);
         if text.len() >= most {
             return;
@@ -376,18 +382,22 @@ impl<'m> HeaderDigest<'m> {
         }
     }
 
-    /// RFC 5256 §2.2: SORT FROM, TO and CC compare the mailbox of the first address.
+    /// Each key with its length before it.
     fn write_sort_keys(&self, out: &mut Vec<u8>) {
-        /// RFC 5321 §4.5.3.1.1 allows 64.
-        const LOCAL_PART_MAX: usize = 256;
-        for raw in self.people {
-            // The first address is near the beginning; a list is not read to its end for it.
-            let raw = raw.map(|raw| raw.get(..2048).unwrap_or(raw)).unwrap_or_default();
-            let first = addresses_up_to(1, raw).into_iter().next().and_then(|address| address.mailbox);
-            let mut key = folded(&String::from_utf8_lossy(&first.unwrap_or_default()));
-            key.truncate(LOCAL_PART_MAX);
+        for key in &self.people {
+            let key = key.as_deref().unwrap_or_default();
             out.extend_from_slice(&(key.len() as u16).to_le_bytes());
-            out.extend_from_slice(&key);
+            out.extend_from_slice(key);
         }
     }
+}
+
+/// RFC 5256 §2.2: SORT FROM, TO and CC compare the mailbox of the first address.
+fn sort_key(addresses: &[Address<'_>]) -> Vec<u8> {
+    /// RFC 5321 §4.5.3.1.1 allows 64.
+    const LOCAL_PART_MAX: usize = 256;
+    let first = addresses.first().and_then(|address| address.mailbox.as_deref()).unwrap_or_default();
+    let mut key = folded(&String::from_utf8_lossy(first));
+    key.truncate(LOCAL_PART_MAX);
+    key
 }

@@ -13,6 +13,7 @@ use crate::known::FieldMask;
 use crate::media::{Media, media_of};
 use crate::record::SEARCH_TEXT_MAX;
 use crate::scan::Span;
+use crate::structure::Kind;
 use crate::summary::SummaryRef;
 use crate::table::PartRow;
 use crate::transfer::TransferDecoder;
@@ -50,7 +51,8 @@ impl SearchKey {
         self.is_in(&field_text(raw))
     }
 
-    /// Whether it is in the body: the text parts, and the headers of nested messages.
+    /// Whether it is in the body: the parts of type text and message, and the headers of nested
+    /// messages.
     /// RFC 9051 §6.4.4: BODY.
     pub fn is_in_body(&self, message: &[u8], summary: &SummaryRef<'_>) -> bool {
         self.is_found(message, summary, Within::Body)
@@ -154,11 +156,8 @@ impl TextSearch {
         let (in_body, in_text) = (of(|w| matches!(w, Within::Body)), of(|w| matches!(w, Within::Text)));
         let in_fields = of(|w| matches!(w, Within::Fields(_)));
         let needle_max = keys.iter().map(|key| key.key.finder.needle().len()).max().unwrap_or(0);
-        let mut nested: Vec<u32> = summary
-            .parts()
-            .filter(|row| row.kind == crate::structure::Kind::Message)
-            .map(|row| row.first_child)
-            .collect();
+        let mut nested: Vec<u32> =
+            summary.parts().filter(|row| row.kind == Kind::Message).map(|row| row.first_child).collect();
         nested.sort_unstable();
         let root = |index: u32| match index {
             0 => Root::Message,
@@ -274,12 +273,18 @@ impl TextSearch {
 
     /// Begins with the text of a part, if it is one.
     fn open(&mut self, message: &[u8], row: &PartRow) {
-        if row.text.is_none() {
+        if row.kind != Kind::Leaf {
+            return;
+        }
+        // RFC 3501 §6.4.4 lets a search pass over parts whose type is neither TEXT nor MESSAGE. The
+        // part table has no mark for reports such as message/delivery-status: their header says it.
+        let media = media_in(message, row.header);
+        if row.text.is_none() && !media.top.eq_ignore_ascii_case(b"message") {
             return;
         }
         // What cannot be decoded is not text.
         let Ok(transfer) = TransferDecoder::new(row.encoding) else { return };
-        let charset = media_in(message, row.header).charset().to_vec();
+        let charset = media.charset().to_vec();
         let bytes = Vec::with_capacity(PIECE_LEN.min(row.body.len() as usize));
         let open = Open { transfer: Some(transfer), reader: None, charset, window: Window::default(), bytes };
         self.at = At::Text(Box::new(open), row.body.start, row.body.end);

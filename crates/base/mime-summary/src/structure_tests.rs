@@ -260,3 +260,16 @@ fn lines_of_a_nested_message_that_ends_with_its_header() {
         assert_eq!(structure.part(1).unwrap().lines, lines, "{nested:?}");
     }
 }
+
+/// RFC 2046 §5.1.1: the line end before a delimiter belongs to the delimiter. That of the outer
+/// multipart is no part of the nested one.
+#[test]
+fn a_nested_multipart_ends_before_the_line_end_of_the_outer_delimiter() {
+    let message = crlf(
+        "Content-Type: multipart/mixed; boundary=o\n\n--o\nContent-Type: multipart/mixed; boundary=i\n\n\
+         --i\n\na\n--i--\n--o--\n",
+    );
+    let structure = Structure::parse(&message);
+    let (_, nested) = structure.children(0).next().unwrap();
+    assert_eq!(nested.body.of(&message), b"--i\r\n\r\na\r\n--i--");
+}

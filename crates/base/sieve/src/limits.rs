@@ -27,6 +27,9 @@ pub struct Limits {
     pub actions_max: usize,
     /// Largest compiled regular expression, in bytes.
     pub regex_bytes_max: usize,
+    /// Regular expressions that one script compiles. Together with their size this bounds what a
+    /// compiled script takes beside its text: ten bytes of a script can fill one of them.
+    pub regexes_max: usize,
     /// How deep `include` nests.
     pub include_depth_max: usize,
     /// How many scripts a run may include.
@@ -53,6 +56,7 @@ impl Default for Limits {
             redirects_max: 8,
             actions_max: 64,
             regex_bytes_max: 256 * 1024,
+            regexes_max: 32,
             include_depth_max: 10,
             includes_max: 64,
             vacation_seconds: (0, 90 * DAY_S),

@@ -28,6 +28,7 @@ pub struct Script {
     pub(crate) block: Block,
     pub(crate) enabled: ExtensionSet,
     pub(crate) locals: u16,
+    regexes: usize,
     pub(crate) limits: Limits,
 }
 
@@ -47,8 +48,15 @@ impl Script {
             block: checked.block,
             enabled: checked.enabled,
             locals: checked.locals,
+            regexes: checked.regexes,
             limits: limits.clone(),
         })
+    }
+
+    /// Bytes that its compiled regular expressions take at most. Memory beside them is in
+    /// proportion to the source.
+    pub fn regex_bytes_max(&self) -> usize {
+        self.regexes * self.limits.regex_bytes_max
     }
 
     /// What the script asked for.

@@ -257,6 +257,8 @@ fn lines_of(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
 fn addresses_in(text: &str) -> HashMap<String, SocketAddr> {
     text.split_whitespace()
         .filter_map(|pair| pair.split_once('='))
+        // Whoever asked for a Unix socket knows where it is.
+        .filter(|(_, address)| !address.starts_with("unix:"))
         .map(|(protocol, address)| (protocol.to_owned(), address.parse().expect("an address after `=`")))
         .collect()
 }

@@ -16,7 +16,7 @@ pub struct Accounts {
 
 #[derive(Clone, PartialEq, Eq)]
 enum Password {
-    /// The same for all; `{}` stands for the account's name, `{n}` for its number.
+    /// The same for all: `{}` is replaced by the account's name, `{n}` by its number.
     Pattern(String),
     /// One per line, in order of the accounts, or `name:password` lines.
     List(Vec<String>),
@@ -114,7 +114,12 @@ impl Accounts {
                 let number = self.first + n % self.count.max(1);
                 p.replace("{}", &self.name(n)).replace("{n}", &number.to_string())
             }
-            Password::List(list) => list.get(n as usize).cloned().unwrap_or_default(),
+            Password::List(list) => {
+                // The list has a password for each account: see `with_password_file`.
+                let password = list.get((n % self.count.max(1)) as usize);
+                debug_assert!(password.is_some(), "account {n} has no password");
+                password.cloned().unwrap_or_default()
+            }
         }
     }
 }
@@ -142,6 +147,8 @@ mod tests {
         std::fs::write(file.path(), "u1:beta\nu0:alpha\n").unwrap();
         let accounts = Accounts::parse("u{0..1}").unwrap().with_password_file(file.path()).unwrap();
         assert_eq!((accounts.password(0), accounts.password(1)), ("alpha".into(), "beta".into()));
+        // Numbers over the count name the same accounts again, with their passwords.
+        assert_eq!((accounts.name(3), accounts.password(3)), ("u1".into(), "beta".into()));
         std::fs::write(file.path(), "secret\n").unwrap();
         let accounts = Accounts::parse("u{0..1}").unwrap().with_password_file(file.path()).unwrap();
         assert_eq!(accounts.password(1), "secret");

@@ -45,7 +45,7 @@ struct AccountContents {
     messages: u64,
     serials: HashMap<Serial, u32>,
     altered: Vec<String>,
-    /// Mailbox, UIDVALIDITY, UID and what it stands for.
+    /// Mailbox, UIDVALIDITY, UID, and the message that has this UID.
     uids: Vec<(String, u32, u32, Serial)>,
 }
 
@@ -93,7 +93,7 @@ pub fn audit(options: &AuditOptions, ledger: &Ledger) -> Result<AuditResult, Fai
                         let (now, before) = (serial_token(*serial), serial_token(other));
                         tell(
                             &mut result,
-                            format!("{name}: UID {uid} of {mailbox} stands for {now} and stood for {before}"),
+                            format!("{name}: UID {uid} of {mailbox} names {now}, it named {before} before"),
                         );
                     }
                 }

@@ -61,7 +61,7 @@ pub enum Trust<'a> {
 }
 
 impl Dialer {
-    /// Full handshakes, no resumption: each virtual user stands for a device of its own.
+    /// Full handshakes, no resumption: each virtual user is a device of its own.
     pub fn new(trust: Trust<'_>, patience: Duration) -> io::Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())

@@ -1,6 +1,6 @@
 //! Bytes to responses, without sockets.
 //!
-//! The scanner is fed whatever arrived and calls a [`Handler`] once per complete response. A line
+//! The scanner gets bytes as they arrive and calls a [`Handler`] once per complete response. A line
 //! that lies whole in the input is handed on where it lies; only lines cut by a read, or carrying
 //! literals, are copied. Every byte is looked at once (one `memchr` per line), so the cost of a
 //! listing is that of its bytes.

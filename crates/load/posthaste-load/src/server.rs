@@ -62,7 +62,7 @@ impl ConnectionArgs {
     pub fn dialer<'a>(&self, servers: impl IntoIterator<Item = &'a Target>) -> Result<Dialer, Trouble> {
         if let (None, Some(hosts)) = (&self.ca, unverified(servers)) {
             eprintln!(
-                "note: certificates of {hosts} are not verified, so whoever answers under that name gets the passwords; \
+                "note: certificates of {hosts} are not verified, so any host that answers under that name gets the passwords; \
                  --ca FILE verifies them"
             );
         }
@@ -123,7 +123,7 @@ impl WatchArgs {
     }
 }
 
-/// Characters that a token has at least. Whoever overhears a connection can try tokens at home: 32
+/// Characters that a token has at least. A peer that reads a connection can try tokens offline: 32
 /// hexadecimal digits are 128 bits, more than anybody can try.
 const TOKEN_CHARACTERS_MIN: usize = 32;
 

@@ -149,7 +149,7 @@ impl Temporary {
         let path = std::env::temp_dir().join(format!("posthaste-study-{}", std::process::id()));
         std::fs::create_dir(&path)?;
         interrupt::on_exit_remove(&path);
-        // Processes of servers run as other users and must pass through, whatever the umask is.
+        // Servers run as other users and must pass through. The umask must not prevent it.
         std::fs::set_permissions(&path, Permissions::from_mode(0o755))?;
         Ok(Self(path))
     }

@@ -31,7 +31,7 @@ pub struct Part {
 pub struct Row {
     /// Its name.
     pub name: String,
-    /// Each bar: its parts from the left, and what stands at its end.
+    /// Each bar: its parts from the left, and the text at its end.
     pub bars: Vec<(Vec<Part>, String)>,
 }
 

@@ -4,7 +4,8 @@
 //! - [`page`] puts it together from [`runs`] (overview, plots, tables of runs) and [`studies`].
 //! - [`chart`], [`bars`], [`ranges`] draw; [`scale`] says where, [`legend`] and [`lettering`] in
 //!   which words.
-//! - [`markup`] escapes whatever was not written here. No script, nothing loaded from elsewhere.
+//! - [`markup`] escapes all text that was not written here. No script, nothing loaded from
+//!   elsewhere.
 //!
 //! [`files`] writes and reads the folder of a result.
 //!

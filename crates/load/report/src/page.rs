@@ -13,7 +13,7 @@ pub fn html(results: &[Results]) -> String {
     let named = compare::named(&all_runs);
     let title = title(&all_runs, &all_studies);
     let mut out = Markup::new();
-    // Nothing is loaded and nothing runs, whatever a server called itself.
+    // Nothing is loaded and nothing runs, even if a server's name contains markup.
     out.raw(concat!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n",

@@ -23,7 +23,7 @@ pub struct Scale {
 pub struct Tick {
     /// Its value.
     pub value: f64,
-    /// What stands there; nothing for the fine lines between.
+    /// The text at the tick; none for the fine lines between.
     pub label: Option<String>,
 }
 

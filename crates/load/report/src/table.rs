@@ -82,8 +82,8 @@ impl Table {
         out.raw("</tbody></table></div>\n");
     }
 
-    /// Whether a column among figures holds names: those stand to the left. What stands in for a
-    /// figure that could not be had does not make a column one of names.
+    /// Whether a column among figures holds names, which are set to the left. The text in place of
+    /// a figure that is missing does not count as a name.
     fn is_of_words(&self, column: usize) -> bool {
         let is_word = |text: &str| {
             text.starts_with(|c: char| c.is_alphabetic() || c == '_') && !text.starts_with("not offered")

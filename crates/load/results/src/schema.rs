@@ -414,7 +414,7 @@ pub struct AuditResult {
     pub unexpected: u64,
     /// Bodies whose digest is wrong.
     pub altered: u64,
-    /// UIDs that stood for another message before.
+    /// UIDs that named another message before.
     #[serde(default)]
     pub reused: u64,
     /// Accounts that could not be looked at.

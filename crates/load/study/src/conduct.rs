@@ -59,7 +59,7 @@ pub fn conduct(study: &Study, options: &Options) -> Result<StudyResult, String> 
         let measured = work.points.len();
         servers.push(match work.server(number, which) {
             Ok(facts) => facts,
-            // Whatever is known of the other servers stays.
+            // The results of the other servers are kept.
             Err(why) => {
                 work.points.truncate(measured);
                 for stage in &plan.stages {

@@ -54,7 +54,7 @@ impl Source<'_> {
         Mistake(format!("{}:{line}:{column}: {what}", self.file))
     }
 
-    /// The value a word stands for.
+    /// The value of a word.
     pub fn word<T: Copy>(&self, word: &Spanned<String>, known: &[(&str, T)]) -> Result<T, Mistake> {
         let found = known.iter().find(|(name, _)| name == word.get_ref()).map(|(_, value)| *value);
         found.ok_or_else(|| {

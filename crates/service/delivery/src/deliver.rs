@@ -27,7 +27,7 @@ const SUMMARIES_BYTES_DEFAULT: usize = 512 << 20;
 /// How long a message waits for that memory before its sender gets a temporary error. Senders wait
 /// 10 minutes for an answer to their data (RFC 5321 §4.5.3.2.6). People who append a message wait
 /// far less.
-const SUMMARY_WITHIN: Duration = Duration::from_secs(60);
+pub(crate) const SUMMARY_WITHIN: Duration = Duration::from_secs(60);
 /// Recipients whose mailboxes are appended to at a time. It is enough for the engine to commit them
 /// as one group of at most some hundreds of commits. Twice as many would not save a sync.
 const PARALLEL: usize = 64;
@@ -87,7 +87,7 @@ pub struct Delivery {
     options: DeliveryOptions,
     summarize: Summarize,
     /// Memory for summaries being made.
-    summaries: ByteBudget,
+    pub(crate) summaries: ByteBudget,
     quotas: Arc<Quotas>,
 }
 
@@ -160,11 +160,12 @@ impl Delivery {
         } else {
             let permit = self.room_for_summary(bytes.len()).await?;
             let bytes = bytes.clone();
+            let session = posthaste_metrics::current();
             let work = tokio::task::spawn_blocking(move || {
                 // The work holds the memory, not the task that waits for it: the work continues if
                 // a session ends.
                 let _permit = permit;
-                summarize(&bytes)
+                session.run(|| summarize(&bytes))
             });
             work.await.map_err(|e| DeliveryError::Interrupted(e.to_string()))?
         };
@@ -222,8 +223,8 @@ impl Delivery {
         bytes: Bytes,
         recipients: &[Recipient],
     ) -> Vec<Result<Delivered, DeliveryError>> {
-        let message = match self.incoming(bytes, Vec::new(), None).await {
-            Ok(message) => message,
+        let forms = match self.forms(bytes, recipients).await {
+            Ok(forms) => forms,
             Err(error) => return recipients.iter().map(|_| Err(error.clone())).collect(),
         };
         let mut distinct: HashMap<AccountId, usize> = HashMap::with_capacity(recipients.len());
@@ -237,7 +238,7 @@ impl Delivery {
         }
         // Made before the stream, so that each future owns what it needs and borrows only `self`.
         let appends: Vec<_> =
-            accounts.iter().map(|account| self.append_to_inbox(account, message.clone())).collect();
+            accounts.iter().map(|account| self.append_to_inbox(account, forms.of(account).clone())).collect();
         let outcomes: Vec<_> = stream::iter(appends).buffered(PARALLEL).collect().await;
         let lost = || Err(DeliveryError::Interrupted("no answer for this recipient".into()));
         place.into_iter().map(|at| outcomes.get(at).cloned().unwrap_or_else(lost)).collect()

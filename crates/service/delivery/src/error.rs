@@ -89,7 +89,8 @@ impl DeliveryError {
                 | StoreError::Name(_)
                 | StoreError::Refused(_)
                 | StoreError::Keyword(_)
-                | StoreError::UidsExhausted => Kind::Refused,
+                | StoreError::UidsExhausted
+                | StoreError::UidValiditiesExhausted => Kind::Refused,
                 StoreError::Corrupt(_) | StoreError::Unreadable(_) | StoreError::Body { .. } => {
                     Kind::ServerBug
                 }
@@ -125,6 +126,7 @@ mod tests {
             (StoreError::TooLarge { what: "octets", limit: 1 }.into(), Kind::TooLarge),
             (StoreError::NoSuchName.into(), Kind::NoMailbox),
             (StoreError::UidsExhausted.into(), Kind::Refused),
+            (StoreError::UidValiditiesExhausted.into(), Kind::Refused),
         ];
         assert!(temporary.iter().all(|(error, kind)| error.kind() == *kind && error.is_temporary()));
         assert!(lasting.iter().all(|(error, kind)| error.kind() == *kind && !error.is_temporary()));

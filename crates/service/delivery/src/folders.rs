@@ -7,6 +7,7 @@
 use std::net::IpAddr;
 
 use posthaste_mail_model::MailboxName;
+use posthaste_metrics::Counter;
 
 use crate::deliver::Delivery;
 
@@ -37,6 +38,7 @@ impl Delivery {
     pub fn folder_opened(&self, opening: &Opening<'_>) {
         let limit = self.options().folder_messages_warn;
         if opening.is_over(limit) {
+            posthaste_metrics::count(Counter::LargeFolders, 1);
             let Opening { account, folder, items, client, protocol } = *opening;
             let client = client.to_canonical();
             tracing::warn!(

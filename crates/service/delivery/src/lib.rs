@@ -10,10 +10,12 @@
 //! | --- | --- |
 //! | [`Delivery`] | recipients, messages, quotas |
 //! | [`summarize`] | a message's summary |
+//! | [`Forms`] | rich mail (TNEF) as MIME, for the accounts that want it so |
 //! | [`import`] | mbox, Maildir, `.eml` and folders of them, read into mailboxes |
 //! | [`export`] | mailboxes written as mbox or Maildir |
 //!
-//! What always holds: a message is delivered byte for byte; when `deliver` says yes it is on disk;
+//! What always holds: a message is delivered byte for byte, except rich mail to accounts of the
+//! format `mime`; when `deliver` says yes it is on disk;
 //! no message, however broken, is refused for what is in it.
 
 mod deliver;
@@ -23,6 +25,7 @@ mod folders;
 mod format;
 pub mod import;
 mod quota;
+mod rich;
 mod summarize;
 #[cfg(test)]
 mod tests;
@@ -35,4 +38,5 @@ pub use import::{ImportError, ImportOptions, ImportReport};
 pub use posthaste_directory::{Recipient, ResolveError};
 pub use posthaste_mime_summary::summary_memory_max;
 pub use quota::{MESSAGE_COST, Quota, Room, Usage};
+pub use rich::Forms;
 pub use summarize::summarize;

@@ -120,7 +120,7 @@ impl<'m> Tree<'m, '_> {
     }
 
     fn params(&mut self, of: mime::Params<'m>, times: usize) -> Vec<Param<'m>> {
-        self.room.params(of, times).map(|param| (Cow::Borrowed(param.name), param.value)).collect()
+        self.room.params(of.joined(), times).map(|param| (Cow::Borrowed(param.name), param.value)).collect()
     }
 
     fn tail(&mut self, part: &Part) -> PartTail<'m> {

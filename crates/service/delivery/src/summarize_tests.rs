@@ -75,7 +75,7 @@ fn plain_bodies() {
              Content-ID: <i@x>\nContent-Description: a\n picture\nContent-MD5: abc==\n\
              Content-Disposition: attachment; filename=a b.png; size=4\nContent-Language: en, de\n\
              Content-Location: http://x/\n\nAAAA\n",
-            "(\"Image\" \"PNG\" (\"name\" \"a\\\"b.png\" \"x*0*\" \"utf-8''%C3\" \"x*1*\" \"%BC\") \"<i@x>\" \"a picture\" \
+            "(\"Image\" \"PNG\" (\"name\" \"a\\\"b.png\" \"x*\" \"utf-8''%C3%BC\") \"<i@x>\" \"a picture\" \
              \"BASE64\" 6 \"abc==\" (\"attachment\" (\"filename\" \"a b.png\" \"size\" \"4\")) (\"en\" \"de\") \"http://x/\")",
         ),
         (

@@ -2,11 +2,12 @@
 //! out.
 
 use bytes::Bytes;
-use posthaste_directory::{Account, AccountChange, Directory, NewAccount, Policy};
+use posthaste_directory::{Account, AccountChange, Directory, Format, NewAccount, Policy};
 use posthaste_mail_model::{Flag, Keyword, MailboxName, Secret};
 use posthaste_mime_summary::summary_memory_max;
 use posthaste_net::{ByteBudget, Holder};
 use posthaste_store::{Engine, FlagChange, IncomingMessage, Mailbox, MemoryEngine, Store, StoreOptions};
+use posthaste_tnef::{Outcome, convert, samples};
 use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -456,4 +457,88 @@ async fn exports_go_on_while_flags_change() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     assert!(names.len() == 5 && names.iter().all(|name| name.ends_with(":2,S")), "{names:?}");
+}
+
+/// An account of this format.
+async fn add_with(delivery: &Delivery, name: &str, format: Format) -> Account {
+    let new = NewAccount { format, ..NewAccount::default() };
+    delivery.directory().add(name, &Secret::new("pencil".to_owned()), new).await.unwrap()
+}
+
+async fn inbox(delivery: &Delivery, account: &Account) -> Vec<String> {
+    content(delivery, account, "INBOX").await.into_iter().map(|(_, _, text)| text).collect()
+}
+
+#[tokio::test]
+async fn rich_mail_is_converted_for_those_who_want_it() {
+    let (delivery, ana) = delivery().await;
+    let ben = add_with(&delivery, "ben@example.org", Format::Mime).await;
+    let cyd = add_with(&delivery, "cyd@example.org", Format::Mime).await;
+    let mut recipients = Vec::new();
+    for to in ["ana@example.org", "ben@example.org", "cyd@example.org"] {
+        recipients.push(delivery.resolve(to).await.unwrap());
+    }
+    let rich = samples::mail(&samples::note());
+    let Ok(Outcome::Converted(mime)) = convert(&rich) else { panic!("the sample is rich") };
+    let delivered = delivery.deliver(Bytes::from(rich.clone()), &recipients).await;
+    let bodies: Vec<_> = delivered.into_iter().map(|one| one.unwrap().body).collect();
+    assert!(bodies[0] != bodies[1] && bodies[1] == bodies[2], "one body for each form");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert_eq!(inbox(&delivery, &ana).await, [text(&rich)]);
+    assert_eq!(inbox(&delivery, &ben).await, [text(&mime)]);
+    assert_eq!(inbox(&delivery, &cyd).await, [text(&mime)]);
+    // Those who all want MIME, and ordinary mail.
+    delivery.deliver(Bytes::from(rich), &recipients[1..]).await;
+    delivery.deliver(message("plain"), &recipients[1..2]).await;
+    assert_eq!(inbox(&delivery, &ben).await[1..], [text(&mime), text(&message("plain"))]);
+}
+
+#[tokio::test]
+async fn rich_mail_that_cannot_be_converted_is_kept_as_sent() {
+    let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
+    let (delivery, _) = delivery_with(options).await;
+    // Too little memory for any conversion of this size.
+    let delivery = delivery.with_summaries(ByteBudget::new(64 << 10));
+    let ben = add_with(&delivery, "ben@example.org", Format::Mime).await;
+    let recipients = [delivery.resolve("ben@example.org").await.unwrap()];
+    let rich = samples::mail(&samples::note());
+    for one in delivery.deliver(Bytes::from(rich.clone()), &recipients).await {
+        one.unwrap();
+    }
+    let delivery = delivery.with_summaries(ByteBudget::new(256 << 20));
+    let mut damaged = rich.clone();
+    let at = memchr::memmem::find(&damaged, b"eJ8+").unwrap();
+    damaged[at] = b'X';
+    let signed = String::from_utf8(rich.clone()).unwrap().replace("multipart/mixed", "multipart/signed");
+    // As MIME this one is over the limit of the server: binary becomes base64.
+    let mut large = samples::note();
+    large.attachments.push(samples::file("large", &vec![0; 800 << 10]));
+    let large = posthaste_tnef::encode(&large).unwrap();
+    let head = b"Content-Type: application/ms-tnef\r\nContent-Transfer-Encoding: binary\r\n\r\n";
+    let large = [&head[..], &large].concat();
+    let sent = [rich, damaged, signed.into_bytes(), large];
+    for message in &sent[1..] {
+        for one in delivery.deliver(Bytes::from(message.clone()), &recipients).await {
+            one.unwrap();
+        }
+    }
+    let sent: Vec<_> = sent.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect();
+    assert_eq!(inbox(&delivery, &ben).await, sent);
+}
+
+#[tokio::test]
+async fn an_import_converts_and_knows_what_it_had() {
+    let (delivery, ana) = delivery().await;
+    let ben = add_with(&delivery, "ben@example.org", Format::Mime).await;
+    let rich = samples::mail(&samples::note());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rich.eml");
+    std::fs::write(&path, &rich).unwrap();
+    let Ok(Outcome::Converted(mime)) = convert(&rich) else { panic!("the sample is rich") };
+    for (account, expected) in [(&ana, &rich), (&ben, &mime)] {
+        assert_eq!(import(&delivery, account, &path, None).await.messages, 1);
+        let again = import(&delivery, account, &path, None).await;
+        assert_eq!((again.messages, again.present), (0, 1), "it is known by what was sent");
+        assert_eq!(inbox(&delivery, account).await, [String::from_utf8_lossy(expected).into_owned()]);
+    }
 }

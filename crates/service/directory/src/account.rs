@@ -3,16 +3,18 @@
 use posthaste_mail_model::AccountId;
 use serde::{Deserialize, Serialize};
 
-/// How an account's new messages are kept. Stored now; what it changes is delivery's business.
+/// How an account's new messages are kept. A change is for mail that comes from then on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// As they came, byte for byte.
-    #[default]
+    /// Rich mail (TNEF, `winmail.dat`) is converted to MIME at delivery. All other mail is kept as
+    /// sent.
     Mime,
-    /// Converted once, at delivery.
+    /// MIME is converted to rich mail at delivery. Not built yet: such an account keeps mail as
+    /// sent.
     Rich,
-    /// Both.
+    /// As sent, byte for byte.
+    #[default]
     Keep,
 }
 
@@ -35,7 +37,7 @@ impl ScriptState {
     }
 }
 
-/// An account, as its record stood when it was read.
+/// An account, as its record was when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// Its lasting id: what mailboxes hang from.

@@ -24,7 +24,7 @@ pub struct Address {
     text: String,
     /// Bytes of the local part in `text`.
     local_len: usize,
-    /// What stood behind the first `+`, in the sender's own letters.
+    /// The part after the first `+`, in the sender's own letters.
     detail: Option<String>,
 }
 

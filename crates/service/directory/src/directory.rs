@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, Id, Secret};
+use posthaste_metrics::Counter;
 use posthaste_store::{CommitOutcome, DirectoryChange, Engine};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -45,7 +46,7 @@ pub struct Directory {
     pub(crate) throttle: Mutex<Throttle>,
     pub(crate) leases: Leases,
     pub(crate) decoy_key: OnceCell<[u8; KEY_LEN]>,
-    /// A hash of nobody's password, as dear to check as a real one.
+    /// A hash that no password fits. Checking it costs as much as checking a real one.
     pub(crate) decoy_hash: OnceCell<String>,
 }
 
@@ -254,11 +255,13 @@ impl Directory {
 
     /// An account's record, by its normal name.
     pub(crate) async fn stored(&self, name: &str) -> Result<Option<Stored>> {
+        posthaste_metrics::count(Counter::DirectoryReads, 1);
         Stored::find(&*self.engine, name).await
     }
 
     /// The account an alias belongs to, if the address is one.
     pub(crate) async fn alias_target(&self, address: &str) -> Result<Option<String>> {
+        posthaste_metrics::count(Counter::DirectoryReads, 1);
         let entry = self.engine.directory_entry(&record::alias_key(address)).await?;
         entry.as_ref().map(record::read_alias).transpose()
     }

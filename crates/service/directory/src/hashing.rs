@@ -43,8 +43,9 @@ impl Hashing {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(|e| DirectoryError::Hashing(e.to_string()))?;
         drop(place);
+        let session = posthaste_metrics::current();
         let done = tokio::task::spawn_blocking(move || {
-            let result = work();
+            let result = session.run(work);
             drop(permit);
             result
         });
@@ -61,8 +62,9 @@ impl Hashing {
     ) -> Result<Option<T>> {
         // The semaphore is fair: while anybody waits there is none to be had.
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else { return Ok(None) };
+        let session = posthaste_metrics::current();
         let done = tokio::task::spawn_blocking(move || {
-            let result = work();
+            let result = session.run(work);
             drop(permit);
             result
         });

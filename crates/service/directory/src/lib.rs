@@ -3,8 +3,8 @@
 //! Accounts and aliases are small named records in the store ([`posthaste_store::Engine`]'s
 //! directory calls), read again for each login and each recipient. That is about a microsecond, and
 //! it is why `posthaste account passwd`, run in another process, takes effect at the next login.
-//! Sessions that were open end by their [`Lease`]. Whatever is kept in memory (verified passwords)
-//! is keyed by the version of the record it was made from.
+//! Sessions that were open end by their [`Lease`]. What is cached (verified passwords) is
+//! keyed by the version of the record it was made from.
 //!
 //! | record | content |
 //! | --- | --- |

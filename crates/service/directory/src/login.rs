@@ -118,7 +118,7 @@ impl Directory {
             Some(stored) => stored.credentials.argon2.clone(),
             None => self.decoy_hash().await?,
         };
-        // A password that cannot be is checked all the same, as one that nobody has.
+        // A password that cannot be prepared is checked too, as one that no account has.
         let (possible, prepared) = (prepared.is_some(), prepared.unwrap_or_default());
         let (right, prepared) =
             self.hashing.run(move || (password::verify(&prepared, &phc), prepared)).await?;

@@ -1,8 +1,8 @@
 //! Passwords at rest: an Argon2id hash for mechanisms that show us the password, SCRAM keys for
 //! those that do not.
 //!
-//! Both are made when a password is set, so that either kind of login works from then on. Whoever
-//! steals the store can try passwords against the cheaper of the two, so the SCRAM iterations are
+//! Both are made when a password is set, so that either kind of login works from then on. A thief
+//! of the store can try passwords against the cheaper of the two, so the SCRAM iterations are
 //! chosen well above the 4096 of RFC 7677 §4; a [`Policy`] without SCRAM leaves Argon2id alone.
 //! What an earlier policy made is replaced when its password is seen next: see
 //! [`Policy::is_above`].

@@ -47,7 +47,11 @@ struct AccountRecord {
     quota_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     quota_messages: Option<u64>,
+    /// Did nothing in programs that know no `stored_as`, whatever it said, and they want it.
     format: Format,
+    /// How messages are kept; absent for [`Format::Keep`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stored_as: Option<Format>,
     disabled: bool,
     created: i64,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -124,7 +128,7 @@ impl Stored {
                 name: record.name,
                 quota_bytes: record.quota_bytes,
                 quota_messages: record.quota_messages,
-                format: record.format,
+                format: record.stored_as.unwrap_or_default(),
                 disabled: record.disabled,
                 created: record.created,
                 password_changes: record.password_changes,
@@ -151,6 +155,7 @@ impl Stored {
             quota_bytes: a.quota_bytes,
             quota_messages: a.quota_messages,
             format: a.format,
+            stored_as: (a.format != Format::Keep).then_some(a.format),
             disabled: a.disabled,
             created: a.created,
             password_changes: a.password_changes,
@@ -186,7 +191,7 @@ fn key(text: &str) -> Option<[u8; KEY_LEN]> {
     STANDARD.decode(text).ok()?.try_into().ok()
 }
 
-/// The version alone, whatever else there is.
+/// The version alone; other fields are ignored.
 #[derive(Deserialize)]
 struct AnyVersion {
     v: u32,
@@ -198,7 +203,7 @@ pub(crate) fn parse<T: DeserializeOwned>(entry: &DirectoryEntry) -> Result<T> {
             Ok(AnyVersion { v }) if v != VERSION => {
                 format!("it is of version {v}, and this program knows version {VERSION}: use the program that wrote it")
             }
-            // Only where it went wrong: serde's own words may quote what stands there.
+            // Only the column: serde's own message may quote the record.
             _ => format!("column {} is not as expected: restore it from a backup", error.column()),
         };
         unreadable(&entry.name, why)
@@ -239,6 +244,22 @@ mod tests {
         let read = Stored::read(&DirectoryEntry { name: "account/ana".into(), version: 3, value }).unwrap();
         assert_eq!(read.account, stored.account);
         assert!(read.credentials == stored.credentials);
+    }
+
+    /// Accounts of earlier versions have `mime`, which meant nothing: their mail stays as sent.
+    #[test]
+    fn a_format_that_did_nothing_still_does_nothing() {
+        for format in ["mime", "rich", "keep"] {
+            let json = format!(
+                r#"{{"v":1,"id":"{}","name":"a","argon2":"x","format":"{format}","disabled":false,"created":1}}"#,
+                AccountId(Id::new(5, 6))
+            );
+            let value = Bytes::from(json);
+            let read = Stored::read(&DirectoryEntry { name: "account/a".into(), version: 3, value }).unwrap();
+            assert_eq!(read.account.format, Format::Keep);
+            // Such a record stays readable by the program that wrote it.
+            assert!(!String::from_utf8_lossy(&read.write().unwrap()).contains("stored_as"));
+        }
     }
 
     #[test]

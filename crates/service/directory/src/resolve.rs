@@ -15,7 +15,7 @@ pub struct Recipient {
     pub account: Account,
     /// The address as it was given, in normal form.
     pub address: Address,
-    /// What stood behind the `+`, if that was not part of a name: RFC 5233 §1.
+    /// The part after the `+`, if that was not part of a name: RFC 5233 §1.
     pub detail: Option<String>,
 }
 

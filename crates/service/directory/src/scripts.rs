@@ -4,8 +4,8 @@
 //! changes ([`crate::ScriptState`]). Delivery reads that record anyway, so it notices a change that
 //! another process made, and reads scripts only after a change.
 //!
-//! What always holds: the script's record is written before the count, so whoever sees the count
-//! sees the script; the active script cannot be removed. Not in here: what a script means.
+//! What always holds: the script's record is written before the count, so a reader that sees the
+//! count sees the script; the active script cannot be removed. Not in here: what a script means.
 
 use posthaste_mail_model::AccountId;
 use posthaste_store::CommitOutcome;
@@ -89,7 +89,8 @@ fn prefix(account: AccountId) -> String {
     format!("{}script/", records_of(account))
 }
 
-/// A name of 128 characters may have 512 octets, a record's name only 400: its hash stands for it.
+/// A name of 128 characters may have 512 octets, a record's name only 400: the key has the hash of
+/// the name.
 fn key(account: AccountId, name: &str) -> String {
     let mut key = prefix(account);
     for byte in &Sha256::digest(name.as_bytes())[..16] {
@@ -261,7 +262,7 @@ impl Directory {
         loop {
             let page = self.engine.directory_scan(&prefix, after.as_deref(), PAGE).await?;
             for entry in &page {
-                // Who changes one at the same time leaves a record that nobody reads.
+                // A change at the same time leaves a record that is never read.
                 self.put(entry.name.clone(), entry.version, None).await?;
             }
             match page.last() {

@@ -161,7 +161,7 @@ impl Throttle {
 /// Adds to a score, which stays within twice `max`, and answers with the new one.
 fn add(table: &mut Recent<u64, Score>, key: u64, amount: f64, max: f64, now: Instant) -> f64 {
     let before = table.get(&key).map_or(0.0, |score| score.now(now));
-    // Capped a little above the limit: whoever hammered for a day is not locked out for the next.
+    // Capped at twice the limit: a day of failed logins does not lock out the next day.
     let value = (before + amount).clamp(0.0, 2.0 * max);
     table.insert(key, Score { value, at: now });
     value

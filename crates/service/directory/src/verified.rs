@@ -27,7 +27,7 @@ impl Verified {
         Ok(Self { key: password::random()?, seen: Mutex::new(Recent::new(REMEMBERED)) })
     }
 
-    /// What stands for an account at a version of its record and a password.
+    /// The key of an account at a version of its record, with a password.
     pub fn mark(&self, account: &Account, prepared: &str) -> [u8; KEY_LEN] {
         // Both fields before the password are of fixed length: no two inputs make one text.
         let version = account.version.to_le_bytes();

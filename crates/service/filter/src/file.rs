@@ -10,6 +10,14 @@ use std::sync::Arc;
 
 use crate::world;
 
+/// Where a message is kept if no script files it elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Home {
+    Inbox,
+    /// Its author's domain wants it there.
+    Junk,
+}
+
 /// One message on its way into the mailboxes of one account.
 pub(crate) struct Filing<'f> {
     pub(crate) delivery: &'f Delivery,
@@ -17,6 +25,8 @@ pub(crate) struct Filing<'f> {
     pub(crate) list: Arc<MailboxList>,
     /// The message as it came; all recipients share its body.
     pub(crate) message: &'f IncomingMessage,
+    /// The mailbox of `keep`.
+    home: Home,
     /// Where it is by now, and which version of it.
     done: Vec<(MailboxId, usize)>,
 }
@@ -28,8 +38,9 @@ impl<'f> Filing<'f> {
         account: &'f Account,
         list: Arc<MailboxList>,
         message: &'f IncomingMessage,
+        home: Home,
     ) -> Self {
-        Self { delivery, account, list, message, done: Vec::new() }
+        Self { delivery, account, list, message, home, done: Vec::new() }
     }
 
     /// Whether the message is in some mailbox.
@@ -54,7 +65,7 @@ impl<'f> Filing<'f> {
         match failed {
             Some(error) => {
                 tracing::warn!(account = self.account.name, %error, "a message could not be filed as its script wants");
-                self.keep_in_inbox().await
+                self.keep_as_it_came().await
             }
             None => Ok(()),
         }
@@ -62,8 +73,8 @@ impl<'f> Filing<'f> {
 
     /// Keeps the message in INBOX as it came, unless some version of it is there. An error says
     /// that it is nowhere.
-    pub(crate) async fn keep_in_inbox(&mut self) -> Result<(), DeliveryError> {
-        let inbox = self.inbox()?;
+    pub(crate) async fn keep_as_it_came(&mut self) -> Result<(), DeliveryError> {
+        let inbox = self.home().await?;
         if self.done.iter().any(|(mailbox, _)| *mailbox == inbox) {
             return Ok(());
         }
@@ -82,7 +93,7 @@ impl<'f> Filing<'f> {
         version: usize,
         outcome: &Outcome,
     ) -> Result<(), DeliveryError> {
-        let inbox = self.inbox()?;
+        let inbox = self.home().await?;
         let message = self.version(version, flags, outcome).await?;
         self.append(inbox, version, message).await
     }
@@ -106,7 +117,17 @@ impl<'f> Filing<'f> {
         self.delivery.append(self.account, &mailbox, vec![message]).await.map(|_| ())
     }
 
-    fn inbox(&self) -> Result<MailboxId, DeliveryError> {
+    /// The mailbox of `keep`: INBOX, or the junk folder, which is made if there is none.
+    async fn home(&mut self) -> Result<MailboxId, DeliveryError> {
+        if self.home == Home::Junk {
+            let junk = Target {
+                mailbox: "Junk".to_owned(),
+                special_use: Some("\\Junk".to_owned()),
+                create: true,
+                ..Target::default()
+            };
+            return self.mailbox(&junk).await;
+        }
         Ok(self.list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id)
     }
 

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-use crate::file::Filing;
+use crate::file::{Filing, Home};
 use crate::scripts::Cache;
 use crate::world::{World, own_addresses};
 
@@ -49,6 +49,9 @@ pub struct Envelope<'e> {
     pub from: &'e str,
     /// Who can be refused.
     pub refusals: Refusals,
+    /// Its author's domain wants it in the junk folder (RFC 7489 §6.3): where it would be kept in
+    /// INBOX, it goes there. A script may file it elsewhere.
+    pub is_quarantined: bool,
 }
 
 /// What became of a message for one recipient.
@@ -86,10 +89,14 @@ impl std::fmt::Debug for Filter {
 /// A message under way.
 #[derive(Clone, Copy)]
 pub(crate) struct Mail<'m> {
+    /// As the account keeps it: what its script sees.
     pub(crate) message: &'m IncomingMessage,
+    /// As it came.
+    pub(crate) sent: &'m Bytes,
     pub(crate) from: &'m str,
     /// How many scripts have sent it on within this server.
     pub(crate) depth: usize,
+    pub(crate) home: Home,
 }
 
 /// The recipients who are one account.
@@ -133,7 +140,9 @@ impl Filter {
         envelope: Envelope<'_>,
         recipients: &[Recipient],
     ) -> Vec<Result<(), Undelivered>> {
-        if recipients.iter().all(|recipient| recipient.account.scripts.active.is_none()) {
+        if !envelope.is_quarantined
+            && recipients.iter().all(|recipient| recipient.account.scripts.active.is_none())
+        {
             let outcomes = self.delivery.deliver(message, recipients).await;
             return outcomes.into_iter().map(|one| one.map(|_| ()).map_err(Undelivered::from)).collect();
         }
@@ -148,13 +157,17 @@ impl Filter {
         recipients: &[Recipient],
         depth: usize,
     ) -> Vec<Result<(), Undelivered>> {
-        let message = match self.delivery.incoming(message, Vec::new(), None).await {
-            Ok(message) => message,
+        let sent = message.clone();
+        let forms = match self.delivery.forms(message, recipients).await {
+            Ok(forms) => forms,
             Err(error) => return recipients.iter().map(|_| Err(error.clone().into())).collect(),
         };
-        let mail = Mail { message: &message, from: envelope.from, depth };
+        let Envelope { from, is_quarantined, .. } = envelope;
+        let home = if is_quarantined { Home::Junk } else { Home::Inbox };
+        let mail = |account: &Account| Mail { message: forms.of(account), sent: &sent, from, depth, home };
         let groups = by_account(recipients);
-        let work: Vec<_> = groups.iter().map(|group| self.serve(group, recipients, mail)).collect();
+        let work: Vec<_> =
+            groups.iter().map(|group| self.serve(group, recipients, mail(group.account))).collect();
         let served: Vec<Vec<Done>> = stream::iter(work).buffered(PARALLEL).collect().await;
         let lost = || Done::Failed(DeliveryError::Interrupted("no answer for this recipient".into()));
         let mut outcomes: Vec<Done> = recipients.iter().map(|_| lost()).collect();
@@ -175,7 +188,9 @@ impl Filter {
                 Done::Kept => Ok(()),
                 Done::Failed(error) => Err(error.into()),
                 Done::Rejected(reason) if can_refuse => Err(Undelivered::Rejected(reason)),
-                Done::Rejected(reason) => self.report_refusal(recipient, &reason, mail).await,
+                Done::Rejected(reason) => {
+                    self.report_refusal(recipient, &reason, mail(&recipient.account)).await
+                }
             });
         }
         results
@@ -187,7 +202,7 @@ impl Filter {
             Ok(list) => list,
             Err(error) => return group.members.iter().map(|_| Done::Failed(error.clone())).collect(),
         };
-        let mut filing = Filing::new(&self.delivery, group.account, list, mail.message);
+        let mut filing = Filing::new(&self.delivery, group.account, list, mail.message, mail.home);
         let mut served: Vec<(&str, Done)> = Vec::with_capacity(group.members.len());
         for recipient in group.members.iter().filter_map(|member| recipients.get(*member)) {
             let address = recipient.address.as_str();
@@ -202,14 +217,14 @@ impl Filter {
 
     async fn serve_one(&self, filing: &mut Filing<'_>, recipient: &Recipient, mail: Mail<'_>) -> Done {
         let Some(active) = &recipient.account.scripts.active else {
-            return filing.keep_in_inbox().await.into();
+            return filing.keep_as_it_came().await.into();
         };
         let account = recipient.account.name.as_str();
         let outcome = match self.run(recipient, active, &filing.list, mail).await {
             Ok(outcome) => outcome,
             Err(error) => {
-                tracing::warn!(account, script = active, %error, "a Sieve script failed: the message is kept in INBOX");
-                return filing.keep_in_inbox().await.into();
+                tracing::warn!(account, script = active, %error, "a Sieve script failed: the message is kept");
+                return filing.keep_as_it_came().await.into();
             }
         };
         for note in &outcome.notes {
@@ -221,8 +236,8 @@ impl Filter {
         let done = match self.send_all(filing, recipient, &outcome, mail).await {
             Ok(()) => Done::Kept,
             Err(error) => {
-                tracing::warn!(account, script = active, %error, "a Sieve script's mail is not sent: the message is kept in INBOX");
-                filing.keep_in_inbox().await.into()
+                tracing::warn!(account, script = active, %error, "a Sieve script's mail is not sent: the message is kept");
+                filing.keep_as_it_came().await.into()
             }
         };
         self.remember_all(recipient, &outcome).await;
@@ -260,7 +275,8 @@ impl Filter {
         };
         let bytes = mail.message.bytes.clone();
         // A run may take a large part of a second, and may wait for the engine.
-        let run = tokio::task::spawn_blocking(move || script.run(&bytes, &world));
+        let session = posthaste_metrics::current();
+        let run = tokio::task::spawn_blocking(move || session.run(|| script.run(&bytes, &world)));
         let outcome = run.await.map_err(|error| error.to_string())?;
         match &outcome.error {
             Some(error) => Err(error.to_string()),

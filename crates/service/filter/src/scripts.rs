@@ -7,9 +7,13 @@ use posthaste_sieve::{Capabilities, CompileErrors, Extension, Limits, Script};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Octets of source whose compiled forms are kept. A compiled script takes some times its source:
-/// twice as much would be a share of the server's memory that its plan does not count.
+/// Octets of source and of regular expressions whose compiled forms are kept. A compiled script
+/// takes some times its source: twice as much would be a share of the server's memory that its plan
+/// does not count.
 const KEPT_BYTES_MAX: usize = 8 << 20;
+/// Bytes of compiled scripts that one account may have, those that it may include counted: four
+/// scripts full of regular expressions, or all scripts there may be without them.
+const ACCOUNT_BYTES_MAX: usize = 32 << 20;
 /// What an account counts beside its source.
 const ENTRY_BYTES: usize = 1024;
 
@@ -93,12 +97,18 @@ fn compile_all(all: Vec<posthaste_directory::Script>, active: &str, changes: u64
     let text = all.iter().find(|script| script.name == active).map(|script| script.text.as_str());
     let mut bytes = ENTRY_BYTES + text.map_or(0, str::len);
     let script = text.map_or_else(|| Err("it is not there".to_owned()), compiled);
+    bytes += script.as_ref().map_or(0, |script| script.regex_bytes_max());
     let includes = script.as_ref().is_ok_and(|script| script.extensions().has(Extension::Include));
     let mut others = HashMap::new();
     if includes {
         for script in all {
             bytes += script.text.len();
-            others.insert(script.name, compiled(&script.text));
+            let included = match bytes {
+                ..=ACCOUNT_BYTES_MAX => compiled(&script.text),
+                _ => Err("the account's scripts together have too many regular expressions".to_owned()),
+            };
+            bytes += included.as_ref().map_or(0, |script| script.regex_bytes_max());
+            others.insert(script.name, included);
         }
     }
     Scripts { changes, bytes, active: script, others }

@@ -56,7 +56,7 @@ impl Filter {
             match effect {
                 Effect::Redirect { address, version } => {
                     let edited = outcome.edited(*version, &mail.message.bytes).map(Bytes::from);
-                    let text = edited.unwrap_or_else(|| mail.message.bytes.clone());
+                    let text = edited.unwrap_or_else(|| mail.sent.clone());
                     if let Err(error) = self.redirect(recipient, address, text, mail).await {
                         failed = Some(error);
                     }
@@ -107,7 +107,7 @@ impl Filter {
                 (Ok(recipient), _) => {
                     // RFC 5321 §4.4: the last host adds it.
                     let text = [format!("Return-Path: <{from}>\r\n").as_bytes(), &text].concat();
-                    let envelope = Envelope { from, refusals: Refusals::Never };
+                    let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined: false };
                     let outcomes =
                         self.deliver_filtered(Bytes::from(text), envelope, &[recipient], depth).await;
                     outcomes.into_iter().collect::<Result<(), Undelivered>>()?;
@@ -226,7 +226,7 @@ impl Filter {
             ),
         }
         let list = self.delivery.mailboxes(account.id).await?;
-        Filing::new(&self.delivery, account, list, mail.message).keep_in_inbox().await?;
+        Filing::new(&self.delivery, account, list, mail.message, mail.home).keep_as_it_came().await?;
         Ok(())
     }
 

@@ -1,5 +1,5 @@
 //! What one account may do: connections at once, and commands, submitted mail and bytes in a time.
-//! All its sessions count together, whatever protocol they speak.
+//! All its sessions count together, over all protocols.
 //!
 //! A session takes an [`AccountShare`] at its login and gives it to its [`Connection`], which
 //! counts the bytes. Over a limit of connections or of submissions a client is refused; over one of
@@ -268,6 +268,11 @@ impl Usage {
 }
 
 impl AccountShare {
+    /// The account's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
     /// Counts one command. Whether the session must [`wait`](Self::wait) before it runs it.
     pub fn count_command(&self, peer: IpAddr) -> bool {
         self.pour(AccountLimit::Commands, 1, peer)

@@ -139,6 +139,11 @@ impl ByteBudget {
         (self.shared.total - self.lock().complete).min(self.share)
     }
 
+    /// Bytes that one message can ever have, when nobody else has any.
+    pub fn largest(&self) -> usize {
+        self.share.min(self.shared.total)
+    }
+
     /// Begins a message. Nothing is reserved yet.
     pub fn begin(&self, holder: Holder) -> BytePermit {
         let (began, revoked) = (Instant::now(), Arc::new(Notify::new()));
@@ -194,7 +199,7 @@ impl State {
             }
         }
         if slow.iter().map(|(held, _)| held).sum::<usize>() < bytes {
-            // Only a look that found nobody says when the next one is worth its while.
+            // Only a look that found no slow sender says when the next look can find one.
             self.all_move_until = if slow.is_empty() && of.is_none() { earliest } else { None };
             return Err(NetError::BudgetExhausted);
         }
@@ -303,7 +308,7 @@ impl BytePermit {
         !self.budget.lock().messages.contains_key(&self.key)
     }
 
-    /// Waits until the bytes are taken away: then forget what they stand for.
+    /// Waits until the bytes are taken away. The caller then drops what it holds in them.
     pub async fn revoked(&self) {
         while !self.is_revoked() {
             self.revoked.notified().await;

@@ -41,7 +41,7 @@ impl Clock {
         Self(None)
     }
 
-    /// A clock that stands still until its hand advances it.
+    /// A clock that only its hand advances.
     pub fn manual() -> (Self, ClockHand) {
         let manual = Arc::new(Manual { begin: Instant::now(), state: watch::Sender::default() });
         (Self(Some(Arc::clone(&manual))), ClockHand(manual))

@@ -17,6 +17,7 @@ use std::{
 };
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use posthaste_metrics::Counter;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 use crate::{
@@ -81,6 +82,7 @@ impl Connection {
     /// Counts what is read and written for an account from now on. Over its limit, reads and writes
     /// take longer.
     pub fn belongs_to(&mut self, share: AccountShare) {
+        posthaste_metrics::account(share.name());
         self.share = Some(share);
     }
 
@@ -180,6 +182,8 @@ impl Connection {
 
     /// Counts bytes for the account, and waits while it is over its limit.
     async fn count_bytes(&self, limit: AccountLimit, bytes: usize) {
+        let counter = if limit == AccountLimit::Received { Counter::Received } else { Counter::Sent };
+        posthaste_metrics::count(counter, bytes as u64);
         if let Some(share) = &self.share
             && share.count_bytes(limit, bytes, self.peer().ip())
         {
@@ -229,7 +233,7 @@ impl Connection {
 
     /// Returns once the peer has closed its side. Reads nothing: what the peer sent before may
     /// still wait. A peer that sent more than the kernel holds for us is only seen to leave if its
-    /// connection broke, because its end stands behind those bytes.
+    /// connection broke, because the end comes after those bytes.
     pub async fn peer_left(&self) {
         self.stream.left().await;
     }
@@ -288,10 +292,10 @@ impl Connection {
 
     /// STARTTLS: does the handshake, after the answer that invites to it was written.
     ///
-    /// Refuses if the peer sent anything after the command: whoever can insert bytes into the clear
-    /// text could have it taken for part of the encrypted session (CVE-2011-0411; RFC 3207 §4.2,
-    /// RFC 9051 §6.2.1). Check [`has_input`](Self::has_input) before answering OK; after an error
-    /// here, close.
+    /// Refuses if the peer sent anything after the command: an attacker who inserts bytes into the
+    /// clear text could have them taken for part of the encrypted session (CVE-2011-0411;
+    /// RFC 3207 §4.2, RFC 9051 §6.2.1). Check [`has_input`](Self::has_input) before answering OK;
+    /// after an error here, close.
     pub async fn start_tls(&mut self, certificates: &Certificates, within: Duration) -> Result<(), NetError> {
         self.nothing_pipelined()?;
         self.stream.accept_tls(certificates, within).await

@@ -1,14 +1,20 @@
 //! Addresses to listen on, and listening on them.
 
 use std::{
-    io,
+    fmt, io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs},
+    path::{Path, PathBuf},
+    str::FromStr,
 };
 
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use crate::NetError;
+use crate::{
+    NetError, SocketAccess, Stream,
+    stream::LOCAL,
+    unix::{self, SocketFile},
+};
 
 /// Connections the kernel completes while we are busy. A login storm of some thousand clients a
 /// second and a pause of a quarter of a second fit; the kernel lowers it to `net.core.somaxconn`
@@ -33,13 +39,102 @@ pub struct Endpoint {
     pub mode: Mode,
 }
 
+/// What can be listened on: `127.0.0.1:24`, `[::1]:24` or `unix:/run/lmtp.sock`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A port of an address.
+    Tcp(SocketAddr),
+    /// A Unix socket: the absolute path of its file.
+    Unix(PathBuf),
+}
+
+impl Place {
+    /// Whether other machines may reach it.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Tcp(address) if !address.ip().to_canonical().is_loopback())
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl From<SocketAddr> for Place {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    /// The error says what to write.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some(path) = text.strip_prefix("unix:") else {
+            let address = text
+                .parse()
+                .map_err(|_| format!("`{text}` is no ADDR:PORT, for example 127.0.0.1:1143 or [::1]:1143"))?;
+            return Ok(Self::Tcp(address));
+        };
+        let path = Path::new(path);
+        // A server may be started in any directory.
+        if !path.is_absolute() || path.file_name().is_none() || text.contains('\0') {
+            return Err(format!(
+                "`{text}` is no Unix socket; write unix: and an absolute path, for example \
+                 unix:/run/posthaste/lmtp.sock"
+            ));
+        }
+        Ok(Self::Unix(path.to_owned()))
+    }
+}
+
 /// A bound socket that accepts connections once [`serve`](Self::serve) runs; until then they wait
 /// in the backlog, so that `ready` can be said before.
 #[derive(Debug)]
 pub struct Listener {
-    pub(crate) tcp: TcpListener,
+    accepting: Accepting,
     pub(crate) mode: Mode,
     local: SocketAddr,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Accepting {
+    Tcp(TcpListener),
+    Unix {
+        unix: UnixListener,
+        /// Dropping it removes the file.
+        _file: SocketFile,
+    },
+}
+
+/// A connection that was accepted.
+#[derive(Debug)]
+pub(crate) enum Accepted {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Accepted {
+    /// Writes what fits without waiting.
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(tcp) => tcp.try_write(bytes),
+            Self::Unix(unix) => unix.try_write(bytes),
+        }
+    }
+
+    pub(crate) fn into_stream(self) -> io::Result<Stream> {
+        match self {
+            Self::Tcp(tcp) => Stream::plain(tcp),
+            Self::Unix(unix) => Ok(Stream::unix(unix)),
+        }
+    }
 }
 
 impl Listener {
@@ -49,10 +144,37 @@ impl Listener {
         let named = |source| NetError::Bind { address, source };
         let tcp = listen(address).map_err(named)?;
         let local = tcp.local_addr().map_err(named)?;
-        Ok(Self { tcp, mode: endpoint.mode, local })
+        Ok(Self { accepting: Accepting::Tcp(tcp), mode: endpoint.mode, local, place: Place::Tcp(local) })
     }
 
-    /// The address bound, with the port the system chose if 0 was asked for.
+    /// Makes a Unix socket and listens on it, in the clear. The file is removed when the listener
+    /// ends. The peers count as this machine's own, and no PROXY header is awaited from them.
+    ///
+    /// A socket that a dead process left is replaced. One that somebody listens on, and any other
+    /// file, is an error. Must be called within a Tokio runtime.
+    pub fn bind_unix(path: &Path, access: SocketAccess) -> Result<Self, NetError> {
+        let (unix, file) = unix::listen(path, access)?;
+        let place = Place::Unix(path.to_owned());
+        Ok(Self { accepting: Accepting::Unix { unix, _file: file }, mode: Mode::Plain, local: LOCAL, place })
+    }
+
+    /// Waits for a connection. Nothing is lost if the wait is dropped.
+    pub(crate) async fn accept(&self) -> io::Result<(Accepted, SocketAddr)> {
+        match &self.accepting {
+            Accepting::Tcp(tcp) => tcp.accept().await.map(|(tcp, peer)| (Accepted::Tcp(tcp), peer)),
+            Accepting::Unix { unix, .. } => {
+                unix.accept().await.map(|(unix, _)| (Accepted::Unix(unix), LOCAL))
+            }
+        }
+    }
+
+    /// What it listens on, with the port the system chose if 0 was asked for.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The address bound, with the port the system chose if 0 was asked for. For a Unix socket this
+    /// is loopback with port 0.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
@@ -110,6 +232,22 @@ mod tests {
             let message = resolve(bad).unwrap_err().to_string();
             assert!(message.contains("IP:PORT"), "{message}");
         }
+    }
+
+    #[test]
+    fn a_place_is_an_address_or_an_absolute_path() {
+        for text in ["127.0.0.1:24", "[::1]:24", "unix:/run/posthaste/lmtp.sock"] {
+            let place: Place = text.parse().unwrap();
+            assert!(!place.is_open() && place.to_string() == text, "{place}");
+        }
+        for text in ["0.0.0.0:24", "[::]:24", "192.0.2.1:24"] {
+            assert!(text.parse::<Place>().unwrap().is_open());
+        }
+        for text in ["unix:", "unix:/", "unix:lmtp.sock", "unix:/run/..", "unix:/a\0b"] {
+            let said = text.parse::<Place>().unwrap_err();
+            assert!(said.contains("absolute path"), "{said}");
+        }
+        assert!("/run/lmtp.sock".parse::<Place>().unwrap_err().contains("ADDR:PORT"));
     }
 
     #[tokio::test]

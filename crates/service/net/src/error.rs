@@ -16,6 +16,14 @@ pub enum NetError {
         /// What the system said.
         source: io::Error,
     },
+    /// A Unix socket given by the administrator cannot be listened on.
+    #[error("cannot listen on unix:{}: {why}", .path.display())]
+    UnixSocket {
+        /// As configured.
+        path: PathBuf,
+        /// What is wrong, and the remedy.
+        why: String,
+    },
     /// An address given by the administrator cannot be understood.
     #[error(
         "`{given}` is not an address to listen on: {why}; write IP:PORT, [IPV6]:PORT, NAME:PORT or *:PORT"

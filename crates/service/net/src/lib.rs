@@ -41,6 +41,7 @@ mod serve;
 mod shutdown;
 mod socket;
 mod stream;
+mod unix;
 
 pub use accounts::{AccountLimit, AccountLimits, AccountShare, Accounts, SubmissionRefused};
 pub use budget::{ByteBudget, BytePermit, Holder, MESSAGE_WITHIN};
@@ -48,7 +49,7 @@ pub use certificates::{Certificates, ClientCertificates, Expiry, Pair, TlsSettin
 pub use channel_binding::ChannelBinding;
 pub use clock::{Clock, ClockHand};
 pub use connection::Connection;
-pub use endpoint::{ACCEPT_BACKLOG, Endpoint, Listener, Mode, resolve};
+pub use endpoint::{ACCEPT_BACKLOG, Endpoint, Listener, Mode, Place, resolve};
 pub use error::NetError;
 pub use limits::{ConnectionLimits, ConnectionPermit, PER_ADDRESS_DEFAULT, Refused, TOTAL_DEFAULT};
 pub use process::raise_file_limit;
@@ -57,3 +58,4 @@ pub use serve::{Drained, HANDSHAKE_WITHIN_DEFAULT, SHUTDOWN_GRACE_DEFAULT, Serve
 pub use shutdown::{Shutdown, ShutdownTrigger};
 pub use socket::{ByteStream, Traffic};
 pub use stream::{Stream, TlsFacts};
+pub use unix::SocketAccess;

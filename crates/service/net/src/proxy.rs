@@ -3,7 +3,7 @@
 //!
 //! A header decides which address is throttled, logged and trusted. So it is read only on
 //! connections from the networks that the administrator named, and there it must come: without it
-//! everybody behind the proxy would be one address. The header stands before everything else,
+//! everybody behind the proxy would be one address. The header comes before everything else,
 //! also before a TLS handshake.
 //!
 //! What always holds: no byte behind the header is taken from the socket, no header is longer than

@@ -2,11 +2,12 @@
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use posthaste_metrics::{Metered, Registry};
 use tokio::{net::TcpStream, task::JoinSet, time::Instant};
 
 use crate::{
     Certificates, Connection, ConnectionLimits, ConnectionPermit, HEADER_WITHIN, Listener, Mode, NetError,
-    Proxies, Refused, Shutdown, Stream, proxy,
+    Proxies, Refused, Shutdown, endpoint::Accepted, proxy,
 };
 
 /// Time for a TLS handshake: two round trips on the worst of lines. Twice as much only helps those
@@ -42,6 +43,8 @@ pub struct ServeOptions {
     pub proxies: Proxies,
     /// Deadline of that header.
     pub proxy_header_within: Duration,
+    /// Where the cost of sessions is counted, and under which protocol's name.
+    pub metrics: Option<(Arc<Registry>, &'static str)>,
 }
 
 impl ServeOptions {
@@ -56,6 +59,7 @@ impl ServeOptions {
             refusal: b"",
             proxies: Proxies::default(),
             proxy_header_within: HEADER_WITHIN,
+            metrics: None,
         }
     }
 }
@@ -90,18 +94,23 @@ impl Listener {
                 biased;
                 () = shutdown.requested() => break,
                 Some(ended) = sessions.join_next() => report(ended),
-                accepted = self.tcp.accept() => match accepted {
-                    Ok((tcp, peer)) => {
+                accepted = self.accept() => match accepted {
+                    Ok((socket, peer)) => {
                         back_off = BACK_OFF_FIRST;
-                        if let Some(task) = self.admit(tcp, peer, &options, &session) {
-                            sessions.spawn(task);
+                        if let Some(task) = self.admit(socket, peer, &options, &session) {
+                            match &options.metrics {
+                                Some((registry, protocol)) => {
+                                    sessions.spawn(Metered::new(Arc::clone(registry), protocol, task))
+                                }
+                                None => sessions.spawn(task),
+                            };
                         }
                     }
                     Err(error) if is_of_one_connection(&error) => {}
                     Err(error) => {
                         // EMFILE, ENFILE, ENOBUFS, ENOMEM: trying again at once would only burn the
                         // processor.
-                        tracing::error!(listener = %self.local_addr(), %error,
+                        tracing::error!(listener = %self.place(), %error,
                             "cannot accept connections; raise the file limit or lower the connection limit");
                         tokio::time::sleep(back_off).await;
                         back_off = (back_off * 2).min(BACK_OFF_MAX);
@@ -115,7 +124,7 @@ impl Listener {
 
     fn admit<S, F>(
         &self,
-        tcp: TcpStream,
+        socket: Accepted,
         peer: SocketAddr,
         options: &Arc<ServeOptions>,
         session: &S,
@@ -124,19 +133,20 @@ impl Listener {
         S: Fn(Connection) -> F + Clone + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        let proxied = options.proxies.has(peer.ip());
+        // Whoever reaches a Unix socket is this machine's own and no proxy.
+        let proxied = matches!(socket, Accepted::Tcp(_)) && options.proxies.has(peer.ip());
         let admitted = if proxied { options.limits.admit_unnamed() } else { options.limits.admit(peer.ip()) };
         let permit = match admitted {
             Ok(permit) => permit,
             Err(reason) => {
-                refuse(&tcp, peer, reason, self.mode, options);
+                refuse(|answer| socket.try_write(answer), peer, reason, self.mode, options);
                 return None;
             }
         };
         let (mode, options, session) = (self.mode, Arc::clone(options), session.clone());
         Some(async move {
             let mut permit = permit;
-            match greet(tcp, mode, &options, proxied.then_some(&mut permit)).await {
+            match greet(socket, mode, &options, proxied.then_some(&mut permit)).await {
                 Ok(connection) => {
                     drop(options);
                     session(connection).await;
@@ -151,28 +161,34 @@ impl Listener {
 }
 
 /// Says no to a connection over a limit.
-fn refuse(tcp: &TcpStream, peer: SocketAddr, reason: Refused, mode: Mode, options: &ServeOptions) {
+fn refuse(
+    try_write: impl FnOnce(&[u8]) -> io::Result<usize>,
+    peer: SocketAddr,
+    reason: Refused,
+    mode: Mode,
+    options: &ServeOptions,
+) {
     tracing::warn!(%peer, %reason, "connection refused");
     if mode == Mode::Plain {
         // As far as it fits into the empty send buffer: nobody waits for a peer we do not want.
-        let _ = tcp.try_write(options.refusal);
+        let _ = try_write(options.refusal);
     }
 }
 
 /// Brings a socket to where the session begins. A proxy's connection comes with its permit, which
 /// is for nobody until the header says for whom.
 async fn greet(
-    mut tcp: TcpStream,
+    mut socket: Accepted,
     mode: Mode,
     options: &ServeOptions,
     proxied: Option<&mut ConnectionPermit>,
 ) -> Result<Connection, NetError> {
     let mut ends = None;
-    if let Some(permit) = proxied {
+    if let (Some(permit), Accepted::Tcp(tcp)) = (proxied, &mut socket) {
         // Boxed: connections without a proxy need no room for it in their task.
-        ends = Box::pin(ends_behind(&mut tcp, permit, mode, options)).await?;
+        ends = Box::pin(ends_behind(tcp, permit, mode, options)).await?;
     }
-    let mut stream = Stream::plain(tcp)?;
+    let mut stream = socket.into_stream()?;
     if let Some(ends) = ends {
         stream.set_ends(ends);
     }
@@ -200,7 +216,9 @@ async fn ends_behind(
         () = shutdown.requested() => return Err(NetError::Closed),
     };
     let peer = ends.map_or_else(|| tcp.peer_addr(), |ends| Ok(ends.peer))?;
-    permit.name(peer.ip()).inspect_err(|reason| refuse(tcp, peer, *reason, mode, options))?;
+    permit.name(peer.ip()).inspect_err(|reason| {
+        refuse(|answer| tcp.try_write(answer), peer, *reason, mode, options);
+    })?;
     Ok(ends)
 }
 

@@ -1,9 +1,9 @@
-//! A TCP socket, or another stream of bytes in its place. It counts bytes, and acknowledges at once
-//! what is the beginning of something.
+//! A TCP or Unix socket, or another stream of bytes in its place. It counts bytes, and acknowledges
+//! at once what is the beginning of something.
 //!
 //! The kernel delays an acknowledgement (40 ms on Linux) in the hope that an answer will carry it.
 //! A peer that sends the rest in a small write of its own waits for that acknowledgement (Nagle,
-//! RFC 896), while we wait for the rest. So whoever reads says what it awaits ([`Awaits`]); where
+//! RFC 896), while we wait for the rest. So each reader says what it awaits ([`Awaits`]); where
 //! that is a rest, the socket has the kernel acknowledge before it waits.
 //!
 //! What always holds: at most one such system call for each wait that follows a read, and none
@@ -17,7 +17,7 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
+    net::{TcpStream, UnixStream},
 };
 
 /// What was counted on a connection since it was accepted. Bytes are as on the wire: after
@@ -36,7 +36,7 @@ pub struct Traffic {
 /// What a reader waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Awaits {
-    /// Whatever comes next. The kernel acknowledges when it likes.
+    /// Any input. The kernel chooses when to acknowledge.
     #[default]
     Anything,
     /// The rest of what has begun to arrive. The peer may hold it back until we acknowledge the
@@ -53,6 +53,8 @@ impl<T: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Sync + Unpin + 'static
 #[derive(Debug)]
 enum Medium {
     Tcp(TcpStream),
+    /// A process of this machine.
+    Unix(UnixStream),
     /// Anything else: tests run sessions in memory.
     Other(Box<dyn ByteStream>),
 }
@@ -62,6 +64,7 @@ macro_rules! on_medium {
     ($socket:expr, $medium:ident => $call:expr) => {
         match &mut $socket.medium {
             Medium::Tcp($medium) => $call,
+            Medium::Unix($medium) => $call,
             Medium::Other($medium) => $call,
         }
     };
@@ -82,7 +85,11 @@ impl Socket {
         Self::on(Medium::Tcp(tcp))
     }
 
-    /// Over something that is no TCP socket.
+    pub(crate) fn unix(unix: UnixStream) -> Self {
+        Self::on(Medium::Unix(unix))
+    }
+
+    /// Over something that is no socket.
     pub(crate) fn over(bytes: Box<dyn ByteStream>) -> Self {
         Self::on(Medium::Other(bytes))
     }
@@ -97,15 +104,19 @@ impl Socket {
     }
 
     /// Returns once the peer has closed its side, or the connection is broken. Reads nothing, so it
-    /// works while bytes wait to be read. Where there is no TCP socket, only reading shows it.
+    /// works while bytes wait to be read. Where there is no socket, only reading shows it.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(crate) async fn left(&self) {
         use tokio::io::Interest;
         // No peer here sends urgent data, and nobody registered for it. Whoever waits for it is
         // woken by what counts for every interest in reading: EPOLLRDHUP and EPOLLHUP.
-        let Medium::Tcp(tcp) = &self.medium else { return std::future::pending().await };
-        while let Ok(ready) = tcp.ready(Interest::PRIORITY).await {
-            if ready.is_read_closed() {
+        loop {
+            let ready = match &self.medium {
+                Medium::Tcp(tcp) => tcp.ready(Interest::PRIORITY).await,
+                Medium::Unix(unix) => unix.ready(Interest::PRIORITY).await,
+                Medium::Other(_) => std::future::pending().await,
+            };
+            if ready.map_or(true, |ready| ready.is_read_closed()) {
                 return;
             }
             tokio::task::yield_now().await;
@@ -194,6 +205,7 @@ impl AsyncWrite for Socket {
     fn is_write_vectored(&self) -> bool {
         match &self.medium {
             Medium::Tcp(tcp) => tcp.is_write_vectored(),
+            Medium::Unix(unix) => unix.is_write_vectored(),
             Medium::Other(bytes) => bytes.is_write_vectored(),
         }
     }

@@ -5,7 +5,7 @@
 
 use std::{
     fmt, io, mem,
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -14,7 +14,7 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
+    net::{TcpStream, UnixStream},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
@@ -27,11 +27,15 @@ use crate::{
     socket::{Awaits, ByteStream, Socket},
 };
 
-/// TLS bytes that may wait for the socket before a write has to wait with them: four records.
-/// rustls would allow as much; said here because the memory of a slow reader rests on it.
+/// TLS bytes that may wait for the socket before a write waits too: four records. It is rustls'
+/// default; it is set here because it bounds the memory of a slow reader.
 const TLS_OUTPUT_MAX: usize = 64 * 1024;
 
-/// A connection that can be read and written, whatever layers it has.
+/// The address of both ends of a Unix socket: limits, throttles and log lines know the peer as a
+/// process of this machine.
+pub(crate) const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// A connection that can be read and written through all its layers.
 pub struct Stream {
     transport: Transport,
     deflate: Option<Box<Deflate>>,
@@ -71,6 +75,12 @@ impl Stream {
         Ok(Self { transport: Transport::Plain(Socket::new(tcp)), deflate: None, peer, local })
     }
 
+    /// Wraps an accepted Unix socket, in the clear. Both ends are loopback with port 0: the peer is
+    /// a process of this machine.
+    pub fn unix(unix: UnixStream) -> Self {
+        Self { transport: Transport::Plain(Socket::unix(unix)), deflate: None, peer: LOCAL, local: LOCAL }
+    }
+
     /// Wraps a connection that is no socket, in the clear. So a test runs whole sessions in memory.
     pub fn over(bytes: impl ByteStream, peer: SocketAddr, local: SocketAddr) -> Self {
         let transport = Transport::Plain(Socket::over(Box::new(bytes)));
@@ -105,7 +115,7 @@ impl Stream {
         }
     }
 
-    /// Returns once the peer has closed its side, whatever of its bytes is unread.
+    /// Returns once the peer has closed its side, even if some of its bytes are unread.
     pub(crate) async fn left(&self) {
         match &self.transport {
             Transport::Plain(socket) => socket.left().await,

@@ -47,6 +47,9 @@ pub enum StoreError {
     /// All 2^32 - 1 UIDs of a mailbox are used up.
     #[error("the mailbox has used up its UIDs")]
     UidsExhausted,
+    /// The last UIDVALIDITY of an account was 2^32 - 1, so no mailbox can be created in it.
+    #[error("the account has used up its UIDVALIDITYs: copy its mail to a new account, and check the clock")]
+    UidValiditiesExhausted,
     /// Other clients changed the same unit repeatedly; nothing was done.
     #[error("too many changes at once; try again")]
     Busy,

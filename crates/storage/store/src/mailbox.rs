@@ -26,6 +26,7 @@ mod tests;
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Flag, MailboxId, ModSeq, NumSet, Uid};
+use posthaste_metrics::Counter;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -212,6 +213,7 @@ impl Mailbox {
     /// A range of a message's bytes, cut at its end. A caller that reads in pieces first calls
     /// [`Mailbox::body_of`] and then this.
     pub async fn read_body(&self, uid: Uid, body: BodyId, range: BodyRange) -> Result<Bytes> {
+        posthaste_metrics::count(Counter::BodyReads, 1);
         self.state.context.engine.read_body(body, range).await.map_err(|error| match error {
             StoreError::Corrupt(why) => StoreError::Body { uid, body, why },
             other => other,

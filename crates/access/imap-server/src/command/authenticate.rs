@@ -43,7 +43,7 @@ pub(super) async fn run(
 
 /// What SASL needs to know about the connection.
 fn channel(session: &Session) -> Channel {
-    let connection = &session.wire.connection;
+    let connection = session.wire.connection();
     let allowed = |may: bool| if may { Plaintext::Allowed } else { Plaintext::Refused };
     let (plaintext, scram) = (allowed(session.may_send_passwords()), allowed(session.may_use_scram()));
     let tls = connection.is_encrypted().then(|| TlsBindings {
@@ -63,7 +63,7 @@ async fn read_response(session: &mut Session) -> Result<Secret<Vec<u8>>, Failure
             Some(Line::Whole(line)) => break line,
             Some(Line::TooLong) => return Err(Reply::bad("The response is too long").into()),
             None => tokio::select! {
-                filled = session.wire.connection.fill(RESPONSE_LINE_MAX, within) => { filled.map_err(Failure::of_wait)?; }
+                filled = session.wire.fill(RESPONSE_LINE_MAX, within) => { filled.map_err(Failure::of_wait)?; }
                 () = shutdown.requested() => return Err(Failure::Bye("The server is shutting down")),
             },
         }

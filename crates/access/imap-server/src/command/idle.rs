@@ -63,7 +63,7 @@ async fn next_event(session: &mut Session, watch: Option<&mut Watch>) -> Event {
     };
     tokio::select! {
         news = news => Event::News(news),
-        input = wire.connection.fill(INPUT_MAX, within) => Event::Input(input),
+        input = wire.fill(INPUT_MAX, within) => Event::Input(input),
         () = shutdown.requested() => Event::Shutdown,
         () = revoked(lease) => Event::Revoked,
     }

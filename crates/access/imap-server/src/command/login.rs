@@ -16,7 +16,7 @@ pub(super) async fn run(
     if !session.may_send_passwords() {
         return refuse(session, user, LoginError::at_once(LoginFailure::EncryptionRequired)).await;
     }
-    let peer = session.wire.connection.peer().ip();
+    let peer = session.wire.connection().peer().ip();
     // A password that is not UTF-8 matches no account. The check takes as long as for any other
     // password, so timing reveals nothing.
     let password = String::from_utf8(password.into_inner())
@@ -30,7 +30,7 @@ pub(super) async fn run(
 
 /// Attaches the account to the session. The first login creates the usual mailboxes (RFC 6154).
 pub(super) async fn accept(session: &mut Session, account: Account) -> Result<Reply, Failure> {
-    let peer = session.wire.connection.peer().ip();
+    let peer = session.wire.connection().peer().ip();
     let Some(share) = session.service.accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
         // It is no failed login, but a client that tries again and again has to connect again too.
         session.bad_commands += 1;
@@ -40,7 +40,7 @@ pub(super) async fn accept(session: &mut Session, account: Account) -> Result<Re
         );
     };
     session.service.delivery.mailboxes(account.id).await?;
-    session.wire.connection.belongs_to(share);
+    session.wire.belongs_to(share);
     session.source().succeeded(&account.name);
     session.lease = Some(session.service.directory.lease(&account));
     session.login = Some(account);
@@ -54,7 +54,7 @@ pub(super) async fn refuse(session: &mut Session, name: &str, error: LoginError)
     session.source().failed(name, &error.failure);
     // A client that guesses passwords has to connect again after a few tries.
     session.bad_commands += 1;
-    let (mut shutdown, clock) = (session.shutdown.clone(), session.wire.connection.clock());
+    let (mut shutdown, clock) = (session.shutdown.clone(), session.wire.connection().clock());
     tokio::select! {
         () = clock.sleep(error.delay) => {}
         () = shutdown.requested() => {}

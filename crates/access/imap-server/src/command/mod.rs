@@ -51,7 +51,7 @@ pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<
         session.wire.say_status(Reply::bad(text).status(Some(tag)));
         return Ok(Next::Command);
     }
-    match body {
+    let next = match body {
         // These commands replace parts of the connection, just after or just before their tagged
         // response.
         CommandBody::Logout => Ok(logout::run(session, tag)),
@@ -61,7 +61,9 @@ pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<
             let outcome = timed(rule.name, run(session, &tag, body)).await;
             finish(session, tag, rule, outcome).await
         }
-    }
+    };
+    posthaste_metrics::command(rule.name, session.selected.as_ref().map(|s| s.announced.exists()));
+    next
 }
 
 /// Reports changes of the mailbox, then sends the tagged response.

@@ -40,7 +40,7 @@ pub(super) async fn run(
         account: &session.login()?.name,
         folder: &name,
         items: opened.view().exists(),
-        client: session.wire.connection.peer().ip(),
+        client: session.wire.connection().peer().ip(),
         protocol: "imap",
     });
     session.enabled.condstore |= params.condstore;

@@ -10,13 +10,13 @@ pub(super) async fn run(session: &mut Session, tag: Tag) -> Result<Next, NetErro
     let Some(certificates) = session.service.certificates.clone().filter(|_| session.may_start_tls()) else {
         session.bad_commands += 1;
         let text =
-            if session.wire.connection.is_encrypted() { "TLS is active" } else { "There is no TLS here" };
+            if session.wire.connection().is_encrypted() { "TLS is active" } else { "There is no TLS here" };
         session.wire.say_status(Reply::bad(text).status(Some(tag)));
         return Ok(Next::Command);
     };
     // Bytes that arrived in plaintext behind the command must not count as encrypted
     // (CVE-2011-0411).
-    if session.wire.connection.has_input() {
+    if session.wire.connection().has_input() {
         session
             .wire
             .say_status(Reply::bad("Nothing may follow STARTTLS before its answer").status(Some(tag)));
@@ -26,6 +26,6 @@ pub(super) async fn run(session: &mut Session, tag: Tag) -> Result<Next, NetErro
     session.wire.say_status(Reply::ok("Begin TLS negotiation now").status(Some(tag)));
     session.wire.flush().await?;
     let within = session.service.options.handshake_within;
-    session.wire.connection.start_tls(&certificates, within).await?;
+    session.wire.start_tls(&certificates, within).await?;
     Ok(Next::Command)
 }

@@ -105,7 +105,7 @@ fn what_holds_nuls_is_taken_and_given_back() {
     wire.send(b"Subject: nul\r\n\r\n\0ne\0\r\nend\0\r\n\r\n");
     wire.run("S: a OK [APPENDUID … 1] …\nC: b SELECT INBOX\nS~ b OK …");
     assert_eq!(fetch(&mut wire, 1, "BINARY.PEEK[1]"), b"BINARY[1] ~{12}\r\n\0ne\0\r\nend\0\r\n");
-    assert_eq!(fetch(&mut wire, 1, "BODY.PEEK[TEXT]<0.2>"), b"BODY[TEXT]<0> {2}\r\n\0n");
+    assert_eq!(fetch(&mut wire, 1, "BODY.PEEK[TEXT]<0.2>"), b"BODY[TEXT]<0> {2}\r\n\x80n");
 }
 
 #[test]
@@ -115,4 +115,41 @@ fn a_message_that_is_encoded_whole() {
         server.with_message("Content-Type: image/png\nContent-Transfer-Encoding: base64\n\nAP8A\n");
     assert_eq!(fetch(&mut wire, 1, "BINARY.PEEK[1]"), b"BINARY[1] ~{3}\r\n\0\xff\0");
     assert_eq!(fetch_text(&mut wire, 1, "BINARY.SIZE[1]"), "BINARY.SIZE[1] 3");
+}
+
+/// A plain literal holds no NUL (RFC 9051 §9, CHAR8). Each is sent as 0x80, as other servers do, so
+/// that all sizes stay right. BINARY has the bytes themselves.
+#[test]
+fn a_nul_goes_out_in_a_literal8_alone() {
+    let server = Server::start();
+    let header = b"Subject: a\0b\r\nX-Other: c\0\r\nFrom: d@x.test\r\n\r\n";
+    let small = [&header[..], b"e\0\0f\r\n"].concat();
+    // Its NULs are at the ends of the pieces in which it is read.
+    let large = [&header[..], &b"0123456\0".repeat(80_000)].concat();
+    for message in [&small, &large] {
+        server.put("INBOX (\\Seen)", message);
+    }
+    let mut wire = server.select("INBOX");
+    let plain = |bytes: &[u8]| bytes.iter().map(|&b| if b == 0 { 0x80 } else { b }).collect::<Vec<u8>>();
+    for (number, message) in [(1, &small), (2, &large)] {
+        let body = &message[header.len()..];
+        for (item, bytes) in [
+            ("BODY[]", &message[..]),
+            ("BODY[1]", body),
+            ("BODY[TEXT]", body),
+            ("BODY[HEADER]", &header[..]),
+            ("BODY[HEADER.FIELDS (SUBJECT)]", b"Subject: a\0b\r\n\r\n"),
+            ("BODY[HEADER.FIELDS (X-OTHER)]", b"X-Other: c\0\r\n\r\n"),
+            ("RFC822", &message[..]),
+            ("RFC822.TEXT", body),
+            ("RFC822.HEADER", &header[..]),
+        ] {
+            let expected = [format!("{item} {{{}}}\r\n", bytes.len()).as_bytes(), &plain(bytes)].concat();
+            assert!(fetch(&mut wire, number, item) == expected, "{item} of {number}");
+        }
+        let expected = [format!("BINARY[1] ~{{{}}}\r\n", body.len()).as_bytes(), body].concat();
+        assert!(fetch(&mut wire, number, "BINARY[1]") == expected, "BINARY[1] of {number}");
+        let size = fetch(&mut wire, number, "RFC822.SIZE");
+        assert_eq!(size, format!("RFC822.SIZE {}", message.len()).into_bytes());
+    }
 }

@@ -97,7 +97,7 @@ fn what_a_page_saves() {
     );
 }
 
-/// RFC 9394 §3.3 and §3.4.
+/// RFC 9394 §3.3.
 #[test]
 fn a_page_of_a_fetch() {
     let server = Server::start();

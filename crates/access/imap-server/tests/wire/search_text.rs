@@ -69,6 +69,44 @@ fn headers() {
     );
 }
 
+/// RFC 9051 §6.4.4: FROM, TO, CC and BCC look into the envelope's addresses, not into the field.
+#[test]
+fn addresses() {
+    let server = Server::start();
+    for header in [
+        "From: Pete(A wonderful \\) chap) <pete(his account)@silly.test(his host)>",
+        "From: jdoe@test   . example",
+        "From: \"Joe Q. \\\"JQ\\\" Public\"  <john.q.public@example.com>",
+        "From: ana@x.test (=?utf-8?Q?J=C3=BCrgen?=)",
+        "To: A Group:Ed Jones <joe@where.test>,john@one.test;\nCc: <@a.test,@b.test:carl@c.test>",
+        "From: <bare@x.test>",
+        "From: =?utf-8?Q?Ana?=\n =?utf-8?Q?_Alt?= <ana@y.test>\nFrom: second@y.test\nBcc: (nobody)",
+    ] {
+        server.put("INBOX", format!("{header}\n\nx\n").replace('\n', "\r\n").as_bytes());
+    }
+    let mut wire = server.select("INBOX");
+    searches(
+        &mut wire,
+        &[
+            ("FROM \"pete <pete@silly.test>\"", "1"),
+            ("FROM \"his account\"", ""),
+            ("FROM wonderful", ""),
+            ("HEADER From wonderful", "1"),
+            ("FROM jdoe@test.example", "2"),
+            ("FROM \"joe q. \\\"jq\\\" public <john.q\"", "3"),
+            ("FROM \"jürgen <ana@x.test>\"", "4"),
+            ("TO \"a group: ed jones <joe@where.test>, john@one.test;\"", "5"),
+            ("CC carl@c.test", "5"),
+            ("FROM <bare", ""),
+            ("FROM bare@x.test", "6"),
+            ("FROM \"ana alt <ana@y.test>, second@y.test\"", "7"),
+            // The field is there, and no address in it.
+            ("BCC \"\"", "7"),
+            ("BCC nobody", ""),
+        ],
+    );
+}
+
 #[test]
 fn bodies() {
     let server = Server::start();
@@ -126,6 +164,43 @@ fn bodies() {
             ("TEXT \"\"", "1 2 3 4 5 6 7 8 9"),
             ("NOT BODY e", "3 4 5 6 9"),
             ("BODY hello TEXT second SUBJECT simple", "1"),
+        ],
+    );
+}
+
+/// RFC 3501 §6.4.4: only parts of other types than TEXT and MESSAGE may be passed over.
+#[test]
+fn reports_are_searched() {
+    let server = Server::start();
+    for (number, sub) in [
+        "delivery-status",
+        "disposition-notification",
+        "feedback-report",
+        "partial; id=a; number=1",
+        "external-body; access-type=url",
+        "global-delivery-status",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let message = format!(
+            "Subject: report\nContent-Type: multipart/report; boundary=b\n\n--b\n\nwords\n--b\n\
+             Content-Type: Message/{sub}\nContent-Transfer-Encoding: quoted-printable\n\n\
+             Diagnostic-Code: smtp; 550 mail=62ox-{number} full\n--b\nContent-Type: application/x-notes\n\n\
+             Diagnostic-Code: elsewhere\n--b--\n"
+        );
+        server.put("INBOX", message.replace('\n', "\r\n").as_bytes());
+    }
+    server.put("INBOX", b"Content-Type: message/feedback-report\r\n\r\nUser-Agent: Abuse/1\r\n");
+    let mut wire = server.select("INBOX");
+    searches(
+        &mut wire,
+        &[
+            ("BODY diagnostic-code", "1 2 3 4 5 6"),
+            ("TEXT \"550 mailbox-4 full\"", "5"),
+            ("BODY elsewhere", ""),
+            ("BODY abuse/1", "7"),
+            ("BODY content-type", ""),
         ],
     );
 }

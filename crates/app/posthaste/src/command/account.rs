@@ -87,7 +87,7 @@ const fn format(given: cli::Format) -> Format {
     }
 }
 
-/// Makes sure that whoever removes mail meant to.
+/// Has the user type the name, so that no mail is removed by mistake.
 fn confirmed(name: &str) -> Result<bool> {
     print!("Remove {name} and all its mail? Type the name to go on: ");
     std::io::stdout().flush()?;

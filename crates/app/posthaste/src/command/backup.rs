@@ -77,7 +77,7 @@ pub async fn run(config: Config, options: Backup) -> Result<()> {
             options.target.display()
         )));
     }
-    // Two runs never have the same instant, whatever the clock does.
+    // Two runs never have the same instant, even if the clock is set back.
     let begun = last.map_or(0, |last| last.begun + 1).max(unix_ms());
     let job = Job { ends, options: &options, begun, looks: looks(&config) };
     job.run(&config).await

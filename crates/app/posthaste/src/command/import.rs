@@ -68,7 +68,7 @@ async fn take_all(importer: &mut Importer<'_>, options: &Import, bar: &ProgressB
         };
         let report = match importer.import(source, &mut progress).await {
             Ok(report) => report,
-            // What cannot be read is no reason to leave out what stands beside it.
+            // One source that cannot be read does not stop the others.
             Err(error @ ImportError::Source { .. }) if options.sources.len() > 1 => {
                 run.failed += 1;
                 bar.suspend(|| eprintln!("posthaste: {error}"));

@@ -1,6 +1,7 @@
 //! `posthaste serve`: from a data directory to listeners that answer, and an orderly end.
 
 mod listeners;
+pub mod metrics;
 mod outgoing;
 mod services;
 
@@ -9,16 +10,19 @@ use std::time::{Duration, SystemTime};
 
 use posthaste_directory::NewAccount;
 use posthaste_filter::Filter;
-use posthaste_net::{Certificates, Pair, raise_file_limit};
+use posthaste_metrics::Metered;
+use posthaste_net::{Certificates, Pair, SocketAccess, raise_file_limit};
+use posthaste_retention::{Mode, Outcome, Retention, Target};
 use posthaste_store::Store;
 use posthaste_store_lmdb::EngineLock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::listeners::Listeners;
+use self::metrics::Metrics;
 use self::outgoing::Outgoing;
 use self::services::{Budgets, Services};
 use crate::cli::{Common, Listen, Serve};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::failure::{Failure, Result};
 use crate::logging::{self, Level};
 use crate::memory::{self, Plan};
@@ -26,12 +30,12 @@ use crate::open::{self, Opened};
 use crate::privileges::{self, Identity};
 use crate::{command, password, private};
 
-/// Between two looks at what other processes changed, so that whoever idles is told within a tenth
-/// of a second of mail that is imported beside the server. A look reads one number; what costs is
+/// Time between two looks at what other processes changed. Sessions in IDLE then report mail that
+/// is imported beside the server within a tenth of a second. A look reads one number; what costs is
 /// waking up: some 2 ms of CPU a second in all.
 const FOREIGN_LOOK: Duration = Duration::from_millis(75);
-/// The same on a cluster, where each look costs a read for each mailbox that is watched: once a
-/// second tells an idle client well within two seconds, reading included.
+/// The same on a cluster, where each look costs a read for each mailbox that is watched. With one
+/// look a second an idle session reports a change well within two seconds, reading included.
 const CLUSTER_LOOK: Duration = Duration::from_secs(1);
 /// Between two looks at whether accounts that have sessions were disabled, removed or given another
 /// password. Where there is an epoch, most looks read one number; on a cluster each reads every
@@ -63,8 +67,10 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     make_room_for_connections(&plan);
     privileges::refuse_new_ones()?;
     let identity = Identity::of(&config)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(config, common, options, level, plan, identity))
+    let access = privileges::socket_access(&config, identity.as_ref())?;
+    let becomes = Becomes { identity, access };
+    let runtime = tokio::runtime::Builder::new_multi_thread().thread_name("sessions").enable_all().build()?;
+    runtime.block_on(serve(config, common, options, level, plan, becomes))
 }
 
 /// Asks the system for as many open files as connections may need, and says what that means if they
@@ -83,17 +89,24 @@ fn make_room_for_connections(plan: &Plan) {
     }
 }
 
+/// Whom the process becomes, and who may connect to its Unix socket: looked up before there are
+/// threads.
+struct Becomes {
+    identity: Option<Identity>,
+    access: SocketAccess,
+}
+
 async fn serve(
     config: Config,
     common: Common,
     options: Serve,
     level: Level,
     plan: Plan,
-    identity: Option<Identity>,
+    Becomes { identity, access }: Becomes,
 ) -> Result<()> {
     let mut bound = Vec::new();
     if let Some(identity) = &identity {
-        bound = listeners::bind_all(&wanted(&options, &config))?;
+        bound = listeners::bind_all(&wanted(&options, &config), access)?;
         identity.assume()?;
         identity.check_store(&config.data)?;
     }
@@ -107,34 +120,48 @@ async fn serve(
     let budgets = Budgets::new(&plan, &config);
     let foreign = opened.store.clone();
     let look = if opened.store.engine().epoch().is_some() { FOREIGN_LOOK } else { CLUSTER_LOOK };
-    let foreign = tokio::spawn(async move { foreign.watch_foreign(look).await });
+    let metrics = Arc::clone(&budgets.metrics);
+    let foreign = async move { foreign.watch_foreign(look).await };
+    let foreign = tokio::spawn(Metered::new(Arc::clone(&metrics), "watch", foreign));
     let accounts = Arc::clone(&opened.directory);
     let account_look =
         if opened.store.engine().epoch().is_some() { ACCOUNT_LOOK } else { ACCOUNT_LOOK_CLUSTER };
-    let accounts = tokio::spawn(async move { accounts.watch_accounts(account_look).await });
-    let maintenance = tokio::spawn(maintain(opened.store.clone()));
+    let accounts = async move { accounts.watch_accounts(account_look).await };
+    let accounts = tokio::spawn(Metered::new(Arc::clone(&metrics), "watch", accounts));
+    let maintenance = Metered::new(Arc::clone(&metrics), "maintenance", maintain(opened.store.clone()));
+    let maintenance = tokio::spawn(maintenance);
+    let retention = tokio::spawn(Metered::new(
+        Arc::clone(&metrics),
+        "retention",
+        retain(Retention::new(opened.store.clone(), Arc::clone(&opened.directory)), config.retention.clone()),
+    ));
     let expiry = tokio::spawn(watch_expiry(certificates.clone()));
-    let outgoing = Outgoing::start(&config, &opened).await?;
+    let outgoing = Outgoing::start(&config, &opened, &budgets.metrics).await?;
     let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
     let filter = Filter::new(opened.delivery.clone(), relay, &services::hostname(&config));
     let mut server = Server { config, common, options, level, opened, filter, certificates, budgets, plan };
-    let mut listeners = Listeners::new(server.services(), &server.config, &server.plan, bound);
+    let mut listeners =
+        Listeners::new(server.services(), &server.config, &server.budgets, &server.plan, access, bound);
     listeners.set(&server.wanted())?;
+    let sums = &server.budgets.metrics;
+    let metrics = Metrics::start(sums, &server.config.listen.metrics, &server.config.data).await?;
     // Not before the listeners are up: a start that fails must not leave the password of a server
     // in somebody's log.
     first_account(&server.opened, &server.config).await?;
-    println!("ready {}", listeners.addresses());
+    println!("ready {}{}", listeners.addresses(), metrics.addresses());
     while let Asked::Reload = signals.next().await {
         server.reload(&mut listeners);
     }
     tracing::info!("stopping: commands in flight are finished");
     listeners.stop().await;
+    drop(metrics);
     if let Some(outgoing) = outgoing {
         outgoing.stop(server.config.limits.shutdown_timeout).await;
     }
     foreign.abort();
     accounts.abort();
     maintenance.abort();
+    retention.abort();
     expiry.abort();
     server.opened.store.wait_for_changes().await;
     tracing::info!("stopped");
@@ -276,6 +303,29 @@ async fn maintain(store: Store) {
             Err(error) => tracing::warn!(%error, "maintenance has to wait"),
         }
         tokio::time::sleep(MAINTENANCE_PAUSE).await;
+    }
+}
+
+/// Applies the rules of the configuration, for as long as the server runs.
+async fn retain(retention: Retention, config: config::Retention) {
+    let rules = config.rules();
+    if config.every.is_zero() || rules.is_empty() {
+        return;
+    }
+    loop {
+        tokio::time::sleep(config.every).await;
+        let mut report = |outcome: Outcome| {
+            let Outcome { account, folder, rule, target, messages, octets } = outcome;
+            let to = match &target {
+                Target::Folder(name) => name.as_str(),
+                Target::Nowhere => "",
+            };
+            let (folder, rule) = (folder.as_str(), rule + 1);
+            tracing::info!(target: "posthaste::retention", account, folder, rule, to, messages, octets, "mail left a folder by rule");
+        };
+        if let Err(error) = retention.run(&rules, Mode::Apply, &mut report).await {
+            tracing::warn!(%error, "`retention.rules` were not all applied; they are tried again in `retention.every`");
+        }
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) struct Checker<'c> {
     /// What it has asked for and may not have: named once is enough.
     refused: BTreeSet<String>,
     pub(crate) errors: Vec<CompileError>,
+    /// Regular expressions so far.
+    regexes: usize,
     locals: HashMap<String, u16>,
     globals: BTreeSet<String>,
     /// The loops that are open: their names, if they have any.
@@ -31,6 +33,7 @@ impl<'c> Checker<'c> {
             enabled: ExtensionSet::EMPTY,
             refused: BTreeSet::new(),
             errors: Vec::new(),
+            regexes: 0,
             locals: HashMap::new(),
             globals: BTreeSet::new(),
             loops: Vec::new(),
@@ -41,6 +44,22 @@ impl<'c> Checker<'c> {
         if self.errors.len() < self.limits.errors_max {
             self.errors.push(CompileError::new(place, message));
         }
+    }
+
+    /// Counts a regular expression; whether the script may have it.
+    pub(crate) fn counts_regex(&mut self, place: Place) -> bool {
+        self.regexes += 1;
+        let most = self.limits.regexes_max;
+        // Said once.
+        if self.regexes == most + 1 {
+            self.error(place, format!("there are more than {most} regular expressions: use fewer"));
+        }
+        self.regexes <= most
+    }
+
+    /// How many regular expressions there are.
+    pub(crate) fn regexes(&self) -> usize {
+        self.regexes
     }
 
     /// How many variables a run needs.

@@ -83,6 +83,9 @@ pub(crate) fn keys(
     for (place, source) in sources {
         match checker.text(place, source) {
             Text::Constant(text) => {
+                if matcher.kind == MatchKind::Regex && !checker.counts_regex(place) {
+                    continue;
+                }
                 match Pattern::new(matcher.kind, matcher.comparator, &text, checker.limits.regex_bytes_max) {
                     Ok(pattern) => keys.push(Key::Ready(pattern)),
                     Err(error) => checker.error(place, error.0),

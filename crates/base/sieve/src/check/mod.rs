@@ -25,6 +25,7 @@ pub(crate) struct Checked {
     pub(crate) block: Block,
     pub(crate) enabled: ExtensionSet,
     pub(crate) locals: u16,
+    pub(crate) regexes: usize,
 }
 
 /// Checks a whole script.
@@ -40,7 +41,8 @@ pub(crate) fn check(
     requires.iter().for_each(|command| require(&mut checker, command));
     let block = commands_of(&mut checker, rest);
     if checker.errors.is_empty() {
-        return Ok(Checked { block, enabled: checker.enabled, locals: checker.locals() });
+        let (locals, regexes) = (checker.locals(), checker.regexes());
+        return Ok(Checked { block, enabled: checker.enabled, locals, regexes });
     }
     checker.errors.sort_by_key(|error| error.place);
     Err(checker.errors)

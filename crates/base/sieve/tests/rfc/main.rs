@@ -1,6 +1,7 @@
 //! Rules of the RFCs, each with examples of our own: a script, a message, and what is to be done.
 
 mod base;
+mod bombs;
 mod edits;
 mod faults;
 mod flags;

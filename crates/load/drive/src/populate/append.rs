@@ -132,8 +132,11 @@ impl<'a> Filler<'a> {
         if !done.is_ok() {
             return Err(refused("APPEND", done.text));
         }
-        let (messages, bytes) = sizes.pop_front().unwrap_or_default();
-        self.work.note(messages, bytes);
+        let sent = sizes.pop_front();
+        debug_assert!(sent.is_some(), "an answer came for no APPEND");
+        if let Some((messages, bytes)) = sent {
+            self.work.note(messages, bytes);
+        }
         Ok(())
     }
 

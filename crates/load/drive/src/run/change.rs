@@ -136,7 +136,7 @@ impl User {
         }
         let Some((messages, target, name)) = self.pick_both(which, to).await? else { return Ok(()) };
         for message in &messages {
-            // Whatever its flags, it may vanish now.
+            // It may be expunged from now on, also without \Deleted.
             if let Some(m) = self.model.current().and_then(|m| m.by_uid(message.uid)) {
                 m.flags = None;
             }
@@ -199,7 +199,7 @@ impl User {
         Ok(())
     }
 
-    /// With an audit to come: a UID that stood for another message before is wrong.
+    /// For the audit: a UID that named another message before is a fault.
     fn identify_uid(&self, place: (&str, u32), uid: u32, serial: Serial) -> Result<(), Failure> {
         let other =
             self.shared.ledger.as_ref().and_then(|l| l.identified(self.who.account, place, uid, serial));

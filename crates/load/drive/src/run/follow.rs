@@ -73,7 +73,7 @@ pub struct Follow<'a> {
     pub status: Option<(String, Vec<(String, u64)>)>,
     /// Text of an untagged OK with COPYUID.
     pub copied: Option<String>,
-    /// With an audit to come: where it is kept which message each UID of this account stands for.
+    /// For the audit: the message of each UID of this account.
     pub book: Option<(&'a Ledger, u32)>,
     /// FETCH responses counted.
     pub fetched: u64,
@@ -184,7 +184,7 @@ impl<'a> Follow<'a> {
             && let Some(other) = ledger.identified(account, (&mailbox.name, mailbox.validity), uid, serial)
         {
             let (now, before) = (serial_token(serial), serial_token(other));
-            self.wrong(|| format!("UID {uid} stands for {now} and stood for {before}"));
+            self.wrong(|| format!("UID {uid} names {now}, it named {before} before"));
             return;
         }
         let index = sequence.saturating_sub(1) as usize;

@@ -86,8 +86,8 @@ impl Ledger {
         self.change(account, serial, 1, 0);
     }
 
-    /// A UID of a mailbox (name and UIDVALIDITY) was seen to stand for a message. The other
-    /// message, if it was seen to stand for one.
+    /// Notes the message of a UID in a mailbox (name and UIDVALIDITY). Returns the other message
+    /// if the UID named another one before.
     pub fn identified(
         &self,
         account: u32,

@@ -1,6 +1,6 @@
 //! A virtual user: who it is, what it knows, where it is connected, what it has used.
 //!
-//! What a user does stands in other files: its life in `life`, steps in `steps`, `read` and
+//! What a user does is in other files: its life in `life`, steps in `steps`, `read` and
 //! `change`, sessions in `session` and `pop3_user`. What is noted of it goes through `times`.
 
 use super::failure::Failure;

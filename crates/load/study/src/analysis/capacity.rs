@@ -108,7 +108,7 @@ fn sentence(name: &str, projection: &Projection) -> String {
 }
 
 /// The fits that bear on the projection: the projected one over the measured range and to the limit
-/// if that is at most twice as far, and the parabola it stands in for, over the measured range.
+/// if that is at most twice as far, and the parabola that it replaces, over the measured range.
 fn fitted(measured: &Curve, projection: &Projection) -> Vec<Curve> {
     let from = measured.points.first().map_or(0.0, |p| p.0);
     let drawn = |fit: &Polynomial, to: f64, name: &str| {

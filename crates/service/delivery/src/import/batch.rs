@@ -2,6 +2,7 @@
 //! summaries, and collects them into batches of one mailbox each.
 
 use bytes::Bytes;
+use posthaste_directory::{Account, Format};
 use posthaste_store::IncomingMessage;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -60,6 +61,9 @@ pub(super) struct Present {
 
 pub(super) struct Batcher {
     delivery: Delivery,
+    /// Whose mail it becomes, and how it is kept.
+    account: String,
+    format: Format,
     events: mpsc::Sender<Event>,
     batch: Option<Batch>,
     present: Present,
@@ -68,8 +72,10 @@ pub(super) struct Batcher {
 }
 
 impl Batcher {
-    pub fn new(delivery: Delivery, events: mpsc::Sender<Event>) -> Self {
-        Self { delivery, events, batch: None, present: Present::default(), known: HashMap::new() }
+    pub fn new(delivery: Delivery, account: &Account, events: mpsc::Sender<Event>) -> Self {
+        let (account, format) = (account.name.clone(), account.format);
+        let (present, known) = (Present::default(), HashMap::new());
+        Self { delivery, account, format, events, batch: None, present, known }
     }
 
     /// Sends what is left.
@@ -140,7 +146,8 @@ impl Sink for Batcher {
         if known.lock().unwrap_or_else(PoisonError::into_inner).take(digest) {
             return self.count_present(len);
         }
-        match self.delivery.incoming_blocking(Bytes::from(bytes), flags, date) {
+        let bytes = self.delivery.in_format_blocking(self.format, &self.account, Bytes::from(bytes));
+        match self.delivery.incoming_blocking(bytes, flags, date) {
             Ok(message) => {
                 let batch = self.batch.get_or_insert_with(|| Batch {
                     mailbox,

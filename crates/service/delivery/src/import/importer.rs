@@ -101,8 +101,8 @@ impl Importer<'_> {
         let (events, mut inbox) = mpsc::channel(BATCHES_AHEAD);
         let (delivery, path) = (self.delivery.clone(), source.to_owned());
         let limit = delivery.options().message_len_max;
+        let mut batcher = Batcher::new(delivery, self.account, events);
         let reader = tokio::task::spawn_blocking(move || {
-            let mut batcher = Batcher::new(delivery, events);
             let outcome = read(&path, limit, &mut batcher);
             batcher.finish();
             outcome

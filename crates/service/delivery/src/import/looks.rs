@@ -102,8 +102,8 @@ pub(super) fn open(path: &Path) -> io::Result<fs::File> {
         return Err(io::Error::other(LINK));
     }
     let file = fs::File::open(path)?;
-    // The name may have become a link meanwhile: what was opened must be what the name itself
-    // stands for.
+    // The name may have become a link meanwhile: the open file must be the one that the name
+    // itself denotes.
     let (opened, named) = (file.metadata()?, fs::symlink_metadata(path)?);
     if (opened.dev(), opened.ino()) != (named.dev(), named.ino()) {
         return Err(io::Error::other(LINK));

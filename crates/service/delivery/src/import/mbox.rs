@@ -8,7 +8,7 @@
 //! believed only where a message or the file does end there, since programs that edit messages
 //! leave it wrong.
 //!
-//! A `From ` line in the middle only counts if a date stands in it: "From here on it rains" begins
+//! A `From ` line in the middle only counts if it has a date: "From here on it rains" begins
 //! no message.
 
 use std::io::{self, BufRead, Read};
@@ -54,7 +54,7 @@ pub(super) fn read(
             Ok(0) => break,
             Ok(_) => {}
             Err(error) => {
-                // What was read of the line before the disk failed is there all the same.
+                // The part of the line that was read before the disk failed still counts.
                 reader.piece(&piece, line_start, after_empty)?;
                 reader.offset += piece.len() as u64;
                 reader.finish()?;

@@ -13,29 +13,20 @@ use crate::error::{Result, StoreError};
 use crate::row::Row;
 use crate::view::View;
 
-/// How often a copy is drafted again because some of its messages were expunged meanwhile.
-const DRAFTS_MAX: u32 = 4;
-
 impl Destination {
     /// Copies those of `uids` that exist in `source` (which may be this mailbox) into this mailbox,
     /// all or none, with their flags and internal dates (RFC 9051 §6.4.7).
+    ///
+    /// Other sessions may expunge originals between the look at them and the commit. The copy then
+    /// waits in line for the leads of both mailboxes, as a move does. While it has them, no session
+    /// of this process changes either, so it is not overtaken again. `Busy` if other processes
+    /// change them time after time.
     pub async fn copy_from(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
-        for _ in 0..DRAFTS_MAX {
-            let originals = Originals::gather(&source.state, &source.view(), uids).await?;
-            let there: NumSet = originals.messages.iter().map(|(row, _)| row.uid().value()).collect();
-            match self.state.submit_arrivals(move |draft| originals.resolve(draft)).await {
-                Ok(copied) => return Ok(copied),
-                // Perhaps because originals were expunged: then the rest is copied.
-                Err(StoreError::Busy) => {
-                    let now = source.state.newest().await?;
-                    if now.existing(&there) == there {
-                        return Err(StoreError::Busy);
-                    }
-                }
-                Err(error) => return Err(error),
-            }
+        let originals = Originals::gather(&source.state, &source.view(), uids).await?;
+        match self.state.submit_arrivals(move |draft| originals.resolve(draft)).await {
+            Err(StoreError::Busy) => self.copy_led(source, uids).await,
+            outcome => outcome,
         }
-        Err(StoreError::Busy)
     }
 }
 

@@ -13,6 +13,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
+
+use posthaste_metrics::Counter;
 use tokio::sync::oneshot;
 
 use super::base::{Base, Needs};
@@ -112,6 +114,9 @@ impl MailboxState {
     {
         if self.is_deleted() {
             return Err(StoreError::NoMailbox(self.id));
+        }
+        if needs != Needs::NewestRows {
+            posthaste_metrics::count(Counter::Commits, 1);
         }
         let (answer, result) = oneshot::channel();
         let waiting = Box::new(Waiting { resolve, needs, result: None, answer });

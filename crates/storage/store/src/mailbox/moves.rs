@@ -1,5 +1,5 @@
-//! MOVE: RFC 6851. Messages leave one mailbox and enter another, in one commit if the engine can
-//! commit both.
+//! MOVE (RFC 6851), and a COPY that waits in line. Messages leave one mailbox and enter another, in
+//! one commit if the engine can commit both.
 //!
 //! A move leads both mailboxes, so no other change of this process comes in between. It takes the
 //! leads in the order of the mailboxes' ids, and no leader waits for another lead: crossing moves
@@ -21,6 +21,7 @@ use super::base::{Base, Needs};
 use super::copy::Originals;
 use super::draft::Draft;
 use super::leader::{ATTEMPTS_MAX, Unstoppable, resign};
+use super::state::Role;
 use super::{Copied, Destination, Expunged, Mailbox, MailboxState, Moved};
 use crate::change::CommitOutcome;
 use crate::error::{Result, StoreError};
@@ -34,10 +35,46 @@ impl Mailbox {
         let (uids, (answer, result)) = (uids.clone(), oneshot::channel());
         // A dropped caller must stop neither the move nor the tasks that wait for one of the leads.
         Unstoppable::new(async move {
-            let _ = answer.send(ends.lead(&uids).await);
+            let outcome = match ends.take_leads().await {
+                Ok(leads) => {
+                    let moved = ends.run(&uids).await;
+                    give_up(leads).await;
+                    moved
+                }
+                Err(error) => Err(error),
+            };
+            let _ = answer.send(outcome);
         })
         .await;
         result.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the move was abandoned".into())))
+    }
+}
+
+impl Destination {
+    /// A copy that leads both mailboxes: see [`Destination::copy_from`].
+    pub(super) async fn copy_led(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
+        let ends = Ends { source: Arc::clone(&source.state), target: Arc::clone(&self.state) };
+        let (uids, (answer, result)) = (uids.clone(), oneshot::channel());
+        Unstoppable::new(async move {
+            let outcome = match ends.take_leads().await {
+                Ok(leads) => {
+                    let copied = ends.copy(&uids).await;
+                    give_up(leads).await;
+                    copied
+                }
+                Err(error) => Err(error),
+            };
+            let _ = answer.send(outcome);
+        })
+        .await;
+        result.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the copy was abandoned".into())))
+    }
+}
+
+/// Gives up leads, the last one taken first.
+async fn give_up(leads: [Option<Role>; 2]) {
+    for role in leads.into_iter().rev().flatten() {
+        resign(role).await;
     }
 }
 
@@ -52,25 +89,45 @@ impl Ends {
         self.source.id() == self.target.id()
     }
 
-    /// Takes the leads, moves, and gives them up.
-    async fn lead(&self, uids: &NumSet) -> Result<Moved> {
+    /// Waits in line for both leads, or the one if both ends are the same mailbox.
+    async fn take_leads(&self) -> Result<[Option<Role>; 2]> {
         let mut in_order = [&self.source, &self.target];
         in_order.sort_unstable_by_key(|state| state.id());
         let first = in_order[0].take_lead().await?;
-        let outcome = if self.are_one() {
-            self.run(uids).await
-        } else {
-            match in_order[1].take_lead().await {
-                Ok(second) => {
-                    let outcome = self.run(uids).await;
-                    resign(second).await;
-                    outcome
-                }
-                Err(error) => Err(error),
+        if self.are_one() {
+            return Ok([Some(first), None]);
+        }
+        match in_order[1].take_lead().await {
+            Ok(second) => Ok([Some(first), Some(second)]),
+            Err(error) => {
+                resign(first).await;
+                Err(error)
             }
-        };
-        resign(first).await;
-        outcome
+        }
+    }
+
+    /// Copies, and retries until no other process changes either mailbox. The caller must lead
+    /// both.
+    async fn copy(&self, uids: &NumSet) -> Result<Copied> {
+        for attempt in 0..ATTEMPTS_MAX {
+            let source = self.source.prepare(Needs::Rows).await?;
+            let Base::View(view) = &source else { return Err(StoreError::Busy) };
+            let originals = Originals::gather(&self.source, view, uids).await?;
+            let (enters, copied) = self.entering(&originals).await?;
+            let Some((commit, target)) = enters.finish() else { return Ok(copied) };
+            match self.target.context.engine.commit(commit).await {
+                Ok(CommitOutcome::Done) => {
+                    self.target.publish(target);
+                    return Ok(copied);
+                }
+                Ok(CommitOutcome::Conflict) => {}
+                Err(error) => return Err(self.target.failed(error)),
+            }
+            self.source.catch_up().await?;
+            self.target.catch_up().await?;
+            self.source.pause(attempt).await;
+        }
+        Err(StoreError::Busy)
     }
 
     /// Retries until no one else changes either mailbox. The caller must lead both.

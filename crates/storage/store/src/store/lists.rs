@@ -57,11 +57,13 @@ impl ListDraft {
     }
 
     /// A UIDVALIDITY this account never had: the time in unix seconds, or one more than the last
-    /// (RFC 9051 §2.3.1.1).
-    pub fn new_uid_validity(&mut self) -> UidValidity {
-        let value = self.now_unix_s.max(self.commit.uid_validity_last.saturating_add(1)).max(1);
-        self.commit.uid_validity_last = value;
-        UidValidity::new(value).unwrap_or(UidValidity::MIN)
+    /// (RFC 9051 §2.3.1.1). Fails once the account has had the largest one.
+    pub fn new_uid_validity(&mut self) -> Result<UidValidity> {
+        let next = self.commit.uid_validity_last.checked_add(1);
+        let value = next.map(|next| next.max(self.now_unix_s)).and_then(UidValidity::new);
+        let value = value.ok_or(StoreError::UidValiditiesExhausted)?;
+        self.commit.uid_validity_last = value.value();
+        Ok(value)
     }
 
     /// Whether a name is among the entries drafted so far.

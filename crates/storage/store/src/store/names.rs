@@ -20,8 +20,8 @@ impl Store {
             if list.find(name).is_some() {
                 return Err(StoreError::NameTaken);
             }
-            self.draft_parents(list, draft, name);
-            Ok(self.draft_new(draft, name, special_use))
+            self.draft_parents(list, draft, name)?;
+            self.draft_new(draft, name, special_use)
         })
         .await
     }
@@ -82,8 +82,7 @@ impl Store {
             }
             draft.upsert(MailboxEntry { name, ..entry.clone() });
         }
-        self.draft_parents(list, draft, to);
-        Ok(())
+        self.draft_parents(list, draft, to)
     }
 
     async fn rename_inbox(&self, account: AccountId, to: &MailboxName) -> Result<()> {
@@ -93,8 +92,8 @@ impl Store {
                 if list.find(to).is_some() {
                     return Err(StoreError::NameTaken);
                 }
-                self.draft_parents(list, draft, to);
-                Ok((inbox, self.draft_new(draft, to, None).id))
+                self.draft_parents(list, draft, to)?;
+                Ok((inbox, self.draft_new(draft, to, None)?.id))
             })
             .await?;
         let (inbox, target) = (self.open(inbox).await?, self.destination(target));
@@ -140,8 +139,8 @@ impl Store {
                 if list.find(name).is_some() || draft.has(name) {
                     continue;
                 }
-                self.draft_parents(list, draft, name);
-                self.draft_new(draft, name, special_use);
+                self.draft_parents(list, draft, name)?;
+                self.draft_new(draft, name, special_use)?;
                 draft.subscribe(name.clone());
             }
             Ok(())
@@ -156,22 +155,23 @@ impl Store {
         draft: &mut ListDraft,
         name: &MailboxName,
         special_use: Option<SpecialUse>,
-    ) -> MailboxEntry {
-        let uid_validity = draft.new_uid_validity();
+    ) -> Result<MailboxEntry> {
+        let uid_validity = draft.new_uid_validity()?;
         let entry = MailboxEntry { id: self.new_mailbox_id(), name: name.clone(), uid_validity, special_use };
         draft.upsert(entry.clone());
-        entry
+        Ok(entry)
     }
 
     /// Drafts the missing levels above a name.
-    fn draft_parents(&self, list: &MailboxList, draft: &mut ListDraft, name: &MailboxName) {
+    fn draft_parents(&self, list: &MailboxList, draft: &mut ListDraft, name: &MailboxName) -> Result<()> {
         let above: BTreeSet<MailboxName> =
             std::iter::successors(name.parent(), MailboxName::parent).collect();
         for parent in above {
             let stays = list.find(&parent).is_some_and(|entry| !draft.renames(entry.id));
             if !stays && !draft.has(&parent) {
-                self.draft_new(draft, &parent, None);
+                self.draft_new(draft, &parent, None)?;
             }
         }
+        Ok(())
     }
 }

@@ -54,6 +54,20 @@ async fn create_makes_the_levels_above() {
 }
 
 #[tokio::test]
+async fn an_account_without_uidvalidities_left_refuses_new_mailboxes() {
+    // A clock in the year 2106 or later gives the largest UIDVALIDITY at once.
+    let clock_unix_ms = Arc::new(|| u64::from(u32::MAX) * 1000);
+    let (store, account) = store_with(StoreOptions { clock_unix_ms, ..StoreOptions::default() });
+    let last = store.create(account, &name("last"), None).await.unwrap();
+    assert_eq!(last.uid_validity.value(), u32::MAX);
+    let refused = |outcome| matches!(outcome, Err(StoreError::UidValiditiesExhausted));
+    assert!(refused(store.create(account, &name("more"), None).await.map(drop)));
+    store.delete(account, &name("last")).await.unwrap();
+    assert!(refused(store.create(account, &name("last"), None).await.map(drop)));
+    assert!(names(&store, account).await.is_empty());
+}
+
+#[tokio::test]
 async fn a_name_never_has_the_same_uidvalidity_twice() {
     let now = Arc::new(AtomicU64::new(1_000_000));
     let clock = Arc::clone(&now);

@@ -84,7 +84,7 @@ pub(super) async fn print(
             StepValue::Number(number) => print::number(wire.out(), number),
             StepValue::Raw { range, first, has_nul } => {
                 literal_head(wire, range.end - range.start, has_nul);
-                send(wire, &reader, first, range).await?;
+                send(wire, &reader, first, range, has_nul).await?;
             }
             StepValue::Decoded { part, cut } => {
                 let bytes = part.slice(cut.start as usize..cut.end as usize);
@@ -213,20 +213,45 @@ async fn fields(
     let text = reader.fields(header, &fields.mask, pace).await.map_err(|why| reader.broken(&why))?;
     let part = cut(text.len() as u64, fields.partial);
     print::literal_head(wire.out(), part.end - part.start);
-    wire.put(&text.slice(part.start as usize..part.end as usize)).await?;
-    Ok(())
+    put_plain(wire, &text.slice(part.start as usize..part.end as usize)).await
 }
 
 /// Prints a section piece by piece. Once its length is sent, a failure can only end the connection.
-async fn send(wire: &mut Wire, reader: &Reader<'_>, first: Bytes, range: Range<u64>) -> Result<(), Failure> {
-    wire.put(&first).await?;
+async fn send(
+    wire: &mut Wire,
+    reader: &Reader<'_>,
+    first: Bytes,
+    range: Range<u64>,
+    is_literal8: bool,
+) -> Result<(), Failure> {
+    put(wire, &first, is_literal8).await?;
     let mut at = range.start + first.len() as u64;
     drop(first);
     while at < range.end {
         let piece = reader.piece(at, range.end).await.map_err(|why| reader.broken(&why))?;
-        wire.put(&piece).await?;
+        put(wire, &piece, is_literal8).await?;
         at += piece.len() as u64;
     }
+    Ok(())
+}
+
+async fn put(wire: &mut Wire, bytes: &[u8], is_literal8: bool) -> Result<(), Failure> {
+    if !is_literal8 {
+        return put_plain(wire, bytes).await;
+    }
+    wire.put(bytes).await?;
+    Ok(())
+}
+
+/// Prints bytes of a plain literal, which holds no NUL (RFC 9051 §9, CHAR8). Each NUL becomes 0x80,
+/// as with Dovecot, so that sizes stay what they are; BINARY has the bytes themselves.
+async fn put_plain(wire: &mut Wire, bytes: &[u8]) -> Result<(), Failure> {
+    if memchr::memchr(0, bytes).is_none() {
+        wire.put(bytes).await?;
+        return Ok(());
+    }
+    let plain: Vec<u8> = bytes.iter().map(|&byte| if byte == 0 { 0x80 } else { byte }).collect();
+    wire.put(&plain).await?;
     Ok(())
 }
 

@@ -79,7 +79,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
     };
     if let Some(since) = modifiers.changed_since {
         seqs = match modifiers.partial {
-            // The page is cut first (RFC 9394 §3.4). Only its own rows are looked at.
+            // RFC 9394 §3.3. The page is cut first: only its own rows are looked at.
             Some(_) => sync::changed_among(&ctx.selected.announced, &seqs, since),
             None => seqs.intersection(&ctx.selected.announced.changed_since(since)),
         };

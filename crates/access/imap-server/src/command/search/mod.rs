@@ -27,7 +27,7 @@ use posthaste_mime_summary::TextSearch;
 use posthaste_store::{View, named_ranges};
 
 use self::criteria::{Answer, Criterion, Message, Question};
-use super::walk::{Handled, Pass, SetAside, Visited, Walk};
+use super::walk::{Handled, Pass, SetAside, Unanswered, Visited, Walk};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
@@ -61,7 +61,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
         }
         Err(error) => Err(error),
     };
-    let found = match found {
+    let Found { seqs: found, expunged } = match found {
         Ok(found) => found,
         Err(error) => {
             // RFC 5182 §2.1: a SEARCH that ends in NO empties `$`, one that ends in BAD leaves it.
@@ -79,12 +79,24 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
         None => {
             let modseq = by_modseq.then(|| highest(&ctx.selected.announced, &found)).flatten();
             search(ctx, args.numbering, &found, modseq).await?;
-            return Ok(Reply::ok(""));
+            return Ok(done(args.numbering, expunged));
         }
     };
-    let wanted = Wanted { numbering: args.numbering, returns, by_modseq, is_page: page.is_some() };
+    let numbering = args.numbering;
+    let wanted = Wanted { numbering, returns, by_modseq, is_page: page.is_some() };
     esearch(ctx, tag, wanted, &found).await?;
-    Ok(Reply::ok(""))
+    Ok(done(numbering, expunged))
+}
+
+/// The reply. RFC 2180 §4.3: messages that others expunged, and whose data the search needs, do not
+/// match; the code says so (RFC 5530 §3). UID SEARCH reports their EXPUNGE right away.
+fn done(numbering: Numbering, expunged: u32) -> Reply {
+    match numbering {
+        Numbering::Seq if expunged > 0 => {
+            Reply::ok("Some of the messages were expunged").with(Code::ExpungeIssued)
+        }
+        _ => Reply::ok(""),
+    }
 }
 
 /// Whether the client searches by mod-sequence, so that the answer contains one.
@@ -193,6 +205,20 @@ async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -
     Ok(())
 }
 
+/// What a search found.
+struct Found {
+    /// The sequence numbers of the messages that match.
+    seqs: NumSet,
+    /// How many messages others had expunged when their data was needed.
+    expunged: u32,
+}
+
+impl From<NumSet> for Found {
+    fn from(seqs: NumSet) -> Self {
+        Found { seqs, expunged: 0 }
+    }
+}
+
 /// A running search.
 struct Job<'j> {
     service: &'j ImapService,
@@ -207,13 +233,13 @@ const HEAVY_STEPS: u64 = 40_000_000;
 
 impl Job<'_> {
     /// The sequence numbers of the messages that match, or of one page of them.
-    async fn find(&mut self, page: Option<PageRange>) -> Result<NumSet, Failure> {
+    async fn find(&mut self, page: Option<PageRange>) -> Result<Found, Failure> {
         if let Some(page) = page {
             return self.find_page(page).await;
         }
         let candidates = self.candidates();
         if matches!(self.question.criterion, Criterion::Flags { .. } | Criterion::All) {
-            return Ok(candidates);
+            return Ok(candidates.into());
         }
         self.matching(&candidates).await
     }
@@ -233,7 +259,7 @@ impl Job<'_> {
     }
 
     /// Those of the candidates that match.
-    async fn matching(&mut self, candidates: &NumSet) -> Result<NumSet, Failure> {
+    async fn matching(&mut self, candidates: &NumSet) -> Result<Found, Failure> {
         let question = Arc::clone(&self.question);
         let (view, criterion) = (Arc::clone(&self.selected.announced), &question.criterion);
         let (mut found, mut open) = (NumSet::new(), NumSet::new());
@@ -248,13 +274,14 @@ impl Job<'_> {
             }
         }
         if open.is_empty() {
-            return Ok(found);
+            return Ok(found.into());
         }
-        let more = self.by_summary(&view, &open).await?;
-        Ok(if found.is_empty() { more } else { found.union(&more) })
+        let Found { seqs: more, expunged } = self.by_summary(&view, &open).await?;
+        let seqs = if found.is_empty() { more } else { found.union(&more) };
+        Ok(Found { seqs, expunged })
     }
 
-    async fn by_summary(&mut self, view: &View, open: &NumSet) -> Result<NumSet, Failure> {
+    async fn by_summary(&mut self, view: &View, open: &NumSet) -> Result<Found, Failure> {
         let question = Arc::clone(&self.question);
         let mut found = NumSet::new();
         // Matches stay in order: what is found behind a message set aside waits for it.
@@ -285,14 +312,14 @@ impl Job<'_> {
             behind.sort_unstable();
             behind.drain(..).for_each(|seq| found.push(seq));
         }
-        let unreadable = walk.end().unreadable;
+        let Unanswered { expunged, unreadable } = walk.end();
         if !unreadable.is_empty() {
             let named = named_ranges(&unreadable);
             let text =
                 format!("Stored data of UID {named} is damaged and cannot be searched; search without them");
             return Err(Reply::no(Code::Corruption, text).into());
         }
-        Ok(found)
+        Ok(Found { seqs: found, expunged })
     }
 
     /// Evaluates a message with its body, if its summary does not decide. A search holds one body

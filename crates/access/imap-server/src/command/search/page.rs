@@ -11,7 +11,7 @@ use std::sync::Arc;
 use posthaste_imap_codec::PageRange;
 use posthaste_mail_model::NumSet;
 
-use super::Job;
+use super::{Found, Job};
 use super::criteria::Criterion;
 use crate::reply::Failure;
 
@@ -22,16 +22,16 @@ const WINDOW_MAX: u32 = 4096;
 
 impl Job<'_> {
     /// The sequence numbers of the messages on a page.
-    pub(super) async fn find_page(&mut self, page: PageRange) -> Result<NumSet, Failure> {
+    pub(super) async fn find_page(&mut self, page: PageRange) -> Result<Found, Failure> {
         let (view, question) = (Arc::clone(&self.selected.announced), Arc::clone(&self.question));
         let criterion = &question.criterion;
         if matches!(criterion, Criterion::All) {
-            return Ok(page.of(&view.all()));
+            return Ok(page.of(&view.all()).into());
         }
         let (_, last) = page.places();
         let mut window = last.clamp(WINDOW_MIN, WINDOW_MAX);
         let mut left = criterion.within(self.selected).unwrap_or_else(|| view.all());
-        let mut found = NumSet::new();
+        let (mut found, mut expunged) = (NumSet::new(), 0);
         for round in 0u32.. {
             if left.is_empty() || found.count() >= u64::from(last) {
                 break;
@@ -46,11 +46,13 @@ impl Job<'_> {
             }
             let next = window_of(&left, page, window);
             left = left.difference(&next);
-            found = found.union(&self.matching(&next).await?);
+            let more = self.matching(&next).await?;
+            found = found.union(&more.seqs);
+            expunged += more.expunged;
             window = window.saturating_mul(2);
         }
         // What was not looked at lies beyond the page.
-        Ok(page.of(&found))
+        Ok(Found { seqs: page.of(&found), expunged })
     }
 }
 

@@ -1,18 +1,18 @@
 //! The listeners that are up, and how that set is changed while the server runs.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use posthaste_metrics::Registry;
 use posthaste_net::{
-    ConnectionLimits, Drained, Endpoint, Listener, Mode, NetError, Proxies, ServeOptions, Shutdown,
-    ShutdownTrigger,
+    ConnectionLimits, Drained, Endpoint, Listener, Mode, NetError, Place, Proxies, ServeOptions, Shutdown,
+    ShutdownTrigger, SocketAccess,
 };
 use tokio::task::JoinHandle;
 
-use super::services::{IMAP_ALPN, POP3_ALPN, Services, refusal};
+use super::services::{Budgets, IMAP_ALPN, POP3_ALPN, Services, refusal};
 use crate::cli::{Listen, Protocol};
 use crate::config::Config;
 use crate::failure::Result;
@@ -21,7 +21,7 @@ use crate::memory::Plan;
 /// A listener that is up.
 struct Up {
     asked: Listen,
-    address: SocketAddr,
+    address: Place,
     trigger: ShutdownTrigger,
     task: JoinHandle<Result<Drained, NetError>>,
 }
@@ -35,20 +35,31 @@ pub struct Listeners {
     services: Arc<ArcSwap<Services>>,
     limits: ConnectionLimits,
     grace: Duration,
+    metrics: Arc<Registry>,
     up: Vec<Up>,
+    access: SocketAccess,
     /// Bound before the privileges for it were dropped.
     bound: Vec<(Listen, Listener)>,
 }
 
 impl Listeners {
     /// None is up yet. Those in `bound` are taken instead of binding them again.
-    pub fn new(services: Services, config: &Config, plan: &Plan, bound: Vec<(Listen, Listener)>) -> Self {
+    pub fn new(
+        services: Services,
+        config: &Config,
+        budgets: &Budgets,
+        plan: &Plan,
+        access: SocketAccess,
+        bound: Vec<(Listen, Listener)>,
+    ) -> Self {
         let limits = &config.limits;
         Self {
             services: Arc::new(ArcSwap::from_pointee(services)),
             limits: ConnectionLimits::new(connections(plan), limits.connections_per_address),
             grace: limits.shutdown_timeout,
+            metrics: Arc::clone(&budgets.metrics),
             up: Vec::new(),
+            access,
             bound,
         }
     }
@@ -65,7 +76,7 @@ impl Listeners {
         let mut started = Vec::new();
         for listen in wanted {
             if !self.up.iter().any(|up| up.asked == *listen) {
-                started.push(self.start(*listen)?);
+                started.push(self.start(listen.clone())?);
             }
         }
         let (stay, go) = std::mem::take(&mut self.up).into_iter().partition(|up| wanted.contains(&up.asked));
@@ -83,14 +94,14 @@ impl Listeners {
         let protocol = asked.protocol;
         let listener = match self.bound.iter().position(|(bound, _)| *bound == asked) {
             Some(at) => self.bound.swap_remove(at).1,
-            None => bind(asked)?,
+            None => bind(&asked, self.access)?,
         };
-        let address = listener.local_addr();
-        if protocol == Protocol::Lmtp && is_open(address) {
+        let address = listener.place().clone();
+        if protocol == Protocol::Lmtp && address.is_open() {
             tracing::warn!(
                 %address,
                 "LMTP has no login, and clients need not use TLS: who reaches this address delivers, and mail may \
-                 travel in clear; set `listen.lmtp` to loopback, or keep others out by a firewall"
+                 travel in clear; set `listen.lmtp` to loopback or a Unix socket, or keep others out by a firewall"
             );
         }
         let (trigger, shutdown) = Shutdown::new();
@@ -106,6 +117,7 @@ impl Listeners {
             grace: self.grace,
             refusal: refusal(protocol),
             proxies: self.proxies(),
+            metrics: Some((Arc::clone(&self.metrics), protocol.metric())),
             ..ServeOptions::new(shutdown.clone())
         };
         let services = Arc::clone(&self.services);
@@ -122,7 +134,7 @@ impl Listeners {
 
     /// `imap=127.0.0.1:1143 …`, in the order of the protocols.
     pub fn addresses(&self) -> String {
-        let all: BTreeMap<_, _> = self.up.iter().map(|up| ((up.asked.protocol, up.address), ())).collect();
+        let all: BTreeMap<_, _> = self.up.iter().map(|up| ((up.asked.protocol, &up.address), ())).collect();
         let all: Vec<_> =
             all.keys().map(|(protocol, address)| format!("{}={address}", protocol.name())).collect();
         all.join(" ")
@@ -147,15 +159,11 @@ impl Listeners {
 }
 
 /// Binds and listens; connections wait.
-/// Whether other machines may reach an address.
-const fn is_open(address: SocketAddr) -> bool {
-    match address.ip() {
-        IpAddr::V4(ip) => !ip.is_loopback(),
-        IpAddr::V6(ip) => !ip.is_loopback(),
-    }
-}
-
-fn bind(asked: Listen) -> Result<Listener> {
+fn bind(asked: &Listen, access: SocketAccess) -> Result<Listener> {
+    let address = match &asked.place {
+        Place::Unix(path) => return Ok(Listener::bind_unix(path, access)?),
+        Place::Tcp(address) => *address,
+    };
     let mode = match asked.protocol {
         Protocol::Imaps | Protocol::Pop3s | Protocol::Submissions => Mode::ImplicitTls,
         Protocol::Imap
@@ -165,12 +173,12 @@ fn bind(asked: Listen) -> Result<Listener> {
         | Protocol::Smtp
         | Protocol::Sieve => Mode::Plain,
     };
-    Ok(Listener::bind(&Endpoint { address: asked.address, mode })?)
+    Ok(Listener::bind(&Endpoint { address, mode })?)
 }
 
 /// Binds all of these, for [`Listeners::new`].
-pub fn bind_all(wanted: &[Listen]) -> Result<Vec<(Listen, Listener)>> {
-    wanted.iter().map(|asked| Ok((*asked, bind(*asked)?))).collect()
+pub fn bind_all(wanted: &[Listen], access: SocketAccess) -> Result<Vec<(Listen, Listener)>> {
+    wanted.iter().map(|asked| Ok((asked.clone(), bind(asked, access)?))).collect()
 }
 
 /// The listeners of the configuration.
@@ -181,26 +189,14 @@ pub fn configured(config: &Config) -> Vec<Listen> {
         (Protocol::Imaps, &listen.imaps),
         (Protocol::Pop3, &listen.pop3),
         (Protocol::Pop3s, &listen.pop3s),
-        (Protocol::Lmtp, &listen.lmtp),
         (Protocol::Submission, &listen.submission),
         (Protocol::Submissions, &listen.submissions),
         (Protocol::Smtp, &listen.smtp),
         (Protocol::Sieve, &listen.sieve),
     ];
-    let all = by_protocol.into_iter().flat_map(|(protocol, addresses)| {
-        addresses.iter().map(move |address| Listen { protocol, address: *address })
+    let addresses = by_protocol.into_iter().flat_map(|(protocol, addresses)| {
+        addresses.iter().map(move |address| Listen { protocol, place: Place::Tcp(*address) })
     });
-    all.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn loopback_is_open_to_nobody_else() {
-        let open = |address: &str| is_open(address.parse().unwrap());
-        assert!(!open("127.0.0.1:24") && !open("127.8.0.1:24") && !open("[::1]:24"));
-        assert!(open("0.0.0.0:24") && open("[::]:24") && open("192.0.2.1:24"));
-    }
+    let lmtp = listen.lmtp.iter().map(|place| Listen { protocol: Protocol::Lmtp, place: place.clone() });
+    addresses.chain(lmtp).collect()
 }

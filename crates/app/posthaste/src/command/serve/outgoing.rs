@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use posthaste_metrics::{Metered, Registry};
 use posthaste_queue::{LeaseTimes, Queue, Relay, Runner};
 use posthaste_smtp_client::SmtpTransport;
 use tokio::sync::oneshot;
@@ -23,7 +24,7 @@ pub struct Outgoing {
 
 impl Outgoing {
     /// Opens the queue and begins to send; `None` if the configuration relays nothing.
-    pub async fn start(config: &Config, opened: &Opened) -> Result<Option<Self>> {
+    pub async fn start(config: &Config, opened: &Opened, metrics: &Arc<Registry>) -> Result<Option<Self>> {
         if !config.relay.enabled {
             return Ok(None);
         }
@@ -37,7 +38,8 @@ impl Outgoing {
         let times = config.relay.times();
         let runner = Runner::new(relay.clone(), Arc::new(transport), times, Arc::new(unix_s), lease_times);
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(runner.run(async { stopped.await.unwrap_or_default() }));
+        let run = runner.run(async { stopped.await.unwrap_or_default() });
+        let task = tokio::spawn(Metered::new(Arc::clone(metrics), "queue", run));
         Ok(Some(Self { relay, stop, task }))
     }
 

@@ -4,13 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use posthaste_authentication::{Verifier, VerifierOptions};
 use posthaste_directory::Network;
 use posthaste_filter::Filter;
 use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService};
 use posthaste_managesieve_server::{self as managesieve, ManageSieveOptions, ManageSieveService};
+use posthaste_metrics::Registry;
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Shutdown};
 use posthaste_pop3_server::{Pop3Options, Pop3Service};
-use posthaste_smtp_server::{MailSink, PlaintextAuth, Role, SmtpOptions, SmtpService};
+use posthaste_smtp_client::Dns;
+use posthaste_smtp_server::{MailSink, PlaintextAuth, Role, SmtpOptions, SmtpService, Verification};
 
 use crate::cli::Protocol;
 use crate::config::{Config, Plaintext};
@@ -30,13 +33,16 @@ pub struct Budgets {
     pub reading: ByteBudget,
     /// What each account may do.
     pub accounts: Accounts,
+    /// What sessions cost.
+    pub metrics: Arc<Registry>,
 }
 
 impl Budgets {
     pub fn new(plan: &Plan, config: &Config) -> Self {
         let budget = |bytes| ByteBudget::new(usize::try_from(bytes).unwrap_or(usize::MAX));
         let accounts = Accounts::new(config.limits.of_accounts());
-        Self { incoming: budget(plan.incoming), reading: budget(plan.reading), accounts }
+        let metrics = Arc::default();
+        Self { incoming: budget(plan.incoming), reading: budget(plan.reading), accounts, metrics }
     }
 }
 
@@ -75,11 +81,13 @@ impl Services {
         let pop3_certificates = Some(certificates.for_protocol(POP3_ALPN));
         let pop3 = Pop3Service::new(pop3_options(config), opened.delivery.clone(), pop3_certificates)
             .with_accounts(budgets.accounts.clone());
+        let verification = verification(config);
         let smtp = |role| {
             let sink: Arc<dyn MailSink> = Arc::new(filter.clone());
             let service = SmtpService::new(role, smtp_options(config), Arc::clone(&opened.directory), sink);
             let service = service.with_certificates(certificates.clone()).with_budget(budget.clone());
-            Arc::new(service.with_accounts(budgets.accounts.clone()))
+            let service = service.with_accounts(budgets.accounts.clone());
+            Arc::new(service.with_verification(verification.clone()))
         };
         Self {
             imap: Arc::new(imap),
@@ -205,6 +213,25 @@ fn smtp_options(config: &Config) -> SmtpOptions {
         plaintext_scram: plaintext_auth(config.login.scram),
         ..SmtpOptions::new(hostname(config))
     }
+}
+
+/// Nothing if it is off, or if there are no name servers to ask, which the log then says.
+fn verification(config: &Config) -> Option<Verification> {
+    let settings = &config.authentication;
+    if !settings.enabled {
+        return None;
+    }
+    let dns = match Dns::new(&config.relay.dns, config.relay.port) {
+        Ok(dns) => dns,
+        Err(error) => {
+            tracing::warn!(%error, "mail from other hosts is not verified: name the name servers in `relay.dns`");
+            return None;
+        }
+    };
+    let options =
+        VerifierOptions { host: hostname(config), policy: settings.dmarc.into(), within: settings.timeout };
+    let verifier = Verifier::new(dns.resolver().clone(), options);
+    Some(Verification { verifier, trusted_networks: settings.trusted_networks.clone() })
 }
 
 /// RFC 5804 §1.2: a client that logged in may be silent for 30 minutes.

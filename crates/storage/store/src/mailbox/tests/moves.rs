@@ -118,3 +118,58 @@ impl Factory for Apart {
 async fn moves_in_two_commits_may_cross() {
     moves_that_cross_lose_nothing(&Apart).await;
 }
+
+/// An engine in front of which another session expunges a message of the source whenever a copy
+/// has looked at its originals.
+struct Overtaken {
+    inner: MemoryEngine,
+    source: Mutex<Option<Arc<Mailbox>>>,
+    next: AtomicU32,
+}
+
+#[async_trait::async_trait]
+impl Layer for Overtaken {
+    type Inner = MemoryEngine;
+    fn inner(&self) -> &MemoryEngine {
+        &self.inner
+    }
+    async fn summaries(
+        &self,
+        mailbox: MailboxId,
+        uids: &NumSet,
+        visit: &mut crate::Visit<'_>,
+    ) -> Result<crate::Unreadable> {
+        let looked = self.inner.summaries(mailbox, uids, visit).await;
+        let source = self.source.lock().clone();
+        if let Some(source) = source.filter(|source| source.id() == mailbox) {
+            let uid = self.next.fetch_add(1, Ordering::SeqCst);
+            tokio::spawn(async move { source.remove(&NumSet::range(uid, uid)).await });
+            // On one thread: enough for the expunge, unless it waits for a lead.
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        }
+        looked
+    }
+}
+
+/// Others expunge faster than a copy can look: it waits in line, and then copies what is left.
+#[tokio::test]
+async fn a_copy_that_is_overtaken_waits_in_line() {
+    for within in [false, true] {
+        let inner = MemoryEngine::new();
+        let engine = Arc::new(Overtaken { inner, source: Mutex::new(None), next: AtomicU32::new(1) });
+        let store = Store::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
+        let (source, other) = (filled(&store, 20).await, filled(&store, 1).await);
+        *engine.source.lock() = Some(Arc::clone(&source));
+        let target = if within { &source } else { &other };
+        let copied = target.copy_from(&source, &set(&[(1, 20)])).await.unwrap();
+        // The first look was overtaken; during the second one the expunge had to wait.
+        assert_eq!(copied.source, set(&[(2, 20)]), "within: {within}");
+        assert_eq!(copied.uids.count(), 19);
+        engine.source.lock().take();
+        while source.view().rows_of_uids(&set(&[(2, 2)])).next().is_some() {
+            tokio::task::yield_now().await;
+        }
+    }
+}

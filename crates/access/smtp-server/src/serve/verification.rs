@@ -1,0 +1,55 @@
+//! A message from another host is verified before it is delivered.
+
+use bytes::Bytes;
+use posthaste_authentication::{Action, Client, results};
+
+use super::Driver;
+use crate::Role;
+use crate::address::ReversePath;
+use crate::reply::Reply;
+use crate::session::replies;
+use crate::verification::Verified;
+
+impl Driver {
+    /// Verifies a message that came to the `smtp` listener. The refusal of the author's domain is
+    /// an error. Other listeners take mail from users and hosts that are known.
+    pub(super) async fn verified(
+        &self,
+        id: &str,
+        message: Bytes,
+        trace_len: usize,
+        from: &ReversePath,
+    ) -> Result<Verified, Reply> {
+        let address = self.connection.peer().ip().to_canonical();
+        let verification = match &self.service.verification {
+            Some(verification)
+                if self.service.role == Role::Smtp
+                    && !verification.trusted_networks.iter().any(|network| network.contains(address)) =>
+            {
+                verification
+            }
+            _ => return Ok(Verified { message, is_quarantined: false }),
+        };
+        let verifier = &verification.verifier;
+        let helo = self.session.client_name().to_owned();
+        let client = Client { address, helo, from: from.as_str().to_owned() };
+        // As it came: without the fields that we put in front.
+        let received = message.slice(trace_len.min(message.len())..);
+        let verdict = verifier.verify(&client, &received).await;
+        let author = verdict.author.as_str();
+        match verdict.action {
+            Action::Reject => {
+                tracing::info!(id, client = %address, from = from.as_str(), author, "refused: its author's DMARC policy");
+                Err(replies::refused_by_author(author))
+            }
+            action => {
+                let is_quarantined = action == Action::Quarantine;
+                if is_quarantined {
+                    tracing::info!(id, client = %address, from = from.as_str(), author, "to the junk folder: its author's DMARC policy");
+                }
+                let message = results::with_results(&message, &verdict.field, verifier.host());
+                Ok(Verified { message, is_quarantined })
+            }
+        }
+    }
+}

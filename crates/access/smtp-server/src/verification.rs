@@ -1,0 +1,22 @@
+//! Whether a message from another host is from whom it says: which messages are asked about.
+
+use bytes::Bytes;
+use posthaste_authentication::Verifier;
+use posthaste_directory::Network;
+
+/// Which messages are verified, and by what.
+#[derive(Clone, Debug)]
+pub struct Verification {
+    /// Verifies them.
+    pub verifier: Verifier,
+    /// Hosts here are believed: relays of one's own, and programs of this machine.
+    pub trusted_networks: Vec<Network>,
+}
+
+/// A message that may be delivered.
+pub(crate) struct Verified {
+    /// With the field that says what was found.
+    pub(crate) message: Bytes,
+    /// The author's domain wants it in the junk folder.
+    pub(crate) is_quarantined: bool,
+}

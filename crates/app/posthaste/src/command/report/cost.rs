@@ -1,0 +1,262 @@
+//! `posthaste report cost`: what the running server's work cost, and whom.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use bytes::Bytes;
+use bytesize::ByteSize;
+use http_body_util::{BodyExt, Empty};
+use hyper::Request;
+use hyper_util::rt::TokioIo;
+use posthaste_metrics::{FolderSize, Line};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::net::UnixStream;
+
+use crate::cli::CostBy;
+use crate::command::full_name;
+use crate::command::serve::metrics::SOCKET;
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+
+/// What the command line asks for.
+pub struct Asked {
+    pub by: CostBy,
+    pub top: usize,
+    pub account: Option<String>,
+    pub cut: u32,
+    pub json: bool,
+}
+
+/// Sums of one command, account, client or folder size.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+struct Sums {
+    cpu_ns: u64,
+    commands: u64,
+    received: u64,
+    sent: u64,
+    commits: u64,
+    body_reads: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct OfFolder {
+    folder: String,
+    #[serde(flatten)]
+    sums: Sums,
+}
+
+#[derive(Debug, Deserialize)]
+struct OfAccount {
+    account: String,
+    folders: Vec<OfFolder>,
+}
+
+pub async fn run(config: &Config, asked: Asked) -> Result<()> {
+    let text = read(&config.data).await?;
+    let wrong =
+        |error: serde_json::Error| Failure::Usage(format!("the server's answer cannot be read: {error}"));
+    let all: Value = serde_json::from_slice(&text).map_err(wrong)?;
+    let mut out = std::io::stdout().lock();
+    if let Some(name) = asked.account {
+        let name = full_name(&name, config);
+        let accounts = Vec::<OfAccount>::deserialize(&all["accounts"]).map_err(wrong)?;
+        let Some(found) = accounts.iter().find(|account| account.account == name) else {
+            let why = format!(
+                "{name} has had no session since the server's start, or costs too little to be listed"
+            );
+            return Err(Failure::Usage(why));
+        };
+        if asked.json {
+            let account = all["accounts"].as_array().into_iter().flatten().find(|a| a["account"] == name);
+            writeln!(out, "{}", account.unwrap_or(&Value::Null))?;
+            return Ok(());
+        }
+        let curve = Curve::of(&accounts);
+        return Ok(write_account(&mut out, found, asked.cut, curve.as_ref())?);
+    }
+    let (list, label): (_, fn(&Value) -> String) = match asked.by {
+        CostBy::Command => ("commands", |sum| {
+            let folder = match sum["folder"].as_str() {
+                Some("none") | None => String::new(),
+                Some("+Inf") => " in folders over 1000000".to_owned(),
+                Some(most) => format!(" in folders up to {most}"),
+            };
+            format!("{} {}{folder}", text_of(&sum["protocol"]), text_of(&sum["command"]))
+        }),
+        CostBy::Account => ("accounts", |sum| text_of(&sum["account"]).to_owned()),
+        CostBy::Client => ("clients", |sum| text_of(&sum["client"]).to_owned()),
+    };
+    let mut sums: Vec<&Value> = all[list].as_array().into_iter().flatten().collect();
+    sums.sort_by_key(|sum| u64::MAX - sum["cpu_ns"].as_u64().unwrap_or(0));
+    if !asked.json {
+        writeln!(out, "{HEADER}")?;
+    }
+    for sum in sums.into_iter().take(asked.top) {
+        if asked.json {
+            writeln!(out, "{sum}")?;
+        } else {
+            let sums = Sums::deserialize(sum).map_err(wrong)?;
+            writeln!(out, "{}  {}", line(&sums), label(sum))?;
+        }
+    }
+    Ok(())
+}
+
+fn text_of(value: &Value) -> &str {
+    value.as_str().unwrap_or("?")
+}
+
+const HEADER: &str = "     CPU s   commands   CPU ms each   received       sent    changes      body reads";
+
+/// The columns of [`HEADER`].
+fn line(sums: &Sums) -> String {
+    let Sums { cpu_ns, commands, received, sent, commits, body_reads } = *sums;
+    let each = cpu_ns as f64 / 1e6 / commands.max(1) as f64;
+    format!(
+        "{:>10.3} {commands:>10} {each:>13.3} {:>10} {:>10} {commits:>10} {body_reads:>15}",
+        cpu_ns as f64 / 1e9,
+        ByteSize(received).to_string(),
+        ByteSize(sent).to_string(),
+    )
+}
+
+/// The mean cost of a command by the size of its folder, and a line through it.
+struct Curve {
+    line: Line,
+}
+
+/// The class of a label.
+fn class_of(label: &str) -> Option<FolderSize> {
+    FolderSize::ALL.into_iter().find(|class| class.to_string() == label)
+}
+
+/// The number of messages used for a class: its bound.
+fn messages_of(class: FolderSize) -> Option<f64> {
+    match class {
+        FolderSize::None => None,
+        FolderSize::Over1000000 => Some(2e6),
+        class => class.most().map(f64::from),
+    }
+}
+
+impl Curve {
+    /// Over all accounts. `None` while folders of one class alone were used.
+    fn of(accounts: &[OfAccount]) -> Option<Self> {
+        let mut by_class = BTreeMap::<FolderSize, Sums>::new();
+        for folder in accounts.iter().flat_map(|account| &account.folders) {
+            if let Some(class) = class_of(&folder.folder) {
+                let sums = by_class.entry(class).or_default();
+                sums.cpu_ns += folder.sums.cpu_ns;
+                sums.commands += folder.sums.commands;
+            }
+        }
+        let points: Vec<_> = by_class
+            .into_iter()
+            .filter(|(_, sums)| sums.commands > 0)
+            .filter_map(|(class, sums)| {
+                let commands = sums.commands as f64;
+                Some((messages_of(class)?, sums.cpu_ns as f64 / commands, commands))
+            })
+            .collect();
+        Line::through(&points).map(|line| Self { line })
+    }
+
+    /// The share of a command's cost that is left if its folder is cut.
+    fn left(&self, class: FolderSize, cut: u32) -> f64 {
+        let Some(messages) = messages_of(class).filter(|messages| *messages > f64::from(cut)) else {
+            return 1.0;
+        };
+        let (now, then) = (self.line.at(messages), self.line.at(f64::from(cut)));
+        if now > 0.0 { (then / now).clamp(0.0, 1.0) } else { 1.0 }
+    }
+}
+
+fn write_account(
+    out: &mut impl Write,
+    account: &OfAccount,
+    cut: u32,
+    curve: Option<&Curve>,
+) -> std::io::Result<()> {
+    writeln!(out, "{HEADER}")?;
+    let (mut now, mut then) = (0.0, 0.0);
+    for OfFolder { folder, sums } in &account.folders {
+        let label = match folder.as_str() {
+            "none" => "without a folder".to_owned(),
+            "+Inf" => "in folders over 1000000".to_owned(),
+            most => format!("in folders up to {most}"),
+        };
+        writeln!(out, "{}  {label}", line(sums))?;
+        let left = curve.zip(class_of(folder)).map_or(1.0, |(curve, class)| curve.left(class, cut));
+        now += sums.cpu_ns as f64 / 1e9;
+        then += sums.cpu_ns as f64 / 1e9 * left;
+    }
+    match curve {
+        Some(Curve { line }) => writeln!(
+            out,
+            "\nIf its folders had at most {cut} messages: {then:.3} s of CPU instead of {now:.3} ({:.0} % less).\n\
+             The estimate is the line {:.3} ms + {:.3} ms for every 100,000 messages, through the mean cost of a \
+             command in all accounts' folders of each size. It does not tell one command from another.",
+            if now > 0.0 { 100.0 * (now - then) / now } else { 0.0 },
+            line.base / 1e6,
+            line.slope * 1e5 / 1e6,
+        ),
+        None => writeln!(
+            out,
+            "\nWhat smaller folders would save cannot be said yet: folders of one size alone were used."
+        ),
+    }
+}
+
+/// `GET /cost` on the socket of the running server.
+async fn read(data: &Path) -> Result<Bytes> {
+    let path = data.join(SOCKET);
+    let failed = |why: &dyn std::fmt::Display| {
+        let path = path.display();
+        Failure::Usage(format!(
+            "no answer at {path}: {why}. Is the server running, on this machine, with this data directory (`--data`)?"
+        ))
+    };
+    let stream = UnixStream::connect(&path).await.map_err(|error| failed(&error))?;
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|error| failed(&error))?;
+    let connection = tokio::spawn(connection);
+    let request = Request::get("/cost").header("host", "localhost").body(Empty::<Bytes>::new());
+    let request = request.map_err(|error| failed(&error))?;
+    let answer = sender.send_request(request).await.map_err(|error| failed(&error))?;
+    let text = answer.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
+    connection.abort();
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(name: &str, folders: &[(&str, u64, u64)]) -> OfAccount {
+        let of = |&(folder, cpu_ns, commands): &(&str, u64, u64)| OfFolder {
+            folder: folder.to_owned(),
+            sums: Sums { cpu_ns, commands, ..Sums::default() },
+        };
+        OfAccount { account: name.to_owned(), folders: folders.iter().map(of).collect() }
+    }
+
+    /// A command costs 1 ms and 1 ms for every 10,000 messages.
+    #[test]
+    fn smaller_folders_cost_what_the_line_says() {
+        let accounts = [
+            account("ana", &[("none", 5_000_000, 10), ("100000", 1_100_000_000, 100)]),
+            account("bob", &[("10000", 20_000_000, 10), ("50000", 6_000_000, 1)]),
+        ];
+        let curve = Curve::of(&accounts).unwrap();
+        assert!((curve.left(FolderSize::Upto100000, 10_000) - 2.0 / 11.0).abs() < 1e-6);
+        assert_eq!(curve.left(FolderSize::Upto10000, 10_000), 1.0);
+        assert_eq!(curve.left(FolderSize::None, 10_000), 1.0);
+        let mut text = Vec::new();
+        write_account(&mut text, &accounts[0], 10_000, Some(&curve)).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("0.205 s of CPU instead of 1.105 (81 % less)"), "{text}");
+        assert!(Curve::of(&accounts[..1]).is_none());
+    }
+}

@@ -1,0 +1,184 @@
+//! The metrics of a running server: over HTTP at `listen.metrics`, and on a Unix socket in the data
+//! directory, which `posthaste report cost` reads.
+//!
+//! `GET /metrics` answers with OpenMetrics text, which Prometheus reads; `GET /cost` with the same
+//! sums as JSON. There is no login: who reaches an address reads the names of accounts. The socket
+//! is open to the server's own user alone, as the data directory is.
+
+mod text;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use posthaste_metrics::Registry;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::failure::{Failure, Result};
+
+/// The socket's name in the data directory.
+pub const SOCKET: &str = "metrics.sock";
+
+/// Requests at once: a monitor needs one.
+const CONNECTIONS_MAX: usize = 16;
+/// Time for a request and for its answer.
+const REQUEST_WITHIN: Duration = Duration::from_secs(10);
+/// Between two attempts to accept when the system has no files left.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Answers until it is dropped.
+pub struct Metrics {
+    /// Ends the listeners when it is dropped.
+    _listeners: JoinSet<()>,
+    addresses: Vec<SocketAddr>,
+    socket: Option<PathBuf>,
+}
+
+impl Metrics {
+    /// Listens at these addresses, and on the socket in `data`. A socket that cannot be made is
+    /// logged: the server runs without it.
+    pub async fn start(registry: &Arc<Registry>, addresses: &[SocketAddr], data: &Path) -> Result<Self> {
+        let mut listeners = JoinSet::new();
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut bound = Vec::new();
+        for address in addresses {
+            let failed =
+                |error| Failure::Usage(format!("`listen.metrics`: cannot listen at {address}: {error}"));
+            let listener = TcpListener::bind(address).await.map_err(failed)?;
+            bound.push(listener.local_addr().map_err(failed)?);
+            if !address.ip().is_loopback() {
+                tracing::warn!(%address, "metrics have no login: who reaches this address reads the names of accounts");
+            }
+            let (registry, places) = (Arc::clone(registry), Arc::clone(&places));
+            listeners.spawn(async move {
+                accept(&registry, &places, &Socket::Tcp(listener)).await;
+            });
+        }
+        let socket = match unix_listener(data) {
+            Ok((listener, path)) => {
+                let registry = Arc::clone(registry);
+                listeners.spawn(async move {
+                    accept(&registry, &places, &Socket::Unix(listener)).await;
+                });
+                Some(path)
+            }
+            Err(error) => {
+                let path = data.join(SOCKET);
+                tracing::warn!(path = %path.display(), %error, "no socket for metrics: `posthaste report cost` cannot be used");
+                None
+            }
+        };
+        Ok(Self { _listeners: listeners, addresses: bound, socket })
+    }
+
+    /// `metrics=127.0.0.1:9100`, with a space before each.
+    pub fn addresses(&self) -> String {
+        self.addresses.iter().map(|address| format!(" metrics={address}")).collect()
+    }
+}
+
+impl Drop for Metrics {
+    fn drop(&mut self) {
+        if let Some(path) = &self.socket {
+            // If it stays, the next start removes it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// The caller holds the lock of the data directory, so a socket that is there belongs to no running
+/// server.
+fn unix_listener(data: &Path) -> std::io::Result<(UnixListener, PathBuf)> {
+    let path = data.join(SOCKET);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    Ok((UnixListener::bind(&path)?, path))
+}
+
+/// A connection of either kind.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Socket {
+    async fn next(&self) -> std::io::Result<Box<dyn Stream>> {
+        match self {
+            Self::Tcp(listener) => listener.accept().await.map(|(stream, _)| Box::new(stream) as _),
+            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Box::new(stream) as _),
+        }
+    }
+}
+
+async fn accept(registry: &Arc<Registry>, places: &Arc<Semaphore>, socket: &Socket) {
+    let mut connections = JoinSet::new();
+    loop {
+        // Never closed.
+        let Ok(place) = Arc::clone(places).acquire_owned().await else { return };
+        let Ok(stream) = socket.next().await else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let registry = Arc::clone(registry);
+        connections.spawn(async move {
+            let _place = place;
+            let answer = service_fn(move |request| {
+                let answer = answer(&registry, &request);
+                async { Ok::<_, Infallible>(answer) }
+            });
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(REQUEST_WITHIN).keep_alive(false);
+            let served = http.serve_connection(TokioIo::new(stream), answer);
+            // A monitor that goes away needs no word.
+            let _ = tokio::time::timeout(2 * REQUEST_WITHIN, served).await;
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+fn answer(registry: &Registry, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    if request.method() != Method::GET {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "GET alone is answered\n");
+        response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET"));
+        return response;
+    }
+    match request.uri().path() {
+        "/metrics" => match text::open_metrics(&registry.snapshot()) {
+            Ok(text) => of_type("application/openmetrics-text; version=1.0.0; charset=utf-8", text),
+            Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "The metrics cannot be written\n"),
+        },
+        "/cost" => of_type("application/json", text::json(&registry.snapshot())),
+        _ => plain(StatusCode::NOT_FOUND, "There are /metrics and /cost\n"),
+    }
+}
+
+fn of_type(kind: &'static str, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(text));
+    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    response
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    let mut response = of_type("text/plain; charset=utf-8", text.to_owned());
+    *response.status_mut() = status;
+    response
+}

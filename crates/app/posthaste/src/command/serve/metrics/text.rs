@@ -1,0 +1,190 @@
+//! The sums as OpenMetrics text and as JSON.
+
+use std::fmt;
+
+use posthaste_metrics::{AccountCost, Amounts, Counter, FolderSize, Snapshot, threads};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+use serde_json::{Value, json};
+
+/// Accounts that are metrics of their own: the costliest. More would burden the monitor; `/cost`
+/// and `posthaste report cost` have them all.
+const ACCOUNTS_SHOWN: usize = 100;
+
+/// A counter's name, unit and help. CPU time is in seconds.
+const fn described(counter: Counter) -> (&'static str, Option<Unit>, &'static str) {
+    match counter {
+        Counter::Cpu => {
+            ("cpu", Some(Unit::Seconds), "CPU time of tasks and threads that worked for sessions")
+        }
+        Counter::Commands => ("commands", None, "Commands that ended"),
+        Counter::Received => ("received", Some(Unit::Bytes), "Octets from clients, before compression"),
+        Counter::Sent => ("sent", Some(Unit::Bytes), "Octets to clients, before compression"),
+        Counter::Commits => ("commits", None, "Changes of mailboxes that sessions waited for"),
+        Counter::BodyReads => {
+            ("body_reads", None, "Reads of the bytes of messages from the store, whole or in part")
+        }
+        Counter::DirectoryReads => {
+            ("directory_reads", None, "Records of accounts and aliases that were looked up")
+        }
+        Counter::LargeFolders => {
+            ("large_folders", None, "Openings of folders with more messages than limits.folder_messages_warn")
+        }
+    }
+}
+
+/// The text that Prometheus reads.
+pub fn open_metrics(snapshot: &Snapshot) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Sums(snapshot.clone())));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+#[derive(Debug)]
+struct Sums(Snapshot);
+
+impl prometheus_client::collector::Collector for Sums {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Snapshot { commands, accounts, clients } = &self.0;
+        for counter in Counter::ALL {
+            let (name, unit, help) = described(counter);
+            let name = format!("posthaste_{name}");
+            let mut family = encoder.encode_descriptor(&name, help, unit.as_ref(), MetricType::Counter)?;
+            for (key, amounts) in commands {
+                if amounts.get(counter) > 0 {
+                    let folder = key.folder.to_string();
+                    let labels = [("protocol", key.protocol), ("command", key.command), ("folder", &folder)];
+                    value(amounts, counter).encode(family.encode_family(&labels)?)?;
+                }
+            }
+        }
+        let (_, unit, help) = described(Counter::Cpu);
+        let mut family =
+            encoder.encode_descriptor("posthaste_account_cpu", help, unit.as_ref(), MetricType::Counter)?;
+        for (name, cost) in accounts.iter().take(ACCOUNTS_SHOWN) {
+            value(&cost.total(), Counter::Cpu)
+                .encode(family.encode_family(&[("account", name.as_str())])?)?;
+        }
+        let mut family =
+            encoder.encode_descriptor("posthaste_client_cpu", help, unit.as_ref(), MetricType::Counter)?;
+        for (name, amounts) in clients {
+            value(amounts, Counter::Cpu).encode(family.encode_family(&[("client", name.as_str())])?)?;
+        }
+        encode_threads(encoder)
+    }
+}
+
+/// CPU time by the role of threads, and how many there are.
+fn encode_threads(mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    let Ok(roles) = threads() else { return Ok(()) };
+    let help = "CPU time of the process by the role of its threads";
+    let unit = Some(Unit::Seconds);
+    let mut family =
+        encoder.encode_descriptor("posthaste_thread_cpu", help, unit.as_ref(), MetricType::Gauge)?;
+    for role in &roles {
+        let labels = [("role", role.role.as_str())];
+        ConstGauge::new(seconds(role.cpu)).encode(family.encode_family(&labels)?)?;
+    }
+    let help = "Threads of the process by their role";
+    let mut family = encoder.encode_descriptor("posthaste_threads", help, None, MetricType::Gauge)?;
+    for role in &roles {
+        let labels = [("role", role.role.as_str())];
+        ConstGauge::new(role.threads as f64).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+fn value(amounts: &Amounts, counter: Counter) -> ConstCounter<f64> {
+    let amount = amounts.get(counter);
+    ConstCounter::new(if counter == Counter::Cpu { seconds(amount) } else { amount as f64 })
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+/// All sums, with every account. CPU time is in nanoseconds.
+pub fn json(snapshot: &Snapshot) -> String {
+    let commands: Vec<Value> = snapshot
+        .commands
+        .iter()
+        .map(|(key, sums)| {
+            let mut value = amounts(sums);
+            value["protocol"] = key.protocol.into();
+            value["command"] = key.command.into();
+            value["folder"] = key.folder.to_string().into();
+            value
+        })
+        .collect();
+    let accounts: Vec<Value> = snapshot.accounts.iter().map(|(name, cost)| account(name, cost)).collect();
+    let clients: Vec<Value> = snapshot
+        .clients
+        .iter()
+        .map(|(name, sums)| {
+            let mut value = amounts(sums);
+            value["client"] = name.as_str().into();
+            value
+        })
+        .collect();
+    json!({"commands": commands, "accounts": accounts, "clients": clients}).to_string()
+}
+
+fn account(name: &str, cost: &AccountCost) -> Value {
+    let mut value = amounts(&cost.total());
+    value["account"] = name.into();
+    let by_folder =
+        FolderSize::ALL.into_iter().filter(|folder| *cost.in_folder(*folder) != Amounts::default());
+    value["folders"] = by_folder
+        .map(|folder| {
+            let mut value = amounts(cost.in_folder(folder));
+            value["folder"] = folder.to_string().into();
+            value
+        })
+        .collect();
+    value
+}
+
+fn amounts(amounts: &Amounts) -> Value {
+    let mut value = json!({});
+    for counter in Counter::ALL {
+        let name = if counter == Counter::Cpu { "cpu_ns" } else { described(counter).0 };
+        value[name] = amounts.get(counter).into();
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_metrics::CommandKey;
+
+    use super::*;
+
+    #[test]
+    fn names_and_units() {
+        let amounts = Amounts::default().with(Counter::Cpu, 1_500_000_000).with(Counter::Commands, 3);
+        let folder = FolderSize::of(70_000);
+        let key = CommandKey { protocol: "imap", command: "FETCH", folder };
+        let snapshot = Snapshot {
+            commands: vec![(key, amounts)],
+            accounts: vec![("a\"na\n".to_owned(), AccountCost::default())],
+            clients: vec![("aerc".to_owned(), amounts)],
+        };
+        let text = open_metrics(&snapshot).unwrap();
+        let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+        has(r#"posthaste_cpu_seconds_total{protocol="imap",command="FETCH",folder="100000"} 1.5"#);
+        has(r#"posthaste_commands_total{protocol="imap",command="FETCH",folder="100000"} 3.0"#);
+        has(r#"posthaste_account_cpu_seconds_total{account="a\"na\n"} 0.0"#);
+        has(r#"posthaste_client_cpu_seconds_total{client="aerc"} 1.5"#);
+        assert!(text.ends_with("# EOF\n") && text.contains("posthaste_thread_cpu_seconds{role="));
+        let json: Value = serde_json::from_str(&json(&snapshot)).unwrap();
+        assert_eq!(
+            (&json["commands"][0]["cpu_ns"], &json["commands"][0]["folder"]),
+            (&json!(1_500_000_000_u64), &json!("100000"))
+        );
+    }
+}

@@ -1,0 +1,214 @@
+//! Mail from other hosts: SPF, DKIM and DMARC, seen from the outside, with a name server of our
+//! own.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use mail_auth::common::crypto::Ed25519Key;
+use mail_auth::common::headers::HeaderWriter as _;
+use mail_auth::dkim::DkimSigner;
+use posthaste_testkit::{DnsRecord, DnsServer, LineClient, Server, ServerBuilder, dot_stuffed};
+
+const USER: &str = "ana@example.org";
+const PASSWORD: &str = "correct horse";
+
+fn txt(name: &'static str, text: &str) -> (&'static str, DnsRecord) {
+    (name, DnsRecord::Txt(text.to_owned()))
+}
+
+struct World {
+    server: Server,
+    key: Vec<u8>,
+    _dns: DnsServer,
+    _dir: tempfile::TempDir,
+}
+
+/// A server that believes nobody, and the domains of some senders.
+fn world(settings: &str) -> World {
+    let key = Ed25519Key::generate_pkcs8().unwrap();
+    let public = Ed25519Key::from_pkcs8_der(&key).unwrap().public_key();
+    let dkim = format!("v=DKIM1; k=ed25519; p={}", base64(&public));
+    let dns = DnsServer::start([
+        txt("good.test", "v=spf1 ip4:127.0.0.1 -all"),
+        txt("_dmarc.good.test", "v=DMARC1; p=reject"),
+        txt("strict.test", "v=spf1 -all"),
+        txt("_dmarc.strict.test", "v=DMARC1; p=reject"),
+        txt("s1._domainkey.strict.test", &dkim),
+        txt("junk.test", "v=spf1 -all"),
+        txt("_dmarc.junk.test", "v=DMARC1; p=quarantine"),
+        txt("none.test", "v=spf1 -all"),
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("posthaste.toml");
+    let text = format!(
+        "hostname = \"mx.example.org\"\n[relay]\ndns = [\"{}\"]\n[authentication]\ntrusted_networks = []\n{settings}\n",
+        dns.address()
+    );
+    std::fs::write(&config, text).unwrap();
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+        .arg("--config")
+        .arg(config.to_str().unwrap())
+        .listen("smtp=127.0.0.1:0")
+        .listen("lmtp=127.0.0.1:0")
+        .listen("imap=127.0.0.1:0")
+        .start();
+    server.add_account(USER, PASSWORD);
+    World { server, key, _dns: dns, _dir: dir }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    let output = posthaste_testkit::run_python(
+        "import base64,sys; print(base64.b64encode(bytes.fromhex(sys.argv[1])).decode())",
+        &[&hex(bytes)],
+    );
+    output.trim().to_owned()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl World {
+    /// Sends a message to ana and returns the reply to its end.
+    fn send(&self, listener: &str, from: &str, message: &[u8]) -> String {
+        let mut client = LineClient::connect(self.server.address(listener)).unwrap();
+        client.reply().unwrap();
+        let hello = if listener == "lmtp" { "LHLO" } else { "EHLO" };
+        for command in [
+            &format!("{hello} host.good.test"),
+            &format!("MAIL FROM:<{from}>"),
+            &format!("RCPT TO:<{USER}>"),
+            "DATA",
+        ] {
+            let reply = client.ask(command).unwrap();
+            assert!(reply.starts_with(['2', '3']), "{command}: {reply}");
+        }
+        client.send(&dot_stuffed(message)).unwrap();
+        client.reply().unwrap()
+    }
+
+    /// The last message of a folder.
+    fn last(&self, folder: &str) -> String {
+        let mut client = LineClient::connect(self.server.address("imap")).unwrap();
+        client.line().unwrap();
+        client.imap(&format!("LOGIN {USER} \"{PASSWORD}\"")).unwrap();
+        client.imap(&format!("EXAMINE {folder}")).unwrap();
+        client.send(b"f FETCH * (BODY.PEEK[])\r\n").unwrap();
+        let line = client.line().unwrap();
+        let size =
+            line.strip_suffix('}').and_then(|l| l.rsplit('{').next()).unwrap_or_else(|| panic!("{line}"));
+        String::from_utf8(client.bytes(size.parse().unwrap()).unwrap()).unwrap()
+    }
+
+    /// Signed for `strict.test`.
+    fn signed(&self, message: &str) -> Vec<u8> {
+        let key = Ed25519Key::from_pkcs8_der(&self.key).unwrap();
+        let signer =
+            DkimSigner::from_key(key).domain("strict.test").selector("s1").headers(["From", "Subject"]);
+        let mut text = Vec::new();
+        signer.sign(message.as_bytes()).unwrap().write_header(&mut text);
+        text.extend_from_slice(message.as_bytes());
+        text
+    }
+}
+
+fn message(author: &str) -> String {
+    format!("From: A <{author}>\r\nTo: <{USER}>\r\nSubject: hello\r\nMessage-ID: <1@x.test>\r\n\r\nHi.\r\n")
+}
+
+#[test]
+fn what_passes_is_delivered_with_its_results() {
+    let world = world("");
+    let reply = world.send("smtp", "a@good.test", message("a@good.test").as_bytes());
+    assert!(reply.starts_with("250 "), "{reply}");
+    let text = world.last("INBOX");
+    assert!(
+        text.starts_with("Return-Path: <a@good.test>\r\nAuthentication-Results: mx.example.org;\r\n"),
+        "{text}"
+    );
+    for result in ["spf=pass", "dkim=none", "dmarc=pass", "header.from=good.test", "iprev="] {
+        assert!(text.contains(result), "{result}: {text}");
+    }
+    assert!(text.ends_with(&message("a@good.test")), "{text}");
+
+    // Signed mail from a host that SPF does not know.
+    let signed = world.signed(&message("a@strict.test"));
+    let reply = world.send("smtp", "a@strict.test", &signed);
+    assert!(reply.starts_with("250 "), "{reply}");
+    let text = world.last("INBOX");
+    for result in ["spf=fail", "dkim=pass", "header.s=s1", "dmarc=pass"] {
+        assert!(text.contains(result), "{result}: {text}");
+    }
+}
+
+#[test]
+fn what_its_author_disowns_is_refused_or_goes_to_junk() {
+    let world = world("");
+    let reply = world.send("smtp", "a@strict.test", message("a@strict.test").as_bytes());
+    assert!(reply.starts_with("550 5.7.26 ") && reply.contains("strict.test"), "{reply}");
+    // One byte of a signed message was changed.
+    let forged = String::from_utf8(world.signed(&message("a@strict.test"))).unwrap().replace("Hi.", "Ho.");
+    let reply = world.send("smtp", "a@strict.test", forged.as_bytes());
+    assert!(reply.starts_with("550 5.7.26 "), "{reply}");
+    // SPF passes for another domain than the author's: it is not aligned.
+    let reply = world.send("smtp", "a@good.test", message("a@strict.test").as_bytes());
+    assert!(reply.starts_with("550 5.7.26 "), "{reply}");
+
+    let reply = world.send("smtp", "a@junk.test", message("a@junk.test").as_bytes());
+    assert!(reply.starts_with("250 "), "{reply}");
+    assert!(world.last("Junk").contains("policy.dmarc=quarantine"));
+    // Without a policy a failure is only reported.
+    assert!(world.send("smtp", "a@none.test", message("a@none.test").as_bytes()).starts_with("250 "));
+    assert!(world.last("INBOX").contains("spf=fail"));
+    // The null path is judged by the host's name.
+    assert!(world.send("smtp", "", message("a@none.test").as_bytes()).starts_with("250 "));
+    assert!(world.last("INBOX").contains("smtp.helo=host.good.test"));
+}
+
+#[test]
+fn a_script_files_what_is_quarantined_where_it_wants() {
+    let world = world("");
+    let script = "require \"fileinto\"; if header :contains \"Authentication-Results\" \"dmarc=fail\" { fileinto \"Sent\"; }";
+    let put = world.server.command(&["sieve", "put", USER, "main", "-", "--activate"], script);
+    assert!(put.status.success(), "{put:?}");
+    assert!(world.send("smtp", "a@junk.test", message("a@junk.test").as_bytes()).starts_with("250 "));
+    assert!(world.last("Sent").contains("policy.dmarc=quarantine"));
+    let put = world.server.command(&["sieve", "put", USER, "main", "-", "--activate"], "keep;");
+    assert!(put.status.success(), "{put:?}");
+    assert!(world.send("smtp", "a@junk.test", message("b@junk.test").as_bytes()).starts_with("250 "));
+    assert!(world.last("Junk").contains("b@junk.test"));
+}
+
+#[test]
+fn forged_results_go_and_those_of_others_stay() {
+    let world = world("dmarc = \"report\"");
+    let claim = "Authentication-Results: mx.example.org; dmarc=pass header.from=strict.test\r\n";
+    let other = "Authentication-Results: other.test; dkim=pass\r\n";
+    let text = format!("{claim}{other}{}", message("a@strict.test"));
+    assert!(
+        world.send("smtp", "a@strict.test", text.as_bytes()).starts_with("250 "),
+        "policies are only reported"
+    );
+    let got = world.last("INBOX");
+    assert_eq!(got.matches("Authentication-Results: mx.example.org").count(), 1, "{got}");
+    assert!(got.contains("dmarc=fail") && got.contains(other) && !got.contains(claim), "{got}");
+    // LMTP comes from a host that has done all this.
+    assert!(world.send("lmtp", "a@strict.test", text.as_bytes()).starts_with("250 "));
+    assert!(world.last("INBOX").contains(claim));
+}
+
+#[test]
+fn hosts_that_are_trusted_are_believed() {
+    let world = world("");
+    let config = world._dir.path().join("posthaste.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("trusted_networks = []", "trusted_networks = [\"127.0.0.0/8\"]"))
+        .unwrap();
+    world.server.signal("HUP");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while world.server.logged("were read again").is_empty() {
+        assert!(std::time::Instant::now() < deadline, "the configuration was not read again");
+        std::thread::yield_now();
+    }
+    assert!(world.send("smtp", "a@strict.test", message("a@strict.test").as_bytes()).starts_with("250 "));
+    assert!(!world.last("INBOX").contains("Authentication-Results"));
+}

@@ -1,0 +1,38 @@
+//! Random commands to Dovecot and to Posthaste on the same mail: the answers mean the same, but for
+//! what `docs/differences.md` allows.
+//!
+//! `tests/clients/differential.py` makes messages and commands from a seed, asks both servers and
+//! compares. A failure names the seed, and `POSTHASTE_DIFFERENTIAL="SEED COUNT"` runs others.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+
+use posthaste_testkit::{ServerBuilder, client_tests_wanted, run_python};
+
+const USER: &str = "ana@example.org";
+const PASSWORD: &str = "correct horse";
+/// Dovecot's IMAP session as a program: it speaks over its standard input.
+const DOVECOT: &str = "/usr/lib/dovecot/imap";
+/// Which sequence comes first, and how many run: some seconds.
+const SEED_AND_COUNT: &str = "1 50";
+
+#[test]
+fn dovecot_answers_the_same() {
+    if !client_tests_wanted() {
+        return;
+    }
+    if !Path::new(DOVECOT).exists() {
+        println!("SKIPPED: there is no {DOVECOT} (Debian: apt-get install dovecot-imapd)");
+        return;
+    }
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).start();
+    server.add_account(USER, PASSWORD);
+    let chosen = std::env::var("POSTHASTE_DIFFERENTIAL").unwrap_or_else(|_| SEED_AND_COUNT.to_owned());
+    let (seed, count) = chosen.split_once(' ').unwrap();
+    let port = server.address("imap").port().to_string();
+    let said =
+        run_python(include_str!("clients/differential.py"), &[&port, USER, PASSWORD, DOVECOT, seed, count]);
+    println!("{said}");
+    assert!(said.contains("differential: done"), "{said}");
+}

@@ -1,0 +1,132 @@
+//! What sessions cost, from the outside: over HTTP, and by `posthaste report cost`.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::process::Command;
+
+use posthaste_testkit::{LineClient, Server, ServerBuilder, dot_stuffed, message};
+use serde_json::Value;
+
+const USER: &str = "ana@example.org";
+const PASSWORD: &str = "correct horse";
+
+/// A session that reads one body of three, as a client that gives its name.
+fn use_server(server: &Server) {
+    let mut lmtp = LineClient::connect(server.address("lmtp")).unwrap();
+    lmtp.reply().unwrap();
+    lmtp.ask("LHLO test").unwrap();
+    for serial in 0..3 {
+        for command in ["MAIL FROM:<bob@example.net>", &format!("RCPT TO:<{USER}>"), "DATA"] {
+            lmtp.ask(command).unwrap();
+        }
+        lmtp.send(&dot_stuffed(&message(serial))).unwrap();
+        assert!(lmtp.reply().unwrap().starts_with("250"));
+    }
+    lmtp.ask("QUIT").unwrap();
+    let mut imap = LineClient::connect(server.address("imap")).unwrap();
+    imap.line().unwrap();
+    imap.imap("ID (\"version\" \"1\" \"name\" \"probe\")").unwrap();
+    imap.imap(&format!("LOGIN {USER} \"{PASSWORD}\"")).unwrap();
+    imap.imap("SELECT INBOX").unwrap();
+    imap.imap("FETCH 1:3 (FLAGS)").unwrap();
+    imap.imap("FETCH 2 BODY.PEEK[]").unwrap();
+    imap.imap("STORE 1 +FLAGS (\\Flagged)").unwrap();
+    imap.imap("LOGOUT").unwrap();
+}
+
+/// `report cost … --json`, once the sessions above have ended.
+fn report(server: &Server, args: &[&str]) -> Vec<Value> {
+    loop {
+        let output = server.command(&[&["report", "cost", "--json", "--top", "1000"], args].concat(), "");
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let ended = |line: &Value| line["command"] == "LOGOUT";
+        if lines.iter().any(ended) || lines.iter().all(|line| line.get("command").is_none()) {
+            return lines;
+        }
+    }
+}
+
+fn of<'a>(lines: &'a [Value], command: &str) -> &'a Value {
+    lines
+        .iter()
+        .find(|line| line["command"] == command)
+        .unwrap_or_else(|| panic!("no {command} in {lines:?}"))
+}
+
+#[test]
+fn each_command_account_and_client_has_its_cost() {
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).start();
+    server.add_account(USER, PASSWORD);
+    use_server(&server);
+    let commands = report(&server, &[]);
+    let fetch = of(&commands, "FETCH");
+    assert_eq!((&fetch["protocol"], &fetch["folder"]), (&"imap".into(), &"100".into()));
+    assert_eq!(
+        (&fetch["commands"], &fetch["body_reads"], &fetch["commits"]),
+        (&2.into(), &1.into(), &0.into())
+    );
+    assert!(fetch["cpu_ns"].as_u64().unwrap() > 0);
+    assert!(fetch["sent"].as_u64().unwrap() > message(1).len() as u64, "{fetch}");
+    assert_eq!(of(&commands, "STORE")["commits"], 1);
+    assert_eq!(of(&commands, "LOGIN")["folder"], "none");
+    let data = of(&commands, "DATA");
+    assert_eq!(
+        (&data["protocol"], &data["commands"], &data["commits"]),
+        (&"lmtp".into(), &3.into(), &3.into())
+    );
+    assert!(data["received"].as_u64().unwrap() > 3 * message(1).len() as u64, "{data}");
+    assert!(of(&commands, "RCPT")["directory_reads"].as_u64().unwrap() >= 3);
+
+    let accounts = report(&server, &["--by", "account"]);
+    assert_eq!((accounts.len(), &accounts[0]["account"]), (1, &USER.into()));
+    let clients = report(&server, &["--by", "client"]);
+    assert_eq!((clients.len(), &clients[0]["client"]), (1, &"probe".into()));
+    // The account and the client have what the session cost: all its commands from the login on.
+    assert_eq!((&accounts[0]["body_reads"], &clients[0]["body_reads"]), (&1.into(), &1.into()));
+    let said = server.command(&["report", "cost", "--account", "ana@example.org"], "");
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(said.contains("in folders up to 100\n"), "{said}");
+    let nobody = server.command(&["report", "cost", "--account", "bob@example.org"], "");
+    assert!(String::from_utf8(nobody.stderr).unwrap().contains("bob@example.org has had no session"));
+}
+
+#[test]
+fn monitors_read_open_metrics() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("posthaste.toml");
+    std::fs::write(&config, "[listen]\nmetrics = [\"127.0.0.1:0\"]\n").unwrap();
+    let data = dir.path().join("data");
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+        .data(&data)
+        .arg("--config")
+        .arg(config.to_str().unwrap())
+        .start();
+    server.add_account(USER, PASSWORD);
+    use_server(&server);
+    report(&server, &[]);
+    let curl = |args: &[&str]| {
+        let address = server.address("metrics");
+        let url = format!("http://{address}/metrics");
+        let output = Command::new("curl").args(["-s", "-i"]).args(args).arg(url).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = curl(&[]);
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("# EOF\n"), "{text}");
+    assert!(
+        text.contains("posthaste_commands_total{protocol=\"imap\",command=\"FETCH\",folder=\"100\"} 2.0\n"),
+        "{text}"
+    );
+    assert!(text.contains("posthaste_thread_cpu_seconds{role=\"writer\"} "), "{text}");
+    assert!(curl(&["-X", "POST"]).starts_with("HTTP/1.1 405 "));
+    let socket = data.join("metrics.sock");
+    assert!(socket.exists());
+    // A killed server leaves its socket; the next one replaces it.
+    server.kill();
+    assert!(socket.exists());
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).data(&data).start();
+    assert!(server.command(&["report", "cost"], "").status.success());
+    server.stop();
+    assert!(!socket.exists());
+}

@@ -1,0 +1,119 @@
+//! Mail leaves folders by rule: by the command beside a running server, and by the server itself.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::{Duration, Instant};
+
+use posthaste_testkit::{LineClient, Server, ServerBuilder};
+
+const USER: &str = "ana@example.org";
+const PASSWORD: &str = "correct horse";
+
+fn imap(server: &Server) -> LineClient {
+    let mut client = LineClient::connect(server.address("imap")).unwrap();
+    client.line().unwrap();
+    client.imap(&format!("LOGIN {USER} \"{PASSWORD}\"")).unwrap();
+    client
+}
+
+fn append(client: &mut LineClient, flags: &str, date: &str) {
+    client
+        .send(
+            format!("t APPEND INBOX ({flags}) \"{date} 12:00:00 +0000\" {{8+}}\r\nA: b\r\n\r\n\r\n")
+                .as_bytes(),
+        )
+        .unwrap();
+    let said = client.line().unwrap();
+    assert!(said.starts_with("t OK"), "{said}");
+}
+
+/// Three old messages, one of them flagged, and one that is new for years to come.
+fn fill(client: &mut LineClient) {
+    append(client, "", "07-Feb-2001");
+    append(client, "\\Flagged", "08-Feb-2001");
+    append(client, "\\Seen", "01-Mar-2001");
+    append(client, "", "01-Jan-2099");
+}
+
+fn count(client: &mut LineClient, folder: &str) -> String {
+    let said = client.imap(&format!("STATUS {folder} (MESSAGES)")).unwrap();
+    said[0].clone()
+}
+
+#[test]
+fn a_dry_run_first_and_then_the_mail_is_in_its_month() {
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).start();
+    server.add_account(USER, PASSWORD);
+    let mut client = imap(&server);
+    fill(&mut client);
+    client.imap("SELECT INBOX").unwrap();
+    let retention = |args: &[&str]| server.command(&[&["retention"], args].concat(), "");
+    let rule = ["--mailbox", "INBOX", "--older-than", "1 year", "--to", "archive"];
+    let said = String::from_utf8(retention(&rule).stdout).unwrap();
+    assert!(said.contains("1 messages") && said.contains("INBOX: to Archive/2001-02"), "{said}");
+    assert!(said.ends_with("2 messages, 16 B: nothing was changed; add --apply to do it\n"), "{said}");
+    assert!(count(&mut client, "INBOX").ends_with("(MESSAGES 4)"));
+    assert!(count(&mut client, "Archive/2001-02").starts_with("t NO"), "nothing was made either");
+
+    let applied = retention(&[&rule[..], &["--apply"]].concat());
+    assert!(applied.status.success(), "{applied:?}");
+    // The session that has the folder open hears of it.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut expunged = Vec::new();
+    while expunged.len() < 2 {
+        assert!(Instant::now() < deadline, "no EXPUNGE came: {expunged:?}");
+        expunged.extend(client.imap("NOOP").unwrap().into_iter().filter(|line| line.ends_with("EXPUNGE")));
+    }
+    client.imap("SELECT Archive/2001-03").unwrap();
+    let said = client.imap("FETCH 1 (FLAGS INTERNALDATE)").unwrap();
+    assert!(said[0].contains("\\Seen") && said[0].contains(" 1-Mar-2001"), "{said:?}");
+    let audit = std::fs::read_to_string(server.data().join("audit.log")).unwrap();
+    assert!(audit.contains("retention --apply --mailbox INBOX"), "{audit}");
+
+    // What is wrongly asked changes nothing and says what to do.
+    for (args, why) in [
+        (&["--mailbox", "INBOX", "--to", "trash"][..], "--older-than nor --keep-newest"),
+        (&["--mailbox", "INBOX", "--older-than", "1 year"], "--to"),
+        (&["--mailbox", "\\Trsh", "--older-than", "1 day", "--to", "nowhere"], "no special use"),
+        (&[], "`retention.rules` is empty"),
+    ] {
+        let output = retention(args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains(why), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn the_server_applies_its_rules() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("posthaste.toml");
+    let rules = r#"
+        [retention]
+        every = "100 ms"
+        rules = [
+            { mailbox = "INBOX", older_than = "1 year", keep_flagged = false, accounts = ["*@example.org"], action = "trash" },
+            { mailbox = "\\Trash", older_than = "1 year", age_from = "received", keep_newest = 1, keep_flagged = false, action = "delete" },
+        ]"#;
+    std::fs::write(&config, rules).unwrap();
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+        .arg("--config")
+        .arg(config.to_str().unwrap())
+        .start();
+    server.add_account(USER, PASSWORD);
+    let mut client = imap(&server);
+    fill(&mut client);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let (inbox, trash) = (count(&mut client, "INBOX"), count(&mut client, "Trash"));
+        if inbox.ends_with("(MESSAGES 1)") && trash.ends_with("(MESSAGES 1)") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{inbox} {trash}");
+        std::thread::yield_now();
+    }
+    let logged = server.logged("mail left a folder by rule");
+    assert!(
+        logged.iter().any(|line| line.contains("folder=\"INBOX\"") && line.contains("to=\"Trash\"")),
+        "{logged:?}"
+    );
+}

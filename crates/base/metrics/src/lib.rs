@@ -1,0 +1,32 @@
+//! What the server's work costs, and whom: CPU time, octets, commits and reads of the store for
+//! each protocol, command, folder size, account and client program.
+//!
+//! A session runs as a [`Metered`] task. While the task is polled, its meter is the current one of
+//! the thread. Code of any layer adds to the current meter with [`count`]; where there is none,
+//! this does nothing. A session names each command with [`command`], and ends its cost with
+//! [`command_answered`] or [`command_ended`]; all that was counted since the end of the command
+//! before is then added to the [`Registry`].
+//!
+//! So nothing is passed through the layers. A poll reads the thread's CPU clock once, and a command
+//! that follows another in the same poll once more. The registry grows with the number of commands,
+//! folder sizes, accounts and client programs, each of which has a bound; it never grows with the
+//! number of messages.
+
+mod account;
+mod clock;
+mod counters;
+mod fit;
+mod folder_size;
+mod meter;
+mod registry;
+mod threads;
+
+pub use account::{ACCOUNTS_MAX, AccountCost};
+pub use counters::{Amounts, Counter};
+pub use fit::Line;
+pub use folder_size::FolderSize;
+pub use meter::{
+    Current, Metered, account, client, command, command_answered, command_ended, count, current, verb,
+};
+pub use registry::{CLIENTS_MAX, CommandKey, Registry, Snapshot};
+pub use threads::{ThreadCpu, threads};

@@ -1,0 +1,333 @@
+//! What one session costs, and the current session of a thread.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use crate::account::AccountCounters;
+use crate::clock::thread_cpu;
+use crate::counters::{Counter, Counters};
+use crate::folder_size::FolderSize;
+use crate::registry::{CommandKey, Registry};
+
+/// The command of what belongs to none.
+const SESSION: &str = "session";
+
+/// The meter of one session.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    registry: Arc<Registry>,
+    protocol: &'static str,
+    /// Since the last command ended.
+    counters: Counters,
+    /// The last command was answered. Its cost ends with the poll.
+    answered: AtomicBool,
+    owner: Mutex<Owner>,
+}
+
+/// What a session does and whom for.
+#[derive(Debug, Default)]
+struct Owner {
+    folder: FolderSize,
+    /// The command whose cost is being counted.
+    command: Option<&'static str>,
+    account: Option<Arc<AccountCounters>>,
+    client: Option<Arc<Counters>>,
+}
+
+/// What a thread works for, and its CPU clock when that was last counted.
+struct Work {
+    meter: Arc<Meter>,
+    since: u64,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Work>> = const { RefCell::new(None) };
+    /// The thread's CPU clock at the end of the last poll of a metered task, if there was one.
+    static LAST: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+impl Meter {
+    fn owner(&self) -> MutexGuard<'_, Owner> {
+        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The cost of the last command ends here, if there is one that has not ended.
+    fn command_ended(&self) {
+        let mut owner = self.owner();
+        if let Some(command) = owner.command.take() {
+            self.counters.add(Counter::Commands, 1);
+            self.add_to_sums(&owner, command);
+        }
+    }
+
+    fn add_to_sums(&self, owner: &Owner, command: &'static str) {
+        let amounts = self.counters.take();
+        let folder = owner.folder;
+        let key = CommandKey { protocol: self.protocol, command, folder };
+        self.registry.command(key).add_all(&amounts);
+        if let Some(account) = &owner.account {
+            account.add(folder, &amounts);
+        }
+        if let Some(client) = &owner.client {
+            client.add_all(&amounts);
+        }
+    }
+}
+
+impl Work {
+    fn count_cpu(&mut self) {
+        let now = thread_cpu();
+        self.meter.counters.add(Counter::Cpu, now.saturating_sub(self.since));
+        self.since = now;
+    }
+}
+
+/// Lets `with` use the current work of this thread, if there is one.
+fn on_current<T>(with: impl FnOnce(&mut Work) -> T) -> Option<T> {
+    CURRENT.try_with(|current| current.borrow_mut().as_mut().map(with)).ok().flatten()
+}
+
+/// Adds to a counter of the session that this thread works for.
+pub fn count(counter: Counter, amount: u64) {
+    on_current(|work| work.meter.counters.add(counter, amount));
+}
+
+/// The current session has carried out a command, with a folder of so many messages selected. Its
+/// cost is counted until [`command_ended`].
+pub fn command(name: &'static str, folder: Option<u32>) {
+    on_current(|work| {
+        let mut owner = work.meter.owner();
+        owner.command = Some(name);
+        owner.folder = folder.map_or(FolderSize::None, FolderSize::of);
+    });
+}
+
+/// The verb at the beginning of a line if it is one of those known, else `other`: clients do not
+/// choose the names of metrics.
+pub fn verb(line: &[u8], known: &[&'static str]) -> &'static str {
+    let end = line.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(line.len());
+    let verb = &line[..end];
+    known.iter().find(|name| name.as_bytes().eq_ignore_ascii_case(verb)).copied().unwrap_or("other")
+}
+
+/// The next command of the current session begins: what was counted since the end of the one before
+/// is the cost of the last one. Does nothing if that has ended.
+pub fn command_ended() {
+    on_current(|work| {
+        if work.meter.owner().command.is_some() {
+            work.count_cpu();
+            work.meter.command_ended();
+        }
+    });
+}
+
+/// The answer to the last command of the current session was sent, and the session is about to
+/// wait: the cost of the command ends with this poll, which saves a reading of the clock.
+pub fn command_answered() {
+    on_current(|work| work.meter.answered.store(true, Ordering::Relaxed));
+}
+
+/// The current session works for this account from now on.
+pub fn account(name: &str) {
+    on_current(|work| {
+        let account = work.meter.registry.account(name);
+        work.meter.owner().account = Some(account);
+    });
+}
+
+/// The client of the current session said its program's name (RFC 2971).
+pub fn client(name: &str) {
+    on_current(|work| {
+        let client = work.meter.registry.client(name);
+        work.meter.owner().client = Some(client);
+    });
+}
+
+/// What the current thread works for, to be taken to another thread.
+pub fn current() -> Current {
+    Current(on_current(|work| Arc::clone(&work.meter)))
+}
+
+/// See [`current`].
+#[derive(Clone, Debug)]
+pub struct Current(Option<Arc<Meter>>);
+
+impl Current {
+    /// Runs `work` on this thread for that session.
+    pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
+        let Some(meter) = &self.0 else { return work() };
+        let _turn = Turn::begin(Arc::clone(meter), thread_cpu());
+        work()
+    }
+}
+
+/// The time in which a thread works for a session. Its end counts the CPU time, also of a panic.
+struct Turn {
+    before: Option<Work>,
+}
+
+impl Turn {
+    fn begin(meter: Arc<Meter>, since: u64) -> Self {
+        let work = Work { meter, since };
+        let before = CURRENT.try_with(|current| current.replace(Some(work))).ok().flatten();
+        Self { before }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let before = self.before.take();
+        let ended = CURRENT.try_with(|current| current.replace(before)).ok().flatten();
+        if let Some(mut work) = ended {
+            work.count_cpu();
+            let _ = LAST.try_with(|last| last.set(Some(work.since)));
+            if work.meter.answered.swap(false, Ordering::Relaxed) {
+                work.meter.command_ended();
+            }
+        }
+    }
+}
+
+/// A session's task that is metered.
+///
+/// A poll costs one reading of the clock: it begins where the last poll of a metered task on the
+/// same thread ended. So what the runtime does between two polls (it waits for sockets, and wakes)
+/// is counted for the task that it woke. Meter all tasks of a runtime that use much CPU time.
+pub struct Metered<F> {
+    meter: Arc<Meter>,
+    session: Pin<Box<F>>,
+}
+
+impl<F: Future> Metered<F> {
+    /// Meters a session of this protocol. It is boxed: the task holds a pointer.
+    pub fn new(registry: Arc<Registry>, protocol: &'static str, session: F) -> Self {
+        let meter = Meter {
+            registry,
+            protocol,
+            counters: Counters::default(),
+            answered: AtomicBool::new(false),
+            owner: Mutex::default(),
+        };
+        Self { meter: Arc::new(meter), session: Box::pin(session) }
+    }
+}
+
+impl<F: Future> Future for Metered<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let since = LAST.try_with(Cell::get).ok().flatten().unwrap_or_else(thread_cpu);
+        let turn = Turn::begin(Arc::clone(&self.meter), since);
+        let outcome = self.session.as_mut().poll(cx);
+        drop(turn);
+        outcome
+    }
+}
+
+impl<F> Drop for Metered<F> {
+    fn drop(&mut self) {
+        self.meter.command_ended();
+        self.meter.add_to_sums(&self.meter.owner(), SESSION);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::registry::Snapshot;
+
+    fn poll<F: Future>(future: &mut Metered<F>) -> Poll<F::Output> {
+        Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// Uses some CPU time.
+    fn burn() -> u64 {
+        let from = thread_cpu();
+        let mut x = 1_u64;
+        while thread_cpu() - from < 1_000_000 {
+            x = std::hint::black_box(x.wrapping_mul(3));
+        }
+        x
+    }
+
+    #[test]
+    fn a_command_costs_what_was_done_since_the_one_before() {
+        let registry = Arc::new(Registry::default());
+        let mut polls = 0;
+        let mut session = Metered::new(
+            Arc::clone(&registry),
+            "imap",
+            std::future::poll_fn(move |_| {
+                polls += 1;
+                match polls {
+                    1 => {
+                        count(Counter::Received, 10);
+                        burn();
+                        return Poll::Pending;
+                    }
+                    2 => {
+                        account("ana");
+                        client("aerc");
+                        command("LOGIN", None);
+                        command_ended();
+                        command_ended();
+                        count(Counter::Sent, 5);
+                        let here = current();
+                        std::thread::scope(|scope| {
+                            scope.spawn(|| here.run(|| (count(Counter::BodyReads, 3), burn())));
+                        });
+                        command("SEARCH", Some(70_000));
+                        command_answered();
+                    }
+                    _ => {}
+                }
+                Poll::Ready(())
+            }),
+        );
+        assert!(poll(&mut session).is_pending());
+        count(Counter::Received, 1_000);
+        assert!(poll(&mut session).is_ready());
+        drop(session);
+        let Snapshot { commands, accounts, clients } = registry.snapshot();
+        let found = |command: &str| commands.iter().find(|(key, _)| key.command == command).copied().unwrap();
+        let (login, search) = (found("LOGIN"), found("SEARCH"));
+        assert_eq!((login.0.folder, search.0.folder), (FolderSize::None, FolderSize::Upto100000));
+        assert_eq!((login.1.get(Counter::Received), login.1.get(Counter::Sent)), (10, 0));
+        assert_eq!((search.1.get(Counter::Sent), search.1.get(Counter::BodyReads)), (5, 3));
+        assert!(login.1.get(Counter::Cpu) >= 1_000_000 && search.1.get(Counter::Cpu) >= 1_000_000);
+        assert_eq!(found("session").1.get(Counter::Commands), 0);
+        let total = accounts[0].1.total();
+        assert_eq!((accounts[0].0.as_str(), total.get(Counter::Commands)), ("ana", 2));
+        let in_folder = accounts[0].1.in_folder(FolderSize::Upto100000);
+        assert_eq!((in_folder.get(Counter::Commands), in_folder.get(Counter::BodyReads)), (1, 3));
+        assert_eq!(in_folder.get(Counter::Cpu), search.1.get(Counter::Cpu));
+        assert_eq!((clients[0].0.as_str(), clients[0].1), ("aerc", total));
+    }
+
+    #[test]
+    fn sessions_in_one_thread_do_not_mix() {
+        let registry = Arc::new(Registry::default());
+        let inner = Metered::new(Arc::clone(&registry), "lmtp", async { count(Counter::Sent, 1) });
+        let mut outer = Metered::new(Arc::clone(&registry), "smtp", async {
+            count(Counter::Sent, 10);
+            inner.await;
+            count(Counter::Sent, 100);
+        });
+        assert!(poll(&mut outer).is_ready());
+        drop(outer);
+        let sent: Vec<_> = registry
+            .snapshot()
+            .commands
+            .iter()
+            .map(|(key, sums)| (key.protocol, sums.get(Counter::Sent)))
+            .collect();
+        assert_eq!(sent, [("lmtp", 1), ("smtp", 110)]);
+        assert!(current().0.is_none());
+    }
+}

@@ -1,0 +1,186 @@
+//! The sums over all sessions.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::account::{ACCOUNTS_MAX, AccountCost, AccountCounters};
+use crate::counters::{Amounts, Counter, Counters};
+use crate::folder_size::FolderSize;
+
+/// Client programs that are held one by one. A client chooses its name, so all further ones are
+/// [`OTHER`].
+pub const CLIENTS_MAX: usize = 200;
+
+/// Octets of a client program's name; the rest is cut off.
+const CLIENT_NAME_MAX: usize = 64;
+
+/// The name of the sum over what is not held one by one.
+pub(crate) const OTHER: &str = "(other)";
+
+/// What a command is counted under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CommandKey {
+    /// `imap`, `pop3`, `lmtp`, `submission`, `smtp`, `managesieve`.
+    pub protocol: &'static str,
+    /// The command's name, or `session` for what belongs to no command: the handshake, the close.
+    pub command: &'static str,
+    /// The folder that was selected when the command ended.
+    pub folder: FolderSize,
+}
+
+/// All counters of a server. Sessions share it.
+#[derive(Debug, Default)]
+pub struct Registry {
+    commands: RwLock<HashMap<CommandKey, Arc<Counters>>>,
+    accounts: RwLock<HashMap<String, Arc<AccountCounters>>>,
+    /// The accounts that are no longer held one by one.
+    other_accounts: RwLock<AccountCost>,
+    clients: RwLock<HashMap<String, Arc<Counters>>>,
+}
+
+/// The sums at one moment. Sums of a command in progress are not in it.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// By protocol, command and folder size, in the order of the keys.
+    pub commands: Vec<(CommandKey, Amounts)>,
+    /// By account, the costliest first.
+    pub accounts: Vec<(String, AccountCost)>,
+    /// By client program, the costliest first.
+    pub clients: Vec<(String, Amounts)>,
+}
+
+impl Registry {
+    /// The sums so far.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut commands: Vec<_> =
+            read(&self.commands).iter().map(|(key, sums)| (*key, sums.load())).collect();
+        commands.sort_unstable_by_key(|(key, _)| *key);
+        let mut accounts: Vec<_> =
+            read(&self.accounts).iter().map(|(name, sums)| (name.clone(), sums.load())).collect();
+        let other = *read(&self.other_accounts);
+        if other != AccountCost::default() {
+            accounts.push((OTHER.to_owned(), other));
+        }
+        accounts.sort_by_cached_key(|(name, cost)| (u64::MAX - cost.total().get(Counter::Cpu), name.clone()));
+        let mut clients: Vec<_> =
+            read(&self.clients).iter().map(|(name, sums)| (name.clone(), sums.load())).collect();
+        clients.sort_by_cached_key(|(name, sums)| (u64::MAX - sums.get(Counter::Cpu), name.clone()));
+        Snapshot { commands, accounts, clients }
+    }
+
+    pub(crate) fn command(&self, key: CommandKey) -> Arc<Counters> {
+        if let Some(sums) = read(&self.commands).get(&key) {
+            return Arc::clone(sums);
+        }
+        Arc::clone(write(&self.commands).entry(key).or_default())
+    }
+
+    /// The counters of an account. When there are too many accounts, those without a session go,
+    /// the cheapest first; what they cost is added to the sum of the others.
+    pub(crate) fn account(&self, name: &str) -> Arc<AccountCounters> {
+        if let Some(sums) = read(&self.accounts).get(name) {
+            return Arc::clone(sums);
+        }
+        let mut accounts = write(&self.accounts);
+        if accounts.len() >= ACCOUNTS_MAX {
+            self.fold_cheapest(&mut accounts);
+        }
+        Arc::clone(accounts.entry(name.to_owned()).or_default())
+    }
+
+    /// One sort for every half of [`ACCOUNTS_MAX`] new accounts.
+    fn fold_cheapest(&self, accounts: &mut HashMap<String, Arc<AccountCounters>>) {
+        let mut costs: Vec<u64> = accounts
+            .values()
+            .filter(|sums| Arc::strong_count(sums) == 1)
+            .map(|sums| sums.load().total().get(Counter::Cpu))
+            .collect();
+        costs.sort_unstable();
+        let Some(&most) = costs.get(costs.len() / 2) else { return };
+        let mut other = write(&self.other_accounts);
+        accounts.retain(|_, sums| {
+            let cost = sums.load();
+            let goes = Arc::strong_count(sums) == 1 && cost.total().get(Counter::Cpu) <= most;
+            if goes {
+                other.add(&cost);
+            }
+            !goes
+        });
+    }
+
+    /// The counters of a client program.
+    pub(crate) fn client(&self, name: &str) -> Arc<Counters> {
+        let name = shown(name);
+        if let Some(sums) = read(&self.clients).get(&name) {
+            return Arc::clone(sums);
+        }
+        let mut clients = write(&self.clients);
+        let name = if clients.len() < CLIENTS_MAX { name } else { OTHER.to_owned() };
+        Arc::clone(clients.entry(name).or_default())
+    }
+}
+
+/// A client's name as it stands in labels and reports: bounded, and without control characters.
+fn shown(name: &str) -> String {
+    let mut shown: String = name.chars().filter(|c| !c.is_control()).take(CLIENT_NAME_MAX).collect();
+    while shown.len() > CLIENT_NAME_MAX {
+        shown.pop();
+    }
+    let shown = shown.trim();
+    if shown.is_empty() { OTHER.to_owned() } else { shown.to_owned() }
+}
+
+fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpu(nanoseconds: u64) -> Amounts {
+        Amounts::default().with(Counter::Cpu, nanoseconds).with(Counter::Commands, 1)
+    }
+
+    #[test]
+    fn accounts_are_bounded_and_nothing_is_lost() {
+        let registry = Registry::default();
+        let busy = registry.account("busy");
+        for n in 0..2 * ACCOUNTS_MAX as u64 {
+            registry.account(&format!("a{n}")).add(FolderSize::None, &cpu(n));
+        }
+        busy.add(FolderSize::Upto100, &cpu(1));
+        let snapshot = registry.snapshot();
+        assert!(snapshot.accounts.len() <= ACCOUNTS_MAX + 1, "{}", snapshot.accounts.len());
+        let total: u64 = snapshot.accounts.iter().map(|(_, cost)| cost.total().get(Counter::Commands)).sum();
+        assert_eq!(total, 2 * ACCOUNTS_MAX as u64 + 1);
+        assert_eq!(snapshot.accounts[0].0, OTHER);
+        assert_eq!(snapshot.accounts[1].0, format!("a{}", 2 * ACCOUNTS_MAX - 1));
+        // It has a session all the while.
+        assert!(snapshot.accounts.iter().any(|(name, _)| name == "busy"));
+    }
+
+    #[test]
+    fn clients_cannot_fill_the_memory() {
+        let registry = Registry::default();
+        for n in 0..10_000 {
+            registry.client(&format!("{n}\r\n{}", "x".repeat(1_000))).add_all(&cpu(1));
+        }
+        let clients = registry.snapshot().clients;
+        assert_eq!(clients.len(), CLIENTS_MAX + 1);
+        assert_eq!(
+            clients[0],
+            (
+                OTHER.to_owned(),
+                Amounts::default()
+                    .with(Counter::Cpu, 10_000 - CLIENTS_MAX as u64)
+                    .with(Counter::Commands, 10_000 - CLIENTS_MAX as u64)
+            )
+        );
+        assert!(clients.iter().all(|(name, _)| name.len() <= CLIENT_NAME_MAX && !name.contains('\n')));
+    }
+}

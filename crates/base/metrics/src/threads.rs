@@ -1,0 +1,56 @@
+//! CPU time of the process by the role of its threads.
+
+use std::collections::BTreeMap;
+use std::{fs, io};
+
+/// What threads of one name have used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadCpu {
+    /// The threads' name, without a number at its end: their role.
+    pub role: String,
+    /// Threads of that name there are now.
+    pub threads: u64,
+    /// CPU time of the threads there are now, in nanoseconds.
+    pub cpu: u64,
+}
+
+/// The threads of this process, by role. Errors where `/proc` is not there.
+pub fn threads() -> io::Result<Vec<ThreadCpu>> {
+    let mut roles = BTreeMap::<String, (u64, u64)>::new();
+    for entry in fs::read_dir("/proc/self/task")? {
+        let path = entry?.path();
+        // A thread may end between the two reads.
+        let (Ok(name), Ok(stat)) =
+            (fs::read_to_string(path.join("comm")), fs::read_to_string(path.join("schedstat")))
+        else {
+            continue;
+        };
+        let sums = roles.entry(role(&name).to_owned()).or_default();
+        sums.0 += 1;
+        sums.1 += cpu(&stat).unwrap_or(0);
+    }
+    Ok(roles.into_iter().map(|(role, (threads, cpu))| ThreadCpu { role, threads, cpu }).collect())
+}
+
+/// A thread's name without its number.
+fn role(name: &str) -> &str {
+    name.trim_end().trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['-', ' ', '#'])
+}
+
+/// The first number of `schedstat`: nanoseconds on a processor (Linux, Documentation/scheduler).
+fn cpu(schedstat: &str) -> Option<u64> {
+    schedstat.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_their_numbers() {
+        assert_eq!(role("tokio-rt-worker\n"), "tokio-rt-worker");
+        assert_eq!(role("worker-12\n"), "worker");
+        assert_eq!(cpu("1234 5 6\n"), Some(1234));
+        assert!(threads().unwrap().iter().map(|role| role.threads).sum::<u64>() > 0);
+    }
+}

@@ -1,0 +1,90 @@
+//! Why bytes are not TNEF that can be read, and why a model cannot be written.
+
+/// Why a TNEF stream, or something in it, cannot be used. The text is for the log: it says what is
+/// wrong and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    /// The first four bytes are not TNEF's signature.
+    #[error("it does not begin with the signature of TNEF")]
+    Signature,
+    /// A length or a count goes beyond the end of what holds it.
+    #[error("{what} at byte {at} ends beyond its container")]
+    Truncated {
+        /// What was being read.
+        what: &'static str,
+        /// Where, from the start of its stream.
+        at: usize,
+    },
+    /// The sum over an attribute's bytes is another than the one beside it.
+    #[error("the checksum of attribute {id:#010x} is wrong")]
+    Checksum {
+        /// The attribute.
+        id: u32,
+    },
+    /// Neither a message nor an attachment has such an attribute.
+    #[error("the attribute at byte {at} has level {level}; only 1 and 2 exist")]
+    Level {
+        /// The level as it stands.
+        level: u8,
+        /// Where, from the start of its stream.
+        at: usize,
+    },
+    /// A property's type is none of those that MS-OXCDATA §2.11.1 lists.
+    #[error("property {id:#06x} has the unknown type {kind:#06x}")]
+    Type {
+        /// The property.
+        id: u16,
+        /// The type as it stands.
+        kind: u16,
+    },
+    /// It has more values than a message is allowed.
+    #[error("it has over {limit} properties and values")]
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
+    /// Compressed RTF: neither of its two forms.
+    #[error("its RTF has the unknown compression {0:#010x}")]
+    Compression(u32),
+    /// Compressed RTF: the CRC is another than the one in its header.
+    #[error("the CRC of its compressed RTF is wrong")]
+    Crc,
+    /// Text would take more than a message of this size is allowed.
+    #[error("its text expands to over {limit} bytes")]
+    Expands {
+        /// The limit.
+        limit: usize,
+    },
+    /// RTF groups are nested too deep.
+    #[error("its RTF nests over {limit} groups")]
+    Groups {
+        /// The limit.
+        limit: usize,
+    },
+    /// The message has more TNEF parts than are converted.
+    #[error("the message has over {limit} TNEF parts")]
+    Parts {
+        /// The limit.
+        limit: usize,
+    },
+    /// The transfer encoding of the part that holds it is unknown.
+    #[error("the part has an unknown transfer encoding")]
+    TransferEncoding,
+}
+
+/// Why a model cannot be written as TNEF.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// A property from 0x8000 on must have a name, and no other may have one.
+    #[error("property {0:#06x}: from 0x8000 on each has a name, and no other has one")]
+    Name(u16),
+    /// A value of several has another type than its list.
+    #[error("property {0:#06x}: all values of a list must have the list's type")]
+    Mixed(u16),
+    /// An attribute that the model has a field for.
+    #[error("attribute {0:#010x} has a field of its own in the model")]
+    Structural(u32),
+    /// A length is over 4 GiB.
+    #[error("a length does not fit into 32 bits")]
+    TooLong,
+}

@@ -1,0 +1,125 @@
+//! Any bytes as TNEF, as compressed RTF, as RTF, and as a message with a TNEF part. For fuzz
+//! targets, and for the tests below.
+
+use crate::decode::checksum;
+use crate::{Outcome, convert, decode, encode, rtf};
+
+/// As all of these: nothing panics, what is read is written again, and conversions are bounded and
+/// repeatable. Once as it is, and once with right sums, without which little of it would be read.
+pub fn any(data: &[u8]) {
+    one(data);
+    one(&with_sums(data));
+}
+
+/// The same bytes, as far as they are attributes or compressed RTF, with right sums.
+fn with_sums(data: &[u8]) -> Vec<u8> {
+    const COMPRESSED: &[u8] = b"LZFu";
+    let mut data = data.to_vec();
+    let mut at = 6;
+    while let Some(len) = data.get(at + 5..).and_then(|rest| rest.first_chunk::<4>()) {
+        let from = at + 9;
+        let end =
+            usize::try_from(u32::from_le_bytes(*len)).map_or(usize::MAX, |len| from.saturating_add(len));
+        // Compressed RTF has its sum inside of the attribute's data.
+        let window = data.get(from..end).unwrap_or_default();
+        if let Some(place) = memchr::memmem::find(window, COMPRESSED).filter(|place| *place >= 8) {
+            fix_crc(&mut data, from + place - 8);
+        }
+        let Some(sum) = data.get(from..end).map(checksum) else { break };
+        if let Some(place) = data.get_mut(end..end + 2) {
+            place.copy_from_slice(&sum.to_le_bytes());
+        }
+        at = end + 2;
+    }
+    if data.get(8..12) == Some(COMPRESSED) {
+        fix_crc(&mut data, 0);
+    }
+    data
+}
+
+/// The right CRC in the header of compressed RTF that begins at a place.
+fn fix_crc(data: &mut [u8], at: usize) {
+    let Some(size) = data.get(at..).and_then(|rest| rest.first_chunk::<4>()) else { return };
+    let end =
+        usize::try_from(u32::from_le_bytes(*size)).map_or(usize::MAX, |size| (at + 4).saturating_add(size));
+    let Some(crc) = data.get(at + 16..end).map(rtf::crc) else { return };
+    if let Some(place) = data.get_mut(at + 12..at + 16) {
+        place.copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+fn one(data: &[u8]) {
+    if let Ok(message) = decode(data) {
+        let again = encode(&message).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(decode(&again).as_ref(), Ok(&message));
+    }
+    let limit = 40 * data.len() + 4096;
+    for text in [Some(data.to_vec()), rtf::decompress(data, limit).ok()].into_iter().flatten() {
+        if let Ok(document) = rtf::read(&text, limit) {
+            assert!(document.text.len() + document.html.map_or(0, |html| html.len()) <= limit + 4096);
+        }
+    }
+    mail(data);
+    let head =
+        b"Subject: x\r\nContent-Type: application/ms-tnef\r\nContent-Transfer-Encoding: binary\r\n\r\n";
+    mail(&[head, data].concat());
+}
+
+fn mail(message: &[u8]) {
+    let outcome = convert(message);
+    assert_eq!(convert(message), outcome);
+    if let Ok(Outcome::Converted(mime)) = outcome {
+        assert!(mime.len() <= 200 * message.len() + 16_384, "{} of {}", mime.len(), message.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_testkit::fuzz_seeds;
+
+    use super::*;
+    use crate::samples;
+
+    /// Writes the seeds that our own encoder makes: `cargo test -p posthaste-tnef --features
+    /// fuzzing -- --ignored seeds`.
+    #[test]
+    #[ignore = "writes the seeds"]
+    fn seeds() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/seeds/tnef");
+        std::fs::create_dir_all(folder).expect("a folder");
+        let note = samples::note();
+        let html = rtf::wrap_html(samples::HTML);
+        let request = samples::meeting("IPM.Schedule.Meeting.Request");
+        for (name, bytes) in [
+            ("note", encode(&note).expect("valid")),
+            ("meeting", encode(&request).expect("valid")),
+            ("mail", samples::mail(&note)),
+            ("lzfu", rtf::compress(&html)),
+            ("html", html),
+            ("rtf", b"{\\rtf1\\ansi{\\fonttbl{\\f0\\fcharset128 A;}}\\b a\\par{\\field{\\*\\fldinst HYPERLINK \"http://x\"}{\\fldrslt \\u228?y}}}".to_vec()),
+        ] {
+            std::fs::write(format!("{folder}/{name}"), bytes).expect("a seed");
+        }
+    }
+
+    #[test]
+    fn sums_are_made_right() {
+        let good = encode(&samples::note()).expect("valid");
+        let mut wrong = good.clone();
+        // The sum of the first attribute, and a byte of the RTF, whose CRC is wrong then.
+        wrong[19] ^= 1;
+        let at = memchr::memmem::find(&wrong, b"LZFu").expect("RTF") + 12;
+        wrong[at] ^= 1;
+        assert!(decode(&wrong).is_err());
+        let fixed = with_sums(&wrong);
+        let message = decode(&fixed).expect("right sums");
+        let rtf = message.property(crate::tags::property::RTF_COMPRESSED).and_then(|value| value.bytes());
+        assert!(rtf::decompress(rtf.expect("RTF"), 1 << 20).is_ok());
+        assert_eq!(with_sums(&good), good);
+    }
+
+    #[test]
+    fn any_bytes_are_tnef_or_not() {
+        fuzz_seeds("tnef", 20_000, any);
+    }
+}

@@ -1,0 +1,91 @@
+//! A message's text, out of whichever of its properties has it.
+
+use posthaste_mime_summary::CharsetReader;
+
+use crate::error::Damage;
+use crate::model::{Message, Value};
+use crate::tags::{attribute, property};
+use crate::{charset, rtf};
+
+/// How many bytes texts may still take. One is shared by all messages of a conversion.
+pub(super) struct Room {
+    left: usize,
+    limit: usize,
+}
+
+impl Room {
+    pub fn new(limit: usize) -> Self {
+        Self { left: limit, limit }
+    }
+
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    pub fn take(&mut self, len: usize) -> Result<(), Damage> {
+        self.left = self.left.checked_sub(len).ok_or(Damage::Expands { limit: self.limit })?;
+        Ok(())
+    }
+}
+
+/// A message's text, in the forms that it has.
+#[derive(Debug, Default)]
+pub(super) struct Bodies {
+    pub text: Option<String>,
+    pub html: Option<String>,
+}
+
+impl Bodies {
+    /// HTML is taken from its own property, or from RTF that encapsulates it, or is made from RTF.
+    /// Text is taken from its own property, or from RTF.
+    pub fn of(message: &Message, room: &mut Room) -> Result<Self, Damage> {
+        let text = message.text(property::BODY).or_else(|| message.attribute_text(attribute::BODY));
+        let mut bodies = Self { text, html: html(message) };
+        let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        room.take(len(&bodies.text) + len(&bodies.html))?;
+        if let (None, Some(Value::Binary(compressed))) =
+            (&bodies.html, message.property(property::RTF_COMPRESSED))
+            && !compressed.is_empty()
+        {
+            let rtf = rtf::decompress(compressed, room.left())?;
+            room.take(rtf.len())?;
+            let document = rtf::read(&rtf, room.left())?;
+            room.take(document.text.len() + len(&document.html))?;
+            bodies.html = document.html;
+            bodies.text.get_or_insert(document.text);
+        }
+        let has_words = |text: &String| !text.trim().is_empty();
+        Ok(Self { text: bodies.text.filter(has_words), html: bodies.html.filter(has_words) })
+    }
+}
+
+fn html(message: &Message) -> Option<String> {
+    let value = message.property(property::HTML)?;
+    if let Value::String(text) = value {
+        return Some(text.clone());
+    }
+    let bytes = value.bytes()?;
+    let code_page = message.property(property::INTERNET_CODEPAGE).and_then(Value::number);
+    match code_page.and_then(|n| u32::try_from(n).ok()).filter(|n| *n != 0) {
+        Some(code_page) => Some(charset::decode(code_page, bytes).into_owned()),
+        None => {
+            let mut text = String::new();
+            let mut reader = CharsetReader::new(declared_charset(bytes), bytes);
+            reader.read(bytes, &mut text);
+            reader.finish(&mut text);
+            Some(text)
+        }
+    }
+}
+
+/// The charset that HTML declares near its beginning; empty if it declares none.
+fn declared_charset(html: &[u8]) -> &[u8] {
+    const HEAD_MAX: usize = 1024;
+    const WORD: &[u8] = b"charset=";
+    let head = html.get(..HEAD_MAX).unwrap_or(html);
+    let found = head.windows(WORD.len()).position(|piece| piece.eq_ignore_ascii_case(WORD));
+    let rest = found.and_then(|at| head.get(at + WORD.len()..)).unwrap_or_default();
+    let rest = rest.strip_prefix(b"\"").unwrap_or(rest);
+    let len = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || b"-_".contains(b)).count();
+    rest.get(..len).unwrap_or_default()
+}

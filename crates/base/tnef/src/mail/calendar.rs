@@ -1,0 +1,284 @@
+//! Meeting requests, answers and cancellations as iCalendar: MS-OXCICAL, RFC 5545, RFC 5546.
+//!
+//! Times are UTC, except those of a meeting that recurs: see [`super::recurrence`].
+
+use std::fmt::Write;
+use time::OffsetDateTime;
+
+use super::dates;
+use super::people::{People, Person, Role};
+use super::recurrence::Recurrence;
+use crate::model::{Message, Value, find_attribute};
+use crate::tags::{Guid, SET_APPOINTMENT, attribute, named, property};
+
+/// What a meeting's message asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    Request,
+    Cancel,
+    /// An answer, with the participation that it says.
+    Reply(&'static str),
+    /// An appointment that someone sends on: nobody is asked for an answer.
+    Publish,
+}
+
+impl Method {
+    /// By the class of a message (MS-OXCICAL §2.1.3.1.1.1); none if it is no meeting.
+    pub fn of(class: &str) -> Option<Self> {
+        const PREFIX: &str = "IPM.Schedule.Meeting.";
+        if class.eq_ignore_ascii_case("IPM.Appointment") {
+            return Some(Method::Publish);
+        }
+        let (begin, rest) = class.split_at_checked(PREFIX.len())?;
+        if !begin.eq_ignore_ascii_case(PREFIX) {
+            return None;
+        }
+        Some(match rest.to_ascii_lowercase().as_str() {
+            "request" => Method::Request,
+            "canceled" => Method::Cancel,
+            "resp.pos" => Method::Reply("ACCEPTED"),
+            "resp.neg" => Method::Reply("DECLINED"),
+            "resp.tent" => Method::Reply("TENTATIVE"),
+            _ => return None,
+        })
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Request => "REQUEST",
+            Method::Cancel => "CANCEL",
+            Method::Reply(_) => "REPLY",
+            Method::Publish => "PUBLISH",
+        }
+    }
+}
+
+/// PidLidRecurrencePattern.
+const RECURRENCE_PATTERN: (Guid, u32) = (SET_APPOINTMENT, 0x8232);
+
+/// A meeting as iCalendar. None if it has no start: such an event would be refused.
+pub(super) fn calendar(
+    message: &Message,
+    method: Method,
+    people: &People,
+    subject: Option<&str>,
+    description: Option<&str>,
+) -> Option<String> {
+    let time = |name| message.named(name).and_then(dates::of_value);
+    let old = |id| dates::of_attribute(find_attribute(&message.attributes, id)?);
+    let of_property = |id| message.property(id).and_then(dates::of_value);
+    let start = time(named::APPOINTMENT_START_WHOLE)
+        .or_else(|| of_property(property::START_DATE))
+        .or_else(|| old(attribute::DATE_START))?;
+    let end = time(named::APPOINTMENT_END_WHOLE)
+        .or_else(|| of_property(property::END_DATE))
+        .or_else(|| old(attribute::DATE_END))
+        .filter(|end| *end >= start);
+    let mut out = Lines(String::new());
+    out.line("BEGIN:VCALENDAR");
+    out.line("PRODID:-//Posthaste//Rich mail//EN");
+    out.line("VERSION:2.0");
+    out.line(&format!("METHOD:{}", method.name()));
+    let series = Recurrence::of(message);
+    series.iter().flat_map(|series| &series.zone).for_each(|line| out.line(line));
+    out.line("BEGIN:VEVENT");
+    out.line(&format!("UID:{}", escape(&uid(message, start))));
+    out.line(&format!("DTSTAMP:{}", dates::in_calendar(stamp(message).unwrap_or(start))));
+    match &series {
+        Some(series) => series.lines.iter().for_each(|line| out.line(line)),
+        None => times(&mut out, message, start, end),
+    }
+    if let Some(at) = time(named::EXCEPTION_REPLACE_TIME).filter(|_| is_exception(message)) {
+        out.line(&format!("RECURRENCE-ID:{}", dates::in_calendar(at)));
+    }
+    out.text("SUMMARY", subject);
+    let place = message.named_text(named::LOCATION).or_else(|| message.named_text(named::WHERE));
+    out.text("LOCATION", place.as_deref());
+    let pattern = message.named_text(RECURRENCE_PATTERN);
+    let description = [pattern.as_deref(), description].into_iter().flatten().collect::<Vec<_>>();
+    out.text("DESCRIPTION", Some(description.join("\n\n")).as_deref());
+    let sequence = message.named(named::APPOINTMENT_SEQUENCE).and_then(Value::number).unwrap_or(0);
+    out.line(&format!("SEQUENCE:{}", sequence.max(0)));
+    state(&mut out, message, method);
+    participants(&mut out, method, people);
+    alarm(&mut out, message, method);
+    out.line("END:VEVENT");
+    out.line("END:VCALENDAR");
+    Some(out.0)
+}
+
+fn times(out: &mut Lines, message: &Message, start: OffsetDateTime, end: Option<OffsetDateTime>) {
+    let is_whole_days = message.named(named::APPOINTMENT_SUB_TYPE).and_then(Value::number) == Some(1);
+    for (name, at) in [("DTSTART", Some(start)), ("DTEND", end)] {
+        match at {
+            Some(at) if is_whole_days => {
+                out.line(&format!("{name};VALUE=DATE:{}", dates::day(dates::nearest_day(at))));
+            }
+            Some(at) => out.line(&format!("{name}:{}", dates::in_calendar(at))),
+            None => {}
+        }
+    }
+}
+
+/// When the sender last changed it. RFC 5546 §3.2: DTSTAMP and SEQUENCE say which copy is newer.
+fn stamp(message: &Message) -> Option<OffsetDateTime> {
+    let of = |name| message.named(name).and_then(dates::of_value);
+    of(named::OWNER_CRITICAL_CHANGE)
+        .or_else(|| of(named::ATTENDEE_CRITICAL_CHANGE))
+        .or_else(|| message.property(property::CLIENT_SUBMIT_TIME).and_then(dates::of_value))
+        .or_else(|| dates::of_attribute(find_attribute(&message.attributes, attribute::DATE_SENT)?))
+}
+
+/// MS-OXOCAL §2.2.1.27: 16 bytes of a mark, 4 of an exception's date, 8 of a time, 8 reserved, 4 of
+/// a length, and data.
+fn object_id(message: &Message) -> Option<&[u8]> {
+    let id = message.named(named::CLEAN_GLOBAL_OBJECT_ID).or_else(|| message.named(named::GLOBAL_OBJECT_ID));
+    id.and_then(Value::bytes).filter(|id| id.len() >= 40)
+}
+
+/// Whether it is about one occurrence of a series.
+fn is_exception(message: &Message) -> bool {
+    let id = message.named(named::GLOBAL_OBJECT_ID).and_then(Value::bytes).unwrap_or_default();
+    id.get(16..20).is_some_and(|date| date.iter().any(|byte| *byte != 0))
+}
+
+/// MS-OXCICAL §2.1.3.1.1.20.26: an id that came from another calendar stands in the data, behind a
+/// mark. Any other is the whole of its bytes in hexadecimal, without an exception's date.
+fn uid(message: &Message, start: OffsetDateTime) -> String {
+    const FOREIGN: &[u8] = b"vCal-Uid\x01\0\0\0";
+    let hex = |bytes: &[u8]| {
+        bytes.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02X}");
+            text
+        })
+    };
+    let Some(id) = object_id(message) else {
+        // Nothing names it: the same message gives the same id.
+        return format!("{}-{}", dates::in_calendar(start), message.key);
+    };
+    let data = id.get(40..).unwrap_or_default();
+    if let Some(foreign) = data.strip_prefix(FOREIGN) {
+        let end = memchr::memchr(0, foreign).unwrap_or(foreign.len());
+        let text = String::from_utf8_lossy(foreign.get(..end).unwrap_or_default()).into_owned();
+        if !text.trim().is_empty() {
+            return text;
+        }
+    }
+    let mut id = id.to_vec();
+    id.iter_mut().skip(16).take(4).for_each(|byte| *byte = 0);
+    hex(&id)
+}
+
+fn state(out: &mut Lines, message: &Message, method: Method) {
+    let number = |id| message.property(id).and_then(Value::number);
+    match method {
+        Method::Request => out.line("STATUS:CONFIRMED"),
+        Method::Cancel => out.line("STATUS:CANCELLED"),
+        Method::Reply(_) | Method::Publish => {}
+    }
+    let is_free = message.named(named::BUSY_STATUS).and_then(Value::number) == Some(0);
+    out.line(if is_free { "TRANSP:TRANSPARENT" } else { "TRANSP:OPAQUE" });
+    // MS-OXCICAL §2.1.3.1.1.20.4 and .14.
+    out.line(match number(property::SENSITIVITY) {
+        Some(1 | 2) => "CLASS:PRIVATE",
+        Some(3) => "CLASS:CONFIDENTIAL",
+        _ => "CLASS:PUBLIC",
+    });
+    out.line(match number(property::IMPORTANCE) {
+        Some(0) => "PRIORITY:9",
+        Some(2) => "PRIORITY:1",
+        _ => "PRIORITY:5",
+    });
+}
+
+/// RFC 5546 §3.2: a request and a cancellation come from the organizer, and name the attendees. An
+/// answer comes from its only attendee, and goes to the organizer. §3.2.1: what is published has no
+/// attendees.
+fn participants(out: &mut Lines, method: Method, people: &People) {
+    if let Method::Reply(participation) = method {
+        let organizer =
+            people.recipients.iter().find(|(role, _)| *role == Role::To).map(|(_, person)| person);
+        out.person("ORGANIZER", "", organizer);
+        out.person("ATTENDEE", &format!(";PARTSTAT={participation}"), people.from.as_ref());
+        return;
+    }
+    out.person("ORGANIZER", "", people.from.as_ref());
+    if method == Method::Publish {
+        return;
+    }
+    for (role, person) in &people.recipients {
+        let role = match role {
+            Role::To => ";ROLE=REQ-PARTICIPANT",
+            Role::Cc => ";ROLE=OPT-PARTICIPANT",
+            Role::Bcc => ";CUTYPE=RESOURCE;ROLE=NON-PARTICIPANT",
+        };
+        let asks = if method == Method::Request { ";PARTSTAT=NEEDS-ACTION;RSVP=TRUE" } else { "" };
+        out.person("ATTENDEE", &format!("{role}{asks}"), Some(person));
+    }
+}
+
+fn alarm(out: &mut Lines, message: &Message, method: Method) {
+    let number = |name| message.named(name).and_then(Value::number);
+    let minutes = number(named::REMINDER_DELTA).filter(|minutes| (0..=40_320).contains(minutes));
+    if let (Method::Request, Some(1), Some(minutes)) = (method, number(named::REMINDER_SET), minutes) {
+        out.line("BEGIN:VALARM");
+        out.line("ACTION:DISPLAY");
+        out.line("DESCRIPTION:Reminder");
+        out.line(&format!("TRIGGER:-PT{minutes}M"));
+        out.line("END:VALARM");
+    }
+}
+
+/// Lines of iCalendar or vCard.
+pub(super) struct Lines(pub String);
+
+impl Lines {
+    /// RFC 5545 §3.1: a line has 75 octets at most, and goes on after a line end and a space.
+    pub fn line(&mut self, line: &str) {
+        let mut rest = line;
+        let mut room = 75;
+        loop {
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(room));
+            self.0.push_str(piece);
+            self.0.push_str("\r\n");
+            if after.is_empty() {
+                return;
+            }
+            self.0.push(' ');
+            (rest, room) = (after, 74);
+        }
+    }
+
+    /// A property with text, if there is any.
+    pub fn text(&mut self, name: &str, text: Option<&str>) {
+        if let Some(text) = text.map(str::trim).filter(|text| !text.is_empty()) {
+            self.line(&format!("{name}:{}", escape(text)));
+        }
+    }
+
+    fn person(&mut self, name: &str, parameters: &str, person: Option<&Person>) {
+        let Some(Person { name: called, address: Some(address) }) = person else { return };
+        // RFC 5545 §3.2: a quoted parameter has no quotes and no control characters.
+        let called = called.as_ref().map(|called| called.replace('"', "'"));
+        let called = called.map(|called| format!(";CN=\"{called}\"")).unwrap_or_default();
+        self.line(&format!("{name}{called}{parameters}:mailto:{address}"));
+    }
+}
+
+/// RFC 5545 §3.3.11. Other control characters are left out.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\\' | ';' | ',' => {
+                out.push('\\');
+                out.push(character);
+            }
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push(' '),
+            character if character.is_control() => {}
+            character => out.push(character),
+        }
+    }
+    out
+}

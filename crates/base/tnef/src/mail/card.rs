@@ -1,0 +1,90 @@
+//! Contacts as vCard: MS-OXVCARD, RFC 6350.
+
+use super::calendar::{Lines, escape};
+use super::dates;
+use crate::model::Message;
+use crate::tags::{named, property};
+
+/// Whether a message of this class is a contact.
+pub(super) fn is_contact(class: &str) -> bool {
+    class.get(..11).is_some_and(|begin| begin.eq_ignore_ascii_case("IPM.Contact"))
+}
+
+/// A contact as vCard 3.0, which every program reads (RFC 2426).
+pub(super) fn card(message: &Message) -> String {
+    let text = |id| message.text(id).unwrap_or_default();
+    let named = |name| message.named_text(name).unwrap_or_default();
+    let mut out = Lines(String::new());
+    out.line("BEGIN:VCARD");
+    out.line("VERSION:3.0");
+    let full = [property::DISPLAY_NAME, property::SUBJECT].into_iter().find_map(|id| message.text(id));
+    out.line(&format!("FN:{}", escape(full.unwrap_or_default().trim())));
+    fields(
+        &mut out,
+        "N",
+        &[
+            text(property::SURNAME),
+            text(property::GIVEN_NAME),
+            text(property::MIDDLE_NAME),
+            text(property::DISPLAY_NAME_PREFIX),
+            text(property::GENERATION),
+        ],
+    );
+    out.text("NICKNAME", message.text(property::NICKNAME).as_deref());
+    for name in [named::EMAIL1_EMAIL_ADDRESS, named::EMAIL2_EMAIL_ADDRESS, named::EMAIL3_EMAIL_ADDRESS] {
+        out.text("EMAIL;TYPE=INTERNET", message.named_text(name).as_deref());
+    }
+    for (kind, id) in [
+        ("TEL;TYPE=WORK,VOICE", property::BUSINESS_TELEPHONE_NUMBER),
+        ("TEL;TYPE=HOME,VOICE", property::HOME_TELEPHONE_NUMBER),
+        ("TEL;TYPE=CELL,VOICE", property::MOBILE_TELEPHONE_NUMBER),
+        ("TEL;TYPE=WORK,FAX", property::BUSINESS_FAX_NUMBER),
+    ] {
+        out.text(kind, message.text(id).as_deref());
+    }
+    address(
+        &mut out,
+        "ADR;TYPE=WORK",
+        [
+            named(named::WORK_ADDRESS_STREET),
+            named(named::WORK_ADDRESS_CITY),
+            named(named::WORK_ADDRESS_STATE),
+            named(named::WORK_ADDRESS_POSTAL_CODE),
+            named(named::WORK_ADDRESS_COUNTRY),
+        ],
+    );
+    address(
+        &mut out,
+        "ADR;TYPE=HOME",
+        [
+            text(property::HOME_ADDRESS_STREET),
+            text(property::HOME_ADDRESS_CITY),
+            text(property::HOME_ADDRESS_STATE),
+            text(property::HOME_ADDRESS_POSTAL_CODE),
+            text(property::HOME_ADDRESS_COUNTRY),
+        ],
+    );
+    fields(&mut out, "ORG", &[text(property::COMPANY_NAME), text(property::DEPARTMENT_NAME)]);
+    out.text("TITLE", message.text(property::TITLE).as_deref());
+    out.text("URL", message.text(property::BUSINESS_HOME_PAGE).as_deref());
+    if let Some(at) = message.property(property::BIRTHDAY).and_then(dates::of_value) {
+        out.line(&format!("BDAY:{}", dates::day(dates::nearest_day(at))));
+    }
+    out.line("END:VCARD");
+    out.0
+}
+
+/// A property of several parts, if any has text.
+fn fields(out: &mut Lines, name: &str, parts: &[String]) {
+    if parts.iter().any(|part| !part.is_empty()) {
+        let parts: Vec<_> = parts.iter().map(|part| escape(part)).collect();
+        out.line(&format!("{name}:{}", parts.join(";")));
+    }
+}
+
+/// RFC 2426 §3.2.1: a post box and an extension come before the street.
+fn address(out: &mut Lines, name: &str, [street, city, state, code, country]: [String; 5]) {
+    if [&street, &city, &state, &code, &country].iter().any(|part| !part.is_empty()) {
+        fields(out, name, &[String::new(), String::new(), street, city, state, code, country]);
+    }
+}

@@ -1,0 +1,369 @@
+//! A whole message: what is rich in it becomes MIME, and every other byte stays as it was.
+//!
+//! | where the TNEF part is | what becomes of it |
+//! | --- | --- |
+//! | it is the message | the header stays, without Content-*; the content is new |
+//! | in a multipart/mixed, behind a text | the text gets HTML and a meeting beside it; the attachments stand in the part's place |
+//! | in a multipart/mixed, without a text | text and attachments stand in the part's place |
+//! | in another multipart | one multipart/mixed stands in the part's place |
+//!
+//! Mail that is signed or encrypted is left alone, since any change would break it.
+
+use posthaste_mime_summary::{
+    Disposition, Encoding, HeaderFields, Kind, Media, Part, PartIndex, Structure, TextKind, decode_transfer,
+};
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+use std::ops::Range;
+
+use super::body::Room;
+use super::entity::{Entity, Printer};
+use super::people::People;
+use super::whole::{Whole, header_fields};
+use crate::decode::{decode, has_signature};
+use crate::error::Damage;
+
+/// How many rich parts a message may have. Real ones have one, digests of lists some more. Each
+/// reads the header of the message around it.
+const PARTS_MAX: usize = 32;
+
+/// What became of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has no rich part.
+    Ordinary,
+    /// It has one, and is signed or encrypted: it stays as it is.
+    Sealed,
+    /// It as MIME.
+    Converted(Vec<u8>),
+}
+
+/// Bytes that all texts out of a message of so many bytes may take, before they are encoded again.
+/// Compressed RTF expands to eight times its length at most, and HTML made from it to four times
+/// that. 16 MiB are the longest novels twice over, as RTF and as HTML.
+fn text_max(len: usize) -> usize {
+    len.saturating_mul(40).min(16 << 20).saturating_add(4 << 10)
+}
+
+/// Memory that [`convert`] takes at most for a message of so many bytes, besides the message: the
+/// decoded part, the model, the texts, and the result while it grows.
+pub fn conversion_memory_max(len: usize) -> usize {
+    let values = crate::VALUES_MAX.saturating_mul(100).min(len.saturating_mul(24));
+    len.saturating_mul(6).saturating_add(text_max(len).saturating_mul(5)).saturating_add(values)
+}
+
+/// Makes MIME of what is rich in a message. The same message always gives the same bytes. Work and
+/// memory are linear in the message; see [`conversion_memory_max`].
+pub fn convert(message: &[u8]) -> Result<Outcome, Damage> {
+    if !might_be_rich(message) {
+        return Ok(Outcome::Ordinary);
+    }
+    let structure = Structure::parse(message);
+    let places: Vec<_> = (0..).zip(structure.parts()).filter(|(_, part)| is_rich(part, message)).collect();
+    if places.is_empty() {
+        return Ok(Outcome::Ordinary);
+    }
+    if places.len() > PARTS_MAX {
+        return Err(Damage::Parts { limit: PARTS_MAX });
+    }
+    if structure.parts().iter().any(|part| is_sealed(&part.media(message))) {
+        return Ok(Outcome::Sealed);
+    }
+    let mut conversion = Conversion::new(message, &structure);
+    for (index, part) in places {
+        if let Step::Sealed = conversion.part(index, part)? {
+            return Ok(Outcome::Sealed);
+        }
+    }
+    Ok(conversion.finish())
+}
+
+/// Whether any part might be rich: a look at the bytes, so that ordinary mail is not parsed. The
+/// marks have characters that base64 lacks, so attachments are passed over at memory speed.
+pub fn might_be_rich(message: &[u8]) -> bool {
+    let follows = |at: usize, word: &[u8]| {
+        let after = message.get(at + 1..).and_then(|rest| rest.get(..word.len()));
+        after.is_some_and(|after| after.eq_ignore_ascii_case(word))
+    };
+    memchr::memchr2_iter(b'-', b'.', message).any(|at| match message.get(at) {
+        Some(b'-') => follows(at, b"tnef"),
+        _ => follows(at, b"dat"),
+    })
+}
+
+/// Whether a part is TNEF, by its type, or by its name and its first bytes.
+fn is_rich(part: &Part, message: &[u8]) -> bool {
+    if part.kind != Kind::Leaf {
+        return false;
+    }
+    let media = part.media(message);
+    if media.is("application", "ms-tnef") || media.is("application", "vnd.ms-tnef") {
+        return true;
+    }
+    let is_named = || {
+        let disposition = part.fields.disposition.and_then(|span| Disposition::parse(span.of(message)));
+        let file = disposition.and_then(|disposition| disposition.params.decoded("filename"));
+        let name = file.or_else(|| media.params.decoded("name")).unwrap_or_default();
+        name.eq_ignore_ascii_case("winmail.dat")
+    };
+    media.is("application", "octet-stream")
+        && is_named()
+        && decode_transfer(part.encoding, part.body.of(message)).is_ok_and(|bytes| has_signature(&bytes))
+}
+
+/// Whether a change within it would make a signature false, or could not be seen.
+fn is_sealed(media: &Media<'_>) -> bool {
+    media.is("multipart", "signed")
+        || media.is("multipart", "encrypted")
+        || media.is("application", "pkcs7-mime")
+        || media.is("application", "x-pkcs7-mime")
+        || media.is("application", "pgp-encrypted")
+}
+
+enum Step {
+    Done,
+    Sealed,
+}
+
+/// A message that is being converted: bytes that take the place of others.
+struct Conversion<'m> {
+    message: &'m [u8],
+    structure: &'m Structure,
+    room: Room,
+    printer: Printer,
+    edits: Vec<(Range<usize>, Vec<u8>)>,
+    /// Texts that have a rich form beside them by now, and headers that were completed.
+    used: Vec<usize>,
+}
+
+impl<'m> Conversion<'m> {
+    fn new(message: &'m [u8], structure: &'m Structure) -> Self {
+        let seed = Sha256::digest(message).iter().take(12).fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        Self {
+            message,
+            structure,
+            room: Room::new(text_max(message.len())),
+            printer: Printer::new(seed),
+            edits: Vec::new(),
+            used: Vec::new(),
+        }
+    }
+
+    /// Makes the edits for one rich part.
+    fn part(&mut self, index: PartIndex, part: &Part) -> Result<Step, Damage> {
+        let body = part.body.of(self.message);
+        if part.encoding == Encoding::Unknown {
+            return Err(Damage::TransferEncoding);
+        }
+        let bytes = decode_transfer(part.encoding, body).map_err(|_| Damage::TransferEncoding)?;
+        let rich = decode(&bytes)?;
+        drop(bytes);
+        // MS-OXOSMIME §2.1: the message is in an attachment, signed or encrypted as a whole.
+        if rich.class().to_ascii_uppercase().starts_with("IPM.NOTE.SMIME") {
+            return Ok(Step::Sealed);
+        }
+        let owner = self.owner(index);
+        let header = self.structure.part(owner).map(|part| part.header).unwrap_or_default();
+        let message = self.message;
+        let field = |name: &str| {
+            let mut fields = HeaderFields::new(message, header);
+            fields.find(|field| field.is(message, name)).map(|field| field.value(message).into_owned())
+        };
+        let own = People::of_message(&rich);
+        let missing: Vec<_> =
+            header_fields(&rich, &own).into_iter().filter(|(name, _)| field(name).is_none()).collect();
+        let people = own.with_header(field);
+        let whole = Whole::of(&rich, &people, &mut self.room)?;
+        let has_version = field("mime-version").is_some();
+        match part.parent().and_then(|parent| self.structure.part(parent)) {
+            Some(parent) if parent.kind == Kind::Multipart => {
+                if part.parent() == Some(owner) && !self.used.contains(&header.range().start) {
+                    self.used.push(header.range().start);
+                    self.complete_header(owner, &missing);
+                }
+                self.in_multipart(part, parent, whole);
+            }
+            _ => self.as_message(part, &missing, has_version, whole),
+        }
+        Ok(Step::Done)
+    }
+
+    /// The part whose header is that of the message around a part.
+    fn owner(&self, index: PartIndex) -> PartIndex {
+        let mut at = index;
+        while let Some(parent) = self.structure.part(at).and_then(Part::parent) {
+            if self.structure.part(parent).is_some_and(|part| part.kind == Kind::Message) {
+                break;
+            }
+            at = parent;
+        }
+        at
+    }
+
+    /// The content of a message is TNEF and nothing else.
+    fn as_message(
+        &mut self,
+        part: &Part,
+        missing: &[(&'static str, String)],
+        has_version: bool,
+        whole: Whole<'_>,
+    ) {
+        let mut out = Vec::new();
+        for field in HeaderFields::new(self.message, part.header) {
+            let name = field.name(self.message);
+            if !name.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case(b"content-")) {
+                let until = field.value_span().range().end;
+                push_lines(&mut out, self.message.get(field.span().range().start..until).unwrap_or_default());
+            }
+        }
+        self.printer.out = out;
+        for (name, value) in missing {
+            self.printer.field(name, value);
+        }
+        if !has_version {
+            self.printer.field("MIME-Version", "1.0");
+        }
+        self.printer.entity(&whole.into_entity());
+        let range = part.header.range().start..part.body.range().end;
+        self.edits.push((range, std::mem::take(&mut self.printer.out)));
+    }
+
+    /// Adds fields at the end of a header.
+    fn complete_header(&mut self, owner: PartIndex, missing: &[(&'static str, String)]) {
+        let Some(owner) = self.structure.part(owner) else { return };
+        let end = HeaderFields::new(self.message, owner.header).last();
+        let at = end.map_or(owner.header.range().start, |field| field.value_span().range().end);
+        if missing.is_empty() {
+            return;
+        }
+        for (name, value) in missing {
+            self.printer.field(name, value);
+        }
+        self.edits.push((at..at, std::mem::take(&mut self.printer.out)));
+    }
+
+    /// The TNEF part is one of several.
+    fn in_multipart(&mut self, part: &Part, parent: &Part, mut whole: Whole<'_>) {
+        let range = part.header.range().start..part.body.range().end;
+        let Some(delimiter) = self.delimiter_before(range.start) else { return };
+        let is_mixed = parent.media(self.message).is("multipart", "mixed");
+        if is_mixed {
+            self.beside_text(part, &mut whole);
+        }
+        let mut parts: Vec<_> = whole.take_body().into_iter().collect();
+        parts.append(&mut whole.attachments);
+        if !is_mixed {
+            parts = Entity::group("mixed", parts).into_iter().collect();
+        }
+        let has_others = part.parent().is_some_and(|at| self.structure.children(at).nth(1).is_some());
+        if parts.is_empty() && has_others {
+            // Nothing is left of it: the part ends where the next delimiter begins.
+            let end = range.end + line_end_len(self.message, range.end);
+            self.edits.push((delimiter.start..end, Vec::new()));
+            return;
+        }
+        let line = self.message.get(delimiter).unwrap_or_default();
+        for (place, entity) in parts.iter().enumerate() {
+            if place > 0 {
+                self.printer.line("");
+                self.printer.out.extend_from_slice(line);
+            }
+            self.printer.entity(entity);
+        }
+        if parts.is_empty() {
+            self.printer.line("");
+        }
+        self.edits.push((range, std::mem::take(&mut self.printer.out)));
+    }
+
+    /// A text that stands before the TNEF part is the same text in another form, and gets the other
+    /// forms beside it. One that is blank gives way to the rich one's.
+    fn beside_text(&mut self, part: &Part, whole: &mut Whole<'_>) {
+        let Some(parent) = part.parent() else { return };
+        let before = self.structure.children(parent).take_while(|(_, child)| child.body != part.body);
+        let texts: Vec<&Part> = before.map(|(_, child)| child).filter(|child| self.is_text(child)).collect();
+        let Some(text) = texts.first().filter(|text| !self.used.contains(&text.body.range().start)) else {
+            return;
+        };
+        self.used.push(text.body.range().start);
+        let is_html = text.media(self.message).text_kind() != Some(TextKind::Plain);
+        if is_html || text.kind == Kind::Multipart {
+            // It has its forms. Only a meeting is new.
+            (whole.text, whole.html) = (None, None);
+            return;
+        }
+        let range = text.header.range().start..text.body.range().end;
+        let verbatim = self.message.get(range.clone()).unwrap_or_default();
+        let is_blank = decode_transfer(text.encoding, text.body.of(self.message))
+            .is_ok_and(|text| text.trim_ascii().is_empty());
+        let own = whole.text.take();
+        let first = if is_blank { own } else { Some(Entity::Verbatim(verbatim)) };
+        let forms = [first, whole.html.take(), whole.meeting.take()];
+        match Entity::group("alternative", forms.into_iter().flatten().collect()) {
+            None | Some(Entity::Verbatim(_)) => {}
+            Some(entity) => {
+                self.printer.entity(&entity);
+                self.edits.push((range, std::mem::take(&mut self.printer.out)));
+            }
+        }
+    }
+
+    /// Whether a part is a text that is shown, or several forms of one.
+    fn is_text(&self, part: &Part) -> bool {
+        let media = part.media(self.message);
+        let disposition = part.fields.disposition.and_then(|span| Disposition::parse(span.of(self.message)));
+        if disposition.is_some_and(|disposition| disposition.kind.eq_ignore_ascii_case(b"attachment")) {
+            return false;
+        }
+        match part.kind {
+            Kind::Leaf => media.is("text", "plain") || media.is("text", "html"),
+            Kind::Multipart => media.is("multipart", "alternative") || media.is("multipart", "related"),
+            Kind::Message => false,
+        }
+    }
+
+    /// The delimiter line that ends where a part begins.
+    fn delimiter_before(&self, at: usize) -> Option<Range<usize>> {
+        let before = self.message.get(..at)?.strip_suffix(b"\n")?;
+        let start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
+        Some(start..at)
+    }
+
+    fn finish(mut self) -> Outcome {
+        self.edits.sort_by_key(|(range, _)| (range.start, range.end));
+        let more: usize = self.edits.iter().map(|(_, bytes)| bytes.len()).sum();
+        let mut out = Vec::with_capacity(self.message.len() + more);
+        let mut at = 0;
+        for (range, bytes) in &self.edits {
+            out.extend_from_slice(self.message.get(at..range.start).unwrap_or_default());
+            out.extend_from_slice(bytes);
+            at = range.end;
+        }
+        out.extend_from_slice(self.message.get(at..).unwrap_or_default());
+        Outcome::Converted(out)
+    }
+}
+
+/// Bytes of a header, which end with a line end afterwards.
+fn push_lines(out: &mut Vec<u8>, lines: &[u8]) {
+    out.extend_from_slice(lines);
+    if !lines.ends_with(b"\n") {
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// The length of the line end at a place.
+fn line_end_len(bytes: &[u8], at: usize) -> usize {
+    match bytes.get(at..) {
+        Some([b'\r', b'\n', ..]) => 2,
+        Some([b'\n', ..]) => 1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+#[path = "convert_tests.rs"]
+mod tests;

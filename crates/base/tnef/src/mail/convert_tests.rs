@@ -1,0 +1,301 @@
+//! Whole messages: what comes out is read again by the parser that summaries are made with.
+
+use posthaste_mime_summary::{Structure, decode_transfer, decode_words};
+
+use super::*;
+use crate::samples::{self, FILE, FILE_NAME, HTML, IMAGE};
+use crate::tags::{attribute, named, property};
+use crate::{Attribute, Message, Property, Value, encode};
+
+fn converted(message: &[u8]) -> Vec<u8> {
+    let Ok(Outcome::Converted(mime)) = convert(message) else {
+        panic!("not converted: {:?}", convert(message));
+    };
+    assert_eq!(convert(message), Ok(Outcome::Converted(mime.clone())), "twice the same");
+    assert_eq!(convert(&mime), Ok(Outcome::Ordinary), "nothing rich is left");
+    mime
+}
+
+/// Types of all parts in their order, with the depth of each.
+fn tree(message: &[u8]) -> Vec<String> {
+    let structure = Structure::parse(message);
+    let depth = |part: &Part| {
+        std::iter::successors(part.parent(), |at| structure.part(*at).and_then(Part::parent)).count()
+    };
+    let name = |part: &Part| {
+        let media = part.media(message);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).to_lowercase();
+        format!("{}{}/{}", " ".repeat(depth(part)), text(media.top), text(media.sub))
+    };
+    structure.parts().iter().map(name).collect()
+}
+
+/// The decoded content of the part at this place of [`tree`].
+fn content(message: &[u8], place: usize) -> Vec<u8> {
+    let structure = Structure::parse(message);
+    let part = &structure.parts()[place];
+    decode_transfer(part.encoding, part.body.of(message)).expect("an encoding")
+}
+
+fn text_of(message: &[u8], place: usize) -> String {
+    String::from_utf8(content(message, place)).expect("UTF-8")
+}
+
+fn field(message: &[u8], place: usize, name: &str) -> String {
+    let structure = Structure::parse(message);
+    let mut fields = HeaderFields::new(message, structure.parts()[place].header);
+    let found = fields.find(|field| field.is(message, name));
+    found.map(|field| decode_words(&field.value(message)).into_owned()).unwrap_or_default()
+}
+
+/// A message that is nothing but TNEF.
+fn bare(header: &str, rich: &Message) -> Vec<u8> {
+    let tnef = encode(rich).expect("valid");
+    let head =
+        format!("{header}Content-Type: application/ms-tnef\r\nContent-Transfer-Encoding: binary\r\n\r\n");
+    [head.as_bytes(), &tnef].concat()
+}
+
+#[test]
+fn a_text_with_winmail_dat_beside_it() {
+    let mail = samples::mail(&samples::note());
+    let mime = converted(&mail);
+    assert_eq!(
+        tree(&mime),
+        [
+            "multipart/mixed",
+            " multipart/alternative",
+            "  text/plain",
+            "  multipart/related",
+            "   text/html",
+            "   image/png",
+            " application/octet-stream",
+            " message/rfc822",
+            "  multipart/alternative",
+            "   text/plain",
+            "   text/html",
+        ]
+    );
+    // The header and the text are the sender's own bytes.
+    let head = b"MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=\"b\"\r\n\r\n--b\r\n";
+    let until = memchr::memmem::find(&mail, head).expect("the header") + head.len();
+    assert_eq!(mime[..until], mail[..until]);
+    assert_eq!(content(&mime, 2), "Gr\u{fc}\u{df}e, bold &".chars().map(|c| c as u8).collect::<Vec<_>>());
+    assert_eq!(text_of(&mime, 4), HTML);
+    assert_eq!((content(&mime, 5), content(&mime, 6)), (IMAGE.to_vec(), FILE.to_vec()));
+    assert_eq!(field(&mime, 5, "content-id"), "<logo@x.example>");
+    let disposition = field(&mime, 6, "content-disposition");
+    let parsed = Disposition::parse(disposition.as_bytes()).expect("a disposition");
+    assert_eq!(parsed.params.decoded("filename").as_deref(), Some(FILE_NAME));
+    assert_eq!(parsed.params.decoded("size").as_deref(), Some("35"));
+    assert_eq!(parsed.params.decoded("creation-date").as_deref(), Some("Tue, 14 Nov 2023 22:13:20 +0000"));
+    assert!(field(&mime, 7, "content-disposition").contains("Inner.eml"));
+    assert_eq!(field(&mime, 8, "from"), "\u{c9}mile <emile@x.example>");
+    assert_eq!(field(&mime, 8, "subject"), "Inner");
+    assert_eq!((text_of(&mime, 9).trim(), text_of(&mime, 10).trim()), ("inner", "<p>inner</p>"));
+}
+
+#[test]
+fn a_message_that_is_nothing_else() {
+    let header = "Received: x\r\nSubject: Kept\r\nX-A: b\r\n c\r\n";
+    let mime = converted(&bare(header, &samples::note()));
+    assert!(mime.starts_with(header.as_bytes()));
+    assert_eq!(tree(&mime)[..3], ["multipart/mixed", " multipart/alternative", "  text/plain"]);
+    let head = ["subject", "from", "date", "mime-version"].map(|name| field(&mime, 0, name));
+    assert_eq!(head, ["Kept", "\u{c9}mile <emile@x.example>", "Tue, 14 Nov 2023 22:13:20 +0000", "1.0"]);
+    assert_eq!(
+        mime.windows(9).filter(|w| w.eq_ignore_ascii_case(b"\nSubject:")).count(),
+        2,
+        "one of them inner"
+    );
+}
+
+#[test]
+fn a_blank_text_gives_way() {
+    let mail = samples::mail(&samples::with_html("x", "<p>a</p>"));
+    let mail = String::from_utf8(mail).expect("ASCII").replace("Gr=FC=DFe, bold &", " =20");
+    let mime = converted(mail.as_bytes());
+    assert_eq!(tree(&mime), ["multipart/mixed", " multipart/alternative", "  text/plain", "  text/html"]);
+    assert_eq!((text_of(&mime, 2).trim(), text_of(&mime, 3).trim()), ("a", "<p>a</p>"));
+}
+
+#[test]
+fn other_parts_stay_as_they_are() {
+    let mail = String::from_utf8(samples::mail(&samples::with_html("x", "<p>a</p>"))).expect("ASCII");
+    let footer = "--b\r\nContent-Type: text/plain\r\n\r\n-- \r\nlist\r\n--b--\r\nepilogue";
+    let mime = converted(mail.replace("--b--\r\n", footer).as_bytes());
+    assert_eq!(tree(&mime)[4..], [" text/plain"]);
+    assert!(mime.ends_with(footer.as_bytes()));
+    // HTML that the sender wrote is not doubled.
+    let html = mail.replace("text/plain; charset=iso-8859-1", "text/html; charset=utf-8");
+    let mime = converted(html.as_bytes());
+    assert_eq!(tree(&mime), ["multipart/mixed", " text/html"]);
+    // In a multipart of another kind, one part stays one part.
+    let related = mail.replace("multipart/mixed", "multipart/parallel");
+    assert_eq!(
+        tree(&converted(related.as_bytes())),
+        ["multipart/parallel", " text/plain", " multipart/alternative", "  text/plain", "  text/html"]
+    );
+    // In a message that someone forwards.
+    let forwarded = format!("Content-Type: message/rfc822\r\n\r\n{mail}");
+    assert_eq!(tree(&converted(forwarded.as_bytes()))[..2], ["message/rfc822", " multipart/mixed"]);
+}
+
+#[test]
+fn the_name_winmail_dat_and_the_first_bytes_are_enough() {
+    let mail = String::from_utf8(samples::mail(&samples::note())).expect("ASCII");
+    let unnamed = mail.replace("application/ms-tnef", "application/octet-stream");
+    assert_eq!(tree(&converted(unnamed.as_bytes())).len(), 11);
+    let other = unnamed.replace("winmail.dat", "other.dat");
+    assert_eq!(convert(other.as_bytes()), Ok(Outcome::Ordinary));
+    let vendor = mail.replace("application/ms-tnef", "Application/vnd.MS-TNEF");
+    assert_eq!(tree(&converted(vendor.as_bytes())).len(), 11);
+    assert_eq!(convert(b"Subject: x\r\n\r\napplication/ms-tnef winmail.dat"), Ok(Outcome::Ordinary));
+}
+
+#[test]
+fn signed_and_encrypted_mail_is_left_alone() {
+    let mail = String::from_utf8(samples::mail(&samples::note())).expect("ASCII");
+    for sealed in [
+        mail.replace("multipart/mixed", "multipart/signed"),
+        mail.replace("multipart/mixed", "multipart/encrypted"),
+        mail.replace("--b--", "--b\r\nContent-Type: application/pkcs7-mime\r\n\r\nx\r\n--b--"),
+    ] {
+        assert_eq!(convert(sealed.as_bytes()), Ok(Outcome::Sealed));
+    }
+    let mut smime = samples::note();
+    smime.properties.push(samples::text(property::MESSAGE_CLASS, "IPM.Note.SMIME.MultipartSigned"));
+    assert_eq!(convert(&samples::mail(&smime)), Ok(Outcome::Sealed));
+}
+
+#[test]
+fn damage_is_said_and_nothing_is_changed() {
+    let mail = samples::mail(&samples::note());
+    let at = memchr::memmem::find(&mail, b"eJ8+").expect("the signature in base64");
+    let with = |place: usize, byte: u8| {
+        let mut mail = mail.clone();
+        mail[place] = byte;
+        convert(&mail)
+    };
+    assert_eq!(with(at, b'X'), Err(Damage::Signature));
+    assert!(with(at + 400, b'#').is_err());
+    let unknown =
+        String::from_utf8(mail.clone()).expect("ASCII").replace("Encoding: base64", "Encoding: x-new");
+    assert_eq!(convert(unknown.as_bytes()), Err(Damage::TransferEncoding));
+    let mut broken = samples::note();
+    broken.properties.retain(|property| property.id != property::RTF_COMPRESSED);
+    broken.properties.push(Property::new(property::RTF_COMPRESSED, Value::Binary(vec![1; 40])));
+    assert!(matches!(convert(&samples::mail(&broken)), Err(Damage::Truncated { .. })));
+}
+
+#[test]
+fn a_bomb_of_text_is_refused() {
+    let rtf = [&b"{\\rtf1 "[..], &b"\\par".repeat(2_000_000), b"}"].concat();
+    let mut bomb = Message::default();
+    bomb.properties.push(Property::new(property::RTF_COMPRESSED, Value::Binary(crate::rtf::compress(&rtf))));
+    assert!(matches!(convert(&bare("", &bomb)), Err(Damage::Expands { .. })));
+}
+
+/// The calendar of a message, unfolded.
+fn calendar(mime: &[u8]) -> String {
+    let place = tree(mime).iter().position(|media| media.ends_with("text/calendar")).expect("a calendar");
+    text_of(mime, place).replace("\r\n ", "")
+}
+
+#[test]
+fn a_meeting_is_a_calendar() {
+    let mime = converted(&samples::mail(&samples::meeting("IPM.Schedule.Meeting.Request")));
+    assert_eq!(
+        tree(&mime)[1..],
+        [" multipart/alternative", "  text/plain", "  text/html", "  text/calendar"]
+    );
+    assert!(field(&mime, 4, "content-type").contains("method=REQUEST"));
+    let uid = "040000008200E00074C5B7101A82E0080000000007070707070707070707070707070707040000000\
+1020304";
+    let expected = format!(
+        "BEGIN:VCALENDAR\r\nPRODID:-//Posthaste//Rich mail//EN\r\nVERSION:2.0\r\nMETHOD:REQUEST\r\nBEGIN:VEVENT\r\n\
+UID:{uid}\r\nDTSTAMP:20231114T221320Z\r\nDTSTART:20231114T221320Z\r\nDTEND:20231114T231320Z\r\nSUMMARY:Plans\\; next\\, \
+year\r\nLOCATION:Room 1\r\nDESCRIPTION:Bring tea\r\nSEQUENCE:2\r\nSTATUS:CONFIRMED\r\nTRANSP:OPAQUE\r\nCLASS:PUBLIC\r\n\
+PRIORITY:5\r\nORGANIZER;CN=\"Sender\":mailto:sender@x.example\r\nATTENDEE;CN=\"Ana\";ROLE=REQ-PARTICIPANT;\
+PARTSTAT=NEEDS-ACTION;RSVP=TRUE:mailto:ana@y.example\r\nATTENDEE;CN=\"Ben 'B'\";ROLE=OPT-PARTICIPANT;\
+PARTSTAT=NEEDS-ACTION;RSVP=TRUE:mailto:ben@y.example\r\nBEGIN:VALARM\r\nACTION:DISPLAY\r\nDESCRIPTION:Reminder\r\n\
+TRIGGER:-PT15M\r\nEND:VALARM\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+    );
+    assert_eq!(calendar(&mime), expected);
+    assert!(text_of(&mime, 4).lines().all(|line| line.len() <= 75));
+}
+
+#[test]
+fn answers_cancellations_and_days() {
+    let cancelled = converted(&samples::mail(&samples::meeting("IPM.Microsoft Schedule.MtgCncl")));
+    assert!(
+        calendar(&cancelled).contains("METHOD:CANCEL\r\n")
+            && calendar(&cancelled).contains("STATUS:CANCELLED")
+    );
+    let mut yes = samples::meeting("IPM.Schedule.Meeting.Resp.Pos");
+    yes.recipients.clear();
+    let yes = calendar(&converted(&samples::mail(&yes)));
+    // The answer goes from the outer From to the outer To.
+    assert!(yes.contains("METHOD:REPLY\r\n") && yes.contains("ORGANIZER:mailto:ana@y.example\r\n"), "{yes}");
+    assert!(yes.contains("ATTENDEE;CN=\"Sender\";PARTSTAT=ACCEPTED:mailto:sender@x.example\r\n"), "{yes}");
+    let mut days = samples::meeting("IPM.Appointment");
+    days.properties.push(Property::named(named::APPOINTMENT_SUB_TYPE, Value::Bool(true)));
+    let days = calendar(&converted(&samples::mail(&days)));
+    assert!(
+        days.contains("METHOD:PUBLISH\r\n") && days.contains("DTSTART;VALUE=DATE:20231115\r\n"),
+        "{days}"
+    );
+    assert!(!days.contains("ATTENDEE"));
+}
+
+#[test]
+fn an_id_from_another_calendar_stays() {
+    let mut meeting = samples::meeting("IPM.Schedule.Meeting.Request");
+    let mut id = vec![0; 40];
+    id.extend(b"vCal-Uid\x01\0\0\0abc@z.example\0");
+    meeting.properties.push(Property::named(named::CLEAN_GLOBAL_OBJECT_ID, Value::Binary(id)));
+    let calendar = calendar(&converted(&samples::mail(&meeting)));
+    assert!(calendar.contains("\r\nUID:abc@z.example\r\n"), "{calendar}");
+}
+
+#[test]
+fn a_contact_is_a_card() {
+    let mut contact = samples::with_html("Ana", "<p>notes</p>");
+    contact.attributes = vec![Attribute { id: attribute::MESSAGE_CLASS, data: b"IPM.Contact\0".to_vec() }];
+    contact.properties.extend([
+        samples::text(property::DISPLAY_NAME, "Ana; B"),
+        samples::text(property::SURNAME, "B"),
+        samples::text(property::MOBILE_TELEPHONE_NUMBER, "+1 2"),
+        Property::named(named::EMAIL1_EMAIL_ADDRESS, Value::String("ana@y.example".to_owned())),
+        Property::named(named::WORK_ADDRESS_CITY, Value::String("Z".to_owned())),
+    ]);
+    let mime = converted(&samples::mail(&contact));
+    let place = tree(&mime).len() - 1;
+    assert_eq!(tree(&mime)[place], " text/vcard");
+    assert_eq!(
+        text_of(&mime, place),
+        "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:Ana\\; B\r\nN:B;;;;\r\nEMAIL;TYPE=INTERNET:ana@y.example\r\n\
+TEL;TYPE=CELL,VOICE:+1 2\r\nADR;TYPE=WORK:;;;Z;;;\r\nEND:VCARD\r\n"
+    );
+}
+
+#[test]
+fn header_fields_cannot_be_smuggled_in() {
+    let mut rich = samples::with_html("a\r\nX-Evil: 1", "<p>a</p>");
+    rich.properties.extend([
+        samples::text(property::INTERNET_MESSAGE_ID, "<a@b>\r\nX-Evil: 1"),
+        samples::text(property::DISPLAY_TO, "c\r\nX-Evil: 1"),
+    ]);
+    rich.attachments = vec![samples::file("x\r\nX-Evil: 1", b"y")];
+    rich.attachments[0].properties.push(samples::text(property::ATTACH_MIME_TAG, "a/b\r\nX-Evil: 1"));
+    rich.attachments[0].properties.push(samples::text(property::ATTACH_CONTENT_ID, "x\r\nX-Evil: 1"));
+    let mime = converted(&bare("", &rich));
+    assert!(memchr::memmem::find(&mime, b"\nX-Evil").is_none(), "{}", String::from_utf8_lossy(&mime));
+    assert_eq!(field(&mime, 0, "message-id"), "<a@b>");
+}
+
+#[test]
+fn line_ends_without_cr() {
+    let mail = String::from_utf8(samples::mail(&samples::note())).expect("ASCII").replace("\r\n", "\n");
+    assert_eq!(tree(&converted(mail.as_bytes())).len(), 11);
+}

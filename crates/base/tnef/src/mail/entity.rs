@@ -1,0 +1,266 @@
+//! MIME entities, and how they are printed.
+//!
+//! What always holds: no line of what is printed begins with two hyphens unless it is a delimiter
+//! that is meant. So a part can be put into a multipart whose boundary a stranger chose. Boundaries
+//! are made from a hash of the message and a count, so the same message gives the same bytes.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use std::borrow::Cow;
+
+/// A MIME entity before it is printed.
+#[derive(Debug)]
+pub(super) enum Entity<'m> {
+    /// Text in UTF-8: its media type, and more fields.
+    Text { media: String, fields: Vec<(&'static str, String)>, text: String },
+    /// Bytes: its media type, and more fields.
+    Bytes { media: String, fields: Vec<(&'static str, String)>, bytes: Cow<'m, [u8]> },
+    /// Several entities: a subtype of multipart.
+    Multi(&'static str, Vec<Entity<'m>>),
+    /// A message with its own header: the fields of the part, those of the message, its content.
+    Message {
+        fields: Vec<(&'static str, String)>,
+        header: Vec<(&'static str, String)>,
+        content: Box<Entity<'m>>,
+    },
+    /// A part of the original message, with its header.
+    Verbatim(&'m [u8]),
+}
+
+impl<'m> Entity<'m> {
+    /// One entity, or several in a multipart of this subtype. None if there are none.
+    pub fn group(subtype: &'static str, mut parts: Vec<Entity<'m>>) -> Option<Entity<'m>> {
+        match parts.len() {
+            0 | 1 => parts.pop(),
+            _ => Some(Entity::Multi(subtype, parts)),
+        }
+    }
+}
+
+/// Prints entities.
+pub(super) struct Printer {
+    pub out: Vec<u8>,
+    seed: String,
+    boundaries: usize,
+}
+
+impl Printer {
+    /// `seed` is what boundaries are made from: letters and digits.
+    pub fn new(seed: String) -> Self {
+        Self { out: Vec::new(), seed, boundaries: 0 }
+    }
+
+    pub fn line(&mut self, line: &str) {
+        self.out.extend_from_slice(line.as_bytes());
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    pub fn field(&mut self, name: &str, value: &str) {
+        self.line(&format!("{name}: {value}"));
+    }
+
+    fn fields(&mut self, fields: &[(&'static str, String)]) {
+        for (name, value) in fields {
+            self.field(name, value);
+        }
+    }
+
+    /// An entity: its fields, a blank line, its content. It does not end with a line end, except
+    /// where its content does.
+    pub fn entity(&mut self, entity: &Entity<'_>) {
+        match entity {
+            Entity::Verbatim(bytes) => self.out.extend_from_slice(bytes),
+            Entity::Text { media, fields, text } => {
+                let text = with_crlf(text);
+                let form = Form::of(&text);
+                let charset = if text.is_ascii() { "us-ascii" } else { "utf-8" };
+                self.field("Content-Type", &format!("{media}; charset={charset}"));
+                self.field("Content-Transfer-Encoding", form.name());
+                self.fields(fields);
+                self.line("");
+                match form {
+                    Form::SevenBit => self.out.extend_from_slice(text.as_bytes()),
+                    Form::QuotedPrintable => quoted_printable(text.as_bytes(), &mut self.out),
+                    Form::Base64 => base64_lines(text.as_bytes(), &mut self.out),
+                }
+            }
+            Entity::Bytes { media, fields, bytes } => {
+                self.field("Content-Type", media);
+                self.field("Content-Transfer-Encoding", "base64");
+                self.fields(fields);
+                self.line("");
+                base64_lines(bytes, &mut self.out);
+            }
+            Entity::Multi(subtype, parts) => self.multipart(subtype, parts),
+            Entity::Message { fields, header, content } => {
+                self.field("Content-Type", "message/rfc822");
+                self.fields(fields);
+                self.line("");
+                self.fields(header);
+                self.field("MIME-Version", "1.0");
+                self.entity(content);
+            }
+        }
+    }
+
+    fn multipart(&mut self, subtype: &str, parts: &[Entity<'_>]) {
+        self.boundaries += 1;
+        // RFC 2045 §6.7: `=_` occurs in no quoted-printable text, and in no base64.
+        let boundary = format!("=_{}_{}", self.seed, self.boundaries);
+        self.field("Content-Type", &format!("multipart/{subtype};\r\n boundary=\"{boundary}\""));
+        self.line("");
+        for part in parts {
+            self.line(&format!("--{boundary}"));
+            self.entity(part);
+            self.line("");
+        }
+        self.line(&format!("--{boundary}--"));
+    }
+}
+
+/// How text is encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    SevenBit,
+    QuotedPrintable,
+    Base64,
+}
+
+impl Form {
+    /// The shortest form that says the text.
+    fn of(text: &str) -> Self {
+        let escaped =
+            text.bytes().filter(|b| !matches!(b, b' '..=b'~' | b'\t' | b'\r' | b'\n') || *b == b'=');
+        let escaped = escaped.count();
+        // RFC 5322 §2.1.1: 998. Shorter here, so that lines are not broken on their way.
+        let is_short = |line: &str| line.len() <= 200 && !line.starts_with('-') && !line.starts_with("From ");
+        let is_clean = |line: &str| is_short(line) && !line.ends_with([' ', '\t']);
+        let is_plain = text.bytes().all(|b| matches!(b, b' '..=b'~' | b'\t' | b'\r' | b'\n'));
+        if is_plain && text.split("\r\n").all(is_clean) {
+            Form::SevenBit
+        } else if escaped * 6 > text.len() {
+            Form::Base64
+        } else {
+            Form::QuotedPrintable
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Form::SevenBit => "7bit",
+            Form::QuotedPrintable => "quoted-printable",
+            Form::Base64 => "base64",
+        }
+    }
+}
+
+/// Text whose lines all end with CRLF.
+fn with_crlf(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let is_bare = |at: usize| match bytes.get(at) {
+        Some(b'\n') => at == 0 || bytes.get(at - 1) != Some(&b'\r'),
+        _ => bytes.get(at + 1) != Some(&b'\n'),
+    };
+    if !memchr::memchr2_iter(b'\r', b'\n', bytes).any(is_bare) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + text.len() / 16);
+    let mut rest = text;
+    while let Some(at) = memchr::memchr2(b'\r', b'\n', rest.as_bytes()) {
+        let (line, end) = rest.split_at(at);
+        out.push_str(line);
+        out.push_str("\r\n");
+        rest = end.strip_prefix("\r\n").or_else(|| end.get(1..)).unwrap_or_default();
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// RFC 2045 §6.7, of text with CRLF.
+fn quoted_printable(text: &[u8], out: &mut Vec<u8>) {
+    const LINE_MAX: usize = 75;
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut column = 0;
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        let rest = text.get(at..).unwrap_or_default();
+        at += 1;
+        if rest.starts_with(b"\r\n") {
+            out.extend_from_slice(b"\r\n");
+            at += 1;
+            column = 0;
+            continue;
+        }
+        let ends_line = matches!(rest.get(1..3), Some(b"\r\n")) || rest.len() == 1;
+        let is_plain = match byte {
+            b' ' | b'\t' => !ends_line,
+            // A hyphen might begin a delimiter, and `From ` a message of an mbox.
+            b'-' => column > 0,
+            b'F' => column > 0 || !rest.starts_with(b"From "),
+            b'=' => false,
+            _ => matches!(byte, b'!'..=b'~'),
+        };
+        let width = if is_plain { 1 } else { 3 };
+        if column + width > LINE_MAX {
+            out.extend_from_slice(b"=\r\n");
+            column = 0;
+            // What begins a line is judged as such.
+            at -= 1;
+            continue;
+        }
+        if is_plain {
+            out.push(byte);
+        } else {
+            out.extend([b'=', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+        column += width;
+    }
+}
+
+fn base64_lines(bytes: &[u8], out: &mut Vec<u8>) {
+    // 57 octets make a line of 76 characters: RFC 2045 §6.8.
+    let mut line = [0; 76];
+    for chunk in bytes.chunks(57) {
+        if let Ok(len) = STANDARD.encode_slice(chunk, &mut line) {
+            out.extend_from_slice(line.get(..len).unwrap_or_default());
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_mime_summary::{Encoding, decode_transfer};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn line_ends_become_crlf() {
+        for (text, expected) in
+            [("a\nb\r\nc\rd", "a\r\nb\r\nc\r\nd"), ("\n\n", "\r\n\r\n"), ("a", "a"), ("\r\r\n", "\r\n\r\n")]
+        {
+            assert_eq!(with_crlf(text), expected, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn text_can_be_read_back_and_is_no_delimiter(text in "(--|[ -~\n]|From |\t |ü|\u{1F600}){0,200}") {
+            let mut printer = Printer::new("x".to_owned());
+            let entity = Entity::Text { media: "text/plain".into(), fields: vec![], text: text.clone() };
+            printer.entity(&entity);
+            let at = memchr::memmem::find(&printer.out, b"\r\n\r\n").expect("a blank line");
+            let (head, body) = printer.out.split_at(at + 4);
+            let head = String::from_utf8_lossy(head);
+            let encoding = match head.contains("quoted-printable") {
+                true => Encoding::QuotedPrintable,
+                false if head.contains("base64") => Encoding::Base64,
+                false => Encoding::SevenBit,
+            };
+            prop_assert!(body.split(|b| *b == b'\n').all(|line| !line.starts_with(b"-") && line.len() < 202));
+            let read = decode_transfer(encoding, body).expect("an encoding");
+            prop_assert_eq!(String::from_utf8(read).expect("UTF-8"), with_crlf(&text));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! An attachment: its name, its type, its dates, its bytes.
+
+use std::borrow::Cow;
+
+use super::dates;
+use super::entity::Entity;
+use super::header;
+use crate::model::{Attachment, Content, Message, Value, attribute_text, find, find_attribute};
+use crate::tags::{attribute, property};
+
+/// What an attachment holds.
+pub(super) enum Inner<'m> {
+    Bytes(&'m [u8]),
+    Message(&'m Message),
+}
+
+/// The code pages of a message's 8-bit text: found once, not for each attachment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CodePages {
+    /// Of properties.
+    pub text: u32,
+    /// Of attributes.
+    pub attributes: u32,
+}
+
+/// Longest Content-ID: with its brackets and name it stays within a line of 998.
+pub(super) const ID_MAX: usize = 250;
+
+/// An attachment as mail has it.
+pub(super) struct Item<'m> {
+    name: Option<String>,
+    media: String,
+    /// Content-ID without its brackets.
+    pub id: Option<String>,
+    fields: String,
+    pub inner: Inner<'m>,
+}
+
+impl<'m> Item<'m> {
+    /// An attachment of a message with these code pages. None if it has no data.
+    pub fn of(attachment: &'m Attachment, code_pages: CodePages) -> Option<Self> {
+        let code_page = code_pages.text;
+        let property = |id| find(&attachment.properties, id);
+        let text = |id| property(id)?.text(code_page);
+        let (inner, is_tnef) = match property(property::ATTACH_DATA) {
+            Some(Value::Object(object)) => match &object.content {
+                Content::Message(message) => (Inner::Message(message), false),
+                Content::Bytes(bytes) => (Inner::Bytes(bytes.as_slice()), crate::has_signature(bytes)),
+            },
+            Some(Value::Binary(bytes)) => (Inner::Bytes(bytes.as_slice()), false),
+            _ => {
+                let data = find_attribute(&attachment.attributes, attribute::ATTACH_DATA)?;
+                (Inner::Bytes(data), false)
+            }
+        };
+        let name = text(property::ATTACH_LONG_FILENAME)
+            .or_else(|| text(property::ATTACH_FILENAME))
+            .or_else(|| {
+                attribute_text(&attachment.attributes, attribute::ATTACH_TITLE, code_pages.attributes)
+            })
+            .or_else(|| text(property::DISPLAY_NAME));
+        let name = name.map(|name| file_name(&name)).filter(|name| !name.is_empty());
+        let name = if is_tnef { Some("winmail.dat".to_owned()) } else { name };
+        let id = text(property::ATTACH_CONTENT_ID).and_then(|id| content_id(&id));
+        let media = text(property::ATTACH_MIME_TAG).and_then(|tag| media_type(&tag));
+        let media = match (is_tnef, media, &name) {
+            (true, ..) => "application/ms-tnef".to_owned(),
+            (_, Some(media), _) => media,
+            (_, None, Some(name)) => media_of_name(name).to_owned(),
+            (_, None, None) => "application/octet-stream".to_owned(),
+        };
+        let date = |id: u16, old: u32| {
+            let own = property(id).and_then(dates::of_value);
+            own.or_else(|| dates::of_attribute(find_attribute(&attachment.attributes, old)?))
+        };
+        let mut fields = String::new();
+        let created = date(property::CREATION_TIME, attribute::ATTACH_CREATE_DATE);
+        let changed = date(property::LAST_MODIFICATION_TIME, attribute::ATTACH_MODIFY_DATE);
+        for (field, at) in [("creation-date", created), ("modification-date", changed)] {
+            if let Some(at) = at {
+                fields.push_str(&header::parameter(field, &dates::in_mail(at)));
+            }
+        }
+        Some(Self { name, media, id, fields, inner })
+    }
+
+    /// As an entity. `number` stands in the name of a file that has none.
+    pub fn entity(&self, bytes: &'m [u8], is_inline: bool, number: usize) -> Entity<'m> {
+        let name = self.name.clone().unwrap_or_else(|| {
+            let extension = extension_of(&self.media);
+            format!("attachment-{number}{extension}")
+        });
+        let mut fields = vec![self.disposition(&name, is_inline, Some(bytes.len()))];
+        if let Some(id) = &self.id {
+            fields.push(("Content-ID", format!("<{id}>")));
+        }
+        let media = format!("{}{}", self.media, header::parameter("name", &name));
+        Entity::Bytes { media, fields, bytes: Cow::Borrowed(bytes) }
+    }
+
+    /// The fields of the part that has an embedded message.
+    pub fn message_fields(&self, subject: Option<String>) -> Vec<(&'static str, String)> {
+        let name = self.name.clone().or(subject.map(|subject| file_name(&subject)));
+        let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| "message".to_owned());
+        let name = if name.to_ascii_lowercase().ends_with(".eml") { name } else { format!("{name}.eml") };
+        vec![self.disposition(&name, false, None)]
+    }
+
+    /// RFC 2183.
+    fn disposition(&self, name: &str, is_inline: bool, size: Option<usize>) -> (&'static str, String) {
+        let kind = if is_inline { "inline" } else { "attachment" };
+        let size = size.map(|size| format!(";\r\n size={size}")).unwrap_or_default();
+        let name = header::parameter("filename", name);
+        ("Content-Disposition", format!("{kind}{name}{size}{}", self.fields))
+    }
+}
+
+/// The last part of a path, without what a file system or a header could take for something else.
+fn file_name(text: &str) -> String {
+    const NAME_MAX: usize = 255;
+    let text = text.trim_end_matches(['/', '\\']);
+    let last = text.rsplit(['/', '\\']).next().unwrap_or_default();
+    let name = header::clean(last);
+    let name = name.trim_matches(['.', ' ']);
+    name.get(..name.floor_char_boundary(NAME_MAX)).unwrap_or_default().to_owned()
+}
+
+/// `type/subtype` in lower case. A composite type would have to be opened, so it is none.
+fn media_type(tag: &str) -> Option<String> {
+    let media = tag.split(';').next()?.trim().to_ascii_lowercase();
+    let (top, sub) = media.split_once('/')?;
+    let is_token = |word: &str| {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b);
+        !word.is_empty() && word.len() <= 127 && word.bytes().all(fits)
+    };
+    let is_leaf = !matches!(top, "multipart" | "message");
+    (is_token(top) && is_token(sub) && is_leaf).then_some(media)
+}
+
+/// An id without brackets, as a Content-ID field may have it.
+fn content_id(text: &str) -> Option<String> {
+    let id = text.trim().trim_start_matches('<').trim_end_matches('>');
+    let fits = |b: u8| matches!(b, b'!'..=b'~') && !matches!(b, b'<' | b'>');
+    (!id.is_empty() && id.len() <= ID_MAX && id.bytes().all(fits)).then(|| id.to_owned())
+}
+
+/// Types by the extension of a file, and extensions by type: what mail mostly has.
+const TYPES: &[(&str, &str)] = &[
+    ("txt", "text/plain"),
+    ("htm", "text/html"),
+    ("html", "text/html"),
+    ("csv", "text/csv"),
+    ("ics", "text/calendar"),
+    ("vcf", "text/vcard"),
+    ("rtf", "application/rtf"),
+    ("pdf", "application/pdf"),
+    ("zip", "application/zip"),
+    ("gz", "application/gzip"),
+    ("json", "application/json"),
+    ("xml", "application/xml"),
+    ("doc", "application/msword"),
+    ("xls", "application/vnd.ms-excel"),
+    ("ppt", "application/vnd.ms-powerpoint"),
+    ("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    ("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    ("pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+    ("odt", "application/vnd.oasis.opendocument.text"),
+    ("ods", "application/vnd.oasis.opendocument.spreadsheet"),
+    ("png", "image/png"),
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("gif", "image/gif"),
+    ("bmp", "image/bmp"),
+    ("tif", "image/tiff"),
+    ("tiff", "image/tiff"),
+    ("svg", "image/svg+xml"),
+    ("webp", "image/webp"),
+    ("mp3", "audio/mpeg"),
+    ("wav", "audio/wav"),
+    ("mp4", "video/mp4"),
+];
+
+fn media_of_name(name: &str) -> &'static str {
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let found = TYPES.iter().find(|(known, _)| extension.eq_ignore_ascii_case(known));
+    found.map_or("application/octet-stream", |(_, media)| media)
+}
+
+fn extension_of(media: &str) -> String {
+    let found = TYPES.iter().find(|(_, known)| *known == media);
+    found.map_or_else(String::new, |(extension, _)| format!(".{extension}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_types_and_ids_are_safe() {
+        assert_eq!(file_name("C:\\a\\..\\b.txt"), "b.txt");
+        assert_eq!(file_name("../../etc/passwd"), "passwd");
+        assert_eq!(file_name(".."), "");
+        assert_eq!(file_name("a\r\nb"), "a  b");
+        assert_eq!(file_name(&"ü".repeat(200)).len(), 254);
+        assert_eq!(media_type("Image/PNG; x=y").as_deref(), Some("image/png"));
+        assert_eq!(media_type("message/rfc822"), None);
+        assert_eq!(media_type("a/b\r\nc: d"), None);
+        assert_eq!(content_id("<a@b>").as_deref(), Some("a@b"));
+        assert_eq!(content_id("a b"), None);
+        assert_eq!(media_of_name("A.PNG"), "image/png");
+    }
+}

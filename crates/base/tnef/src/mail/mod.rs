@@ -1,0 +1,22 @@
+//! Rich mail as MIME.
+//!
+//! ```text
+//! message ─► find TNEF parts ─► decode ─► bodies, attachments, calendar … ─► entities ─► bytes
+//!   convert                     crate::decode  body, item, calendar, card     entity
+//! ```
+//!
+//! [`convert`] changes what is rich of a message and leaves every other byte as it was.
+
+mod body;
+mod calendar;
+mod card;
+mod convert;
+mod dates;
+mod entity;
+mod header;
+mod item;
+mod people;
+mod recurrence;
+mod whole;
+
+pub use convert::{Outcome, conversion_memory_max, convert, might_be_rich};

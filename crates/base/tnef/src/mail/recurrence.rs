@@ -1,0 +1,271 @@
+//! A meeting that recurs, as rules of iCalendar: MS-OXOCAL §2.2.1.44 and §2.2.1.39, RFC 5545
+//! §3.3.10.
+//!
+//! Such a meeting keeps the time zone of its organizer: a rule in UTC would be wrong after the next
+//! change of clocks. Where the blob, or its zone, is missing or has something that RFC 5545 cannot
+//! say (another calendar than the Gregorian one), there is no rule, and the caller describes the
+//! pattern in words.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+use time::{Duration, OffsetDateTime};
+
+use super::dates;
+use crate::error::Damage;
+use crate::model::{Message, Value};
+use crate::reader::Reader;
+use crate::tags::{Guid, SET_APPOINTMENT, named};
+
+/// PidLidTimeZoneStruct.
+const TIME_ZONE: (Guid, u32) = (SET_APPOINTMENT, 0x8233);
+/// The name by which the event refers to its zone, which stands beside it.
+const ZONE: &str = "Organizer";
+/// Exceptions of one meeting at most: twenty years of a daily one.
+const EXCEPTIONS_MAX: usize = 7_300;
+const WHAT: &str = "a recurrence";
+
+/// What takes the place of DTSTART and DTEND, and the zone that it names.
+pub(super) struct Recurrence {
+    /// VTIMEZONE.
+    pub zone: Vec<String>,
+    /// DTSTART, DTEND, RRULE, EXDATE, RDATE.
+    pub lines: Vec<String>,
+}
+
+impl Recurrence {
+    /// The rule of a meeting; none if it does not recur, or not in a way that can be said.
+    pub fn of(message: &Message) -> Option<Self> {
+        let is_series = message.named(named::RECURRING).and_then(Value::number) == Some(1);
+        let blob = message.named(named::APPOINTMENT_RECUR).and_then(Value::bytes).filter(|_| is_series)?;
+        let zone = Zone::read(message.named(TIME_ZONE).and_then(Value::bytes)?).ok()?;
+        let pattern = Pattern::read(blob).ok()??;
+        let local = |minutes: i64| format!(";TZID={ZONE}:{}", local(minutes));
+        let (start, length) = (pattern.first + pattern.starts_at, pattern.ends_at - pattern.starts_at);
+        let mut lines = vec![
+            format!("DTSTART{}", local(start)),
+            format!("DTEND{}", local(start + length.max(0))),
+            format!("RRULE:{}{}", pattern.rule, pattern.until(zone.standard)),
+        ];
+        for (name, days) in [("EXDATE", &pattern.left_out), ("RDATE", &pattern.added)] {
+            lines.extend(days.iter().map(|day| format!("{name}{}", local(day + pattern.starts_at))));
+        }
+        Some(Self { zone: zone.lines(), lines })
+    }
+}
+
+/// Minutes since 1601 on a local clock.
+fn local(minutes: i64) -> String {
+    at(minutes).map(dates::in_calendar).unwrap_or_default().trim_end_matches('Z').to_owned()
+}
+
+fn at(minutes: i64) -> Option<OffsetDateTime> {
+    dates::of_filetime(u64::try_from(minutes).ok()?.checked_mul(600_000_000)?)
+}
+
+/// AppointmentRecurrencePattern, as far as it is needed. Times are minutes.
+struct Pattern {
+    rule: String,
+    /// Occurrences; 0 if their number is not what ends the series.
+    count: u32,
+    /// The day of the last occurrence; none if there is no last one.
+    last: Option<i64>,
+    first: i64,
+    starts_at: i64,
+    ends_at: i64,
+    left_out: Vec<i64>,
+    added: Vec<i64>,
+}
+
+impl Pattern {
+    /// MS-OXOCAL §2.2.1.44.1 and §2.2.1.44.5. `Ok(None)` is a pattern that iCalendar cannot say.
+    fn read(blob: &[u8]) -> Result<Option<Self>, Damage> {
+        let mut reader = Reader::new(blob);
+        let _versions = (reader.u16(WHAT)?, reader.u16(WHAT)?);
+        let frequency = reader.u16(WHAT)?;
+        let kind = reader.u16(WHAT)?;
+        let calendar = reader.u16(WHAT)?;
+        reader.u32(WHAT)?;
+        let period = reader.u32(WHAT)?;
+        reader.u32(WHAT)?;
+        let specific = match kind {
+            0 => (0, 0),
+            3 => (reader.u32(WHAT)?, reader.u32(WHAT)?),
+            _ => (reader.u32(WHAT)?, 0),
+        };
+        let end = reader.u32(WHAT)?;
+        let count = reader.u32(WHAT)?;
+        let first_weekday = reader.u32(WHAT)?;
+        let deleted = days(&mut reader)?;
+        // The old days of occurrences that were moved stand among the deleted ones, the new days
+        // here. They keep the usual time: a change of one occurrence alone is sent on its own.
+        let changed = days(&mut reader)?;
+        let first = i64::from(reader.u32(WHAT)?);
+        let last = i64::from(reader.u32(WHAT)?);
+        let _versions = (reader.u32(WHAT)?, reader.u32(WHAT)?);
+        let (starts_at, ends_at) = (i64::from(reader.u32(WHAT)?), i64::from(reader.u32(WHAT)?));
+        // 0 is the default calendar, 1 the Gregorian one.
+        let rule = match calendar {
+            0 | 1 => rule(frequency, kind, period, specific, first),
+            _ => None,
+        };
+        let Some(mut rule) = rule else { return Ok(None) };
+        if let Some(day) = WEEKDAYS.get(usize::try_from(first_weekday).unwrap_or(usize::MAX)) {
+            let _ = write!(rule, ";WKST={day}");
+        }
+        let count = if end == 0x2022 { count } else { 0 };
+        let last = (end == 0x2021).then_some(last);
+        let less = |these: &[i64], those: &[i64]| -> Vec<i64> {
+            let others: HashSet<i64> = those.iter().copied().collect();
+            these.iter().copied().filter(|day| !others.contains(day)).collect()
+        };
+        let (left_out, added) = (less(&deleted, &changed), less(&changed, &deleted));
+        Ok(Some(Self { rule, count, last, first, starts_at, ends_at, left_out, added }))
+    }
+
+    /// RFC 5545 §3.3.10: UNTIL is UTC. In summer the last occurrence is an hour before this.
+    fn until(&self, offset: i64) -> String {
+        match (self.count, self.last) {
+            (0, Some(last)) => {
+                let until = at(last + self.starts_at - offset).map(dates::in_calendar);
+                until.map(|until| format!(";UNTIL={until}")).unwrap_or_default()
+            }
+            (0, None) => String::new(),
+            (count, _) => format!(";COUNT={count}"),
+        }
+    }
+}
+
+/// A count, and as many days in minutes since 1601.
+fn days(reader: &mut Reader<'_>) -> Result<Vec<i64>, Damage> {
+    let count = reader.len(WHAT)?;
+    if count > EXCEPTIONS_MAX {
+        return Err(Damage::TooMany { limit: EXCEPTIONS_MAX });
+    }
+    (0..count).map(|_| reader.u32(WHAT).map(i64::from)).collect()
+}
+
+const WEEKDAYS: [&str; 7] = ["SU", "MO", "TU", "WE", "TH", "FR", "SA"];
+
+/// The days of a mask: bit 0 is Sunday.
+fn by_day(mask: u32) -> Option<String> {
+    let days = WEEKDAYS.iter().enumerate().filter(|(bit, _)| mask & (1 << bit) != 0);
+    let days: Vec<_> = days.map(|(_, day)| *day).collect();
+    (!days.is_empty()).then(|| days.join(","))
+}
+
+fn rule(frequency: u16, kind: u16, period: u32, (first, second): (u32, u32), start: i64) -> Option<String> {
+    let month = || at(start).map(|at| u8::from(at.month()));
+    // Of a month's days: a number, or the last one. Of its weekdays: which one, 5 is the last.
+    let within_month = || match kind {
+        2 if (1..=31).contains(&first) => {
+            Some(format!("BYMONTHDAY={}", if first == 31 { -1 } else { first.cast_signed() }))
+        }
+        4 => Some("BYMONTHDAY=-1".to_owned()),
+        3 if (1..=5).contains(&second) => {
+            let place = if second == 5 { -1 } else { second.cast_signed() };
+            Some(format!("BYDAY={};BYSETPOS={place}", by_day(first)?))
+        }
+        _ => None,
+    };
+    match (frequency, kind) {
+        (0x200A, 0) if period >= 1440 => Some(format!("FREQ=DAILY;INTERVAL={}", period / 1440)),
+        (0x200A | 0x200B, 1) if period > 0 => {
+            // Each weekday, as a daily pattern, has the period 1.
+            Some(format!("FREQ=WEEKLY;INTERVAL={period};BYDAY={}", by_day(first)?))
+        }
+        (0x200C, _) if period > 0 => Some(format!("FREQ=MONTHLY;INTERVAL={period};{}", within_month()?)),
+        (0x200D, _) if period >= 12 => {
+            let years = period / 12;
+            Some(format!("FREQ=YEARLY;INTERVAL={years};BYMONTH={};{}", month()?, within_month()?))
+        }
+        _ => None,
+    }
+}
+
+/// PidLidTimeZoneStruct: MS-OXOCAL §2.2.1.39. Offsets are minutes east of UTC.
+struct Zone {
+    standard: i64,
+    daylight: i64,
+    to_standard: Change,
+    to_daylight: Change,
+}
+
+/// When clocks change: month (0 is never), day of the week, which one in the month, hour, minute.
+#[derive(Clone, Copy)]
+struct Change {
+    month: u16,
+    weekday: u16,
+    place: u16,
+    hour: u16,
+    minute: u16,
+}
+
+impl Zone {
+    fn read(bytes: &[u8]) -> Result<Self, Damage> {
+        let mut reader = Reader::new(bytes);
+        let mut number = || Ok::<i64, Damage>(i64::from(reader.u32(WHAT)?.cast_signed()));
+        let (bias, standard, daylight) = (number()?, number()?, number()?);
+        let to_standard = Change::read(&mut reader)?;
+        let to_daylight = Change::read(&mut reader)?;
+        let is_offset = |minutes: i64| minutes.abs() < 24 * 60;
+        let (standard, daylight) = (-(bias + standard), -(bias + daylight));
+        if !is_offset(standard) || !is_offset(daylight) {
+            return Err(Damage::Truncated { what: "a time zone", at: 0 });
+        }
+        Ok(Self { standard, daylight, to_standard, to_daylight })
+    }
+
+    /// RFC 5545 §3.6.5.
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec!["BEGIN:VTIMEZONE".to_owned(), format!("TZID:{ZONE}")];
+        let has_summer = self.to_standard.is_valid() && self.to_daylight.is_valid();
+        let daylight = if has_summer { self.daylight } else { self.standard };
+        self.to_standard.lines("STANDARD", daylight, self.standard, has_summer, &mut lines);
+        if has_summer {
+            self.to_daylight.lines("DAYLIGHT", self.standard, self.daylight, true, &mut lines);
+        }
+        lines.push("END:VTIMEZONE".to_owned());
+        lines
+    }
+}
+
+impl Change {
+    /// A year, and a SYSTEMTIME.
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Damage> {
+        let mut number = || reader.u16(WHAT);
+        let (_year, _year_of_rule) = (number()?, number()?);
+        let (month, weekday, place) = (number()?, number()?, number()?);
+        let (hour, minute) = (number()?, number()?);
+        let (_second, _millisecond) = (number()?, number()?);
+        Ok(Self { month, weekday, place, hour, minute })
+    }
+
+    fn is_valid(&self) -> bool {
+        (1..=12).contains(&self.month)
+            && self.weekday < 7
+            && (1..=5).contains(&self.place)
+            && self.hour < 24
+            && self.minute < 60
+    }
+
+    fn lines(&self, name: &str, from: i64, to: i64, is_yearly: bool, lines: &mut Vec<String>) {
+        let (hour, minute) = if is_yearly { (self.hour, self.minute) } else { (0, 0) };
+        lines.push(format!("BEGIN:{name}"));
+        lines.push(format!("DTSTART:16010101T{hour:02}{minute:02}00"));
+        if let Some(day) = WEEKDAYS.get(usize::from(self.weekday)).filter(|_| is_yearly) {
+            let place = if self.place == 5 { -1 } else { i32::from(self.place) };
+            lines.push(format!("RRULE:FREQ=YEARLY;BYDAY={place}{day};BYMONTH={}", self.month));
+        }
+        for (field, minutes) in [("TZOFFSETFROM", from), ("TZOFFSETTO", to)] {
+            let offset = Duration::minutes(minutes);
+            let sign = if minutes < 0 { '-' } else { '+' };
+            let (hours, rest) = (offset.whole_hours().abs(), offset.whole_minutes().abs() % 60);
+            lines.push(format!("{field}:{sign}{hours:02}{rest:02}"));
+        }
+        lines.push(format!("END:{name}"));
+    }
+}
+
+#[cfg(test)]
+#[path = "recurrence_tests.rs"]
+mod tests;

@@ -1,0 +1,103 @@
+//! Patterns as MS-OXOCAL describes them.
+
+use super::*;
+use crate::model::Property;
+
+/// Bytes of a time zone: Central Europe.
+fn zone() -> Vec<u8> {
+    let mut bytes: Vec<u8> = [-60i32, 0, -60].iter().flat_map(|n| n.to_le_bytes()).collect();
+    for change in [[0u16, 0, 10, 0, 5, 3, 0, 0, 0], [0, 0, 3, 0, 5, 2, 0, 0, 0]] {
+        bytes.extend(change.iter().flat_map(|n| n.to_le_bytes()));
+    }
+    bytes
+}
+
+/// Minutes from 1601 to 2023-11-14.
+const DAY: u32 = 222_406_560;
+
+fn blob(frequency: u16, kind: u16, period: u32, specific: &[u32], end: u32, deleted: &[u32]) -> Vec<u8> {
+    let mut bytes: Vec<u8> =
+        [0x3004, 0x3004, frequency, kind, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
+    let mut add = |numbers: &[u32]| bytes.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
+    add(&[0, period, 0]);
+    add(specific);
+    add(&[end, 7, 1]);
+    add(&[u32::try_from(deleted.len()).expect("few")]);
+    add(deleted);
+    // Of the deleted days, the first keeps its day, and one was moved to the end.
+    let changed: Vec<u32> =
+        deleted.iter().take(1).copied().chain(deleted.iter().skip(2).map(|_| DAY + 9 * 1440)).collect();
+    add(&[u32::try_from(changed.len()).expect("few")]);
+    add(&changed);
+    add(&[DAY, DAY + 14 * 1440, 0x3006, 0x3008, 9 * 60, 10 * 60 + 30]);
+    bytes
+}
+
+fn recurrence(blob: Vec<u8>, zone: Vec<u8>) -> Option<Recurrence> {
+    let properties = vec![
+        Property::named(named::RECURRING, Value::Bool(true)),
+        Property::named(named::APPOINTMENT_RECUR, Value::Binary(blob)),
+        Property::named(TIME_ZONE, Value::Binary(zone)),
+    ];
+    Recurrence::of(&Message { properties, ..Message::default() })
+}
+
+#[test]
+fn a_weekly_meeting_in_its_zone() {
+    let blob = blob(0x200B, 1, 2, &[0b0010100], 0x2021, &[DAY, DAY + 1440, DAY + 2880]);
+    let found = recurrence(blob, zone()).expect("a rule");
+    assert_eq!(
+        found.lines,
+        [
+            "DTSTART;TZID=Organizer:20231114T090000",
+            "DTEND;TZID=Organizer:20231114T103000",
+            "RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=TU,TH;WKST=MO;UNTIL=20231128T080000Z",
+            "EXDATE;TZID=Organizer:20231115T090000",
+            "EXDATE;TZID=Organizer:20231116T090000",
+            "RDATE;TZID=Organizer:20231123T090000",
+        ]
+    );
+    let expected = "BEGIN:VTIMEZONE TZID:Organizer BEGIN:STANDARD DTSTART:16010101T030000 \
+RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=10 TZOFFSETFROM:+0200 TZOFFSETTO:+0100 END:STANDARD BEGIN:DAYLIGHT \
+DTSTART:16010101T020000 RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=3 TZOFFSETFROM:+0100 TZOFFSETTO:+0200 END:DAYLIGHT \
+END:VTIMEZONE";
+    assert_eq!(found.zone.join(" "), expected);
+}
+
+#[test]
+fn patterns_of_all_kinds() {
+    for (frequency, kind, period, specific, rule) in [
+        (0x200A, 0, 2880, &[][..], Some("FREQ=DAILY;INTERVAL=2")),
+        (0x200A, 1, 1, &[0b0111110], Some("FREQ=WEEKLY;INTERVAL=1;BYDAY=MO,TU,WE,TH,FR")),
+        (0x200C, 2, 1, &[14], Some("FREQ=MONTHLY;INTERVAL=1;BYMONTHDAY=14")),
+        (0x200C, 2, 1, &[31], Some("FREQ=MONTHLY;INTERVAL=1;BYMONTHDAY=-1")),
+        (0x200C, 3, 3, &[0b0000100, 5], Some("FREQ=MONTHLY;INTERVAL=3;BYDAY=TU;BYSETPOS=-1")),
+        (0x200D, 2, 12, &[14], Some("FREQ=YEARLY;INTERVAL=1;BYMONTH=11;BYMONTHDAY=14")),
+        (0x200D, 3, 12, &[0b0000100, 2], Some("FREQ=YEARLY;INTERVAL=1;BYMONTH=11;BYDAY=TU;BYSETPOS=2")),
+        // Nothing, other calendars, and what makes no sense.
+        (0x200C, 10, 1, &[14], None),
+        (0x200B, 1, 1, &[0], None),
+        (0x200A, 0, 0, &[], None),
+        (0x1234, 0, 1, &[], None),
+    ] {
+        let found = recurrence(blob(frequency, kind, period, specific, 0x2022, &[]), zone());
+        let line = found.and_then(|found| found.lines.get(2).cloned());
+        assert_eq!(line, rule.map(|rule| format!("RRULE:{rule};WKST=MO;COUNT=7")), "{frequency:x} {kind}");
+    }
+    let endless = recurrence(blob(0x200A, 0, 1440, &[], 0x2023, &[]), zone()).expect("a rule");
+    assert_eq!(endless.lines[2], "RRULE:FREQ=DAILY;INTERVAL=1;WKST=MO");
+}
+
+#[test]
+fn a_zone_without_summer_and_bytes_that_are_cut() {
+    let (blob, mut zone) = (blob(0x200A, 0, 1440, &[], 0x2023, &[]), zone());
+    for len in 0..blob.len() {
+        assert!(recurrence(blob[..len].to_vec(), zone.clone()).is_none(), "{len}");
+    }
+    assert!(recurrence(blob.clone(), zone[..zone.len() - 1].to_vec()).is_none());
+    zone[12..].fill(0);
+    let found = recurrence(blob, zone).expect("a rule");
+    let expected = "BEGIN:VTIMEZONE TZID:Organizer BEGIN:STANDARD DTSTART:16010101T000000 TZOFFSETFROM:+0100 \
+TZOFFSETTO:+0100 END:STANDARD END:VTIMEZONE";
+    assert_eq!(found.zone.join(" "), expected);
+}

@@ -1,0 +1,412 @@
+//! RTF to the text and the HTML that it stands for.
+//!
+//! RTF made from HTML or from text carries its origin: MS-OXRTFEX. HTML is in groups
+//! `{\*\htmltag …}` and in the text outside what `\htmlrtf … \htmlrtf0` encloses. Reading it gives
+//! the very HTML that the sender wrote. All other RTF is converted: paragraphs, bold, italic,
+//! underlined and struck text, links. Lists become paragraphs with their bullets.
+
+use std::collections::HashMap;
+
+use super::simple::Simple;
+use super::style::{BOLD, HIDDEN, ITALIC, STRUCK, Style, UNDERLINED};
+use super::token::{Token, Tokens};
+use super::words::{self, SYMBOL};
+use crate::charset;
+use crate::error::Damage;
+
+/// How deep groups nest. Word writes some twenty; each costs 40 bytes.
+pub const GROUPS_MAX: usize = 1000;
+
+/// How many tokens are looked at for what a document was made from: MS-OXRTFEX §2.2.3.1 says ten.
+/// Some writers put their own words in between.
+const ORIGIN_TOKENS: usize = 20;
+
+/// What RTF was made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// HTML, which it encapsulates.
+    Html,
+    /// Text, which it encapsulates.
+    Text,
+    /// Nothing else: it was written as RTF.
+    Rtf,
+}
+
+/// What RTF says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// What it was made from.
+    pub origin: Origin,
+    /// As text, lines ended by CRLF.
+    pub text: String,
+    /// As HTML; none if it was made from text.
+    pub html: Option<String>,
+}
+
+/// What RTF was made from.
+pub fn origin(rtf: &[u8]) -> Origin {
+    let mut tokens = Tokens::new(rtf).take(ORIGIN_TOKENS);
+    if tokens.next() != Some(Token::Open) || !matches!(tokens.next(), Some(Token::Word(b"rtf", _))) {
+        return Origin::Rtf;
+    }
+    tokens
+        .find_map(|token| match token {
+            Token::Word(b"fromhtml", Some(1)) => Some(Origin::Html),
+            Token::Word(b"fromtext", _) => Some(Origin::Text),
+            _ => None,
+        })
+        .unwrap_or(Origin::Rtf)
+}
+
+/// Reads RTF. `limit` is the most bytes that text and HTML may have together.
+pub fn read(rtf: &[u8], limit: usize) -> Result<Document, Damage> {
+    let origin = origin(rtf);
+    let out = match origin {
+        Origin::Rtf => Out::Simple(Simple::new()),
+        Origin::Html => Out::Html(String::new()),
+        Origin::Text => Out::Text(String::new()),
+    };
+    let document = |text, html| Document { origin, text, html };
+    match run(rtf, out, limit)? {
+        Out::Simple(simple) => {
+            let (text, html) = simple.finish();
+            Ok(document(text, Some(html)))
+        }
+        Out::Text(text) => Ok(document(text, None)),
+        Out::Html(html) => {
+            // As text, it is what a program shows that knows RTF alone.
+            let left = limit.saturating_sub(html.len());
+            match run(rtf, Out::Simple(Simple::without_html()), left)? {
+                Out::Simple(simple) => Ok(document(simple.finish().0, Some(html))),
+                Out::Text(text) | Out::Html(text) => Ok(document(text, Some(html))),
+            }
+        }
+    }
+}
+
+/// Where the document goes.
+enum Out {
+    /// Encapsulated HTML, as it was.
+    Html(String),
+    /// Encapsulated text, as it was.
+    Text(String),
+    /// Text and HTML made here.
+    Simple(Simple),
+}
+
+/// Where a group's text goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Destination {
+    Document,
+    HtmlTag,
+    FontTable,
+    FieldInstruction,
+    Nowhere,
+}
+
+/// What ends with its group.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    destination: Destination,
+    code_page: u32,
+    /// Characters to skip after `\u`.
+    fallback: u32,
+    style: Style,
+    /// Inside `\htmlrtf`: for programs that know RTF alone.
+    is_rtf_only: bool,
+    /// A link's number, counted from 1.
+    link: u32,
+}
+
+struct Machine {
+    out: Out,
+    limit: usize,
+    groups: Vec<Group>,
+    group: Group,
+    /// Bytes of text in the current code page, not yet characters: two of them may make one.
+    pending: Vec<u8>,
+    /// The first half of a surrogate pair.
+    surrogate: Option<u16>,
+    skip: u32,
+    /// `\*` was the last token.
+    is_optional: bool,
+    fonts: HashMap<i32, u32>,
+    font_default: i32,
+    /// The font that the font table describes.
+    font_described: i32,
+    code_page_default: u32,
+    instruction: String,
+}
+
+fn run(rtf: &[u8], out: Out, limit: usize) -> Result<Out, Damage> {
+    let group = Group {
+        destination: Destination::Document,
+        code_page: 1252,
+        fallback: 1,
+        style: 0,
+        is_rtf_only: false,
+        link: 0,
+    };
+    let mut machine = Machine {
+        out,
+        limit,
+        groups: Vec::new(),
+        group,
+        pending: Vec::new(),
+        surrogate: None,
+        skip: 0,
+        is_optional: false,
+        fonts: HashMap::new(),
+        font_default: 0,
+        font_described: 0,
+        code_page_default: 1252,
+        instruction: String::new(),
+    };
+    for token in Tokens::new(rtf) {
+        machine.token(token)?;
+    }
+    machine.flush()?;
+    Ok(machine.out)
+}
+
+impl Machine {
+    fn token(&mut self, token: Token<'_>) -> Result<(), Damage> {
+        let was_optional = std::mem::take(&mut self.is_optional);
+        match token {
+            Token::Text(bytes) => {
+                let skipped = usize::try_from(self.skip).unwrap_or(usize::MAX).min(bytes.len());
+                self.skip -= u32::try_from(skipped).unwrap_or_default();
+                self.bytes(bytes.get(skipped..).unwrap_or_default());
+            }
+            Token::Hex(byte) if self.skip == 0 => self.bytes(&[byte]),
+            Token::Open => {
+                self.flush()?;
+                self.skip = 0;
+                if self.groups.len() >= GROUPS_MAX {
+                    return Err(Damage::Groups { limit: GROUPS_MAX });
+                }
+                self.groups.push(self.group);
+            }
+            Token::Close => {
+                self.flush()?;
+                self.skip = 0;
+                self.close()?;
+            }
+            // RTF 1.9.1, `\uc`: each of these counts as one character.
+            Token::Hex(_) | Token::Symbol(_) | Token::Word(..) if self.skip > 0 => self.skip -= 1,
+            Token::Symbol(b'*') => self.is_optional = true,
+            Token::Symbol(symbol) => {
+                self.flush()?;
+                if let Some((text, html)) = words::symbol(symbol) {
+                    self.put(text, html)?;
+                }
+            }
+            Token::Word(b"u", Some(number)) => self.unicode(number)?,
+            Token::Word(word, number) => {
+                self.flush()?;
+                self.word(word, number, was_optional)?;
+            }
+            Token::Hex(_) => {}
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Damage> {
+        let Some(outer) = self.groups.pop() else { return Ok(()) };
+        let inner = std::mem::replace(&mut self.group, outer);
+        if inner.destination == Destination::FieldInstruction && outer.destination != inner.destination {
+            let instruction = std::mem::take(&mut self.instruction);
+            if let (Some(url), Out::Simple(simple)) = (link_of(&instruction), &mut self.out) {
+                // The text of the link is in a sister group, so the link is the outer group's.
+                self.group.link = simple.begin_link(url);
+            }
+        }
+        if inner.link != outer.link
+            && let Out::Simple(simple) = &mut self.out
+        {
+            simple.end_link(inner.link);
+        }
+        self.check()
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        if !matches!(self.group.destination, Destination::Nowhere | Destination::FontTable) {
+            self.pending.extend_from_slice(bytes);
+        }
+    }
+
+    /// Makes characters of the bytes that wait.
+    fn flush(&mut self) -> Result<(), Damage> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let bytes = std::mem::take(&mut self.pending);
+        // MS-OXRTFEX §2.2.3.2: HTML is in the document's code page, whatever the font.
+        let code_page = match self.group.destination {
+            Destination::HtmlTag => self.code_page_default,
+            _ => self.group.code_page,
+        };
+        self.surrogate = None;
+        if code_page == SYMBOL {
+            let text: String = bytes.iter().map(|byte| words::in_symbol_font(*byte)).collect();
+            self.put(&text, &text)?;
+        } else {
+            let text = charset::decode(code_page, &bytes);
+            self.put(&text, &text)?;
+        }
+        // The room is used again.
+        self.pending = bytes;
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// `\u`: one unit of UTF-16, as a signed number.
+    fn unicode(&mut self, number: i32) -> Result<(), Damage> {
+        self.flush()?;
+        self.skip = self.group.fallback;
+        let unit = u16::try_from(number & 0xFFFF).unwrap_or_default();
+        let pair = [self.surrogate.take().unwrap_or_default(), unit];
+        let mut text = [0; 4];
+        match unit {
+            0 => return Ok(()),
+            0xD800..=0xDBFF => {
+                self.surrogate = Some(unit);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let from = usize::from(!(0xDC00..=0xDFFF).contains(&unit) || pair[0] == 0);
+        for character in char::decode_utf16(pair.into_iter().skip(from)) {
+            let text = character.unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf8(&mut text);
+            self.put(text, text)?;
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, word: &[u8], number: Option<i32>, is_optional: bool) -> Result<(), Damage> {
+        let is_on = number != Some(0);
+        match word {
+            b"par" | b"line" | b"row" | b"page" | b"sect" => return self.line_end(word == b"line"),
+            b"b" => self.style(BOLD, is_on),
+            b"i" => self.style(ITALIC, is_on),
+            b"ul" => self.style(UNDERLINED, is_on),
+            b"ulnone" => self.style(UNDERLINED, false),
+            b"strike" => self.style(STRUCK, is_on),
+            b"v" => self.style(HIDDEN, is_on),
+            b"plain" => {
+                self.group.style = 0;
+                self.font(self.font_default);
+            }
+            b"htmlrtf" => self.group.is_rtf_only = is_on,
+            b"f" => self.font(number.unwrap_or_default()),
+            b"fcharset" | b"cpg" => self.font_charset(word, number.unwrap_or_default()),
+            b"deff" => self.font_default = number.unwrap_or_default(),
+            b"ansicpg" | b"mac" | b"pc" | b"pca" => self.code_page(word, number),
+            b"uc" => self.group.fallback = number.and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
+            b"fonttbl" => self.group.destination = Destination::FontTable,
+            b"fldinst" => self.group.destination = Destination::FieldInstruction,
+            b"htmltag" if is_optional => self.group.destination = Destination::HtmlTag,
+            // MS-OXRTFEX §2.1.3.1.7: a copy of the HTML for one program; ignored.
+            b"mhtmltag" => self.group.destination = Destination::Nowhere,
+            _ if words::is_skipped(word) => self.group.destination = Destination::Nowhere,
+            _ => match words::character(word) {
+                Some((text, html)) => return self.put(text, html),
+                None if is_optional && word != b"shppict" => {
+                    self.group.destination = Destination::Nowhere;
+                }
+                None => {}
+            },
+        }
+        Ok(())
+    }
+
+    fn style(&mut self, bit: Style, is_on: bool) {
+        self.group.style = if is_on { self.group.style | bit } else { self.group.style & !bit };
+    }
+
+    fn font(&mut self, number: i32) {
+        if self.group.destination == Destination::FontTable {
+            self.font_described = number;
+        } else {
+            self.group.code_page = self.fonts.get(&number).copied().unwrap_or(self.code_page_default);
+        }
+    }
+
+    fn font_charset(&mut self, word: &[u8], number: i32) {
+        if self.group.destination != Destination::FontTable {
+            return;
+        }
+        let code_page = match word {
+            b"cpg" => u32::try_from(number).ok(),
+            _ => words::code_page(number),
+        };
+        // The character set that is said first stands beside the code page that may follow it.
+        self.fonts.insert(self.font_described, code_page.unwrap_or(self.code_page_default));
+    }
+
+    fn code_page(&mut self, word: &[u8], number: Option<i32>) {
+        let code_page = match word {
+            b"mac" => 10_000,
+            b"pc" => 437,
+            b"pca" => 850,
+            _ => number.and_then(|n| u32::try_from(n).ok()).filter(|n| *n != 0).unwrap_or(1252),
+        };
+        self.code_page_default = code_page;
+        self.group.code_page = code_page;
+    }
+
+    fn line_end(&mut self, is_within_paragraph: bool) -> Result<(), Damage> {
+        match (&mut self.out, self.group.destination) {
+            (Out::Simple(simple), Destination::Document) => {
+                if is_within_paragraph {
+                    simple.line()
+                } else {
+                    simple.paragraph()
+                }
+                self.check()
+            }
+            _ => self.put("\r\n", "\r\n"),
+        }
+    }
+
+    /// Text of the document, in the two forms of [`words::character`].
+    fn put(&mut self, text: &str, html: &str) -> Result<(), Damage> {
+        let Group { destination, style, is_rtf_only, link, .. } = self.group;
+        match (destination, &mut self.out) {
+            (Destination::FieldInstruction, _) => self.instruction.push_str(text),
+            (Destination::Document, Out::Simple(simple)) if style & HIDDEN == 0 => {
+                simple.text(text, style, link);
+            }
+            (Destination::Document | Destination::HtmlTag, Out::Html(out)) if !is_rtf_only => {
+                out.push_str(html);
+            }
+            (Destination::Document, Out::Text(out)) if !is_rtf_only => out.push_str(text),
+            _ => {}
+        }
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), Damage> {
+        let len = match &self.out {
+            Out::Html(text) | Out::Text(text) => text.len(),
+            Out::Simple(simple) => simple.len(),
+        };
+        if len > self.limit { Err(Damage::Expands { limit: self.limit }) } else { Ok(()) }
+    }
+}
+
+/// The address of a field's instruction: `HYPERLINK "http://…"`. Only of schemes that are safe to
+/// follow from mail.
+fn link_of(instruction: &str) -> Option<&str> {
+    let rest = instruction.trim().strip_prefix("HYPERLINK")?.trim_start();
+    let url = match rest.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next()?,
+        None => rest.split_whitespace().next()?,
+    };
+    let scheme = url.split_once(':')?.0.to_ascii_lowercase();
+    ["http", "https", "mailto", "ftp", "tel"].contains(&scheme.as_str()).then_some(url)
+}
+
+#[cfg(test)]
+#[path = "read_tests.rs"]
+mod tests;

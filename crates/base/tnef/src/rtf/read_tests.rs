@@ -1,0 +1,173 @@
+//! RTF as Outlook, Word and Exchange write it, and HTML there and back.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::rtf::{wrap_html, wrap_text};
+
+fn html(rtf: &str) -> String {
+    let document = read(rtf.as_bytes(), 1 << 20).expect("RTF");
+    assert_eq!(document.origin, Origin::Html);
+    document.html.expect("HTML")
+}
+
+fn text(rtf: &str) -> String {
+    read(rtf.as_bytes(), 1 << 20).expect("RTF").text
+}
+
+fn body(rtf: &str) -> String {
+    let html = read(rtf.as_bytes(), 1 << 20).expect("RTF").html.expect("HTML");
+    let html = html.strip_prefix("<!DOCTYPE html>\r\n<html><body>\r\n").expect("a head").to_owned();
+    html.strip_suffix("</body></html>\r\n").expect("an end").to_owned()
+}
+
+/// The example of MS-OXRTFEX §4.1, shortened.
+#[test]
+fn html_comes_out_as_it_went_in() {
+    let rtf = r##"{\rtf1\ansi\ansicpg1251\fromhtml1 \deff0
+{\fonttbl {\f0\fmodern Courier New;}{\f1\fswiss Arial;}{\f2\fswiss\fcharset0 Arial;}}
+{\colortbl\red0\green0\blue0;\red0\green0\blue255;}
+{\*\htmltag64}
+\uc1\pard\plain\deftab360 \f0\fs24
+{\*\htmltag <HTML><head>\par
+<style>\par
+<!--\par
+ /* Style Definitions */\par
+ p.MsoNormal, li.MsoNormal \{font-family:Arial;\}\par
+-->\par
+</style>\par
+\tab <!-- This is a HTML comment.\par
+There is a horizontal tab (%x09) character before the comment, \par
+and some new line inside the comment. -->\par
+</head>\par
+<body>\par
+<p\par
+class="MsoNormal">}
+{\htmlrtf \f1 \htmlrtf0 Note the line break inside a P tag. {\*\htmltag <b>}{\htmlrtf \b \htmlrtf0 This is a bold text{\*\htmltag </b>}} \htmlrtf\par\htmlrtf0}
+\htmlrtf \par \htmlrtf0
+{\*\htmltag </p>\par
+<p class="MsoNormal">\par}
+{\htmlrtf \f1 \htmlrtf0 This is a normal text with a character references:
+{\*\htmltag &nbsp;}\htmlrtf \'a0\htmlrtf0  {\*\htmltag &lt;}\htmlrtf <\htmlrtf0  {\*\htmltag &uml;}\htmlrtf {\f2\'a8}\htmlrtf0{\*\htmltag <br>\par}\htmlrtf\line\htmlrtf0
+characters which have special meaning in RTF: \{\}\\{\*\htmltag <br>\par}\htmlrtf\line\htmlrtf0\htmlrtf\par\htmlrtf0}
+{\*\htmltag </p>\par
+</body>\par
+</HTML>\par}}"##;
+    let expected = "<HTML><head>\r\n<style>\r\n<!--\r\n /* Style Definitions */\r\n p.MsoNormal, li.MsoNormal \
+{font-family:Arial;}\r\n-->\r\n</style>\r\n\t<!-- This is a HTML comment.\r\nThere is a horizontal tab (%x09) \
+character before the comment, \r\nand some new line inside the comment. -->\r\n</head>\r\n<body>\r\n<p\r\n\
+class=\"MsoNormal\">Note the line break inside a P tag. <b>This is a bold text</b> </p>\r\n<p class=\"MsoNormal\">\r\n\
+This is a normal text with a character references:&nbsp; &lt; &uml;<br>\r\ncharacters which have special meaning \
+in RTF: {}\\<br>\r\n</p>\r\n</body>\r\n</HTML>\r\n";
+    assert_eq!(html(rtf), expected);
+    let text = text(rtf);
+    assert!(text.contains("a bold text") && text.contains("references:\u{a0} <"), "{text}");
+    assert!(!text.contains("MsoNormal"), "{text}");
+}
+
+#[test]
+fn characters_by_code_page_font_and_number() {
+    let head = r"{\rtf1\ansi\ansicpg1251\fromhtml1\deff0{\fonttbl{\f0\fcharset204 A;}{\f1\fcharset128 B;}{\f2\fcharset2 Symbol;}{\f3\fcharset1 C;}}\plain ";
+    for (rtf, expected) in [
+        (r"\'cf\'f0", "Пр"),
+        (r"\f1\'93\'fa\'96\'7b", "日本"),
+        (r"\f1\'93\'fa{\f0\'cf}\'96{}", "日П\u{fffd}"),
+        // A second byte that is a letter stands as it is.
+        (r"\f1\'83A", "ア"),
+        (r"\f2\'b7\f3\'cf", "•П"),
+        (r"\htmlrtf\f1\htmlrtf0\'93\'fa", "日"),
+        (r"{\*\htmltag64 \'cf}", "П"),
+        (r"\f1{\*\htmltag64 \'cf}", "П"),
+        (r"\u1055?\u-10179?\u-8704?.", "П😀."),
+        (r"\uc2\u1055\'93\'fax{\uc0\u1056}y", "ПxРy"),
+        (r"\uc1\u1055{x}", "Пx"),
+        (r"\u-10179?x", "x"),
+        (r"\u-8704?x", "\u{fffd}x"),
+        (r"\lquote a\rquote\~\_\endash\bullet b", "&lsquo;a&rsquo;&nbsp;&shy;&ndash;&bull;b"),
+        (r"{\*\mhtmltag64 no}{\*\unknown no}a", "a"),
+        (r"a\htmlrtf b\htmlrtf0 c{\htmlrtf d}e", "ace"),
+        (r"\htmlrtf {\b \htmlrtf0 a\htmlrtf }\htmlrtf0 b", "ab"),
+    ] {
+        assert_eq!(html(&format!("{head}{rtf}}}")), expected, "{rtf}");
+    }
+}
+
+#[test]
+fn rtf_of_its_own_becomes_simple_html() {
+    let head = r"{\rtf1\ansi\ansicpg1252\deff0{\fonttbl{\f0 Times;}}{\colortbl;\red1\green2\blue3;}{\stylesheet{\s0 Normal;}}{\info{\title T}}{\*\generator X;}";
+    for (rtf, expected_text, expected) in [
+        (r"\pard a\b b\i c\b0 d\plain e\par", "abcde\r\n", "<p>a<b>b</b><b><i>c</i></b><i>d</i>e</p>\r\n"),
+        (r"a<&>\par\par b", "a<&>\r\n\r\nb", "<p>a&lt;&amp;&gt;</p>\r\n<p>&nbsp;</p>\r\n<p>b</p>\r\n"),
+        (r"a\line b\tab c", "a\r\nb\tc", "<p>a<br>\r\nb&nbsp;&nbsp;&nbsp; c</p>\r\n"),
+        (
+            r#"{\field{\*\fldinst{HYPERLINK "http://x.example/?a=1&b"}}{\fldrslt{\ul here}}}."#,
+            "here <http://x.example/?a=1&b>.",
+            "<p><a href=\"http://x.example/?a=1&amp;b\"><u>here</u></a>.</p>\r\n",
+        ),
+        (
+            r#"{\field{\*\fldinst HYPERLINK mailto:a@x.example }{\fldrslt a@x.example}}"#,
+            "a@x.example",
+            "<p><a href=\"mailto:a@x.example\">a@x.example</a></p>\r\n",
+        ),
+        (r#"{\field{\*\fldinst HYPERLINK "javascript:x()"}{\fldrslt y}}"#, "y", "<p>y</p>\r\n"),
+        (r"{\pntext\'b7\tab}one\par", "·\tone\r\n", "<p>·&nbsp;&nbsp;&nbsp; one</p>\r\n"),
+        (r"a{\v hidden}b{\pict\wmetafile8 0123}{\*\shppict{\pict 55}}\bin3 }}}c", "abc", "<p>abc</p>\r\n"),
+        (r"{\strike a}\'fc\emdash", "aü—", "<p><s>a</s>ü—</p>\r\n"),
+    ] {
+        let rtf = format!("{head}{rtf}}}");
+        assert_eq!((text(&rtf).as_str(), body(&rtf).as_str()), (expected_text, expected), "{rtf}");
+    }
+}
+
+#[test]
+fn text_comes_out_as_it_went_in() {
+    let rtf = r"{\rtf1\ansi\fromtext\deff0{\fonttbl{\f0\fmodern Courier;}}\pard a <b> & c\par\tab d\'e4}";
+    let document = read(rtf.as_bytes(), 1000).expect("RTF");
+    assert_eq!(document, Document { origin: Origin::Text, text: "a <b> & c\r\n\tdä".into(), html: None });
+}
+
+#[test]
+fn groups_and_output_are_bounded() {
+    let deep = [b"{\\rtf1".as_slice(), &b"{".repeat(GROUPS_MAX)].concat();
+    assert_eq!(read(&deep, 1000), Err(Damage::Groups { limit: GROUPS_MAX }));
+    let deep = [&b"{".repeat(GROUPS_MAX)[..], &b"}".repeat(3 * GROUPS_MAX)].concat();
+    assert!(read(&deep, 1000).is_ok());
+    let rtf = [b"{\\rtf1 ".as_slice(), &b"\\par".repeat(1000), b"}"].concat();
+    assert_eq!(read(&rtf, 5000), Err(Damage::Expands { limit: 5000 }));
+    assert_eq!(read(b"", 0).map(|d| d.origin), Ok(Origin::Rtf));
+}
+
+#[test]
+fn wrapped_html_reads_well_as_text() {
+    let page = "<html><head><title>T</title><style>p{x}</style></head>\r\n<body><p>a &amp; b<br>c\r\nd</p></body></html>";
+    let document = read(&wrap_html(page), 1 << 20).expect("our own");
+    assert_eq!(document.html.as_deref(), Some(page));
+    assert_eq!(document.text.trim(), "a & b\r\nc d");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn html_and_text_come_back(
+        pieces in prop::collection::vec(prop_oneof![
+            Just("<p class=\"x\">".to_owned()), Just("</p>\r\n".to_owned()), Just("<br>".to_owned()),
+            Just("&nbsp;".to_owned()), Just("<style>a{b}\r\n</style>".to_owned()), Just("<!-- x > y -->".to_owned()),
+            Just("\r\n".to_owned()), "[ -~\t\r\n]{0,9}", "[^\0]{0,5}",
+        ], 0..20),
+    ) {
+        let page = pieces.concat();
+        let document = read(&wrap_html(&page), 1 << 20).expect("our own");
+        prop_assert_eq!(document.origin, Origin::Html);
+        prop_assert_eq!(document.html, Some(page.clone()));
+        let document = read(&wrap_text(&page), 1 << 20).expect("our own");
+        prop_assert_eq!(document.origin, Origin::Text);
+        prop_assert_eq!(document.text, page);
+    }
+
+    #[test]
+    fn no_rtf_is_too_strange(rtf in "[{}\\\\' a-f0-9*~\r\n-]{0,300}") {
+        let _ = read(rtf.as_bytes(), 10_000);
+        let _ = read(format!("{{\\rtf1\\fromhtml1 {rtf}").as_bytes(), 10_000);
+    }
+}

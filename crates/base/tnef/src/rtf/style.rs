@@ -1,0 +1,9 @@
+//! How text looks: bits, so that two looks are compared at once.
+
+pub(super) type Style = u8;
+pub(super) const BOLD: Style = 1;
+pub(super) const ITALIC: Style = 2;
+pub(super) const UNDERLINED: Style = 4;
+pub(super) const STRUCK: Style = 8;
+/// It is not shown at all.
+pub(super) const HIDDEN: Style = 16;

@@ -1,0 +1,138 @@
+//! RTF bytes to tokens: RTF 1.9.1, Conventions of an RTF Reader.
+
+/// A token. Line ends between tokens mean nothing and are passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Token<'r> {
+    /// `{`
+    Open,
+    /// `}`
+    Close,
+    /// `\word` with its number.
+    Word(&'r [u8], Option<i32>),
+    /// A backslash and what is no letter.
+    Symbol(u8),
+    /// `\'hh`: a byte of text.
+    Hex(u8),
+    /// Bytes of text: not empty, without braces, backslashes and line ends.
+    Text(&'r [u8]),
+}
+
+/// Tokens of RTF, one after the other.
+pub(super) struct Tokens<'r> {
+    rest: &'r [u8],
+}
+
+impl<'r> Tokens<'r> {
+    pub fn new(rtf: &'r [u8]) -> Self {
+        Self { rest: rtf }
+    }
+
+    fn split(&mut self, at: usize) -> &'r [u8] {
+        let (before, after) = self.rest.split_at(at.min(self.rest.len()));
+        self.rest = after;
+        before
+    }
+
+    /// What follows a backslash.
+    fn escaped(&mut self) -> Option<Token<'r>> {
+        let first = *self.rest.first()?;
+        if first.is_ascii_alphabetic() {
+            return Some(self.word());
+        }
+        self.split(1);
+        match first {
+            b'\'' => {
+                let digits = self.split(2);
+                let digits = std::str::from_utf8(digits).ok();
+                Some(match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+                    Some(byte) => Token::Hex(byte),
+                    None => Token::Text(b"?"),
+                })
+            }
+            // A line end with a backslash before it is a paragraph's end.
+            b'\r' | b'\n' => Some(Token::Word(b"par", None)),
+            symbol => Some(Token::Symbol(symbol)),
+        }
+    }
+
+    fn word(&mut self) -> Token<'r> {
+        let len = self.rest.iter().take_while(|b| b.is_ascii_alphabetic()).count();
+        let name = self.split(len);
+        let sign = usize::from(self.rest.first() == Some(&b'-'));
+        let digits = self.rest.iter().skip(sign).take_while(|b| b.is_ascii_digit()).count();
+        let number = if digits == 0 {
+            None
+        } else {
+            let text = std::str::from_utf8(self.split(sign + digits)).unwrap_or_default();
+            // A number that does not fit means nothing.
+            Some(text.parse().unwrap_or_default())
+        };
+        if self.rest.first() == Some(&b' ') {
+            self.split(1);
+        }
+        if name == b"bin" {
+            self.split(number.and_then(|n: i32| usize::try_from(n).ok()).unwrap_or_default());
+        }
+        Token::Word(name, number)
+    }
+}
+
+impl<'r> Iterator for Tokens<'r> {
+    type Item = Token<'r>;
+
+    fn next(&mut self) -> Option<Token<'r>> {
+        loop {
+            match *self.rest.first()? {
+                b'{' => {
+                    self.split(1);
+                    return Some(Token::Open);
+                }
+                b'}' => {
+                    self.split(1);
+                    return Some(Token::Close);
+                }
+                b'\\' => {
+                    self.split(1);
+                    return self.escaped();
+                }
+                b'\r' | b'\n' | 0 => {
+                    self.split(1);
+                }
+                _ => {
+                    let ends = |b: &u8| matches!(b, b'{' | b'}' | b'\\' | b'\r' | b'\n' | 0);
+                    let len = self.rest.iter().position(ends).unwrap_or(self.rest.len());
+                    return Some(Token::Text(self.split(len)));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens() {
+        let rtf = b"{\\rtf1\\b-12 x\r\ny\\'e4\\'zz\\{\\~\\\n\\bin3 }}}\\f99999999999}\\";
+        let tokens: Vec<_> = Tokens::new(rtf).collect();
+        assert_eq!(
+            tokens,
+            [
+                Token::Open,
+                Token::Word(b"rtf", Some(1)),
+                Token::Word(b"b", Some(-12)),
+                Token::Text(b"x"),
+                Token::Text(b"y"),
+                Token::Hex(0xE4),
+                Token::Text(b"?"),
+                Token::Symbol(b'{'),
+                Token::Symbol(b'~'),
+                Token::Word(b"par", None),
+                Token::Word(b"bin", Some(3)),
+                Token::Word(b"f", Some(0)),
+                Token::Close,
+            ]
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! Rich messages as Outlook would send them, for tests.
+
+use crate::tags::{IID_MESSAGE, attribute, named, property};
+use crate::{Attachment, Attribute, Content, Message, Object, Property, Value, encode, rtf};
+
+/// The HTML of [`note`].
+pub const HTML: &str = "<html><head><title>x</title></head>\r\n<body><p>Gr\u{fc}\u{df}e, <b>bold</b> &amp; <img \
+src=\"cid:logo@x.example\"></p>\r\n</body></html>\r\n";
+/// The bytes of its image.
+pub const IMAGE: &[u8] = b"\x89PNG\r\n\x1a\n not really";
+/// The bytes of its file.
+pub const FILE: &[u8] = b"--_\r\nany bytes\0\xff\r\nFrom here on\r\n.\r\n";
+/// The name of its file.
+pub const FILE_NAME: &str = "Pr\u{fc}fung \u{2013} n\u{b0} 1.bin";
+/// 2023-11-14 22:13:20 UTC.
+pub const TIME: u64 = 133_444_736_000_000_000;
+/// An hour, in the unit of times.
+pub const HOUR: u64 = 36_000_000_000;
+
+/// Text of a property.
+pub fn text(id: u16, text: &str) -> Property {
+    Property::new(id, Value::String(text.to_owned()))
+}
+
+/// A file, with its name.
+pub fn file(name: &str, bytes: &[u8]) -> Attachment {
+    // Old clients read this name: ASCII, with its NUL.
+    let title = name.chars().map(|c| if c.is_ascii() { c } else { '_' }).chain(['\0']);
+    Attachment {
+        attributes: vec![
+            Attribute { id: attribute::ATTACH_DATA, data: bytes.to_vec() },
+            Attribute { id: attribute::ATTACH_TITLE, data: title.collect::<String>().into_bytes() },
+        ],
+        properties: vec![
+            text(property::ATTACH_LONG_FILENAME, name),
+            Property::new(property::CREATION_TIME, Value::Time(TIME)),
+            Property::new(property::LAST_MODIFICATION_TIME, Value::Time(TIME + HOUR)),
+        ],
+        ..Attachment::default()
+    }
+}
+
+/// A message inside an attachment.
+pub fn forwarded(message: Message) -> Attachment {
+    let object = Object { interface: IID_MESSAGE, content: Content::Message(message) };
+    Attachment {
+        properties: vec![
+            Property::new(property::ATTACH_DATA, Value::Object(Box::new(object))),
+            Property::new(property::ATTACH_METHOD, Value::Int32(5)),
+        ],
+        ..Attachment::default()
+    }
+}
+
+/// A message with a subject and a sender, whose text is encapsulated HTML.
+pub fn with_html(subject: &str, html: &str) -> Message {
+    Message {
+        attributes: vec![Attribute {
+            id: attribute::MESSAGE_CLASS,
+            data: b"IPM.Microsoft Mail.Note\0".to_vec(),
+        }],
+        properties: vec![
+            text(property::SUBJECT, subject),
+            text(property::SENT_REPRESENTING_NAME, "\u{c9}mile"),
+            text(property::SENT_REPRESENTING_SMTP_ADDRESS, "emile@x.example"),
+            Property::new(property::CLIENT_SUBMIT_TIME, Value::Time(TIME)),
+            Property::new(property::RTF_COMPRESSED, Value::Binary(rtf::compress(&rtf::wrap_html(html)))),
+        ],
+        ..Message::default()
+    }
+}
+
+/// A note: HTML in RTF, an image that it shows, a file, and a message that it forwards.
+pub fn note() -> Message {
+    let mut image = file("logo.png", IMAGE);
+    image.properties.push(text(property::ATTACH_CONTENT_ID, "logo@x.example"));
+    image.properties.push(text(property::ATTACH_MIME_TAG, "image/png"));
+    let inner = with_html("Inner", "<p>inner</p>");
+    let mut note = with_html("Note", HTML);
+    note.attachments = vec![image, file(FILE_NAME, FILE), forwarded(inner)];
+    note
+}
+
+/// A meeting's message of this class.
+pub fn meeting(class: &str) -> Message {
+    let mut id =
+        vec![0x04, 0, 0, 0, 0x82, 0, 0xE0, 0, 0x74, 0xC5, 0xB7, 0x10, 0x1A, 0x82, 0xE0, 0x08, 0, 0, 0, 0];
+    id.extend([7; 16]);
+    id.extend([4, 0, 0, 0, 1, 2, 3, 4]);
+    let attendee = |name: &str, address: &str, role: i32| {
+        vec![
+            text(property::DISPLAY_NAME, name),
+            text(property::SMTP_ADDRESS, address),
+            Property::new(property::RECIPIENT_TYPE, Value::Int32(role)),
+        ]
+    };
+    let mut meeting = with_html("Plans; next, year", "<p>Bring <b>tea</b></p>");
+    meeting.attributes.clear();
+    meeting.properties.extend([
+        text(property::MESSAGE_CLASS, class),
+        Property::named(named::GLOBAL_OBJECT_ID, Value::Binary(id)),
+        Property::named(named::APPOINTMENT_START_WHOLE, Value::Time(TIME)),
+        Property::named(named::APPOINTMENT_END_WHOLE, Value::Time(TIME + HOUR)),
+        Property::named(named::LOCATION, Value::String("Room 1".to_owned())),
+        Property::named(named::APPOINTMENT_SEQUENCE, Value::Int32(2)),
+        Property::named(named::REMINDER_SET, Value::Bool(true)),
+        Property::named(named::REMINDER_DELTA, Value::Int32(15)),
+    ]);
+    meeting.recipients = vec![attendee("Ana", "ana@y.example", 1), attendee("Ben \"B\"", "ben@y.example", 2)];
+    meeting
+}
+
+/// A message as mail has it: a text, and `winmail.dat` beside it.
+pub fn mail(rich: &Message) -> Vec<u8> {
+    let tnef = encode(rich).unwrap_or_default();
+    let mut out = b"From: Sender <sender@x.example>\r\nTo: ana@y.example\r\nSubject: Outer\r\nDate: Tue, 14 Nov 2023 22:13:20 \
++0000\r\nMessage-ID: <1@x.example>\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=\"b\"\r\n\r\n--b\r\nContent-Type: \
+text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nGr=FC=DFe, bold &\r\n--b\r\nContent-Type: \
+application/ms-tnef; name=\"winmail.dat\"\r\nContent-Transfer-Encoding: base64\r\nContent-Disposition: attachment; \
+filename=\"winmail.dat\"\r\n\r\n"
+        .to_vec();
+    for chunk in tnef.chunks(57) {
+        use base64::Engine;
+        out.extend(base64::engine::general_purpose::STANDARD.encode(chunk).bytes());
+        out.extend(b"\r\n");
+    }
+    out.extend(b"--b--\r\n");
+    out
+}

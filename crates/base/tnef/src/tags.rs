@@ -1,0 +1,148 @@
+//! Numbers of attributes, properties and property sets, by the names that the specifications give
+//! them.
+
+/// 16 bytes of a GUID, in the order in which they stand in a stream.
+pub type Guid = [u8; 16];
+
+/// Ids of TNEF attributes: MS-OXTNEF §2.1.3.
+pub mod attribute {
+    #![allow(missing_docs)]
+    pub const DATE_START: u32 = 0x0003_0006;
+    pub const DATE_END: u32 = 0x0003_0007;
+    pub const FROM: u32 = 0x0000_8000;
+    pub const SUBJECT: u32 = 0x0001_8004;
+    pub const DATE_SENT: u32 = 0x0003_8005;
+    pub const DATE_RECD: u32 = 0x0003_8006;
+    pub const MESSAGE_CLASS: u32 = 0x0007_8008;
+    pub const MESSAGE_ID: u32 = 0x0001_8009;
+    pub const BODY: u32 = 0x0002_800C;
+    pub const PRIORITY: u32 = 0x0004_800D;
+    pub const ATTACH_DATA: u32 = 0x0006_800F;
+    pub const ATTACH_TITLE: u32 = 0x0001_8010;
+    pub const ATTACH_META_FILE: u32 = 0x0006_8011;
+    pub const ATTACH_CREATE_DATE: u32 = 0x0003_8012;
+    pub const ATTACH_MODIFY_DATE: u32 = 0x0003_8013;
+    pub const ATTACH_TRANSPORT_FILENAME: u32 = 0x0006_9001;
+    pub const ATTACH_REND_DATA: u32 = 0x0006_9002;
+    pub const MSG_PROPS: u32 = 0x0006_9003;
+    pub const RECIP_TABLE: u32 = 0x0006_9004;
+    pub const ATTACHMENT: u32 = 0x0006_9005;
+    pub const TNEF_VERSION: u32 = 0x0008_9006;
+    pub const OEM_CODEPAGE: u32 = 0x0006_9007;
+}
+
+/// Ids of properties: MS-OXPROPS, the names without `PidTag`.
+pub mod property {
+    #![allow(missing_docs)]
+    pub const IMPORTANCE: u16 = 0x0017;
+    pub const MESSAGE_CLASS: u16 = 0x001A;
+    pub const SENSITIVITY: u16 = 0x0036;
+    pub const SUBJECT: u16 = 0x0037;
+    pub const CLIENT_SUBMIT_TIME: u16 = 0x0039;
+    pub const SENT_REPRESENTING_NAME: u16 = 0x0042;
+    pub const START_DATE: u16 = 0x0060;
+    pub const END_DATE: u16 = 0x0061;
+    pub const SENT_REPRESENTING_ADDRESS_TYPE: u16 = 0x0064;
+    pub const SENT_REPRESENTING_EMAIL_ADDRESS: u16 = 0x0065;
+    pub const RECIPIENT_TYPE: u16 = 0x0C15;
+    pub const SENDER_NAME: u16 = 0x0C1A;
+    pub const SENDER_ADDRESS_TYPE: u16 = 0x0C1E;
+    pub const SENDER_EMAIL_ADDRESS: u16 = 0x0C1F;
+    pub const DISPLAY_CC: u16 = 0x0E03;
+    pub const DISPLAY_TO: u16 = 0x0E04;
+    pub const MESSAGE_DELIVERY_TIME: u16 = 0x0E06;
+    pub const NORMALIZED_SUBJECT: u16 = 0x0E1D;
+    pub const BODY: u16 = 0x1000;
+    pub const RTF_COMPRESSED: u16 = 0x1009;
+    pub const HTML: u16 = 0x1013;
+    pub const INTERNET_MESSAGE_ID: u16 = 0x1035;
+    pub const INTERNET_REFERENCES: u16 = 0x1039;
+    pub const IN_REPLY_TO_ID: u16 = 0x1042;
+    pub const DISPLAY_NAME: u16 = 0x3001;
+    pub const ADDRESS_TYPE: u16 = 0x3002;
+    pub const EMAIL_ADDRESS: u16 = 0x3003;
+    pub const CREATION_TIME: u16 = 0x3007;
+    pub const LAST_MODIFICATION_TIME: u16 = 0x3008;
+    pub const ATTACH_DATA: u16 = 0x3701;
+    pub const ATTACH_FILENAME: u16 = 0x3704;
+    pub const ATTACH_METHOD: u16 = 0x3705;
+    pub const ATTACH_LONG_FILENAME: u16 = 0x3707;
+    pub const ATTACH_MIME_TAG: u16 = 0x370E;
+    pub const ATTACH_CONTENT_ID: u16 = 0x3712;
+    pub const SMTP_ADDRESS: u16 = 0x39FE;
+    pub const GIVEN_NAME: u16 = 0x3A06;
+    pub const BUSINESS_TELEPHONE_NUMBER: u16 = 0x3A08;
+    pub const HOME_TELEPHONE_NUMBER: u16 = 0x3A09;
+    pub const SURNAME: u16 = 0x3A11;
+    pub const COMPANY_NAME: u16 = 0x3A16;
+    pub const TITLE: u16 = 0x3A17;
+    pub const DEPARTMENT_NAME: u16 = 0x3A18;
+    pub const MOBILE_TELEPHONE_NUMBER: u16 = 0x3A1C;
+    pub const BUSINESS_FAX_NUMBER: u16 = 0x3A24;
+    pub const BIRTHDAY: u16 = 0x3A42;
+    pub const MIDDLE_NAME: u16 = 0x3A44;
+    pub const DISPLAY_NAME_PREFIX: u16 = 0x3A45;
+    pub const GENERATION: u16 = 0x3A05;
+    pub const NICKNAME: u16 = 0x3A4F;
+    pub const BUSINESS_HOME_PAGE: u16 = 0x3A51;
+    pub const HOME_ADDRESS_CITY: u16 = 0x3A59;
+    pub const HOME_ADDRESS_COUNTRY: u16 = 0x3A5A;
+    pub const HOME_ADDRESS_POSTAL_CODE: u16 = 0x3A5B;
+    pub const HOME_ADDRESS_STATE: u16 = 0x3A5C;
+    pub const HOME_ADDRESS_STREET: u16 = 0x3A5D;
+    pub const INTERNET_CODEPAGE: u16 = 0x3FDE;
+    pub const MESSAGE_CODEPAGE: u16 = 0x3FFD;
+    pub const SENDER_SMTP_ADDRESS: u16 = 0x5D01;
+    pub const SENT_REPRESENTING_SMTP_ADDRESS: u16 = 0x5D02;
+}
+
+/// A GUID of which only the first eight bytes vary, as those of the standard property sets.
+const fn standard(first: u32) -> Guid {
+    let [a, b, c, d] = first.to_le_bytes();
+    [a, b, c, d, 0, 0, 0, 0, 0xC0, 0, 0, 0, 0, 0, 0, 0x46]
+}
+
+/// The interface of a message inside an object property: IID_IMessage.
+pub const IID_MESSAGE: Guid = standard(0x0002_0307);
+/// The interface of an OLE storage inside an object property: IID_IStorage.
+pub const IID_STORAGE: Guid = standard(0x0000_000B);
+/// PSETID_Appointment.
+pub const SET_APPOINTMENT: Guid = standard(0x0006_2002);
+/// PSETID_Address.
+pub const SET_ADDRESS: Guid = standard(0x0006_2004);
+/// PSETID_Common.
+pub const SET_COMMON: Guid = standard(0x0006_2008);
+/// PSETID_Meeting.
+pub const SET_MEETING: Guid =
+    [0x90, 0xDA, 0xD8, 0x6E, 0x0B, 0x45, 0x1B, 0x10, 0x98, 0xDA, 0x00, 0xAA, 0x00, 0x3F, 0x13, 0x05];
+
+/// Ids of named properties: MS-OXPROPS, the names without `PidLid`. Each belongs to one set.
+pub mod named {
+    #![allow(missing_docs)]
+    use super::{Guid, SET_ADDRESS, SET_APPOINTMENT, SET_COMMON, SET_MEETING};
+
+    pub const ATTENDEE_CRITICAL_CHANGE: (Guid, u32) = (SET_MEETING, 0x0001);
+    pub const WHERE: (Guid, u32) = (SET_MEETING, 0x0002);
+    pub const GLOBAL_OBJECT_ID: (Guid, u32) = (SET_MEETING, 0x0003);
+    pub const OWNER_CRITICAL_CHANGE: (Guid, u32) = (SET_MEETING, 0x001A);
+    pub const CLEAN_GLOBAL_OBJECT_ID: (Guid, u32) = (SET_MEETING, 0x0023);
+    pub const APPOINTMENT_SEQUENCE: (Guid, u32) = (SET_APPOINTMENT, 0x8201);
+    pub const BUSY_STATUS: (Guid, u32) = (SET_APPOINTMENT, 0x8205);
+    pub const LOCATION: (Guid, u32) = (SET_APPOINTMENT, 0x8208);
+    pub const APPOINTMENT_START_WHOLE: (Guid, u32) = (SET_APPOINTMENT, 0x820D);
+    pub const APPOINTMENT_END_WHOLE: (Guid, u32) = (SET_APPOINTMENT, 0x820E);
+    pub const APPOINTMENT_SUB_TYPE: (Guid, u32) = (SET_APPOINTMENT, 0x8215);
+    pub const APPOINTMENT_RECUR: (Guid, u32) = (SET_APPOINTMENT, 0x8216);
+    pub const RECURRING: (Guid, u32) = (SET_APPOINTMENT, 0x8223);
+    pub const EXCEPTION_REPLACE_TIME: (Guid, u32) = (SET_APPOINTMENT, 0x8228);
+    pub const REMINDER_DELTA: (Guid, u32) = (SET_COMMON, 0x8501);
+    pub const REMINDER_SET: (Guid, u32) = (SET_COMMON, 0x8503);
+    pub const WORK_ADDRESS_STREET: (Guid, u32) = (SET_ADDRESS, 0x8045);
+    pub const WORK_ADDRESS_CITY: (Guid, u32) = (SET_ADDRESS, 0x8046);
+    pub const WORK_ADDRESS_STATE: (Guid, u32) = (SET_ADDRESS, 0x8047);
+    pub const WORK_ADDRESS_POSTAL_CODE: (Guid, u32) = (SET_ADDRESS, 0x8048);
+    pub const WORK_ADDRESS_COUNTRY: (Guid, u32) = (SET_ADDRESS, 0x8049);
+    pub const EMAIL1_EMAIL_ADDRESS: (Guid, u32) = (SET_ADDRESS, 0x8083);
+    pub const EMAIL2_EMAIL_ADDRESS: (Guid, u32) = (SET_ADDRESS, 0x8093);
+    pub const EMAIL3_EMAIL_ADDRESS: (Guid, u32) = (SET_ADDRESS, 0x80A3);
+}

@@ -1,0 +1,122 @@
+//! What a conversion takes, counted by an allocator, for messages that are made to take much.
+
+use posthaste_tnef::samples;
+use posthaste_tnef::tags::{attribute, property};
+use posthaste_tnef::{
+    Attachment, Attribute, Kind, Message, Outcome, Property, Value, conversion_memory_max, convert, encode,
+    rtf,
+};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Counts what is held, and the most that was.
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator with the caller's own layout.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(held, Ordering::Relaxed);
+        // SAFETY: the caller's promise for this layout holds for the system's allocator.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the pointer came from `alloc`, so from the system's allocator, with this layout.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Converts it; fails if that takes more than is promised.
+fn check(what: &str, message: &[u8]) {
+    let before = HELD.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let outcome = convert(message);
+    let took = MOST.load(Ordering::Relaxed) - before;
+    let (limit, len) = (conversion_memory_max(message.len()), message.len());
+    let outcome = match outcome {
+        Ok(Outcome::Converted(mime)) => format!("{} bytes of MIME", mime.len()),
+        other => format!("{other:?}"),
+    };
+    println!("{what}: {len} bytes took {took} of {limit}: {outcome}");
+    assert!(took <= limit, "{what}: {len} bytes took {took}; the promise is {limit}");
+}
+
+fn with(properties: Vec<Property>) -> Message {
+    Message { properties, ..Message::default() }
+}
+
+fn with_rtf(rtf: &[u8]) -> Message {
+    with(vec![Property::new(property::RTF_COMPRESSED, Value::Binary(rtf::compress(rtf)))])
+}
+
+/// A message whose content is TNEF as it is, and one that has it in base64.
+fn both(what: &str, rich: &Message) {
+    let tnef = encode(rich).expect("valid");
+    let head = b"Content-Type: application/ms-tnef\r\nContent-Transfer-Encoding: binary\r\n\r\n";
+    check(what, &[&head[..], &tnef].concat());
+    check(what, &samples::mail(rich));
+}
+
+/// One test: the allocator counts for the whole process.
+#[test]
+fn conversions_keep_within_their_memory() {
+    both("a note", &samples::note());
+    let mut large = samples::note();
+    large.attachments.push(samples::file("large.bin", &vec![0xA5; 8 << 20]));
+    both("a large file", &large);
+    for len in [2_000, 20_000, 2_000_000] {
+        let paragraphs = [&b"{\\rtf1 "[..], &b"\\par".repeat(len), b"}"].concat();
+        both("paragraphs", &with_rtf(&paragraphs));
+        both(
+            "styles",
+            &with_rtf(&[&b"{\\rtf1 "[..], &b"\\b a\\i b\\b0 c\\i0 d".repeat(len / 4), b"}"].concat()),
+        );
+        both("quotes", &with_rtf(&[&b"{\\rtf1 "[..], &b"\"&<".repeat(len), b"}"].concat()));
+        both("spaces in RTF made from HTML", &with_rtf(&rtf::wrap_html(&"&nbsp;".repeat(len / 20))));
+        both("text that is no ASCII", &with(vec![samples::text(property::BODY, &"\u{fc}".repeat(len))]));
+        both(
+            "HTML of line ends",
+            &with(vec![samples::text(property::HTML, &format!("x{}", "\n".repeat(len)))]),
+        );
+    }
+    let empty = Property::new(1, Value::Null);
+    both("properties", &with(vec![empty.clone(); 99_000]));
+    both("too many properties", &with(vec![empty; 200_000]));
+    both("values", &with(vec![Property::new(1, Value::Many(Kind::Int16, vec![Value::Int16(1); 99_000]))]));
+    both("recipients", &Message { recipients: vec![vec![]; 99_000], ..Message::default() });
+    both("attachments", &Message { attachments: vec![Attachment::default(); 40_000], ..Message::default() });
+    let file = Attachment {
+        attributes: vec![Attribute { id: attribute::ATTACH_DATA, data: vec![1] }],
+        ..Attachment::default()
+    };
+    both("tiny files", &Message { attachments: vec![file; 40_000], ..Message::default() });
+    // Work that grows with the square would take hours: images by the thousand in HTML of
+    // megabytes, links within links, and attachments of a message with many properties.
+    let image = Attachment {
+        attributes: vec![Attribute { id: attribute::ATTACH_DATA, data: vec![1] }],
+        properties: vec![samples::text(property::ATTACH_CONTENT_ID, "image")],
+        ..Attachment::default()
+    };
+    let html = samples::text(property::HTML, &"cid:x:cid:".repeat(600_000));
+    let properties = [vec![html], vec![Property::new(1, Value::Null); 20_000]].concat();
+    both("images", &Message { properties, attachments: vec![image; 19_000], ..Message::default() });
+    let link = b"{\\field{\\*\\fldinst HYPERLINK \"http://x\"}";
+    both("links", &with_rtf(&[&link.repeat(900)[..], &b"a".repeat(1 << 20), &b"}".repeat(900)].concat()));
+    let parts = b"--b\r\nContent-Type: application/ms-tnef\r\n\r\n\r\n".repeat(10_000);
+    let fields = b"X: y\r\n".repeat(100_000);
+    let head = b"Content-Type: multipart/mixed; boundary=b\r\n\r\n";
+    check("TNEF parts", &[&fields[..], head, &parts].concat());
+    let mut nested = samples::note();
+    for _ in 0..20 {
+        nested = Message { attachments: vec![samples::forwarded(nested)], ..samples::note() };
+    }
+    both("nested", &nested);
+}

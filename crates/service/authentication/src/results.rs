@@ -1,0 +1,179 @@
+//! The field `Authentication-Results` (RFC 8601).
+
+use bytes::{Bytes, BytesMut};
+use memchr::memchr;
+
+const FIELD: &[u8] = b"authentication-results";
+
+/// A message with `field` in front, behind its Return-Path, and without the fields of others that
+/// bear our name: whoever reads the message must be able to believe ours (RFC 8601 §5). Copies the
+/// message once.
+pub fn with_results(message: &Bytes, field: &str, host: &str) -> Bytes {
+    let forged = forged(message, host);
+    let removed: usize = forged.iter().map(|span| span.len()).sum();
+    let mut out = BytesMut::with_capacity(message.len() - removed + field.len());
+    let behind_return_path = match memchr(b'\n', message) {
+        Some(end) if message.starts_with(b"Return-Path:") => end + 1,
+        _ => 0,
+    };
+    out.extend_from_slice(&message[..behind_return_path]);
+    out.extend_from_slice(field.as_bytes());
+    let mut at = behind_return_path;
+    for span in forged {
+        // Ours comes behind one line, which is no field of this kind.
+        out.extend_from_slice(&message[at..span.start]);
+        at = span.end;
+    }
+    out.extend_from_slice(&message[at..]);
+    out.freeze()
+}
+
+/// The fields whose authserv-id is our name, as places in the message, in order.
+fn forged(message: &[u8], host: &str) -> Vec<std::ops::Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < message.len() {
+        let end = end_of_field(message, at);
+        let field = &message[at..end];
+        if matches!(field, b"\r\n" | b"\n") {
+            break;
+        }
+        if let Some(value) = value_of(field)
+            && is_ours(value, host)
+        {
+            found.push(at..end);
+        }
+        at = end;
+    }
+    found
+}
+
+/// Behind the field that begins at `at`, with the lines that continue it (RFC 5322 §2.2.3).
+fn end_of_field(message: &[u8], at: usize) -> usize {
+    let mut end = at;
+    loop {
+        end = memchr(b'\n', &message[end..]).map_or(message.len(), |found| end + found + 1);
+        if !matches!(message.get(end), Some(b' ' | b'\t')) {
+            return end;
+        }
+    }
+}
+
+/// The value, if it is a field of this kind. Blanks before the colon are obsolete, and read by some
+/// (RFC 5322 §4.5).
+fn value_of(field: &[u8]) -> Option<&[u8]> {
+    let colon = memchr(b':', field)?;
+    field[..colon].trim_ascii_end().eq_ignore_ascii_case(FIELD).then(|| &field[colon + 1..])
+}
+
+/// Whether a value begins with our name as authserv-id (RFC 8601 §2.2). Comments in front are
+/// passed over. What cannot be read as a name is taken for ours: nobody needs it.
+fn is_ours(value: &[u8], host: &str) -> bool {
+    let mut rest = value;
+    loop {
+        rest = rest.trim_ascii_start();
+        match rest {
+            [b'(', ..] => match behind_comment(rest) {
+                Some(behind) => rest = behind,
+                None => return true,
+            },
+            _ => break,
+        }
+    }
+    let name: Vec<u8> = match rest {
+        [b'"', quoted @ ..] => {
+            let mut name = Vec::new();
+            let mut bytes = quoted.iter();
+            loop {
+                match bytes.next() {
+                    Some(b'"') => break name,
+                    Some(b'\\') => name.extend(bytes.next()),
+                    Some(byte) => name.push(*byte),
+                    None => return true,
+                }
+            }
+        }
+        _ => {
+            let ends = |byte: &u8| matches!(byte, b';' | b' ' | b'\t' | b'\r' | b'\n' | b'(' | b'/');
+            rest[..rest.iter().position(ends).unwrap_or(rest.len())].to_vec()
+        }
+    };
+    let name = name.trim_ascii();
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    name.is_empty() || name.eq_ignore_ascii_case(host.as_bytes())
+}
+
+/// Behind a comment, which may hold others (RFC 5322 §3.2.2).
+fn behind_comment(text: &[u8]) -> Option<&[u8]> {
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            b'\\' => at += 1,
+            _ => {}
+        }
+        at += 1;
+        if depth == 0 {
+            return text.get(at..);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn results(message: &str) -> String {
+        let message = Bytes::from(message.to_owned());
+        let out = with_results(&message, "Authentication-Results: mx.test; spf=pass\r\n", "mx.test");
+        String::from_utf8(out.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn ours_is_in_front_and_forged_ones_go() {
+        let rest = "Received: from x\r\nauthentication-results: other.test; dkim=pass\r\nSubject: a\r\n\r\n\
+                    Authentication-Results: mx.test; text\r\n";
+        for forged in [
+            "Authentication-Results: mx.test; dkim=pass\r\n",
+            "AUTHENTICATION-results \t: MX.Test. 1;\r\n\tdkim=pass\r\n",
+            "Authentication-Results:\r\n (a (b) \\) c) \"mx\\.test\" /1; x\r\n",
+            "Authentication-Results: (never ends\r\n",
+            "Authentication-Results:\r\n",
+        ] {
+            let said = results(&format!("Return-Path: <a@b>\r\n{forged}{rest}"));
+            assert_eq!(
+                said,
+                format!("Return-Path: <a@b>\r\nAuthentication-Results: mx.test; spf=pass\r\n{rest}")
+            );
+            let said = results(&format!("Subject: b\r\n{forged}{forged}"));
+            assert_eq!(said, "Authentication-Results: mx.test; spf=pass\r\nSubject: b\r\n");
+        }
+    }
+
+    #[test]
+    fn names_of_others_stay() {
+        for kept in ["mx.test.evil", "amx.test", "x"] {
+            let field = format!("Authentication-Results: {kept}; dkim=pass\r\n\r\n");
+            assert!(results(&field).ends_with(&field));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_keep_all_but_whole_fields(
+            text in "(Authentication-Results ?: ?|mx\\.test|[;()\"\\\\\r\n\t a-z:.]|\r\n){0,60}"
+        ) {
+            let said = results(&text);
+            let ours = "Authentication-Results: mx.test; spf=pass\r\n";
+            let rest = said.strip_prefix(ours).unwrap();
+            // What is left is the text without some of its bytes, in order.
+            let mut all = text.bytes();
+            prop_assert!(rest.bytes().all(|byte| all.any(|other| other == byte)));
+            prop_assert!(forged(rest.as_bytes(), "mx.test").is_empty());
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Retention: old mail, and mail beyond a number of messages, leaves a folder by rule. It goes to
+//! the trash, to an archive folder for its month, or is deleted (seed 000: administrators were
+//! advised to keep folders small, and had no tool for it).
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`Rule`] | which messages a rule chooses |
+//! | [`Retention`] | applies rules to accounts, or reports what they would do |
+//!
+//! What always holds:
+//! * a message is moved in one commit, as by MOVE (RFC 6851): it is in one of both folders, also
+//!   after a crash;
+//! * a dry run changes nothing, not even the mailbox list;
+//! * changes are made in batches, between which clients get their turn;
+//! * a folder's messages are chosen from its view: no body is read. For ages that count from the
+//!   save date (RFC 8514) one record is read for each halving of the folder, and one for each
+//!   chosen message.
+
+mod choose;
+mod folders;
+mod rule;
+mod run;
+#[cfg(test)]
+mod tests;
+
+pub use rule::{Action, AgeFrom, Rule, RuleError};
+pub use run::{Mode, Outcome, Retention, RetentionError, Target};

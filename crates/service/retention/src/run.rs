@@ -1,0 +1,332 @@
+//! Rules applied to accounts.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use posthaste_directory::{Account, Directory, DirectoryError};
+use posthaste_mail_model::{MailboxName, NumSet};
+use posthaste_store::{Mailbox, MailboxEntry, MailboxList, SpecialUse, Store, StoreError, View};
+
+use crate::choose::Conditions;
+use crate::folders;
+use crate::rule::{Action, AgeFrom, Rule};
+
+/// Accounts read at a time.
+const PAGE: usize = 200;
+/// Messages in one commit. Between two commits others change the folder.
+const BATCH: u32 = 500;
+
+/// Whether messages are moved, or only counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing is changed.
+    DryRun,
+    /// Messages go where the rules say.
+    Apply,
+}
+
+/// Where the messages of an outcome went, or would go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Into this folder.
+    Folder(MailboxName),
+    /// Nowhere.
+    Nowhere,
+}
+
+/// What one rule did with one folder, for one target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The account's name.
+    pub account: String,
+    /// The folder they were in.
+    pub folder: MailboxName,
+    /// The rule's number in the list, from 0.
+    pub rule: usize,
+    /// Where they went.
+    pub target: Target,
+    /// Messages.
+    pub messages: u64,
+    /// Their octets.
+    pub octets: u64,
+}
+
+/// Why rules were not applied.
+#[derive(Debug, thiserror::Error)]
+pub enum RetentionError {
+    /// The accounts cannot be read.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// A folder cannot be read or changed.
+    #[error("{account}, {folder}: {error}")]
+    Folder {
+        /// The account's name.
+        account: String,
+        /// The folder.
+        folder: String,
+        /// What the store says.
+        error: StoreError,
+    },
+}
+
+/// Applies rules. Cheap to clone.
+#[derive(Clone)]
+pub struct Retention {
+    store: Store,
+    directory: Arc<Directory>,
+}
+
+/// The trash or the archive of an account.
+struct Home {
+    name: MailboxName,
+    wanted: SpecialUse,
+}
+
+/// One folder under one rule.
+struct Work<'a> {
+    store: &'a Store,
+    account: &'a Account,
+    entry: &'a MailboxEntry,
+    rule: &'a Rule,
+    number: usize,
+    mode: Mode,
+    now: i64,
+}
+
+impl Retention {
+    /// On a store and its accounts.
+    pub const fn new(store: Store, directory: Arc<Directory>) -> Self {
+        Self { store, directory }
+    }
+
+    /// Applies the rules to every account that they are for, in the order of the rules. `report`
+    /// gets each outcome once it is on disk. A folder that cannot be changed ends the run.
+    pub async fn run(
+        &self,
+        rules: &[Rule],
+        mode: Mode,
+        report: &mut (dyn FnMut(Outcome) + Send),
+    ) -> Result<(), RetentionError> {
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.directory.accounts(after.as_deref(), PAGE).await?;
+            for account in &page {
+                self.run_account(account, rules, mode, report).await?;
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = Some(last.name.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// The same for one account.
+    pub async fn run_account(
+        &self,
+        account: &Account,
+        rules: &[Rule],
+        mode: Mode,
+        report: &mut (dyn FnMut(Outcome) + Send),
+    ) -> Result<(), RetentionError> {
+        let rules: Vec<_> =
+            rules.iter().enumerate().filter(|(_, rule)| rule.is_for_account(&account.name)).collect();
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let failed = |folder: &str, error| RetentionError::Folder {
+            account: account.name.clone(),
+            folder: folder.to_owned(),
+            error,
+        };
+        let list = self.store.list(account.id).await.map_err(|error| failed("its folders", error))?;
+        for entry in &list.entries {
+            // What an earlier rule has chosen. In a dry run it is still there.
+            let mut claimed = NumSet::new();
+            for &(number, rule) in rules.iter().filter(|(_, rule)| rule.is_for_folder(entry)) {
+                let now = i64::try_from(self.store.unix_ms() / 1000).unwrap_or(i64::MAX);
+                let work = Work { store: &self.store, account, entry, rule, number, mode, now };
+                match work.run(&list, &mut claimed, report).await {
+                    // The folder was deleted meanwhile.
+                    Ok(()) | Err(StoreError::NoMailbox(_) | StoreError::NoSuchName) => {}
+                    Err(error) => return Err(failed(entry.name.as_str(), error)),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Work<'_> {
+    async fn run(
+        &self,
+        list: &MailboxList,
+        claimed: &mut NumSet,
+        report: &mut (dyn FnMut(Outcome) + Send),
+    ) -> Result<(), StoreError> {
+        let home = self.home(list);
+        if let Some(home) = &home
+            && folders::is_within(&self.entry.name, &home.name)
+        {
+            // What is in the trash or in the archive stays there.
+            return Ok(());
+        }
+        let mailbox = self.store.open(self.entry.id).await?;
+        let view = mailbox.view();
+        let chosen = self.chosen(&mailbox, &view).await?.difference(claimed);
+        if chosen.is_empty() {
+            return Ok(());
+        }
+        *claimed = claimed.union(&chosen);
+        match home {
+            Some(home) if self.rule.action == Action::Archive => {
+                for (month, uids) in folders::by_month(&view, &chosen) {
+                    let name = MailboxName::new(&format!("{}/{month}", home.name))?;
+                    self.carry(&mailbox, &view, &uids, Some((&home, name)), report).await?;
+                }
+                Ok(())
+            }
+            Some(home) => {
+                let name = home.name.clone();
+                self.carry(&mailbox, &view, &chosen, Some((&home, name)), report).await
+            }
+            None => self.carry(&mailbox, &view, &chosen, None, report).await,
+        }
+    }
+
+    /// The trash or the archive of the account, there or to be made.
+    fn home(&self, list: &MailboxList) -> Option<Home> {
+        let (wanted, usual) = match self.rule.action {
+            Action::Trash => (SpecialUse::Trash, "Trash"),
+            Action::Archive => (SpecialUse::Archive, "Archive"),
+            Action::Delete => return None,
+        };
+        let name = match folders::of_use(list, wanted, usual) {
+            Some(entry) => entry.name,
+            // The usual names are valid.
+            None => MailboxName::new(usual).ok()?,
+        };
+        Some(Home { name, wanted })
+    }
+
+    /// The UIDs that the rule chooses.
+    async fn chosen(&self, mailbox: &Mailbox, view: &View) -> Result<NumSet, StoreError> {
+        let before = self
+            .rule
+            .older_than
+            .map(|age| self.now.saturating_sub(i64::try_from(age.as_secs()).unwrap_or(i64::MAX)));
+        match (before, self.rule.age_from(self.entry)) {
+            (Some(before), AgeFrom::Saved) => {
+                let chosen = Conditions::of(self.rule, None).choose(view);
+                saved_before(mailbox, &chosen, before).await
+            }
+            (before, _) => Ok(Conditions::of(self.rule, before).choose(view)),
+        }
+    }
+
+    /// Moves or expunges messages, a batch at a time, and reports them.
+    async fn carry(
+        &self,
+        mailbox: &Mailbox,
+        view: &View,
+        uids: &NumSet,
+        target: Option<(&Home, MailboxName)>,
+        report: &mut (dyn FnMut(Outcome) + Send),
+    ) -> Result<(), StoreError> {
+        let octets_of = |uids: &NumSet| view.rows_of_uids(uids).map(|(_, row)| u64::from(row.size())).sum();
+        let mut outcome = Outcome {
+            account: self.account.name.clone(),
+            folder: self.entry.name.clone(),
+            rule: self.number,
+            target: target.as_ref().map_or(Target::Nowhere, |(_, name)| Target::Folder(name.clone())),
+            messages: 0,
+            octets: 0,
+        };
+        if self.mode == Mode::DryRun {
+            (outcome.messages, outcome.octets) = (uids.count(), octets_of(uids));
+            report(outcome);
+            return Ok(());
+        }
+        let destination = match target {
+            Some((home, name)) => {
+                let account = self.account.id;
+                let mut entry = folders::made(self.store, account, &home.name, Some(home.wanted)).await?;
+                if name != home.name {
+                    entry = folders::made(self.store, account, &name, None).await?;
+                }
+                Some(self.store.destination(entry.id))
+            }
+            None => None,
+        };
+        for batch in batches(uids) {
+            let done = match &destination {
+                Some(destination) => mailbox.move_to(&batch, destination).await?.expunged.uids,
+                None => mailbox.remove(&batch).await?.uids,
+            };
+            outcome.messages += done.count();
+            outcome.octets += octets_of(&done);
+            tokio::task::yield_now().await;
+        }
+        if outcome.messages > 0 {
+            report(outcome);
+        }
+        Ok(())
+    }
+}
+
+/// Sets of at most [`BATCH`] UIDs, in order.
+fn batches(uids: &NumSet) -> Vec<NumSet> {
+    let (mut all, mut batch, mut count) = (Vec::new(), NumSet::new(), 0);
+    for uid in uids.iter() {
+        batch.push(uid);
+        count += 1;
+        if count == BATCH {
+            all.push(std::mem::take(&mut batch));
+            count = 0;
+        }
+    }
+    if count > 0 {
+        all.push(batch);
+    }
+    all
+}
+
+/// Those of `uids` that came into the folder before a time. UIDs are given in the order in which
+/// messages come, so the boundary is found by halving. Each message below it is looked at all the
+/// same: a clock may have been set back.
+async fn saved_before(mailbox: &Mailbox, uids: &NumSet, before: i64) -> Result<NumSet, StoreError> {
+    let all: Vec<u32> = uids.iter().collect();
+    let (mut low, mut high) = (0, all.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match saved(mailbox, all[middle]).await? {
+            Some(saved) if saved >= before => high = middle,
+            // Expunged meanwhile, or unreadable: it decides nothing.
+            _ => low = middle + 1,
+        }
+    }
+    let mut below = NumSet::new();
+    all[..low].iter().for_each(|uid| below.push(*uid));
+    let mut chosen = NumSet::new();
+    let mut visit = |stored: posthaste_store::Stored<'_>| {
+        if stored.saved < before {
+            chosen.push(stored.uid.value());
+        }
+        ControlFlow::Continue(())
+    };
+    // A message without a readable record has no known age: it stays.
+    let unreadable = mailbox.summaries(&below, &mut visit).await?;
+    if unreadable.refuse().is_err() {
+        tracing::warn!(mailbox = %mailbox.id(), "messages with damaged records stay, whatever their age: run `posthaste check`");
+    }
+    Ok(chosen)
+}
+
+async fn saved(mailbox: &Mailbox, uid: u32) -> Result<Option<i64>, StoreError> {
+    let mut saved = None;
+    let mut visit = |stored: posthaste_store::Stored<'_>| {
+        saved = Some(stored.saved);
+        ControlFlow::Break(())
+    };
+    let unreadable = mailbox.summaries(&NumSet::range(uid, uid), &mut visit).await?;
+    Ok(saved.filter(|_| unreadable.refuse().is_ok()))
+}
