@@ -1,8 +1,8 @@
 //! Command lines to typed values and back.
 //!
-//! RFC 1939 §3 – §7, RFC 2449 §4 (CAPA), RFC 2595 §4 (STLS), RFC 5034 §4 (AUTH), RFC 6856 §2, §3
-//! (UTF8, LANG). A line comes without its CRLF and is UTF-8. Bare CR, bare LF and NUL are part of
-//! no command.
+//! RFC 1939 §3 – §7, RFC 2449 §4 (CAPA), RFC 2595 §4 (STLS), RFC 5034 §4 (AUTH), RFC 6856
+//! §2 and §3 (UTF8, LANG). A line comes without its CRLF and is UTF-8. Bare CR, bare LF and NUL
+//! are part of no command.
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use posthaste_mail_model::Secret;

@@ -20,7 +20,7 @@ const PASSWORD: &str = "correct horse";
 /// A machine under load takes its time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where the socket is to be.
+/// The path of the socket.
 fn stage() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("lmtp.sock");

@@ -79,6 +79,10 @@ fn each_command_account_and_client_has_its_cost() {
     assert!(data["received"].as_u64().unwrap() > 3 * message(1).len() as u64, "{data}");
     assert!(of(&commands, "RCPT")["directory_reads"].as_u64().unwrap() >= 3);
 
+    // A task of the server has its cost while it runs: this one looks for new accounts.
+    let watch = of(&commands, "background");
+    assert_eq!((&watch["protocol"], &watch["commands"]), (&"watch".into(), &0.into()));
+
     let accounts = report(&server, &["--by", "account"]);
     assert_eq!((accounts.len(), &accounts[0]["account"]), (1, &USER.into()));
     let clients = report(&server, &["--by", "client"]);

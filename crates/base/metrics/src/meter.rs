@@ -13,14 +13,18 @@ use crate::counters::{Counter, Counters};
 use crate::folder_size::FolderSize;
 use crate::registry::{CommandKey, Registry};
 
-/// The command of what belongs to none.
+/// The command of what belongs to none in a session.
 const SESSION: &str = "session";
+/// The command of a background task.
+const BACKGROUND: &str = "background";
 
 /// The meter of one session.
 #[derive(Debug)]
 pub(crate) struct Meter {
     registry: Arc<Registry>,
     protocol: &'static str,
+    /// The command of what belongs to none.
+    between: &'static str,
     /// Since the last command ended.
     counters: Counters,
     /// The last command was answered. Its cost ends with the poll.
@@ -185,7 +189,10 @@ impl Drop for Turn {
         if let Some(mut work) = ended {
             work.count_cpu();
             let _ = LAST.try_with(|last| last.set(Some(work.since)));
-            if work.meter.answered.swap(false, Ordering::Relaxed) {
+            if work.meter.between == BACKGROUND {
+                // Such a task has no commands, and may run as long as the server.
+                work.meter.add_to_sums(&work.meter.owner(), BACKGROUND);
+            } else if work.meter.answered.swap(false, Ordering::Relaxed) {
                 work.meter.command_ended();
             }
         }
@@ -205,9 +212,20 @@ pub struct Metered<F> {
 impl<F: Future> Metered<F> {
     /// Meters a session of this protocol. It is boxed: the task holds a pointer.
     pub fn new(registry: Arc<Registry>, protocol: &'static str, session: F) -> Self {
+        Self::with(registry, protocol, SESSION, session)
+    }
+
+    /// Meters a task of the server itself, which has no commands. The sums have its cost after each
+    /// poll.
+    pub fn background(registry: Arc<Registry>, name: &'static str, task: F) -> Self {
+        Self::with(registry, name, BACKGROUND, task)
+    }
+
+    fn with(registry: Arc<Registry>, protocol: &'static str, between: &'static str, session: F) -> Self {
         let meter = Meter {
             registry,
             protocol,
+            between,
             counters: Counters::default(),
             answered: AtomicBool::new(false),
             owner: Mutex::default(),
@@ -231,7 +249,7 @@ impl<F: Future> Future for Metered<F> {
 impl<F> Drop for Metered<F> {
     fn drop(&mut self) {
         self.meter.command_ended();
-        self.meter.add_to_sums(&self.meter.owner(), SESSION);
+        self.meter.add_to_sums(&self.meter.owner(), self.meter.between);
     }
 }
 
@@ -308,6 +326,25 @@ mod tests {
         assert_eq!((in_folder.get(Counter::Commands), in_folder.get(Counter::BodyReads)), (1, 3));
         assert_eq!(in_folder.get(Counter::Cpu), search.1.get(Counter::Cpu));
         assert_eq!((clients[0].0.as_str(), clients[0].1), ("aerc", total));
+    }
+
+    #[test]
+    fn a_background_task_is_in_the_sums_while_it_runs() {
+        let registry = Arc::new(Registry::default());
+        let task = std::future::poll_fn(|_| -> Poll<()> {
+            burn();
+            count(Counter::BodyReads, 1);
+            Poll::Pending
+        });
+        let mut task = Metered::background(Arc::clone(&registry), "maintenance", task);
+        for reads in 1..=2 {
+            assert!(poll(&mut task).is_pending());
+            let Snapshot { commands, .. } = registry.snapshot();
+            let [(key, sums)] = commands[..] else { panic!("{commands:?}") };
+            assert_eq!((key.protocol, key.command), ("maintenance", BACKGROUND));
+            assert_eq!(sums.get(Counter::BodyReads), reads);
+            assert!(sums.get(Counter::Cpu) >= reads * 1_000_000);
+        }
     }
 
     #[test]

@@ -80,13 +80,12 @@ mod tests {
     use super::*;
     use crate::samples;
 
-    /// Writes the seeds that our own encoder makes: `cargo test -p posthaste-tnef --features
-    /// fuzzing -- --ignored seeds`.
+    /// The committed seeds are what our encoder makes. With `POSTHASTE_WRITE_SEEDS=yes` they are
+    /// written, which a change of the encoder needs.
     #[test]
-    #[ignore = "writes the seeds"]
-    fn seeds() {
+    fn seeds_are_what_the_encoder_makes() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/seeds/tnef");
-        std::fs::create_dir_all(folder).expect("a folder");
+        let writes = std::env::var_os("POSTHASTE_WRITE_SEEDS").is_some_and(|wanted| wanted == "yes");
         let note = samples::note();
         let html = rtf::wrap_html(samples::HTML);
         let request = samples::meeting("IPM.Schedule.Meeting.Request");
@@ -98,7 +97,11 @@ mod tests {
             ("html", html),
             ("rtf", b"{\\rtf1\\ansi{\\fonttbl{\\f0\\fcharset128 A;}}\\b a\\par{\\field{\\*\\fldinst HYPERLINK \"http://x\"}{\\fldrslt \\u228?y}}}".to_vec()),
         ] {
-            std::fs::write(format!("{folder}/{name}"), bytes).expect("a seed");
+            let seed = format!("{folder}/{name}");
+            if writes {
+                std::fs::write(&seed, &bytes).expect("a seed");
+            }
+            assert!(std::fs::read(&seed).expect("a seed") == bytes, "{name}: run with POSTHASTE_WRITE_SEEDS=yes");
         }
     }
 

@@ -11,15 +11,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::{
-    NetError, SocketAccess, Stream,
+    ACCEPT_BACKLOG, NetError, SocketAccess, Stream,
     stream::LOCAL,
     unix::{self, SocketFile},
 };
-
-/// Connections the kernel completes while we are busy. A login storm of some thousand clients a
-/// second and a pause of a quarter of a second fit; the kernel lowers it to `net.core.somaxconn`
-/// (4,096 as Linux ships).
-pub const ACCEPT_BACKLOG: i32 = 4096;
 
 /// How a connection begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

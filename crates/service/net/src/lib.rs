@@ -49,13 +49,13 @@ pub use certificates::{Certificates, ClientCertificates, Expiry, Pair, TlsSettin
 pub use channel_binding::ChannelBinding;
 pub use clock::{Clock, ClockHand};
 pub use connection::Connection;
-pub use endpoint::{ACCEPT_BACKLOG, Endpoint, Listener, Mode, Place, resolve};
+pub use endpoint::{Endpoint, Listener, Mode, Place, resolve};
 pub use error::NetError;
 pub use limits::{ConnectionLimits, ConnectionPermit, PER_ADDRESS_DEFAULT, Refused, TOTAL_DEFAULT};
 pub use process::raise_file_limit;
 pub use proxy::{HEADER_WITHIN, Proxies, header::Malformed};
 pub use serve::{Drained, HANDSHAKE_WITHIN_DEFAULT, SHUTDOWN_GRACE_DEFAULT, ServeOptions};
 pub use shutdown::{Shutdown, ShutdownTrigger};
-pub use socket::{ByteStream, Traffic};
+pub use socket::{ACCEPT_BACKLOG, ByteStream, Traffic};
 pub use stream::{Stream, TlsFacts};
 pub use unix::SocketAccess;

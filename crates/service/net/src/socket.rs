@@ -20,6 +20,11 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
+/// Connections the kernel completes while we are busy. A login storm of some thousand clients a
+/// second and a pause of a quarter of a second fit; the kernel lowers it to `net.core.somaxconn`
+/// (4,096 as Linux ships).
+pub const ACCEPT_BACKLOG: i32 = 4096;
+
 /// What was counted on a connection since it was accepted. Bytes are as on the wire: after
 /// compression and encryption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

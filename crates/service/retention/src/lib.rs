@@ -24,4 +24,4 @@ mod run;
 mod tests;
 
 pub use rule::{Action, AgeFrom, Rule, RuleError};
-pub use run::{Mode, Outcome, Retention, RetentionError, Target};
+pub use run::{Mode, Outcome, Report, Retention, RetentionError, Target};

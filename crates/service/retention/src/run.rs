@@ -69,6 +69,9 @@ pub enum RetentionError {
     },
 }
 
+/// Gets what was done with each folder, or why nothing was.
+pub type Report<'r> = dyn FnMut(Result<Outcome, RetentionError>) + Send + 'r;
+
 /// Applies rules. Cheap to clone.
 #[derive(Clone)]
 pub struct Retention {
@@ -100,18 +103,19 @@ impl Retention {
     }
 
     /// Applies the rules to every account that they are for, in the order of the rules. `report`
-    /// gets each outcome once it is on disk. A folder that cannot be changed ends the run.
+    /// gets each outcome once it is on disk, and each folder that cannot be read or changed; the
+    /// run goes on with the others.
     pub async fn run(
         &self,
         rules: &[Rule],
         mode: Mode,
-        report: &mut (dyn FnMut(Outcome) + Send),
+        report: &mut Report<'_>,
     ) -> Result<(), RetentionError> {
         let mut after: Option<String> = None;
         loop {
             let page = self.directory.accounts(after.as_deref(), PAGE).await?;
             for account in &page {
-                self.run_account(account, rules, mode, report).await?;
+                self.run_account(account, rules, mode, report).await;
             }
             match page.last() {
                 Some(last) if page.len() == PAGE => after = Some(last.name.clone()),
@@ -121,24 +125,21 @@ impl Retention {
     }
 
     /// The same for one account.
-    pub async fn run_account(
-        &self,
-        account: &Account,
-        rules: &[Rule],
-        mode: Mode,
-        report: &mut (dyn FnMut(Outcome) + Send),
-    ) -> Result<(), RetentionError> {
+    pub async fn run_account(&self, account: &Account, rules: &[Rule], mode: Mode, report: &mut Report<'_>) {
         let rules: Vec<_> =
             rules.iter().enumerate().filter(|(_, rule)| rule.is_for_account(&account.name)).collect();
         if rules.is_empty() {
-            return Ok(());
+            return;
         }
         let failed = |folder: &str, error| RetentionError::Folder {
             account: account.name.clone(),
             folder: folder.to_owned(),
             error,
         };
-        let list = self.store.list(account.id).await.map_err(|error| failed("its folders", error))?;
+        let list = match self.store.list(account.id).await {
+            Ok(list) => list,
+            Err(error) => return report(Err(failed("its folders", error))),
+        };
         for entry in &list.entries {
             // What an earlier rule has chosen. In a dry run it is still there.
             let mut claimed = NumSet::new();
@@ -148,11 +149,10 @@ impl Retention {
                 match work.run(&list, &mut claimed, report).await {
                     // The folder was deleted meanwhile.
                     Ok(()) | Err(StoreError::NoMailbox(_) | StoreError::NoSuchName) => {}
-                    Err(error) => return Err(failed(entry.name.as_str(), error)),
+                    Err(error) => report(Err(failed(entry.name.as_str(), error))),
                 }
             }
         }
-        Ok(())
     }
 }
 
@@ -161,7 +161,7 @@ impl Work<'_> {
         &self,
         list: &MailboxList,
         claimed: &mut NumSet,
-        report: &mut (dyn FnMut(Outcome) + Send),
+        report: &mut Report<'_>,
     ) -> Result<(), StoreError> {
         let home = self.home(list);
         if let Some(home) = &home
@@ -230,7 +230,7 @@ impl Work<'_> {
         view: &View,
         uids: &NumSet,
         target: Option<(&Home, MailboxName)>,
-        report: &mut (dyn FnMut(Outcome) + Send),
+        report: &mut Report<'_>,
     ) -> Result<(), StoreError> {
         let octets_of = |uids: &NumSet| view.rows_of_uids(uids).map(|(_, row)| u64::from(row.size())).sum();
         let mut outcome = Outcome {
@@ -243,7 +243,7 @@ impl Work<'_> {
         };
         if self.mode == Mode::DryRun {
             (outcome.messages, outcome.octets) = (uids.count(), octets_of(uids));
-            report(outcome);
+            report(Ok(outcome));
             return Ok(());
         }
         let destination = match target {
@@ -267,7 +267,7 @@ impl Work<'_> {
             tokio::task::yield_now().await;
         }
         if outcome.messages > 0 {
-            report(outcome);
+            report(Ok(outcome));
         }
         Ok(())
     }

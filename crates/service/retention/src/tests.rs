@@ -12,7 +12,7 @@ use posthaste_store::{Engine, IncomingMessage, Mailbox, MemoryEngine, SpecialUse
 use proptest::prelude::*;
 
 use crate::choose::Conditions;
-use crate::{Action, AgeFrom, Mode, Outcome, Retention, Rule, RuleError, Target};
+use crate::{Action, AgeFrom, Mode, Outcome, Retention, RetentionError, Rule, RuleError, Target};
 
 const DAY: u64 = 24 * 60 * 60;
 /// 2026-11-23T00:00:00Z
@@ -26,13 +26,19 @@ struct World {
 }
 
 async fn world() -> World {
+    world_with(None).await
+}
+
+/// Folders take at most so many messages.
+async fn world_with(folder_messages_max: Option<u32>) -> World {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
     let clock = Arc::new(AtomicU64::new(NOW));
     let read = Arc::clone(&clock);
     let clock_unix_ms: Arc<dyn Fn() -> u64 + Send + Sync> =
         Arc::new(move || read.load(Ordering::Relaxed) * 1000);
-    let store = Store::new(engine, StoreOptions { clock_unix_ms, ..StoreOptions::default() });
+    let store =
+        Store::new(engine, StoreOptions { clock_unix_ms, folder_messages_max, ..StoreOptions::default() });
     let directory = Arc::new(directory);
     let password = Secret::new("pencil".to_owned());
     let ana = directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
@@ -63,7 +69,7 @@ impl World {
 
     async fn run(&self, rules: &[Rule], mode: Mode) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
-        self.retention.run(rules, mode, &mut |outcome| outcomes.push(outcome)).await.unwrap();
+        self.retention.run(rules, mode, &mut |outcome| outcomes.push(outcome.unwrap())).await.unwrap();
         outcomes
     }
 
@@ -223,6 +229,30 @@ async fn rules_are_for_their_accounts() {
     };
     assert!(world.run(&[for_accounts(&["bob@example.org", "*@example.net"])], Mode::DryRun).await.is_empty());
     assert_eq!(world.run(&[for_accounts(&["*@example.org"])], Mode::DryRun).await.len(), 1);
+}
+
+/// A folder that takes no more does not stop the rules for the others.
+#[tokio::test]
+async fn a_folder_that_cannot_be_changed_stops_no_other() {
+    let world = world_with(Some(2)).await;
+    let inbox = world.folder("INBOX", None).await;
+    let lists = world.folder("Lists", None).await;
+    world.folder("Trash", Some(SpecialUse::Trash)).await;
+    for _ in 0..2 {
+        world.add(&inbox, 9, vec![]).await;
+        world.add(&lists, 9, vec![]).await;
+    }
+    let rules = [older_than(1, rule("*", Action::Trash)), older_than(1, rule("Lists", Action::Delete))];
+    let (mut done, mut failed) = (0, Vec::new());
+    let mut report = |outcome: Result<Outcome, RetentionError>| match outcome {
+        Ok(outcome) => done += outcome.messages,
+        Err(error) => failed.push(error.to_string()),
+    };
+    world.retention.run(&rules, Mode::Apply, &mut report).await.unwrap();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(failed[0].starts_with("ana@example.org, Lists: "), "{failed:?}");
+    assert_eq!(done, 2, "two went to the trash, which is full then");
+    assert_eq!(of(&world.content().await, "Lists"), "9 9");
 }
 
 /// More messages than one commit takes.

@@ -76,8 +76,8 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
         return Ok(match command.answer {
             // RFC 2180 §4.2.1: the client does not want to hear of single messages.
             StoreAnswer::Silent => Reply::ok(WHY).with(code),
-            // RFC 2180 §4.2.2, RFC 7162 §3.1.3 (example 11): the messages that exist were changed.
-            // OK would claim that all of them were.
+            // RFC 2180 §4.2.2, RFC 7162 §3.1.3 (example 11). The messages that exist were
+            // changed; OK would claim that all of them were.
             StoreAnswer::Flags => Reply::no(code, WHY),
         });
     }

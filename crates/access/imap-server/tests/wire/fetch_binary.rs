@@ -117,8 +117,8 @@ fn a_message_that_is_encoded_whole() {
     assert_eq!(fetch_text(&mut wire, 1, "BINARY.SIZE[1]"), "BINARY.SIZE[1] 3");
 }
 
-/// A plain literal holds no NUL (RFC 9051 §9, CHAR8). Each is sent as 0x80, as other servers do, so
-/// that all sizes stay right. BINARY has the bytes themselves.
+/// A plain literal holds no NUL (RFC 9051 §9, CHAR8). Each is sent as 0x80, as by other servers.
+/// Sizes stay right. BINARY has the bytes themselves.
 #[test]
 fn a_nul_goes_out_in_a_literal8_alone() {
     let server = Server::start();

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use bytesize::ByteSize;
-use posthaste_retention::{Action, Mode, Outcome, Retention, Rule, Target};
+use posthaste_retention::{Action, Mode, Outcome, Retention, RetentionError, Rule, Target};
 use serde_json::json;
 
 use crate::cli;
@@ -17,8 +17,16 @@ pub async fn run(config: Config, command: cli::Retention) -> Result<()> {
     let opened = open::existing(&config).await?;
     let retention = Retention::new(opened.store.clone(), opened.directory.clone());
     let mode = if command.apply { Mode::Apply } else { Mode::DryRun };
-    let (mut messages, mut octets, mut written) = (0, 0, Ok(()));
-    let mut report = |outcome: Outcome| {
+    let (mut messages, mut octets, mut failed, mut written) = (0, 0, 0, Ok(()));
+    let mut report = |outcome: std::result::Result<Outcome, RetentionError>| {
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                eprintln!("posthaste: {error}");
+                failed += 1;
+                return;
+            }
+        };
         messages += outcome.messages;
         octets += outcome.octets;
         if written.is_ok() {
@@ -28,7 +36,7 @@ pub async fn run(config: Config, command: cli::Retention) -> Result<()> {
     match &command.account {
         Some(name) => {
             let account = opened.found(&full_name(name, &config)).await?;
-            retention.run_account(&account, &rules, mode, &mut report).await?;
+            retention.run_account(&account, &rules, mode, &mut report).await;
         }
         None => retention.run(&rules, mode, &mut report).await?,
     }
@@ -41,6 +49,9 @@ pub async fn run(config: Config, command: cli::Retention) -> Result<()> {
                 println!("{messages} messages, {size}: nothing was changed; add --apply to do it");
             }
         }
+    }
+    if failed > 0 {
+        return Err(Failure::Incomplete(format!("{failed} folders were left as they are: run it again")));
     }
     Ok(())
 }

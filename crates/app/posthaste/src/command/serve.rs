@@ -12,7 +12,7 @@ use posthaste_directory::NewAccount;
 use posthaste_filter::Filter;
 use posthaste_metrics::Metered;
 use posthaste_net::{Certificates, Pair, SocketAccess, raise_file_limit};
-use posthaste_retention::{Mode, Outcome, Retention, Target};
+use posthaste_retention::{Mode, Outcome, Retention, RetentionError, Target};
 use posthaste_store::Store;
 use posthaste_store_lmdb::EngineLock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -122,15 +122,16 @@ async fn serve(
     let look = if opened.store.engine().epoch().is_some() { FOREIGN_LOOK } else { CLUSTER_LOOK };
     let metrics = Arc::clone(&budgets.metrics);
     let foreign = async move { foreign.watch_foreign(look).await };
-    let foreign = tokio::spawn(Metered::new(Arc::clone(&metrics), "watch", foreign));
+    let foreign = tokio::spawn(Metered::background(Arc::clone(&metrics), "watch", foreign));
     let accounts = Arc::clone(&opened.directory);
     let account_look =
         if opened.store.engine().epoch().is_some() { ACCOUNT_LOOK } else { ACCOUNT_LOOK_CLUSTER };
     let accounts = async move { accounts.watch_accounts(account_look).await };
-    let accounts = tokio::spawn(Metered::new(Arc::clone(&metrics), "watch", accounts));
-    let maintenance = Metered::new(Arc::clone(&metrics), "maintenance", maintain(opened.store.clone()));
+    let accounts = tokio::spawn(Metered::background(Arc::clone(&metrics), "watch", accounts));
+    let maintenance =
+        Metered::background(Arc::clone(&metrics), "maintenance", maintain(opened.store.clone()));
     let maintenance = tokio::spawn(maintenance);
-    let retention = tokio::spawn(Metered::new(
+    let retention = tokio::spawn(Metered::background(
         Arc::clone(&metrics),
         "retention",
         retain(Retention::new(opened.store.clone(), Arc::clone(&opened.directory)), config.retention.clone()),
@@ -314,7 +315,13 @@ async fn retain(retention: Retention, config: config::Retention) {
     }
     loop {
         tokio::time::sleep(config.every).await;
-        let mut report = |outcome: Outcome| {
+        let mut report = |outcome: std::result::Result<Outcome, RetentionError>| {
+            let outcome = match outcome {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    return tracing::warn!(%error, "`retention.rules` left a folder as it is; it is tried again");
+                }
+            };
             let Outcome { account, folder, rule, target, messages, octets } = outcome;
             let to = match &target {
                 Target::Folder(name) => name.as_str(),

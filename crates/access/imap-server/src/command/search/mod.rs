@@ -88,8 +88,8 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
     Ok(done(numbering, expunged))
 }
 
-/// The reply. RFC 2180 §4.3: messages that others expunged, and whose data the search needs, do not
-/// match; the code says so (RFC 5530 §3). UID SEARCH reports their EXPUNGE right away.
+/// The reply. An expunged message whose data the search needs does not match (RFC 2180 §4.3). The
+/// code says so (RFC 5530 §3). UID SEARCH reports the EXPUNGE right away.
 fn done(numbering: Numbering, expunged: u32) -> Reply {
     match numbering {
         Numbering::Seq if expunged > 0 => {

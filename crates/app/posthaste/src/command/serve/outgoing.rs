@@ -39,7 +39,7 @@ impl Outgoing {
         let runner = Runner::new(relay.clone(), Arc::new(transport), times, Arc::new(unix_s), lease_times);
         let (stop, stopped) = oneshot::channel();
         let run = runner.run(async { stopped.await.unwrap_or_default() });
-        let task = tokio::spawn(Metered::new(Arc::clone(metrics), "queue", run));
+        let task = tokio::spawn(Metered::background(Arc::clone(metrics), "queue", run));
         Ok(Some(Self { relay, stop, task }))
     }
 

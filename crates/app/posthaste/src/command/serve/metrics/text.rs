@@ -68,15 +68,21 @@ impl prometheus_client::collector::Collector for Sums {
             encoder.encode_descriptor("posthaste_account_cpu", help, unit.as_ref(), MetricType::Counter)?;
         for (name, cost) in accounts.iter().take(ACCOUNTS_SHOWN) {
             value(&cost.total(), Counter::Cpu)
-                .encode(family.encode_family(&[("account", name.as_str())])?)?;
+                .encode(family.encode_family(&[("account", escaped(name))])?)?;
         }
         let mut family =
             encoder.encode_descriptor("posthaste_client_cpu", help, unit.as_ref(), MetricType::Counter)?;
         for (name, amounts) in clients {
-            value(amounts, Counter::Cpu).encode(family.encode_family(&[("client", name.as_str())])?)?;
+            value(amounts, Counter::Cpu).encode(family.encode_family(&[("client", escaped(name))])?)?;
         }
         encode_threads(encoder)
     }
+}
+
+/// A label's value (OpenMetrics 1.0, "escaped-string"): the library writes it as it is, and clients
+/// choose their names.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// CPU time by the role of threads, and how many there are.
@@ -171,14 +177,14 @@ mod tests {
         let key = CommandKey { protocol: "imap", command: "FETCH", folder };
         let snapshot = Snapshot {
             commands: vec![(key, amounts)],
-            accounts: vec![("a\"na\n".to_owned(), AccountCost::default())],
+            accounts: vec![("a\"n\\a\n".to_owned(), AccountCost::default())],
             clients: vec![("aerc".to_owned(), amounts)],
         };
         let text = open_metrics(&snapshot).unwrap();
         let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
         has(r#"posthaste_cpu_seconds_total{protocol="imap",command="FETCH",folder="100000"} 1.5"#);
         has(r#"posthaste_commands_total{protocol="imap",command="FETCH",folder="100000"} 3.0"#);
-        has(r#"posthaste_account_cpu_seconds_total{account="a\"na\n"} 0.0"#);
+        has(r#"posthaste_account_cpu_seconds_total{account="a\"n\\a\n"} 0.0"#);
         has(r#"posthaste_client_cpu_seconds_total{client="aerc"} 1.5"#);
         assert!(text.ends_with("# EOF\n") && text.contains("posthaste_thread_cpu_seconds{role="));
         let json: Value = serde_json::from_str(&json(&snapshot)).unwrap();
