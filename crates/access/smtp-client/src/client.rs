@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
-use posthaste_queue::{Failure, Item, Sent};
+use posthaste_queue::{Failure, Item, Notify, Recipient, Sent};
 use rustls::pki_types::ServerName;
 use std::io;
 use std::net::SocketAddr;
@@ -42,8 +42,13 @@ pub(crate) struct Extensions {
     pub smtputf8: bool,
     pub starttls: bool,
     pub auth_plain: bool,
+    pub dsn: bool,
+    pub chunking: bool,
+    pub binarymime: bool,
     /// Octets of a message at most, if it said so.
     pub size: Option<u64>,
+    /// Recipients of a message at most, if it said so (RFC 9422 §4).
+    pub recipients_max: Option<usize>,
 }
 
 impl Extensions {
@@ -59,6 +64,15 @@ impl Extensions {
                 "STARTTLS" => found.starttls = true,
                 // RFC 1870 §4: 0 is no limit.
                 "SIZE" => found.size = words.next().and_then(|n| n.parse().ok()).filter(|n| *n > 0),
+                "DSN" => found.dsn = true,
+                "CHUNKING" => found.chunking = true,
+                "BINARYMIME" => found.binarymime = true,
+                "LIMITS" => {
+                    let numbers = line.split(' ').filter_map(|word| word.split_once('='));
+                    let mut of_recipients = numbers.filter(|(name, _)| name.eq_ignore_ascii_case("RCPTMAX"));
+                    found.recipients_max =
+                        of_recipients.find_map(|(_, n)| n.parse().ok()).filter(|max: &usize| *max > 0);
+                }
                 "AUTH" => found.auth_plain |= words.any(|m| m.eq_ignore_ascii_case("PLAIN")),
                 _ => {}
             }
@@ -214,15 +228,43 @@ impl Client {
 
     /// Sends a message to the recipients of an item that wait.
     pub async fn send(&mut self, item: &Item, message: &Bytes) -> Sent {
-        let to: Vec<&str> = item.waiting().map(|r| r.address.as_str()).collect();
-        let refused = |failure: &Failure| vec![Err(failure.clone()); to.len()];
+        let to: Vec<&Recipient> = item.waiting().collect();
+        let reports = self.extensions.dsn;
         if let Err(failure) = self.fits(item, message) {
-            return Sent { outcomes: refused(&failure), usable: true };
+            return Sent { outcomes: vec![Err(failure); to.len()], reports, usable: true };
         }
-        match self.transact(item, &to, message).await {
-            Ok(sent) => sent,
-            Err(failure) => Sent { outcomes: refused(&failure), usable: false },
+        let mut outcomes = vec![Err(Failure::temporary("4.4.2", "no answer")); to.len()];
+        for group in self.transactions(&to) {
+            let members: Vec<_> = group.iter().filter_map(|at| to.get(*at).copied()).collect();
+            let (answers, usable) = match self.transact(item, &members, message).await {
+                Ok(done) => done,
+                Err(failure) => (vec![Err(failure); members.len()], false),
+            };
+            for (at, answer) in group.into_iter().zip(answers) {
+                if let Some(outcome) = outcomes.get_mut(at) {
+                    *outcome = answer;
+                }
+            }
+            if !usable {
+                // Those of the groups that are left wait for the next connection.
+                return Sent { outcomes, reports, usable };
+            }
         }
+        Sent { outcomes, reports, usable: true }
+    }
+
+    /// Which recipients, by place, get the message in one transaction each.
+    fn transactions(&self, to: &[&Recipient]) -> Vec<Vec<usize>> {
+        let max = self.extensions.recipients_max.unwrap_or(usize::MAX);
+        let (silent, others): (Vec<usize>, Vec<usize>) =
+            (0..to.len()).partition(|at| to.get(*at).is_some_and(|to| self.needs_silence(to)));
+        [others, silent].iter().flat_map(|group| group.chunks(max)).map(<[usize]>::to_vec).collect()
+    }
+
+    /// RFC 3461 §5.2.2: a host without DSN would report a failure that the sender does not want. It
+    /// gets the message without a sender.
+    fn needs_silence(&self, to: &Recipient) -> bool {
+        !self.extensions.dsn && to.notify == Some(Notify::NEVER)
     }
 
     /// What needs no asking.
@@ -238,48 +280,87 @@ impl Client {
             // RFC 6531 §3.5, §8.
             return Err(Failure::permanent("5.6.7", format!("{} does not know SMTPUTF8", self.host)));
         }
+        if item.binary && !(self.extensions.binarymime && self.extensions.chunking) {
+            // RFC 3030 §3, RFC 3463 §3.7: a conversion is needed that we do not make.
+            let words = format!("{} does not take binary mail (BINARYMIME)", self.host);
+            return Err(Failure::permanent("5.6.3", words));
+        }
         Ok(())
     }
 
-    async fn transact(&mut self, item: &Item, to: &[&str], message: &Bytes) -> Result<Sent, Failure> {
-        let mut mail = format!("MAIL FROM:<{}>", item.from);
-        if self.extensions.size.is_some() {
-            mail += &format!(" SIZE={}", message.len());
-        }
-        if self.extensions.eight_bit && !message.is_ascii() {
-            mail += " BODY=8BITMIME";
-        }
-        if item.smtputf8 {
-            mail += " SMTPUTF8";
-        }
-        let replies = self.envelope(&mail, to).await?;
+    /// One transaction: what became of each recipient, and whether the connection can be used for
+    /// another.
+    async fn transact(
+        &mut self,
+        item: &Item,
+        to: &[&Recipient],
+        message: &Bytes,
+    ) -> Result<(Vec<Result<(), Failure>>, bool), Failure> {
+        let mail = self.mail(item, to, message);
+        let recipients: Vec<String> = to.iter().map(|to| self.rcpt(to)).collect();
+        let replies = self.envelope(&mail, &recipients).await?;
         let (sender, recipients) =
             replies.split_first().ok_or_else(|| lost(&self.host, &io::ErrorKind::InvalidData.into()))?;
         if !sender.is_positive() {
             let outcomes = vec![Err(sender.failure()); to.len()];
-            return self.reset(outcomes).await;
+            return Ok((outcomes, self.reset().await));
         }
         let mut outcomes: Vec<Result<(), Failure>> =
             recipients.iter().map(|r| if r.is_positive() { Ok(()) } else { Err(r.failure()) }).collect();
         outcomes.resize(to.len(), Err(Failure::temporary("4.4.2", "no answer")));
         if outcomes.iter().all(Result::is_err) {
-            return self.reset(outcomes).await;
+            return Ok((outcomes, self.reset().await));
         }
-        let end = self.data(message).await?;
+        let end = if item.binary { self.chunk(message).await? } else { self.data(message).await? };
         if !end.is_positive() {
             outcomes.iter_mut().filter(|o| o.is_ok()).for_each(|o| *o = Err(end.failure()));
         }
-        Ok(Sent { outcomes, usable: end.code != 421 })
+        Ok((outcomes, end.code != 421))
+    }
+
+    /// The line of MAIL.
+    fn mail(&self, item: &Item, to: &[&Recipient], message: &Bytes) -> String {
+        let is_silent = to.iter().any(|to| self.needs_silence(to));
+        let mut mail = format!("MAIL FROM:<{}>", if is_silent { "" } else { &item.from });
+        if self.extensions.size.is_some() {
+            mail += &format!(" SIZE={}", message.len());
+        }
+        if item.binary {
+            mail += " BODY=BINARYMIME";
+        } else if self.extensions.eight_bit && !message.is_ascii() {
+            mail += " BODY=8BITMIME";
+        }
+        if item.smtputf8 {
+            mail += " SMTPUTF8";
+        }
+        if self.extensions.dsn {
+            // RFC 3461 §5.2.1: what the sender gave, and no more.
+            mail += &item.ret.map(|ret| format!(" RET={}", ret.name())).unwrap_or_default();
+            let envid = item.envid.as_ref().map(|envid| format!(" ENVID={}", envid.as_xtext()));
+            mail += &envid.unwrap_or_default();
+        }
+        mail
+    }
+
+    /// The line of RCPT.
+    fn rcpt(&self, to: &Recipient) -> String {
+        let mut rcpt = format!("RCPT TO:<{}>", to.address);
+        if self.extensions.dsn {
+            rcpt += &to.notify.map(|notify| format!(" NOTIFY={notify}")).unwrap_or_default();
+            let orcpt = to.orcpt.as_ref().map(|orcpt| format!(" ORCPT={}", orcpt.as_str()));
+            rcpt += &orcpt.unwrap_or_default();
+        }
+        rcpt
     }
 
     /// MAIL and RCPT, together where the host knows PIPELINING (RFC 2920), and their replies. After
     /// a refused MAIL the others may be missing.
-    async fn envelope(&mut self, mail: &str, to: &[&str]) -> Result<Vec<Reply>, Failure> {
-        let mut lines = std::iter::once(mail.to_owned()).chain(to.iter().map(|to| format!("RCPT TO:<{to}>")));
+    async fn envelope(&mut self, mail: &str, to: &[String]) -> Result<Vec<Reply>, Failure> {
+        let mut lines = std::iter::once(mail).chain(to.iter().map(String::as_str));
         let group = if self.extensions.pipelining { GROUP } else { 1 };
         let mut replies = Vec::with_capacity(to.len() + 1);
         loop {
-            let together: Vec<String> = lines.by_ref().take(group).collect();
+            let together: Vec<&str> = lines.by_ref().take(group).collect();
             if together.is_empty() || replies.first().is_some_and(|mail: &Reply| !mail.is_positive()) {
                 return Ok(replies);
             }
@@ -303,10 +384,18 @@ impl Client {
         self.reply(END_WITHIN).await
     }
 
-    /// Ends a transaction that came to nothing.
-    async fn reset(&mut self, outcomes: Vec<Result<(), Failure>>) -> Result<Sent, Failure> {
-        let usable = self.command("RSET", REPLY_WITHIN).await.is_ok_and(|reply| reply.is_positive());
-        Ok(Sent { outcomes, usable })
+    /// The message as one chunk of octets (RFC 3030 §2), and the reply to it.
+    async fn chunk(&mut self, message: &Bytes) -> Result<Reply, Failure> {
+        self.write(format!("BDAT {} LAST\r\n", message.len()).as_bytes()).await?;
+        for block in message.chunks(BLOCK) {
+            self.write(block).await?;
+        }
+        self.reply(END_WITHIN).await
+    }
+
+    /// Ends a transaction that came to nothing; whether the connection can be used for another.
+    async fn reset(&mut self) -> bool {
+        self.command("RSET", REPLY_WITHIN).await.is_ok_and(|reply| reply.is_positive())
     }
 
     /// Says goodbye (RFC 5321 §4.1.1.10).
@@ -343,18 +432,32 @@ mod tests {
 
     #[test]
     fn extensions_are_read_whatever_their_case() {
-        let lines = ["mx.test hello", "size 1000", "PIPELINING", "AUTH=LOGIN plain", "8BitMime", "X-OTHER"];
+        let lines = [
+            "mx.test hello",
+            "size 1000",
+            "PIPELINING",
+            "AUTH=LOGIN plain",
+            "8BitMime",
+            "X-OTHER",
+            "limits MAILMAX=9 rcptmax=20",
+            "dsn",
+        ];
         let reply = Reply { code: 250, lines: lines.map(str::to_owned).to_vec() };
         let found = Extensions::of(&reply);
         let wanted = Extensions {
             pipelining: true,
             eight_bit: true,
             auth_plain: true,
+            dsn: true,
             size: Some(1000),
+            recipients_max: Some(20),
             ..Extensions::default()
         };
         assert_eq!(found, wanted);
-        let none = Reply { code: 250, lines: vec!["x".into(), "SIZE 0".into(), "SIZE".into()] };
+        let none = Reply {
+            code: 250,
+            lines: vec!["x".into(), "SIZE 0".into(), "SIZE".into(), "LIMITS RCPTMAX=0".into()],
+        };
         assert_eq!(Extensions::of(&none), Extensions::default());
     }
 }

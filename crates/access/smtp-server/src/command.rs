@@ -1,12 +1,13 @@
 //! Command lines to typed values and back.
 //!
 //! RFC 5321 §4.1.1 (SMTP), RFC 2033 §4.1 (LHLO), RFC 3207 (STARTTLS), RFC 4954 §4 (AUTH),
-//! RFC 3030 §2 (BDAT), RFC 1870 §6 (SIZE), RFC 6152 §3 (BODY), RFC 6531 §3.4 (SMTPUTF8). A line
-//! comes without its CRLF and is UTF-8; bare CR, bare LF and NUL are no part of any command.
+//! RFC 3030 §2 and §3 (BDAT, BINARYMIME), RFC 1870 §6 (SIZE), RFC 6152 §3 (BODY), RFC 6531 §3.4
+//! (SMTPUTF8), RFC 3461 §4 (RET, ENVID, NOTIFY, ORCPT). A line comes without its CRLF and is UTF-8; bare CR, bare LF and NUL are no part of any command.
 
 use std::fmt;
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use posthaste_queue::{EnvelopeId, Notify, OriginalRecipient, Return, xtext};
 
 use crate::address::{Mailbox, ReversePath, bracketed, is_domain, is_literal};
 use crate::syntax::SyntaxError;
@@ -27,8 +28,13 @@ pub enum Command {
         /// What the extensions add.
         parameters: MailParameters,
     },
-    /// Adds a recipient. No extension of ours adds parameters.
-    Rcpt(Mailbox),
+    /// Adds a recipient.
+    Rcpt {
+        /// To whom.
+        to: Mailbox,
+        /// What the extensions add.
+        parameters: RcptParameters,
+    },
     /// The message follows, with dots stuffed.
     Data,
     /// So many octets of the message follow.
@@ -72,6 +78,19 @@ pub struct MailParameters {
     pub smtputf8: bool,
     /// Who wrote it, says a client that relays (RFC 4954 §5): xtext, read and not used.
     pub auth: Option<String>,
+    /// How much of the message a report about a failure returns.
+    pub ret: Option<Return>,
+    /// The client's name for the transaction, for reports.
+    pub envid: Option<EnvelopeId>,
+}
+
+/// Parameters of RCPT.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RcptParameters {
+    /// What is reported.
+    pub notify: Option<Notify>,
+    /// The address before any alias, for reports.
+    pub orcpt: Option<OriginalRecipient>,
 }
 
 /// `BODY=`.
@@ -81,6 +100,8 @@ pub enum BodyKind {
     SevenBit,
     /// `8BITMIME`.
     EightBitMime,
+    /// `BINARYMIME`: any octets, sent by BDAT.
+    BinaryMime,
 }
 
 impl Command {
@@ -169,10 +190,11 @@ fn rcpt(argument: &str) -> Result<Command, SyntaxError> {
     let path = keyword(argument, "TO:").ok_or(SyntaxError::Argument("RCPT TO:<address>"))?;
     let (path, rest) = bracketed(path)?;
     let to = Mailbox::parse(path)?;
-    match parameters_of(rest)?.next() {
-        Some(_) => Err(SyntaxError::Parameter),
-        None => Ok(Command::Rcpt(to)),
+    let mut parameters = RcptParameters::default();
+    for parameter in parameters_of(rest)? {
+        parameters.take(parameter)?;
     }
+    Ok(Command::Rcpt { to, parameters })
 }
 
 /// `*(SP esmtp-param)` behind a path.
@@ -186,27 +208,54 @@ fn parameters_of(rest: &str) -> Result<impl Iterator<Item = &str>, SyntaxError> 
 
 impl MailParameters {
     fn take(&mut self, parameter: &str) -> Result<(), SyntaxError> {
-        let (name, value) = match parameter.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (parameter, None),
-        };
-        match (name.to_ascii_uppercase().as_str(), value) {
+        let (name, value) = name_and_value(parameter);
+        match (name.as_str(), value) {
             ("SIZE", Some(value)) => once(&mut self.size, number(value), "SIZE=octets"),
             ("BODY", Some(value)) => {
-                once(&mut self.body, BodyKind::from_name(value), "BODY=7BIT or BODY=8BITMIME")
+                once(&mut self.body, BodyKind::from_name(value), "BODY=7BIT, 8BITMIME or BINARYMIME")
             }
             ("AUTH", Some(value)) => {
-                once(&mut self.auth, is_xtext(value).then(|| value.to_owned()), "AUTH=address as xtext")
+                once(&mut self.auth, xtext(value).map(|_| value.to_owned()), "AUTH=address as xtext")
+            }
+            ("RET", Some(value)) => once(&mut self.ret, Return::parse(value), "RET=FULL or RET=HDRS"),
+            ("ENVID", Some(value)) => {
+                once(&mut self.envid, EnvelopeId::parse(value), "ENVID=printable ASCII as xtext")
             }
             ("SMTPUTF8", None) => {
                 self.smtputf8 = true;
                 Ok(())
             }
-            ("SIZE" | "BODY" | "AUTH" | "SMTPUTF8", _) => {
+            ("SIZE" | "BODY" | "AUTH" | "RET" | "ENVID" | "SMTPUTF8", _) => {
                 Err(SyntaxError::ParameterValue("a value is missing or superfluous"))
             }
             _ => Err(SyntaxError::Parameter),
         }
+    }
+}
+
+impl RcptParameters {
+    fn take(&mut self, parameter: &str) -> Result<(), SyntaxError> {
+        let (name, value) = name_and_value(parameter);
+        match (name.as_str(), value) {
+            ("NOTIFY", Some(value)) => {
+                once(&mut self.notify, Notify::parse(value), "NOTIFY=NEVER, or of SUCCESS,FAILURE,DELAY")
+            }
+            ("ORCPT", Some(value)) => {
+                once(&mut self.orcpt, OriginalRecipient::parse(value), "ORCPT=type;address as xtext")
+            }
+            ("NOTIFY" | "ORCPT", None) => {
+                Err(SyntaxError::ParameterValue("a value is missing or superfluous"))
+            }
+            _ => Err(SyntaxError::Parameter),
+        }
+    }
+}
+
+/// A parameter's name in upper case, and its value.
+fn name_and_value(parameter: &str) -> (String, Option<&str>) {
+    match parameter.split_once('=') {
+        Some((name, value)) => (name.to_ascii_uppercase(), Some(value)),
+        None => (parameter.to_ascii_uppercase(), None),
     }
 }
 
@@ -223,22 +272,6 @@ fn once<T>(place: &mut Option<T>, value: Option<T>, form: &'static str) -> Resul
 fn number(text: &str) -> Option<u64> {
     let digits = (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u64::MAX))
-}
-
-/// RFC 3461 §4: printable ASCII without `+` and `=`, which are written `+XX`.
-fn is_xtext(text: &str) -> bool {
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        let good = match byte {
-            b'+' => (0..2).all(|_| bytes.next().is_some_and(|b| matches!(b, b'0'..=b'9' | b'A'..=b'F'))),
-            b'=' => false,
-            byte => byte.is_ascii_graphic(),
-        };
-        if !good {
-            return false;
-        }
-    }
-    !text.is_empty()
 }
 
 fn bdat(argument: &str) -> Result<Command, SyntaxError> {
@@ -281,11 +314,13 @@ impl BodyKind {
         match self {
             Self::SevenBit => "7BIT",
             Self::EightBitMime => "8BITMIME",
+            Self::BinaryMime => "BINARYMIME",
         }
     }
 
     fn from_name(name: &str) -> Option<Self> {
-        [Self::SevenBit, Self::EightBitMime].into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
+        let all = [Self::SevenBit, Self::EightBitMime, Self::BinaryMime];
+        all.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
     }
 }
 
@@ -296,7 +331,7 @@ impl fmt::Display for Command {
             Self::Helo(name) => write!(f, "HELO {name}"),
             Self::Lhlo(name) => write!(f, "LHLO {name}"),
             Self::Mail { from, parameters } => write!(f, "MAIL FROM:{from}{parameters}"),
-            Self::Rcpt(to) => write!(f, "RCPT TO:{to}"),
+            Self::Rcpt { to, parameters } => write!(f, "RCPT TO:{to}{parameters}"),
             Self::Data => f.write_str("DATA"),
             Self::Bdat { size, last: false } => write!(f, "BDAT {size}"),
             Self::Bdat { size, last: true } => write!(f, "BDAT {size} LAST"),
@@ -331,6 +366,24 @@ impl fmt::Display for MailParameters {
         }
         if let Some(auth) = &self.auth {
             write!(f, " AUTH={auth}")?;
+        }
+        if let Some(ret) = self.ret {
+            write!(f, " RET={}", ret.name())?;
+        }
+        if let Some(envid) = &self.envid {
+            write!(f, " ENVID={}", envid.as_xtext())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for RcptParameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(notify) = self.notify {
+            write!(f, " NOTIFY={notify}")?;
+        }
+        if let Some(orcpt) = &self.orcpt {
+            write!(f, " ORCPT={}", orcpt.as_str())?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! Replies are gathered while commands wait in the input (RFC 2920 §3.2) and sent before anything
 //! is waited for.
 
+mod deliver;
 mod limits;
 mod login;
 mod verification;
@@ -17,24 +18,21 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use bytes::{Bytes, BytesMut};
-use posthaste_delivery::{DeliveryError, Recipient, ResolveError};
+use bytes::BytesMut;
+use posthaste_delivery::{Recipient, ResolveError};
 use posthaste_directory::{Directory, Lease, sasl};
-use posthaste_filter::{Envelope, Refusals, Undelivered};
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Holder, NetError, Shutdown};
 use time::OffsetDateTime;
 
 use crate::{
     MailSink, Role, SmtpOptions,
-    address::{Mailbox, ReversePath},
     dots::{DotReader, line_end},
     incoming::Incoming,
     options::{DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX},
     reply::{Enhanced, Reply},
-    session::{Action, Link, Session, Target, Transaction, replies, store_failure},
+    session::{Action, Link, Session, store_failure},
     syntax::SyntaxError,
-    trace,
-    verification::{Verification, Verified},
+    verification::Verification,
 };
 
 /// What all sessions of a listener share.
@@ -410,89 +408,6 @@ impl Driver {
             self.say(reply);
         }
         Ok(Next::Command)
-    }
-
-    /// Once the sink has begun, nothing interrupts it. The client gets the outcome, or, if it has
-    /// left, sends the message again.
-    async fn deliver(&self, id: &str, incoming: Incoming, transaction: Transaction) -> Vec<Reply> {
-        let Transaction { from, parameters, recipients } = transaction;
-        let (mut here, mut elsewhere) = (Vec::new(), Vec::new());
-        for (to, target) in recipients {
-            match target {
-                Target::Local(recipient) => here.push(recipient),
-                Target::Elsewhere => elsewhere.push(to),
-            }
-        }
-        // The message's share of the budget is held until the sink is done with it.
-        let trace_len = incoming.header_len();
-        let (message, _permit) = incoming.finish();
-        let count = here.len() + elsewhere.len();
-        let Verified { message, is_quarantined } = match self.verified(id, message, trace_len, &from).await {
-            Ok(verified) => verified,
-            Err(refusal) => return self.session.refused(count, refusal),
-        };
-        let refusals = match self.service.role {
-            Role::Lmtp => Refusals::Each,
-            _ if elsewhere.is_empty() => Refusals::Together,
-            _ => Refusals::Never,
-        };
-        let envelope = Envelope { from: from.as_str(), refusals, is_quarantined };
-        let mut replies = self.deliver_here(id, &message, envelope, &here).await;
-        // What could not be delivered here is sent again by the client, as a whole: nothing is
-        // relayed then, or it would be relayed twice.
-        if !elsewhere.is_empty() && replies.iter().all(|reply| !reply.is_refusal()) {
-            let to: Vec<&Mailbox> = elsewhere.iter().collect();
-            replies.push(self.relay(id, &message, &from, &to, parameters.smtputf8).await);
-        }
-        self.session.delivered(replies)
-    }
-
-    async fn deliver_here(
-        &self,
-        id: &str,
-        message: &Bytes,
-        envelope: Envelope<'_>,
-        recipients: &[Recipient],
-    ) -> Vec<Reply> {
-        if recipients.is_empty() {
-            return Vec::new();
-        }
-        let (from, octets) = (envelope.from, message.len());
-        let mut outcomes = self.service.sink.deliver(message.clone(), envelope, recipients).await;
-        // A sink that forgets a recipient has not said that the message is kept.
-        outcomes.resize(recipients.len(), Err(DeliveryError::Interrupted("no outcome".to_owned()).into()));
-        let reply = |(recipient, outcome): (&Recipient, &Result<(), Undelivered>)| {
-            let to = recipient.account.name.as_str();
-            match outcome {
-                Ok(()) => tracing::info!(id, from, to, octets, "delivered"),
-                Err(error) => tracing::warn!(id, from, to, octets, %error, "not delivered"),
-            }
-            replies::outcome(id, outcome)
-        };
-        recipients.iter().zip(&outcomes).map(reply).collect()
-    }
-
-    async fn relay(
-        &self,
-        id: &str,
-        message: &Bytes,
-        from: &ReversePath,
-        to: &[&Mailbox],
-        smtputf8: bool,
-    ) -> Reply {
-        let account = self.session.account().map(|account| account.name.as_str());
-        let message = trace::without_return_path(message);
-        let octets = message.len();
-        match self.service.sink.relay(message, from, to, smtputf8).await {
-            Ok(()) => {
-                tracing::info!(id, account, from = from.as_str(), recipients = to.len(), octets, "queued");
-                replies::queued(id)
-            }
-            Err(refusal) => {
-                tracing::warn!(id, account, from = from.as_str(), octets, error = %refusal, "not queued");
-                replies::not_relayed(&refusal)
-            }
-        }
     }
 
     /// Whether the account was disabled, removed or given another password since the login.

@@ -26,11 +26,15 @@ use time::OffsetDateTime;
 use crate::{
     Role, SenderRule, SmtpOptions,
     address::{Mailbox, ReversePath},
-    command::{Command, MailParameters},
+    command::{BodyKind, Command, MailParameters, RcptParameters},
     reply::Reply,
     syntax::SyntaxError,
     trace::{self, Trace},
 };
+
+/// Extensions that are always offered.
+const EXTENSIONS: [&str; 6] =
+    ["PIPELINING", "8BITMIME", "BINARYMIME", "SMTPUTF8", "ENHANCEDSTATUSCODES", "CHUNKING"];
 
 /// What the session knows of its connection.
 #[derive(Clone, Debug)]
@@ -90,8 +94,19 @@ pub struct Transaction {
     pub from: ReversePath,
     /// How.
     pub parameters: MailParameters,
-    /// To whom: as named in RCPT, and where that is.
-    pub recipients: Vec<(Mailbox, Target)>,
+    /// To whom.
+    pub recipients: Vec<Addressee>,
+}
+
+/// A recipient of a message.
+#[derive(Clone, Debug)]
+pub struct Addressee {
+    /// As named in RCPT.
+    pub to: Mailbox,
+    /// What RCPT said beside.
+    pub parameters: RcptParameters,
+    /// Where that is.
+    pub target: Target,
 }
 
 /// Where a recipient is.
@@ -128,6 +143,8 @@ pub struct Session {
     account: Option<Account>,
     /// A MAIL whose sender is being looked up.
     pending: Option<(ReversePath, MailParameters)>,
+    /// What the RCPT said whose recipient is being looked up.
+    pending_recipient: RcptParameters,
     transaction: Option<Transaction>,
     stage: Stage,
     errors: u32,
@@ -143,6 +160,7 @@ impl Session {
             greeting: None,
             account: None,
             pending: None,
+            pending_recipient: RcptParameters::default(),
             transaction: None,
             stage: Stage::Envelope,
             errors: 0,
@@ -195,7 +213,7 @@ impl Session {
             Command::StartTls => self.starttls(),
             Command::Auth { mechanism, initial } => self.auth(mechanism, initial),
             Command::Mail { from, parameters } => self.mail(from, parameters, room),
-            Command::Rcpt(to) => self.rcpt(to),
+            Command::Rcpt { to, parameters } => self.rcpt(to, parameters),
             Command::Data => self.data(),
             Command::Bdat { size, last } => self.bdat(size, last),
             Command::Rset => {
@@ -218,9 +236,14 @@ impl Session {
         if protocol == "SMTP" {
             return Action::Reply(reply);
         }
-        for extension in ["PIPELINING", "8BITMIME", "SMTPUTF8", "ENHANCEDSTATUSCODES", "CHUNKING"] {
+        for extension in EXTENSIONS {
             reply = reply.line(extension);
         }
+        if self.reports() {
+            reply = reply.line("DSN");
+        }
+        // RFC 9422 §4.
+        reply = reply.line(format!("LIMITS RCPTMAX={}", self.options.recipients_max));
         reply = reply.line(format!("SIZE {}", self.options.message_size_max));
         if self.link.starttls && self.link.tls.is_none() {
             reply = reply.line("STARTTLS");
@@ -229,6 +252,12 @@ impl Session {
             reply = reply.line(format!("AUTH {}", self.link.mechanisms.join(" ")));
         }
         Action::Reply(reply.line("HELP"))
+    }
+
+    /// Whether senders get the reports that they ask for (RFC 3461): those elsewhere can be reached
+    /// only if mail is relayed. In LMTP it is the agent next door that reports.
+    pub fn reports(&self) -> bool {
+        self.options.relays && self.role != Role::Lmtp
     }
 
     fn offers_auth(&self) -> bool {
@@ -322,6 +351,9 @@ impl Session {
         if self.transaction.is_some() {
             return self.mistake(replies::sequence("One transaction at a time: RSET or finish it"));
         }
+        if !self.reports() && (parameters.ret.is_some() || parameters.envid.is_some()) {
+            return self.mistake(replies::syntax(&SyntaxError::Parameter, true));
+        }
         if let Some(size) = parameters.size {
             if size > self.options.message_size_max as u64 {
                 return Action::Reply(replies::too_large(self.options.message_size_max));
@@ -364,7 +396,7 @@ impl Session {
         }
     }
 
-    fn rcpt(&mut self, to: Mailbox) -> Action {
+    fn rcpt(&mut self, to: Mailbox, parameters: RcptParameters) -> Action {
         let Some(transaction) = self.transaction.as_ref().filter(|_| self.stage == Stage::Envelope) else {
             return self.mistake(replies::sequence("Send MAIL first"));
         };
@@ -372,9 +404,16 @@ impl Session {
             // RFC 5321 §4.5.3.1.10.
             return Action::Reply(replies::too_many_recipients());
         }
-        if to.needs_utf8() && !transaction.parameters.smtputf8 {
+        if !self.reports() && parameters != RcptParameters::default() {
+            return self.mistake(replies::syntax(&SyntaxError::Parameter, false));
+        }
+        // RFC 6533 §3: UTF-8 as it is only with SMTPUTF8.
+        let is_ascii =
+            !to.needs_utf8() && parameters.orcpt.as_ref().is_none_or(|orcpt| orcpt.as_str().is_ascii());
+        if !is_ascii && !transaction.parameters.smtputf8 {
             return Action::Reply(replies::needs_smtputf8());
         }
+        self.pending_recipient = parameters;
         Action::Resolve(to)
     }
 
@@ -382,13 +421,15 @@ impl Session {
     pub fn recipient_resolved(&mut self, to: Mailbox, found: Result<Recipient, ResolveError>) -> Action {
         // RFC 5321 §3.6.2: mail is relayed for our own users alone.
         let relays = self.options.relays && self.role == Role::Submission && self.account.is_some();
+        let parameters = std::mem::take(&mut self.pending_recipient);
         let action = match (&mut self.transaction, found) {
             (Some(transaction), Ok(recipient)) => {
-                transaction.recipients.push((to, Target::Local(recipient)));
+                let target = Target::Local(recipient);
+                transaction.recipients.push(Addressee { to, parameters, target });
                 Action::Reply(replies::recipient_ok())
             }
             (Some(transaction), Err(ResolveError::NotLocal)) if relays => {
-                transaction.recipients.push((to, Target::Elsewhere));
+                transaction.recipients.push(Addressee { to, parameters, target: Target::Elsewhere });
                 Action::Reply(replies::recipient_ok())
             }
             // An agent next door hands on what others guessed; a client that guesses is counted.
@@ -401,9 +442,16 @@ impl Session {
 
     fn data(&mut self) -> Action {
         match self.ready(Stage::Envelope) {
+            // RFC 3030 §3: octets that are no lines come by BDAT.
+            Ok(()) if self.is_binary() => self.mistake(replies::sequence("Binary mail comes by BDAT")),
             Ok(()) => Action::Data(replies::go_on()),
             Err(reply) => self.mistake(reply),
         }
+    }
+
+    fn is_binary(&self) -> bool {
+        let body = self.transaction.as_ref().and_then(|transaction| transaction.parameters.body);
+        body == Some(BodyKind::BinaryMime)
     }
 
     fn bdat(&mut self, size: u64, last: bool) -> Action {
@@ -448,7 +496,7 @@ impl Session {
         };
         let (utf8, tls) = (transaction.parameters.smtputf8, self.link.tls);
         let recipient = match &transaction.recipients[..] {
-            [(one, _)] => Some(one),
+            [one] => Some(&one.to),
             _ => None,
         };
         Trace {

@@ -5,9 +5,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
 use posthaste_filter::{Envelope, Filter, Undelivered};
-use posthaste_queue::{QueueError, Refusal};
-
-use crate::address::{Mailbox, ReversePath};
+use posthaste_queue::{Envelope as Outgoing, QueueError, Refusal};
 
 /// Why a message for other domains was not taken.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -48,15 +46,13 @@ pub trait MailSink: Send + Sync + 'static {
 
     /// Keeps one message for recipients in other domains, and returns once it is on disk. The
     /// message has no Return-Path.
-    async fn relay(
-        &self,
-        _message: Bytes,
-        _from: &ReversePath,
-        to: &[&Mailbox],
-        _smtputf8: bool,
-    ) -> Result<(), RelayRefusal> {
-        Err(RelayRefusal::Domain(to.first().map_or_else(String::new, |to| to.as_str().to_owned())))
+    async fn relay(&self, _message: Bytes, envelope: &Outgoing) -> Result<(), RelayRefusal> {
+        Err(no_relay(envelope))
     }
+
+    /// Reports to the sender that a message is in the mailboxes of those recipients who are given
+    /// and wanted to be told (RFC 3461 §5.2.3).
+    async fn report_delivered(&self, _message: &[u8], _envelope: &Outgoing) {}
 }
 
 #[async_trait]
@@ -103,18 +99,9 @@ impl MailSink for Filter {
         Filter::relay(self).is_some()
     }
 
-    async fn relay(
-        &self,
-        message: Bytes,
-        from: &ReversePath,
-        to: &[&Mailbox],
-        smtputf8: bool,
-    ) -> Result<(), RelayRefusal> {
-        let to: Vec<&str> = to.iter().map(|to| to.as_str()).collect();
-        let Some(relay) = Filter::relay(self) else {
-            return Err(RelayRefusal::Domain(to.first().map_or_else(String::new, |to| (*to).to_owned())));
-        };
-        let accepted = relay.accept(message, from.as_str(), &to, smtputf8).await;
+    async fn relay(&self, message: Bytes, envelope: &Outgoing) -> Result<(), RelayRefusal> {
+        let Some(relay) = Filter::relay(self) else { return Err(no_relay(envelope)) };
+        let accepted = relay.accept(message, envelope).await;
         accepted.map(|_| ()).map_err(|refusal| match refusal {
             Refusal::Loop => RelayRefusal::Loop,
             Refusal::Domain(address) => RelayRefusal::Domain(address),
@@ -123,4 +110,17 @@ impl MailSink for Filter {
             Refusal::Queue(error) => DeliveryError::Interrupted(error.to_string()).into(),
         })
     }
+
+    async fn report_delivered(&self, message: &[u8], envelope: &Outgoing) {
+        let Some(relay) = Filter::relay(self) else { return };
+        if let Err(error) = relay.report_delivered(message, envelope).await {
+            // The message is delivered: it must not be sent again for the sake of its report.
+            tracing::error!(from = envelope.from, %error, "the report of a delivery is lost");
+        }
+    }
+}
+
+/// The answer of a sink that relays nothing.
+fn no_relay(envelope: &Outgoing) -> RelayRefusal {
+    RelayRefusal::Domain(envelope.to.first().map(|to| to.address.clone()).unwrap_or_default())
 }

@@ -149,6 +149,57 @@ fn two_servers_exchange_mail_and_reports() {
     assert!(a.command(&["check"], "").status.success());
 }
 
+/// What the sender asks to be told of travels with the message (RFC 3461), and the server that
+/// delivers it answers.
+#[test]
+fn the_last_server_reports_what_the_sender_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let (smtp_a, smtp_b) = (free_port(), free_port());
+    let a = server(&dir.path().join("a"), "a.test", smtp_a, "b.test", smtp_b);
+    let b = server(&dir.path().join("b"), "b.test", smtp_b, "a.test", smtp_a);
+    a.add_account("ana@a.test", PASSWORD);
+    for user in ["bo@b.test", "cy@b.test"] {
+        b.add_account(user, PASSWORD);
+    }
+    let mut client = logged_in(&a);
+    // Binary mail: octets that are no lines, and a dot that is no end.
+    let text = b"Subject: binary\r\nContent-Transfer-Encoding: binary\r\n\r\n\0\n\r\r\n.\r\n\xff";
+    for (command, code) in [
+        ("MAIL FROM:<ana@a.test> BODY=BINARYMIME RET=HDRS ENVID=id+2B1", "250 2.1.0"),
+        ("RCPT TO:<bo@b.test> NOTIFY=SUCCESS ORCPT=rfc822;team+2Bbo@b.test", "250 2.1.5"),
+        ("RCPT TO:<cy@b.test> NOTIFY=FAILURE", "250 2.1.5"),
+        ("RCPT TO:<nobody@b.test> NOTIFY=NEVER", "250 2.1.5"),
+    ] {
+        let reply = client.ask(command).unwrap();
+        assert!(reply.starts_with(code), "{command}: {reply}");
+    }
+    client.send(format!("BDAT {} LAST\r\n", text.len()).as_bytes()).unwrap();
+    client.send(text).unwrap();
+    assert!(client.reply().unwrap().starts_with("250 2.0.0 Queued, id "));
+    for user in ["bo@b.test", "cy@b.test"] {
+        let got = inbox(&b, user, 1);
+        // A literal of IMAP has no NUL: it comes as 0x80 (RFC 9051 §9, CHAR8).
+        assert!(got[0].ends_with(&text.map(|octet| if octet == 0 { 0x80 } else { octet })), "{user}");
+    }
+    // The refusal of nobody is nobody's concern.
+    let reports = inbox(&a, "ana@a.test", 1);
+    let report = String::from_utf8_lossy(&reports[0]);
+    for line in [
+        "Return-Path: <>\r\n",
+        "\r\nContent-Type: message/delivery-status\r\n",
+        "\r\nOriginal-Envelope-Id: id+1\r\nReporting-MTA: dns; mail.b.test\r\n",
+        "\r\n\r\nOriginal-Recipient: rfc822; team+bo@b.test\r\nFinal-Recipient: rfc822; bo@b.test\r\n\
+         Action: delivered\r\nStatus: 2.1.5\r\n",
+        "\r\nSubject: binary\r\n",
+    ] {
+        assert!(report.contains(line) || report.starts_with(line), "{line:?} is not in\n{report}");
+    }
+    assert!(!report.contains("cy@b.test\r\nAction") && !report.contains("nobody@b.test\r\nAction"));
+    wait_until_queue_is_empty(&a);
+    wait_until_queue_is_empty(&b);
+    assert_eq!(inbox(&a, "ana@a.test", 1).len(), 1);
+}
+
 #[test]
 fn hosts_are_found_by_dns() {
     let dir = tempfile::tempdir().unwrap();

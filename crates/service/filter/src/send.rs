@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Recipient, ResolveError};
-use posthaste_queue::{Refusal, date_time};
+use posthaste_queue::{self as queue, Refusal, date_time};
 use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
 use posthaste_store::StoreError;
 use std::future::Future;
@@ -115,7 +115,7 @@ impl Filter {
                 }
                 (Err(ResolveError::NotLocal), Some(relay)) => {
                     let smtputf8 = !to.is_ascii() || !from.is_ascii();
-                    relay.accept(text, from, &[to], smtputf8).await?;
+                    relay.accept(text, &queue::Envelope::new(from, &[to], smtputf8)).await?;
                     Ok(())
                 }
                 (Err(ResolveError::NotLocal), None) => Err(NotSent::NoRelay(to.to_owned())),

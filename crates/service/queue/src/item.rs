@@ -6,10 +6,13 @@ use posthaste_mail_model::{BodyId, Id};
 use posthaste_store::DirectoryEntry;
 use serde::{Deserialize, Serialize};
 
+use crate::dsn::{EnvelopeId, Notify, OriginalRecipient, Return};
 use crate::error::QueueError;
 
-/// The form described here.
-const VERSION: u32 = 1;
+/// The form described here. Version 1 had no parameters of RFC 3461 and no `binary`.
+const VERSION: u32 = 2;
+/// The oldest form that is read.
+const VERSION_MIN: u32 = 1;
 
 const PREFIX: &str = "queue/";
 
@@ -23,14 +26,46 @@ pub type Address = String;
 pub type Destination = String;
 
 /// A message's envelope, as its sender gave it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Envelope {
     /// Where reports go. Empty for the null path: there are none then (RFC 5321 §4.5.5).
     pub from: Address,
-    /// To whom, each with the domain it is sent to.
-    pub recipients: Vec<(Address, Destination)>,
+    /// To whom.
+    pub to: Vec<To>,
     /// Whether addresses and header fields may be UTF-8 (RFC 6531).
     pub smtputf8: bool,
+    /// Whether the message was declared as binary (RFC 3030 §3).
+    pub binary: bool,
+    /// How much of the message a report about a failure returns.
+    pub ret: Option<Return>,
+    /// The sender's name for the transaction.
+    pub envid: Option<EnvelopeId>,
+}
+
+/// A recipient as the sender gave it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct To {
+    /// To whom.
+    pub address: Address,
+    /// What is reported.
+    pub notify: Option<Notify>,
+    /// The address before any alias.
+    pub orcpt: Option<OriginalRecipient>,
+}
+
+impl Envelope {
+    /// A message without parameters.
+    pub fn new(from: &str, to: &[&str], smtputf8: bool) -> Self {
+        let to = to.iter().map(|to| To::new(to)).collect();
+        Self { from: from.to_owned(), to, smtputf8, ..Self::default() }
+    }
+}
+
+impl To {
+    /// A recipient without parameters.
+    pub fn new(address: &str) -> Self {
+        Self { address: address.to_owned(), notify: None, orcpt: None }
+    }
 }
 
 /// What became of a message for one recipient.
@@ -60,6 +95,12 @@ pub struct Recipient {
     pub address: Address,
     /// What became of it.
     pub outcome: Outcome,
+    /// What is reported, if the sender said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Notify>,
+    /// The address before any alias, if the sender gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orcpt: Option<OriginalRecipient>,
 }
 
 /// A message that waits for one destination.
@@ -81,6 +122,12 @@ pub struct Item {
     pub recipients: Vec<Recipient>,
     /// Whether it needs SMTPUTF8 (RFC 6531).
     pub smtputf8: bool,
+    /// Whether it needs BINARYMIME (RFC 3030 §3).
+    pub binary: bool,
+    /// How much of it a report about a failure returns.
+    pub ret: Option<Return>,
+    /// The sender's name for the transaction.
+    pub envid: Option<EnvelopeId>,
     /// When it was accepted, unix seconds.
     pub arrived: i64,
     /// Not before then it is tried again, unix seconds.
@@ -107,6 +154,12 @@ struct Record {
     recipients: Vec<Recipient>,
     #[serde(default)]
     smtputf8: bool,
+    #[serde(default)]
+    binary: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ret: Option<Return>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    envid: Option<EnvelopeId>,
     arrived: i64,
     next: i64,
     #[serde(default)]
@@ -120,6 +173,28 @@ struct Record {
 }
 
 impl Recipient {
+    /// A recipient that the message has not reached yet.
+    pub(crate) fn waiting(to: &To) -> Self {
+        let To { address, notify, orcpt } = to.clone();
+        Self { address, outcome: Outcome::Waiting, notify, orcpt }
+    }
+
+    /// Whether the sender gets a report if the message was handed on. Not if the sender said
+    /// nothing (RFC 3461 §4.1).
+    pub fn wants_success(&self) -> bool {
+        self.notify.is_some_and(|notify| notify.success)
+    }
+
+    /// Whether the sender gets a report if the message is given up.
+    pub fn wants_failure(&self) -> bool {
+        self.notify.is_none_or(|notify| notify.failure)
+    }
+
+    /// Whether the sender gets a report if the message is late.
+    pub fn wants_delay(&self) -> bool {
+        self.notify.is_none_or(|notify| notify.delay)
+    }
+
     /// Notes that a report about a failure is on disk.
     pub(crate) fn reported(&mut self) {
         if matches!(self.outcome, Outcome::Failed { .. }) {
@@ -167,8 +242,9 @@ impl Item {
         let wrong = |why: String| QueueError::Record { record: entry.name.clone(), why };
         let id = number(&entry.name).ok_or_else(|| wrong("its name is not queue/NUMBER".into()))?;
         let record: Record = serde_json::from_slice(&entry.value).map_err(|e| wrong(e.to_string()))?;
-        if record.v != VERSION {
-            return Err(wrong(format!("it is of version {}, and this program knows {VERSION}", record.v)));
+        if !(VERSION_MIN..=VERSION).contains(&record.v) {
+            let known = format!("{VERSION_MIN} to {VERSION}");
+            return Err(wrong(format!("it is of version {}, and this program knows {known}", record.v)));
         }
         let body = Id::parse(&record.body).map(BodyId).ok_or_else(|| wrong("its body is no id".into()))?;
         Ok(Self {
@@ -180,6 +256,9 @@ impl Item {
             from: record.from,
             recipients: record.recipients,
             smtputf8: record.smtputf8,
+            binary: record.binary,
+            ret: record.ret,
+            envid: record.envid,
             arrived: record.arrived,
             next: record.next,
             attempts: record.attempts,
@@ -199,6 +278,9 @@ impl Item {
             from: self.from.clone(),
             recipients: self.recipients.clone(),
             smtputf8: self.smtputf8,
+            binary: self.binary,
+            ret: self.ret,
+            envid: self.envid.clone(),
             arrived: self.arrived,
             next: self.next,
             attempts: self.attempts,
@@ -231,7 +313,8 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn sample() -> Item {
-        let recipient = |address: &str, outcome| Recipient { address: address.into(), outcome };
+        let recipient =
+            |address: &str, outcome| Recipient { outcome, ..Recipient::waiting(&To::new(address)) };
         let failed = Outcome::Failed { reply: "550 5.1.1 \"No\" such user".into(), status: "5.1.1".into() };
         Item {
             id: 7,
@@ -246,6 +329,9 @@ pub(crate) mod tests {
                 recipient("no@example.net", failed),
             ],
             smtputf8: true,
+            binary: true,
+            ret: Some(Return::Full),
+            envid: EnvelopeId::parse("QQ+2B1"),
             arrived: 1_000,
             next: 2_000,
             attempts: 4,
@@ -257,7 +343,9 @@ pub(crate) mod tests {
 
     #[test]
     fn an_item_is_its_record() {
-        let item = sample();
+        let mut item = sample();
+        item.recipients[0].notify = Notify::parse("SUCCESS,DELAY");
+        item.recipients[1].orcpt = OriginalRecipient::parse("rfc822;cy+2Bx@example.net");
         let entry = DirectoryEntry { name: name(item.id), version: 3, value: item.write().unwrap() };
         assert_eq!(Item::read(&entry).unwrap(), item);
     }
@@ -273,8 +361,19 @@ pub(crate) mod tests {
         assert!(why("queue/x", "{}").contains("NUMBER"));
         assert!(why("queue/0000000001", "{}").contains("queue/0000000001"));
         let item = Item { held: false, ..sample() };
-        let later = String::from_utf8(item.write().unwrap().to_vec()).unwrap().replace("\"v\":1", "\"v\":2");
-        assert!(why("queue/0000000001", &later).contains("version 2"));
+        let later = String::from_utf8(item.write().unwrap().to_vec()).unwrap().replace("\"v\":2", "\"v\":3");
+        assert!(why("queue/0000000001", &later).contains("version 3"));
+    }
+
+    #[test]
+    fn records_of_the_first_form_are_read() {
+        let json = r#"{"v":1,"body":"BODY","size":9,"destination":"x.test","from":"ana@example.org",
+            "recipients":[{"address":"bo@x.test","outcome":{"is":"waiting"}}],"arrived":1,"next":2}"#;
+        let json = json.replace("BODY", &BodyId(Id::new(1, 2)).to_string());
+        let entry = DirectoryEntry { name: name(7), version: 1, value: Bytes::from(json) };
+        let item = Item::read(&entry).unwrap();
+        assert_eq!(item.recipients, [Recipient::waiting(&To::new("bo@x.test"))]);
+        assert_eq!((item.ret, item.envid, item.binary, item.smtputf8), (None, None, false, false));
     }
 
     #[test]

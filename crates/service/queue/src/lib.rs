@@ -20,6 +20,7 @@
 //! directory record `queue/<uid>` (the envelope and what happened so far).
 
 mod date;
+mod dsn;
 mod error;
 mod front;
 mod item;
@@ -34,8 +35,9 @@ mod tests;
 mod transport;
 
 pub use date::date_time;
+pub use dsn::{EnvelopeId, Notify, OriginalRecipient, Return, xtext};
 pub use error::QueueError;
-pub use item::{Address, Destination, Envelope, Item, ItemId, Outcome, Recipient};
+pub use item::{Address, Destination, Envelope, Item, ItemId, Outcome, Recipient, To};
 pub use lease::LeaseTimes;
 pub use queue::{Page, QUEUE_ACCOUNT, Queue, Wait};
 pub use relay::{Refusal, Relay};

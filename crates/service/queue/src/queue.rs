@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::error::QueueError;
-use crate::item::{self, Address, Destination, Envelope, Item, ItemId, Outcome, Recipient};
+use crate::item::{self, Destination, Envelope, Item, ItemId, Recipient, To};
 
 /// The account whose INBOX holds the messages. It has no name and no password: nobody logs in.
 pub const QUEUE_ACCOUNT: AccountId = AccountId(Id::new(0, 1));
@@ -101,13 +101,15 @@ impl Queue {
         std::mem::take(&mut *self.arrivals.items.lock())
     }
 
-    /// Adds a message, durably: one item for each destination. Either all are there on return, or
-    /// an error says that some may not be.
-    pub async fn add(&self, message: Bytes, envelope: &Envelope) -> Result<Vec<Item>, QueueError> {
-        let mut destinations: BTreeMap<&Destination, Vec<&Address>> = BTreeMap::new();
-        for (address, destination) in &envelope.recipients {
-            destinations.entry(destination).or_default().push(address);
-        }
+    /// Adds a message, durably: one item for each destination, with those of the envelope's
+    /// recipients that are there. Either all are there on return, or an error says that some may
+    /// not be.
+    pub(crate) async fn add(
+        &self,
+        message: Bytes,
+        envelope: &Envelope,
+        destinations: BTreeMap<Destination, Vec<&To>>,
+    ) -> Result<Vec<Item>, QueueError> {
         let size = message.len() as u64;
         let incoming = self.delivery.incoming(message, Vec::new(), None).await?;
         let body = incoming.body;
@@ -116,18 +118,19 @@ impl Queue {
         let appended = self.store().destination(self.mailbox).without_limit().append(messages).await?;
         let now = i64::try_from(self.store().unix_ms() / 1000).unwrap_or(i64::MAX);
         let mut items = Vec::with_capacity(destinations.len());
-        for ((destination, addresses), uid) in destinations.into_iter().zip(&appended.uids) {
-            let waiting =
-                |address: &&Address| Recipient { address: (*address).clone(), outcome: Outcome::Waiting };
+        for ((destination, to), uid) in destinations.into_iter().zip(&appended.uids) {
             let mut item = Item {
                 id: uid.value(),
                 version: 0,
                 body,
                 size,
-                destination: destination.clone(),
+                destination,
                 from: envelope.from.clone(),
-                recipients: addresses.iter().map(waiting).collect(),
+                recipients: to.into_iter().map(Recipient::waiting).collect(),
                 smtputf8: envelope.smtputf8,
+                binary: envelope.binary,
+                ret: envelope.ret,
+                envid: envelope.envid.clone(),
                 arrived: now,
                 next: now,
                 attempts: 0,

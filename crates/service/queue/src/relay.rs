@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
 use posthaste_directory::normal_domain;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::date::date_time;
 use crate::error::QueueError;
-use crate::item::{Address, Destination, Envelope, Item};
+use crate::item::{Address, Destination, Envelope, Item, Recipient as Addressee, To};
 use crate::queue::Queue;
-use crate::report::Report;
+use crate::report::{About, Kind, Report};
 
 /// `Received` fields of a message at most: RFC 5321 §6.3 says that 100 and more are a loop.
 const HOPS_MAX: usize = 100;
@@ -67,32 +68,54 @@ impl Relay {
 
     /// Takes a message for other domains. It is on disk on return. `message` has its trace fields,
     /// without Return-Path, which only the last host adds (RFC 5321 §4.4).
-    pub async fn accept(
-        &self,
-        message: Bytes,
-        from: &str,
-        to: &[&str],
-        smtputf8: bool,
-    ) -> Result<Vec<Item>, Refusal> {
+    pub async fn accept(&self, message: Bytes, envelope: &Envelope) -> Result<Vec<Item>, Refusal> {
         if hops(&message) > HOPS_MAX {
             return Err(Refusal::Loop);
         }
-        let mut recipients = Vec::with_capacity(to.len());
-        for address in to {
-            let domain = domain_of(address).ok_or_else(|| Refusal::Domain((*address).to_owned()))?;
-            recipients.push(((*address).to_owned(), domain));
+        let mut destinations: BTreeMap<Destination, Vec<&To>> = BTreeMap::new();
+        for to in &envelope.to {
+            let domain = domain_of(&to.address).ok_or_else(|| Refusal::Domain(to.address.clone()))?;
+            destinations.entry(domain).or_default().push(to);
         }
-        let envelope = Envelope { from: from.to_owned(), recipients, smtputf8 };
-        Ok(self.queue.add(message, &envelope).await?)
+        Ok(self.queue.add(message, envelope, destinations).await?)
     }
 
-    /// Sends a report about an item, to its sender. It is on disk on return, or there is nobody who
+    /// Reports to the sender that a message was delivered here, to those recipients whose success
+    /// it asked to be told of (RFC 3461 §5.2.3). The report is on disk on return.
+    pub async fn report_delivered(&self, message: &[u8], envelope: &Envelope) -> Result<(), QueueError> {
+        let delivered: Vec<_> = envelope.to.iter().map(Addressee::waiting).collect();
+        let delivered = delivered.iter().filter(|recipient| recipient.wants_success());
+        // RFC 3463 §3.2: destination address valid.
+        let about: Vec<_> =
+            delivered.map(|recipient| About { recipient, status: "2.1.5", reply: "" }).collect();
+        if about.is_empty() {
+            return Ok(());
+        }
+        let store = self.delivery.store();
+        let now = i64::try_from(store.unix_ms() / 1000).unwrap_or(i64::MAX);
+        let id = store.new_body_id().to_string();
+        self.send(&Report {
+            kind: Kind::Delivered,
+            to: &envelope.from,
+            arrived: now,
+            ret: envelope.ret,
+            envid: envelope.envid.as_ref(),
+            about: &about,
+            message,
+            host: &self.host,
+            id: &id,
+            now,
+        })
+        .await
+    }
+
+    /// Sends a report about a message, to its sender. It is on disk on return, or there is nobody who
     /// could get it.
     pub(crate) async fn send(&self, report: &Report<'_>) -> Result<(), QueueError> {
-        let to = report.item.from.as_str();
+        let to = report.to;
         if to.is_empty() {
             // RFC 5321 §4.5.5: no report about a report.
-            tracing::info!(item = report.item.id, "no report: the message is one itself");
+            tracing::info!(report = report.id, "no report: the message is one itself");
             return Ok(());
         }
         let text = report.print();
@@ -100,16 +123,16 @@ impl Relay {
             Ok(recipient) => self.deliver(text, recipient, report.now).await,
             Err(ResolveError::NotLocal) => {
                 let Some(domain) = domain_of(to) else { return Ok(()) };
-                let recipients = vec![(to.to_owned(), domain)];
                 let smtputf8 = !to.is_ascii() || !text.is_ascii();
-                let envelope = Envelope { from: Address::new(), recipients, smtputf8 };
-                self.queue.add(self.traced(text, report.now), &envelope).await.map(|_| ())
+                let envelope = Envelope::new("", &[to], smtputf8);
+                let destinations = BTreeMap::from([(domain, envelope.to.iter().collect())]);
+                self.queue.add(self.traced(text, report.now), &envelope, destinations).await.map(|_| ())
             }
             Err(ResolveError::Directory(posthaste_directory::DirectoryError::Store(error))) => {
                 Err(error.into())
             }
             Err(error) => {
-                tracing::warn!(item = report.item.id, to, %error, "nobody can get the report");
+                tracing::warn!(report = report.id, to, %error, "nobody can get the report");
                 Ok(())
             }
         }

@@ -1,12 +1,15 @@
-//! Reports to senders: a message was given up, or is late (RFC 3464, RFC 6522, RFC 6533).
+//! Reports to senders: a message was given up, is late, or has arrived (RFC 3464, RFC 6522,
+//! RFC 6533).
 
 use std::fmt::Write as _;
 
 use crate::date::date_time;
-use crate::item::{Item, Recipient};
+use crate::dsn::{EnvelopeId, Return};
+use crate::item::Recipient;
 
 /// Octets of the reported message's header that a report returns at most.
 const HEADER_LEN_MAX: usize = 32 * 1024;
+const EIGHT_BIT: &str = "Content-Transfer-Encoding: 8bit\r\n";
 
 /// What a report says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,15 +21,46 @@ pub(crate) enum Kind {
         /// Until then it is tried, unix seconds.
         until: i64,
     },
+    /// A host took it that reports no success itself.
+    Relayed,
+    /// It is in a mailbox here.
+    Delivered,
+}
+
+impl Kind {
+    /// RFC 3464 §2.3.3.
+    const fn action(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Delayed { .. } => "delayed",
+            Self::Relayed => "relayed",
+            Self::Delivered => "delivered",
+        }
+    }
+}
+
+/// What happened to a message for one recipient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct About<'a> {
+    pub recipient: &'a Recipient,
+    /// Status of RFC 3463, as `5.1.1`.
+    pub status: &'a str,
+    /// The next host's reply, or our own words; empty if there is nothing to say.
+    pub reply: &'a str,
 }
 
 /// Everything that goes into a report.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Report<'a> {
     pub kind: Kind,
-    pub item: &'a Item,
-    /// The recipients it is about, each with status and reply.
-    pub about: &'a [(&'a Recipient, &'a str, &'a str)],
+    /// The sender, who gets it.
+    pub to: &'a str,
+    /// When the message came, unix seconds.
+    pub arrived: i64,
+    pub ret: Option<Return>,
+    pub envid: Option<&'a EnvelopeId>,
+    /// The recipients it is about.
+    pub about: &'a [About<'a>],
     /// The message, or its beginning.
     pub message: &'a [u8],
     /// Our own name.
@@ -39,14 +73,22 @@ pub(crate) struct Report<'a> {
 impl Report<'_> {
     /// The report, from its first header field to its end. Without trace fields.
     pub fn print(&self) -> Vec<u8> {
-        let header = self.returned_header();
+        let is_whole = self.returns_all();
+        let returned = if is_whole { self.message } else { self.returned_header() };
         // RFC 6533 §3: addresses in UTF-8 need the international forms of all parts.
-        let is_utf8 = !header.is_ascii() || self.about.iter().any(|(r, ..)| !r.address.is_ascii());
-        let (status_type, header_type) = match is_utf8 {
-            true => ("message/global-delivery-status", "message/global-headers"),
-            false => ("message/delivery-status", "text/rfc822-headers"),
+        let header = self.returned_header();
+        let is_utf8 = !header.is_ascii() || self.about.iter().any(|about| !is_ascii(about.recipient));
+        let status_type = if is_utf8 { "message/global-delivery-status" } else { "message/delivery-status" };
+        let header_type = match (is_whole, is_utf8) {
+            (false, false) => "text/rfc822-headers",
+            (false, true) => "message/global-headers",
+            (true, false) => "message/rfc822",
+            (true, true) => "message/global",
         };
-        let encoding = if is_utf8 { "Content-Transfer-Encoding: 8bit\r\n" } else { "" };
+        let returned_encoding = if returned.is_ascii() { "" } else { EIGHT_BIT };
+        let encoding = if is_utf8 { EIGHT_BIT } else { "" };
+        // RFC 2045 §6.4: a multipart is 8bit if a part is.
+        let outer = if is_utf8 || !returned.is_ascii() { EIGHT_BIT } else { "" };
         let boundary = format!("report-{}", self.id);
         let mut text = String::new();
         let _ = write!(
@@ -59,15 +101,15 @@ impl Report<'_> {
              Auto-Submitted: auto-replied\r\n\
              MIME-Version: 1.0\r\n\
              Content-Type: multipart/report; report-type=delivery-status;\r\n\tboundary=\"{boundary}\"\r\n\
-             {encoding}\r\n\
+             {outer}\r\n\
              --{boundary}\r\n\
              Content-Type: text/plain; charset=utf-8\r\n{encoding}\r\n{words}\r\n\
              --{boundary}\r\n\
              Content-Type: {status_type}\r\n{encoding}\r\n{status}\r\n\
              --{boundary}\r\n\
-             Content-Type: {header_type}\r\n{encoding}\r\n",
+             Content-Type: {header_type}\r\n{returned_encoding}\r\n",
             host = self.host,
-            to = self.item.from,
+            to = self.to,
             subject = self.subject(),
             date = date_time(self.now),
             id = self.id,
@@ -75,7 +117,7 @@ impl Report<'_> {
             status = self.status(is_utf8),
         );
         let mut bytes = text.into_bytes();
-        bytes.extend_from_slice(header);
+        bytes.extend_from_slice(returned);
         bytes.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
         bytes
     }
@@ -84,6 +126,8 @@ impl Report<'_> {
         match self.kind {
             Kind::Failed => "Your message was not delivered",
             Kind::Delayed { .. } => "Your message is delayed",
+            Kind::Relayed => "Your message was handed on",
+            Kind::Delivered => "Your message was delivered",
         }
     }
 
@@ -98,37 +142,63 @@ impl Report<'_> {
                  until {}.\r\n",
                 date_time(until)
             ),
+            Kind::Relayed => {
+                "Your message was taken by the next mail server for these addresses. That server sends\r\n\
+                 no reports of success: you hear of it again only if it cannot deliver the message.\r\n"
+                    .to_owned()
+            }
+            Kind::Delivered => "Your message is in the mailboxes of these addresses.\r\n".to_owned(),
         };
-        for (recipient, _, reply) in self.about {
-            let _ = write!(text, "\r\n  {}\r\n    {}\r\n", recipient.address, one_line(reply));
+        for About { recipient, reply, .. } in self.about {
+            let _ = write!(text, "\r\n  {}\r\n", recipient.address);
+            if !reply.is_empty() {
+                let _ = write!(text, "    {}\r\n", one_line(reply));
+            }
         }
         text
     }
 
     /// RFC 3464 §2.2 and §2.3: fields of the message, then of each recipient.
     fn status(&self, is_utf8: bool) -> String {
-        let mut text = format!(
+        let mut text = String::new();
+        if let Some(envid) = self.envid {
+            let _ = write!(text, "Original-Envelope-Id: {}\r\n", envid.decoded());
+        }
+        let _ = write!(
+            text,
             "Reporting-MTA: dns; {}\r\nArrival-Date: {}\r\n",
             self.host,
-            date_time(self.item.arrived)
+            date_time(self.arrived)
         );
-        for (recipient, status, reply) in self.about {
+        for About { recipient, status, reply } in self.about {
             // RFC 6533 §3: an address that is ASCII keeps its type.
             let kind = if is_utf8 && !recipient.address.is_ascii() { "utf-8" } else { "rfc822" };
-            let action = if self.kind == Kind::Failed { "failed" } else { "delayed" };
+            text.push_str("\r\n");
+            if let Some(original) = &recipient.orcpt {
+                let _ = write!(text, "Original-Recipient: {}\r\n", original.field());
+            }
             let _ = write!(
                 text,
-                "\r\nFinal-Recipient: {kind}; {}\r\nAction: {action}\r\nStatus: {status}\r\n\
-                 Diagnostic-Code: smtp; {}\r\nLast-Attempt-Date: {}\r\n",
+                "Final-Recipient: {kind}; {}\r\nAction: {}\r\nStatus: {status}\r\n",
                 recipient.address,
-                one_line(reply),
-                date_time(self.now)
+                self.kind.action(),
             );
+            if !reply.is_empty() {
+                let _ = write!(text, "Diagnostic-Code: smtp; {}\r\n", one_line(reply));
+            }
+            let _ = write!(text, "Last-Attempt-Date: {}\r\n", date_time(self.now));
             if let Kind::Delayed { until } = self.kind {
                 let _ = write!(text, "Will-Retry-Until: {}\r\n", date_time(until));
             }
         }
         text
+    }
+
+    /// Whether the message is returned, and not its header alone. RFC 3461 §4.3: only about a
+    /// failure, and only if the sender asked for it. A binary message fits no message/rfc822 that
+    /// goes out by DATA.
+    fn returns_all(&self) -> bool {
+        self.kind == Kind::Failed && self.ret == Some(Return::Full) && is_lines(self.message)
     }
 
     /// The header of the message, cut at a line.
@@ -144,6 +214,17 @@ impl Report<'_> {
     }
 }
 
+fn is_ascii(recipient: &Recipient) -> bool {
+    recipient.address.is_ascii() && recipient.orcpt.as_ref().is_none_or(|orcpt| orcpt.as_str().is_ascii())
+}
+
+/// Whether a message is lines of 8bit text (RFC 2045 §2.8): no NUL, and at most 998 octets each.
+fn is_lines(message: &[u8]) -> bool {
+    const LINE_LEN_MAX: usize = 1_000;
+    !message.contains(&0)
+        && message.split_inclusive(|byte| *byte == b'\n').all(|line| line.len() <= LINE_LEN_MAX)
+}
+
 /// A reply without anything that could end a line, and of bounded length.
 fn one_line(reply: &str) -> String {
     const LEN_MAX: usize = 500;
@@ -154,16 +235,32 @@ fn one_line(reply: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item::tests::sample;
+    use crate::dsn::OriginalRecipient;
+    use crate::item::{Item, tests};
     use mail_parser::{MessageParser, MimeHeaders};
 
     const MESSAGE: &[u8] = b"From: ana@example.org\r\nSubject: Hello\r\n\r\nthe body\r\n";
 
+    /// Without parameters of MAIL.
+    fn sample() -> Item {
+        Item { ret: None, envid: None, ..tests::sample() }
+    }
+
     fn print(kind: Kind, item: &Item, message: &[u8]) -> String {
-        let about: Vec<_> =
-            item.recipients.iter().map(|r| (r, "5.1.1", "550 5.1.1 No\r\nsuch user")).collect();
-        let report =
-            Report { kind, item, about: &about, message, host: "mail.example.org", id: "1a", now: 5_000 };
+        let about = |recipient| About { recipient, status: "5.1.1", reply: "550 5.1.1 No\r\nsuch user" };
+        let about: Vec<_> = item.recipients.iter().map(about).collect();
+        let report = Report {
+            kind,
+            to: &item.from,
+            arrived: item.arrived,
+            ret: item.ret,
+            envid: item.envid.as_ref(),
+            about: &about,
+            message,
+            host: "mail.example.org",
+            id: "1a",
+            now: 5_000,
+        };
         String::from_utf8(report.print()).unwrap()
     }
 
@@ -195,6 +292,46 @@ mod tests {
         let text = print(Kind::Delayed { until: 1_000_000_000 }, &sample(), MESSAGE);
         assert!(text.contains("Action: delayed\r\n"));
         assert!(text.contains("Will-Retry-Until: Sun, 09 Sep 2001 01:46:40 +0000\r\n"));
+    }
+
+    /// RFC 3461 §6.3: what the sender gave comes back decoded.
+    #[test]
+    fn a_report_names_the_transaction_and_the_first_address() {
+        let mut item = Item { ret: Some(Return::Full), ..tests::sample() };
+        item.recipients[0].orcpt = OriginalRecipient::parse("rfc822;team+2Ba@example.org");
+        let text = print(Kind::Failed, &item, MESSAGE);
+        assert!(text.contains("\r\n\r\nOriginal-Envelope-Id: QQ+1\r\nReporting-MTA: dns; "));
+        assert!(text.contains("\r\n\r\nOriginal-Recipient: rfc822; team+a@example.org\r\nFinal-Recipient: "));
+        assert!(text.contains("\r\nContent-Type: message/rfc822\r\n\r\nFrom: ana@example.org\r\n"));
+        assert!(text.contains("the body"));
+        for (kind, action) in [(Kind::Relayed, "relayed"), (Kind::Delivered, "delivered")] {
+            let text = print(kind, &item, MESSAGE);
+            assert!(text.contains(&format!("\r\nAction: {action}\r\n")) && !text.contains("the body"));
+        }
+    }
+
+    #[test]
+    fn a_returned_message_of_eight_bits_is_declared() {
+        let item = Item { ret: Some(Return::Full), ..sample() };
+        let text = print(Kind::Failed, &item, "Subject: a\r\n\r\nGrüße\r\n".as_bytes());
+        assert_eq!(text.matches("Content-Transfer-Encoding: 8bit\r\n").count(), 2);
+        assert!(
+            text.contains(
+                "Content-Type: message/rfc822\r\nContent-Transfer-Encoding: 8bit\r\n\r\nSubject: a"
+            )
+        );
+    }
+
+    #[test]
+    fn of_a_binary_message_the_header_is_returned() {
+        let item = Item { ret: Some(Return::Full), ..sample() };
+        for body in ["a\0b".to_owned(), "x".repeat(999)] {
+            let text = print(Kind::Failed, &item, format!("Subject: a\r\n\r\n{body}\r\n").as_bytes());
+            assert!(
+                text.contains("Content-Type: text/rfc822-headers\r\n\r\nSubject: a\r\n")
+                    && !text.contains(&body)
+            );
+        }
     }
 
     #[test]

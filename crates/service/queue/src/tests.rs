@@ -9,11 +9,12 @@ use posthaste_mail_model::{MailboxName, Secret};
 use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::*;
 
+mod dsn;
 mod nodes;
 
 const MESSAGE: &[u8] = b"Received: by a\r\nSubject: hello\r\n\r\nwords\r\n";
@@ -44,6 +45,8 @@ struct Hosts {
     /// What happens while the next message is sent.
     meanwhile: Mutex<Option<BoxFuture>>,
     events: mpsc::UnboundedSender<Event>,
+    /// Whether they know DSN.
+    report: AtomicBool,
 }
 
 impl Hosts {
@@ -84,7 +87,7 @@ impl Channel for Line {
             _ => vec![Ok(()); to.len()],
         };
         let _ = self.hosts.events.send(Event::Got(self.destination.clone(), to, message));
-        Sent { outcomes, usable: true }
+        Sent { outcomes, reports: self.hosts.report.load(Ordering::SeqCst), usable: true }
     }
     async fn close(self: Box<Self>) {}
 }
@@ -122,8 +125,12 @@ impl World {
         let delivery = Delivery::new(store, Arc::new(directory), DeliveryOptions::default());
         let queue = Queue::open(delivery.clone()).await.unwrap();
         let (sender, events) = mpsc::unbounded_channel();
-        let hosts =
-            Arc::new(Hosts { scripts: Mutex::default(), meanwhile: Mutex::default(), events: sender });
+        let hosts = Arc::new(Hosts {
+            scripts: Mutex::default(),
+            meanwhile: Mutex::default(),
+            events: sender,
+            report: AtomicBool::new(false),
+        });
         let relay = Relay::new(queue, delivery, "mail.example.org");
         Self { relay, hosts, events, now, running: None, lease_times: None }
     }
@@ -133,7 +140,8 @@ impl World {
     }
 
     async fn accept(&self, from: &str, to: &[&str]) -> Vec<Item> {
-        self.relay.accept(Bytes::from_static(MESSAGE), from, to, false).await.unwrap()
+        let envelope = Envelope::new(from, to, false);
+        self.relay.accept(Bytes::from_static(MESSAGE), &envelope).await.unwrap()
     }
 
     fn start(&mut self) {
@@ -403,8 +411,9 @@ async fn a_message_without_an_envelope_was_never_acknowledged_and_goes() {
 async fn a_message_that_goes_round_is_refused() {
     let world = World::new().await;
     let message = [b"Received: x\r\n".repeat(101), b"\r\n".to_vec()].concat();
-    let refused = world.relay.accept(message.into(), "a@x.test", &["b@y.test"], false).await;
+    let refused = world.relay.accept(message.into(), &Envelope::new("a@x.test", &["b@y.test"], false)).await;
     assert!(matches!(refused, Err(Refusal::Loop)));
-    let refused = world.relay.accept(Bytes::new(), "a@x.test", &["b@[192.0.2.1]"], false).await;
+    let refused =
+        world.relay.accept(Bytes::new(), &Envelope::new("a@x.test", &["b@[192.0.2.1]"], false)).await;
     assert!(matches!(refused, Err(Refusal::Domain(_))));
 }

@@ -46,6 +46,8 @@ pub struct Unreachable(
 pub struct Sent {
     /// For each recipient that waited, in their order.
     pub outcomes: Vec<Result<(), Failure>>,
+    /// Whether the host reports outcomes itself (DSN): it was given what the sender asked for.
+    pub reports: bool,
     /// Whether the connection can be used for another message.
     pub usable: bool,
 }

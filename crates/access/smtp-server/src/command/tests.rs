@@ -22,6 +22,14 @@ fn known_lines() {
         ),
         ("RCPT TO:<@relay.example:bo@example.org>", "RCPT TO:<bo@example.org>"),
         ("RCPT TO:<postmaster>", "RCPT TO:<postmaster>"),
+        (
+            "MAIL FROM:<a@example.org> ret=full envid=QQ+2B1 body=binarymime",
+            "MAIL FROM:<a@example.org> BODY=BINARYMIME RET=FULL ENVID=QQ+2B1",
+        ),
+        (
+            "RCPT TO:<bo@example.org> orcpt=rfc822;bo+2Bx@example.org notify=delay,success",
+            "RCPT TO:<bo@example.org> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;bo+2Bx@example.org",
+        ),
         ("DATA", "DATA"),
         ("bdat 12", "BDAT 12"),
         ("BDAT 0 last", "BDAT 0 LAST"),
@@ -56,14 +64,22 @@ fn what_is_wrong_is_said() {
         ("MAIL TO:<ana@example.org>", Argument("MAIL FROM:<address>")),
         ("MAIL FROM:ana@example.org", Path("it must stand in <angle brackets>")),
         ("MAIL FROM:<ana@example.org>SIZE=1", Path("a space must follow it")),
-        ("MAIL FROM:<ana@example.org> RET=HDRS", Parameter),
+        ("MAIL FROM:<ana@example.org> HOLDFOR=9", Parameter),
+        ("MAIL FROM:<ana@example.org> RET=ALL", ParameterValue("RET=FULL or RET=HDRS")),
+        ("MAIL FROM:<ana@example.org> ENVID=a+0Ab", ParameterValue("ENVID=printable ASCII as xtext")),
         ("MAIL FROM:<ana@example.org> SIZE=x", ParameterValue("SIZE=octets")),
         ("MAIL FROM:<ana@example.org> SIZE=1 SIZE=1", ParameterValue("SIZE=octets")),
-        ("MAIL FROM:<ana@example.org> BODY=BINARYMIME", ParameterValue("BODY=7BIT or BODY=8BITMIME")),
+        ("MAIL FROM:<ana@example.org> BODY=ANY", ParameterValue("BODY=7BIT, 8BITMIME or BINARYMIME")),
         ("MAIL FROM:<ana@example.org> SMTPUTF8=1", ParameterValue("a value is missing or superfluous")),
         ("MAIL FROM:<ana@example.org> AUTH=a+b", ParameterValue("AUTH=address as xtext")),
         ("RCPT TO:<>", Path("it has no local part")),
-        ("RCPT TO:<ana@example.org> NOTIFY=NEVER", Parameter),
+        ("RCPT TO:<ana@example.org> SIZE=1", Parameter),
+        ("RCPT TO:<ana@example.org> NOTIFY", ParameterValue("a value is missing or superfluous")),
+        (
+            "RCPT TO:<ana@example.org> NOTIFY=NEVER,DELAY",
+            ParameterValue("NOTIFY=NEVER, or of SUCCESS,FAILURE,DELAY"),
+        ),
+        ("RCPT TO:<ana@example.org> ORCPT=ana", ParameterValue("ORCPT=type;address as xtext")),
         ("BDAT", Argument("BDAT octets [LAST]")),
         ("BDAT -1", Argument("BDAT octets [LAST]")),
         ("BDAT 1 FIRST", Argument("BDAT octets [LAST]")),
@@ -92,10 +108,32 @@ fn mailbox() -> impl Strategy<Value = Mailbox> {
 }
 
 fn parameters() -> impl Strategy<Value = MailParameters> {
-    let body = prop_oneof![Just(BodyKind::SevenBit), Just(BodyKind::EightBitMime)];
+    let body =
+        prop_oneof![Just(BodyKind::SevenBit), Just(BodyKind::EightBitMime), Just(BodyKind::BinaryMime)];
+    let ret = prop_oneof![Just(Return::Full), Just(Return::Headers)];
+    let envid = "[a-zA-Z0-9.@-]{1,20}(\\+2B)?".prop_map(|text| EnvelopeId::parse(&text).unwrap());
     let auth = prop_oneof![Just("<>".to_owned()), "[a-z@.]{1,10}(\\+3D)?"];
-    (any::<Option<u64>>(), proptest::option::of(body), any::<bool>(), proptest::option::of(auth))
-        .prop_map(|(size, body, smtputf8, auth)| MailParameters { size, body, smtputf8, auth })
+    let (body, auth) = (proptest::option::of(body), proptest::option::of(auth));
+    let reports = (proptest::option::of(ret), proptest::option::of(envid));
+    (any::<Option<u64>>(), body, any::<bool>(), auth, reports).prop_map(
+        |(size, body, smtputf8, auth, (ret, envid))| MailParameters {
+            size,
+            body,
+            smtputf8,
+            auth,
+            ret,
+            envid,
+        },
+    )
+}
+
+fn recipient_parameters() -> impl Strategy<Value = RcptParameters> {
+    let notify =
+        any::<(bool, bool, bool)>().prop_map(|(success, failure, delay)| Notify { success, failure, delay });
+    let orcpt = prop_oneof!["rfc822;[a-z@.]{1,20}(\\+3D)?", "utf-8;[a-zé@.]{1,20}"]
+        .prop_map(|text| OriginalRecipient::parse(&text).unwrap());
+    (proptest::option::of(notify), proptest::option::of(orcpt))
+        .prop_map(|(notify, orcpt)| RcptParameters { notify, orcpt })
 }
 
 fn command() -> impl Strategy<Value = Command> {
@@ -105,7 +143,7 @@ fn command() -> impl Strategy<Value = Command> {
         domain().prop_map(Command::Helo),
         domain().prop_map(Command::Lhlo),
         (from, parameters()).prop_map(|(from, parameters)| Command::Mail { from, parameters }),
-        mailbox().prop_map(Command::Rcpt),
+        (mailbox(), recipient_parameters()).prop_map(|(to, parameters)| Command::Rcpt { to, parameters }),
         (any::<u64>(), any::<bool>()).prop_map(|(size, last)| Command::Bdat { size, last }),
         "[a-z@.]{1,12}".prop_map(Command::Vrfy),
         "[a-z@.]{1,12}".prop_map(Command::Expn),

@@ -178,8 +178,8 @@ fn what_is_offered_depends_on_the_link() {
     let mut submission = session(Role::Submission);
     assert_eq!(
         offers(&mut submission, "EHLO a.example").join(","),
-        "mail.example,PIPELINING,8BITMIME,SMTPUTF8,ENHANCEDSTATUSCODES,CHUNKING,SIZE 1000,STARTTLS,\
-         AUTH SCRAM-SHA-256 PLAIN,HELP"
+        "mail.example,PIPELINING,8BITMIME,BINARYMIME,SMTPUTF8,ENHANCEDSTATUSCODES,CHUNKING,\
+         LIMITS RCPTMAX=2,SIZE 1000,STARTTLS,AUTH SCRAM-SHA-256 PLAIN,HELP"
     );
     assert_eq!(offers(&mut submission, "HELO a.example"), ["mail.example"]);
     submission.authenticated(account(1));
@@ -187,6 +187,64 @@ fn what_is_offered_depends_on_the_link() {
     let later = offers(&mut submission, "EHLO a.example").join(",");
     assert!(!later.contains("AUTH") && !later.contains("STARTTLS"), "{later}");
     assert!(!offers(&mut session(Role::Lmtp), "LHLO a.example").join(",").contains("AUTH"));
+}
+
+#[test]
+fn reports_are_offered_where_they_can_be_sent() {
+    for (role, relays, is_offered) in [
+        (Role::Submission, true, true),
+        (Role::Smtp, true, true),
+        (Role::Smtp, false, false),
+        (Role::Lmtp, true, false),
+    ] {
+        let mut session = session(role);
+        session.options = Arc::new(SmtpOptions { relays, ..(*session.options).clone() });
+        session.authenticated(account(1));
+        let hello = if role == Role::Lmtp { "LHLO a.example" } else { "EHLO a.example" };
+        let Action::Reply(reply) = session.line(hello.as_bytes(), ROOM) else { panic!("{role:?}") };
+        assert_eq!(reply.lines().any(|line| line == "DSN"), is_offered, "{role:?}");
+        let (mail, rcpt) = if is_offered { ("250 2.1.0", "250 2.1.5") } else { ("555 5.5.4", "555 5.5.4") };
+        session.expect(&[("MAIL FROM:<a@example.org> RET=HDRS ENVID=1", mail)]);
+        if !is_offered {
+            session.expect(&[("MAIL FROM:<a@example.org>", "250 2.1.0")]);
+        }
+        session.expect(&[
+            ("RCPT TO:<a@example.org> NOTIFY=SUCCESS ORCPT=rfc822;b@example.org", rcpt),
+            ("RCPT TO:<a@example.org>", "250 2.1.5"),
+        ]);
+        let transaction = session.message_received().unwrap();
+        let last = transaction.recipients.last().unwrap();
+        assert_eq!(last.parameters, RcptParameters::default(), "each RCPT has its own");
+        let first = &transaction.recipients[0].parameters;
+        assert_eq!(first.notify.is_some_and(|notify| notify.success), is_offered);
+        assert_eq!(first.orcpt.is_some(), is_offered);
+    }
+}
+
+#[test]
+fn an_original_address_in_utf8_needs_smtputf8() {
+    let mut session = session(Role::Smtp);
+    session.options = Arc::new(SmtpOptions { relays: true, ..(*session.options).clone() });
+    session.expect(&[
+        ("EHLO a.example", "250"),
+        ("MAIL FROM:<>", "250 2.1.0"),
+        ("RCPT TO:<a@example.org> ORCPT=utf-8;é@example.org", "553 5.6.7"),
+        ("RSET", "250 2.0.0"),
+        ("MAIL FROM:<> SMTPUTF8", "250 2.1.0"),
+        ("RCPT TO:<a@example.org> ORCPT=utf-8;é@example.org", "250 2.1.5"),
+    ]);
+}
+
+#[test]
+fn binary_mail_comes_in_chunks_alone() {
+    let mut session = session(Role::Smtp);
+    session.expect(&[
+        ("EHLO a.example", "250"),
+        ("MAIL FROM:<> BODY=BINARYMIME", "250 2.1.0"),
+        ("RCPT TO:<a@example.org>", "250 2.1.5"),
+        ("DATA", "503 5.5.1"),
+        ("BDAT 3 LAST", "chunk 3 true"),
+    ]);
 }
 
 #[test]

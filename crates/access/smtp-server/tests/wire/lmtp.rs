@@ -17,9 +17,11 @@ async fn greeted(server: &Server) -> Client {
              S: 250-mail.example.org
              S: 250-PIPELINING
              S: 250-8BITMIME
+             S: 250-BINARYMIME
              S: 250-SMTPUTF8
              S: 250-ENHANCEDSTATUSCODES
              S: 250-CHUNKING
+             S: 250-LIMITS RCPTMAX=…
              S: 250-SIZE …
              S: 250-STARTTLS
              S: 250 HELP",

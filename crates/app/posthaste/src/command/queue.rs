@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use posthaste_queue::{Item, Outcome, Queue, QueueError, Recipient, Wait, date_time};
+use posthaste_queue::{Item, Outcome, Queue, QueueError, Wait, date_time};
 use serde_json::json;
 
 use crate::cli;
@@ -114,14 +114,18 @@ async fn show(queue: &Queue, id: u32, now: i64) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", as_line(&item, wait.as_ref(), now))?;
     writeln!(out, "arrived {}, {} attempts", date_time(item.arrived), item.attempts)?;
-    for Recipient { address, outcome } in &item.recipients {
-        let outcome = match outcome {
+    for recipient in &item.recipients {
+        let outcome = match &recipient.outcome {
             Outcome::Waiting => "waits".to_owned(),
             Outcome::Sent => "has it".to_owned(),
             Outcome::Failed { reply, .. } => format!("is given up: {reply}"),
-            Outcome::Reported => "is given up; the sender has a report".to_owned(),
+            Outcome::Reported if recipient.wants_failure() => {
+                "is given up; the sender has a report".to_owned()
+            }
+            Outcome::Reported => "is given up; the sender wants no report".to_owned(),
         };
-        writeln!(out, "{address} {outcome}")?;
+        let notify = recipient.notify.map(|notify| format!(" (NOTIFY={notify})")).unwrap_or_default();
+        writeln!(out, "{}{notify} {outcome}", recipient.address)?;
     }
     let message = queue.message(&item).await?;
     let header =

@@ -3,7 +3,7 @@
 use super::Runner;
 use crate::error::QueueError;
 use crate::item::{Destination, Item, ItemId, Outcome, Recipient};
-use crate::report::{Kind, Report};
+use crate::report::{About, Kind, Report};
 use crate::transport::{Channel, Failure, Unreachable};
 
 /// Messages on one connection: RFC 5321 sets no limit, common hosts close after a hundred.
@@ -59,13 +59,17 @@ impl Runner {
         let sent = channel.send(&item, message.clone()).await;
         let now = self.now();
         let waiting = item.recipients.iter_mut().filter(|r| r.outcome == Outcome::Waiting);
-        let mut refused = None;
+        let (mut refused, mut relayed) = (None, Vec::new());
         for (recipient, outcome) in waiting.zip(sent.outcomes) {
             let to = recipient.address.as_str();
             match outcome {
                 Ok(()) => {
                     tracing::info!(item = id, from = item.from, to, "sent");
                     recipient.outcome = Outcome::Sent;
+                    // RFC 3461 §5.2.2: a host without DSN will say nothing of its success.
+                    if recipient.wants_success() && !sent.reports {
+                        relayed.push(recipient.clone());
+                    }
                 }
                 Err(failure) if failure.permanent => {
                     tracing::warn!(item = id, from = item.from, to, reply = failure.reply, "refused");
@@ -77,6 +81,12 @@ impl Runner {
                     refused = Some(failure);
                 }
             }
+        }
+        if !relayed.is_empty() {
+            // Before the outcome is written: after a crash both happen again, and neither is lost.
+            let about = |recipient| About { recipient, status: "2.0.0", reply: "" };
+            let about: Vec<_> = relayed.iter().map(about).collect();
+            self.report(Kind::Relayed, &item, &about, &message, now).await?;
         }
         if !item.is_done() {
             self.postpone(&mut item, &refused.unwrap_or_else(Failure::no_answer), now);
@@ -136,7 +146,9 @@ impl Runner {
 
     async fn report_failures(&self, item: &Item, message: &[u8], now: i64) -> Result<(), QueueError> {
         let failed = item.recipients.iter().filter_map(|recipient| match &recipient.outcome {
-            Outcome::Failed { reply, status } => Some((recipient, status.as_str(), reply.as_str())),
+            Outcome::Failed { reply, status } if recipient.wants_failure() => {
+                Some(About { recipient, status, reply })
+            }
             _ => None,
         });
         let about: Vec<_> = failed.collect();
@@ -150,13 +162,25 @@ impl Runner {
         &self,
         kind: Kind,
         item: &Item,
-        about: &[(&Recipient, &str, &str)],
+        about: &[About<'_>],
         message: &[u8],
         now: i64,
     ) -> Result<(), QueueError> {
         let id = format!("{}.{now:x}.{:x}", item.body, item.id);
-        let host = self.relay.host();
-        self.relay.send(&Report { kind, item, about, message, host, id: &id, now }).await
+        self.relay
+            .send(&Report {
+                kind,
+                to: &item.from,
+                arrived: item.arrived,
+                ret: item.ret,
+                envid: item.envid.as_ref(),
+                about,
+                message,
+                host: self.relay.host(),
+                id: &id,
+                now,
+            })
+            .await
     }
 
     /// The destination takes no mail: all items for it are given up.
@@ -201,14 +225,17 @@ impl Runner {
         Ok(())
     }
 
-    /// Reports that a message is late, once.
+    /// Reports that a message is late, once, to a sender who did not ask for silence.
     async fn warn(&self, mut item: Item, failure: &Failure, now: i64) -> Result<(), QueueError> {
         item.warned = true;
         let message = self.queue().message(&item).await?;
-        let about: Vec<_> =
-            item.waiting().map(|r| (r, failure.status.as_str(), failure.reply.as_str())).collect();
-        let until = item.arrived + self.times.expire_after;
-        self.report(Kind::Delayed { until }, &item, &about, &message, now).await?;
+        let (status, reply) = (failure.status.as_str(), failure.reply.as_str());
+        let late = item.waiting().filter(|recipient| recipient.wants_delay());
+        let about: Vec<_> = late.map(|recipient| About { recipient, status, reply }).collect();
+        if !about.is_empty() {
+            let until = item.arrived + self.times.expire_after;
+            self.report(Kind::Delayed { until }, &item, &about, &message, now).await?;
+        }
         match self.queue().update(&mut item).await {
             Err(QueueError::Busy(_)) | Ok(()) => Ok(()),
             Err(error) => Err(error),

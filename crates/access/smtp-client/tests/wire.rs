@@ -1,0 +1,166 @@
+//! What hosts are sent, by what they say they can do.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use posthaste_delivery::{Delivery, DeliveryOptions};
+use posthaste_directory::{Directory, Policy};
+use posthaste_queue::{
+    Envelope, EnvelopeId, Item, Notify, OriginalRecipient, Queue, Relay, Return, Sent, To, Transport,
+};
+use posthaste_smtp_client::{Route, Routes, SmtpTransport, Tls, TlsRule};
+use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A message in the queue, for recipients of `b.test`.
+async fn item(message: &'static [u8], envelope: &Envelope) -> Item {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
+    let store = Store::new(engine, StoreOptions::default());
+    let delivery = Delivery::new(store, Arc::new(directory), DeliveryOptions::default());
+    let relay = Relay::new(Queue::open(delivery.clone()).await.unwrap(), delivery, "mail.a.test");
+    relay.accept(Bytes::from_static(message), envelope).await.unwrap().remove(0)
+}
+
+/// Serves one connection with these extensions; what the client sent, and `ok` for each message.
+/// Recipients whose name begins with `no` are refused.
+async fn serve(connection: TcpStream, extensions: &str) -> String {
+    let mut connection = BufReader::new(connection);
+    let mut seen = String::new();
+    connection.get_mut().write_all(b"220 mail.b.test\r\n").await.unwrap();
+    loop {
+        let mut line = String::new();
+        if connection.read_line(&mut line).await.unwrap() == 0 {
+            return seen;
+        }
+        seen += &line;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let answer = match words[0] {
+            "EHLO" => format!("250-mail.b.test\r\n{extensions}250 HELP\r\n"),
+            "RCPT" if words[1].starts_with("TO:<no") => "550 5.1.1 no such user\r\n".to_owned(),
+            "DATA" => {
+                connection.get_mut().write_all(b"354 go on\r\n").await.unwrap();
+                let mut line = String::new();
+                while line != ".\r\n" {
+                    line.clear();
+                    connection.read_line(&mut line).await.unwrap();
+                    seen += &line;
+                }
+                "250 ok\r\n".to_owned()
+            }
+            "BDAT" => {
+                let mut octets = vec![0; words[1].parse().unwrap()];
+                connection.read_exact(&mut octets).await.unwrap();
+                seen += &octets.escape_ascii().to_string();
+                seen += "\r\n";
+                "250 ok\r\n".to_owned()
+            }
+            _ => "250 ok\r\n".to_owned(),
+        };
+        connection.get_mut().write_all(answer.as_bytes()).await.unwrap();
+    }
+}
+
+/// Sends an item to a host with these extensions: the outcome, and all lines the host got after
+/// EHLO and before QUIT.
+async fn sent(item: &Item, message: &'static [u8], extensions: &[&str]) -> (Sent, Vec<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let extensions: String = extensions.iter().map(|word| format!("250-{word}\r\n")).collect();
+    let host = tokio::spawn(async move { serve(listener.accept().await.unwrap().0, &extensions).await });
+    let route = Route { host: "127.0.0.1".into(), port, tls: TlsRule::Never, login: None };
+    let routes = Routes { domains: HashMap::from([("b.test".to_owned(), route)]), ..Routes::default() };
+    let transport = SmtpTransport::new("mail.a.test", routes, Tls::new(None).unwrap());
+    let mut channel = transport.connect(&"b.test".to_owned()).await.unwrap();
+    let outcome = channel.send(item, Bytes::from_static(message)).await;
+    channel.close().await;
+    let seen = host.await.unwrap();
+    let lines: Vec<String> = seen.lines().map(str::to_owned).collect();
+    assert_eq!((lines[0].as_str(), lines.last().unwrap().as_str()), ("EHLO mail.a.test", "QUIT"));
+    (outcome, lines[1..lines.len() - 1].to_vec())
+}
+
+fn to(address: &str, notify: &str) -> To {
+    To { notify: Notify::parse(notify), ..To::new(address) }
+}
+
+const MESSAGE: &[u8] = b"Subject: a\r\n\r\n.\r\n";
+const DATA: [&str; 5] = ["DATA", "Subject: a", "", "..", "."];
+
+/// RFC 3461 §5.2.1.
+#[tokio::test]
+async fn what_the_sender_asked_for_is_handed_on() {
+    let envelope = Envelope {
+        to: vec![
+            To { orcpt: OriginalRecipient::parse("rfc822;x+2By@b.test"), ..to("bo@b.test", "delay,success") },
+            to("cy@b.test", "never"),
+            To::new("di@b.test"),
+        ],
+        ret: Some(Return::Full),
+        envid: EnvelopeId::parse("id+2B1"),
+        ..Envelope::new("ana@a.test", &[], false)
+    };
+    let (outcome, lines) = sent(&item(MESSAGE, &envelope).await, MESSAGE, &["DSN", "PIPELINING"]).await;
+    let envelope = [
+        "MAIL FROM:<ana@a.test> RET=FULL ENVID=id+2B1",
+        "RCPT TO:<bo@b.test> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;x+2By@b.test",
+        "RCPT TO:<cy@b.test> NOTIFY=NEVER",
+        "RCPT TO:<di@b.test>",
+    ];
+    assert_eq!(lines, [&envelope[..], &DATA].concat());
+    assert_eq!(outcome, Sent { outcomes: vec![Ok(()); 3], reports: true, usable: true });
+}
+
+/// RFC 3461 §5.2.2: a host without DSN cannot be asked for silence.
+#[tokio::test]
+async fn a_host_that_reports_failures_gets_no_sender_for_those_who_want_none() {
+    let envelope = Envelope {
+        to: vec![to("never@b.test", "NEVER"), to("bo@b.test", "SUCCESS"), to("no@b.test", "NEVER")],
+        ret: Some(Return::Full),
+        ..Envelope::new("ana@a.test", &[], false)
+    };
+    let (outcome, lines) = sent(&item(MESSAGE, &envelope).await, MESSAGE, &[]).await;
+    let first = ["MAIL FROM:<ana@a.test>", "RCPT TO:<bo@b.test>"];
+    let second = ["MAIL FROM:<>", "RCPT TO:<never@b.test>", "RCPT TO:<no@b.test>"];
+    assert_eq!(lines, [&first[..], &DATA, &second, &DATA].concat());
+    let ok: Vec<bool> = outcome.outcomes.iter().map(Result::is_ok).collect();
+    assert_eq!((ok, outcome.reports), (vec![true, true, false], false));
+}
+
+/// RFC 9422 §4.
+#[tokio::test]
+async fn a_host_gets_no_more_recipients_at_once_than_it_takes() {
+    let envelope = Envelope::new("ana@a.test", &["a@b.test", "no@b.test", "c@b.test"], false);
+    let (outcome, lines) = sent(&item(MESSAGE, &envelope).await, MESSAGE, &["LIMITS RCPTMAX=2"]).await;
+    let first = ["MAIL FROM:<ana@a.test>", "RCPT TO:<a@b.test>", "RCPT TO:<no@b.test>"];
+    let second = ["MAIL FROM:<ana@a.test>", "RCPT TO:<c@b.test>"];
+    assert_eq!(lines, [&first[..], &DATA, &second, &DATA].concat());
+    let ok: Vec<bool> = outcome.outcomes.iter().map(Result::is_ok).collect();
+    assert_eq!(ok, [true, false, true]);
+}
+
+/// RFC 3030 §3.
+#[tokio::test]
+async fn binary_mail_goes_in_a_chunk_or_not_at_all() {
+    const BINARY: &[u8] = b"Subject: a\r\n\r\n\0\n.\r";
+    let envelope = Envelope { binary: true, ..Envelope::new("ana@a.test", &["bo@b.test"], false) };
+    let item = item(BINARY, &envelope).await;
+    let (outcome, lines) = sent(&item, BINARY, &["CHUNKING", "BINARYMIME", "8BITMIME"]).await;
+    assert_eq!(
+        lines,
+        [
+            "MAIL FROM:<ana@a.test> BODY=BINARYMIME",
+            "RCPT TO:<bo@b.test>",
+            "BDAT 18 LAST",
+            "Subject: a\\r\\n\\r\\n\\x00\\n.\\r"
+        ]
+    );
+    assert_eq!(outcome.outcomes, [Ok(())]);
+    let (outcome, lines) = sent(&item, BINARY, &["CHUNKING", "8BITMIME"]).await;
+    let failure = outcome.outcomes[0].clone().unwrap_err();
+    assert!(lines.is_empty() && failure.permanent && failure.status == "5.6.3", "{lines:?}, {failure:?}");
+}

@@ -1,0 +1,116 @@
+//! A message that is whole: to the mailboxes here, to the queue, and the reports about it.
+
+use bytes::Bytes;
+use posthaste_delivery::{DeliveryError, Recipient};
+use posthaste_filter::{Envelope, Refusals, Undelivered};
+use posthaste_queue::{Envelope as Outgoing, To};
+
+use super::Driver;
+use crate::Role;
+use crate::address::ReversePath;
+use crate::command::{BodyKind, MailParameters, RcptParameters};
+use crate::incoming::Incoming;
+use crate::reply::Reply;
+use crate::session::{Addressee, Target, Transaction, replies};
+use crate::trace;
+use crate::verification::Verified;
+
+impl Driver {
+    /// Once the sink has begun, nothing interrupts it. The client gets the outcome, or, if it has
+    /// left, sends the message again.
+    pub(super) async fn deliver(&self, id: &str, incoming: Incoming, transaction: Transaction) -> Vec<Reply> {
+        let Transaction { from, parameters, recipients } = transaction;
+        let (mut here, mut outgoing) = (Vec::new(), outgoing(&from, &parameters));
+        let mut local = Outgoing { to: Vec::new(), ..outgoing.clone() };
+        for Addressee { to, parameters, target } in recipients {
+            let RcptParameters { notify, orcpt } = parameters;
+            let to = To { address: to.as_str().to_owned(), notify, orcpt };
+            match target {
+                Target::Local(recipient) => {
+                    here.push(recipient);
+                    local.to.push(to);
+                }
+                Target::Elsewhere => outgoing.to.push(to),
+            }
+        }
+        // The message's share of the budget is held until the sink is done with it.
+        let trace_len = incoming.header_len();
+        let (message, _permit) = incoming.finish();
+        let count = here.len() + outgoing.to.len();
+        let Verified { message, is_quarantined } = match self.verified(id, message, trace_len, &from).await {
+            Ok(verified) => verified,
+            Err(refusal) => return self.session.refused(count, refusal),
+        };
+        let refusals = match self.service.role {
+            Role::Lmtp => Refusals::Each,
+            _ if outgoing.to.is_empty() => Refusals::Together,
+            _ => Refusals::Never,
+        };
+        let envelope = Envelope { from: from.as_str(), refusals, is_quarantined };
+        let mut replies = self.deliver_here(id, &message, envelope, &here).await;
+        // What could not be delivered here is sent again by the client, as a whole: nothing is
+        // relayed then, or it would be relayed twice.
+        if !outgoing.to.is_empty() && replies.iter().all(|reply| !reply.is_refusal()) {
+            replies.push(self.relay(id, &message, &outgoing).await);
+        }
+        // Reports of success go out once the client will not send the message again.
+        if self.session.reports() && replies.iter().all(|reply| !reply.is_refusal()) {
+            self.service.sink.report_delivered(&message, &local).await;
+        }
+        self.session.delivered(replies)
+    }
+
+    async fn deliver_here(
+        &self,
+        id: &str,
+        message: &Bytes,
+        envelope: Envelope<'_>,
+        recipients: &[Recipient],
+    ) -> Vec<Reply> {
+        if recipients.is_empty() {
+            return Vec::new();
+        }
+        let (from, octets) = (envelope.from, message.len());
+        let mut outcomes = self.service.sink.deliver(message.clone(), envelope, recipients).await;
+        // A sink that forgets a recipient has not said that the message is kept.
+        outcomes.resize(recipients.len(), Err(DeliveryError::Interrupted("no outcome".to_owned()).into()));
+        let reply = |(recipient, outcome): (&Recipient, &Result<(), Undelivered>)| {
+            let to = recipient.account.name.as_str();
+            match outcome {
+                Ok(()) => tracing::info!(id, from, to, octets, "delivered"),
+                Err(error) => tracing::warn!(id, from, to, octets, %error, "not delivered"),
+            }
+            replies::outcome(id, outcome)
+        };
+        recipients.iter().zip(&outcomes).map(reply).collect()
+    }
+
+    async fn relay(&self, id: &str, message: &Bytes, envelope: &Outgoing) -> Reply {
+        let account = self.session.account().map(|account| account.name.as_str());
+        let message = trace::without_return_path(message);
+        let octets = message.len();
+        let Outgoing { from, to, .. } = envelope;
+        match self.service.sink.relay(message, envelope).await {
+            Ok(()) => {
+                tracing::info!(id, account, from, recipients = to.len(), octets, "queued");
+                replies::queued(id)
+            }
+            Err(refusal) => {
+                tracing::warn!(id, account, from, octets, error = %refusal, "not queued");
+                replies::not_relayed(&refusal)
+            }
+        }
+    }
+}
+
+/// The envelope of a transaction, without its recipients.
+fn outgoing(from: &ReversePath, parameters: &MailParameters) -> Outgoing {
+    Outgoing {
+        from: from.as_str().to_owned(),
+        to: Vec::new(),
+        smtputf8: parameters.smtputf8,
+        binary: parameters.body == Some(BodyKind::BinaryMime),
+        ret: parameters.ret,
+        envid: parameters.envid.clone(),
+    }
+}

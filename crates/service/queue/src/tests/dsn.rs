@@ -1,0 +1,93 @@
+//! What senders ask to be told of (RFC 3461).
+
+use super::*;
+
+/// A message to recipients of `x.test`, each with its NOTIFY.
+async fn accept(world: &World, to: &[(&str, &str)]) {
+    let recipient =
+        |(address, notify): &(&str, &str)| To { notify: Notify::parse(notify), ..To::new(address) };
+    let envelope = Envelope {
+        to: to.iter().map(recipient).collect(),
+        ret: Some(Return::Headers),
+        envid: EnvelopeId::parse("id+2B1"),
+        ..Envelope::new("ana@example.org", &[], false)
+    };
+    world.relay.accept(Bytes::from_static(MESSAGE), &envelope).await.unwrap();
+}
+
+/// The recipients that the only report in ana's INBOX is about, and its action.
+async fn only_report(world: &World) -> Vec<String> {
+    let inbox = world.inbox().await;
+    let [report] = &inbox[..] else { panic!("{inbox:#?}") };
+    assert!(report.contains("\r\nOriginal-Envelope-Id: id+1\r\n"), "{report}");
+    let is_ours = |line: &&str| line.starts_with("Final-Recipient: ") || line.starts_with("Action: ");
+    report.lines().filter(is_ours).map(|line| line.split(' ').next_back().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn success_is_reported_for_a_host_that_reports_nothing() {
+    let mut world = World::new().await;
+    accept(
+        &world,
+        &[("a@x.test", "SUCCESS"), ("b@x.test", "FAILURE"), ("c@x.test", ""), ("d@x.test", "NEVER")],
+    )
+    .await;
+    world.run_at(START, 2).await;
+    assert_eq!(only_report(&world).await, ["a@x.test", "relayed"]);
+    assert!(world.items().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_host_that_knows_dsn_reports_success_itself() {
+    let mut world = World::new().await;
+    world.hosts.report.store(true, Ordering::SeqCst);
+    accept(&world, &[("a@x.test", "SUCCESS,FAILURE")]).await;
+    world.run_at(START, 2).await;
+    assert!(world.inbox().await.is_empty() && world.items().await.is_empty());
+}
+
+#[tokio::test]
+async fn failures_are_reported_to_those_who_want_them() {
+    let mut world = World::new().await;
+    accept(
+        &world,
+        &[("a@x.test", "NEVER"), ("b@x.test", "SUCCESS"), ("c@x.test", "FAILURE"), ("d@x.test", "")],
+    )
+    .await;
+    world.script("x.test", [Script::Answers(vec![Err(no_such_user()); 4])]);
+    world.run_at(START, 2).await;
+    assert_eq!(only_report(&world).await, ["c@x.test", "failed", "d@x.test", "failed"]);
+    assert!(world.items().await.is_empty());
+}
+
+#[tokio::test]
+async fn delays_are_reported_to_those_who_want_them() {
+    let mut world = World::new().await;
+    accept(&world, &[("a@x.test", "FAILURE"), ("b@x.test", "DELAY")]).await;
+    world.script("x.test", [Script::Unreachable(busy())]);
+    world.run_at(START + 5 * HOUR, 1).await;
+    assert_eq!(only_report(&world).await, ["b@x.test", "delayed"]);
+    // Nobody asked for the failure of the second one.
+    world.script("x.test", [Script::Unreachable(busy())]);
+    world.run_at(START + 5 * DAY, 1).await;
+    assert_eq!(world.inbox().await.len(), 2);
+    assert!(world.items().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_delivery_here_is_reported_once_for_all_who_asked() {
+    let world = World::new().await;
+    let envelope = Envelope {
+        to: vec![
+            To { notify: Notify::parse("SUCCESS"), ..To::new("bo@example.org") },
+            To::new("cy@example.org"),
+        ],
+        envid: EnvelopeId::parse("id+2B1"),
+        ..Envelope::new("ana@example.org", &[], false)
+    };
+    world.relay.report_delivered(MESSAGE, &envelope).await.unwrap();
+    assert_eq!(only_report(&world).await, ["bo@example.org", "delivered"]);
+    // RFC 5321 §4.5.5.
+    world.relay.report_delivered(MESSAGE, &Envelope { from: String::new(), ..envelope }).await.unwrap();
+    assert_eq!(world.inbox().await.len(), 1);
+}
