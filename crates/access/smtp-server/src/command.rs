@@ -2,7 +2,8 @@
 //!
 //! RFC 5321 §4.1.1 (SMTP), RFC 2033 §4.1 (LHLO), RFC 3207 (STARTTLS), RFC 4954 §4 (AUTH),
 //! RFC 3030 §2 and §3 (BDAT, BINARYMIME), RFC 1870 §6 (SIZE), RFC 6152 §3 (BODY), RFC 6531 §3.4
-//! (SMTPUTF8), RFC 3461 §4 (RET, ENVID, NOTIFY, ORCPT). A line comes without its CRLF and is UTF-8; bare CR, bare LF and NUL are no part of any command.
+//! (SMTPUTF8), RFC 3461 §4 (RET, ENVID, NOTIFY, ORCPT). A line comes without its CRLF and is UTF-8;
+//! bare CR, bare LF and NUL are no part of any command.
 
 use std::fmt;
 

@@ -109,8 +109,8 @@ impl Relay {
         .await
     }
 
-    /// Sends a report about a message, to its sender. It is on disk on return, or there is nobody who
-    /// could get it.
+    /// Sends a report about a message, to its sender. It is on disk on return, or there is nobody
+    /// who could get it.
     pub(crate) async fn send(&self, report: &Report<'_>) -> Result<(), QueueError> {
         let to = report.to;
         if to.is_empty() {
