@@ -92,11 +92,8 @@ impl World {
         client.line().unwrap();
         client.imap(&format!("LOGIN {USER} \"{PASSWORD}\"")).unwrap();
         client.imap(&format!("EXAMINE {folder}")).unwrap();
-        client.send(b"f FETCH * (BODY.PEEK[])\r\n").unwrap();
-        let line = client.line().unwrap();
-        let size =
-            line.strip_suffix('}').and_then(|l| l.rsplit('{').next()).unwrap_or_else(|| panic!("{line}"));
-        String::from_utf8(client.bytes(size.parse().unwrap()).unwrap()).unwrap()
+        let (mut literals, end) = client.literals("FETCH * (BODY.PEEK[])").unwrap();
+        String::from_utf8(literals.pop().unwrap_or_else(|| panic!("{end}")).1).unwrap()
     }
 
     /// Signed for `strict.test`.

@@ -94,17 +94,8 @@ fn deliver(lmtp: SocketAddr, serial: usize) -> String {
 
 /// The tagged answer to a FETCH of a whole body, and the body.
 fn fetch(client: &mut LineClient, uid: u32) -> (String, Vec<u8>) {
-    client.send(format!("f UID FETCH {uid} (BODY.PEEK[])\r\n").as_bytes()).unwrap();
-    let mut body = Vec::new();
-    loop {
-        let line = client.line().unwrap();
-        if line.starts_with("f ") {
-            return (line, body);
-        }
-        if let Some(size) = line.strip_suffix('}').and_then(|l| l.rsplit('{').next()) {
-            body = client.bytes(size.parse().unwrap()).unwrap();
-        }
-    }
+    let (mut literals, end) = client.literals(&format!("UID FETCH {uid} (BODY.PEEK[])")).unwrap();
+    (end, literals.pop().map(|(_, body)| body).unwrap_or_default())
 }
 
 #[test]
@@ -144,7 +135,7 @@ fn while_the_store_of_bodies_is_away_mail_waits_and_all_else_goes_on() {
     let refused = deliver(server.address("lmtp"), 2);
     assert!(refused.starts_with("45"), "{refused}");
     let (refused, body) = fetch(&mut client, 1);
-    assert!(refused.starts_with("f NO [UNAVAILABLE]") && body.is_empty(), "{refused}");
+    assert!(refused.starts_with("t NO [UNAVAILABLE]") && body.is_empty(), "{refused}");
     // What needs no body is there as ever.
     let lines = client.imap("FETCH 1 (FLAGS ENVELOPE)").unwrap();
     assert!(lines[0].contains("ENVELOPE (") && lines[1].starts_with("t OK"), "{lines:?}");

@@ -27,19 +27,7 @@ fn inbox(imap: SocketAddr, user: &str) -> Vec<Vec<u8>> {
     if selected.iter().any(|l| l == "* 0 EXISTS") {
         return Vec::new();
     }
-    client.send(b"f UID FETCH 1:* (BODY.PEEK[])\r\n").unwrap();
-    let mut bodies = Vec::new();
-    loop {
-        let line = client.line().unwrap();
-        if line.starts_with("f ") {
-            assert!(line.starts_with("f OK"), "{line}");
-            return bodies;
-        }
-        if let Some(size) = line.strip_suffix('}').and_then(|l| l.rsplit('{').next()) {
-            bodies.push(client.bytes(size.parse().unwrap()).unwrap());
-            client.line().unwrap();
-        }
-    }
+    client.bodies().unwrap()
 }
 
 /// What came in less the trace fields put before it.

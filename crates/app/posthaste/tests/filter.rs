@@ -82,19 +82,8 @@ fn mailbox(server: &Server, user: &str, name: &str) -> Vec<(String, String)> {
     if is_empty {
         return Vec::new();
     }
-    client.send(b"f FETCH 1:* (FLAGS BODY.PEEK[])\r\n").unwrap();
-    let mut messages = Vec::new();
-    loop {
-        let line = client.line().unwrap();
-        if line.starts_with("f ") {
-            return messages;
-        }
-        if let Some(size) = line.strip_suffix('}').and_then(|l| l.rsplit('{').next()) {
-            let body = String::from_utf8(client.bytes(size.parse().unwrap()).unwrap()).unwrap();
-            messages.push((line, body));
-            client.line().unwrap();
-        }
-    }
+    let (messages, _) = client.literals("FETCH 1:* (FLAGS BODY.PEEK[])").unwrap();
+    messages.into_iter().map(|(line, body)| (line, String::from_utf8(body).unwrap())).collect()
 }
 
 /// The subjects in a mailbox.

@@ -9,18 +9,15 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use posthaste_testkit::{DnsRecord, DnsServer, LineClient, Server, ServerBuilder, dot_stuffed, message};
+use posthaste_testkit::{
+    DnsRecord, DnsServer, LineClient, Server, ServerBuilder, dot_stuffed, free_port, message,
+};
 
 const PASSWORD: &str = "correct horse";
 /// base64 of NUL `ana@a.test` NUL `correct horse`.
 const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 /// How long mail may take before a test gives up: far longer than it needs.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A port that nobody has now: servers that send to each other must know it beforehand.
-fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
 
 /// A server for one domain, which sends mail for another to an address.
 fn server(data: &Path, domain: &str, smtp: SocketAddr, other: &str, host: SocketAddr) -> Server {
@@ -80,26 +77,7 @@ fn submit(client: &mut LineClient, to: &[&str], message: &[u8]) {
 
 /// Waits until a user's INBOX has so many messages, and returns them.
 fn inbox(server: &Server, user: &str, count: usize) -> Vec<Vec<u8>> {
-    let mut client = LineClient::connect(server.address("imap")).unwrap();
-    client.line().unwrap();
-    client.imap(&format!("LOGIN {user} \"{PASSWORD}\"")).unwrap();
-    let deadline = Instant::now() + PATIENCE;
-    while !client.imap("EXAMINE INBOX").unwrap().contains(&format!("* {count} EXISTS")) {
-        assert!(Instant::now() < deadline, "{user} does not get {count} messages");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    client.send(b"f FETCH 1:* (BODY.PEEK[])\r\n").unwrap();
-    let mut bodies = Vec::new();
-    loop {
-        let line = client.line().unwrap();
-        if line.starts_with("f ") {
-            return bodies;
-        }
-        if let Some(size) = line.strip_suffix('}').and_then(|l| l.rsplit('{').next()) {
-            bodies.push(client.bytes(size.parse().unwrap()).unwrap());
-            client.line().unwrap();
-        }
-    }
+    server.mail(user, PASSWORD, "INBOX", count)
 }
 
 /// What `posthaste queue list` shows, a line each.

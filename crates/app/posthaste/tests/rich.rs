@@ -50,14 +50,9 @@ fn login(server: &Server, user: &str) -> LineClient {
 
 /// One literal that a FETCH answers with.
 fn literal(client: &mut LineClient, message: usize, item: &str) -> Vec<u8> {
-    client.send(format!("f FETCH {message} ({item})\r\n").as_bytes()).unwrap();
-    let line = client.line().unwrap();
-    let size = line.strip_suffix('}').and_then(|l| l.rsplit('{').next()).unwrap_or_else(|| panic!("{line}"));
-    let bytes = client.bytes(size.parse().unwrap()).unwrap();
-    client.line().unwrap();
-    let end = client.line().unwrap();
-    assert!(end.starts_with("f OK"), "{end}");
-    bytes
+    let (mut literals, end) = client.literals(&format!("FETCH {message} ({item})")).unwrap();
+    assert!(end.starts_with("t OK") && literals.len() == 1, "{end}");
+    literals.remove(0).1
 }
 
 fn body(client: &mut LineClient, message: usize) -> Vec<u8> {

@@ -29,7 +29,7 @@ pub use mbsync::Mbsync;
 pub use messages::{Mbox, message};
 pub use python::{PYTHON_SESSIONS, client_tests_wanted, run_client, run_python};
 pub use random::Random;
-pub use server::{Server, ServerBuilder, Stopped, command};
+pub use server::{Server, ServerBuilder, Stopped, command, free_port};
 #[cfg(feature = "engine")]
 pub use turns::Turns;
 pub use wire::{READ_WITHIN, Wire};

@@ -90,6 +90,31 @@ impl LineClient {
             }
         }
     }
+
+    /// Sends a tagged IMAP command and returns the literals of its answer, each with the line that
+    /// announced it, and the tagged line.
+    pub fn literals(&mut self, command: &str) -> Result<(Vec<(String, Vec<u8>)>, String)> {
+        self.send(format!("t {command}\r\n").as_bytes())?;
+        let mut literals = Vec::new();
+        loop {
+            let line = self.line()?;
+            if line.starts_with("t ") {
+                return Ok((literals, line));
+            }
+            let size = line.strip_suffix('}').and_then(|line| line.rsplit('{').next());
+            if let Some(size) = size.and_then(|size| size.parse().ok()) {
+                let bytes = self.bytes(size)?;
+                literals.push((line, bytes));
+            }
+        }
+    }
+
+    /// The messages of the selected mailbox, whole. It must not be empty.
+    pub fn bodies(&mut self) -> Result<Vec<Vec<u8>>> {
+        let (literals, end) = self.literals("FETCH 1:* (BODY.PEEK[])")?;
+        assert!(end.starts_with("t OK"), "{end}");
+        Ok(literals.into_iter().map(|(_, bytes)| bytes).collect())
+    }
 }
 
 /// A message as DATA sends it: dots at the start of a line doubled, `.` at the end

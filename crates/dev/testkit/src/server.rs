@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -11,10 +11,17 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::cluster::{engine_args, share};
+use crate::line_client::LineClient;
 
 /// How long a start or stop may take before a test gives up on it: far more than either needs, on a
 /// machine that compiles at the same time.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A port that nobody has now, for servers that must know each other's before they start.
+pub fn free_port() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("its address")
+}
 
 /// How the server is to be started.
 pub struct ServerBuilder {
@@ -191,6 +198,20 @@ impl Server {
     pub fn add_account(&self, name: &str, password: &str) {
         let output = self.command(&["account", "add", name, "--password-stdin"], password);
         assert!(output.status.success(), "account add: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Waits until a user's mailbox has so many messages, and returns them whole.
+    pub fn mail(&self, user: &str, password: &str, mailbox: &str, count: usize) -> Vec<Vec<u8>> {
+        let mut client = LineClient::connect(self.address("imap")).expect("the server listens");
+        client.line().expect("a greeting");
+        let mut say = |command: &str| client.imap(command).expect("an answer");
+        say(&format!("LOGIN {user} \"{password}\""));
+        let deadline = Instant::now() + PATIENCE;
+        while !say(&format!("EXAMINE \"{mailbox}\"")).contains(&format!("* {count} EXISTS")) {
+            assert!(Instant::now() < deadline, "{user} does not get {count} messages in {mailbox}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        client.bodies().expect("an answer")
     }
 
     /// Sends a signal.
