@@ -8,6 +8,9 @@ use std::time::Duration;
 /// Longest any answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A literal, and the line that announced it.
+pub type Literal = (String, Vec<u8>);
+
 /// A connection that reads lines.
 pub struct LineClient {
     stream: BufReader<TcpStream>,
@@ -91,9 +94,8 @@ impl LineClient {
         }
     }
 
-    /// Sends a tagged IMAP command and returns the literals of its answer, each with the line that
-    /// announced it, and the tagged line.
-    pub fn literals(&mut self, command: &str) -> Result<(Vec<(String, Vec<u8>)>, String)> {
+    /// Sends a tagged IMAP command and returns the literals of its answer, and the tagged line.
+    pub fn literals(&mut self, command: &str) -> Result<(Vec<Literal>, String)> {
         self.send(format!("t {command}\r\n").as_bytes())?;
         let mut literals = Vec::new();
         loop {
