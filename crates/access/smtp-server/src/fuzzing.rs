@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use posthaste_directory::{Account, Address, Format, LoginError, LoginFailure};
+use posthaste_directory::{Account, Address, Format, LoginError, LoginFailure, Target};
 use posthaste_mail_model::{AccountId, Id};
 use time::OffsetDateTime;
 
@@ -187,6 +187,7 @@ pub(crate) fn account(number: u128) -> Account {
         quota_bytes: None,
         quota_messages: None,
         password_changes: 0,
+        forward: None,
         scripts: Box::default(),
         format: Format::default(),
         disabled: false,
@@ -195,11 +196,12 @@ pub(crate) fn account(number: u128) -> Account {
     }
 }
 
-fn found(flags: u8, address: &str) -> Result<Recipient, ResolveError> {
+fn found(flags: u8, address: &str) -> Result<Target, ResolveError> {
     if flags & 8 != 0 {
         return Err(ResolveError::NoSuchUser);
     }
-    Ok(Recipient { account: account(1), address: Address::parse(address)?, detail: None })
+    let recipient = Recipient { account: account(1), address: Address::parse(address)?, detail: None };
+    Ok(Target::Account(recipient))
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ use std::{
 };
 
 use bytes::BytesMut;
-use posthaste_delivery::{Recipient, ResolveError};
-use posthaste_directory::{Directory, Lease, sasl};
+use posthaste_delivery::ResolveError;
+use posthaste_directory::{Directory, Lease, Target, sasl};
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Holder, NetError, Shutdown};
 use time::OffsetDateTime;
 
@@ -260,7 +260,7 @@ impl Driver {
         }
     }
 
-    async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
+    async fn resolve(&self, address: &str) -> Result<Target, ResolveError> {
         let found = self.service.sink.resolve(address).await;
         if let Err(error) = &found
             && let Some(cause) = store_failure(error)
@@ -272,7 +272,7 @@ impl Driver {
 
     /// The same for a recipient, who may be `postmaster` without a domain (RFC 5321 §4.5.1): the
     /// one of our own name, of a domain above it, or of the first start.
-    async fn resolve_recipient(&self, address: &str) -> Result<Recipient, ResolveError> {
+    async fn resolve_recipient(&self, address: &str) -> Result<Target, ResolveError> {
         let found = self.resolve(address).await;
         if found.is_ok() || !address.eq_ignore_ascii_case("postmaster") {
             return found;

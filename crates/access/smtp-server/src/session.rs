@@ -17,8 +17,8 @@ pub(crate) mod replies;
 
 use std::{net::SocketAddr, sync::Arc};
 
-use posthaste_delivery::{Recipient, ResolveError};
-use posthaste_directory::{Account, LoginError};
+use posthaste_delivery::ResolveError;
+use posthaste_directory::{Account, LoginError, Target};
 use posthaste_net::{SubmissionRefused, TlsFacts};
 use posthaste_store::StoreError;
 use time::OffsetDateTime;
@@ -106,14 +106,14 @@ pub struct Addressee {
     /// What RCPT said beside.
     pub parameters: RcptParameters,
     /// Where that is.
-    pub target: Target,
+    pub place: Place,
 }
 
 /// Where a recipient is.
 #[derive(Clone, Debug)]
-pub enum Target {
+pub enum Place {
     /// Here.
-    Local(Recipient),
+    Here(Target),
     /// In a domain that is not ours.
     Elsewhere,
 }
@@ -383,13 +383,13 @@ impl Session {
     }
 
     /// Whose the sender address of [`Action::CheckSender`] is.
-    pub fn sender_resolved(&mut self, found: Result<Recipient, ResolveError>) -> Reply {
+    pub fn sender_resolved(&mut self, found: Result<Target, ResolveError>) -> Reply {
         let Some((from, parameters)) = self.pending.take() else {
             return replies::sequence("Send MAIL first");
         };
         let own = self.account.as_ref().map(|account| account.id);
         match found {
-            Ok(owner) if Some(owner.account.id) == own => self.begin(from, parameters),
+            Ok(Target::Account(owner)) if Some(owner.account.id) == own => self.begin(from, parameters),
             Err(ResolveError::Directory(_)) => replies::directory_away(),
             // RFC 6409 §6.1.
             Ok(_) | Err(_) => replies::not_your_address(),
@@ -418,18 +418,18 @@ impl Session {
     }
 
     /// Whose the recipient of [`Action::Resolve`] is.
-    pub fn recipient_resolved(&mut self, to: Mailbox, found: Result<Recipient, ResolveError>) -> Action {
+    pub fn recipient_resolved(&mut self, to: Mailbox, found: Result<Target, ResolveError>) -> Action {
         // RFC 5321 §3.6.2: mail is relayed for our own users alone.
         let relays = self.options.relays && self.role == Role::Submission && self.account.is_some();
         let parameters = std::mem::take(&mut self.pending_recipient);
         let action = match (&mut self.transaction, found) {
-            (Some(transaction), Ok(recipient)) => {
-                let target = Target::Local(recipient);
-                transaction.recipients.push(Addressee { to, parameters, target });
+            (Some(transaction), Ok(target)) => {
+                let place = Place::Here(target);
+                transaction.recipients.push(Addressee { to, parameters, place });
                 Action::Reply(replies::recipient_ok())
             }
             (Some(transaction), Err(ResolveError::NotLocal)) if relays => {
-                transaction.recipients.push(Addressee { to, parameters, target: Target::Elsewhere });
+                transaction.recipients.push(Addressee { to, parameters, place: Place::Elsewhere });
                 Action::Reply(replies::recipient_ok())
             }
             // An agent next door hands on what others guessed; a client that guesses is counted.

@@ -4,6 +4,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
+use posthaste_directory::Target;
 use posthaste_filter::{Envelope, Filter, Undelivered};
 use posthaste_queue::{Envelope as Outgoing, QueueError, Refusal};
 
@@ -25,15 +26,16 @@ pub enum RelayRefusal {
 #[async_trait]
 pub trait MailSink: Send + Sync + 'static {
     /// Where mail for an address goes.
-    async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError>;
+    async fn resolve(&self, address: &str) -> Result<Target, ResolveError>;
 
     /// Keeps one message for all recipients and returns an outcome for each, in their order, once
-    /// what succeeded is on disk. Recipients that share an account get one copy.
+    /// what succeeded is on disk. Recipients that share an account get one copy, beside what a group
+    /// brings it.
     async fn deliver(
         &self,
         message: Bytes,
         envelope: Envelope<'_>,
-        recipients: &[Recipient],
+        recipients: &[Target],
     ) -> Vec<Result<(), Undelivered>>;
 
     /// Octets of the largest message taken, trace headers included.
@@ -57,17 +59,23 @@ pub trait MailSink: Send + Sync + 'static {
 
 #[async_trait]
 impl MailSink for Delivery {
-    async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
-        Delivery::resolve(self, address).await
+    async fn resolve(&self, address: &str) -> Result<Target, ResolveError> {
+        Delivery::resolve(self, address).await.map(Target::Account)
     }
 
     async fn deliver(
         &self,
         message: Bytes,
         _: Envelope<'_>,
-        recipients: &[Recipient],
+        recipients: &[Target],
     ) -> Vec<Result<(), Undelivered>> {
-        let outcomes = Delivery::deliver(self, message, recipients).await;
+        // It resolves no group.
+        let accounts = recipients.iter().filter_map(|target| match target {
+            Target::Account(recipient) => Some(recipient.clone()),
+            Target::Group(_) => None,
+        });
+        let accounts: Vec<Recipient> = accounts.collect();
+        let outcomes = Delivery::deliver(self, message, &accounts).await;
         outcomes.into_iter().map(|one| one.map(|_| ()).map_err(Undelivered::from)).collect()
     }
 
@@ -78,17 +86,17 @@ impl MailSink for Delivery {
 
 #[async_trait]
 impl MailSink for Filter {
-    async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
-        Filter::resolve(self, address).await
+    async fn resolve(&self, address: &str) -> Result<Target, ResolveError> {
+        self.target(address).await
     }
 
     async fn deliver(
         &self,
         message: Bytes,
         envelope: Envelope<'_>,
-        recipients: &[Recipient],
+        recipients: &[Target],
     ) -> Vec<Result<(), Undelivered>> {
-        Filter::deliver(self, message, envelope, recipients).await
+        self.deliver_to(message, envelope, recipients).await
     }
 
     fn message_len_max(&self) -> u64 {

@@ -15,7 +15,7 @@ use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::cli::{Account, Command, Engine, Queue, Settings, Sieve};
+use crate::cli::{Account, Command, Engine, Group, Queue, Settings, Sieve};
 use crate::config::Config;
 use crate::failure::Result;
 use crate::private;
@@ -72,17 +72,33 @@ fn what(command: &Command) -> Option<String> {
         Command::Account(Account::Add { name, settings, alias, .. }) => {
             format!("account add {name}{}{}", of_settings(settings), options("--alias", alias))
         }
-        Command::Account(Account::Set { name, settings, disable, enable, alias, remove_alias }) => {
+        Command::Account(Account::Set {
+            name,
+            settings,
+            disable,
+            enable,
+            alias,
+            remove_alias,
+            forwarding,
+        }) => {
             let state = match (disable, enable) {
                 (true, _) => " --disable",
                 (_, true) => " --enable",
                 _ => "",
             };
             let aliases = options("--alias", alias) + &options("--remove-alias", remove_alias);
-            format!("account set {name}{}{state}{aliases}", of_settings(settings))
+            let mut forward = options("--forward", &forwarding.forward);
+            forward += if forwarding.no_copy { " --no-copy" } else { "" };
+            forward += if forwarding.no_forward { " --no-forward" } else { "" };
+            format!("account set {name}{}{state}{aliases}{forward}", of_settings(settings))
         }
         Command::Account(Account::Passwd { name, .. }) => format!("account passwd {name}"),
         Command::Account(Account::Remove { name, .. }) => format!("account remove {name}"),
+        Command::Group(Group::Set { address, members, owner }) => {
+            format!("group set {address} {}{}", members.join(" "), options("--owner", owner.as_slice()))
+        }
+        Command::Group(Group::Remove { address }) => format!("group remove {address}"),
+        Command::Group(Group::List { .. }) | Command::Route(_) => return None,
         Command::Import(import) => format!("import --account {}", import.account),
         Command::Export(export) => format!("export {} --account {}", path(&export.target), export.account),
         Command::Queue(Queue::Retry { item }) => format!("queue retry {item}"),

@@ -1,12 +1,16 @@
 //! The command line. Its help is the manual: each command says what it does, what it touches and
 //! what it prints.
 
+mod routing;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use posthaste_net::Place;
+
+pub use routing::{Group, Route};
 
 const AFTER_HELP: &str = "\
 Exit status: 0 done, 1 failed, 2 wrong usage.
@@ -58,6 +62,17 @@ pub enum Command {
     /// Add, list, show, change and remove accounts, while the server runs or not.
     #[command(subcommand)]
     Account(Account),
+    /// Addresses that stand for others: groups, and what takes the rest of a domain's mail.
+    ///
+    /// Each member gets one copy, whatever ways lead to it. A member elsewhere gets the message
+    /// through the queue.
+    #[command(subcommand)]
+    Group(Group),
+    /// Say where mail for an address goes, and why: accounts, aliases, groups, forwards, other hosts.
+    ///
+    /// It asks what delivery asks, and sends nothing. Exit status 1 if mail for the address is
+    /// refused.
+    Route(Route),
     /// Bring mail in from mbox files, Maildirs, .eml files, or folders of them.
     ///
     /// Flags and dates come along. The server may run meanwhile: its clients see the messages
@@ -532,6 +547,8 @@ pub enum Account {
         /// Take an address away.
         #[arg(long, value_name = "ADDRESS")]
         remove_alias: Vec<String>,
+        #[command(flatten)]
+        forwarding: Forwarding,
     },
     /// Give an account a new password; the old one stops working at once.
     Passwd {
@@ -689,6 +706,20 @@ pub struct Restore {
     /// newer than others.
     #[arg(long)]
     pub incomplete: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Forwarding {
+    /// Send its mail on to this address from now on; repeat for more. They take the place of those
+    /// that were set before. The account keeps a copy.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "no_forward")]
+    pub forward: Vec<String>,
+    /// With --forward: keep no copy. What cannot be sent on is kept all the same.
+    #[arg(long, requires = "forward")]
+    pub no_copy: bool,
+    /// Send its mail on no longer.
+    #[arg(long)]
+    pub no_forward: bool,
 }
 
 #[derive(Debug, Args)]

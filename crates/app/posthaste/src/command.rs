@@ -8,11 +8,13 @@ mod copy_store;
 mod ends;
 mod engine;
 mod export;
+mod group;
 mod import;
 mod queue;
 mod report;
 mod restore;
 mod retention;
+mod route;
 mod scripts;
 mod serve;
 mod sieve;
@@ -52,6 +54,8 @@ fn run_with(config: Config, cli: Cli) -> Result<()> {
     match cli.command {
         Command::Serve(options) => serve::run(config, cli.common, options),
         Command::Account(options) => blocking(account::run(config, options)),
+        Command::Group(options) => blocking(group::run(config, options)),
+        Command::Route(options) => blocking(route::run(config, options)),
         Command::Import(options) => blocking(import::run(config, options)),
         Command::Queue(options) => blocking(queue::run(config, options)),
         Command::Report(options) => blocking(report::run(config, options)),

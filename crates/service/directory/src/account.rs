@@ -37,6 +37,19 @@ impl ScriptState {
     }
 }
 
+/// Where mail for an account goes beside or instead of its mailboxes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forward {
+    /// Addresses, here or elsewhere, in normal form.
+    pub to: Vec<String>,
+    /// Whether the account keeps a copy.
+    pub keep: bool,
+}
+
+/// Addresses of a forward at most: it is read with the account.
+pub const FORWARDS_MAX: usize = 100;
+
 /// An account, as its record was when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
@@ -58,6 +71,8 @@ pub struct Account {
     pub password_changes: u64,
     /// Which of its Sieve scripts is active. Boxed: accounts are held by value in many places.
     pub scripts: Box<ScriptState>,
+    /// Where its mail is sent on to, if it is.
+    pub forward: Option<Box<Forward>>,
     /// Counts the changes of its record; caches are keyed by it.
     pub version: u64,
 }

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::OnceCell;
 
-use crate::account::{Account, AccountChange, NewAccount};
+use crate::account::{Account, AccountChange, FORWARDS_MAX, Forward, NewAccount};
 use crate::address::Address;
 use crate::error::{DirectoryError, Result};
+use crate::group;
 use crate::hashing::Hashing;
 use crate::lease::{Lease, Leases};
 use crate::password::{self, Credentials, KEY_LEN, Policy};
@@ -87,6 +88,7 @@ impl Directory {
         if self.stored(address.as_str()).await?.is_some() {
             return Err(DirectoryError::AccountExists(address.to_string()));
         }
+        self.no_group(&address).await?;
         let credentials = self.credentials(password).await?;
         self.note_domain(&address).await?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -102,6 +104,7 @@ impl Directory {
                 created: now.as_secs().try_into().unwrap_or(i64::MAX),
                 password_changes: 0,
                 scripts: Box::default(),
+                forward: None,
                 version: 1,
             },
             credentials,
@@ -120,6 +123,7 @@ impl Directory {
         if let Some(account) = self.alias_target(address.as_str()).await? {
             return Err(DirectoryError::AliasExists { alias: address.to_string(), account });
         }
+        self.no_group(&address).await?;
         self.note_domain(&address).await?;
         // Scripts first: without its active script an account would get its mail unfiltered.
         self.adopt_scripts(from, stored.account.id, id).await?;
@@ -154,6 +158,21 @@ impl Directory {
             account.disabled = change.disabled.unwrap_or(account.disabled);
         })
         .await
+    }
+
+    /// Sends an account's mail on from now on, or no longer.
+    pub async fn set_forward(&self, name: &str, forward: Option<Forward>) -> Result<Account> {
+        let forward = match forward {
+            None => None,
+            Some(Forward { to, .. }) if !(1..=FORWARDS_MAX).contains(&to.len()) => {
+                return Err(DirectoryError::ForwardSize(to.len()));
+            }
+            Some(Forward { to, keep }) => {
+                let to = to.iter().map(|to| group::member(to)).collect::<Result<_>>()?;
+                Some(Box::new(Forward { to, keep }))
+            }
+        };
+        self.update(name, |stored| stored.account.forward.clone_from(&forward)).await
     }
 
     /// Gives an account a new password. The old one is refused from then on, in every process, and
@@ -205,6 +224,7 @@ impl Directory {
         if self.stored(address.as_str()).await?.is_some() {
             return Err(DirectoryError::AccountExists(address.to_string()));
         }
+        self.no_group(&address).await?;
         self.note_domain(&address).await?;
         let value = record::write_alias(address.as_str(), account.as_str())?;
         match self.put(record::alias_key(address.as_str()), 0, Some(value)).await? {
@@ -289,11 +309,17 @@ impl Directory {
 
     /// Remembers that a domain is ours. It stays ours when its last address goes.
     async fn note_domain(&self, address: &Address) -> Result<()> {
-        if let Some(domain) = address.domain() {
-            let value = record::write_domain(domain)?;
-            // A conflict says that it is there already.
-            self.put(record::domain_key(domain), 0, Some(value)).await?;
+        match address.domain() {
+            Some(domain) => self.note_domain_name(domain).await,
+            None => Ok(()),
         }
+    }
+
+    /// Notes that mail for this domain, in normal form, is taken here.
+    pub(crate) async fn note_domain_name(&self, domain: &str) -> Result<()> {
+        let value = record::write_domain(domain)?;
+        // A conflict says that it is there already.
+        self.put(record::domain_key(domain), 0, Some(value)).await?;
         Ok(())
     }
 

@@ -2,7 +2,9 @@
 
 use posthaste_store::StoreError;
 
+use crate::account::FORWARDS_MAX;
 use crate::address::AddressError;
+use crate::group::{EXPANSION_MAX, MEMBERS_MAX};
 
 /// Shorthand of this crate.
 pub type Result<T, E = DirectoryError> = std::result::Result<T, E>;
@@ -35,6 +37,23 @@ pub enum DirectoryError {
     /// No such alias.
     #[error("there is no alias '{0}'")]
     NoAlias(String),
+    /// The address is a group already.
+    #[error("'{0}' is a group already: `group remove` removes it")]
+    GroupExists(String),
+    /// No such group.
+    #[error("there is no group '{0}': `group list` shows all")]
+    NoGroup(String),
+    /// Too few or too many members.
+    #[error(
+        "a group has 1 to {MEMBERS_MAX} members and stands for at most {EXPANSION_MAX} addresses, not {0}"
+    )]
+    GroupSize(usize),
+    /// It is among its own members.
+    #[error("group '{0}' holds itself, by way of a group among its members: leave that one out")]
+    GroupLoop(String),
+    /// Too few or too many addresses.
+    #[error("mail is forwarded to 1 to {FORWARDS_MAX} addresses, not to {0}: a group may have more")]
+    ForwardSize(usize),
     /// A password that cannot be.
     #[error("the password cannot be used: {0}")]
     Password(&'static str),

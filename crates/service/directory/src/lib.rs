@@ -10,7 +10,8 @@
 //! | --- | --- |
 //! | `account/<name>` | an [`Account`] with its credentials |
 //! | `alias/<address>` | the account an address belongs to |
-//! | `domain/<domain>` | present for each domain that ever had an account or alias: tells "no such user" from "not ours" |
+//! | `group/<address>` | the addresses that an address stands for; `group/@<domain>` for a whole domain |
+//! | `domain/<domain>` | present for each domain that ever had one of these: tells "no such user" from "not ours" |
 //! | `sieve/<account id>/script/<hash of its name>` | one of an account's Sieve scripts |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
@@ -26,6 +27,7 @@ mod directory;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod group;
 mod hashing;
 mod journal;
 mod lease;
@@ -44,10 +46,11 @@ mod tests;
 mod throttle;
 mod verified;
 
-pub use account::{Account, AccountChange, Format, NewAccount, ScriptState};
+pub use account::{Account, AccountChange, Format, Forward, NewAccount, ScriptState};
 pub use address::{Address, AddressError, normal_domain};
 pub use directory::{Alias, Directory};
 pub use error::{DirectoryError, Result};
+pub use group::{Expansion, Group, MEMBERS_MAX, Target};
 pub use hashing::hashes_at_once;
 pub use journal::Source;
 pub use lease::Lease;

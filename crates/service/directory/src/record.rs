@@ -10,7 +10,7 @@ use posthaste_mail_model::{AccountId, Id};
 use posthaste_store::{DirectoryEntry, Engine};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::account::{Account, Format, ScriptState};
+use crate::account::{Account, Format, Forward, ScriptState};
 use crate::error::{DirectoryError, Result};
 use crate::password::{Credentials, KEY_LEN, ScramKeys};
 
@@ -58,6 +58,8 @@ struct AccountRecord {
     password_changes: u64,
     #[serde(default, skip_serializing_if = "ScriptState::is_default")]
     scripts: Box<ScriptState>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    forward: Option<Box<Forward>>,
 }
 
 const fn is_zero(count: &u64) -> bool {
@@ -133,6 +135,7 @@ impl Stored {
                 created: record.created,
                 password_changes: record.password_changes,
                 scripts: record.scripts,
+                forward: record.forward,
                 version: entry.version,
             },
             credentials: Credentials { argon2: record.argon2, scram },
@@ -160,6 +163,7 @@ impl Stored {
             created: a.created,
             password_changes: a.password_changes,
             scripts: a.scripts.clone(),
+            forward: a.forward.clone(),
         };
         print(&account_key(&a.name), &record)
     }
@@ -236,6 +240,7 @@ mod tests {
                 created: 8,
                 password_changes: 9,
                 scripts: Box::new(ScriptState { active: Some("main".into()), changes: 4 }),
+                forward: Some(Box::new(Forward { to: vec!["x@other.test".into()], keep: true })),
                 version: 3,
             },
             credentials: Credentials::make("pencil", Policy::cheap_for_tests()).unwrap(),

@@ -140,9 +140,10 @@ impl Filter {
         envelope: Envelope<'_>,
         recipients: &[Recipient],
     ) -> Vec<Result<(), Undelivered>> {
-        if !envelope.is_quarantined
-            && recipients.iter().all(|recipient| recipient.account.scripts.active.is_none())
-        {
+        let is_plain = |Recipient { account, .. }: &Recipient| {
+            account.scripts.active.is_none() && account.forward.is_none()
+        };
+        if !envelope.is_quarantined && recipients.iter().all(is_plain) {
             let outcomes = self.delivery.deliver(message, recipients).await;
             return outcomes.into_iter().map(|one| one.map(|_| ()).map_err(Undelivered::from)).collect();
         }
@@ -216,6 +217,30 @@ impl Filter {
     }
 
     async fn serve_one(&self, filing: &mut Filing<'_>, recipient: &Recipient, mail: Mail<'_>) -> Done {
+        let Some(forward) = &recipient.account.forward else {
+            return self.serve_mailboxes(filing, recipient, mail).await;
+        };
+        let account = recipient.account.name.as_str();
+        if !forward.keep {
+            match self.forward(recipient, forward, mail).await {
+                Ok(()) => return Done::Kept,
+                Err(error) => tracing::warn!(account, %error, "mail is not forwarded: the account keeps it"),
+            }
+            return self.serve_mailboxes(filing, recipient, mail).await;
+        }
+        // The copy first: a delivery that fails for now is tried again by the sender, and then
+        // nothing was sent twice.
+        let done = self.serve_mailboxes(filing, recipient, mail).await;
+        if matches!(done, Done::Kept)
+            && let Err(error) = self.forward(recipient, forward, mail).await
+        {
+            tracing::warn!(account, %error, "mail is not forwarded: the account has its copy");
+        }
+        done
+    }
+
+    /// As the account's script wants it, or to INBOX.
+    async fn serve_mailboxes(&self, filing: &mut Filing<'_>, recipient: &Recipient, mail: Mail<'_>) -> Done {
         let Some(active) = &recipient.account.scripts.active else {
             return filing.keep_as_it_came().await.into();
         };

@@ -18,6 +18,7 @@
 mod compose;
 mod file;
 mod filter;
+mod group;
 mod memory;
 mod scripts;
 mod send;

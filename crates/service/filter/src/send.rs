@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use posthaste_delivery::DeliveryError;
-use posthaste_directory::{Recipient, ResolveError};
+use posthaste_directory::{Forward, Recipient, ResolveError, Target};
 use posthaste_queue::{self as queue, Refusal, date_time};
 use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
 use posthaste_store::StoreError;
@@ -19,8 +19,8 @@ use crate::memory::{self, Key};
 /// short; each step is held in memory while the next one runs.
 const DEPTH_MAX: usize = 8;
 
-/// The field that names an account whose script has sent a message on.
-const REDIRECTED: &str = "X-Sieve-Redirected-From";
+/// The field that names an account or a group that has sent a message on.
+pub(crate) const REDIRECTED: &str = "X-Sieve-Redirected-From";
 
 /// Why a message is not sent.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +91,7 @@ impl Filter {
 
     /// Sends a message to an address, here or elsewhere. It is on disk on return. `text` has no
     /// Return-Path.
-    fn send<'s>(
+    pub(crate) fn send<'s>(
         &'s self,
         text: Bytes,
         from: &'s str,
@@ -103,8 +103,12 @@ impl Filter {
             if depth > DEPTH_MAX {
                 return Err(NotSent::Loop);
             }
-            match (self.resolve(to).await, &self.relay) {
-                (Ok(recipient), _) => {
+            match (self.target(to).await, &self.relay) {
+                (Ok(Target::Group(group)), _) => {
+                    let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined: false };
+                    Ok(self.deliver_group(&text, envelope, &group, depth).await?)
+                }
+                (Ok(Target::Account(recipient)), _) => {
                     // RFC 5321 §4.4: the last host adds it.
                     let text = [format!("Return-Path: <{from}>\r\n").as_bytes(), &text].concat();
                     let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined: false };
@@ -139,15 +143,37 @@ impl Filter {
         if before.any(|value| value.eq_ignore_ascii_case(name)) {
             return Err(NotSent::Loop);
         }
-        let trace = format!(
-            "Received: by {} (Posthaste);\r\n\t{}\r\n{REDIRECTED}: {name}\r\n",
-            self.host,
-            date_time(self.now_signed())
-        );
+        let trace = self.sent_on_by(name);
         let text = Bytes::from([trace.as_bytes(), compose::without_return_path(&text)].concat());
         self.send(text, mail.from, address, mail.depth + 1).await?;
         tracing::info!(account = name, from = mail.from, to = address, "redirected");
         Ok(())
+    }
+
+    /// The trace fields of a message that an account or a group sends on.
+    pub(crate) fn sent_on_by(&self, name: &str) -> String {
+        format!(
+            "Received: by {} (Posthaste);\r\n\t{}\r\n{REDIRECTED}: {name}\r\n",
+            self.host,
+            date_time(self.now_signed())
+        )
+    }
+
+    /// Sends a message on to the addresses that an administrator gave for an account. An error if
+    /// one of them does not get it.
+    pub(crate) async fn forward(
+        &self,
+        recipient: &Recipient,
+        forward: &Forward,
+        mail: Mail<'_>,
+    ) -> Result<(), NotSent> {
+        let mut failed = None;
+        for address in &forward.to {
+            if let Err(error) = self.redirect(recipient, address, mail.sent.clone(), mail).await {
+                failed = Some(error);
+            }
+        }
+        failed.map_or(Ok(()), Err)
     }
 
     /// RFC 5230: one reply to one sender within the period.
@@ -230,7 +256,7 @@ impl Filter {
         Ok(())
     }
 
-    fn frame(&self) -> Frame<'_> {
+    pub(crate) fn frame(&self) -> Frame<'_> {
         let id = self.delivery.store().new_body_id().to_string();
         Frame { host: &self.host, id, now: self.now_signed() }
     }

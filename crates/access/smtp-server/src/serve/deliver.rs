@@ -1,7 +1,8 @@
 //! A message that is whole: to the mailboxes here, to the queue, and the reports about it.
 
 use bytes::Bytes;
-use posthaste_delivery::{DeliveryError, Recipient};
+use posthaste_delivery::DeliveryError;
+use posthaste_directory::Target;
 use posthaste_filter::{Envelope, Refusals, Undelivered};
 use posthaste_queue::{Envelope as Outgoing, To};
 
@@ -11,7 +12,7 @@ use crate::address::ReversePath;
 use crate::command::{BodyKind, MailParameters, RcptParameters};
 use crate::incoming::Incoming;
 use crate::reply::Reply;
-use crate::session::{Addressee, Target, Transaction, replies};
+use crate::session::{Addressee, Place, Transaction, replies};
 use crate::trace;
 use crate::verification::Verified;
 
@@ -22,15 +23,15 @@ impl Driver {
         let Transaction { from, parameters, recipients } = transaction;
         let (mut here, mut outgoing) = (Vec::new(), outgoing(&from, &parameters));
         let mut local = Outgoing { to: Vec::new(), ..outgoing.clone() };
-        for Addressee { to, parameters, target } in recipients {
+        for Addressee { to, parameters, place } in recipients {
             let RcptParameters { notify, orcpt } = parameters;
             let to = To { address: to.as_str().to_owned(), notify, orcpt };
-            match target {
-                Target::Local(recipient) => {
-                    here.push(recipient);
+            match place {
+                Place::Here(target) => {
+                    here.push(target);
                     local.to.push(to);
                 }
-                Target::Elsewhere => outgoing.to.push(to),
+                Place::Elsewhere => outgoing.to.push(to),
             }
         }
         // The message's share of the budget is held until the sink is done with it.
@@ -65,7 +66,7 @@ impl Driver {
         id: &str,
         message: &Bytes,
         envelope: Envelope<'_>,
-        recipients: &[Recipient],
+        recipients: &[Target],
     ) -> Vec<Reply> {
         if recipients.is_empty() {
             return Vec::new();
@@ -74,8 +75,8 @@ impl Driver {
         let mut outcomes = self.service.sink.deliver(message.clone(), envelope, recipients).await;
         // A sink that forgets a recipient has not said that the message is kept.
         outcomes.resize(recipients.len(), Err(DeliveryError::Interrupted("no outcome".to_owned()).into()));
-        let reply = |(recipient, outcome): (&Recipient, &Result<(), Undelivered>)| {
-            let to = recipient.account.name.as_str();
+        let reply = |(recipient, outcome): (&Target, &Result<(), Undelivered>)| {
+            let to = recipient.name();
             match outcome {
                 Ok(()) => tracing::info!(id, from, to, octets, "delivered"),
                 Err(error) => tracing::warn!(id, from, to, octets, %error, "not delivered"),

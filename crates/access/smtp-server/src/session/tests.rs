@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthaste_delivery::DeliveryError;
+use posthaste_delivery::{DeliveryError, Recipient};
 use posthaste_directory::{Address, LoginFailure};
 use posthaste_filter::Undelivered;
 
@@ -23,10 +23,10 @@ fn session(role: Role) -> Session {
     Session::new(role, Arc::new(options), link)
 }
 
-fn recipient(number: u128) -> Recipient {
+fn recipient(number: u128) -> Target {
     let account = account(number);
     let address = Address::parse(&account.name).unwrap();
-    Recipient { account, address, detail: None }
+    Target::Account(Recipient { account, address, detail: None })
 }
 
 impl Session {

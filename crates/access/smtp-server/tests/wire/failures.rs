@@ -7,7 +7,8 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
+use posthaste_delivery::{Delivery, DeliveryError, ResolveError};
+use posthaste_directory::Target;
 use posthaste_filter::{Envelope, Undelivered};
 use posthaste_net::ByteBudget;
 use posthaste_smtp_server::{MailSink, Role};
@@ -21,18 +22,18 @@ struct FullDisk(Delivery);
 
 #[async_trait]
 impl MailSink for FullDisk {
-    async fn resolve(&self, address: &str) -> Result<Recipient, ResolveError> {
+    async fn resolve(&self, address: &str) -> Result<Target, ResolveError> {
         if address.starts_with("away") {
             return Err(ResolveError::Directory(StoreError::Unavailable("database".into()).into()));
         }
-        self.0.resolve(address).await
+        self.0.resolve(address).await.map(Target::Account)
     }
 
     async fn deliver(
         &self,
         _: Bytes,
         _: Envelope<'_>,
-        recipients: &[Recipient],
+        recipients: &[Target],
     ) -> Vec<Result<(), Undelivered>> {
         let full = || DeliveryError::from(StoreError::Unavailable("no space left on /secret".into()));
         recipients.iter().map(|_| Err(full().into())).collect()

@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use posthaste_directory::{Account, AccountChange, Format, NewAccount};
+use posthaste_directory::{Account, AccountChange, Format, Forward, NewAccount};
 use posthaste_store::{MailboxHead, MailboxList};
 use serde_json::json;
 
@@ -40,16 +40,19 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
         Command::Show { name, json } => {
             show(&open::existing(&config).await?, &full_name(&name, &config), json).await
         }
-        Command::Set { name, settings, disable, enable, alias, remove_alias } => {
+        Command::Set { name, settings, disable, enable, alias, remove_alias, forwarding } => {
             let change = AccountChange {
                 quota_bytes: settings.quota.map(|q| q.0),
                 quota_messages: settings.messages.map(|q| q.0),
                 format: settings.format.map(format),
                 disabled: (disable || enable).then_some(disable),
             };
-            if change == AccountChange::default() && alias.is_empty() && remove_alias.is_empty() {
+            let forwards = forwarding.no_forward || !forwarding.forward.is_empty();
+            if change == AccountChange::default() && alias.is_empty() && remove_alias.is_empty() && !forwards
+            {
                 return Err(Failure::Usage(
-                    "nothing to set; say --quota, --messages, --format, --disable, --enable, --alias or --remove-alias"
+                    "nothing to set; say --quota, --messages, --format, --disable, --enable, --alias, \
+                     --remove-alias, --forward or --no-forward"
                         .into(),
                 ));
             }
@@ -60,6 +63,11 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
             }
             for alias in &alias {
                 opened.directory.add_alias(&full_name(alias, &config), &account.name).await?;
+            }
+            if forwards {
+                let to: Vec<String> = forwarding.forward.iter().map(|to| full_name(to, &config)).collect();
+                let forward = (!to.is_empty()).then_some(Forward { to, keep: !forwarding.no_copy });
+                opened.directory.set_forward(&account.name, forward).await?;
             }
             println!("changed {}", account.name);
             Ok(())
@@ -179,7 +187,7 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
             "{}",
             json!({"name": account.name, "id": account.id.to_string(), "disabled": account.disabled,
                    "quota_bytes": account.quota_bytes, "quota_messages": account.quota_messages, "format": account.format, "created": account.created,
-                   "aliases": aliases, "mailboxes": boxes.collect::<Vec<_>>()})
+                   "aliases": aliases, "forward": account.forward, "mailboxes": boxes.collect::<Vec<_>>()})
         );
         return Ok(());
     }
@@ -190,6 +198,10 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
     println!("messages {}", account.quota_messages.map_or("no limit".into(), |q| format!("at most {q}")));
     println!("format   {}", json!(account.format).as_str().unwrap_or_default());
     println!("aliases  {}", if aliases.is_empty() { "none".into() } else { aliases.join(", ") });
+    if let Some(forward) = &account.forward {
+        let copy = if forward.keep { "a copy stays" } else { "no copy stays" };
+        println!("forward  {} ({copy})", forward.to.join(", "));
+    }
     for (entry, head) in list.entries.iter().zip(&heads) {
         let size = bytesize::ByteSize(head.counts.bytes);
         println!(

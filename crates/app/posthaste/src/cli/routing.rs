@@ -1,0 +1,48 @@
+//! `posthaste group` and `posthaste route`.
+
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Subcommand)]
+pub enum Group {
+    /// Make a group, or replace its members and its owner. Counts for the next message.
+    #[command(after_long_help = SET_EXAMPLES)]
+    Set {
+        /// Its address. `@example.org` is the group of a whole domain: it takes mail for all
+        /// addresses there that are no account, alias or group.
+        address: String,
+        /// Whom it stands for: accounts, aliases and groups here, and addresses elsewhere
+        /// (`relay.enabled`).
+        #[arg(required = true)]
+        members: Vec<String>,
+        /// Gets the reports about mail that a member does not get. Without one the sender of the
+        /// mail does.
+        #[arg(long, value_name = "ADDRESS")]
+        owner: Option<String>,
+    },
+    /// Remove a group. Its members stay.
+    Remove {
+        /// Its address.
+        address: String,
+    },
+    /// List groups, a line each: address, members, owner.
+    List {
+        /// As JSON, a line each.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  posthaste group set sales@example.org ana@example.org bo@example.org
+  posthaste group set list@example.org ana@example.org x@example.net --owner ana@example.org
+  posthaste group set @example.org postmaster@example.org";
+
+#[derive(Debug, Args)]
+pub struct Route {
+    /// The address.
+    pub address: String,
+    /// As JSON, a line for each step.
+    #[arg(long)]
+    pub json: bool,
+}

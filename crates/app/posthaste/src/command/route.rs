@@ -1,0 +1,116 @@
+//! `posthaste route`: where mail for an address goes, and why. It asks what delivery asks.
+
+use std::collections::HashSet;
+use std::io::Write as _;
+
+use posthaste_directory::{Directory, Recipient, ResolveError, Target, normal_domain};
+use serde_json::json;
+
+use crate::cli;
+use crate::command::full_name;
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+use crate::open;
+
+/// What happens to mail for one address.
+struct Step {
+    depth: usize,
+    address: String,
+    what: String,
+}
+
+pub async fn run(config: Config, command: cli::Route) -> Result<()> {
+    let directory = open::existing(&config).await?.directory;
+    let address = full_name(&command.address, &config);
+    let steps = steps(&directory, &config, &address).await?;
+    let mut out = std::io::stdout().lock();
+    for Step { depth, address, what } in &steps {
+        let line = match command.json {
+            true => json!({"depth": depth, "address": address, "what": what}).to_string(),
+            false => format!("{:indent$}{address} {what}", "", indent = 2 * depth),
+        };
+        writeln!(out, "{line}")?;
+    }
+    match steps.first() {
+        Some(first) if first.what.starts_with("is refused") => {
+            Err(Failure::Incomplete(format!("mail for {address} is refused")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The address and all that follows from it, those that one stands for below it.
+async fn steps(directory: &Directory, config: &Config, address: &str) -> Result<Vec<Step>> {
+    let (mut steps, mut met) = (Vec::new(), HashSet::new());
+    let mut next = vec![(0, address.to_owned(), None)];
+    while let Some((depth, address, sender)) = next.pop() {
+        let mut push = |what: String| steps.push(Step { depth, address: address.clone(), what });
+        match directory.target(&address).await {
+            Ok(target) if !met.insert(target.name().to_owned()) => {
+                push(format!("is {}, which has it already", target.name()));
+            }
+            Ok(Target::Group(group)) => {
+                let whole =
+                    if group.address == address { String::new() } else { format!(" {}", group.address) };
+                let owner = group.owner.as_deref().map(|owner| format!("; reports go to {owner}"));
+                push(format!("is the group{whole} of {}{}", group.members.len(), owner.unwrap_or_default()));
+                next.extend(group.members.into_iter().rev().map(|to| (depth + 1, to, None)));
+            }
+            Ok(Target::Account(recipient)) => {
+                push(account(&recipient));
+                let forward = recipient.account.forward.map(|forward| forward.to).unwrap_or_default();
+                let sender = Some(recipient.account.name);
+                next.extend(forward.into_iter().rev().map(|to| (depth + 1, to, sender.clone())));
+            }
+            // What a stranger may send is decided at RCPT; this is what becomes of mail of our own.
+            Err(ResolveError::NotLocal) => push(elsewhere(&address, config)),
+            Err(ResolveError::Directory(error)) => return Err(error.into()),
+            Err(error) => {
+                let keeps = sender.map(|account| format!("; {account} keeps the message"));
+                push(format!("is refused: {error}{}", keeps.unwrap_or_default()));
+            }
+        }
+    }
+    Ok(steps)
+}
+
+/// What an account does with mail.
+fn account(Recipient { account, address, detail }: &Recipient) -> String {
+    let mut what = match (address.as_str() == account.name, detail) {
+        (true, _) => "is an account".to_owned(),
+        (false, Some(detail)) => format!("is {} (`{detail}` is a detail)", account.name),
+        (false, None) => format!("is an alias of {}", account.name),
+    };
+    match &account.forward {
+        Some(forward) if !forward.keep => what += ": mail is forwarded, no copy stays",
+        Some(_) => what += ": mail is forwarded, a copy stays",
+        None => {}
+    }
+    if account.forward.as_ref().is_none_or(|forward| forward.keep) {
+        what += &match &account.scripts.active {
+            Some(script) => format!(": filed by the Sieve script '{script}'"),
+            None => ": INBOX".to_owned(),
+        };
+    }
+    what
+}
+
+fn elsewhere(address: &str, config: &Config) -> String {
+    let relay = &config.relay;
+    let domain = address.rsplit_once('@').and_then(|(_, domain)| normal_domain(domain).ok());
+    let Some(domain) = domain else {
+        return "is refused: it has no domain that mail could be sent to".to_owned();
+    };
+    if !relay.enabled {
+        return format!("is refused: {domain} is not here, and `relay.enabled` is false");
+    }
+    let of_domain =
+        relay.routes.iter().find(|route| normal_domain(&route.domain).ok().as_ref() == Some(&domain));
+    match of_domain {
+        Some(route) => format!("is in another domain: sent to {} (`relay.routes`)", route.host),
+        None if relay.smarthost.is_empty() => {
+            format!("is in another domain: sent to the hosts that DNS names for {domain}")
+        }
+        None => format!("is in another domain: sent to {} (`relay.smarthost`)", relay.smarthost),
+    }
+}

@@ -1,0 +1,234 @@
+//! Groups, catch-alls and forwards, from the command that makes them to the mailboxes.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use posthaste_testkit::{LineClient, Server, ServerBuilder, free_port};
+
+const PASSWORD: &str = "correct horse";
+/// base64 of NUL `ana@a.test` NUL `correct horse`.
+const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
+
+fn server(data: &Path, domain: &str, smtp: SocketAddr, other: (&str, SocketAddr)) -> Server {
+    std::fs::create_dir_all(data).unwrap();
+    let file = data.join("settings.toml");
+    let text = format!(
+        "hostname = \"mail.{domain}\"\ndomain = \"{domain}\"\n[relay]\nenabled = true\nretry_first = \"1 s\"\n\
+         routes = [{{ domain = \"{}\", host = \"{}\" }}]\n",
+        other.0, other.1
+    );
+    std::fs::write(&file, text).unwrap();
+    ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+        .data(data)
+        .arg("--config")
+        .arg(file.to_str().unwrap())
+        .listen(&format!("smtp={smtp}"))
+        .listen("imap=127.0.0.1:0")
+        .listen("lmtp=127.0.0.1:0")
+        .listen("submission=127.0.0.1:0")
+        .start()
+}
+
+/// `a.test` with ana, bo and cy; `b.test` with x.
+struct World {
+    a: Server,
+    b: Server,
+    _dir: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (smtp_a, smtp_b) = (free_port(), free_port());
+        let a = server(&dir.path().join("a"), "a.test", smtp_a, ("b.test", smtp_b));
+        let b = server(&dir.path().join("b"), "b.test", smtp_b, ("a.test", smtp_a));
+        for user in ["ana@a.test", "bo@a.test", "cy@a.test"] {
+            a.add_account(user, PASSWORD);
+        }
+        b.add_account("x@b.test", PASSWORD);
+        Self { a, b, _dir: dir }
+    }
+
+    /// Runs a command at `a.test`, which must succeed; what it printed.
+    fn run(&self, args: &[&str]) -> String {
+        let config = self.a.data().join("settings.toml");
+        let args = [args, &["--config", config.to_str().unwrap()]].concat();
+        let output = self.a.command(&args, "");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The same for one that must fail; its error.
+    fn refused(&self, args: &[&str]) -> String {
+        let output = self.a.command(args, "");
+        assert!(!output.status.success(), "{args:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// Hands a message in as ana.
+    fn submit(&self, subject: &str, to: &[&str]) {
+        let mut client = LineClient::connect(self.a.address("submission")).unwrap();
+        client.reply().unwrap();
+        client.ask("EHLO client.test").unwrap();
+        client.ask(&format!("AUTH PLAIN {PLAIN}")).unwrap();
+        client.ask("MAIL FROM:<ana@a.test>").unwrap();
+        for to in to {
+            let reply = client.ask(&format!("RCPT TO:<{to}>")).unwrap();
+            assert!(reply.starts_with("250"), "{to}: {reply}");
+        }
+        client.ask("DATA").unwrap();
+        let reply = client.ask(&format!("Subject: {subject}\r\n\r\nwords\r\n.")).unwrap();
+        assert!(reply.starts_with("250"), "{reply}");
+    }
+
+    /// The subjects of so many messages in an INBOX, and what each message is.
+    fn inbox(&self, user: &str, count: usize) -> Vec<String> {
+        let server = if user.ends_with("b.test") { &self.b } else { &self.a };
+        let mail = server.mail(user, PASSWORD, "INBOX", count);
+        mail.into_iter().map(|message| String::from_utf8(message).unwrap()).collect()
+    }
+
+    fn subjects(&self, user: &str, count: usize) -> Vec<String> {
+        let subject = |text: String| {
+            let line = text.lines().find_map(|line| line.strip_prefix("Subject: ").map(str::to_owned));
+            line.unwrap_or_default()
+        };
+        self.inbox(user, count).into_iter().map(subject).collect()
+    }
+}
+
+#[test]
+fn a_group_reaches_each_member_once_and_reports_to_its_owner() {
+    let world = World::new();
+    world.run(&["account", "set", "bo@a.test", "--alias", "second@a.test"]);
+    world.run(&["group", "set", "inner@a.test", "bo@a.test", "x@b.test", "nobody@a.test"]);
+    let members = ["second@a.test", "inner@a.test", "cy@a.test"];
+    world.run(&[&["group", "set", "Team@A.test"], &members[..], &["--owner", "ana@a.test"]].concat());
+    assert_eq!(
+        world.run(&["group", "list"]),
+        "inner@a.test\tbo@a.test,x@b.test,nobody@a.test\t-\n\
+         team@a.test\tsecond@a.test,inner@a.test,cy@a.test\tana@a.test\n"
+    );
+    assert_eq!(
+        world.run(&["route", "team@a.test"]).lines().collect::<Vec<_>>(),
+        [
+            "team@a.test is the group of 3; reports go to ana@a.test",
+            "  second@a.test is an alias of bo@a.test: INBOX",
+            "  inner@a.test is the group of 3",
+            "    bo@a.test is bo@a.test, which has it already",
+            &format!(
+                "    x@b.test is in another domain: sent to {} (`relay.routes`)",
+                world.b.address("smtp")
+            ),
+            "    nobody@a.test is refused: no such user here",
+            "  cy@a.test is an account: INBOX",
+        ]
+    );
+    world.submit("to all", &["team+now@a.test", "cy@a.test"]);
+    assert_eq!(world.subjects("bo@a.test", 1), ["to all"]);
+    assert_eq!(world.subjects("cy@a.test", 2), ["to all", "to all"]);
+    let far = world.inbox("x@b.test", 1).remove(0);
+    assert!(far.starts_with("Return-Path: <ana@a.test>\r\n"), "{far}");
+    assert!(far.contains("\r\nX-Sieve-Redirected-From: team@a.test\r\n"), "{far}");
+    let report = world.inbox("ana@a.test", 1).remove(0);
+    assert!(report.starts_with("Return-Path: <>\r\n") && report.contains("nobody@a.test"), "{report}");
+    world.run(&["group", "remove", "team@a.test"]);
+    assert!(world.refused(&["route", "team@a.test"]).contains("is refused"));
+}
+
+#[test]
+fn the_group_of_a_domain_takes_the_rest_by_lmtp_too() {
+    let world = World::new();
+    world.run(&["group", "set", "@a.test", "cy@a.test"]);
+    let mut lmtp = LineClient::connect(world.a.address("lmtp")).unwrap();
+    lmtp.reply().unwrap();
+    lmtp.ask("LHLO mta.test").unwrap();
+    lmtp.ask("MAIL FROM:<far@c.test>").unwrap();
+    for to in ["anything@a.test", "bo@a.test", "other@c.test", "else@a.test"] {
+        let reply = lmtp.ask(&format!("RCPT TO:<{to}>")).unwrap();
+        assert_eq!(reply.starts_with("250"), to != "other@c.test", "{to}: {reply}");
+    }
+    lmtp.ask("DATA").unwrap();
+    // A reply for each recipient (RFC 2033 §4.2).
+    lmtp.send(b"Subject: rest\r\n\r\nwords\r\n.\r\n").unwrap();
+    for _ in 0..3 {
+        let reply = lmtp.reply().unwrap();
+        assert!(reply.starts_with("250"), "{reply}");
+    }
+    assert_eq!(world.subjects("bo@a.test", 1), ["rest"]);
+    assert_eq!(world.subjects("cy@a.test", 2), ["rest", "rest"]);
+    // An alias and an account come first, also if they are made later.
+    world.run(&["account", "set", "bo@a.test", "--alias", "anything@a.test"]);
+    assert!(world.run(&["route", "anything@a.test"]).contains("is an alias of bo@a.test"));
+    assert!(world.run(&["route", "else@a.test"]).starts_with("else@a.test is the group @a.test of 1\n"));
+}
+
+#[test]
+fn accounts_forward_with_and_without_a_copy() {
+    let world = World::new();
+    world.run(&["account", "set", "bo@a.test", "--forward", "x@b.test", "--forward", "cy"]);
+    world.run(&["account", "set", "cy@a.test", "--forward", "x@b.test", "--no-copy"]);
+    assert_eq!(
+        world
+            .run(&["route", "bo@a.test"])
+            .lines()
+            .map(|line| line.split(" sent").next().unwrap())
+            .collect::<Vec<_>>(),
+        [
+            "bo@a.test is an account: mail is forwarded, a copy stays: INBOX",
+            "  x@b.test is in another domain:",
+            "  cy@a.test is an account: mail is forwarded, no copy stays",
+            "    x@b.test is in another domain:",
+        ]
+    );
+    world.submit("on and on", &["bo@a.test"]);
+    assert_eq!(world.subjects("bo@a.test", 1), ["on and on"]);
+    assert_eq!(world.subjects("x@b.test", 2), ["on and on", "on and on"]);
+    assert!(world.run(&["account", "show", "cy@a.test"]).contains("forward  x@b.test (no copy stays)"));
+    world.run(&["account", "set", "cy@a.test", "--no-forward"]);
+    world.submit("stays", &["cy@a.test"]);
+    assert_eq!(world.subjects("cy@a.test", 1), ["stays"]);
+}
+
+/// Two accounts that forward to each other and keep nothing: the message must stay somewhere.
+#[test]
+fn a_circle_of_forwards_loses_nothing() {
+    let world = World::new();
+    world.run(&["account", "set", "bo@a.test", "--forward", "cy@a.test", "--no-copy"]);
+    world.run(&["account", "set", "cy@a.test", "--forward", "ring@a.test", "--no-copy"]);
+    world.run(&["group", "set", "ring@a.test", "bo@a.test"]);
+    world.submit("round", &["bo@a.test"]);
+    assert_eq!(world.subjects("bo@a.test", 1), ["round"]);
+    // What takes no mail sends none on.
+    world.run(&["account", "set", "bo@a.test", "--forward", "nobody@a.test", "--no-copy"]);
+    world.submit("kept", &["bo@a.test"]);
+    assert_eq!(world.subjects("bo@a.test", 2), ["round", "kept"]);
+    assert!(
+        world
+            .run(&["route", "bo@a.test"])
+            .contains("nobody@a.test is refused: no such user here; bo@a.test keeps")
+    );
+}
+
+#[test]
+fn wrong_commands_say_what_to_do() {
+    let world = World::new();
+    for (args, why) in [
+        (&["group", "set", "bo@a.test", "cy@a.test"][..], "exists already"),
+        (&["group", "set", "g@a.test", "g@a.test"], "holds itself"),
+        (&["group", "remove", "g@a.test"], "group list"),
+        (&["account", "set", "bo@a.test", "--no-copy"], "--forward"),
+        (&["account", "set", "bo@a.test", "--forward", "@b.test"], "no local part"),
+        (&["route", "far@c.test"], "is refused"),
+    ] {
+        let said = world.refused(args);
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+    let audit = std::fs::read_to_string(world.a.data().join("audit.log")).unwrap();
+    assert!(
+        audit.contains("act=\"group set g@a.test g@a.test\"") && audit.contains("outcome=failed"),
+        "{audit}"
+    );
+}

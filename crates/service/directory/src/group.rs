@@ -1,0 +1,339 @@
+//! Groups: addresses that stand for others, here or elsewhere. The group of a whole domain
+//! (`@example.org`) takes what nobody else there does: a catch-all.
+//!
+//! An address is looked up as an account first, then as an alias, then as a group. So a group costs
+//! mail for accounts nothing.
+
+use posthaste_store::CommitOutcome;
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+
+use crate::address::{Address, AddressError, normal_domain};
+use crate::directory::{Directory, TRIES};
+use crate::error::{DirectoryError, Result};
+use crate::record;
+use crate::resolve::{Recipient, ResolveError};
+
+const PREFIX: &str = "group/";
+/// Members of a group at most: a record has some hundred KiB then.
+pub const MEMBERS_MAX: usize = 5_000;
+/// Addresses that a group stands for at most, those of groups within it included.
+pub const EXPANSION_MAX: usize = 10_000;
+
+/// An address that stands for others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its address in normal form; `@example.org` for all others of a domain.
+    pub address: String,
+    /// Whom it stands for: accounts, aliases and groups here, and addresses elsewhere.
+    pub members: Vec<String>,
+    /// Who gets reports about mail that a member does not get. Without one its sender does.
+    pub owner: Option<String>,
+}
+
+/// What an address stands for: an account, or a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// An account, by its name or an alias.
+    Account(Recipient),
+    /// Others.
+    Group(Group),
+}
+
+impl Target {
+    /// The name of the account, or the address of the group.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Account(recipient) => &recipient.account.name,
+            Self::Group(group) => &group.address,
+        }
+    }
+}
+
+/// All that a group stands for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Expansion {
+    /// Accounts here, each once.
+    pub here: Vec<Recipient>,
+    /// Addresses in other domains, each once.
+    pub elsewhere: Vec<String>,
+    /// Members that take no mail, and why.
+    pub refused: Vec<(String, String)>,
+    /// Groups within it, in the order in which they were met.
+    pub groups: Vec<String>,
+}
+
+/// `group/<address>`
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupRecord {
+    v: u32,
+    members: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+}
+
+impl Directory {
+    /// Makes a group, or replaces its members and owner. Refused for the address of an account or
+    /// an alias, for members that are no addresses, and for a group that would hold itself.
+    pub async fn set_group(&self, address: &str, members: &[String], owner: Option<&str>) -> Result<Group> {
+        let (address, domain) = parse(address)?;
+        if !address.starts_with('@') {
+            if self.stored(&address).await?.is_some() {
+                return Err(DirectoryError::AccountExists(address));
+            }
+            if let Some(account) = self.alias_target(&address).await? {
+                return Err(DirectoryError::AliasExists { alias: address, account });
+            }
+        }
+        let mut group = Group { address, members: Vec::new(), owner: owner.map(member).transpose()? };
+        for text in members {
+            let member = member(text)?;
+            if !group.members.contains(&member) {
+                group.members.push(member);
+            }
+        }
+        if group.members.is_empty() || group.members.len() > MEMBERS_MAX {
+            return Err(DirectoryError::GroupSize(group.members.len()));
+        }
+        let expansion = self.expand(&group).await.map_err(|error| match error {
+            ResolveError::Directory(error) => error,
+            _ => DirectoryError::GroupSize(EXPANSION_MAX),
+        })?;
+        // What takes no mail now may be the group that is being made.
+        let is_itself = |member: &str| match group.address.starts_with('@') {
+            true => member.ends_with(&group.address),
+            false => member == group.address,
+        };
+        if expansion.groups.contains(&group.address)
+            || expansion.refused.iter().any(|(member, _)| is_itself(member))
+        {
+            return Err(DirectoryError::GroupLoop(group.address));
+        }
+        self.note_domain_name(&domain).await?;
+        let record =
+            GroupRecord { v: record::VERSION, members: group.members.clone(), owner: group.owner.clone() };
+        let key = key(&group.address);
+        for _ in 0..TRIES {
+            let expected = self.engine.directory_entry(&key).await?.map_or(0, |entry| entry.version);
+            let value = record::print(&key, &record)?;
+            if self.put(key.clone(), expected, Some(value)).await? == CommitOutcome::Done {
+                return Ok(group);
+            }
+        }
+        Err(DirectoryError::Busy(key))
+    }
+
+    /// Removes a group. Its members stay.
+    pub async fn remove_group(&self, address: &str) -> Result<()> {
+        let (address, _) = parse(address)?;
+        let key = key(&address);
+        for _ in 0..TRIES {
+            let entry = self.engine.directory_entry(&key).await?;
+            let entry = entry.ok_or_else(|| DirectoryError::NoGroup(address.clone()))?;
+            if self.put(key.clone(), entry.version, None).await? == CommitOutcome::Done {
+                return Ok(());
+            }
+        }
+        Err(DirectoryError::Busy(key))
+    }
+
+    /// Refuses the address of a group.
+    pub(crate) async fn no_group(&self, address: &Address) -> Result<()> {
+        match self.engine.directory_entry(&key(address.as_str())).await? {
+            Some(_) => Err(DirectoryError::GroupExists(address.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    /// Groups by address, those after `after`, at most `limit`.
+    pub async fn groups(&self, after: Option<&str>, limit: usize) -> Result<Vec<Group>> {
+        let entries = self.engine.directory_scan(PREFIX, after.map(key).as_deref(), limit).await?;
+        entries.iter().map(|entry| read(entry, entry.name.strip_prefix(PREFIX).unwrap_or_default())).collect()
+    }
+
+    /// Where mail for an address goes. One to four reads of a record for an account, up to three
+    /// more for a group.
+    pub async fn target(&self, address: &str) -> Result<Target, ResolveError> {
+        match self.resolve(address).await {
+            Ok(recipient) => Ok(Target::Account(recipient)),
+            Err(ResolveError::NoSuchUser) => {
+                let group = self.group_of(&Address::parse(address)?).await?;
+                group.map(Target::Group).ok_or(ResolveError::NoSuchUser)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The group of an address: its own, that of the address without its detail, or that of its
+    /// domain.
+    async fn group_of(&self, address: &Address) -> Result<Option<Group>> {
+        let base = address.split_detail().map(|(base, _)| base.to_string());
+        let all = address.domain().map(|domain| format!("@{domain}"));
+        for name in [Some(address.to_string()), base, all].into_iter().flatten() {
+            if let Some(entry) = self.engine.directory_entry(&key(&name)).await? {
+                return read(&entry, &name).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Everybody a group stands for. A group that is met twice is expanded once, so there is no
+    /// loop. `Invalid` if there are more than [`EXPANSION_MAX`].
+    pub async fn expand(&self, group: &Group) -> Result<Expansion, ResolveError> {
+        let mut found = Expansion::default();
+        let (mut accounts, mut met) = (HashSet::new(), HashSet::new());
+        let mut next: Vec<String> = group.members.iter().rev().cloned().collect();
+        while let Some(member) = next.pop() {
+            if !met.insert(member.clone()) {
+                continue;
+            }
+            if met.len() > EXPANSION_MAX {
+                return Err(ResolveError::Invalid(AddressError::TooLong));
+            }
+            match self.target(&member).await {
+                Ok(Target::Account(recipient)) => {
+                    if accounts.insert(recipient.account.id) {
+                        found.here.push(recipient);
+                    }
+                }
+                Ok(Target::Group(inner)) => {
+                    if !found.groups.contains(&inner.address) {
+                        next.extend(inner.members.iter().rev().cloned());
+                        found.groups.push(inner.address);
+                    }
+                }
+                Err(ResolveError::NotLocal) => found.elsewhere.push(member),
+                Err(error @ ResolveError::Directory(_)) => return Err(error),
+                Err(error) => found.refused.push((member, error.to_string())),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The address of a group in normal form, and its domain.
+fn parse(text: &str) -> Result<(String, String)> {
+    let wrong = |why| DirectoryError::Address { text: text.to_owned(), why };
+    if let Some(domain) = text.strip_prefix('@') {
+        let domain = normal_domain(domain).map_err(wrong)?;
+        return Ok((format!("@{domain}"), domain));
+    }
+    let address = Address::parse(text).map_err(wrong)?;
+    let domain = address.domain().ok_or_else(|| wrong(AddressError::Domain))?.to_owned();
+    Ok((address.to_string(), domain))
+}
+
+/// A member in normal form: an address with a domain.
+pub(crate) fn member(text: &str) -> Result<String> {
+    if text.starts_with('@') {
+        return Err(DirectoryError::Address { text: text.to_owned(), why: AddressError::NoLocalPart });
+    }
+    parse(text).map(|(address, _)| address)
+}
+
+fn key(address: &str) -> String {
+    format!("{PREFIX}{address}")
+}
+
+fn read(entry: &posthaste_store::DirectoryEntry, address: &str) -> Result<Group> {
+    let GroupRecord { members, owner, .. } = record::parse(entry)?;
+    Ok(Group { address: address.to_owned(), members, owner })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::add;
+
+    async fn directory_of(accounts: &[&str]) -> Directory {
+        let (_, directory) = crate::testing::directory();
+        for name in accounts {
+            add(&directory, name, "pencil").await;
+        }
+        directory
+    }
+
+    fn names(found: &Expansion) -> Vec<&str> {
+        found.here.iter().map(|recipient| recipient.account.name.as_str()).collect()
+    }
+
+    async fn set(directory: &Directory, address: &str, members: &[&str]) -> Result<Group> {
+        let members: Vec<String> = members.iter().map(|member| (*member).to_owned()).collect();
+        directory.set_group(address, &members, None).await
+    }
+
+    async fn group(directory: &Directory, address: &str) -> Group {
+        match directory.target(address).await {
+            Ok(Target::Group(group)) => group,
+            other => panic!("{address}: {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_group_stands_for_its_members_and_those_of_its_groups() {
+        let directory = directory_of(&["ana@example.org", "bo@example.org"]).await;
+        directory.add_alias("chief@example.org", "ana@example.org").await.unwrap();
+        set(&directory, "inner@example.org", &["bo@example.org", "x@other.test"]).await.unwrap();
+        let members =
+            ["ana@example.org", "Inner@Example.org", "chief@example.org", "X@other.test", "no@example.org"];
+        set(&directory, "team@example.org", &members).await.unwrap();
+        let found = directory.expand(&group(&directory, "team+detail@example.org").await).await.unwrap();
+        assert_eq!(names(&found), ["ana@example.org", "bo@example.org"]);
+        assert_eq!(
+            (&found.elsewhere[..], &found.groups[..]),
+            (&["x@other.test".to_owned()][..], &["inner@example.org".to_owned()][..])
+        );
+        assert_eq!(found.refused, [("no@example.org".to_owned(), "no such user here".to_owned())]);
+        directory.remove_group("team@example.org").await.unwrap();
+        assert!(matches!(directory.target("team@example.org").await, Err(ResolveError::NoSuchUser)));
+        assert!(matches!(directory.remove_group("team@example.org").await, Err(DirectoryError::NoGroup(_))));
+    }
+
+    #[tokio::test]
+    async fn the_group_of_a_domain_takes_what_nobody_else_does() {
+        let directory = directory_of(&["ana@example.org"]).await;
+        set(&directory, "@Example.org", &["ana@example.org"]).await.unwrap();
+        set(&directory, "@lists.test", &["ana@example.org"]).await.unwrap();
+        assert!(matches!(directory.target("ana+x@example.org").await, Ok(Target::Account(_))));
+        assert_eq!(group(&directory, "anyone@example.org").await.address, "@example.org");
+        assert_eq!(group(&directory, "anyone@lists.test").await.address, "@lists.test");
+        assert!(matches!(directory.target("anyone@other.test").await, Err(ResolveError::NotLocal)));
+    }
+
+    #[tokio::test]
+    async fn a_group_that_holds_itself_is_refused_and_harmless() {
+        let directory = directory_of(&["ana@example.org"]).await;
+        set(&directory, "a@example.org", &["b@example.org", "ana@example.org"]).await.unwrap();
+        let refused = set(&directory, "b@example.org", &["a@example.org"]).await.unwrap_err();
+        assert!(refused.to_string().contains("holds itself"), "{refused}");
+        let refused = set(&directory, "@example.org", &["nobody@example.org"]).await.unwrap_err();
+        assert!(refused.to_string().contains("holds itself"), "{refused}");
+        // As two commands at the same moment leave it.
+        let key = key("b@example.org");
+        let record = GroupRecord { v: record::VERSION, members: vec!["a@example.org".into()], owner: None };
+        directory.put(key.clone(), 0, Some(record::print(&key, &record).unwrap())).await.unwrap();
+        let found = directory.expand(&group(&directory, "a@example.org").await).await.unwrap();
+        assert_eq!((names(&found), found.refused.len()), (vec!["ana@example.org"], 0));
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_a_group_says_why() {
+        let directory = directory_of(&["ana@example.org"]).await;
+        directory.add_alias("chief@example.org", "ana@example.org").await.unwrap();
+        for (address, members, why) in [
+            ("ana@example.org", &["x@other.test"][..], "exists already"),
+            ("chief@example.org", &["x@other.test"], "is an alias of"),
+            ("team@example.org", &[], "1 to 5000"),
+            ("team", &["x@other.test"], "domain"),
+            ("team@example.org", &["@other.test"], "no local part"),
+            ("team@example.org", &["plain"], "domain"),
+        ] {
+            let refused = set(&directory, address, members).await.unwrap_err().to_string();
+            assert!(refused.contains(why), "{address}: {refused}");
+        }
+        let taken = set(&directory, "team@example.org", &["ana@example.org"]).await.unwrap();
+        let refused = directory.add_alias("team@example.org", "ana@example.org").await.unwrap_err();
+        assert!(refused.to_string().contains("is a group"), "{refused} {taken:?}");
+    }
+}

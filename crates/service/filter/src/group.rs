@@ -1,0 +1,192 @@
+//! Mail for a group: one copy for each account it stands for, one item in the queue for all others.
+
+use bytes::Bytes;
+use posthaste_delivery::DeliveryError;
+use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
+use posthaste_queue as queue;
+use std::fmt::Write as _;
+
+use crate::compose;
+use crate::filter::{Envelope, Filter, Refusals, Undelivered};
+use crate::send::{NotSent, REDIRECTED};
+
+/// A message for a group, as its members get it.
+struct GroupMail<'m> {
+    group: &'m Group,
+    /// With its trace fields, without Return-Path.
+    text: Bytes,
+    /// Who gets reports: the group's owner, or the sender. Empty if nobody does.
+    from: &'m str,
+    smtputf8: bool,
+    is_quarantined: bool,
+    depth: usize,
+}
+
+impl Filter {
+    /// Whom mail for an address is for.
+    pub async fn target(&self, address: &str) -> Result<Target, ResolveError> {
+        match self.resolve(address).await {
+            Ok(recipient) => Ok(Target::Account(recipient)),
+            Err(ResolveError::NoSuchUser) => self.delivery.directory().target(address).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Delivers one message to each recipient, accounts and groups, and returns one result for
+    /// each, in their order. What succeeded is on disk.
+    pub async fn deliver_to(
+        &self,
+        message: Bytes,
+        envelope: Envelope<'_>,
+        targets: &[Target],
+    ) -> Vec<Result<(), Undelivered>> {
+        let accounts: Vec<Recipient> = targets
+            .iter()
+            .filter_map(|target| match target {
+                Target::Account(recipient) => Some(recipient.clone()),
+                Target::Group(_) => None,
+            })
+            .collect();
+        // Beside a group no script can refuse for all.
+        let refusals = match envelope.refusals {
+            Refusals::Together if accounts.len() < targets.len() => Refusals::Never,
+            refusals => refusals,
+        };
+        let mut delivered = match accounts.is_empty() {
+            true => Vec::new(),
+            false => self.deliver(message.clone(), Envelope { refusals, ..envelope }, &accounts).await,
+        }
+        .into_iter();
+        let mut outcomes = Vec::with_capacity(targets.len());
+        for target in targets {
+            outcomes.push(match target {
+                Target::Account(_) => delivered.next().unwrap_or_else(|| Err(interrupted())),
+                Target::Group(group) => self.deliver_group(&message, envelope, group, 0).await,
+            });
+        }
+        outcomes
+    }
+
+    /// Delivers a message to all that a group stands for. A member that does not get it is reported
+    /// to the group's owner, or to the sender. An error for now means that the sender may try again:
+    /// members that have the message get it a second time then, and nobody never.
+    pub(crate) async fn deliver_group(
+        &self,
+        message: &Bytes,
+        envelope: Envelope<'_>,
+        group: &Group,
+        depth: usize,
+    ) -> Result<(), Undelivered> {
+        let mut before = compose::fields(message, REDIRECTED);
+        if before.any(|value| value.eq_ignore_ascii_case(&group.address)) {
+            return Err(Undelivered::Rejected(
+                "the message comes back to the group: it goes round in a loop".into(),
+            ));
+        }
+        let expansion = self.delivery.directory().expand(group).await.map_err(unexpanded)?;
+        let from = match &group.owner {
+            // RFC 5321 §4.5.5: what has no sender gets none.
+            Some(owner) if !envelope.from.is_empty() => owner.as_str(),
+            _ => envelope.from,
+        };
+        let mail = GroupMail {
+            group,
+            text: self.group_text(group, message),
+            from,
+            smtputf8: !envelope.from.is_ascii(),
+            is_quarantined: envelope.is_quarantined,
+            depth: depth + 1,
+        };
+        let Expansion { here, elsewhere, mut refused, .. } = expansion;
+        let count = here.len() + elsewhere.len();
+        refused.extend(self.deliver_members(&mail, &here).await?);
+        if let Err(error) = self.relay_members(&mail, &elsewhere).await {
+            refused.extend(elsewhere.iter().map(|member| (member.clone(), error.to_string())));
+        }
+        tracing::info!(
+            group = group.address,
+            from = envelope.from,
+            count,
+            refused = refused.len(),
+            "expanded"
+        );
+        self.report_members(&mail, message, refused).await;
+        Ok(())
+    }
+
+    fn group_text(&self, group: &Group, message: &Bytes) -> Bytes {
+        let trace = self.sent_on_by(&group.address);
+        Bytes::from([trace.as_bytes(), compose::without_return_path(message)].concat())
+    }
+
+    /// Members here; those that do not get the message for good, and why.
+    async fn deliver_members(
+        &self,
+        mail: &GroupMail<'_>,
+        members: &[Recipient],
+    ) -> Result<Vec<(String, String)>, Undelivered> {
+        if members.is_empty() {
+            return Ok(Vec::new());
+        }
+        let envelope =
+            Envelope { from: mail.from, refusals: Refusals::Never, is_quarantined: mail.is_quarantined };
+        let text = [format!("Return-Path: <{}>\r\n", mail.from).as_bytes(), &mail.text].concat();
+        let outcomes = self.deliver_filtered(Bytes::from(text), envelope, members, mail.depth).await;
+        let mut refused = Vec::new();
+        for (member, outcome) in members.iter().zip(outcomes) {
+            match outcome {
+                Ok(()) => {}
+                // An account over its quota must not have the others get the message again.
+                Err(Undelivered::Delivery(error)) if error.is_temporary() && !is_over_quota(&error) => {
+                    return Err(error.into());
+                }
+                Err(error) => refused.push((member.address.to_string(), error.to_string())),
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Members in other domains.
+    async fn relay_members(&self, mail: &GroupMail<'_>, members: &[String]) -> Result<(), NotSent> {
+        let Some(first) = members.first() else { return Ok(()) };
+        let relay = self.relay.as_ref().ok_or_else(|| NotSent::NoRelay(first.clone()))?;
+        let smtputf8 = mail.smtputf8 || !mail.from.is_ascii() || members.iter().any(|to| !to.is_ascii());
+        let to: Vec<&str> = members.iter().map(String::as_str).collect();
+        relay.accept(mail.text.clone(), &queue::Envelope::new(mail.from, &to, smtputf8)).await?;
+        Ok(())
+    }
+
+    /// Reports members that did not get the message.
+    async fn report_members(&self, mail: &GroupMail<'_>, message: &Bytes, refused: Vec<(String, String)>) {
+        let group = mail.group.address.as_str();
+        let Some((first, _)) = refused.first() else { return };
+        let mut reason = format!("These members of {group} did not get it:\r\n");
+        for (member, why) in &refused {
+            tracing::warn!(group, member, why, "a member of a group gets no mail");
+            let _ = write!(reason, "  {member}: {why}\r\n");
+        }
+        if mail.from.is_empty() {
+            return;
+        }
+        let text = compose::refusal(&self.frame(), mail.from, first, &reason, message);
+        // Without a sender: nothing answers a report, so it cannot go round.
+        if let Err(error) = self.send(Bytes::from(text), "", mail.from, mail.depth).await {
+            tracing::warn!(group, to = mail.from, %error, "nobody can get the report about members of a group");
+        }
+    }
+}
+
+fn is_over_quota(error: &DeliveryError) -> bool {
+    matches!(error.kind(), posthaste_delivery::Kind::OverQuota)
+}
+
+fn interrupted() -> Undelivered {
+    DeliveryError::Interrupted("no answer for this recipient".into()).into()
+}
+
+fn unexpanded(error: ResolveError) -> Undelivered {
+    match error {
+        ResolveError::Directory(DirectoryError::Store(error)) => DeliveryError::Store(error).into(),
+        error => DeliveryError::Interrupted(error.to_string()).into(),
+    }
+}
