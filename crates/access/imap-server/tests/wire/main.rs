@@ -28,3 +28,4 @@ mod search_results;
 mod search_text;
 mod selecting;
 mod several_sessions;
+mod sort;
