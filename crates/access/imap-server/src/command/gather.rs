@@ -92,6 +92,21 @@ pub(super) async fn gather(
     Ok(Gathered { seqs, uids, table, expunged, _paid })
 }
 
+/// RFC 5256 §2.2: when messages were sent, in UTC; without a date that can be read, INTERNALDATE. As
+/// numbers without a sign that compare alike.
+pub(super) async fn dates(gathered: &Gathered, selected: &Selected, pace: &mut Pace) -> Vec<u64> {
+    let mut dates = Vec::with_capacity(gathered.uids.len());
+    let sent = gathered.table.sent.of(&gathered.uids);
+    for (sent, (_, row)) in sent.zip(selected.announced.rows(&gathered.seqs)) {
+        let date = sent.flatten().unwrap_or(i64::from(row.date()));
+        dates.push(date.cast_unsigned() ^ (1 << 63));
+        if pace.note(4) {
+            pace.rest().await;
+        }
+    }
+    dates
+}
+
 /// The messages without some of their keys.
 #[derive(Default)]
 struct Missing {

@@ -11,7 +11,7 @@ use posthaste_imap_codec::response::Esearch;
 use posthaste_imap_codec::{Numbering, PageRange, Tag, print};
 use posthaste_mail_model::NumSet;
 
-use super::gather::{Gathered, Wanted, gather};
+use super::gather::{Gathered, Wanted, dates, gather};
 use super::search;
 use crate::heavy::Pace;
 use crate::keys::{Order, TextKey};
@@ -139,12 +139,7 @@ async fn keys(gathered: &Gathered, selected: &Selected, key: SortKey, pace: &mut
                 push(&mut keys, u64::from(row.size()), pace).await;
             }
         }
-        (SortKey::Date, _) => {
-            let sent = gathered.table.sent.of(&gathered.uids);
-            for (sent, row) in sent.zip(rows()) {
-                push(&mut keys, instant(sent.flatten(), row.date()), pace).await;
-            }
-        }
+        (SortKey::Date, _) => return dates(gathered, selected, pace).await,
         _ => {
             for row in rows() {
                 push(&mut keys, u64::from(row.date()), pace).await;
@@ -159,11 +154,6 @@ async fn push(keys: &mut Vec<u64>, key: u64, pace: &mut Pace) {
     if pace.note(4) {
         pace.rest().await;
     }
-}
-
-/// RFC 5256 §2.2: the sent date, in UTC; without one INTERNALDATE. As a number without a sign.
-fn instant(sent: Option<i64>, arrived: u32) -> u64 {
-    sent.unwrap_or(i64::from(arrived)).cast_unsigned() ^ (1 << 63)
 }
 
 /// `* SORT 2 84 882`: RFC 5256 §4, RFC 7162 §3.1.5.

@@ -17,6 +17,11 @@ pub(crate) struct Link {
     count: u16,
 }
 
+impl Link {
+    /// Of a message that is nobody's answer.
+    pub(crate) const NONE: Self = Self { own: None, is_reply: false, start: 0, count: 0 };
+}
+
 /// A link for each of some messages. Identifiers are numbered, so that following them needs no
 /// lookup by their text.
 #[derive(Clone, Debug, Default)]

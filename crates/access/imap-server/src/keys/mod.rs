@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use posthaste_mail_model::MailboxId;
 
-pub(crate) use links::LinkColumn;
+pub(crate) use links::{Link, LinkColumn};
 pub(crate) use order::Order;
 pub(crate) use texts::Texts;
 

@@ -106,6 +106,11 @@ impl Texts {
         }
     }
 
+    /// How many texts there are.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
     /// A text by its number.
     pub(crate) fn text(&self, number: u32) -> &[u8] {
         let number = number as usize;

@@ -29,3 +29,4 @@ mod search_text;
 mod selecting;
 mod several_sessions;
 mod sort;
+mod thread;
