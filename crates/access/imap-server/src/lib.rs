@@ -19,6 +19,7 @@ mod connection;
 mod enabled;
 mod flag_names;
 mod heavy;
+mod keys;
 mod options;
 mod reply;
 mod selected;
@@ -32,5 +33,6 @@ mod sync;
 mod table;
 mod wire;
 
+pub use keys::KeyCache;
 pub use options::{ClearTextLogin, ImapOptions};
 pub use service::ImapService;

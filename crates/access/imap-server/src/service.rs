@@ -12,6 +12,7 @@ use posthaste_net::{Accounts, ByteBudget, BytePermit, Certificates, Holder};
 use posthaste_store::Store;
 
 use crate::heavy::Heavy;
+use crate::keys::{CACHE_BYTES_DEFAULT, KeyCache};
 use crate::options::ImapOptions;
 use crate::reply::{Failure, Reply};
 
@@ -34,6 +35,8 @@ pub struct ImapService {
     pub(crate) accounts: Accounts,
     /// Threads for long computations.
     pub(crate) heavy: Heavy,
+    /// What SORT and THREAD compare.
+    pub(crate) keys: KeyCache,
     /// Counts parts whose transfer encoding was decoded.
     pub(crate) decoded: AtomicU64,
     /// Counts messages whose text was searched.
@@ -74,6 +77,7 @@ impl ImapService {
             reads,
             accounts,
             heavy,
+            keys: KeyCache::new(CACHE_BYTES_DEFAULT),
             decoded,
             opened,
         }
@@ -84,6 +88,13 @@ impl ImapService {
     #[must_use]
     pub fn with_reads(mut self, reads: ByteBudget) -> Self {
         self.reads = reads.with_share_of_at_least(one_message(&self.options));
+        self
+    }
+
+    /// The same, with this cache of sort keys. Services that follow each other share it.
+    #[must_use]
+    pub fn with_keys(mut self, keys: KeyCache) -> Self {
+        self.keys = keys;
         self
     }
 

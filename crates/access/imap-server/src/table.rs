@@ -110,6 +110,17 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
             Numbering::Uid if names_numbers(&args.key) => rule("UID SEARCH", Selected, Held),
             Numbering::Uid => rule("UID SEARCH", Selected, Free),
         },
+        // RFC 5256 §3: as for SEARCH.
+        CommandBody::Sort(args) => match args.numbering {
+            Numbering::Seq => rule("SORT", Selected, Held),
+            Numbering::Uid if names_numbers(&args.key) => rule("UID SORT", Selected, Held),
+            Numbering::Uid => rule("UID SORT", Selected, Free),
+        },
+        CommandBody::Thread(args) => match args.numbering {
+            Numbering::Seq => rule("THREAD", Selected, Held),
+            Numbering::Uid if names_numbers(&args.key) => rule("UID THREAD", Selected, Held),
+            Numbering::Uid => rule("UID THREAD", Selected, Free),
+        },
         CommandBody::Fetch { set: MessageSet::Seq(_), .. } => rule("FETCH", Selected, Held),
         CommandBody::Fetch { set: MessageSet::Uid(_), .. } => rule("UID FETCH", Selected, Free),
         CommandBody::Store { set: MessageSet::Seq(_), .. } => rule("STORE", Selected, Held),

@@ -13,6 +13,7 @@
 pub mod command;
 mod cursor;
 mod date;
+mod envelope;
 mod error;
 pub mod framing;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -30,6 +31,7 @@ pub mod utf7;
 
 pub use command::{Command, CommandBody, parse_command};
 pub use date::{Date, DateTime};
+pub use envelope::{EnvelopeList, first_address};
 pub use error::{ParseError, ParseErrorKind};
 pub use list_match::ListMatcher;
 pub use mailbox::{ListPattern, MailboxArg, MailboxArgError, NameEncoding};

@@ -43,7 +43,7 @@ pub use charset::CharsetReader;
 pub use content::ContentFields;
 pub use date::{SentDate, sent_date};
 pub use envelope::Envelope;
-pub use fold::{Folder, fold_into, folded};
+pub use fold::{Folder, fold_into, folded, order_into};
 pub use header::{Field, HeaderFields, unfold};
 pub use known::{FieldId, FieldMask};
 pub use media::{Disposition, Media, TextKind, language_tags};

@@ -14,6 +14,7 @@ mod delete;
 mod enable;
 mod expunge;
 mod fetch;
+mod gather;
 mod id;
 mod idle;
 mod list;
@@ -24,10 +25,12 @@ mod namespace;
 mod rename;
 mod search;
 mod select;
+mod sort;
 mod starttls;
 mod status;
 mod store;
 mod subscribe;
+mod thread;
 mod walk;
 
 use posthaste_imap_codec::response::{Code, StatusKind};
@@ -154,6 +157,8 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Unselect => Ok(close::unselect(session)),
         CommandBody::Expunge { uids } => Box::pin(expunge::run(&mut session.ctx()?, uids.as_ref())).await,
         CommandBody::Search(args) => Box::pin(search::run(&mut session.ctx()?, tag, args)).await,
+        CommandBody::Sort(args) => Box::pin(sort::run(&mut session.ctx()?, tag, args)).await,
+        CommandBody::Thread(args) => Box::pin(thread::run(&mut session.ctx()?, args)).await,
         CommandBody::Fetch { set, items, modifiers } => {
             let command = fetch::FetchCommand { set, items, modifiers };
             Box::pin(fetch::run(&mut session.ctx()?, command)).await

@@ -28,3 +28,5 @@ mod search_results;
 mod search_text;
 mod selecting;
 mod several_sessions;
+mod sort;
+mod thread;

@@ -8,6 +8,7 @@
 //!   limits.reading_bytes              large messages that are read for FETCH and SEARCH
 //!   limits.summary_bytes              summaries in the making
 //!   store.cache                       views of mailboxes that nobody has open
+//!   sort keys                         what SORT and THREAD compare, of the mailboxes sorted last
 //!   password hashes                   as many at once as there are threads for them
 //!   BASE_BYTES                        the program, its threads, pages of the commit under way
 //! ```
@@ -28,6 +29,8 @@ use crate::config::{Auto, Config};
 pub const CONNECTION_BYTES: u64 = 1 << 20;
 /// What the program takes with no connection: threads, tables, pages of the commit under way.
 const BASE_BYTES: u64 = 64 << 20;
+/// Bytes for sort keys: those of a mailbox of 100,000 messages take some 5 MB.
+const KEYS_BYTES_MAX: u64 = 32 << 20;
 /// Most connections that "auto" allows.
 const CONNECTIONS_MAX: u64 = 16_000;
 /// Fewer than this many serve nobody well: "auto" takes room for so many from all other parts.
@@ -43,6 +46,7 @@ pub struct Plan {
     pub reading: u64,
     pub summaries: u64,
     pub cache: u64,
+    pub keys: u64,
     pub hashes: u64,
 }
 
@@ -75,17 +79,23 @@ impl Plan {
             reading: part(limits.reading_bytes, 16, message, 256 << 20),
             summaries: part(limits.summary_bytes, 8, summary, 512 << 20),
             cache: part(config.store.cache, 8, 0, 256 << 20),
+            keys: 0,
             hashes: hashes_at_once * config.login.argon2_memory.as_u64(),
         };
-        let room = memory.saturating_sub(plan.worst_case()) / CONNECTION_BYTES;
         let connections = limits.connections.map(|n| *n as u64);
+        // Of what is left: a machine without room for them reads the keys again for each SORT.
+        let least = connections.unwrap_or(CONNECTIONS_LEAST).saturating_mul(CONNECTION_BYTES);
+        let left = memory.saturating_sub(plan.worst_case().saturating_add(least));
+        plan.keys = (memory / 64).min(KEYS_BYTES_MAX).min(left);
+        let room = memory.saturating_sub(plan.worst_case()) / CONNECTION_BYTES;
         plan.connections = connections.unwrap_or(room.clamp(CONNECTIONS_LEAST, CONNECTIONS_MAX));
         plan
     }
 
     /// The most that all parts together may use, in bytes.
     pub fn worst_case(&self) -> u64 {
-        let parts = [self.incoming, self.reading, self.summaries, self.cache, self.hashes, BASE_BYTES];
+        let Self { incoming, reading, summaries, cache, keys, hashes, .. } = *self;
+        let parts = [incoming, reading, summaries, cache, keys, hashes, BASE_BYTES];
         parts.iter().fold(self.connections.saturating_mul(CONNECTION_BYTES), |sum, p| sum.saturating_add(*p))
     }
 
@@ -103,7 +113,7 @@ impl Plan {
     pub fn parts(&self) -> String {
         format!(
             "{} of `limits.connections` ({} of {}), {} of `limits.incoming_bytes`, {} of `limits.reading_bytes`, \
-             {} of `limits.summary_bytes`, {} of `store.cache`, {} of `login.argon2_memory`, {} of the program itself",
+             {} of `limits.summary_bytes`, {} of `store.cache`, {} of sort keys, {} of `login.argon2_memory`, {} of the program itself",
             size(self.connections * CONNECTION_BYTES),
             self.connections,
             size(CONNECTION_BYTES),
@@ -111,6 +121,7 @@ impl Plan {
             size(self.reading),
             size(self.summaries),
             size(self.cache),
+            size(self.keys),
             size(self.hashes),
             size(BASE_BYTES),
         )

@@ -2,7 +2,8 @@
 # mean. `python3 differential.py PORT USER PASSWORD DOVECOT SEED COUNT`: sequences SEED up to
 # SEED + COUNT - 1, two sessions each. A sequence depends on its seed alone.
 #
-# Compared are: OK, NO or BAD; the items that a FETCH asked for; the numbers of SEARCH and ESEARCH;
+# Compared are: OK, NO or BAD; the items that a FETCH asked for; the numbers of SEARCH and ESEARCH; the
+# order of SORT; the threads of THREAD;
 # STATUS; LIST; the numbers of COPYUID and APPENDUID; at the end UIDs, flags and sizes of all
 # messages. Not compared are texts for people, \Recent, and when a change is reported: each command
 # follows a NOOP in its session. `docs/differences.md` lists what differs and why; the rules for it
@@ -126,6 +127,13 @@ def numbers(text):
         made.update(range(int(first), int(last or first) + 1))
     return made
 
+def in_order(text):
+    made = []
+    for part in text.split(","):
+        first, _, last = part.partition(":")
+        made.extend(range(int(first), int(last or first) + 1))
+    return made
+
 def meaning(kind, wanted, untagged, tagged):
     status = tagged.split(b" ", 1)[0].decode()
     made = {"status": status}
@@ -153,6 +161,13 @@ def meaning(kind, wanted, untagged, tagged):
         elif text.startswith(b"* ESEARCH") and kind == "SEARCH":
             for name, value in re.findall(r"(MIN|MAX|COUNT|ALL) (\S+)", text.decode()):
                 made[name] = numbers(value)
+        elif text.startswith(b"* SORT") and kind == "SORT":
+            made["sort"] = list(map(int, text.split()[2:]))
+        elif text.startswith(b"* ESEARCH") and kind == "SORT":
+            for name, value in re.findall(r"(MIN|MAX|COUNT|ALL) (\S+)", text.decode()):
+                made[name] = in_order(value)
+        elif text.startswith(b"* THREAD") and kind == "THREAD":
+            made["thread"] = text.split(b" ", 2)[2].strip() if text.count(b" ") > 1 else b""
         elif text.startswith(b"* STATUS") and kind == "STATUS":
             data = values(text[len(b"* STATUS"):])
             made["status of"] = dict(zip(data[1][::2], data[1][1::2]))
@@ -329,6 +344,66 @@ def append(r, box):
     date = f"{r.randint(1, 28):02}-Feb-2021 {r.randint(0, 23):02}:30:00 +0000"
     return "APPEND", (), f'APPEND {box} ({flags}) "{date}" {{{len(made)}}}'.encode() + b"\0" + made
 
+# ---- sorting and threading ----
+
+SUBJECTS = ["ship", "Re: ship", "price list", "[list] Price List", "Fwd: price list (fwd)", "re[2]: ship", "", "Re:",
+            "=?utf-8?Q?=C3=84rger?=", "Re: =?iso-8859-1?q?=E4RGER?=", "[fwd: Re: ship]", "ship_2", "shipA", "SHIPb",
+            "Fw: [a] [b] ship", "(fwd)", "ship  of\r\n fools", "[only]"]
+
+def ordered_message(r, ids):
+    """A header for SORT and THREAD to look at; some fields are missing."""
+    name = r.choice(ids)
+    fields = [(f"Subject: {r.choice(SUBJECTS)}", 0.9), (f"From: {address(r)}", 0.9), (f"To: {address(r)}, {address(r)}", 0.8),
+              (f"Cc: {address(r)}", 0.5), (f"Message-ID: <{name}@x.test>", 0.9),
+              (f"Date: {r.randint(1, 9)} Mar 2020 {r.randint(0, 23):02}:10:11 {r.choice(['+0000', '-0500', '+1300', 'GMT'])}", 0.9)]
+    # Ancestors have lower numbers, mostly.
+    above = [other for other in ids if other < name or r.random() < 0.05]
+    if above and r.random() < 0.7:
+        some = sorted(r.sample(above, min(len(above), r.randint(1, 4))))
+        if r.random() < 0.8:
+            fields.append(("References: " + "\r\n ".join(f"<{other}@x.test>" for other in some), 1))
+        else:
+            fields.append((f"In-Reply-To: <{some[-1]}@x.test>", 1))
+    made = [field for field, chance in fields if r.random() < chance]
+    r.shuffle(made)
+    body = "x" * r.randint(0, 30)
+    return "".join(field + "\r\n" for field in made).encode() + f"\r\n{body}\r\n".encode()
+
+SORT_KEYS = ["ARRIVAL", "CC", "DATE", "FROM", "SIZE", "SUBJECT", "TO", "DISPLAYFROM", "DISPLAYTO"]
+
+def ordering(r, exists):
+    """A kind and a command whose answer has an order."""
+    uid = r.choice(["", "UID "])
+    which = r.choice([b"ALL", b"ALL", b"UNSEEN", b"SUBJECT ship", f"{r.randint(1, exists)}:*".encode(), b"NOT SEEN SINCE 1-Jan-2020"])
+    if r.random() < 0.6:
+        returns = r.choice(["", "", "RETURN () ", "RETURN (MIN MAX COUNT) ", "RETURN (ALL COUNT) "])
+        keys = " ".join(r.choice(["", "REVERSE "]) + name for name in r.sample(SORT_KEYS, r.randint(1, 3)))
+        return "SORT", f"{uid}SORT {returns}({keys}) UTF-8 ".encode() + which
+    algorithm = r.choice(["ORDEREDSUBJECT", "REFERENCES", "REFERENCES", "REFS"])
+    return "THREAD", f"{uid}THREAD {algorithm} UTF-8 ".encode() + which
+
+def ordered_sequence(seed, sessions):
+    """Sorts and threads a mailbox of its own."""
+    r = random.Random(f"order {seed}")
+    box, pair = f"o{seed}", sessions[0]
+    for session in pair:
+        session.ask(f"DELETE {box}".encode())
+    both(pair, "CREATE", (), f"CREATE {box}".encode())
+    ids = [f"{n:03}" for n in range(r.randint(4, 20))]
+    for _ in range(r.randint(2, 24)):
+        made = ordered_message(r, ids)
+        date = f"{r.randint(1, 9):02}-Feb-2021 {r.randint(0, 23):02}:30:00 +0000"
+        both(pair, "APPEND", (), f'APPEND {box} () "{date}" {{{len(made)}}}'.encode() + b"\0" + made)
+    both(pair, "SELECT", (), f"SELECT {box}".encode())
+    # Each key once for all messages, and no new ones later (row 10).
+    for name in SORT_KEYS:
+        both(pair, "SORT", (), f"SORT ({name}) UTF-8 ALL".encode())
+    for _ in range(20):
+        kind, text = ordering(r, pair[0].exists)
+        both(pair, kind, (), text)
+    both(pair, "CLOSE", (), b"UNSELECT")
+    both(pair, "DELETE", (), f"DELETE {box}".encode())
+
 # ---- comparison ----
 
 def allowed(kind, command, ours, theirs):
@@ -343,6 +418,17 @@ def allowed(kind, command, ours, theirs):
     if kind == "STORE" and b".SILENT" not in command:
         for number, items in ours.get("fetch", {}).items():
             theirs.setdefault("fetch", {}).setdefault(number, items)
+    # 11: the order of REFS' threads.
+    if b"THREAD REFS" in command:
+        for answer in (ours, theirs):
+            # Parentheses that close the first level end a thread.
+            depth, threads, start = 0, [], 0
+            for at, byte in enumerate(answer.get("thread", b"")):
+                depth += {ord("("): 1, ord(")"): -1}.get(byte, 0)
+                if depth == 0:
+                    threads.append(answer["thread"][start:at + 1])
+                    start = at + 1
+            answer["thread"] = sorted(threads)
     # 8: COPY of nothing to a mailbox that does not exist.
     if kind == "COPY" and command.endswith(b"/none") and command.startswith(b"UID") and theirs == {"status": "OK"}:
         theirs = ours
@@ -425,6 +511,7 @@ def main(port, user, password, program, seed, count):
         for number in range(int(seed), int(seed) + int(count)):
             try:
                 sequence(number, sessions)
+                ordered_sequence(number, sessions)
             except Differs as why:
                 differences += 1
                 print(f"seed {number}: {why}")

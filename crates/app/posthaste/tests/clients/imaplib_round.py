@@ -56,6 +56,11 @@ assert ok(c.search(None, "UNSEEN")) == [b" ".join(b"%d" % n for n in range(1, 20
 assert ok(c.search(None, "SUBJECT", '"report-7"')) == [b"8"]
 assert ok(c.search(None, "BODY", '"body 11"')) == [b"12"]
 assert ok(c.search(None, "NOT", "SEEN", "FROM", "bob", "1:4")) == [b"1 3"]
+assert ok(c.sort("(REVERSE DATE SUBJECT)", "UTF-8", "1:3,10:12")) == [b"1 2 11 12 3 10"]
+assert ok(c.uid("SORT", "(REVERSE ARRIVAL)", "UTF-8", "SEEN 1:6")) == [b" ".join(b"%d" % uids[n] for n in (5, 3, 1))]
+assert ok(c.thread("REFERENCES", "UTF-8", "1:3")) == [b"(1)(2)(3)"]
+assert ok(c.uid("THREAD", "ORDEREDSUBJECT", "UTF-8", "2")) == [b"(%d)" % uids[1]]
+
 assert ok(c.uid("SEARCH", None, "UID", f"{uids[4]}:{uids[6]}")) == [b" ".join(b"%d" % u for u in uids[4:7])]
 
 data = ok(c.store("2", "+FLAGS", r"(\Flagged $Important)"))

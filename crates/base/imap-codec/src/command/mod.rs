@@ -10,8 +10,10 @@ mod parse_append;
 mod parse_fetch;
 mod parse_mailbox;
 mod parse_search;
+mod parse_sort;
 mod parse_words;
 mod search;
+mod sort;
 
 use bytes::Bytes;
 use posthaste_mail_model::{Flag, ModSeq, Secret};
@@ -27,6 +29,7 @@ pub use mailbox::{
     StatusItem,
 };
 pub use search::{Charset, EntryScope, ModSeqEntry, SearchArgs, SearchKey, SearchReturn};
+pub use sort::{SortArgs, SortCriterion, SortKey, ThreadAlgorithm, ThreadArgs};
 
 use crate::{
     Capability, DateTime, ListPattern, MailboxArg, MessageSet, NameEncoding, ParseError, Tag, UidSet,
@@ -142,6 +145,10 @@ pub enum CommandBody {
     },
     /// RFC 9051 §6.4.4.
     Search(SearchArgs),
+    /// RFC 5256 §3.
+    Sort(SortArgs),
+    /// RFC 5256 §3.
+    Thread(ThreadArgs),
     /// RFC 9051 §6.4.5.
     Fetch {
         /// Which messages.

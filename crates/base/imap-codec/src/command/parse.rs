@@ -40,7 +40,7 @@ fn tagged(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<CommandBody> {
             c.sp()?;
             by_number(c, &start, c.clone().word(), names, Numbering::Uid)?
         }
-        b"FETCH" | b"STORE" | b"COPY" | b"MOVE" | b"SEARCH" | b"EXPUNGE" => {
+        b"FETCH" | b"STORE" | b"COPY" | b"MOVE" | b"SEARCH" | b"SORT" | b"THREAD" | b"EXPUNGE" => {
             *c = start.clone();
             by_number(c, &start, word, names, Numbering::Seq)?
         }
@@ -77,6 +77,8 @@ fn by_number(
         b"FETCH" => super::parse_fetch::fetch(c, numbering)?,
         b"STORE" => super::parse_fetch::store(c, numbering)?,
         b"SEARCH" => super::parse_search::search(c, numbering)?,
+        b"SORT" => super::parse_sort::sort(c, numbering)?,
+        b"THREAD" => super::parse_sort::thread(c, numbering)?,
         b"COPY" => {
             let (set, mailbox) = set_and_mailbox(c)?;
             CommandBody::Copy { set, mailbox }

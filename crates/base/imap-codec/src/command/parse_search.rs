@@ -23,12 +23,17 @@ pub(super) fn search(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<Command
         charset = Some(self::charset(c, returns.is_some_and(|r| r.save))?);
         c.sp()?;
     }
+    Ok(CommandBody::Search(SearchArgs { numbering, charset, returns, key: keys(c)? }))
+}
+
+/// `search-key *(SP search-key)`, up to the end of the line.
+pub(super) fn keys(c: &mut Cursor<'_>) -> Parsed<SearchKey> {
     let mut keys = Keys { left: SEARCH_KEYS_MAX };
     let mut all = vec![keys.key(c, 0)?];
     while c.more()? {
         all.push(keys.key(c, 0)?);
     }
-    Ok(CommandBody::Search(SearchArgs { numbering, charset, returns, key: and(all) }))
+    Ok(and(all))
 }
 
 /// Several keys side by side; one alone is itself.
@@ -39,7 +44,7 @@ fn and(mut keys: Vec<SearchKey>) -> SearchKey {
     }
 }
 
-fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
+pub(super) fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
     let start = c.clone();
     let mut returns = SearchReturn::default();
     c.list(16, "Too many result options", |c| {
@@ -68,7 +73,7 @@ fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
     Ok(returns)
 }
 
-fn charset(c: &mut Cursor<'_>, saving: bool) -> Parsed<Charset> {
+pub(super) fn charset(c: &mut Cursor<'_>, saving: bool) -> Parsed<Charset> {
     let at = c.clone();
     let name = c.astring("a charset")?;
     if name.eq_ignore_ascii_case(b"UTF-8") {

@@ -258,6 +258,8 @@ impl CommandPrinter {
         use CommandBody as B;
         match body {
             B::Search(args) => self.search(args),
+            B::Sort(args) => self.sort(args),
+            B::Thread(args) => self.thread(args),
             B::Fetch { set, items, modifiers } => {
                 self.numbered(set.numbering(), "FETCH");
                 self.set(set.written());

@@ -17,8 +17,8 @@ use crate::{DateTime, MailboxArg, NameEncoding, PageRange, Section, SectionText}
 pub use command::{EncodedCommand, LiteralStyle, command};
 pub(crate) use response::BARE_CODES;
 pub use response::{
-    code, enabled_or_capability, esearch, fetch_value, list_data, namespaces, response, response_flag,
-    status, status_value, untagged,
+    ThreadPrinter, code, enabled_or_capability, esearch, fetch_value, list_data, namespaces, response,
+    response_flag, status, status_value, untagged,
 };
 pub use structure::{Boundary, address, address_list, body, body_structure, envelope, params};
 

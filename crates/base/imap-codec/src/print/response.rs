@@ -8,10 +8,12 @@ use super::{
     astring, body, body_structure, date_time, envelope, fits_quotes, flag, list, literal_head, literal8_head,
     mailbox, nstring, num_set, number, part_path, quoted, ranges, section, string,
 };
+use posthaste_mail_model::ModSeq;
+
 use crate::command::ListSelection;
 use crate::response::{
     Code, Esearch, FetchValue, ListAttribute, ListData, Namespace, Namespaces, Response, ResponseFlag,
-    Status, StatusValue, Untagged,
+    Status, StatusValue, ThreadNode, Untagged,
 };
 use crate::{Capability, NameEncoding, Numbering};
 
@@ -193,16 +195,12 @@ pub fn untagged(out: &mut Vec<u8>, data: &Untagged, names: NameEncoding) {
             out.push(b' ');
             list(out, items, status_value);
         }
-        Untagged::Search { numbers, modseq } => {
-            put(out, "SEARCH");
-            for &n in numbers {
-                out.push(b' ');
-                number(out, u64::from(n));
-            }
-            if let Some(modseq) = modseq {
-                pair(out, " (MODSEQ", modseq.value());
-                out.push(b')');
-            }
+        Untagged::Search { numbers, modseq } => found(out, "SEARCH", numbers, *modseq),
+        Untagged::Sort { numbers, modseq } => found(out, "SORT", numbers, *modseq),
+        Untagged::Thread(nodes) => {
+            put(out, if nodes.is_empty() { "THREAD" } else { "THREAD " });
+            let mut printer = ThreadPrinter::default();
+            nodes.iter().for_each(|node| printer.node(out, *node));
         }
         Untagged::Esearch(value) => esearch(out, value),
         Untagged::Flags(flags) => {
@@ -337,6 +335,62 @@ pub fn status_value(out: &mut Vec<u8>, value: &StatusValue) {
     }
 }
 
+/// Appends `SEARCH 2 5 (MODSEQ 7)`.
+fn found(out: &mut Vec<u8>, name: &str, numbers: &[u32], modseq: Option<ModSeq>) {
+    put(out, name);
+    for &n in numbers {
+        out.push(b' ');
+        number(out, u64::from(n));
+    }
+    if let Some(modseq) = modseq {
+        pair(out, " (MODSEQ", modseq.value());
+        out.push(b')');
+    }
+}
+
+/// Prints the threads of a THREAD response node by node: RFC 5256 §5, thread-data. It remembers one
+/// number for each node with several children that is open, so a long chain costs nothing.
+#[derive(Debug, Default)]
+pub struct ThreadPrinter {
+    /// For each open node with several children: how many are still to come.
+    left: Vec<u32>,
+    /// Whether the next node is the only child of the last one.
+    is_chained: bool,
+}
+
+impl ThreadPrinter {
+    /// Appends the next node. Nodes come in the order of [`Untagged::Thread`].
+    pub fn node(&mut self, out: &mut Vec<u8>, node: ThreadNode) {
+        if self.is_chained {
+            out.push(b' ');
+        } else {
+            out.push(b'(');
+            if let Some(left) = self.left.last_mut() {
+                *left = left.saturating_sub(1);
+            }
+        }
+        if let Some(n) = node.number {
+            number(out, u64::from(n));
+        }
+        self.is_chained = node.children == 1;
+        match node.children {
+            0 => {
+                out.push(b')');
+                while self.left.pop_if(|left| *left == 0).is_some() {
+                    out.push(b')');
+                }
+            }
+            1 => {}
+            several => {
+                if node.number.is_some() {
+                    out.push(b' ');
+                }
+                self.left.push(several);
+            }
+        }
+    }
+}
+
 /// Appends `ESEARCH (TAG "a") UID MIN 1 …`, without `* ` and line end.
 pub fn esearch(out: &mut Vec<u8>, value: &Esearch) {
     put(out, "ESEARCH");
@@ -357,7 +411,7 @@ pub fn esearch(out: &mut Vec<u8>, value: &Esearch) {
         && !all.is_empty()
     {
         put(out, " ALL ");
-        num_set(out, all);
+        ranges(out, all);
     }
     if let Some((range, page)) = &value.partial {
         put(out, " PARTIAL (");
@@ -365,7 +419,7 @@ pub fn esearch(out: &mut Vec<u8>, value: &Esearch) {
         out.push(b' ');
         match page.is_empty() {
             true => put(out, "NIL"),
-            false => num_set(out, page),
+            false => ranges(out, page),
         }
         out.push(b')');
     }

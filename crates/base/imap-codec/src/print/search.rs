@@ -1,44 +1,78 @@
-//! SEARCH, for a client: RFC 9051 §6.4.4.
+//! SEARCH, for a client: RFC 9051 §6.4.4; SORT and THREAD: RFC 5256 §3.
 
 use posthaste_mail_model::Flag;
 
 use super::command::CommandPrinter;
-use crate::command::{Charset, EntryScope, SearchArgs, SearchKey};
+use crate::command::{Charset, EntryScope, SearchArgs, SearchKey, SearchReturn, SortArgs, ThreadArgs};
 
 impl CommandPrinter {
     pub(super) fn search(&mut self, args: &SearchArgs) {
         self.numbered(args.numbering, "SEARCH");
         if let Some(returns) = args.returns {
-            let mut names = vec![
-                (returns.min, "MIN"),
-                (returns.max, "MAX"),
-                (returns.all, "ALL"),
-                (returns.count, "COUNT"),
-                (returns.save, "SAVE"),
-            ];
-            self.put("RETURN ");
-            names.retain(|n| n.0);
-            self.put("(");
-            for (i, (_, name)) in names.iter().enumerate() {
-                self.put(if i > 0 { " " } else { "" });
-                self.put(name);
-            }
-            if let Some(page) = returns.partial {
-                self.put(if names.is_empty() { "" } else { " " });
-                self.page(page);
-            }
-            self.put(")");
-            self.put(" ");
+            self.returns(returns);
         }
         match args.charset {
             Some(Charset::UsAscii) => self.put("CHARSET US-ASCII "),
             Some(Charset::Utf8) => self.put("CHARSET UTF-8 "),
             None => {}
         }
-        match &args.key {
+        self.keys(&args.key);
+    }
+
+    /// `RETURN (MIN PARTIAL 1:9) `
+    fn returns(&mut self, returns: SearchReturn) {
+        let mut names = vec![
+            (returns.min, "MIN"),
+            (returns.max, "MAX"),
+            (returns.all, "ALL"),
+            (returns.count, "COUNT"),
+            (returns.save, "SAVE"),
+        ];
+        names.retain(|n| n.0);
+        self.put("RETURN (");
+        for (i, (_, name)) in names.iter().enumerate() {
+            self.put(if i > 0 { " " } else { "" });
+            self.put(name);
+        }
+        if let Some(page) = returns.partial {
+            self.put(if names.is_empty() { "" } else { " " });
+            self.page(page);
+        }
+        self.put(") ");
+    }
+
+    fn keys(&mut self, key: &SearchKey) {
+        match key {
             SearchKey::And(keys) if keys.len() > 1 => self.spaced(keys, &mut Self::search_key),
             key => self.search_key(key),
         }
+    }
+
+    /// RFC 5256 §5: the charset is never left out.
+    fn criteria(&mut self, charset: Charset, key: &SearchKey) {
+        self.put(match charset {
+            Charset::UsAscii => " US-ASCII ",
+            Charset::Utf8 => " UTF-8 ",
+        });
+        self.keys(key);
+    }
+
+    pub(super) fn sort(&mut self, args: &SortArgs) {
+        self.numbered(args.numbering, "SORT");
+        if let Some(returns) = args.returns {
+            self.returns(returns);
+        }
+        self.list(&args.criteria, |p, criterion| {
+            p.put(if criterion.is_reverse { "REVERSE " } else { "" });
+            p.put(criterion.key.name());
+        });
+        self.criteria(args.charset, &args.key);
+    }
+
+    pub(super) fn thread(&mut self, args: &ThreadArgs) {
+        self.numbered(args.numbering, "THREAD");
+        self.put(args.algorithm.name());
+        self.criteria(args.charset, &args.key);
     }
 
     fn search_key(&mut self, key: &SearchKey) {

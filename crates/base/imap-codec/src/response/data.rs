@@ -34,6 +34,15 @@ pub enum Untagged {
         /// The highest mod-sequence of those found.
         modseq: Option<ModSeq>,
     },
+    /// RFC 5256 §4, with MODSEQ of RFC 7162 §3.1.5.
+    Sort {
+        /// Numbers in the order of the sort.
+        numbers: Vec<u32>,
+        /// The highest mod-sequence of those found.
+        modseq: Option<ModSeq>,
+    },
+    /// RFC 5256 §4.
+    Thread(Vec<ThreadNode>),
     /// RFC 9051 §7.3.4.
     Esearch(Esearch),
     /// RFC 9051 §7.3.5.
@@ -192,11 +201,23 @@ pub struct Esearch {
     pub max: Option<u32>,
     /// `COUNT`
     pub count: Option<u32>,
-    /// `ALL`; never an empty set.
-    pub all: Option<NumSet>,
-    /// `PARTIAL`: the range that was asked for, and what is on it; the empty set is `NIL`
+    /// `ALL`: ranges in the order of the response, the lower end first; never none. A SEARCH has
+    /// ascending numbers, a SORT has its own order (RFC 5267 §3.2).
+    pub all: Option<Vec<(u32, u32)>>,
+    /// `PARTIAL`: the range that was asked for, and what is on it, as in `all`; nothing is `NIL`
     /// (RFC 9394 §3.1).
-    pub partial: Option<(PageRange, NumSet)>,
+    pub partial: Option<(PageRange, Vec<(u32, u32)>)>,
     /// `MODSEQ`: RFC 7162 §3.1.10.
     pub modseq: Option<ModSeq>,
+}
+
+/// A node of THREAD's forest. All nodes stand in one list, each before its children, so that a
+/// thread of any depth needs no recursion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ThreadNode {
+    /// The message. `None` stands for a parent that the mailbox lacks: it has at least two
+    /// children, and is not the only child of another node.
+    pub number: Option<u32>,
+    /// How many children follow it, with theirs.
+    pub children: u32,
 }

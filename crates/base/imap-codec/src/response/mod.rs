@@ -14,7 +14,7 @@ mod structure;
 use bytes::Bytes;
 
 pub use code::Code;
-pub use data::{Esearch, ListAttribute, ListData, Namespace, Namespaces, StatusValue, Untagged};
+pub use data::{Esearch, ListAttribute, ListData, Namespace, Namespaces, StatusValue, ThreadNode, Untagged};
 pub use fetch::FetchValue;
 pub use flag::ResponseFlag;
 pub use structure::{

@@ -1,11 +1,11 @@
 //! The parser of untagged data: RFC 9051 §7.2 – §7.5, FETCH aside.
 
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::ModSeq;
 
 use super::parse_words::{
     capabilities, flags, mod_seq_in_parentheses, object_id_in_parentheses, seq_num, uid, uid_validity,
 };
-use super::{Esearch, ListAttribute, ListData, Namespace, Namespaces, StatusValue, Untagged};
+use super::{Esearch, ListAttribute, ListData, Namespace, Namespaces, StatusValue, ThreadNode, Untagged};
 use crate::command::{ListSelection, mod_seq};
 use crate::cursor::{Cursor, Parsed, Word, is_astring_char};
 use crate::{MailboxArg, NameEncoding, Numbering, PageRange, Tag};
@@ -26,7 +26,15 @@ pub(super) fn data(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> 
         b"LSUB" => Untagged::Lsub(list(c, names)?),
         b"NAMESPACE" => Untagged::Namespace(namespaces(c, names)?),
         b"STATUS" => status(c, names)?,
-        b"SEARCH" => search(c)?,
+        b"SEARCH" => {
+            let (numbers, modseq) = found(c)?;
+            Untagged::Search { numbers, modseq }
+        }
+        b"SORT" => {
+            let (numbers, modseq) = found(c)?;
+            Untagged::Sort { numbers, modseq }
+        }
+        b"THREAD" => Untagged::Thread(threads(c)?),
         b"ESEARCH" => Untagged::Esearch(esearch(c)?),
         b"FLAGS" => Untagged::Flags(flags(c)?),
         b"VANISHED" => vanished(c)?,
@@ -199,13 +207,13 @@ fn status(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> {
 }
 
 /// `*(SP nz-number) [SP "(" "MODSEQ" SP mod-sequence-value ")"]`
-fn search(c: &mut Cursor<'_>) -> Parsed<Untagged> {
+fn found(c: &mut Cursor<'_>) -> Parsed<(Vec<u32>, Option<ModSeq>)> {
     let mut numbers = Vec::new();
     let mut modseq = None;
     loop {
         c.spaces();
         if c.at_end() {
-            return Ok(Untagged::Search { numbers, modseq });
+            return Ok((numbers, modseq));
         }
         if c.eat(b'(') {
             if !c.eat_word(b"MODSEQ") {
@@ -218,6 +226,63 @@ fn search(c: &mut Cursor<'_>) -> Parsed<Untagged> {
             numbers.push(c.nz_number("a message number")?);
         }
     }
+}
+
+/// A list of a THREAD response that is open.
+struct OpenThread {
+    /// The node that the next number or list belongs to.
+    last: Option<usize>,
+    /// How many lists are in it.
+    lists: u32,
+}
+
+/// `*("(" (thread-members / thread-nested) ")")`: RFC 5256 §5. Without recursion: a thread is as
+/// deep as its author likes.
+fn threads(c: &mut Cursor<'_>) -> Parsed<Vec<ThreadNode>> {
+    let (mut nodes, mut open) = (Vec::<ThreadNode>::new(), Vec::<OpenThread>::new());
+    let add = |nodes: &mut Vec<ThreadNode>, number| {
+        nodes.push(ThreadNode { number, children: 0 });
+        nodes.len() - 1
+    };
+    loop {
+        c.spaces();
+        let Some(thread) = open.last_mut() else {
+            if c.at_end() {
+                return Ok(nodes);
+            }
+            c.expect(b'(', "a thread in parentheses")?;
+            open.push(OpenThread { last: None, lists: 0 });
+            continue;
+        };
+        if c.eat(b'(') {
+            // A list without a number before it: their parent is not in the mailbox.
+            let parent = *thread.last.get_or_insert_with(|| add(&mut nodes, None));
+            thread.lists += 1;
+            if let Some(parent) = nodes.get_mut(parent) {
+                parent.children += 1;
+            }
+            open.push(OpenThread { last: None, lists: 0 });
+        } else if c.eat(b')') {
+            if thread.last.is_none() || thread.lists == 1 {
+                return c.fail("a number, or two lists, in each thread");
+            }
+            open.pop();
+        } else if thread.lists > 0 {
+            return c.fail("a list or )");
+        } else {
+            let number = c.nz_number("a message number")?;
+            if let Some(parent) = thread.last.and_then(|last| nodes.get_mut(last)) {
+                parent.children += 1;
+            }
+            thread.last = Some(add(&mut nodes, Some(number)));
+        }
+    }
+}
+
+/// Ranges in the order of the response, each with its lower end first (RFC 5267 §3.2).
+fn ordered_ranges(c: &mut Cursor<'_>, expected: &'static str) -> Parsed<Vec<(u32, u32)>> {
+    let ranges = c.ranges(expected)?;
+    Ok(ranges.into_iter().map(|(a, b)| (a.min(b), a.max(b))).collect())
 }
 
 /// `[SP "(" "TAG" SP string ")"] [SP "UID"] *(SP search-return-data)`
@@ -256,7 +321,7 @@ fn esearch(c: &mut Cursor<'_>) -> Parsed<Esearch> {
             b"MIN" => found.min = Some(c.nz_number("a message number")?),
             b"MAX" => found.max = Some(c.nz_number("a message number")?),
             b"COUNT" => found.count = Some(c.number("a number")?),
-            b"ALL" => found.all = Some(c.num_set("a set of numbers")?),
+            b"ALL" => found.all = Some(ordered_ranges(c, "a set of numbers")?),
             b"PARTIAL" => found.partial = Some(partial(c)?),
             b"MODSEQ" => {
                 found.modseq =
@@ -270,11 +335,11 @@ fn esearch(c: &mut Cursor<'_>) -> Parsed<Esearch> {
 }
 
 /// `"(" partial-range SP (sequence-set / "NIL") ")"`: RFC 9394 §4.
-fn partial(c: &mut Cursor<'_>) -> Parsed<(PageRange, NumSet)> {
+fn partial(c: &mut Cursor<'_>) -> Parsed<(PageRange, Vec<(u32, u32)>)> {
     c.expect(b'(', "(")?;
     let range = PageRange::parse(c)?;
     c.sp()?;
-    let set = if c.nil() { NumSet::new() } else { c.num_set("a set of numbers, or NIL")? };
+    let set = if c.nil() { Vec::new() } else { ordered_ranges(c, "a set of numbers, or NIL")? };
     c.expect(b')', ")")?;
     Ok((range, set))
 }

@@ -154,6 +154,8 @@ fn message_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
     prop_oneof![
         option::of(sequence_set().prop_map(UidSet)).prop_map(|uids| B::Expunge { uids }),
         search().prop_map(B::Search),
+        sort().prop_map(B::Sort),
+        thread().prop_map(B::Thread),
         (message_set(), vec(fetch_item(), 1..6), option::of(mod_seq()), any::<bool>(), page_range())
             .prop_map(|(set, items, changed_since, vanished, partial)| {
                 let vanished = vanished && changed_since.is_some() && set.numbering() == Numbering::Uid;
@@ -205,15 +207,42 @@ fn fetch_item() -> BoxedStrategy<FetchItem> {
     .boxed()
 }
 
-fn search() -> BoxedStrategy<SearchArgs> {
-    let charset = option::of(prop_oneof![Just(Charset::UsAscii), Just(Charset::Utf8)]);
+fn charset() -> BoxedStrategy<Charset> {
+    prop_oneof![Just(Charset::UsAscii), Just(Charset::Utf8)].boxed()
+}
+
+fn search_return() -> BoxedStrategy<SearchReturn> {
     let returns = (any::<[bool; 5]>(), page_range()).prop_map(|(b, partial)| {
         let none = b == [false; 5];
         let all = partial.is_none() && (b[2] || none);
         SearchReturn { min: b[0], max: b[1], all, count: b[3], save: b[4], partial }
     });
-    (numbering(), charset, option::of(returns), search_key())
+    returns.boxed()
+}
+
+fn search() -> BoxedStrategy<SearchArgs> {
+    (numbering(), option::of(charset()), option::of(search_return()), search_key())
         .prop_map(|(numbering, charset, returns, key)| SearchArgs { numbering, charset, returns, key })
+        .boxed()
+}
+
+fn sort() -> BoxedStrategy<SortArgs> {
+    let criterion = (prop::sample::select(SortKey::ALL.to_vec()), any::<bool>())
+        .prop_map(|(key, is_reverse)| SortCriterion { key, is_reverse });
+    (numbering(), option::of(search_return()), vec(criterion, 1..5), charset(), search_key())
+        .prop_map(|(numbering, returns, criteria, charset, key)| SortArgs {
+            numbering,
+            returns,
+            criteria,
+            charset,
+            key,
+        })
+        .boxed()
+}
+
+fn thread() -> BoxedStrategy<ThreadArgs> {
+    (numbering(), prop::sample::select(ThreadAlgorithm::ALL.to_vec()), charset(), search_key())
+        .prop_map(|(numbering, algorithm, charset, key)| ThreadArgs { numbering, algorithm, charset, key })
         .boxed()
 }
 

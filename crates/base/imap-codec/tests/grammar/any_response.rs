@@ -109,6 +109,9 @@ fn untagged(names: NameEncoding) -> BoxedStrategy<Untagged> {
             .prop_map(|(mailbox, items)| Untagged::Status { mailbox, items }),
         (vec(number(), 0..6), option::of(mod_seq()))
             .prop_map(|(numbers, modseq)| Untagged::Search { numbers, modseq }),
+        (vec(number(), 0..6), option::of(mod_seq()))
+            .prop_map(|(numbers, modseq)| Untagged::Sort { numbers, modseq }),
+        threads().prop_map(Untagged::Thread),
         esearch().prop_map(Untagged::Esearch),
         id_pairs().prop_map(Untagged::Id),
         prop_oneof![
@@ -180,11 +183,38 @@ fn status_value() -> BoxedStrategy<StatusValue> {
     .boxed()
 }
 
+/// Forests: each node with its children behind it.
+fn threads() -> BoxedStrategy<Vec<ThreadNode>> {
+    let node = |number, children: Vec<Vec<ThreadNode>>| {
+        let mut nodes = vec![ThreadNode { number, children: children.len() as u32 }];
+        children.into_iter().for_each(|child| nodes.extend(child));
+        nodes
+    };
+    let thread = number().prop_map(|n| vec![ThreadNode { number: Some(n), children: 0 }]).prop_recursive(
+        6,
+        24,
+        4,
+        move |inner| {
+            let child = inner.clone().prop_filter("an only child is a message", |n| n[0].number.is_some());
+            prop_oneof![
+                (number(), child).prop_map(move |(n, child)| node(Some(n), vec![child])),
+                (option::of(number()), vec(inner, 2..4)).prop_map(move |(n, children)| node(n, children)),
+            ]
+        },
+    );
+    vec(thread, 0..3).prop_map(|threads| threads.concat()).boxed()
+}
+
 fn esearch() -> BoxedStrategy<Esearch> {
     let n = || option::of(number());
-    let page = (page_range(), option::of(num_set()))
+    // As SORT orders them: not ascending.
+    let ordered = || {
+        vec((number(), number()), 1..4)
+            .prop_map(|r| r.into_iter().map(|(a, b)| (a.min(b), a.max(b))).collect::<Vec<_>>())
+    };
+    let page = (page_range(), option::of(ordered()))
         .prop_map(|(range, page)| range.map(|range| (range, page.unwrap_or_default())));
-    (option::of(tag()), numbering(), n(), n(), n(), option::of(num_set()), page, option::of(mod_seq()))
+    (option::of(tag()), numbering(), n(), n(), n(), option::of(ordered()), page, option::of(mod_seq()))
         .prop_map(|(tag, numbering, min, max, count, all, partial, modseq)| Esearch {
             tag,
             numbering,

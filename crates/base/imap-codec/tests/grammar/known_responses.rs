@@ -43,6 +43,15 @@ fn already_in_our_spelling() {
         "* SEARCH 2 3 6 (MODSEQ 917162500)\r\n",
         "* SEARCH\r\n",
         "* ESEARCH (TAG \"A282\") UID MIN 2 COUNT 3 ALL 2:4,9 MODSEQ 12\r\n",
+        "* ESEARCH (TAG \"E01\") UID ALL 23765,23764,23763,23761,7:9\r\n",
+        "* SORT 2 84 882\r\n",
+        "* SORT 5 3 (MODSEQ 917162500)\r\n",
+        "* SORT\r\n",
+        "* THREAD (2)(3 6 (4 23)(44 7 96))\r\n",
+        "* THREAD ((3)(5))\r\n",
+        "* THREAD (166)(167)(168)(169)(172)((170)(179))\r\n",
+        "* THREAD (196 (197)((198)(199 200)))\r\n",
+        "* THREAD\r\n",
         "* FLAGS (\\Answered \\Seen $Forwarded)\r\n",
         "* 23 EXISTS\r\n",
         "* 5 RECENT\r\n",
@@ -136,10 +145,27 @@ fn nonsense_is_an_error() {
         "* 1 FETCH (BODY[] {5}\r\nabc)\r\n",
         "* LIST INBOX\r\n",
         "* SEARCH x\r\n",
+        "* THREAD ()\r\n",
+        "* THREAD (1\r\n",
+        "* THREAD 1\r\n",
+        "* THREAD (1 (2))\r\n",
+        "* THREAD (1 (2)(3) 4)\r\n",
+        "* THREAD ((2))\r\n",
         "* FLAGS \\Seen\r\n",
         "* 1 FETCH (ENVELOPE (NIL))\r\n",
     ] {
         let input = Bytes::copy_from_slice(text.as_bytes());
         assert!(parse_response(&input, NameEncoding::Utf7).is_err(), "{text}");
+    }
+}
+
+/// A chain of 200,000 replies, and as many branches inside each other: neither the parser nor the
+/// printer calls itself, so no stack is used up.
+#[test]
+fn a_deep_thread() {
+    let chain = format!("* THREAD ({}1)\r\n", "2 ".repeat(200_000));
+    let branches = format!("* THREAD {}(1)(2){}\r\n", "(1 (2)".repeat(200_000), ")".repeat(200_000));
+    for text in [chain, branches] {
+        assert!(spelt(&text) == text);
     }
 }

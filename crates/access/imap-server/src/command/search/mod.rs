@@ -42,36 +42,10 @@ const WHOLE_BYTES_MAX: u64 = 128 * 1024;
 /// Runs a SEARCH.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Result<Reply, Failure> {
     let by_modseq = names_modseq(&args.key);
-    if by_modseq {
-        // RFC 7162 §3.1
-        ctx.enable_condstore();
-    }
-    let now = (ctx.service.store.unix_ms() / 1000) as i64;
     let saving = args.returns.is_some_and(|r| r.save);
     // A page can be found without the rest only if nothing else of the result is wanted.
     let page = args.returns.and_then(|r| r.partial.filter(|_| !(r.min || r.max || r.count)));
-    let found = match Question::compile(&args.key, ctx.selected, now) {
-        Ok(question) => {
-            let (service, account, selected) = (ctx.service, ctx.login.id, &*ctx.selected);
-            let mut job =
-                Job { service, account, selected, question: Arc::new(question), pace: Pace::default() };
-            // Boxed: no other command needs as much memory, and without the box every command would
-            // reserve as much.
-            Box::pin(ctx.wire.while_there(job.find(page))).await?
-        }
-        Err(error) => Err(error),
-    };
-    let Found { seqs: found, expunged } = match found {
-        Ok(found) => found,
-        Err(error) => {
-            // RFC 5182 §2.1: a SEARCH that ends in NO empties `$`, one that ends in BAD leaves it.
-            let is_bad = matches!(&error, Failure::Reply(reply) if reply.kind == StatusKind::Bad);
-            if saving && !is_bad {
-                ctx.selected.saved_search = NumSet::new();
-            }
-            return Err(error);
-        }
-    };
+    let Found { seqs: found, expunged } = find_saving(ctx, &args.key, saving, page).await?;
     let returns = match args.returns {
         Some(returns) => returns,
         // RFC 9051 §6.4.4: in IMAP4rev2 the answer is always ESEARCH.
@@ -88,9 +62,42 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
     Ok(done(numbering, expunged))
 }
 
+/// Finds the messages that match, or one page of them: what SEARCH, SORT and THREAD have in common.
+/// `saving` says whether the result becomes `$`.
+pub(super) async fn find_saving(
+    ctx: &mut Ctx<'_>,
+    key: &SearchKey,
+    saving: bool,
+    page: Option<PageRange>,
+) -> Result<Found, Failure> {
+    if names_modseq(key) {
+        // RFC 7162 §3.1
+        ctx.enable_condstore();
+    }
+    let now = (ctx.service.store.unix_ms() / 1000) as i64;
+    let found = match Question::compile(key, ctx.selected, now) {
+        Ok(question) => {
+            let (service, account, selected) = (ctx.service, ctx.login.id, &*ctx.selected);
+            let mut job =
+                Job { service, account, selected, question: Arc::new(question), pace: Pace::default() };
+            // Boxed: no other command needs as much memory, and without the box every command would
+            // reserve as much.
+            Box::pin(ctx.wire.while_there(job.find(page))).await?
+        }
+        Err(error) => Err(error),
+    };
+    found.inspect_err(|error| {
+        // RFC 5182 §2.1: a SEARCH that ends in NO empties `$`, one that ends in BAD leaves it.
+        let is_bad = matches!(error, Failure::Reply(reply) if reply.kind == StatusKind::Bad);
+        if saving && !is_bad {
+            ctx.selected.saved_search = NumSet::new();
+        }
+    })
+}
+
 /// The reply. An expunged message whose data the search needs does not match (RFC 2180 §4.3). The
 /// code says so (RFC 5530 §3). UID SEARCH reports the EXPUNGE right away.
-fn done(numbering: Numbering, expunged: u32) -> Reply {
+pub(super) fn done(numbering: Numbering, expunged: u32) -> Reply {
     match numbering {
         Numbering::Seq if expunged > 0 => {
             Reply::ok("Some of the messages were expunged").with(Code::ExpungeIssued)
@@ -100,7 +107,7 @@ fn done(numbering: Numbering, expunged: u32) -> Reply {
 }
 
 /// Whether the client searches by mod-sequence, so that the answer contains one.
-fn names_modseq(key: &SearchKey) -> bool {
+pub(super) fn names_modseq(key: &SearchKey) -> bool {
     match key {
         SearchKey::ModSeq { .. } => true,
         SearchKey::And(keys) => keys.iter().any(names_modseq),
@@ -111,7 +118,7 @@ fn names_modseq(key: &SearchKey) -> bool {
 }
 
 /// The highest mod-sequence among these messages.
-fn highest(view: &View, seqs: &NumSet) -> Option<ModSeq> {
+pub(super) fn highest(view: &View, seqs: &NumSet) -> Option<ModSeq> {
     view.rows(seqs).map(|(_, row)| row.modseq()).max()
 }
 
@@ -189,7 +196,8 @@ async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -
     }
     let reported = if only_some { some() } else { found.clone() };
     let modseq = if by_modseq { highest(&view, &reported) } else { None };
-    let partial = page.map(|(range, page)| (range, numbers(ctx.selected, numbering, &page)));
+    let partial =
+        page.map(|(range, page)| (range, numbers(ctx.selected, numbering, &page).ranges().to_vec()));
     let numbers = numbers(ctx.selected, numbering, found);
     ctx.wire.say(Untagged::Esearch(Esearch {
         tag: Some(tag.clone()),
@@ -197,7 +205,7 @@ async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -
         min: numbers.first().filter(|_| returns.min),
         max: numbers.last().filter(|_| returns.max),
         count: returns.count.then(|| found.count() as u32),
-        all: (returns.all && !numbers.is_empty()).then_some(numbers),
+        all: (returns.all && !numbers.is_empty()).then(|| numbers.ranges().to_vec()),
         partial,
         modseq,
     }));
@@ -206,11 +214,11 @@ async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -
 }
 
 /// What a search found.
-struct Found {
+pub(super) struct Found {
     /// The sequence numbers of the messages that match.
-    seqs: NumSet,
+    pub(super) seqs: NumSet,
     /// How many messages others had expunged when their data was needed.
-    expunged: u32,
+    pub(super) expunged: u32,
 }
 
 impl From<NumSet> for Found {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use posthaste_authentication::{Verifier, VerifierOptions};
 use posthaste_directory::Network;
 use posthaste_filter::Filter;
-use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService};
+use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService, KeyCache};
 use posthaste_managesieve_server::{self as managesieve, ManageSieveOptions, ManageSieveService};
 use posthaste_metrics::Registry;
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Shutdown};
@@ -31,6 +31,8 @@ pub struct Budgets {
     pub incoming: ByteBudget,
     /// Of large messages that are read.
     pub reading: ByteBudget,
+    /// What SORT and THREAD compare.
+    pub keys: KeyCache,
     /// What each account may do.
     pub accounts: Accounts,
     /// What sessions cost.
@@ -42,7 +44,8 @@ impl Budgets {
         let budget = |bytes| ByteBudget::new(usize::try_from(bytes).unwrap_or(usize::MAX));
         let accounts = Accounts::new(config.limits.of_accounts());
         let metrics = Arc::default();
-        Self { incoming: budget(plan.incoming), reading: budget(plan.reading), accounts, metrics }
+        let keys = KeyCache::new(usize::try_from(plan.keys).unwrap_or(usize::MAX));
+        Self { incoming: budget(plan.incoming), reading: budget(plan.reading), keys, accounts, metrics }
     }
 }
 
@@ -77,6 +80,7 @@ impl Services {
             budget.clone(),
         )
         .with_reads(budgets.reading.clone())
+        .with_keys(budgets.keys.clone())
         .with_accounts(budgets.accounts.clone());
         let pop3_certificates = Some(certificates.for_protocol(POP3_ALPN));
         let pop3 = Pop3Service::new(pop3_options(config), opened.delivery.clone(), pop3_certificates)

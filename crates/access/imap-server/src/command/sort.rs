@@ -1,0 +1,314 @@
+//! SORT and UID SORT: RFC 5256, with SORT=DISPLAY (RFC 5957), ESORT (RFC 5267 §3) and MODSEQ
+//! (RFC 7162 §3.1.5).
+//!
+//! SEARCH finds the messages. Their keys become numbers, and the order is one stable sort by each
+//! key. The answer is streamed: it is as long as the result.
+
+use std::sync::Arc;
+
+use posthaste_imap_codec::command::{SearchReturn, SortArgs, SortCriterion, SortKey};
+use posthaste_imap_codec::response::Esearch;
+use posthaste_imap_codec::{Numbering, PageRange, Tag, print};
+use posthaste_mail_model::NumSet;
+
+use super::gather::{Gathered, Wanted, dates, gather};
+use super::search;
+use crate::heavy::Pace;
+use crate::keys::{Order, TextKey};
+use crate::reply::{Failure, Reply};
+use crate::selected::Selected;
+use crate::session::Ctx;
+
+/// Numbers printed between two checks of the output buffer.
+const NUMBERS_PER_RELIEF: usize = 4096;
+
+/// Runs a SORT.
+pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SortArgs) -> Result<Reply, Failure> {
+    let saving = args.returns.is_some_and(|r| r.save);
+    let found = search::find_saving(ctx, &args.key, saving, None).await?;
+    let sorted = {
+        let (service, account, selected) = (ctx.service, ctx.login.id, &*ctx.selected);
+        // Boxed, as in SEARCH.
+        let job = Box::pin(sort(service, account, selected, &found.seqs, &args.criteria));
+        ctx.wire.while_there(job).await?
+    };
+    let sorted = match sorted {
+        Ok(sorted) => sorted,
+        Err(error) => {
+            if saving {
+                // RFC 5182 §2.1
+                ctx.selected.saved_search = NumSet::new();
+            }
+            return Err(error);
+        }
+    };
+    let by_modseq = search::names_modseq(&args.key);
+    match args.returns {
+        Some(returns) => esearch(ctx, tag, args.numbering, returns, by_modseq, &sorted).await?,
+        None => plain(ctx, args.numbering, by_modseq, &sorted).await?,
+    }
+    Ok(search::done(args.numbering, found.expunged + sorted.gathered.expunged))
+}
+
+/// Messages in order.
+struct Sorted {
+    gathered: Gathered,
+    /// The sequence numbers in the order of the mailbox.
+    seqs: Vec<u32>,
+    order: Order,
+}
+
+impl Sorted {
+    /// The number of a message, by its place in the mailbox.
+    fn number(&self, numbering: Numbering, place: usize) -> u32 {
+        let numbers = match numbering {
+            Numbering::Seq => &self.seqs,
+            Numbering::Uid => &self.gathered.uids,
+        };
+        numbers.get(place).copied().unwrap_or_default()
+    }
+
+    /// The numbers in order.
+    fn numbers(&self, numbering: Numbering) -> impl DoubleEndedIterator<Item = u32> + ExactSizeIterator + '_ {
+        self.order.places().map(move |place| self.number(numbering, place))
+    }
+}
+
+async fn sort(
+    service: &crate::service::ImapService,
+    account: posthaste_mail_model::AccountId,
+    selected: &Selected,
+    found: &NumSet,
+    criteria: &[SortCriterion],
+) -> Result<Sorted, Failure> {
+    let mut pace = Pace::default();
+    let criteria = once_each(criteria);
+    let mut wanted = Wanted::default();
+    for criterion in &criteria {
+        match text_key(criterion.key) {
+            Some(key) => wanted.texts.push(key),
+            None => wanted.sent |= criterion.key == SortKey::Date,
+        }
+    }
+    let gathered = gather(service, account, selected, found, &wanted, &mut pace).await?;
+    let mut order = Order::new(gathered.uids.len());
+    // The sort is stable: the key that counts least comes first.
+    for criterion in criteria.iter().rev() {
+        let keys = keys(&gathered, selected, criterion.key, &mut pace).await;
+        order.by(&keys, criterion.is_reverse, &mut pace).await;
+    }
+    let seqs = gathered.seqs.iter().collect();
+    Ok(Sorted { gathered, seqs, order })
+}
+
+/// The criteria without those whose key comes a second time: messages that are equal in a key are
+/// so in either direction.
+fn once_each(criteria: &[SortCriterion]) -> Vec<SortCriterion> {
+    let is_first =
+        |at: usize, one: &SortCriterion| criteria.iter().take(at).all(|other| other.key != one.key);
+    criteria.iter().enumerate().filter(|(at, one)| is_first(*at, one)).map(|(_, one)| *one).collect()
+}
+
+fn text_key(key: SortKey) -> Option<TextKey> {
+    match key {
+        SortKey::Cc => Some(TextKey::Cc),
+        SortKey::From => Some(TextKey::From),
+        SortKey::Subject => Some(TextKey::Subject),
+        SortKey::To => Some(TextKey::To),
+        SortKey::DisplayFrom => Some(TextKey::DisplayFrom),
+        SortKey::DisplayTo => Some(TextKey::DisplayTo),
+        SortKey::Arrival | SortKey::Date | SortKey::Size => None,
+    }
+}
+
+/// The keys of the messages as numbers that compare alike.
+async fn keys(gathered: &Gathered, selected: &Selected, key: SortKey, pace: &mut Pace) -> Vec<u64> {
+    let mut keys = Vec::with_capacity(gathered.uids.len());
+    let rows = || selected.announced.rows(&gathered.seqs).map(|(_, row)| row);
+    match (key, text_key(key)) {
+        (_, Some(key)) => {
+            let column = gathered.table.text(key);
+            let ranks = column.texts.ranks();
+            for number in column.numbers.of(&gathered.uids) {
+                let rank = number.and_then(|number| ranks.get(number as usize)).copied().unwrap_or_default();
+                push(&mut keys, u64::from(rank), pace).await;
+            }
+        }
+        (SortKey::Size, _) => {
+            for row in rows() {
+                push(&mut keys, u64::from(row.size()), pace).await;
+            }
+        }
+        (SortKey::Date, _) => return dates(gathered, selected, pace).await,
+        _ => {
+            for row in rows() {
+                push(&mut keys, u64::from(row.date()), pace).await;
+            }
+        }
+    }
+    keys
+}
+
+async fn push(keys: &mut Vec<u64>, key: u64, pace: &mut Pace) {
+    keys.push(key);
+    if pace.note(4) {
+        pace.rest().await;
+    }
+}
+
+/// `* SORT 2 84 882`: RFC 5256 §4, RFC 7162 §3.1.5.
+async fn plain(
+    ctx: &mut Ctx<'_>,
+    numbering: Numbering,
+    by_modseq: bool,
+    sorted: &Sorted,
+) -> Result<(), Failure> {
+    ctx.wire.out().extend_from_slice(b"* SORT");
+    for (i, number) in sorted.numbers(numbering).enumerate() {
+        let out = ctx.wire.out();
+        out.push(b' ');
+        print::number(out, u64::from(number));
+        if i.is_multiple_of(NUMBERS_PER_RELIEF) {
+            ctx.wire.relieve().await?;
+        }
+    }
+    let modseq = by_modseq.then(|| search::highest(&ctx.selected.announced, &sorted.gathered.seqs)).flatten();
+    let out = ctx.wire.out();
+    if let Some(modseq) = modseq {
+        out.extend_from_slice(b" (MODSEQ ");
+        print::number(out, modseq.value());
+        out.push(b')');
+    }
+    out.extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+/// `* ESEARCH (TAG "a") UID COUNT 3 ALL 5,3:4`: RFC 5267 §3.1. MIN is the first in the order, MAX
+/// the last; a page counts in the order (RFC 9394 §3.1).
+async fn esearch(
+    ctx: &mut Ctx<'_>,
+    tag: &Tag,
+    numbering: Numbering,
+    mut returns: SearchReturn,
+    by_modseq: bool,
+    sorted: &Sorted,
+) -> Result<(), Failure> {
+    let view = Arc::clone(&ctx.selected.announced);
+    let count = sorted.order.places().len();
+    let page = returns.partial.map(|range| (range, places_of(range, count)));
+    let only_some = (returns.min || returns.max || page.is_some()) && !returns.all && !returns.count;
+    // RFC 5182 §2.4, RFC 9394 §3.2: the messages of MIN, MAX and PARTIAL, or all.
+    let reported = || {
+        let mut numbers: Vec<u32> = Vec::new();
+        let seqs = || sorted.numbers(Numbering::Seq);
+        numbers.extend(seqs().next().filter(|_| returns.min));
+        numbers.extend(seqs().next_back().filter(|_| returns.max));
+        if let Some((_, page)) = &page {
+            numbers.extend(seqs().skip(page.start).take(page.len()));
+        }
+        numbers.sort_unstable();
+        match only_some {
+            true => numbers.into_iter().collect(),
+            false => sorted.gathered.seqs.clone(),
+        }
+    };
+    if returns.save {
+        ctx.selected.saved_search = view.uids_of_seqs(&reported());
+        if !(returns.min || returns.max || returns.all || returns.count || page.is_some()) {
+            // RFC 5182 §2.1: SAVE alone returns nothing.
+            return Ok(());
+        }
+    } else if returns == SearchReturn::default() {
+        returns.all = true;
+    }
+    let head = Esearch {
+        tag: Some(tag.clone()),
+        numbering,
+        min: sorted.numbers(numbering).next().filter(|_| returns.min),
+        max: sorted.numbers(numbering).next_back().filter(|_| returns.max),
+        count: returns.count.then_some(count as u32),
+        all: None,
+        partial: None,
+        modseq: if by_modseq { search::highest(&view, &reported()) } else { None },
+    };
+    ctx.wire.out().extend_from_slice(b"* ");
+    print::esearch(ctx.wire.out(), &head);
+    if returns.all && count > 0 {
+        ctx.wire.out().extend_from_slice(b" ALL ");
+        ranges(ctx, sorted.numbers(numbering)).await?;
+    }
+    if let Some((range, page)) = page {
+        let out = ctx.wire.out();
+        out.extend_from_slice(b" PARTIAL (");
+        print::page_range(out, range);
+        out.push(b' ');
+        match page.is_empty() {
+            true => out.extend_from_slice(b"NIL"),
+            false => ranges(ctx, sorted.numbers(numbering).skip(page.start).take(page.len())).await?,
+        }
+        ctx.wire.out().push(b')');
+    }
+    ctx.wire.out().extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+/// The places of a page among so many.
+fn places_of(range: PageRange, count: usize) -> std::ops::Range<usize> {
+    let (low, high) = range.places();
+    let (low, high) = (low as usize - 1, (high as usize).min(count));
+    match range {
+        PageRange::First(..) => low.min(high)..high,
+        PageRange::Last(..) => count - high..count - low.min(high),
+    }
+}
+
+/// Numbers in their order. A run that ascends by one is a range (RFC 5267 §3.2).
+async fn ranges(ctx: &mut Ctx<'_>, numbers: impl Iterator<Item = u32>) -> Result<(), Failure> {
+    let mut numbers = numbers.peekable();
+    let mut printed = 0;
+    while let Some(first) = numbers.next() {
+        let mut last = first;
+        while let Some(next) = numbers.next_if(|next| last.checked_add(1) == Some(*next)) {
+            last = next;
+        }
+        let out = ctx.wire.out();
+        if printed > 0 {
+            out.push(b',');
+        }
+        print::number(out, u64::from(first));
+        if last > first {
+            out.push(b':');
+            print::number(out, u64::from(last));
+        }
+        printed += 1;
+        if printed % NUMBERS_PER_RELIEF == 0 {
+            ctx.wire.relieve().await?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+
+    #[test]
+    fn a_page_lies_where_counting_says() {
+        let n = |n| NonZeroU32::new(n).unwrap();
+        for count in 0..6usize {
+            for a in 1..8u32 {
+                for b in 1..8u32 {
+                    let (low, high) = (a.min(b) as usize, a.max(b) as usize);
+                    let forwards: Vec<usize> = (0..count).skip(low - 1).take(high + 1 - low).collect();
+                    assert_eq!(places_of(PageRange::First(n(a), n(b)), count).collect::<Vec<_>>(), forwards);
+                    let mut backwards: Vec<usize> =
+                        (0..count).rev().skip(low - 1).take(high + 1 - low).collect();
+                    backwards.reverse();
+                    assert_eq!(places_of(PageRange::Last(n(a), n(b)), count).collect::<Vec<_>>(), backwards);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Messages as trees: parents first, then children in order. Nothing here calls itself: a thread
+//! may be as deep as the mailbox has messages.
+
+use posthaste_imap_codec::response::ThreadNode;
+
+use crate::heavy::Pace;
+
+/// No node.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The parent of each message. Messages are numbered as in the mailbox, from 0. Larger numbers are
+/// parents that the mailbox lacks: they have no parent themselves.
+#[derive(Debug)]
+pub(super) struct Parents {
+    /// By message; [`NONE`] for the first message of a thread.
+    pub(super) of: Vec<u32>,
+    /// How many parents are no messages.
+    pub(super) dummies: usize,
+}
+
+/// A forest, children in order.
+#[derive(Debug)]
+pub(super) struct Forest {
+    messages: usize,
+    /// The first messages of the threads.
+    roots: Vec<u32>,
+    /// Where the children of each node begin in `children`; one more for the end.
+    starts: Vec<u32>,
+    children: Vec<u32>,
+}
+
+impl Forest {
+    /// Puts the children of each node, and the threads, in the order of `ordered`, which names each
+    /// message once. A parent that is no message stands where its first child does (RFC 5256 §3,
+    /// REFERENCES step 6).
+    pub(super) async fn new(parents: &Parents, ordered: &[u32], pace: &mut Pace) -> Self {
+        let messages = parents.of.len();
+        let mut starts = vec![0u32; messages + parents.dummies + 1];
+        for parent in &parents.of {
+            if let Some(count) = starts.get_mut(*parent as usize).filter(|_| *parent != NONE) {
+                *count += 1;
+            }
+            rest(pace).await;
+        }
+        let mut before = 0;
+        for start in &mut starts {
+            before += std::mem::replace(start, before);
+        }
+        let mut next = starts.clone();
+        let mut children = vec![NONE; before as usize];
+        let mut roots = Vec::new();
+        for message in ordered {
+            let parent = parents.of.get(*message as usize).copied().unwrap_or(NONE);
+            rest(pace).await;
+            let Some(place) = next.get_mut(parent as usize).filter(|_| parent != NONE) else {
+                roots.push(*message);
+                continue;
+            };
+            let is_first = starts.get(parent as usize) == Some(&*place);
+            if is_first && parent as usize >= messages {
+                roots.push(parent);
+            }
+            if let Some(slot) = children.get_mut(*place as usize) {
+                *slot = *message;
+            }
+            *place += 1;
+        }
+        Self { messages, roots, starts, children }
+    }
+
+    fn children(&self, node: u32) -> &[u32] {
+        let node = node as usize;
+        let start = self.starts.get(node).copied().unwrap_or(0) as usize;
+        let end = self.starts.get(node + 1).copied().unwrap_or(0) as usize;
+        self.children.get(start..end).unwrap_or_default()
+    }
+
+    /// Puts the threads in the order of their messages with the highest rank. Each message has a
+    /// rank of its own.
+    pub(super) async fn by_latest(&mut self, ranks: &[u32], pace: &mut Pace) {
+        let mut latest = vec![NONE; ranks.len()];
+        let mut walk = self.walk();
+        let mut thread = None;
+        while let Some((node, root)) = walk.next_node() {
+            let rank = ranks.get(node as usize).copied();
+            thread = match thread {
+                Some((same, best)) if same == root => Some((root, rank.max(best))),
+                before => {
+                    note(&mut latest, before);
+                    Some((root, rank))
+                }
+            };
+            rest(pace).await;
+        }
+        note(&mut latest, thread);
+        latest.retain(|root| *root != NONE);
+        self.roots = latest;
+    }
+
+    /// The nodes, each before its children, with `number` of a message.
+    pub(super) fn nodes<'f>(
+        &'f self,
+        number: impl Fn(usize) -> u32 + 'f,
+    ) -> impl Iterator<Item = ThreadNode> + 'f {
+        let mut walk = self.walk();
+        std::iter::from_fn(move || {
+            let (node, _) = walk.next_node()?;
+            let number = ((node as usize) < self.messages).then(|| number(node as usize));
+            Some(ThreadNode { number, children: self.children(node).len() as u32 })
+        })
+    }
+
+    fn walk(&self) -> Walk<'_> {
+        Walk { forest: self, roots: self.roots.iter(), root: NONE, open: Vec::new() }
+    }
+}
+
+/// Notes a thread at the highest rank in it.
+fn note(latest: &mut [u32], thread: Option<(u32, Option<u32>)>) {
+    if let Some((root, Some(rank))) = thread
+        && let Some(slot) = latest.get_mut(rank as usize)
+    {
+        *slot = root;
+    }
+}
+
+/// A walk over all nodes, each before its children.
+struct Walk<'f> {
+    forest: &'f Forest,
+    roots: std::slice::Iter<'f, u32>,
+    /// The first node of this thread.
+    root: u32,
+    /// Children that are still to come, of the node last returned and of those above it. Lists that
+    /// are used up are not in it, so a chain takes one place.
+    open: Vec<&'f [u32]>,
+}
+
+impl<'f> Walk<'f> {
+    /// The next node, and the first node of its thread.
+    fn next_node(&mut self) -> Option<(u32, u32)> {
+        let node = match self.open.pop().and_then(<[u32]>::split_first) {
+            Some((node, others)) => {
+                self.open_list(others);
+                *node
+            }
+            None => {
+                self.root = *self.roots.next()?;
+                self.root
+            }
+        };
+        let forest = self.forest;
+        self.open_list(forest.children(node));
+        Some((node, self.root))
+    }
+
+    fn open_list(&mut self, nodes: &'f [u32]) {
+        if !nodes.is_empty() {
+            self.open.push(nodes);
+        }
+    }
+}
+
+/// Counts a little work.
+pub(super) async fn rest(pace: &mut Pace) {
+    if pace.note(8) {
+        pace.rest().await;
+    }
+}

@@ -1,0 +1,139 @@
+//! THREAD and UID THREAD: ORDEREDSUBJECT and REFERENCES of RFC 5256 §3, REFS of
+//! draft-ietf-morg-inthread.
+//!
+//! SEARCH finds the messages, and their keys say what they refer to. Each algorithm gives every
+//! message a parent. Then all messages are put into one order, and the threads are printed from it.
+
+mod forest;
+mod references;
+
+use posthaste_imap_codec::Numbering;
+use posthaste_imap_codec::command::{ThreadAlgorithm, ThreadArgs};
+use posthaste_imap_codec::print::ThreadPrinter;
+use posthaste_mail_model::{AccountId, NumSet};
+
+use self::forest::{Forest, NONE, Parents, rest};
+use self::references::{Message, link, merge_subjects};
+use super::gather::{Gathered, Wanted, dates, gather};
+use super::search;
+use crate::heavy::Pace;
+use crate::keys::{Link, Order, TextKey};
+use crate::reply::{Failure, Reply};
+use crate::selected::Selected;
+use crate::service::ImapService;
+use crate::session::Ctx;
+
+/// Nodes printed between two checks of the output buffer.
+const NODES_PER_RELIEF: usize = 2048;
+
+/// Runs a THREAD.
+pub(crate) async fn run(ctx: &mut Ctx<'_>, args: ThreadArgs) -> Result<Reply, Failure> {
+    let found = search::find_saving(ctx, &args.key, false, None).await?;
+    let (gathered, forest) = {
+        let (service, account, selected) = (ctx.service, ctx.login.id, &*ctx.selected);
+        // Boxed, as in SEARCH.
+        let job = Box::pin(threads(service, account, selected, &found.seqs, args.algorithm));
+        ctx.wire.while_there(job).await??
+    };
+    let seqs: Vec<u32> = match args.numbering {
+        Numbering::Seq => gathered.seqs.iter().collect(),
+        Numbering::Uid => Vec::new(),
+    };
+    let numbers = match args.numbering {
+        Numbering::Seq => &seqs,
+        Numbering::Uid => &gathered.uids,
+    };
+    ctx.wire.out().extend_from_slice(b"* THREAD");
+    let mut printer = ThreadPrinter::default();
+    let nodes = forest.nodes(|message| numbers.get(message).copied().unwrap_or_default());
+    for (i, node) in nodes.enumerate() {
+        let out = ctx.wire.out();
+        if i == 0 {
+            out.push(b' ');
+        }
+        printer.node(out, node);
+        if i.is_multiple_of(NODES_PER_RELIEF) {
+            ctx.wire.relieve().await?;
+        }
+    }
+    ctx.wire.out().extend_from_slice(b"\r\n");
+    Ok(search::done(args.numbering, found.expunged + gathered.expunged))
+}
+
+async fn threads(
+    service: &ImapService,
+    account: AccountId,
+    selected: &Selected,
+    found: &NumSet,
+    algorithm: ThreadAlgorithm,
+) -> Result<(Gathered, Forest), Failure> {
+    let mut pace = Pace::default();
+    let pace = &mut pace;
+    let texts = if algorithm == ThreadAlgorithm::Refs { Vec::new() } else { vec![TextKey::Subject] };
+    let links = algorithm != ThreadAlgorithm::OrderedSubject;
+    let wanted = Wanted { sent: true, texts, links };
+    let gathered = gather(service, account, selected, found, &wanted, pace).await?;
+    let ordered = by_date(&dates(&gathered, selected, pace).await, pace).await;
+    let subjects = gathered.table.text(TextKey::Subject);
+    let mut numbers = subjects.numbers.of(&gathered.uids);
+    if algorithm == ThreadAlgorithm::OrderedSubject {
+        let numbers: Vec<u32> = numbers.map(|number| number.unwrap_or_default()).collect();
+        let parents = ordered_subject(&numbers, subjects.texts.len(), &ordered, pace).await;
+        let forest = Forest::new(&parents, &ordered, pace).await;
+        return Ok((gathered, forest));
+    }
+    let column = &gathered.table.links;
+    let mut messages = Vec::with_capacity(gathered.uids.len());
+    for link in column.links.of(&gathered.uids) {
+        let subject = numbers.next().flatten().unwrap_or_default();
+        messages.push(Message { link: link.unwrap_or(Link::NONE), subject });
+        rest(pace).await;
+    }
+    let mut parents = link(&messages, column, pace).await;
+    if algorithm == ThreadAlgorithm::References {
+        merge_subjects(&mut parents, &messages, &subjects.texts, &ordered, pace).await;
+    }
+    let mut forest = Forest::new(&parents, &ordered, pace).await;
+    if algorithm == ThreadAlgorithm::Refs {
+        let arrived =
+            selected.announced.rows(&gathered.seqs).map(|(_, row)| u64::from(row.date())).collect::<Vec<_>>();
+        let by_arrival = by_date(&arrived, pace).await;
+        forest.by_latest(&ranks(&by_arrival), pace).await;
+    }
+    drop(numbers);
+    Ok((gathered, forest))
+}
+
+/// The messages by these dates; those of one date by sequence number (RFC 5256 §2.2).
+async fn by_date(dates: &[u64], pace: &mut Pace) -> Vec<u32> {
+    let mut order = Order::new(dates.len());
+    order.by(dates, false, pace).await;
+    order.places().map(|place| place as u32).collect()
+}
+
+/// The place of each message in an order.
+fn ranks(ordered: &[u32]) -> Vec<u32> {
+    let mut ranks = vec![0; ordered.len()];
+    for (rank, message) in (0u32..).zip(ordered) {
+        if let Some(slot) = ranks.get_mut(*message as usize) {
+            *slot = rank;
+        }
+    }
+    ranks
+}
+
+/// ORDEREDSUBJECT: the first message of a subject is the parent of all others.
+async fn ordered_subject(subjects: &[u32], texts: usize, ordered: &[u32], pace: &mut Pace) -> Parents {
+    let mut firsts = vec![NONE; texts];
+    let mut of = vec![NONE; subjects.len()];
+    for message in ordered {
+        let subject = subjects.get(*message as usize).and_then(|subject| firsts.get_mut(*subject as usize));
+        match (subject, of.get_mut(*message as usize)) {
+            (Some(first), _) if *first == NONE => *first = *message,
+            (Some(first), Some(parent)) => *parent = *first,
+            _ => {}
+        }
+        rest(pace).await;
+    }
+    Parents { of, dummies: 0 }
+}

@@ -1,0 +1,253 @@
+//! REFERENCES: RFC 5256 §3. The numbers in the comments are those of its steps.
+//!
+//! Parents are all that is kept while messages are linked. The order of children follows at the
+//! end from one order of all messages ([`super::forest::Forest`]), so the sorts of steps 4 and 6
+//! are done once.
+
+use super::forest::{NONE, Parents, rest};
+use crate::heavy::Pace;
+use crate::keys::{LinkColumn, Texts};
+
+/// What a message of the result is to others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message {
+    /// What it is called and refers to.
+    pub(super) link: crate::keys::Link,
+    /// The number of its base subject.
+    pub(super) subject: u32,
+}
+
+/// Steps up a thread, for each message, that looking for loops may take. Mail that people write
+/// takes a few. Messages made to take more are not linked any further, so that the cost stays
+/// linear.
+const STEPS_PER_MESSAGE: u64 = 256;
+
+/// Links of messages, and of identifiers that no message has.
+struct Links {
+    /// By node; messages come first.
+    parents: Vec<u32>,
+    /// Whether a node ever had a child.
+    had_child: Vec<bool>,
+    /// Steps that are left for finding loops.
+    steps: u64,
+}
+
+/// Steps 1 to 3: links the messages, and leaves out the parents that the mailbox lacks, except the
+/// first of a thread with several children.
+pub(super) async fn link(messages: &[Message], column: &LinkColumn, pace: &mut Pace) -> Parents {
+    let count = messages.len();
+    let mut node_of = vec![NONE; column.identifiers()];
+    for (node, message) in (0u32..).zip(messages) {
+        // 1: of several messages with one Message-ID, the others have none.
+        let own = message.link.own.and_then(|own| node_of.get_mut(own as usize));
+        if let Some(slot) = own.filter(|slot| **slot == NONE) {
+            *slot = node;
+        }
+        rest(pace).await;
+    }
+    let steps = count as u64 * STEPS_PER_MESSAGE;
+    let mut links = Links { parents: vec![NONE; count], had_child: vec![false; count], steps };
+    for (node, message) in (0u32..).zip(messages) {
+        // 1 (A)
+        let mut last = NONE;
+        for identifier in column.references(message.link) {
+            let next = links.node(node_of.get_mut(*identifier as usize));
+            if last != NONE && links.parent(next) == NONE {
+                links.put_below(next, last);
+            }
+            last = next;
+            if pace.note(8) {
+                pace.rest().await;
+            }
+        }
+        // 1 (B)
+        if links.parent(node) != last {
+            links.cut(node);
+            if last != NONE {
+                links.put_below(node, last);
+            }
+        }
+        let climbed = steps.saturating_sub(links.steps).min(STEPS_PER_MESSAGE);
+        pace.worked(8 + climbed).await;
+    }
+    prune(links.parents, count, pace).await
+}
+
+impl Links {
+    fn parent(&self, node: u32) -> u32 {
+        self.parents.get(node as usize).copied().unwrap_or(NONE)
+    }
+
+    /// The node of an identifier. One that no message has gets a node of its own.
+    fn node(&mut self, slot: Option<&mut u32>) -> u32 {
+        let Some(slot) = slot else { return NONE };
+        if *slot == NONE {
+            *slot = self.parents.len() as u32;
+            self.parents.push(NONE);
+            self.had_child.push(false);
+        }
+        *slot
+    }
+
+    fn cut(&mut self, node: u32) {
+        if let Some(parent) = self.parents.get_mut(node as usize) {
+            *parent = NONE;
+        }
+    }
+
+    /// Makes one node the parent of another, unless that makes a loop.
+    fn put_below(&mut self, child: u32, parent: u32) {
+        if self.is_below(parent, child) {
+            return;
+        }
+        if let Some(slot) = self.parents.get_mut(child as usize) {
+            *slot = parent;
+        }
+        if let Some(had_child) = self.had_child.get_mut(parent as usize) {
+            *had_child = true;
+        }
+    }
+
+    /// Whether a node is another one or below it. Also if there are no steps left to find out.
+    fn is_below(&mut self, mut node: u32, top: u32) -> bool {
+        if self.had_child.get(top as usize) != Some(&true) {
+            return node == top;
+        }
+        while node != NONE {
+            if node == top || self.steps == 0 {
+                return true;
+            }
+            self.steps -= 1;
+            node = self.parent(node);
+        }
+        false
+    }
+}
+
+/// Step 3.
+async fn prune(links: Vec<u32>, count: usize, pace: &mut Pace) -> Parents {
+    let parent = |node: u32| links.get(node as usize).copied().unwrap_or(NONE);
+    let dummies = links.len() - count;
+    // For each dummy the first node above it, or itself, that stays: a message or the first of the
+    // thread.
+    let mut stays = vec![NONE; dummies];
+    let (mut of, mut children) = (vec![NONE; count], vec![0u32; dummies]);
+    let mut path = Vec::new();
+    for (node, kept) in (0u32..).zip(&mut of) {
+        let mut at = parent(node);
+        while let Some(dummy) = (at as usize).checked_sub(count).filter(|_| at != NONE) {
+            let known = stays.get(dummy).copied().unwrap_or(NONE);
+            if known != NONE {
+                at = known;
+                break;
+            }
+            path.push(dummy);
+            if parent(at) == NONE {
+                break;
+            }
+            at = parent(at);
+            rest(pace).await;
+        }
+        for dummy in path.drain(..) {
+            if let Some(slot) = stays.get_mut(dummy) {
+                *slot = at;
+            }
+        }
+        *kept = at;
+        if let Some(several) = (at as usize).checked_sub(count).and_then(|dummy| children.get_mut(dummy)) {
+            *several += 1;
+        }
+        rest(pace).await;
+    }
+    for parent in &mut of {
+        let several = (*parent as usize).checked_sub(count).and_then(|dummy| children.get(dummy));
+        if several == Some(&1) {
+            *parent = NONE;
+        }
+        rest(pace).await;
+    }
+    Parents { of, dummies }
+}
+
+/// Step 5: threads with the same base subject become one. `ordered` names the messages by date
+/// (step 4).
+pub(super) async fn merge_subjects(
+    parents: &mut Parents,
+    messages: &[Message],
+    texts: &Texts,
+    ordered: &[u32],
+    pace: &mut Pace,
+) {
+    let count = messages.len();
+    let message = |node: u32| messages.get(node as usize);
+    let is_reply = |node: u32| message(node).is_some_and(|message| message.link.is_reply);
+    let is_dummy = |node: u32| node as usize >= count;
+    // The threads, each with its subject: that of its first message.
+    let mut threads = Vec::new();
+    let mut is_seen = vec![false; parents.dummies];
+    for node in ordered {
+        let parent = parents.of.get(*node as usize).copied().unwrap_or(NONE);
+        rest(pace).await;
+        let root = match is_seen.get_mut((parent as usize).wrapping_sub(count)) {
+            Some(seen) if *seen => continue,
+            Some(seen) => {
+                *seen = true;
+                parent
+            }
+            None if parent == NONE => *node,
+            None => continue,
+        };
+        let subject = message(*node).map_or(0, |message| message.subject);
+        if !texts.text(subject).is_empty() {
+            threads.push((root, subject as usize));
+        }
+    }
+    // 5 (B)
+    let mut table = vec![NONE; texts.len()];
+    for (root, subject) in &threads {
+        let Some(first) = table.get_mut(*subject) else { continue };
+        let replaces = *first == NONE
+            || (!is_dummy(*first) && (is_dummy(*root) || (is_reply(*first) && !is_reply(*root))));
+        if replaces {
+            *first = *root;
+        }
+        rest(pace).await;
+    }
+    // 5 (C). The children of a dummy that is merged into another are moved at the end.
+    let mut merged = vec![NONE; parents.dummies];
+    for (root, subject) in &threads {
+        let Some(first) = table.get_mut(*subject) else { continue };
+        let was_merged = !is_dummy(*root) && parents.of.get(*root as usize) != Some(&NONE);
+        rest(pace).await;
+        if first == root || was_merged {
+            continue;
+        }
+        let new = match (is_dummy(*first), is_dummy(*root)) {
+            (_, true) => {
+                if let Some(slot) = merged.get_mut((*root as usize).wrapping_sub(count)) {
+                    *slot = *first;
+                }
+                continue;
+            }
+            (true, false) => *first,
+            (false, false) if is_reply(*root) && !is_reply(*first) => *first,
+            (false, false) => {
+                let new = (count + parents.dummies) as u32;
+                parents.dummies += 1;
+                if let Some(parent) = parents.of.get_mut(*first as usize) {
+                    *parent = new;
+                }
+                *first = new;
+                new
+            }
+        };
+        if let Some(parent) = parents.of.get_mut(*root as usize) {
+            *parent = new;
+        }
+    }
+    for parent in &mut parents.of {
+        let into = merged.get((*parent as usize).wrapping_sub(count)).copied();
+        *parent = into.filter(|into| *into != NONE).unwrap_or(*parent);
+        rest(pace).await;
+    }
+}

@@ -1,0 +1,297 @@
+//! What SORT and THREAD compare, by message: read from the stored summaries once, and kept for the
+//! next time.
+//!
+//! The keys of a message never change: they follow from its body. So a table of keys is right for
+//! every view of its mailbox, and only new messages have to be read. A table is a value: commands
+//! hold it by `Arc`s. A command that adds keys takes the table out of the cache and puts it back.
+//! Another command that looks for it meanwhile reads the summaries itself.
+
+mod links;
+mod order;
+mod texts;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use posthaste_mail_model::MailboxId;
+
+pub(crate) use links::{Link, LinkColumn};
+pub(crate) use order::Order;
+pub(crate) use texts::Texts;
+
+/// Bytes of all tables, unless the configuration says something else.
+pub(crate) const CACHE_BYTES_DEFAULT: usize = 32 << 20;
+
+/// A text that messages are sorted by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TextKey {
+    /// RFC 5256 §3: the mailbox of the first address of From.
+    From,
+    /// The same of To.
+    To,
+    /// The same of Cc.
+    Cc,
+    /// RFC 5256 §2.1.
+    Subject,
+    /// RFC 5957 §4.
+    DisplayFrom,
+    /// RFC 5957 §4.
+    DisplayTo,
+}
+
+/// How many there are.
+const TEXT_KEYS: usize = 6;
+
+/// A value for each of some messages, by UID.
+#[derive(Clone, Debug)]
+pub(crate) struct Column<T> {
+    uids: Vec<u32>,
+    values: Vec<T>,
+}
+
+impl<T> Default for Column<T> {
+    fn default() -> Self {
+        Self { uids: Vec::new(), values: Vec::new() }
+    }
+}
+
+impl<T: Copy> Column<T> {
+    /// For each of these UIDs, which ascend, its value.
+    pub(crate) fn of<'c>(&'c self, uids: &'c [u32]) -> impl Iterator<Item = Option<T>> + 'c {
+        let mut at = 0;
+        uids.iter().map(move |uid| {
+            if self.uids.get(at) != Some(uid) {
+                at += self.uids.get(at..).unwrap_or_default().partition_point(|other| other < uid);
+            }
+            let is_here = self.uids.get(at) == Some(uid);
+            let value = self.values.get(at).copied().filter(|_| is_here);
+            at += usize::from(is_here);
+            value
+        })
+    }
+
+    /// Adds values of messages that have none, their UIDs ascending.
+    pub(crate) fn add(&mut self, uids: &[u32], values: &[T]) {
+        if self.uids.last() < uids.first() {
+            self.uids.extend_from_slice(uids);
+            self.values.extend_from_slice(values);
+            return;
+        }
+        let mut all = Self { uids: Vec::new(), values: Vec::new() };
+        all.uids.reserve(self.uids.len() + uids.len());
+        all.values.reserve(self.uids.len() + uids.len());
+        let mut old = self.uids.iter().copied().zip(self.values.iter().copied()).peekable();
+        for (uid, value) in uids.iter().copied().zip(values.iter().copied()) {
+            while let Some((uid, value)) = old.next_if(|(other, _)| *other < uid) {
+                all.push(uid, value);
+            }
+            all.push(uid, value);
+        }
+        old.for_each(|(uid, value)| all.push(uid, value));
+        *self = all;
+    }
+
+    fn push(&mut self, uid: u32, value: T) {
+        self.uids.push(uid);
+        self.values.push(value);
+    }
+
+    /// How many messages it has.
+    fn len(&self) -> usize {
+        self.uids.len()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.uids.capacity() * 4 + self.values.capacity() * size_of::<T>()
+    }
+}
+
+/// A text for each of some messages.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TextColumn {
+    /// The number of each message's text.
+    pub(crate) numbers: Column<u32>,
+    /// The texts.
+    pub(crate) texts: Texts,
+}
+
+/// The keys of a mailbox. A column that no command asked for has no messages.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    /// The Date field, unix seconds; `None` if there is none that can be read.
+    pub(crate) sent: Arc<Column<Option<i64>>>,
+    texts: [Arc<TextColumn>; TEXT_KEYS],
+    /// What messages refer to.
+    pub(crate) links: Arc<LinkColumn>,
+}
+
+impl Table {
+    /// The texts of a key.
+    pub(crate) fn text(&self, key: TextKey) -> &TextColumn {
+        let [from, to, cc, subject, display_from, display_to] = &self.texts;
+        match key {
+            TextKey::From => from,
+            TextKey::To => to,
+            TextKey::Cc => cc,
+            TextKey::Subject => subject,
+            TextKey::DisplayFrom => display_from,
+            TextKey::DisplayTo => display_to,
+        }
+    }
+
+    /// The texts of a key, to add some.
+    pub(crate) fn text_mut(&mut self, key: TextKey) -> &mut Arc<TextColumn> {
+        let [from, to, cc, subject, display_from, display_to] = &mut self.texts;
+        match key {
+            TextKey::From => from,
+            TextKey::To => to,
+            TextKey::Cc => cc,
+            TextKey::Subject => subject,
+            TextKey::DisplayFrom => display_from,
+            TextKey::DisplayTo => display_to,
+        }
+    }
+
+    /// Forgets columns that hold more than twice as many messages as the mailbox has: the others
+    /// are expunged.
+    fn without_ballast(mut self, exists: usize) -> Self {
+        let is_ballast = |len: usize| len > 2 * exists + 1000;
+        if is_ballast(self.sent.len()) {
+            self.sent = Arc::default();
+        }
+        if is_ballast(self.links.links.len()) {
+            self.links = Arc::default();
+        }
+        for column in &mut self.texts {
+            if is_ballast(column.numbers.len()) {
+                *column = Arc::default();
+            }
+        }
+        self
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let texts =
+            self.texts.iter().map(|column| column.numbers.memory_bytes() + column.texts.memory_bytes());
+        let links = self.links.memory_bytes();
+        self.sent.memory_bytes() + links + texts.sum::<usize>() + size_of::<Self>()
+    }
+}
+
+/// What SORT and THREAD compare, of the mailboxes that were sorted last. Clones are the same cache.
+#[derive(Clone, Debug)]
+pub struct KeyCache {
+    bytes_max: usize,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tables: HashMap<MailboxId, Kept>,
+    bytes: usize,
+    /// Counts uses, so that the table used longest ago is known.
+    uses: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    table: Table,
+    bytes: usize,
+    used: u64,
+}
+
+impl KeyCache {
+    /// A cache of so many bytes.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, state: Arc::default() }
+    }
+
+    /// The table of a mailbox; an empty one if none is kept.
+    pub(crate) fn table(&self, mailbox: MailboxId) -> Table {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.uses += 1;
+        let used = state.uses;
+        let kept = state.tables.get_mut(&mailbox);
+        kept.map_or_else(Table::default, |kept| {
+            kept.used = used;
+            kept.table.clone()
+        })
+    }
+
+    /// Gives the table up, so that what was taken from it can grow without being copied.
+    pub(crate) fn forget(&self, mailbox: MailboxId) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = state.tables.remove(&mailbox);
+        state.bytes -= kept.as_ref().map_or(0, |kept| kept.bytes);
+    }
+
+    /// Keeps a table of a mailbox with so many messages.
+    pub(crate) fn keep(&self, mailbox: MailboxId, table: Table, exists: usize) {
+        let table = table.without_ballast(exists);
+        let bytes = table.memory_bytes();
+        self.forget(mailbox);
+        if bytes > self.bytes_max {
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while state.bytes + bytes > self.bytes_max {
+            let Some(oldest) = state.tables.iter().min_by_key(|(_, kept)| kept.used).map(|(id, _)| *id)
+            else {
+                break;
+            };
+            let kept = state.tables.remove(&oldest);
+            state.bytes -= kept.map_or(0, |kept| kept.bytes);
+        }
+        state.uses += 1;
+        let used = state.uses;
+        state.bytes += bytes;
+        if let Some(other) = state.tables.insert(mailbox, Kept { table, bytes, used }) {
+            state.bytes -= other.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_mail_model::Id;
+
+    use super::*;
+
+    #[test]
+    fn values_are_added_before_between_and_behind() {
+        let mut column = Column::default();
+        column.add(&[4, 6], &["d", "f"]);
+        column.add(&[9], &["i"]);
+        column.add(&[1, 5, 12], &["a", "e", "l"]);
+        let uids: Vec<u32> = (1..=12).collect();
+        let letters = ["a", "", "", "d", "e", "f", "", "", "i", "", "", "l"];
+        let expected = letters.map(|letter| Some(letter).filter(|letter| !letter.is_empty()));
+        assert_eq!(column.of(&uids).collect::<Vec<_>>(), expected);
+        assert_eq!(column.of(&[6, 12]).collect::<Vec<_>>(), [Some("f"), Some("l")]);
+    }
+
+    #[test]
+    fn the_table_used_longest_ago_leaves_first() {
+        let mailbox = |n: u8| MailboxId(Id::from_bytes([n; 16]));
+        let table = || {
+            let mut table = Table::default();
+            let uids: Vec<u32> = (1..=1000).collect();
+            Arc::make_mut(&mut table.sent).add(&uids, &vec![Some(1); 1000]);
+            table
+        };
+        let bytes = table().memory_bytes();
+        let cache = KeyCache::new(2 * bytes + bytes / 2);
+        let has = |n: u8| cache.table(mailbox(n)).sent.len() == 1000;
+        cache.keep(mailbox(1), table(), 1000);
+        cache.keep(mailbox(2), table(), 1000);
+        assert!(has(2) && has(1));
+        cache.keep(mailbox(3), table(), 1000);
+        assert!(has(1) && !has(2) && has(3));
+        // Most of its messages are expunged: it is not worth its memory.
+        cache.keep(mailbox(1), table(), 0);
+        assert!(has(1), "a small table stays");
+        cache.forget(mailbox(1));
+        cache.forget(mailbox(3));
+        assert_eq!(cache.state.lock().unwrap().bytes, 0);
+    }
+}

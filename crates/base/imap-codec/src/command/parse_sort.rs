@@ -1,0 +1,52 @@
+//! SORT and THREAD: RFC 5256 §5, RFC 5267 §5.
+
+use super::parse_search::{charset, keys, search_return};
+use super::{CommandBody, SortArgs, SortCriterion, SortKey, ThreadAlgorithm, ThreadArgs};
+use crate::Numbering;
+use crate::cursor::{Cursor, Parsed};
+use crate::limits::LIST_ITEMS_MAX;
+
+/// `"SORT" [SP "RETURN" SP "(" … ")"] SP sort-criteria SP search-criteria`
+pub(super) fn sort(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBody> {
+    c.sp()?;
+    let mut returns = None;
+    if c.eat_word(b"RETURN") {
+        c.sp()?;
+        returns = Some(search_return(c)?);
+        c.sp()?;
+    }
+    let at = c.clone();
+    let criteria = c.list(LIST_ITEMS_MAX, "Too many sort keys", criterion)?;
+    if criteria.is_empty() {
+        return at.fail("at least one sort key");
+    }
+    c.sp()?;
+    let charset = charset(c, returns.is_some_and(|r| r.save))?;
+    c.sp()?;
+    Ok(CommandBody::Sort(SortArgs { numbering, returns, criteria, charset, key: keys(c)? }))
+}
+
+/// `["REVERSE" SP] sort-key`
+fn criterion(c: &mut Cursor<'_>) -> Parsed<SortCriterion> {
+    let is_reverse = c.eat_word(b"REVERSE");
+    if is_reverse {
+        c.sp()?;
+    }
+    let at = c.clone();
+    let word = c.word();
+    let key = SortKey::ALL.into_iter().find(|key| key.name().as_bytes() == word.as_bytes());
+    key.map_or_else(|| at.fail("a sort key"), |key| Ok(SortCriterion { key, is_reverse }))
+}
+
+/// `"THREAD" SP thread-alg SP search-criteria`
+pub(super) fn thread(c: &mut Cursor<'_>, numbering: Numbering) -> Parsed<CommandBody> {
+    c.sp()?;
+    let at = c.clone();
+    let word = c.word();
+    let algorithm = ThreadAlgorithm::ALL.into_iter().find(|a| a.name().as_bytes() == word.as_bytes());
+    let algorithm = algorithm.map_or_else(|| at.fail("ORDEREDSUBJECT, REFERENCES or REFS"), Ok)?;
+    c.sp()?;
+    let charset = charset(c, false)?;
+    c.sp()?;
+    Ok(CommandBody::Thread(ThreadArgs { numbering, algorithm, charset, key: keys(c)? }))
+}

@@ -1,0 +1,119 @@
+//! SORT and THREAD: RFC 5256, the display keys of RFC 5957, RETURN of RFC 5267 §3.
+
+use super::{Charset, SearchKey, SearchReturn};
+use crate::Numbering;
+
+/// SORT and UID SORT.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SortArgs {
+    /// What the result's numbers are.
+    pub numbering: Numbering,
+    /// `RETURN (…)`: answer by ESEARCH (RFC 5267 §3). `RETURN ()` is `ALL`.
+    pub returns: Option<SearchReturn>,
+    /// By what, the first counts most. Never none.
+    pub criteria: Vec<SortCriterion>,
+    /// The charset of the text in the keys; the text is decoded already.
+    pub charset: Charset,
+    /// Which messages.
+    pub key: SearchKey,
+}
+
+/// `["REVERSE" SP] sort-key`
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SortCriterion {
+    /// What is compared.
+    pub key: SortKey,
+    /// Whether the order of this key is descending.
+    pub is_reverse: bool,
+}
+
+/// What SORT compares: RFC 5256 §3, RFC 5957 §4.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SortKey {
+    /// `ARRIVAL`: INTERNALDATE.
+    Arrival,
+    /// `CC`: mailbox of the first address.
+    Cc,
+    /// `DATE`: the Date field in UTC.
+    Date,
+    /// `FROM`: mailbox of the first address.
+    From,
+    /// `SIZE`
+    Size,
+    /// `SUBJECT`: the base subject (RFC 5256 §2.1).
+    Subject,
+    /// `TO`: mailbox of the first address.
+    To,
+    /// `DISPLAYFROM`: the first address as it is displayed.
+    DisplayFrom,
+    /// `DISPLAYTO`: the same of To.
+    DisplayTo,
+}
+
+impl SortKey {
+    /// All keys.
+    pub const ALL: [Self; 9] = [
+        Self::Arrival,
+        Self::Cc,
+        Self::Date,
+        Self::From,
+        Self::Size,
+        Self::Subject,
+        Self::To,
+        Self::DisplayFrom,
+        Self::DisplayTo,
+    ];
+
+    /// Its name on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Arrival => "ARRIVAL",
+            Self::Cc => "CC",
+            Self::Date => "DATE",
+            Self::From => "FROM",
+            Self::Size => "SIZE",
+            Self::Subject => "SUBJECT",
+            Self::To => "TO",
+            Self::DisplayFrom => "DISPLAYFROM",
+            Self::DisplayTo => "DISPLAYTO",
+        }
+    }
+}
+
+/// THREAD and UID THREAD.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ThreadArgs {
+    /// What the result's numbers are.
+    pub numbering: Numbering,
+    /// How messages are put together.
+    pub algorithm: ThreadAlgorithm,
+    /// The charset of the text in the keys.
+    pub charset: Charset,
+    /// Which messages.
+    pub key: SearchKey,
+}
+
+/// How THREAD puts messages together.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ThreadAlgorithm {
+    /// `ORDEREDSUBJECT`: RFC 5256 §3.
+    OrderedSubject,
+    /// `REFERENCES`: RFC 5256 §3.
+    References,
+    /// `REFS`: draft-ietf-morg-inthread.
+    Refs,
+}
+
+impl ThreadAlgorithm {
+    /// All algorithms.
+    pub const ALL: [Self; 3] = [Self::OrderedSubject, Self::References, Self::Refs];
+
+    /// Its name on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OrderedSubject => "ORDEREDSUBJECT",
+            Self::References => "REFERENCES",
+            Self::Refs => "REFS",
+        }
+    }
+}
