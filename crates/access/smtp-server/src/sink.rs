@@ -3,6 +3,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use posthaste_authentication::Origin;
 use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
 use posthaste_filter::{Envelope, Filter, Undelivered};
 use posthaste_queue::{QueueError, Refusal};
@@ -114,7 +115,8 @@ impl MailSink for Filter {
         let Some(relay) = Filter::relay(self) else {
             return Err(RelayRefusal::Domain(to.first().map_or_else(String::new, |to| (*to).to_owned())));
         };
-        let accepted = relay.accept(message, from.as_str(), &to, smtputf8).await;
+        let origin = Origin::User { sender: from.as_str() };
+        let accepted = relay.accept(message, from.as_str(), &to, smtputf8, origin).await;
         accepted.map(|_| ()).map_err(|refusal| match refusal {
             Refusal::Loop => RelayRefusal::Loop,
             Refusal::Domain(address) => RelayRefusal::Domain(address),

@@ -287,12 +287,18 @@ impl Directory {
         Err(DirectoryError::Busy(key))
     }
 
+    /// Makes a domain (in normal form) ours, also before it has an address.
+    pub async fn add_domain(&self, domain: &str) -> Result<()> {
+        let value = record::write_domain(domain)?;
+        // A conflict says that it is there already.
+        self.put(record::domain_key(domain), 0, Some(value)).await?;
+        Ok(())
+    }
+
     /// Remembers that a domain is ours. It stays ours when its last address goes.
     async fn note_domain(&self, address: &Address) -> Result<()> {
         if let Some(domain) = address.domain() {
-            let value = record::write_domain(domain)?;
-            // A conflict says that it is there already.
-            self.put(record::domain_key(domain), 0, Some(value)).await?;
+            self.add_domain(domain).await?;
         }
         Ok(())
     }

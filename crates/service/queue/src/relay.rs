@@ -1,6 +1,7 @@
 //! Takes mail for other domains, and sends reports to senders here and elsewhere.
 
 use bytes::Bytes;
+use posthaste_authentication::{Origin, Signer};
 use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
 use posthaste_directory::normal_domain;
 use std::sync::Arc;
@@ -34,12 +35,15 @@ pub struct Relay {
     queue: Queue,
     delivery: Delivery,
     host: Arc<str>,
+    signer: Signer,
 }
 
 impl Relay {
-    /// The way out of a store, for a server of this name.
+    /// The way out of a store, for a server of this name. Mail of domains that have keys in the
+    /// store is signed.
     pub fn new(queue: Queue, delivery: Delivery, host: &str) -> Self {
-        Self { queue, delivery, host: host.into() }
+        let signer = Signer::new(Arc::clone(delivery.store().engine()), host);
+        Self { queue, delivery, host: host.into(), signer }
     }
 
     /// The queue.
@@ -65,14 +69,16 @@ impl Relay {
         found
     }
 
-    /// Takes a message for other domains. It is on disk on return. `message` has its trace fields,
-    /// without Return-Path, which only the last host adds (RFC 5321 §4.4).
+    /// Takes a message for other domains, and signs it if its origin allows. It is on disk on
+    /// return. `message` has its trace fields, without Return-Path, which only the last host adds
+    /// (RFC 5321 §4.4).
     pub async fn accept(
         &self,
         message: Bytes,
         from: &str,
         to: &[&str],
         smtputf8: bool,
+        origin: Origin<'_>,
     ) -> Result<Vec<Item>, Refusal> {
         if hops(&message) > HOPS_MAX {
             return Err(Refusal::Loop);
@@ -83,6 +89,7 @@ impl Relay {
             recipients.push(((*address).to_owned(), domain));
         }
         let envelope = Envelope { from: from.to_owned(), recipients, smtputf8 };
+        let message = self.signer.sign(message, origin).await.map_err(QueueError::from)?;
         Ok(self.queue.add(message, &envelope).await?)
     }
 
@@ -103,7 +110,8 @@ impl Relay {
                 let recipients = vec![(to.to_owned(), domain)];
                 let smtputf8 = !to.is_ascii() || !text.is_ascii();
                 let envelope = Envelope { from: Address::new(), recipients, smtputf8 };
-                self.queue.add(self.traced(text, report.now), &envelope).await.map(|_| ())
+                let message = self.signer.sign(self.traced(text, report.now), Origin::Server).await?;
+                self.queue.add(message, &envelope).await.map(|_| ())
             }
             Err(ResolveError::Directory(posthaste_directory::DirectoryError::Store(error))) => {
                 Err(error.into())

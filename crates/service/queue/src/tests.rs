@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use posthaste_authentication::Origin;
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret};
@@ -133,7 +134,7 @@ impl World {
     }
 
     async fn accept(&self, from: &str, to: &[&str]) -> Vec<Item> {
-        self.relay.accept(Bytes::from_static(MESSAGE), from, to, false).await.unwrap()
+        self.relay.accept(Bytes::from_static(MESSAGE), from, to, false, Origin::Server).await.unwrap()
     }
 
     fn start(&mut self) {
@@ -403,8 +404,9 @@ async fn a_message_without_an_envelope_was_never_acknowledged_and_goes() {
 async fn a_message_that_goes_round_is_refused() {
     let world = World::new().await;
     let message = [b"Received: x\r\n".repeat(101), b"\r\n".to_vec()].concat();
-    let refused = world.relay.accept(message.into(), "a@x.test", &["b@y.test"], false).await;
+    let refused = world.relay.accept(message.into(), "a@x.test", &["b@y.test"], false, Origin::Server).await;
     assert!(matches!(refused, Err(Refusal::Loop)));
-    let refused = world.relay.accept(Bytes::new(), "a@x.test", &["b@[192.0.2.1]"], false).await;
+    let refused =
+        world.relay.accept(Bytes::new(), "a@x.test", &["b@[192.0.2.1]"], false, Origin::Server).await;
     assert!(matches!(refused, Err(Refusal::Domain(_))));
 }

@@ -4,11 +4,12 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use posthaste_authentication::DomainKeys;
 use posthaste_queue::{Item, Outcome, Queue, QueueError, Recipient, Wait, date_time};
 use serde_json::json;
 
 use crate::cli;
-use crate::config::Config;
+use crate::config::{Auto, Config};
 use crate::failure::{Failure, Result};
 use crate::open;
 
@@ -34,8 +35,13 @@ pub async fn run(config: Config, command: cli::Queue) -> Result<()> {
         }
         Command::Drop { item } => println!("item {} is dropped", queue.drop_item(item).await?.id),
     }
-    if !config.relay.enabled {
-        eprintln!("note: `relay.enabled` is false in this configuration: a server with it sends nothing");
+    match config.relay.enabled {
+        Auto::Is(true) => {}
+        Auto::Is(false) => {
+            eprintln!("note: `relay.enabled` is false in this configuration: a server with it sends nothing");
+        }
+        Auto::Auto if DomainKeys::any(&**opened.store.engine()).await? => {}
+        Auto::Auto => eprintln!("note: no domain is set up, so nothing is sent: `posthaste domain add NAME`"),
     }
     Ok(())
 }

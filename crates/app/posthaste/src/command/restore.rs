@@ -157,6 +157,7 @@ impl Job {
         let total = self.ends.messages(&accounts).await?;
         self.ends.copy_records("secret/").await?;
         self.ends.copy_records("domain/").await?;
+        self.ends.copy_records("dkim/").await?;
         // Each message is copied, and then compared.
         let bar = bar("restoring", total * 2);
         for wanted in wanted {
