@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use posthaste_authentication::Origin;
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, Policy};
 use posthaste_queue::{
@@ -23,7 +24,7 @@ async fn item(message: &'static [u8], envelope: &Envelope) -> Item {
     let store = Store::new(engine, StoreOptions::default());
     let delivery = Delivery::new(store, Arc::new(directory), DeliveryOptions::default());
     let relay = Relay::new(Queue::open(delivery.clone()).await.unwrap(), delivery, "mail.a.test");
-    relay.accept(Bytes::from_static(message), envelope).await.unwrap().remove(0)
+    relay.accept(Bytes::from_static(message), envelope, Origin::Server).await.unwrap().remove(0)
 }
 
 /// Serves one connection with these extensions; what the client sent, and `ok` for each message.

@@ -34,6 +34,6 @@ mod verification;
 
 pub use options::{PlaintextAuth, Role, SenderRule, SmtpOptions};
 pub use serve::{SmtpService, refusal};
-pub use session::{Action, Addressee, Link, Place, Session, Transaction};
+pub use session::{Action, Addressee, Link, Session, Transaction};
 pub use sink::{MailSink, RelayRefusal};
 pub use verification::Verification;

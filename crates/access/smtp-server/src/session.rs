@@ -105,17 +105,8 @@ pub struct Addressee {
     pub to: Mailbox,
     /// What RCPT said beside.
     pub parameters: RcptParameters,
-    /// Where that is.
-    pub place: Place,
-}
-
-/// Where a recipient is.
-#[derive(Clone, Debug)]
-pub enum Place {
-    /// Here.
-    Here(Target),
-    /// In a domain that is not ours.
-    Elsewhere,
+    /// Who that is here; `None` in a domain that is not ours.
+    pub target: Option<Target>,
 }
 
 /// Where a message stands.
@@ -424,12 +415,11 @@ impl Session {
         let parameters = std::mem::take(&mut self.pending_recipient);
         let action = match (&mut self.transaction, found) {
             (Some(transaction), Ok(target)) => {
-                let place = Place::Here(target);
-                transaction.recipients.push(Addressee { to, parameters, place });
+                transaction.recipients.push(Addressee { to, parameters, target: Some(target) });
                 Action::Reply(replies::recipient_ok())
             }
             (Some(transaction), Err(ResolveError::NotLocal)) if relays => {
-                transaction.recipients.push(Addressee { to, parameters, place: Place::Elsewhere });
+                transaction.recipients.push(Addressee { to, parameters, target: None });
                 Action::Reply(replies::recipient_ok())
             }
             // An agent next door hands on what others guessed; a client that guesses is counted.

@@ -3,6 +3,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use posthaste_authentication::Origin;
 use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
 use posthaste_directory::Target;
 use posthaste_filter::{Envelope, Filter, Undelivered};
@@ -109,7 +110,8 @@ impl MailSink for Filter {
 
     async fn relay(&self, message: Bytes, envelope: &Outgoing) -> Result<(), RelayRefusal> {
         let Some(relay) = Filter::relay(self) else { return Err(no_relay(envelope)) };
-        let accepted = relay.accept(message, envelope).await;
+        let origin = Origin::User { sender: &envelope.from };
+        let accepted = relay.accept(message, envelope, origin).await;
         accepted.map(|_| ()).map_err(|refusal| match refusal {
             Refusal::Loop => RelayRefusal::Loop,
             Refusal::Domain(address) => RelayRefusal::Domain(address),

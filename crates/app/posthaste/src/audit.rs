@@ -15,7 +15,7 @@ use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::cli::{Account, Command, Engine, Group, Queue, Settings, Sieve};
+use crate::cli::{Account, Command, Domain, Engine, Group, Queue, Settings, Sieve};
 use crate::config::Config;
 use crate::failure::Result;
 use crate::private;
@@ -99,6 +99,14 @@ fn what(command: &Command) -> Option<String> {
         }
         Command::Group(Group::Remove { address }) => format!("group remove {address}"),
         Command::Group(Group::List { .. }) | Command::Route(_) => return None,
+        Command::Domain(Domain::Add { name }) => format!("domain add {name}"),
+        Command::Domain(Domain::Rotate { name, finish, force }) => {
+            let finish = if *finish { " --finish" } else { "" };
+            let force = if *force { " --force" } else { "" };
+            format!("domain rotate {name}{finish}{force}")
+        }
+        Command::Domain(Domain::Remove { name, .. }) => format!("domain remove {name}"),
+        Command::Domain(Domain::List | Domain::Show { .. } | Domain::Check { .. }) => return None,
         Command::Import(import) => format!("import --account {}", import.account),
         Command::Export(export) => format!("export {} --account {}", path(&export.target), export.account),
         Command::Queue(Queue::Retry { item }) => format!("queue retry {item}"),

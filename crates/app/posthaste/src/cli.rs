@@ -18,6 +18,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage.
 Start with
   posthaste serve                            a server on this machine, with one account
   posthaste account add ana@example.org      another account (asks for the password)
+  posthaste domain add example.org           mail to and from the world, and the DNS records it needs
   posthaste import ~/Mail --account ana@example.org
   posthaste backup /backup/mail              every account, beside the running server
   posthaste config --default                 every setting, documented";
@@ -62,6 +63,12 @@ pub enum Command {
     /// Add, list, show, change and remove accounts, while the server runs or not.
     #[command(subcommand)]
     Account(Account),
+    /// Set up the domains that this server sends mail for: keys, and DNS records to publish.
+    ///
+    /// `add` is all that is needed to send mail to other domains: from then on users may, and each
+    /// message that they send from the domain is signed (DKIM). The server may run meanwhile.
+    #[command(subcommand)]
+    Domain(Domain),
     /// Addresses that stand for others: groups, and what takes the rest of a domain's mail.
     ///
     /// Each member gets one copy, whatever ways lead to it. A member elsewhere gets the message
@@ -159,6 +166,56 @@ pub enum Command {
     Engine(Engine),
     /// Show the configuration.
     Config(Config),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Domain {
+    /// Make a domain's keys (RSA and Ed25519), let users send from it, and print the DNS records to
+    /// publish, as lines of a zone file.
+    ///
+    /// The private keys are kept in the store, go with its backups, and are never printed.
+    Add {
+        /// The domain, such as example.org.
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// List the domains, a line each, with the selectors of their keys.
+    List,
+    /// Print the DNS records again.
+    Show {
+        /// The domain.
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Ask DNS for each record, and say what is right, missing or different.
+    ///
+    /// Exit status 1 if a record is missing or wrong without which mail fails at others.
+    Check {
+        /// The domain.
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Make new keys, and print their DNS records. The old keys sign until --finish.
+    Rotate {
+        /// The domain.
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Let the new keys sign, if their records are published, and remove the old private keys.
+        #[arg(long)]
+        finish: bool,
+        /// With --finish: do not look whether the records are published.
+        #[arg(long, requires = "finish")]
+        force: bool,
+    },
+    /// Remove a domain's keys: its mail is no longer signed. Its accounts stay.
+    Remove {
+        /// The domain.
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Do not ask for the name again.
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

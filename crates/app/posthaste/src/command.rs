@@ -5,6 +5,7 @@ mod account;
 mod backup;
 mod check;
 mod copy_store;
+mod domain;
 mod ends;
 mod engine;
 mod export;
@@ -54,6 +55,7 @@ fn run_with(config: Config, cli: Cli) -> Result<()> {
     match cli.command {
         Command::Serve(options) => serve::run(config, cli.common, options),
         Command::Account(options) => blocking(account::run(config, options)),
+        Command::Domain(options) => blocking(domain::run(config, options)),
         Command::Group(options) => blocking(group::run(config, options)),
         Command::Route(options) => blocking(route::run(config, options)),
         Command::Import(options) => blocking(import::run(config, options)),

@@ -1,6 +1,7 @@
 //! What a command ends with when it fails: one sentence that names the thing and the remedy, and an
 //! exit code.
 
+use posthaste_authentication::KeyError;
 use posthaste_delivery::DeliveryError;
 use posthaste_delivery::export::ExportError;
 use posthaste_delivery::import::ImportError;
@@ -35,6 +36,9 @@ pub enum Failure {
     /// Accounts and aliases.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
+    /// Keys of domains.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
     /// Sieve scripts.
     #[error(transparent)]
     Script(#[from] ScriptError),

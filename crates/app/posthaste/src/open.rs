@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use posthaste_authentication::DomainKeys;
 use posthaste_delivery::{Delivery, DeliveryOptions, Quota};
 use posthaste_directory::{Account, Directory};
 use posthaste_net::ByteBudget;
@@ -10,10 +11,13 @@ use posthaste_store::{Engine, Report, Store, StoreError, StoreOptions};
 use posthaste_store_cassandra::{BodyPlace, CassandraEngine, S3};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild};
 
-use crate::config::{Config, S3 as S3Config};
+use crate::config::{Auto, Config, S3 as S3Config};
 use crate::failure::{Failure, Result};
 use crate::memory::Plan;
 use crate::private;
+
+/// How mail for other domains is switched on.
+pub const TO_RELAY: &str = "`posthaste domain add NAME` sets a domain up, or set `relay.enabled`";
 
 /// Everything that commands work with.
 pub struct Opened {
@@ -23,6 +27,15 @@ pub struct Opened {
 }
 
 impl Opened {
+    /// Whether mail for other domains is taken: as `relay.enabled` says, or if it leaves that to
+    /// the domains and one is set up.
+    pub async fn relays(&self, config: &Config) -> Result<bool> {
+        match config.relay.enabled {
+            Auto::Is(is_on) => Ok(is_on),
+            Auto::Auto => Ok(DomainKeys::any(&**self.store.engine()).await?),
+        }
+    }
+
     /// An account that must be there.
     pub async fn found(&self, name: &str) -> Result<Account> {
         self.directory.account(name).await?.ok_or_else(|| {

@@ -30,6 +30,7 @@ fn lived_in(dir: &Path) -> Server {
         server.add_account(user, PASSWORD);
     }
     done(&server.command(&["account", "set", ANA, "--alias", "info@example.org"], ""));
+    done(&server.command(&["group", "set", "all@example.org", ANA, BEN], ""));
     let mbox = dir.join("mail.mbox");
     Mbox::write(&mbox, COUNT).unwrap();
     for mailbox in ["Archive", "Lists/Rust"] {
@@ -166,6 +167,7 @@ fn a_backup_beside_deliveries_and_expunges_is_of_one_instant() {
     same(&server, &backup, (ANA, ANA), &MAILBOXES);
     same(&server, &backup, (BEN, BEN), &["INBOX"]);
     assert!(done(&backup.command(&["account", "show", ANA], "")).contains("info@example.org"));
+    assert!(done(&backup.command(&["group", "list"], "")).starts_with("all@example.org\t"));
     assert!(server.command(&["check"], "").status.success());
 }
 

@@ -1,23 +1,28 @@
 //! No open relay in any configuration: a table of attempts, each by a stranger and by a user, on
-//! every listener that takes mail, with the relay off, with routes and with a smarthost.
+//! every listener that takes mail, with the relay off, with routes, with a smarthost, and with a
+//! domain that is set up.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 
-use posthaste_testkit::{LineClient, Server, ServerBuilder, dot_stuffed};
+use posthaste_testkit::{LineClient, Server, ServerBuilder, command, dot_stuffed};
 
 const PASSWORD: &str = "correct horse";
 /// base64 of NUL `ana@a.test` NUL `correct horse`.
 const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 
 /// The settings of `[relay]`. Nobody listens at that port: what is queued by mistake stays there.
-const CONFIGURATIONS: [&str; 4] = [
+const CONFIGURATIONS: [&str; 6] = [
     "enabled = false",
     "enabled = true",
     "enabled = true\nroutes = [{ domain = \"b.test\", host = \"127.0.0.1:9\" }]",
     "enabled = true\nsmarthost = \"127.0.0.1:9\"",
+    "",
+    SET_UP,
 ];
+/// `posthaste domain add` turns relaying on.
+const SET_UP: &str = "enabled = \"auto\"";
 
 /// Recipients that are not ours, in every spelling that relays have fallen for. `a.test` is ours.
 const ELSEWHERE: [&str; 16] = [
@@ -81,6 +86,11 @@ fn start(data: &Path, relay: &str) -> Server {
     let file = data.join("settings.toml");
     std::fs::write(&file, format!("domain = \"a.test\"\nhostname = \"mail.a.test\"\n[relay]\n{relay}\n"))
         .unwrap();
+    if relay == SET_UP {
+        let args = ["domain", "add", "a.test", "--config", file.to_str().unwrap()];
+        let output = command(Path::new(env!("CARGO_BIN_EXE_posthaste")), data, &args, "");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
     let mut server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
         .data(data)
         .arg("--config")

@@ -1,8 +1,12 @@
 //! Whether mail from other hosts is from whom it says: SPF, DKIM, ARC and DMARC, and the field in
-//! which the outcome is written (RFC 8601).
+//! which the outcome is written (RFC 8601). And that others can say so of ours: keys, signatures,
+//! DNS records.
 //!
 //! | module | what |
 //! | --- | --- |
+//! | [`DomainKeys`] | the keys of a domain that this server sends for |
+//! | [`Signer`] | signs mail that leaves |
+//! | [`dns`] | the records that a domain publishes, and whether it does |
 //! | [`Verifier`] | verifies one message: DNS look-ups, signatures, the policy of its author's domain |
 //! | [`results`] | removes fields that claim to be ours, and puts ours in front |
 //!
@@ -11,10 +15,17 @@
 //! * All look-ups of a message together have a deadline; a bound holds for signatures.
 //! * The hashes of a large message are computed on a thread of their own.
 //!
-//! The protocols themselves are `mail-auth`'s. What is here: which are asked, in what order, with
-//! what bounds, and what follows.
+//! The verification itself is `mail-auth`'s. What is here: which methods are asked, in what order,
+//! with what bounds, and what follows. The signatures are made here, as `mail-auth` cannot name a
+//! field once more than it is there.
 
+mod canonical;
+pub mod dns;
+mod keys;
 pub mod results;
+mod sign;
 mod verify;
 
+pub use keys::{Algorithm, DomainKey, DomainKeys, KeyError, KeyState};
+pub use sign::{Origin, Signer};
 pub use verify::{Action, Client, Policy, Verdict, Verifier, VerifierOptions};

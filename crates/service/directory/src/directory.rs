@@ -307,19 +307,19 @@ impl Directory {
         Err(DirectoryError::Busy(key))
     }
 
-    /// Remembers that a domain is ours. It stays ours when its last address goes.
-    async fn note_domain(&self, address: &Address) -> Result<()> {
-        match address.domain() {
-            Some(domain) => self.note_domain_name(domain).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Notes that mail for this domain, in normal form, is taken here.
-    pub(crate) async fn note_domain_name(&self, domain: &str) -> Result<()> {
+    /// Makes a domain (in normal form) ours, also before it has an address.
+    pub async fn add_domain(&self, domain: &str) -> Result<()> {
         let value = record::write_domain(domain)?;
         // A conflict says that it is there already.
         self.put(record::domain_key(domain), 0, Some(value)).await?;
+        Ok(())
+    }
+
+    /// Remembers that a domain is ours. It stays ours when its last address goes.
+    async fn note_domain(&self, address: &Address) -> Result<()> {
+        if let Some(domain) = address.domain() {
+            self.add_domain(domain).await?;
+        }
         Ok(())
     }
 

@@ -110,7 +110,7 @@ impl Directory {
         {
             return Err(DirectoryError::GroupLoop(group.address));
         }
-        self.note_domain_name(&domain).await?;
+        self.add_domain(&domain).await?;
         let record =
             GroupRecord { v: record::VERSION, members: group.members.clone(), owner: group.owner.clone() };
         let key = key(&group.address);

@@ -1,6 +1,7 @@
 //! Mail for a group: one copy for each account it stands for, one item in the queue for all others.
 
 use bytes::Bytes;
+use posthaste_authentication::Origin;
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
 use posthaste_queue as queue;
@@ -152,7 +153,8 @@ impl Filter {
         let relay = self.relay.as_ref().ok_or_else(|| NotSent::NoRelay(first.clone()))?;
         let smtputf8 = mail.smtputf8 || !mail.from.is_ascii() || members.iter().any(|to| !to.is_ascii());
         let to: Vec<&str> = members.iter().map(String::as_str).collect();
-        relay.accept(mail.text.clone(), &queue::Envelope::new(mail.from, &to, smtputf8)).await?;
+        let envelope = queue::Envelope::new(mail.from, &to, smtputf8);
+        relay.accept(mail.text.clone(), &envelope, Origin::Elsewhere).await?;
         Ok(())
     }
 
@@ -170,7 +172,7 @@ impl Filter {
         }
         let text = compose::refusal(&self.frame(), mail.from, first, &reason, message);
         // Without a sender: nothing answers a report, so it cannot go round.
-        if let Err(error) = self.send(Bytes::from(text), "", mail.from, mail.depth).await {
+        if let Err(error) = self.send(Bytes::from(text), "", mail.from, mail.depth, Origin::Server).await {
             tracing::warn!(group, to = mail.from, %error, "nobody can get the report about members of a group");
         }
     }

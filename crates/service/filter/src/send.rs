@@ -2,6 +2,7 @@
 //! protocol cannot say.
 
 use bytes::Bytes;
+use posthaste_authentication::Origin;
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Forward, Recipient, ResolveError, Target};
 use posthaste_queue::{self as queue, Refusal, date_time};
@@ -27,7 +28,9 @@ pub(crate) const REDIRECTED: &str = "X-Sieve-Redirected-From";
 pub(crate) enum NotSent {
     #[error("the message comes back to a script that has sent it on: it goes round in a loop")]
     Loop,
-    #[error("{0} is in another domain, and this server sends no mail there (`relay.enabled`)")]
+    #[error(
+        "{0} is in another domain, and this server sends no mail there (`posthaste domain add`, or `relay.enabled`)"
+    )]
     NoRelay(String),
     #[error("{0}: {1}")]
     Address(String, ResolveError),
@@ -97,6 +100,7 @@ impl Filter {
         from: &'s str,
         to: &'s str,
         depth: usize,
+        origin: Origin<'s>,
     ) -> Pin<Box<dyn Future<Output = Result<(), NotSent>> + Send + 's>> {
         // In a box because the recipient's script may send it on in turn.
         Box::pin(async move {
@@ -119,7 +123,7 @@ impl Filter {
                 }
                 (Err(ResolveError::NotLocal), Some(relay)) => {
                     let smtputf8 = !to.is_ascii() || !from.is_ascii();
-                    relay.accept(text, &queue::Envelope::new(from, &[to], smtputf8)).await?;
+                    relay.accept(text, &queue::Envelope::new(from, &[to], smtputf8), origin).await?;
                     Ok(())
                 }
                 (Err(ResolveError::NotLocal), None) => Err(NotSent::NoRelay(to.to_owned())),
@@ -145,7 +149,7 @@ impl Filter {
         }
         let trace = self.sent_on_by(name);
         let text = Bytes::from([trace.as_bytes(), compose::without_return_path(&text)].concat());
-        self.send(text, mail.from, address, mail.depth + 1).await?;
+        self.send(text, mail.from, address, mail.depth + 1, Origin::Elsewhere).await?;
         tracing::info!(account = name, from = mail.from, to = address, "redirected");
         Ok(())
     }
@@ -195,7 +199,7 @@ impl Filter {
         }
         let text = compose::vacation(&self.frame(), recipient.address.as_str(), reply);
         // RFC 5230 §5.1, RFC 3834 §3.3: a reply has no sender, so that nothing answers it.
-        self.send(Bytes::from(text.clone()), "", &reply.to, mail.depth + 1).await?;
+        self.send(Bytes::from(text.clone()), "", &reply.to, mail.depth + 1, Origin::Server).await?;
         if let Some(target) = &reply.fcc {
             filing.file_other(target, text).await?;
         }
@@ -215,7 +219,9 @@ impl Filter {
         let from = if mail.from.is_empty() { "" } else { own };
         let mut failed = None;
         for to in &notification.mailto.to {
-            if let Err(error) = self.send(Bytes::from(text.clone()), from, to, mail.depth + 1).await {
+            if let Err(error) =
+                self.send(Bytes::from(text.clone()), from, to, mail.depth + 1, Origin::Server).await
+            {
                 failed = Some(error);
             }
         }
@@ -239,7 +245,7 @@ impl Filter {
         } else {
             let address = recipient.address.as_str();
             let text = compose::refusal(&self.frame(), mail.from, address, reason, &mail.message.bytes);
-            Some(self.send(Bytes::from(text), "", mail.from, mail.depth + 1).await)
+            Some(self.send(Bytes::from(text), "", mail.from, mail.depth + 1, Origin::Server).await)
         };
         match sent {
             Some(Ok(())) => return Ok(()),

@@ -1,5 +1,6 @@
 //! Why the queue could not do something.
 
+use posthaste_authentication::KeyError;
 use posthaste_delivery::DeliveryError;
 use posthaste_store::StoreError;
 
@@ -20,6 +21,9 @@ pub enum QueueError {
         /// What is wrong.
         why: String,
     },
+    /// The message would leave unsigned.
+    #[error("the message cannot be signed: {0}")]
+    Unsigned(#[from] KeyError),
     /// There is no such item.
     #[error("there is no item {0} in the queue: `posthaste queue list` shows those there are")]
     NoItem(u32),

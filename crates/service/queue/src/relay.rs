@@ -1,6 +1,7 @@
 //! Takes mail for other domains, and sends reports to senders here and elsewhere.
 
 use bytes::Bytes;
+use posthaste_authentication::{Origin, Signer};
 use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
 use posthaste_directory::normal_domain;
 use std::collections::BTreeMap;
@@ -35,12 +36,15 @@ pub struct Relay {
     queue: Queue,
     delivery: Delivery,
     host: Arc<str>,
+    signer: Signer,
 }
 
 impl Relay {
-    /// The way out of a store, for a server of this name.
+    /// The way out of a store, for a server of this name. Mail of domains that have keys in the
+    /// store is signed.
     pub fn new(queue: Queue, delivery: Delivery, host: &str) -> Self {
-        Self { queue, delivery, host: host.into() }
+        let signer = Signer::new(Arc::clone(delivery.store().engine()), host);
+        Self { queue, delivery, host: host.into(), signer }
     }
 
     /// The queue.
@@ -66,9 +70,15 @@ impl Relay {
         found
     }
 
-    /// Takes a message for other domains. It is on disk on return. `message` has its trace fields,
-    /// without Return-Path, which only the last host adds (RFC 5321 §4.4).
-    pub async fn accept(&self, message: Bytes, envelope: &Envelope) -> Result<Vec<Item>, Refusal> {
+    /// Takes a message for other domains, and signs it if its origin allows. It is on disk on
+    /// return. `message` has its trace fields, without Return-Path, which only the last host adds
+    /// (RFC 5321 §4.4).
+    pub async fn accept(
+        &self,
+        message: Bytes,
+        envelope: &Envelope,
+        origin: Origin<'_>,
+    ) -> Result<Vec<Item>, Refusal> {
         if hops(&message) > HOPS_MAX {
             return Err(Refusal::Loop);
         }
@@ -77,6 +87,7 @@ impl Relay {
             let domain = domain_of(&to.address).ok_or_else(|| Refusal::Domain(to.address.clone()))?;
             destinations.entry(domain).or_default().push(to);
         }
+        let message = self.signer.sign(message, origin).await.map_err(QueueError::from)?;
         Ok(self.queue.add(message, envelope, destinations).await?)
     }
 
@@ -126,7 +137,8 @@ impl Relay {
                 let smtputf8 = !to.is_ascii() || !text.is_ascii();
                 let envelope = Envelope::new("", &[to], smtputf8);
                 let destinations = BTreeMap::from([(domain, envelope.to.iter().collect())]);
-                self.queue.add(self.traced(text, report.now), &envelope, destinations).await.map(|_| ())
+                let message = self.signer.sign(self.traced(text, report.now), Origin::Server).await?;
+                self.queue.add(message, &envelope, destinations).await.map(|_| ())
             }
             Err(ResolveError::Directory(posthaste_directory::DirectoryError::Store(error))) => {
                 Err(error.into())

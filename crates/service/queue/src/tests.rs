@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use posthaste_authentication::Origin;
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret};
@@ -141,7 +142,7 @@ impl World {
 
     async fn accept(&self, from: &str, to: &[&str]) -> Vec<Item> {
         let envelope = Envelope::new(from, to, false);
-        self.relay.accept(Bytes::from_static(MESSAGE), &envelope).await.unwrap()
+        self.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await.unwrap()
     }
 
     fn start(&mut self) {
@@ -411,9 +412,14 @@ async fn a_message_without_an_envelope_was_never_acknowledged_and_goes() {
 async fn a_message_that_goes_round_is_refused() {
     let world = World::new().await;
     let message = [b"Received: x\r\n".repeat(101), b"\r\n".to_vec()].concat();
-    let refused = world.relay.accept(message.into(), &Envelope::new("a@x.test", &["b@y.test"], false)).await;
+    let refused = world
+        .relay
+        .accept(message.into(), &Envelope::new("a@x.test", &["b@y.test"], false), Origin::Server)
+        .await;
     assert!(matches!(refused, Err(Refusal::Loop)));
-    let refused =
-        world.relay.accept(Bytes::new(), &Envelope::new("a@x.test", &["b@[192.0.2.1]"], false)).await;
+    let refused = world
+        .relay
+        .accept(Bytes::new(), &Envelope::new("a@x.test", &["b@[192.0.2.1]"], false), Origin::Server)
+        .await;
     assert!(matches!(refused, Err(Refusal::Domain(_))));
 }

@@ -12,7 +12,7 @@ use crate::address::ReversePath;
 use crate::command::{BodyKind, MailParameters, RcptParameters};
 use crate::incoming::Incoming;
 use crate::reply::Reply;
-use crate::session::{Addressee, Place, Transaction, replies};
+use crate::session::{Addressee, Transaction, replies};
 use crate::trace;
 use crate::verification::Verified;
 
@@ -23,15 +23,15 @@ impl Driver {
         let Transaction { from, parameters, recipients } = transaction;
         let (mut here, mut outgoing) = (Vec::new(), outgoing(&from, &parameters));
         let mut local = Outgoing { to: Vec::new(), ..outgoing.clone() };
-        for Addressee { to, parameters, place } in recipients {
+        for Addressee { to, parameters, target } in recipients {
             let RcptParameters { notify, orcpt } = parameters;
             let to = To { address: to.as_str().to_owned(), notify, orcpt };
-            match place {
-                Place::Here(target) => {
+            match target {
+                Some(target) => {
                     here.push(target);
                     local.to.push(to);
                 }
-                Place::Elsewhere => outgoing.to.push(to),
+                None => outgoing.to.push(to),
             }
         }
         // The message's share of the budget is held until the sink is done with it.

@@ -197,6 +197,10 @@ impl Job<'_> {
         write(&*self.ends.to, RUN, &Run { begun: self.begun, whole, done: false }).await?;
         self.ends.copy_records("secret/").await?;
         self.ends.copy_records("domain/").await?;
+        self.ends.mirror_records("dkim/").await?;
+        if whole {
+            self.ends.mirror_records("group/").await?;
+        }
         let (mut whole_accounts, mut damaged, mut faults) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..self.looks {
             (whole_accounts, damaged) = self.copy(&accounts, total).await?;

@@ -1,6 +1,7 @@
 //! `posthaste copy-store`: accounts and all their mail from one store to another.
 //!
-//! Secrets and domains are copied where the other end has none.
+//! Secrets and domains are copied where the other end has none; keys that sign are made the same,
+//! and so are groups if all accounts are copied.
 
 use std::collections::BTreeSet;
 
@@ -32,6 +33,10 @@ pub async fn run(config: Config, common: &Common, options: CopyStore) -> Result<
     let bar = bar("copying", total);
     ends.copy_records("secret/").await?;
     ends.copy_records("domain/").await?;
+    ends.mirror_records("dkim/").await?;
+    if options.account.is_empty() {
+        ends.mirror_records("group/").await?;
+    }
     for account in &accounts {
         ends.mirror(account, &mut |n| bar.inc(n)).await?;
     }

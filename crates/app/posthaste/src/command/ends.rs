@@ -164,6 +164,19 @@ impl Ends {
         Ok(faults)
     }
 
+    /// Makes all records of a kind at the other end what they are here.
+    pub async fn mirror_records(&self, prefix: &str) -> Result<()> {
+        let mut after = None;
+        loop {
+            let page = self.from.directory_scan(prefix, after.as_deref(), PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.name.clone());
+            for record in &page {
+                self.put(record).await?;
+            }
+        }
+    }
+
     /// Records of a kind that the other end has none of.
     pub async fn copy_records(&self, prefix: &str) -> Result<()> {
         let mut after = None;

@@ -34,8 +34,8 @@ pub async fn run(config: Config, command: cli::Queue) -> Result<()> {
         }
         Command::Drop { item } => println!("item {} is dropped", queue.drop_item(item).await?.id),
     }
-    if !config.relay.enabled {
-        eprintln!("note: `relay.enabled` is false in this configuration: a server with it sends nothing");
+    if !opened.relays(&config).await? {
+        eprintln!("note: a server with this configuration sends nothing: {}", open::TO_RELAY);
     }
     Ok(())
 }

@@ -68,7 +68,12 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
             options.name.as_deref().map_or_else(|| account.name.clone(), |name| full_name(name, &config));
         wanted.extend(job.wanted(account, name).await?);
     }
-    job.restore(&wanted, &options.backup).await
+    job.restore(&wanted, &options.backup).await?;
+    if named.is_empty() {
+        // Last: their members are there.
+        job.ends.copy_records("group/").await?;
+    }
+    Ok(())
 }
 
 /// An account of the backup on its way into the store.
@@ -157,6 +162,7 @@ impl Job {
         let total = self.ends.messages(&accounts).await?;
         self.ends.copy_records("secret/").await?;
         self.ends.copy_records("domain/").await?;
+        self.ends.copy_records("dkim/").await?;
         // Each message is copied, and then compared.
         let bar = bar("restoring", total * 2);
         for wanted in wanted {

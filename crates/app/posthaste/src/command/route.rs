@@ -20,9 +20,10 @@ struct Step {
 }
 
 pub async fn run(config: Config, command: cli::Route) -> Result<()> {
-    let directory = open::existing(&config).await?.directory;
+    let opened = open::existing(&config).await?;
+    let relays = opened.relays(&config).await?;
     let address = full_name(&command.address, &config);
-    let steps = steps(&directory, &config, &address).await?;
+    let steps = steps(&opened.directory, &config, relays, &address).await?;
     let mut out = std::io::stdout().lock();
     for Step { depth, address, what } in &steps {
         let line = match command.json {
@@ -40,7 +41,7 @@ pub async fn run(config: Config, command: cli::Route) -> Result<()> {
 }
 
 /// The address and all that follows from it, those that one stands for below it.
-async fn steps(directory: &Directory, config: &Config, address: &str) -> Result<Vec<Step>> {
+async fn steps(directory: &Directory, config: &Config, relays: bool, address: &str) -> Result<Vec<Step>> {
     let (mut steps, mut met) = (Vec::new(), HashSet::new());
     let mut next = vec![(0, address.to_owned(), None)];
     while let Some((depth, address, sender)) = next.pop() {
@@ -63,7 +64,7 @@ async fn steps(directory: &Directory, config: &Config, address: &str) -> Result<
                 next.extend(forward.into_iter().rev().map(|to| (depth + 1, to, sender.clone())));
             }
             // What a stranger may send is decided at RCPT; this is what becomes of mail of our own.
-            Err(ResolveError::NotLocal) => push(elsewhere(&address, config)),
+            Err(ResolveError::NotLocal) => push(elsewhere(&address, config, relays)),
             Err(ResolveError::Directory(error)) => return Err(error.into()),
             Err(error) => {
                 let keeps = sender.map(|account| format!("; {account} keeps the message"));
@@ -95,14 +96,17 @@ fn account(Recipient { account, address, detail }: &Recipient) -> String {
     what
 }
 
-fn elsewhere(address: &str, config: &Config) -> String {
+fn elsewhere(address: &str, config: &Config, relays: bool) -> String {
     let relay = &config.relay;
     let domain = address.rsplit_once('@').and_then(|(_, domain)| normal_domain(domain).ok());
     let Some(domain) = domain else {
         return "is refused: it has no domain that mail could be sent to".to_owned();
     };
-    if !relay.enabled {
-        return format!("is refused: {domain} is not here, and `relay.enabled` is false");
+    if !relays {
+        return format!(
+            "is refused: {domain} is not here, and nothing is sent elsewhere: {}",
+            open::TO_RELAY
+        );
     }
     let of_domain =
         relay.routes.iter().find(|route| normal_domain(&route.domain).ok().as_ref() == Some(&domain));

@@ -19,7 +19,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::listeners::Listeners;
 use self::metrics::Metrics;
-use self::outgoing::Outgoing;
+use self::outgoing::{Outgoing, first_domain};
+pub use self::services::hostname;
 use self::services::{Budgets, Services};
 use crate::cli::{Common, Listen, Serve};
 use crate::config::{self, Config};
@@ -137,9 +138,11 @@ async fn serve(
         retain(Retention::new(opened.store.clone(), Arc::clone(&opened.directory)), config.retention.clone()),
     ));
     let expiry = tokio::spawn(watch_expiry(certificates.clone()));
-    let outgoing = Outgoing::start(&config, &opened, &budgets.metrics).await?;
+    let mut outgoing = Outgoing::start(&config, &opened, &budgets.metrics).await?;
     let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
     let filter = Filter::new(opened.delivery.clone(), relay, &services::hostname(&config));
+    let engine = Arc::clone(opened.store.engine());
+    let mut domain = std::pin::pin!(first_domain(config.relay.enabled, engine, account_look));
     let mut server = Server { config, common, options, level, opened, filter, certificates, budgets, plan };
     let mut listeners =
         Listeners::new(server.services(), &server.config, &server.budgets, &server.plan, access, bound);
@@ -150,8 +153,18 @@ async fn serve(
     // in somebody's log.
     first_account(&server.opened, &server.config).await?;
     println!("ready {}{}", listeners.addresses(), metrics.addresses());
-    while let Asked::Reload = signals.next().await {
-        server.reload(&mut listeners);
+    let mut waits_for_domain = outgoing.is_none();
+    loop {
+        tokio::select! {
+            asked = signals.next() => match asked {
+                Asked::Reload => server.reload(&mut listeners),
+                Asked::Stop => break,
+            },
+            () = &mut domain, if waits_for_domain => {
+                waits_for_domain = false;
+                outgoing = server.begin_to_send(&mut listeners).await;
+            }
+        }
     }
     tracing::info!("stopping: commands in flight are finished");
     listeners.stop().await;
@@ -194,6 +207,23 @@ impl Server {
 
     fn wanted(&self) -> Vec<Listen> {
         wanted(&self.options, &self.config)
+    }
+
+    /// A domain was set up while nothing was sent. New sessions may send to other domains.
+    async fn begin_to_send(&mut self, listeners: &mut Listeners) -> Option<Outgoing> {
+        match Outgoing::start(&self.config, &self.opened, &self.budgets.metrics).await {
+            Ok(outgoing) => {
+                let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
+                self.filter = Filter::new(self.opened.delivery.clone(), relay, &hostname(&self.config));
+                listeners.replace(self.services(), &self.config, &self.plan);
+                tracing::info!("a domain is set up: mail is sent to other domains from now on");
+                outgoing
+            }
+            Err(error) => {
+                tracing::error!(%error, "mail cannot be sent to other domains: mend this and start the server again");
+                None
+            }
+        }
     }
 
     /// SIGHUP: certificate and configuration are read again. What cannot be used leaves everything

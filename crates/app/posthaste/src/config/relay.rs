@@ -9,7 +9,7 @@ use posthaste_queue::RetryTimes;
 use posthaste_smtp_client::{Dns, Login, Route, Routes, Tls, TlsRule};
 use serde::Deserialize;
 
-use super::duration;
+use super::{Auto, duration};
 use crate::failure::{Failure, Result};
 use crate::private;
 
@@ -19,7 +19,7 @@ const SMTP_PORT: u16 = 25;
 /// What each means is written in `default.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Relay {
-    pub enabled: bool,
+    pub enabled: Auto<bool>,
     pub smarthost: String,
     pub tls: RouteTls,
     pub user: String,

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use posthaste_authentication::DomainKeys;
 use posthaste_metrics::{Metered, Registry};
 use posthaste_queue::{LeaseTimes, Queue, Relay, Runner};
 use posthaste_smtp_client::SmtpTransport;
+use posthaste_store::Engine;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::services;
-use crate::config::Config;
+use crate::config::{Auto, Config};
 use crate::failure::Result;
 use crate::open::Opened;
 
@@ -23,9 +25,10 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Opens the queue and begins to send; `None` if the configuration relays nothing.
+    /// Opens the queue and begins to send; `None` if the configuration relays nothing, or leaves it
+    /// to the domains and none is set up.
     pub async fn start(config: &Config, opened: &Opened, metrics: &Arc<Registry>) -> Result<Option<Self>> {
-        if !config.relay.enabled {
+        if !opened.relays(config).await? {
             return Ok(None);
         }
         let host = services::hostname(config);
@@ -51,6 +54,26 @@ impl Outgoing {
                 "messages that were being sent were cut off: they are sent again after the next start"
             );
         }
+    }
+}
+
+/// Returns when a domain is set up; never, if the configuration does not leave relaying to that.
+pub async fn first_domain(enabled: Auto<bool>, engine: Arc<dyn Engine>, pause: Duration) {
+    if enabled != Auto::Auto {
+        return std::future::pending().await;
+    }
+    let mut seen = None;
+    loop {
+        let epoch = engine.epoch();
+        // Without an epoch, as on a cluster, each look reads.
+        if epoch.is_none() || epoch != seen {
+            match DomainKeys::any(&*engine).await {
+                Ok(true) => return,
+                Ok(false) => seen = epoch,
+                Err(error) => tracing::warn!(%error, "cannot look whether a domain is set up"),
+            }
+        }
+        tokio::time::sleep(pause).await;
     }
 }
 

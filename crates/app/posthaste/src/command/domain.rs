@@ -1,0 +1,250 @@
+//! `posthaste domain`: the domains that this server sends for, their keys, and their DNS records.
+//!
+//! What is printed to be published is a piece of a zone file: everything else in it is a comment.
+
+use std::io::Write as _;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use posthaste_authentication::dns::{Finding, Record, records};
+use posthaste_authentication::{DomainKeys, KeyState};
+use posthaste_directory::normal_domain;
+use posthaste_queue::date_time;
+use posthaste_smtp_client::Dns;
+use posthaste_store::Engine;
+
+use crate::cli;
+use crate::command::serve;
+use crate::config::Config;
+use crate::failure::{Failure, Result};
+use crate::open::{self, Opened};
+
+/// Domains read at a time when listing.
+const PAGE: usize = 200;
+/// Receivers hand mail on, and look at signatures again, for some time after it has left here.
+const RECEIVERS_TAKE: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+
+pub async fn run(config: Config, command: cli::Domain) -> Result<()> {
+    use cli::Domain as Command;
+    match command {
+        Command::Add { name } => add(&config, &normal(&name)?).await,
+        Command::List => list(&open::existing(&config).await?).await,
+        Command::Show { name } => {
+            let (_, keys) = found(&config, &name).await?;
+            show(&config, &keys)
+        }
+        Command::Check { name } => {
+            let (_, keys) = found(&config, &name).await?;
+            check(&config, &keys).await
+        }
+        Command::Rotate { name, finish, force } => {
+            let (opened, keys) = found(&config, &name).await?;
+            let engine = &**opened.store.engine();
+            if finish {
+                finish_rotation(&config, engine, keys, force).await
+            } else {
+                rotate(&config, engine, keys).await
+            }
+        }
+        Command::Remove { name, yes } => {
+            let (opened, keys) = found(&config, &name).await?;
+            remove(&opened, keys, yes).await
+        }
+    }
+}
+
+fn normal(name: &str) -> Result<String> {
+    normal_domain(name.strip_suffix('.').unwrap_or(name))
+        .map_err(|_| Failure::Usage(format!("{name:?} is no domain; write for example example.org")))
+}
+
+async fn found(config: &Config, name: &str) -> Result<(Opened, DomainKeys)> {
+    let name = normal(name)?;
+    let opened = open::existing(config).await?;
+    let keys = DomainKeys::find(&**opened.store.engine(), &name).await?;
+    let missing = || {
+        Failure::Usage(format!(
+            "{name} is not set up: `posthaste domain list` names those that are, `posthaste domain add {name}` sets it up"
+        ))
+    };
+    Ok((opened, keys.ok_or_else(missing)?))
+}
+
+/// Now, unix seconds.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+async fn add(config: &Config, name: &str) -> Result<()> {
+    let opened = open::create(config).await?;
+    let engine = &**opened.store.engine();
+    if DomainKeys::find(engine, name).await?.is_some() {
+        return Err(Failure::Usage(format!(
+            "{name} is set up already; `posthaste domain show {name}` prints its records"
+        )));
+    }
+    let mut keys = DomainKeys::new(name);
+    keys.generate(KeyState::Signing, now())?;
+    // First: from the moment there are keys, the domain's mail comes and goes here.
+    opened.directory.add_domain(name).await?;
+    keys.save(engine).await?;
+    println!("; {name} is set up: its mail is signed, and users may send to other domains.");
+    show(config, &keys)
+}
+
+fn show(config: &Config, keys: &DomainKeys) -> Result<()> {
+    let host = serve::hostname(config);
+    if !host.contains('.') {
+        eprintln!(
+            "posthaste: `hostname` is \"{host}\": set it to the name of this server that others find in DNS"
+        );
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "; Publish these records in the zone of {}:", keys.domain)?;
+    print(&mut out, &records(keys, &[KeyState::Signing, KeyState::Next], &host))?;
+    writeln!(out, "; `posthaste domain check {}` says whether they are there.", keys.domain)?;
+    Ok(())
+}
+
+fn print(out: &mut impl std::io::Write, records: &[Record]) -> Result<()> {
+    for record in records {
+        writeln!(out, "; {}", record.purpose)?;
+        writeln!(out, "{}", record.zone_line())?;
+    }
+    Ok(())
+}
+
+async fn list(opened: &Opened) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let mut after: Option<String> = None;
+    loop {
+        let page = DomainKeys::list(&**opened.store.engine(), after.as_deref(), PAGE).await?;
+        for domain in &page {
+            write!(out, "{}", domain.domain)?;
+            for (state, word) in [(KeyState::Signing, "signs with"), (KeyState::Next, "next")] {
+                let selectors: Vec<&str> = domain.in_state(state).map(|key| key.selector.as_str()).collect();
+                if !selectors.is_empty() {
+                    write!(out, "\t{word} {}", selectors.join(", "))?;
+                }
+            }
+            writeln!(out)?;
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => after = Some(last.domain.clone()),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Asks DNS for records and prints what it says; the number of those without which mail fails.
+async fn compare(config: &Config, records: &[Record]) -> Result<usize> {
+    let dns = Dns::new(&config.relay.dns, config.relay.port)
+        .map_err(|error| Failure::Usage(format!("`relay.dns`: {error}")))?;
+    let mut failing = 0;
+    for record in records {
+        let finding = record.check(dns.resolver()).await;
+        let name = &record.name;
+        match &finding {
+            Finding::Right => println!("right    {name} {}", record.content()),
+            Finding::Missing => println!("missing  {name} {}", record.content()),
+            Finding::Unknown(why) => println!("unknown  {name} {}\n         {why}", record.content()),
+            Finding::Differs(there) => {
+                println!("differs  {name}\n  wanted {}", record.content());
+                there.iter().for_each(|one| println!("  there  {one}"));
+            }
+        }
+        failing += usize::from(record.fails_with(&finding));
+    }
+    Ok(failing)
+}
+
+async fn check(config: &Config, keys: &DomainKeys) -> Result<()> {
+    let records = records(keys, &[KeyState::Signing], &serve::hostname(config));
+    match compare(config, &records).await? {
+        0 => Ok(()),
+        failing => Err(Failure::Incomplete(format!(
+            "mail of {} fails at others: {failing} records are not as they must be; `posthaste domain show {}` prints them",
+            keys.domain, keys.domain
+        ))),
+    }
+}
+
+/// The records of the keys that are to sign next.
+fn next_records(config: &Config, keys: &DomainKeys) -> Vec<Record> {
+    let mut only = DomainKeys::new(&keys.domain);
+    only.keys = keys.in_state(KeyState::Next).cloned().collect();
+    let all = records(&only, &[KeyState::Next], &serve::hostname(config));
+    all.into_iter().filter(|record| record.is_exact).collect()
+}
+
+async fn rotate(config: &Config, engine: &dyn Engine, mut keys: DomainKeys) -> Result<()> {
+    let name = keys.domain.clone();
+    if keys.in_state(KeyState::Next).next().is_none() {
+        keys.forget_retired(now().saturating_sub(stays_s(config)));
+        keys.generate(KeyState::Next, now())?;
+        keys.save(engine).await?;
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "; {name} has new keys; the old ones sign until these records are published:")?;
+    print(&mut out, &next_records(config, &keys))?;
+    writeln!(out, "; Then `posthaste domain rotate {name} --finish` lets the new keys sign.")?;
+    Ok(())
+}
+
+/// How long the record of a retired key must stay: mail that it signed may wait here, and then at
+/// others.
+fn stays_s(config: &Config) -> i64 {
+    i64::try_from((config.relay.expire_after + RECEIVERS_TAKE).as_secs()).unwrap_or(i64::MAX)
+}
+
+async fn finish_rotation(
+    config: &Config,
+    engine: &dyn Engine,
+    mut keys: DomainKeys,
+    force: bool,
+) -> Result<()> {
+    let name = keys.domain.clone();
+    let next = next_records(config, &keys);
+    if next.is_empty() {
+        return Err(Failure::Usage(format!(
+            "{name} has no new keys; `posthaste domain rotate {name}` makes them"
+        )));
+    }
+    if !force && compare(config, &next).await? > 0 {
+        return Err(Failure::Incomplete(format!(
+            "the old keys of {name} go on signing: the new records are not all published (--force does not look)"
+        )));
+    }
+    let old: Vec<String> = keys.in_state(KeyState::Signing).map(|key| key.selector.clone()).collect();
+    keys.switch(now());
+    keys.save(engine).await?;
+    println!("the new keys of {name} sign; the private parts of the old ones are removed");
+    for selector in old {
+        println!(
+            "the record {selector}._domainkey.{name} may be removed after {}",
+            date_time(now().saturating_add(stays_s(config)))
+        );
+    }
+    Ok(())
+}
+
+async fn remove(opened: &Opened, keys: DomainKeys, yes: bool) -> Result<()> {
+    let name = keys.domain.clone();
+    if !yes {
+        print!("Remove the keys of {name}? Its mail is no longer signed. Type the name to go on: ");
+        std::io::stdout().flush()?;
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        if answer.trim() != name {
+            return Err(Failure::Usage("not removed: the name was not repeated (or say --yes)".into()));
+        }
+    }
+    keys.remove(&**opened.store.engine()).await?;
+    println!("removed the keys of {name}; its addresses still get mail");
+    if !DomainKeys::any(&**opened.store.engine()).await? {
+        println!(
+            "no domain is left: with `relay.enabled = \"auto\"` a server that is started from now on sends nothing to other domains"
+        );
+    }
+    Ok(())
+}

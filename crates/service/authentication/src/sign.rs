@@ -1,0 +1,403 @@
+//! Mail of our own domains is signed when it leaves (DKIM: RFC 6376, RFC 8463).
+//!
+//! What always holds:
+//! * A message is signed for the domain of its author (`From`), as DMARC compares it, or not at
+//!   all. Each key that signs makes one signature.
+//! * A user gets a signature for the domain of the envelope's sender alone, which was found to be
+//!   his own: on a server of several domains none can sign as another.
+//! * Mail that others wrote and a script sends on is not signed: whoever wrote our domain in its
+//!   `From` would get our signature.
+//! * A domain's record is read for each message. On the embedded engine that takes about a
+//!   microsecond, and a rotation in another process counts from the next message on. What is
+//!   cached is the parsed key, by the version of its record.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::digest::{Context, SHA256};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Bytes, BytesMut};
+use mail_auth::AuthenticatedMessage;
+use parking_lot::Mutex;
+use posthaste_directory::normal_domain;
+use posthaste_store::{DirectoryEntry, Engine};
+
+use crate::canonical::{self, Field};
+use crate::keys::{Algorithm, DomainKeys, KeyError, KeyState, Pair, name_of};
+
+/// Messages up to this size are signed where they are. Hashing takes under a millisecond there, and
+/// the RSA signature about one.
+const INLINE_BYTES_MAX: usize = 256 * 1024;
+/// Columns of a field's line (RFC 5322 §2.1.1 advises 78).
+const LINE_LEN: usize = 76;
+
+/// Fields that are signed (RFC 6376 §5.4.1) and named once more than they are there (§5.4.2): a
+/// second `From` or `Subject` that somebody adds breaks the signature (§8.15).
+const SEALED: [&str; 13] = [
+    "From",
+    "To",
+    "Cc",
+    "Subject",
+    "Date",
+    "Message-ID",
+    "Reply-To",
+    "In-Reply-To",
+    "References",
+    "MIME-Version",
+    "Content-Type",
+    "Content-Transfer-Encoding",
+    "Content-ID",
+];
+/// Fields that are signed where they are there. Mailing lists may add one.
+const SIGNED: [&str; 8] = [
+    "Sender",
+    "Content-Description",
+    "Resent-From",
+    "Resent-To",
+    "Resent-Date",
+    "Resent-Message-ID",
+    "List-Unsubscribe",
+    "List-Unsubscribe-Post",
+];
+
+/// Who wrote a message that leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin<'a> {
+    /// A user who logged in, with this envelope sender; empty for the null path.
+    User {
+        /// Was found to be the user's own.
+        sender: &'a str,
+    },
+    /// This server: a report, a vacation reply, a notification.
+    Server,
+    /// Somebody else: it came in and is sent on.
+    Elsewhere,
+}
+
+/// Signs messages. Cheap to clone: all clones are one.
+#[derive(Clone)]
+pub struct Signer {
+    engine: Arc<dyn Engine>,
+    host: Arc<str>,
+    ready: Arc<Mutex<Cache>>,
+}
+
+/// For each domain the version of its record, and the keys that sign.
+type Cache = HashMap<String, (u64, Arc<Ready>)>;
+
+impl std::fmt::Debug for Signer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Signer").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+/// The keys of a domain that sign.
+pub(crate) struct Ready {
+    pub domain: String,
+    pub keys: Vec<ReadyKey>,
+}
+
+/// One of them.
+pub(crate) struct ReadyKey {
+    pub selector: String,
+    pub algorithm: Algorithm,
+    pub pair: Pair,
+}
+
+impl Signer {
+    /// With the keys of a store, for a server of this name.
+    pub fn new(engine: Arc<dyn Engine>, host: &str) -> Self {
+        Self { engine, host: host.into(), ready: Arc::default() }
+    }
+
+    /// A message with its signatures in front, or as it is if nothing signs it. An error means that
+    /// it is not to be sent: it would leave unsigned.
+    pub async fn sign(&self, message: Bytes, origin: Origin<'_>) -> Result<Bytes, KeyError> {
+        let Some(domain) = author_domain(&message) else { return Ok(message) };
+        let may = match origin {
+            Origin::User { sender } => domain_of(sender).is_some_and(|own| own == domain),
+            Origin::Server => true,
+            Origin::Elsewhere => false,
+        };
+        if !may {
+            return Ok(message);
+        }
+        let Some(keys) = self.keys_for(&domain).await? else { return Ok(message) };
+        let now = unix_s();
+        if message.len() <= INLINE_BYTES_MAX {
+            return signed(message, &keys, now);
+        }
+        let domain = keys.domain.clone();
+        let work = tokio::task::spawn_blocking(move || signed(message, &keys, now));
+        work.await.unwrap_or(Err(KeyError::Crypto { domain, what: "signing was interrupted" }))
+    }
+
+    /// The keys for mail of a domain; `None` for one that this server does not send for. Reports of
+    /// this server have its own name as domain: the keys of a domain above it sign them, which is
+    /// aligned (RFC 7489 §3.1.1).
+    pub(crate) async fn keys_for(&self, domain: &str) -> Result<Option<Arc<Ready>>, KeyError> {
+        let mut name = domain;
+        loop {
+            if let Some(entry) = self.engine.directory_entry(&name_of(name)).await? {
+                let ready = self.ready(name, &entry)?;
+                return Ok((!ready.keys.is_empty()).then_some(ready));
+            }
+            match name.split_once('.') {
+                Some((_, above)) if domain.eq_ignore_ascii_case(&self.host) => name = above,
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// The parsed keys of a record.
+    fn ready(&self, domain: &str, entry: &DirectoryEntry) -> Result<Arc<Ready>, KeyError> {
+        if let Some((version, ready)) = self.ready.lock().get(domain)
+            && *version == entry.version
+        {
+            return Ok(Arc::clone(ready));
+        }
+        let all = DomainKeys::read(entry)?;
+        let mut keys = Vec::new();
+        for key in all.in_state(KeyState::Signing) {
+            if let Some(pair) = key.pair(domain)? {
+                keys.push(ReadyKey { selector: key.selector.clone(), algorithm: key.algorithm, pair });
+            }
+        }
+        let ready = Arc::new(Ready { domain: domain.to_owned(), keys });
+        self.ready.lock().insert(domain.to_owned(), (entry.version, Arc::clone(&ready)));
+        Ok(ready)
+    }
+}
+
+fn unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn domain_of(address: &str) -> Option<String> {
+    normal_domain(address.rsplit_once('@')?.1).ok()
+}
+
+/// The domain of the author, if there is one `From` and all its addresses have the same (RFC 7489
+/// §6.6.1).
+pub(crate) fn author_domain(message: &[u8]) -> Option<String> {
+    let (fields, _) = canonical::split(message);
+    let mut authors = fields.iter().filter(|field| field.is("From"));
+    let (from, None) = (authors.next()?, authors.next()) else { return None };
+    let field = [b"From:", from.value, b"\r\n\r\n"].concat();
+    let parsed = AuthenticatedMessage::parse(&field)?;
+    let mut domains = parsed.froms().iter().map(|address| domain_of(address));
+    let first = domains.next()??;
+    domains.all(|other| other.as_deref() == Some(first.as_str())).then_some(first)
+}
+
+/// A message with a signature by each key in front.
+fn signed(message: Bytes, ready: &Ready, now: u64) -> Result<Bytes, KeyError> {
+    let message = canonical::with_line_ends(message);
+    let (fields, body) = canonical::split(&message);
+    let body_hash = STANDARD.encode(body_hash(body));
+    let (names, canonical) = covered(&fields, &SEALED, &SIGNED);
+    let mut out = BytesMut::with_capacity(message.len() + 4096);
+    for key in &ready.keys {
+        let tags = [
+            format!("v=1; a={}; c=relaxed/relaxed; d={};", key.algorithm.name(), ready.domain),
+            format!("s={}; t={now};", key.selector),
+        ];
+        let field =
+            sign_field("DKIM-Signature", &tags, &names, &body_hash, &canonical, &ready.domain, &key.pair)?;
+        out.extend_from_slice(field.as_bytes());
+    }
+    out.extend_from_slice(&message);
+    Ok(out.freeze())
+}
+
+/// The hash of a body (RFC 6376 §3.7).
+pub(crate) fn body_hash(body: &[u8]) -> Vec<u8> {
+    let mut hash = Context::new(&SHA256);
+    canonical::relaxed_body(body, |piece| hash.update(piece));
+    hash.finish().as_ref().to_vec()
+}
+
+/// The names for `h=`, and the canonical form of what they select: each name takes the lowest of
+/// its fields that is left (RFC 6376 §5.4.2).
+pub(crate) fn covered(
+    fields: &[Field<'_>],
+    sealed: &[&'static str],
+    signed: &[&'static str],
+) -> (Vec<&'static str>, Vec<u8>) {
+    let (mut names, mut canonical) = (Vec::new(), Vec::new());
+    for name in sealed.iter().chain(signed) {
+        for field in fields.iter().rev().filter(|field| field.is(name)) {
+            names.push(*name);
+            canonical::relaxed_field(*field, &mut canonical);
+            canonical.extend_from_slice(b"\r\n");
+        }
+        if sealed.contains(name) {
+            names.push(*name);
+        }
+    }
+    (names, canonical)
+}
+
+/// A field with a signature over `canonical` and itself, its `b=` empty (RFC 6376 §3.7). `tags`
+/// are lines of their own in front of `h=`.
+pub(crate) fn sign_field(
+    name: &str,
+    tags: &[String],
+    names: &[&str],
+    body_hash: &str,
+    canonical: &[u8],
+    domain: &str,
+    pair: &Pair,
+) -> Result<String, KeyError> {
+    let mut value = tags.join("\r\n\t");
+    value += "\r\n\th=";
+    let mut column = 2;
+    for (at, name) in names.iter().enumerate() {
+        if at > 0 {
+            value.push(':');
+            column += 1;
+        }
+        if column + name.len() > LINE_LEN {
+            value += "\r\n\t ";
+            column = 1;
+        }
+        value += name;
+        column += name.len();
+    }
+    value += &format!(";\r\n\tbh={body_hash};\r\n\tb=");
+    let mut text = canonical.to_vec();
+    canonical::relaxed_field(Field { name: name.as_bytes(), value: value.as_bytes() }, &mut text);
+    Ok(format!("{name}: {value}{}\r\n", folded(&pair.sign(&text, domain)?)))
+}
+
+/// A signature in base 64, in lines.
+pub(crate) fn folded(signature: &[u8]) -> String {
+    let text = STANDARD.encode(signature);
+    let mut out = String::new();
+    let mut rest = text.as_str();
+    while let Some((line, behind)) = rest.split_at_checked(LINE_LEN - 6) {
+        out += line;
+        out += "\r\n\t ";
+        rest = behind;
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use posthaste_store::MemoryEngine;
+    use proptest::prelude::*;
+
+    const MESSAGE: &str = "Received: by mail.example.org\r\nFrom: Ana <ana@Example.Org>\r\nTo: bo@example.net\r\n\
+                           Subject: a \r\n  b\r\n\r\nHi  there. \r\n\r\n";
+
+    async fn signer() -> (Arc<MemoryEngine>, Signer) {
+        let engine = Arc::new(MemoryEngine::new());
+        let mut keys = DomainKeys::new("example.org");
+        keys.generate(KeyState::Signing, 0).unwrap();
+        keys.save(&*engine).await.unwrap();
+        let signer = Signer::new(Arc::<MemoryEngine>::clone(&engine), "mail.example.org");
+        (engine, signer)
+    }
+
+    async fn sign(signer: &Signer, message: &str, origin: Origin<'_>) -> String {
+        let out = signer.sign(Bytes::from(message.to_owned()), origin).await.unwrap();
+        String::from_utf8(out.to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_gets_a_signature() {
+        let (engine, signer) = signer().await;
+        let own = Origin::User { sender: "ana@example.org" };
+        let message = sign(&signer, MESSAGE, own).await;
+        assert_eq!(message.matches("DKIM-Signature: v=1; a=").count(), 2);
+        assert!(message.ends_with(MESSAGE));
+        assert!(message.lines().all(|line| line.len() <= 78), "{message}");
+        for origin in [
+            Origin::User { sender: "ana@example.net" },
+            Origin::User { sender: "" },
+            Origin::User { sender: "ana@sub.example.org" },
+            Origin::Elsewhere,
+        ] {
+            assert_eq!(sign(&signer, MESSAGE, origin).await, MESSAGE, "{origin:?}");
+        }
+        // Reports come from the server's own name, below a domain of ours.
+        let report = MESSAGE.replace("Example.Org", "mail.example.org");
+        assert!(sign(&signer, &report, Origin::Server).await.contains("d=example.org;"));
+        let other = MESSAGE.replace("Example.Org", "other.example.org");
+        assert_eq!(sign(&signer, &other, Origin::Server).await, other);
+        // A removed domain counts at once.
+        DomainKeys::find(&*engine, "example.org").await.unwrap().unwrap().remove(&*engine).await.unwrap();
+        assert_eq!(sign(&signer, MESSAGE, own).await, MESSAGE);
+    }
+
+    #[tokio::test]
+    async fn a_rotation_counts_for_the_next_message() {
+        let (engine, signer) = signer().await;
+        let own = Origin::User { sender: "ana@example.org" };
+        assert!(sign(&signer, MESSAGE, own).await.contains("s=r19700101;"));
+        let mut keys = DomainKeys::find(&*engine, "example.org").await.unwrap().unwrap();
+        keys.generate(KeyState::Next, 0).unwrap();
+        keys.save(&*engine).await.unwrap();
+        assert!(sign(&signer, MESSAGE, own).await.contains("s=r19700101;"));
+        keys.switch(1);
+        keys.save(&*engine).await.unwrap();
+        let message = sign(&signer, MESSAGE, own).await;
+        assert!(message.contains("s=r19700101-2;") && !message.contains("s=r19700101;"));
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_signed_is_an_error() {
+        let (engine, signer) = signer().await;
+        let entry = engine.directory_entry("dkim/example.org").await.unwrap().unwrap();
+        let value = Some(Bytes::from_static(b"{}"));
+        let change = posthaste_store::DirectoryChange { name: entry.name, expected: entry.version, value };
+        engine.directory_commit(change).await.unwrap();
+        let own = Origin::User { sender: "ana@example.org" };
+        assert!(signer.sign(Bytes::from(MESSAGE), own).await.is_err());
+    }
+
+    #[test]
+    fn authors() {
+        let of = |text: &str| author_domain(format!("{text}\r\n\r\nFrom: x@body.test\r\n").as_bytes());
+        assert_eq!(of("From: a@B.Test").as_deref(), Some("b.test"));
+        assert_eq!(of("from : \"x@y\" (c@d) <a@b.test>").as_deref(), Some("b.test"));
+        assert_eq!(of("From: a@b.test,\r\n c@b.test").as_deref(), Some("b.test"));
+        assert_eq!(of("From: a@b\u{fc}cher.test").as_deref(), Some("xn--bcher-kva.test"));
+        for none in [
+            "Subject: a",
+            "From: a@b.test\r\nFrom: a@b.test",
+            "From: a@b.test, c@d.test",
+            "From: nobody",
+            "From:",
+        ] {
+            assert_eq!(of(none), None, "{none}");
+        }
+    }
+
+    proptest! {
+        /// Each field that is there is covered once, and one more name is there for those that
+        /// nobody may add.
+        #[test]
+        fn every_listed_field_is_covered(names in proptest::collection::vec("(From|Subject|Sender|X-A)", 0..8)) {
+            let text: String = names.iter().map(|name| format!("{name}: v\r\n")).collect();
+            let (fields, _) = canonical::split(text.as_bytes());
+            let (listed, canonical) = covered(&fields, &SEALED, &SIGNED);
+            let count = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
+            let named = |wanted: &str| listed.iter().filter(|name| **name == wanted).count();
+            prop_assert_eq!(named("From"), count("From") + 1);
+            prop_assert_eq!(named("Sender"), count("Sender"));
+            let lines = canonical.split(|byte| *byte == b'\n').count() - 1;
+            prop_assert_eq!(lines, names.len() - count("X-A"));
+        }
+
+        #[test]
+        fn no_message_is_too_odd(text in "(From: ?|a@b|[\r\n:;<>\" \t(),]|\r\n){0,30}") {
+            let message = Bytes::from(text);
+            let _ = author_domain(&canonical::with_line_ends(message));
+        }
+    }
+}
