@@ -280,3 +280,36 @@ pub(super) async fn merge_subjects(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A chain of so many nodes, each below the one before it.
+    fn chain(count: u32, steps: u64) -> Links {
+        let parents = (0..count).map(|node| node.checked_sub(1).unwrap_or(NONE)).collect();
+        Links { parents, had_child: vec![true; count as usize], steps }
+    }
+
+    #[test]
+    fn looking_for_loops_is_bounded() {
+        let count = CLIMB_MAX as u32 + 5;
+        let mut links = chain(count, 2 * CLIMB_MAX + 7);
+        // The top of a chain is not put below its end: too far to see, but that is no link either.
+        let looked: Vec<u64> = (0..4).map(|_| links.put_below(0, count - 1)).collect();
+        assert_eq!(looked, [CLIMB_MAX, CLIMB_MAX, 7, 0]);
+        assert_eq!((links.parent(0), links.steps), (NONE, 0));
+        // A node that never had a child cannot make a loop: it needs no look.
+        links.parents.push(NONE);
+        links.had_child.push(false);
+        assert_eq!((links.put_below(count, count - 1), links.parent(count)), (0, count - 1));
+    }
+
+    #[test]
+    fn loops_are_found() {
+        let mut links = chain(10, 1000);
+        assert_eq!((links.put_below(3, 9), links.parent(3)), (6, 2));
+        assert_eq!((links.put_below(5, 5), links.parent(5)), (0, 4));
+        assert_eq!((links.put_below(9, 2), links.parent(9)), (3, 2));
+    }
+}
