@@ -23,7 +23,7 @@ const MONTHS: [&[u8; 3]; 12] =
 
 /// Reads the value of a Date field; none if it is no date. RFC 5322 §3.3, with the obsolete forms
 /// of §4.3: seconds may be missing, years may have two digits, zones may have names. A date without
-/// a zone is one of UTC. The order of day, month, year and time does not matter, because programs
+/// a zone is one of UTC, one without a time that of midnight (RFC 5256 §2.2). The order of day, month, year and time does not matter, because programs
 /// also write that of C's `asctime`.
 pub fn sent_date(value: &[u8]) -> Option<SentDate> {
     let value = value.get(..DATE_MAX).unwrap_or(value);
@@ -46,7 +46,8 @@ pub fn sent_date(value: &[u8]) -> Option<SentDate> {
             rest.iter().position(|&b| is_space(b) || matches!(b, b',' | b'(' | 0)).unwrap_or(rest.len());
         let word = rest.get(..len).unwrap_or_default();
         if word.contains(&b':') && !has_time {
-            (date.hour, date.minute, date.second) = time_of(word)?;
+            // RFC 5256 §2.2: a time that is not valid "SHOULD be treated as 00:00:00".
+            (date.hour, date.minute, date.second) = time_of(word).unwrap_or_default();
             has_time = true;
         } else if has_time && !has_zone && zone(word, &mut date) {
             has_zone = true;
@@ -69,7 +70,7 @@ pub fn sent_date(value: &[u8]) -> Option<SentDate> {
     }
     // A leap second is the second after.
     date.second = date.second.min(59);
-    if date.day == 0 || date.month == 0 || !has_year || !has_time || !date.is_valid() {
+    if date.day == 0 || date.month == 0 || !has_year || !date.is_valid() {
         return None;
     }
     let local_day = i32::try_from(date.to_timestamp_local().div_euclid(86_400)).ok()?;
@@ -147,6 +148,8 @@ mod tests {
             ("Wed, 20 Dec 1995 19:59:10 (a (nested) comment) UT", 819_489_550, 9_484),
             ("Wed, 20 Dec 1995 19:59:10 CEST", 819_489_550, 9_484),
             ("Wed Dec 20 19:59:10 1995", 819_489_550, 9_484),
+            ("Wed, 20 Dec 1995", 819_417_600, 9_484),
+            ("Wed, 20 Dec 1995 25:61 -0100", 819_421_200, 9_484),
             ("Sat, 30 Dec 2016 23:59:60\r\n +0000", 1_483_142_399, 17_165),
         ] {
             let date = sent_date(value.as_bytes()).unwrap();

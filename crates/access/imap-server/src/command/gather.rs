@@ -23,6 +23,8 @@ const MESSAGE_BYTES: usize = 64;
 /// Sorts up to this size do not reserve memory, as FETCH does not for small messages.
 const UNRESERVED_BYTES_MAX: usize = 128 * 1024;
 
+/// Steps of looking at a row or a kept key.
+const ROW_STEPS: u64 = 8;
 /// Steps of finding a message and its summary.
 const MESSAGE_STEPS: u64 = 100;
 
@@ -71,7 +73,7 @@ pub(super) async fn gather(
     let mut uids = Vec::with_capacity(count);
     for (_, row) in selected.announced.rows(&seqs) {
         uids.push(row.uid().value());
-        if pace.note(4) {
+        if pace.note(ROW_STEPS) {
             pace.rest().await;
         }
     }
@@ -100,7 +102,7 @@ pub(super) async fn dates(gathered: &Gathered, selected: &Selected, pace: &mut P
     for (sent, (_, row)) in sent.zip(selected.announced.rows(&gathered.seqs)) {
         let date = sent.flatten().unwrap_or(i64::from(row.date()));
         dates.push(date.cast_unsigned() ^ (1 << 63));
-        if pace.note(4) {
+        if pace.note(ROW_STEPS) {
             pace.rest().await;
         }
     }
@@ -213,7 +215,7 @@ async fn without<T>(values: impl Iterator<Item = Option<T>>, uids: &[u32], pace:
         if value.is_none() {
             missing.push(*uid);
         }
-        if pace.note(4) {
+        if pace.note(ROW_STEPS) {
             pace.rest().await;
         }
     }

@@ -19,6 +19,8 @@ use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::session::Ctx;
 
+/// Steps of making a key.
+const KEY_STEPS: u64 = 8;
 /// Numbers printed between two checks of the output buffer.
 const NUMBERS_PER_RELIEF: usize = 4096;
 
@@ -131,29 +133,31 @@ async fn keys(gathered: &Gathered, selected: &Selected, key: SortKey, pace: &mut
             let ranks = column.texts.ranks();
             for number in column.numbers.of(&gathered.uids) {
                 let rank = number.and_then(|number| ranks.get(number as usize)).copied().unwrap_or_default();
-                push(&mut keys, u64::from(rank), pace).await;
+                keys.push(u64::from(rank));
+                if pace.note(KEY_STEPS) {
+                    pace.rest().await;
+                }
             }
         }
         (SortKey::Size, _) => {
             for row in rows() {
-                push(&mut keys, u64::from(row.size()), pace).await;
+                keys.push(u64::from(row.size()));
+                if pace.note(KEY_STEPS) {
+                    pace.rest().await;
+                }
             }
         }
         (SortKey::Date, _) => return dates(gathered, selected, pace).await,
         _ => {
             for row in rows() {
-                push(&mut keys, u64::from(row.date()), pace).await;
+                keys.push(u64::from(row.date()));
+                if pace.note(KEY_STEPS) {
+                    pace.rest().await;
+                }
             }
         }
     }
     keys
-}
-
-async fn push(keys: &mut Vec<u64>, key: u64, pace: &mut Pace) {
-    keys.push(key);
-    if pace.note(4) {
-        pace.rest().await;
-    }
 }
 
 /// `* SORT 2 84 882`: RFC 5256 §4, RFC 7162 §3.1.5.

@@ -5,6 +5,9 @@ use posthaste_imap_codec::response::ThreadNode;
 
 use crate::heavy::Pace;
 
+/// Steps of looking at a node, which mostly is not in the processor's cache.
+pub(super) const NODE_STEPS: u64 = 20;
+
 /// No node.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -40,7 +43,9 @@ impl Forest {
             if let Some(count) = starts.get_mut(*parent as usize).filter(|_| *parent != NONE) {
                 *count += 1;
             }
-            rest(pace).await;
+            if pace.note(NODE_STEPS) {
+                pace.rest().await;
+            }
         }
         let mut before = 0;
         for start in &mut starts {
@@ -51,7 +56,9 @@ impl Forest {
         let mut roots = Vec::new();
         for message in ordered {
             let parent = parents.of.get(*message as usize).copied().unwrap_or(NONE);
-            rest(pace).await;
+            if pace.note(NODE_STEPS) {
+                pace.rest().await;
+            }
             let Some(place) = next.get_mut(parent as usize).filter(|_| parent != NONE) else {
                 roots.push(*message);
                 continue;
@@ -90,7 +97,9 @@ impl Forest {
                     Some((root, rank))
                 }
             };
-            rest(pace).await;
+            if pace.note(NODE_STEPS) {
+                pace.rest().await;
+            }
         }
         note(&mut latest, thread);
         latest.retain(|root| *root != NONE);
@@ -157,12 +166,5 @@ impl<'f> Walk<'f> {
         if !nodes.is_empty() {
             self.open.push(nodes);
         }
-    }
-}
-
-/// Counts a little work.
-pub(super) async fn rest(pace: &mut Pace) {
-    if pace.note(8) {
-        pace.rest().await;
     }
 }

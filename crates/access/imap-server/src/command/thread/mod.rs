@@ -12,7 +12,7 @@ use posthaste_imap_codec::command::{ThreadAlgorithm, ThreadArgs};
 use posthaste_imap_codec::print::ThreadPrinter;
 use posthaste_mail_model::{AccountId, NumSet};
 
-use self::forest::{Forest, NONE, Parents, rest};
+use self::forest::{Forest, NODE_STEPS, NONE, Parents};
 use self::references::{Message, link, merge_subjects};
 use super::gather::{Gathered, Wanted, dates, gather};
 use super::search;
@@ -87,7 +87,9 @@ async fn threads(
     for link in column.links.of(&gathered.uids) {
         let subject = numbers.next().flatten().unwrap_or_default();
         messages.push(Message { link: link.unwrap_or(Link::NONE), subject });
-        rest(pace).await;
+        if pace.note(NODE_STEPS) {
+            pace.rest().await;
+        }
     }
     let mut parents = link(&messages, column, pace).await;
     if algorithm == ThreadAlgorithm::References {
@@ -133,7 +135,9 @@ async fn ordered_subject(subjects: &[u32], texts: usize, ordered: &[u32], pace: 
             (Some(first), Some(parent)) => *parent = *first,
             _ => {}
         }
-        rest(pace).await;
+        if pace.note(NODE_STEPS) {
+            pace.rest().await;
+        }
     }
     Parents { of, dummies: 0 }
 }

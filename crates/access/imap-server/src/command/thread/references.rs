@@ -4,7 +4,7 @@
 //! end from one order of all messages ([`super::forest::Forest`]), so the sorts of steps 4 and 6
 //! are done once.
 
-use super::forest::{NONE, Parents, rest};
+use super::forest::{NODE_STEPS, NONE, Parents};
 use crate::heavy::Pace;
 use crate::keys::{LinkColumn, Texts};
 
@@ -21,6 +21,11 @@ pub(super) struct Message {
 /// takes a few. Messages made to take more are not linked any further, so that the cost stays
 /// linear.
 const STEPS_PER_MESSAGE: u64 = 256;
+
+/// Steps up a thread that one look for a loop may take: some 1 ms, without a pause.
+const CLIMB_MAX: u64 = 200_000;
+/// Steps of looking at a node above.
+const CLIMB_STEPS: u64 = 8;
 
 /// Links of messages, and of identifiers that no message has.
 struct Links {
@@ -43,7 +48,9 @@ pub(super) async fn link(messages: &[Message], column: &LinkColumn, pace: &mut P
         if let Some(slot) = own.filter(|slot| **slot == NONE) {
             *slot = node;
         }
-        rest(pace).await;
+        if pace.note(NODE_STEPS) {
+            pace.rest().await;
+        }
     }
     let steps = count as u64 * STEPS_PER_MESSAGE;
     let mut links = Links { parents: vec![NONE; count], had_child: vec![false; count], steps };
@@ -52,11 +59,12 @@ pub(super) async fn link(messages: &[Message], column: &LinkColumn, pace: &mut P
         let mut last = NONE;
         for identifier in column.references(message.link) {
             let next = links.node(node_of.get_mut(*identifier as usize));
+            let mut climbed = 0;
             if last != NONE && links.parent(next) == NONE {
-                links.put_below(next, last);
+                climbed = links.put_below(next, last);
             }
             last = next;
-            if pace.note(8) {
+            if pace.note(NODE_STEPS + climbed * CLIMB_STEPS) {
                 pace.rest().await;
             }
         }
@@ -64,11 +72,13 @@ pub(super) async fn link(messages: &[Message], column: &LinkColumn, pace: &mut P
         if links.parent(node) != last {
             links.cut(node);
             if last != NONE {
-                links.put_below(node, last);
+                let climbed = links.put_below(node, last);
+                pace.worked(climbed * CLIMB_STEPS).await;
             }
         }
-        let climbed = steps.saturating_sub(links.steps).min(STEPS_PER_MESSAGE);
-        pace.worked(8 + climbed).await;
+        if pace.note(NODE_STEPS) {
+            pace.rest().await;
+        }
     }
     prune(links.parents, count, pace).await
 }
@@ -95,32 +105,37 @@ impl Links {
         }
     }
 
-    /// Makes one node the parent of another, unless that makes a loop.
-    fn put_below(&mut self, child: u32, parent: u32) {
-        if self.is_below(parent, child) {
-            return;
+    /// Makes one node the parent of another, unless that makes a loop. Returns how far it looked.
+    fn put_below(&mut self, child: u32, parent: u32) -> u64 {
+        let (is_loop, climbed) = self.is_below(parent, child);
+        self.steps = self.steps.saturating_sub(climbed);
+        if !is_loop {
+            if let Some(slot) = self.parents.get_mut(child as usize) {
+                *slot = parent;
+            }
+            if let Some(had_child) = self.had_child.get_mut(parent as usize) {
+                *had_child = true;
+            }
         }
-        if let Some(slot) = self.parents.get_mut(child as usize) {
-            *slot = parent;
-        }
-        if let Some(had_child) = self.had_child.get_mut(parent as usize) {
-            *had_child = true;
-        }
+        climbed
     }
 
-    /// Whether a node is another one or below it. Also if there are no steps left to find out.
-    fn is_below(&mut self, mut node: u32, top: u32) -> bool {
+    /// Whether a node is another one or below it, and how many nodes above it were looked at. Also
+    /// if there are no steps left to find out.
+    fn is_below(&self, mut node: u32, top: u32) -> (bool, u64) {
         if self.had_child.get(top as usize) != Some(&true) {
-            return node == top;
+            return (node == top, 0);
         }
+        let most = self.steps.min(CLIMB_MAX);
+        let mut climbed = 0;
         while node != NONE {
-            if node == top || self.steps == 0 {
-                return true;
+            if node == top || climbed == most {
+                return (true, climbed);
             }
-            self.steps -= 1;
+            climbed += 1;
             node = self.parent(node);
         }
-        false
+        (false, climbed)
     }
 }
 
@@ -146,7 +161,9 @@ async fn prune(links: Vec<u32>, count: usize, pace: &mut Pace) -> Parents {
                 break;
             }
             at = parent(at);
-            rest(pace).await;
+            if pace.note(NODE_STEPS) {
+                pace.rest().await;
+            }
         }
         for dummy in path.drain(..) {
             if let Some(slot) = stays.get_mut(dummy) {
@@ -157,14 +174,18 @@ async fn prune(links: Vec<u32>, count: usize, pace: &mut Pace) -> Parents {
         if let Some(several) = (at as usize).checked_sub(count).and_then(|dummy| children.get_mut(dummy)) {
             *several += 1;
         }
-        rest(pace).await;
+        if pace.note(NODE_STEPS) {
+            pace.rest().await;
+        }
     }
     for parent in &mut of {
         let several = (*parent as usize).checked_sub(count).and_then(|dummy| children.get(dummy));
         if several == Some(&1) {
             *parent = NONE;
         }
-        rest(pace).await;
+        if pace.note(NODE_STEPS) {
+            pace.rest().await;
+        }
     }
     Parents { of, dummies }
 }
@@ -187,7 +208,9 @@ pub(super) async fn merge_subjects(
     let mut is_seen = vec![false; parents.dummies];
     for node in ordered {
         let parent = parents.of.get(*node as usize).copied().unwrap_or(NONE);
-        rest(pace).await;
+        if pace.note(NODE_STEPS) {
+            pace.rest().await;
+        }
         let root = match is_seen.get_mut((parent as usize).wrapping_sub(count)) {
             Some(seen) if *seen => continue,
             Some(seen) => {
@@ -211,14 +234,18 @@ pub(super) async fn merge_subjects(
         if replaces {
             *first = *root;
         }
-        rest(pace).await;
+        if pace.note(NODE_STEPS) {
+            pace.rest().await;
+        }
     }
     // 5 (C). The children of a dummy that is merged into another are moved at the end.
     let mut merged = vec![NONE; parents.dummies];
     for (root, subject) in &threads {
         let Some(first) = table.get_mut(*subject) else { continue };
         let was_merged = !is_dummy(*root) && parents.of.get(*root as usize) != Some(&NONE);
-        rest(pace).await;
+        if pace.note(NODE_STEPS) {
+            pace.rest().await;
+        }
         if first == root || was_merged {
             continue;
         }
@@ -248,6 +275,41 @@ pub(super) async fn merge_subjects(
     for parent in &mut parents.of {
         let into = merged.get((*parent as usize).wrapping_sub(count)).copied();
         *parent = into.filter(|into| *into != NONE).unwrap_or(*parent);
-        rest(pace).await;
+        if pace.note(NODE_STEPS) {
+            pace.rest().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A chain of so many nodes, each below the one before it.
+    fn chain(count: u32, steps: u64) -> Links {
+        let parents = (0..count).map(|node| node.checked_sub(1).unwrap_or(NONE)).collect();
+        Links { parents, had_child: vec![true; count as usize], steps }
+    }
+
+    #[test]
+    fn looking_for_loops_is_bounded() {
+        let count = CLIMB_MAX as u32 + 5;
+        let mut links = chain(count, 2 * CLIMB_MAX + 7);
+        // The top of a chain is not put below its end: too far to see, but that is no link either.
+        let looked: Vec<u64> = (0..4).map(|_| links.put_below(0, count - 1)).collect();
+        assert_eq!(looked, [CLIMB_MAX, CLIMB_MAX, 7, 0]);
+        assert_eq!((links.parent(0), links.steps), (NONE, 0));
+        // A node that never had a child cannot make a loop: it needs no look.
+        links.parents.push(NONE);
+        links.had_child.push(false);
+        assert_eq!((links.put_below(count, count - 1), links.parent(count)), (0, count - 1));
+    }
+
+    #[test]
+    fn loops_are_found() {
+        let mut links = chain(10, 1000);
+        assert_eq!((links.put_below(3, 9), links.parent(3)), (6, 2));
+        assert_eq!((links.put_below(5, 5), links.parent(5)), (0, 4));
+        assert_eq!((links.put_below(9, 2), links.parent(9)), (3, 2));
     }
 }
