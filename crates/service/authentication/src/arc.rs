@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::canonical::{self, Field};
 use crate::keys::{Algorithm, KeyError};
-use crate::sign::{Ready, SEALED, body_hash, covered, folded, sign_field};
+use crate::signature::{Ready, SEALED, body_hash, covered, folded, sign_field};
 
 /// Sets of a chain at most (RFC 8617 §4.2.1).
 const SETS_MAX: usize = 50;

@@ -25,6 +25,7 @@ pub mod dns;
 mod keys;
 pub mod results;
 mod sign;
+mod signature;
 mod verify;
 
 pub use keys::{Algorithm, DomainKey, DomainKeys, KeyError, KeyState};
