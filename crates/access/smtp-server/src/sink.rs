@@ -30,8 +30,8 @@ pub trait MailSink: Send + Sync + 'static {
     async fn resolve(&self, address: &str) -> Result<Target, ResolveError>;
 
     /// Keeps one message for all recipients and returns an outcome for each, in their order, once
-    /// what succeeded is on disk. Recipients that share an account get one copy, beside what a group
-    /// brings it.
+    /// what succeeded is on disk. Recipients that share an account get one copy, beside what a
+    /// group brings it.
     async fn deliver(
         &self,
         message: Bytes,

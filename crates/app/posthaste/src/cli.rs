@@ -75,7 +75,7 @@ pub enum Command {
     /// through the queue.
     #[command(subcommand)]
     Group(Group),
-    /// Say where mail for an address goes, and why: accounts, aliases, groups, forwards, other hosts.
+    /// Say where mail for an address goes, and why: account, alias, group, forward, another host.
     ///
     /// It asks what delivery asks, and sends nothing. Exit status 1 if mail for the address is
     /// refused.

@@ -3,10 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::process::Command;
+
 use mail_auth::common::crypto::Ed25519Key;
 use mail_auth::common::headers::HeaderWriter as _;
 use mail_auth::dkim::DkimSigner;
-use posthaste_testkit::{DnsRecord, DnsServer, LineClient, Server, ServerBuilder, dot_stuffed};
+use posthaste_testkit::{
+    DnsRecord, DnsServer, LineClient, Server, ServerBuilder, client_tests_wanted, dot_stuffed, run_client,
+};
 
 const USER: &str = "ana@example.org";
 const PASSWORD: &str = "correct horse";
@@ -24,6 +28,11 @@ struct World {
 
 /// A server that believes nobody, and the domains of some senders.
 fn world(settings: &str) -> World {
+    world_with(settings, "v=DKIM1; p=")
+}
+
+/// The same with a key of `far.test`.
+fn world_with(settings: &str, far: &str) -> World {
     let key = Ed25519Key::generate_pkcs8().unwrap();
     let public = Ed25519Key::from_pkcs8_der(&key).unwrap().public_key();
     let dkim = format!("v=DKIM1; k=ed25519; p={}", base64(&public));
@@ -36,6 +45,8 @@ fn world(settings: &str) -> World {
         txt("junk.test", "v=spf1 -all"),
         txt("_dmarc.junk.test", "v=DMARC1; p=quarantine"),
         txt("none.test", "v=spf1 -all"),
+        txt("_dmarc.far.test", "v=DMARC1; p=reject"),
+        txt("s2._domainkey.far.test", far),
     ]);
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("posthaste.toml");
@@ -135,6 +146,59 @@ fn what_passes_is_delivered_with_its_results() {
     for result in ["spf=fail", "dkim=pass", "header.s=s1", "dmarc=pass"] {
         assert!(text.contains(result), "{result}: {text}");
     }
+}
+
+/// RSA signatures and a seal that Debian's python3-dkim makes.
+#[test]
+fn rsa_and_arc_of_another_program_are_verified() {
+    if !client_tests_wanted() {
+        return;
+    }
+    const SCRIPT: &str = r#"
+import sys, dkim
+kind, key, message = sys.argv[1], open(sys.argv[2], "rb").read(), open(sys.argv[3], "rb").read()
+if kind == "dkim":
+    made = [dkim.sign(message, b"s2", b"far.test", key, canonicalize=(c, c)) for c in (b"simple", b"relaxed")]
+else:
+    results = b"Authentication-Results: far.test; spf=pass smtp.mailfrom=x@far.test\r\n"
+    made = dkim.arc_sign(results + message, b"s2", b"far.test", key, b"far.test")
+sys.stdout.write(b"".join(made).decode())
+"#;
+    let dir = tempfile::tempdir().unwrap();
+    let (key, file) = (dir.path().join("key.pem"), dir.path().join("message.eml"));
+    let openssl = |args: &[&str]| {
+        let output = Command::new("openssl").args(args).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
+    };
+    let path = key.to_str().unwrap();
+    openssl(&["genrsa", "-traditional", "-out", path, "2048"]);
+    let public = base64(&openssl(&["rsa", "-in", path, "-pubout", "-outform", "DER"]));
+    let world = world_with("", &format!("v=DKIM1; k=rsa; p={public}"));
+    let made = |kind: &str, message: &str| {
+        std::fs::write(&file, message).unwrap();
+        // Debian's own interpreter, which has its packages.
+        let mut python = Command::new("/usr/bin/python3");
+        python.args(["-c", SCRIPT, kind]).arg(&key).arg(&file);
+        run_client(python) + message
+    };
+    let message = message("a@far.test");
+    let signed = made("dkim", &message);
+    let reply = world.send("smtp", "a@good.test", signed.as_bytes());
+    assert!(reply.starts_with("250 "), "{reply}");
+    let text = world.last("INBOX");
+    assert_eq!(text.matches("dkim=pass").count(), 2, "{text}");
+    assert!(text.contains("dmarc=pass header.from=far.test"), "{text}");
+    let reply = world.send("smtp", "a@good.test", signed.replace("Hi.", "Ho.").as_bytes());
+    assert!(reply.starts_with("550 5.7.26 "), "{reply}");
+
+    let sealed = made("arc", &message.replace("far.test", "none.test"));
+    assert!(world.send("smtp", "a@good.test", sealed.as_bytes()).starts_with("250 "));
+    assert!(world.last("INBOX").contains("\tarc=pass"), "{}", world.last("INBOX"));
+    let reply = world.send("smtp", "a@good.test", sealed.replace("Hi.", "Ho.").as_bytes());
+    assert!(reply.starts_with("250 "), "{reply}");
+    let text = world.last("INBOX");
+    assert!(text.contains("\tarc=") && !text.contains("arc=pass"), "{text}");
 }
 
 #[test]

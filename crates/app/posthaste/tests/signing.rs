@@ -110,12 +110,12 @@ fn address(name: &str) -> (String, DnsRecord) {
     (name.to_owned(), DnsRecord::A([127, 0, 0, 1]))
 }
 
-/// Two servers that find each other by DNS. The domain of the first is set up.
+/// Two servers that find each other by DNS. The domain of each is set up.
 struct World {
     a: Server,
     b: Server,
     place: Place,
-    /// What `domain add` printed, and the addresses of both hosts.
+    /// What `domain add` printed for both, and the addresses of both hosts.
     zone: Vec<(String, DnsRecord)>,
     _dns: DnsServer,
     dir: tempfile::TempDir,
@@ -125,9 +125,9 @@ fn world() -> World {
     let dir = tempfile::tempdir().unwrap();
     let (place, other) = (Place::new(dir.path(), "a.test"), Place::new(dir.path(), "b.test"));
     let printed = done(&place.run(&["domain", "add", "A.Test"]));
+    let printed = printed + &done(&other.run(&["domain", "add", "b.test"]));
     let mut zone = zone(&printed);
     zone.extend([address("mail.a.test"), address("mail.b.test")]);
-    zone.push(("b.test".into(), DnsRecord::Mx(10, "mail.b.test".into())));
     let dns = serve_zone(&zone);
     let (smtp_a, smtp_b) = (free_port(), free_port());
     let relay = |port: u16| format!("dns = [\"{}\"]\nport = {port}", dns.address());
@@ -192,7 +192,7 @@ fn folder(server: &Server, user: &str, name: &str, count: usize) -> Vec<String> 
 }
 
 /// What Debian's python3-dkim says of each signature, from the top: `algorithm selector domain
-/// verdict`.
+/// verdict`; then of the chain, as in `arc=pass`.
 fn judged(world: &World, message: &str) -> String {
     const SCRIPT: &str = r#"
 import json, sys, dkim
@@ -209,6 +209,8 @@ for at in range(sum(1 for name, _ in d.headers if name.lower() == b"dkim-signatu
         good = error
     tags = d.signature_fields
     print(tags[b"a"].decode(), tags[b"s"].decode(), d.domain.decode(), good)
+chain, _, why = dkim.arc_verify(message, dnsfunc=dns, minkey=1024)
+print("arc=" + chain.decode(), why)
 "#;
     let texts = world.zone.iter().filter_map(|(name, record)| match record {
         DnsRecord::Txt(text) => Some(format!("{name:?}: {text:?}")),
@@ -263,7 +265,7 @@ fn submitted_mail_is_signed_and_others_verify_it() {
     for message in &got {
         let said = judged(&world, message);
         let lines: Vec<&str> = said.lines().collect();
-        assert!(lines.len() == 2 && lines.iter().all(|line| line.ends_with(" a.test True")), "{said}");
+        assert!(lines.len() == 3 && lines[..2].iter().all(|line| line.ends_with(" a.test True")), "{said}");
         assert!(lines[0].starts_with("rsa-sha256 r2") && lines[1].starts_with("ed25519-sha256 e2"), "{said}");
     }
     // The judge sees a change of the body, a second field of a name that is sealed, and none else.
@@ -328,6 +330,50 @@ fn mail_of_others_is_not_signed_and_reports_are() {
 }
 
 #[test]
+fn mail_that_is_sent_on_is_sealed() {
+    let world = world();
+    world.a.add_account("eve@a.test", PASSWORD);
+    for (server, user, to) in [(&world.a, "ana@a.test", "bo@b.test"), (&world.b, "bo@b.test", "eve@a.test")] {
+        let script = format!("redirect \"{to}\"; keep;");
+        let put = server.command(&["sieve", "put", user, "main", "-", "--activate"], &script);
+        assert!(put.status.success(), "{put:?}");
+    }
+    let connect = |protocol: &str| {
+        let mut client = LineClient::connect(world.a.address(protocol)).unwrap();
+        client.reply().unwrap();
+        client.ask(if protocol == "lmtp" { "LHLO x.test" } else { "EHLO x.test" }).unwrap();
+        client
+    };
+    let message = "From: x@c.test\r\nTo: ana@a.test\r\nSubject: far\r\nMessage-ID: <1@c.test>\r\n\r\nHi.\r\n";
+    send(&mut connect("smtp"), "x@c.test", "ana@a.test", message);
+    let (once, twice) =
+        (inbox(&world.b, "bo@b.test", 1).remove(0), inbox(&world.a, "eve@a.test", 1).remove(0));
+    assert!(once.contains("Authentication-Results: mail.b.test;") && once.contains("\tarc=pass"), "{once}");
+    assert_eq!((count(&once, "ARC-Seal: i=1; "), count(&once, "ARC-Seal: ")), (1, 1), "{once}");
+    // What `a.test` found when the message came.
+    assert!(once.contains("ARC-Authentication-Results: i=1; mail.a.test;\r\n\tiprev="), "{once}");
+    assert!(
+        twice.contains("Authentication-Results: mail.a.test;") && twice.contains("\tarc=pass"),
+        "{twice}"
+    );
+    assert_eq!((count(&twice, "ARC-Seal: i=2; "), count(&twice, "ARC-Seal: ")), (1, 2), "{twice}");
+    assert!(twice.contains("ARC-Authentication-Results: i=2; mail.b.test;"), "{twice}");
+    if client_tests_wanted() {
+        for sealed in [&once, &twice] {
+            assert!(judged(&world, sealed).contains("arc=pass"), "{}", judged(&world, sealed));
+            let changed = sealed.replace("\r\nHi.", "\r\nHo.");
+            assert!(judged(&world, &changed).contains("arc=fail"));
+        }
+    }
+    // Results that came with the message are not ours, whatever name they bear.
+    let forged = "Authentication-Results: mail.a.test; dmarc=pass header.from=c.test\r\n";
+    let forged = format!("{forged}{}", message.replace("<1@", "<2@"));
+    send(&mut connect("lmtp"), "x@c.test", "ana@a.test", &forged);
+    let plain = inbox(&world.b, "bo@b.test", 2).remove(1);
+    assert!(plain.contains("<2@c.test>") && !plain.contains("ARC-"), "{plain}");
+}
+
+#[test]
 fn a_user_gets_no_signature_of_another_domain() {
     let world = world();
     done(&world.place.run(&["domain", "add", "c.test"]));
@@ -340,6 +386,25 @@ fn a_user_gets_no_signature_of_another_domain() {
         count(got.iter().find(|m| m.contains(&format!("Subject: {author}"))).unwrap(), "DKIM-Signature: v=1;")
     };
     assert_eq!((signed("boss@c.test"), signed("ana@a.test")), (0, 2));
+    // Nor does a script: `:from` may name anybody.
+    for (from, signatures) in [("boss@c.test", 0), ("ana@a.test", 2)] {
+        let script =
+            format!("require \"vacation\"; vacation :from \"{from}\" :subject \"away {from}\" \"Away.\";");
+        let put = world.a.command(&["sieve", "put", "ana@a.test", "main", "-", "--activate"], &script);
+        assert!(put.status.success(), "{put:?}");
+        let mut client = LineClient::connect(world.a.address("lmtp")).unwrap();
+        client.reply().unwrap();
+        client.ask("LHLO x.test").unwrap();
+        send(
+            &mut client,
+            "bo@b.test",
+            "ana@a.test",
+            "From: bo@b.test\r\nTo: ana@a.test\r\nSubject: a\r\n\r\nHi.\r\n",
+        );
+        let got = inbox(&world.b, "bo@b.test", if signatures == 0 { 3 } else { 4 });
+        let answer = got.iter().find(|m| m.contains(&format!("Subject: away {from}"))).unwrap();
+        assert_eq!(count(answer, "DKIM-Signature: v=1;"), signatures, "{answer}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! | module | what |
 //! | --- | --- |
 //! | [`DomainKeys`] | the keys of a domain that this server sends for |
-//! | [`Signer`] | signs mail that leaves |
+//! | [`Signer`] | signs mail that leaves, seals mail that is sent on (ARC) |
 //! | [`dns`] | the records that a domain publishes, and whether it does |
 //! | [`Verifier`] | verifies one message: DNS look-ups, signatures, the policy of its author's domain |
 //! | [`results`] | removes fields that claim to be ours, and puts ours in front |
@@ -19,11 +19,13 @@
 //! with what bounds, and what follows. The signatures are made here, as `mail-auth` cannot name a
 //! field once more than it is there.
 
+mod arc;
 mod canonical;
 pub mod dns;
 mod keys;
 pub mod results;
 mod sign;
+mod signature;
 mod verify;
 
 pub use keys::{Algorithm, DomainKey, DomainKeys, KeyError, KeyState};

@@ -3,6 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use memchr::memchr;
 
+use crate::canonical;
+
 const FIELD: &[u8] = b"authentication-results";
 
 /// A message with `field` in front, behind its Return-Path, and without the fields of others that
@@ -26,6 +28,26 @@ pub fn with_results(message: &Bytes, field: &str, host: &str) -> Bytes {
     }
     out.extend_from_slice(&message[at..]);
     out.freeze()
+}
+
+/// The value of the field that [`with_results`] put in front when the message came; `None` if it
+/// was not verified here. The same field further down may be anybody's: everything that came from
+/// outside stands below the trace field of its reception. Above that are fields of our own alone.
+pub fn own<'m>(message: &'m [u8], host: &str) -> Option<&'m str> {
+    let redirected = format!("by {host} (Posthaste);");
+    for field in canonical::split(message).0 {
+        let value = std::str::from_utf8(field.value).ok()?;
+        if field.name.eq_ignore_ascii_case(FIELD) {
+            return is_ours(field.value, host).then_some(value);
+        }
+        let is_ours = field.is("Return-Path")
+            || field.is("X-Sieve-Redirected-From")
+            || (field.is("Received") && value.trim_start().starts_with(&redirected));
+        if !is_ours {
+            return None;
+        }
+    }
+    None
 }
 
 /// The fields whose authserv-id is our name, as places in the message, in order.
@@ -151,6 +173,26 @@ mod tests {
             );
             let said = results(&format!("Subject: b\r\n{forged}{forged}"));
             assert_eq!(said, "Authentication-Results: mx.test; spf=pass\r\nSubject: b\r\n");
+        }
+    }
+
+    #[test]
+    fn results_of_our_own_are_above_what_came() {
+        let of = |message: &str| own(message.as_bytes(), "mx.test").map(str::to_owned);
+        let ours = "Authentication-Results: mx.test; spf=pass\r\n";
+        let (path, came) =
+            ("Return-Path: <a@b>\r\n", "Received: from x by mx.test (Posthaste) with ESMTP\r\n");
+        let again = "Received: by mx.test (Posthaste);\r\n\tSun\r\nX-Sieve-Redirected-From: ana@a.test\r\n";
+        assert_eq!(of(&format!("{path}{ours}{came}\r\n")).as_deref(), Some(" mx.test; spf=pass"));
+        assert_eq!(of(&format!("{path}{again}{ours}{came}\r\n")).as_deref(), Some(" mx.test; spf=pass"));
+        for none in [
+            format!("{path}{came}{ours}\r\n"),
+            format!("{path}{came}{again}{ours}\r\n"),
+            format!("{path}{}\r\n", ours.replace("mx.test", "mx.evil")),
+            format!("{path}Subject: a\r\n{ours}\r\n"),
+            format!("\r\n{ours}"),
+        ] {
+            assert_eq!(of(&none), None, "{none}");
         }
     }
 

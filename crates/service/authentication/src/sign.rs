@@ -3,10 +3,10 @@
 //! What always holds:
 //! * A message is signed for the domain of its author (`From`), as DMARC compares it, or not at
 //!   all. Each key that signs makes one signature.
-//! * A user gets a signature for the domain of the envelope's sender alone, which was found to be
-//!   his own: on a server of several domains none can sign as another.
+//! * A user gets a signature for the domain of an address that was found to be the user's own: on a
+//!   server of several domains none signs as another.
 //! * Mail that others wrote and a script sends on is not signed: whoever wrote our domain in its
-//!   `From` would get our signature.
+//!   `From` would get our signature. It is sealed (ARC) if it was verified when it came.
 //! * A domain's record is read for each message. On the embedded engine that takes about a
 //!   microsecond, and a rotation in another process counts from the next message on. What is
 //!   cached is the parsed key, by the version of its record.
@@ -15,7 +15,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use aws_lc_rs::digest::{Context, SHA256};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
@@ -24,32 +23,14 @@ use parking_lot::Mutex;
 use posthaste_directory::normal_domain;
 use posthaste_store::{DirectoryEntry, Engine};
 
-use crate::canonical::{self, Field};
-use crate::keys::{Algorithm, DomainKeys, KeyError, KeyState, Pair, name_of};
+use crate::arc;
+use crate::canonical;
+use crate::keys::{DomainKeys, KeyError, KeyState, name_of};
+use crate::signature::{Ready, ReadyKey, SEALED, body_hash, covered, sign_field};
 
-/// Messages up to this size are signed where they are. Hashing takes under a millisecond there, and
-/// the RSA signature about one.
+/// Messages up to this size are signed where they are. Both signatures together take 0.4 ms for a
+/// small message and 0.7 ms at this size (measured); RSA alone takes 0.3 ms.
 const INLINE_BYTES_MAX: usize = 256 * 1024;
-/// Columns of a field's line (RFC 5322 §2.1.1 advises 78).
-const LINE_LEN: usize = 76;
-
-/// Fields that are signed (RFC 6376 §5.4.1) and named once more than they are there (§5.4.2): a
-/// second `From` or `Subject` that somebody adds breaks the signature (§8.15).
-const SEALED: [&str; 13] = [
-    "From",
-    "To",
-    "Cc",
-    "Subject",
-    "Date",
-    "Message-ID",
-    "Reply-To",
-    "In-Reply-To",
-    "References",
-    "MIME-Version",
-    "Content-Type",
-    "Content-Transfer-Encoding",
-    "Content-ID",
-];
 /// Fields that are signed where they are there. Mailing lists may add one.
 const SIGNED: [&str; 8] = [
     "Sender",
@@ -65,15 +46,20 @@ const SIGNED: [&str; 8] = [
 /// Who wrote a message that leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin<'a> {
-    /// A user who logged in, with this envelope sender; empty for the null path.
+    /// A user who logged in, or a user's script.
     User {
-        /// Was found to be the user's own.
+        /// An address that was found to be the user's own; empty if none was.
         sender: &'a str,
     },
-    /// This server: a report, a vacation reply, a notification.
+    /// This server: a report.
     Server,
-    /// Somebody else: it came in and is sent on.
-    Elsewhere,
+    /// Somebody else: it came in and is sent on. It gets a seal (ARC) if this server verified it.
+    Elsewhere {
+        /// The value of the field that says what was found: see [`crate::results::own`].
+        results: Option<&'a str>,
+        /// The address whose owner sends it on.
+        forwarder: &'a str,
+    },
 }
 
 /// Signs messages. Cheap to clone: all clones are one.
@@ -81,29 +67,14 @@ pub enum Origin<'a> {
 pub struct Signer {
     engine: Arc<dyn Engine>,
     host: Arc<str>,
-    ready: Arc<Mutex<Cache>>,
+    /// By domain.
+    ready: Arc<Mutex<HashMap<String, Arc<Ready>>>>,
 }
-
-/// For each domain the version of its record, and the keys that sign.
-type Cache = HashMap<String, (u64, Arc<Ready>)>;
 
 impl std::fmt::Debug for Signer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Signer").field("host", &self.host).finish_non_exhaustive()
     }
-}
-
-/// The keys of a domain that sign.
-pub(crate) struct Ready {
-    pub domain: String,
-    pub keys: Vec<ReadyKey>,
-}
-
-/// One of them.
-pub(crate) struct ReadyKey {
-    pub selector: String,
-    pub algorithm: Algorithm,
-    pub pair: Pair,
 }
 
 impl Signer {
@@ -115,23 +86,30 @@ impl Signer {
     /// A message with its signatures in front, or as it is if nothing signs it. An error means that
     /// it is not to be sent: it would leave unsigned.
     pub async fn sign(&self, message: Bytes, origin: Origin<'_>) -> Result<Bytes, KeyError> {
-        let Some(domain) = author_domain(&message) else { return Ok(message) };
-        let may = match origin {
-            Origin::User { sender } => domain_of(sender).is_some_and(|own| own == domain),
-            Origin::Server => true,
-            Origin::Elsewhere => false,
+        let domain = match origin {
+            Origin::User { sender } => {
+                author_domain(&message).filter(|domain| domain_of(sender).as_ref() == Some(domain))
+            }
+            Origin::Server => author_domain(&message),
+            Origin::Elsewhere { results: Some(_), forwarder } => domain_of(forwarder),
+            Origin::Elsewhere { results: None, .. } => None,
         };
-        if !may {
-            return Ok(message);
-        }
+        let Some(domain) = domain else { return Ok(message) };
         let Some(keys) = self.keys_for(&domain).await? else { return Ok(message) };
-        let now = unix_s();
-        if message.len() <= INLINE_BYTES_MAX {
-            return signed(message, &keys, now);
+        let results = match origin {
+            Origin::Elsewhere { results, .. } => results.map(str::to_owned),
+            Origin::User { .. } | Origin::Server => None,
+        };
+        let (now, len) = (unix_s(), message.len());
+        let work = move || match results {
+            Some(results) => arc::sealed(message, &keys, &results, now),
+            None => signed(message, &keys, now),
+        };
+        if len <= INLINE_BYTES_MAX {
+            return work();
         }
-        let domain = keys.domain.clone();
-        let work = tokio::task::spawn_blocking(move || signed(message, &keys, now));
-        work.await.unwrap_or(Err(KeyError::Crypto { domain, what: "signing was interrupted" }))
+        let work = tokio::task::spawn_blocking(work).await;
+        work.unwrap_or(Err(KeyError::Crypto { domain, what: "signing was interrupted" }))
     }
 
     /// The keys for mail of a domain; `None` for one that this server does not send for. Reports of
@@ -153,8 +131,8 @@ impl Signer {
 
     /// The parsed keys of a record.
     fn ready(&self, domain: &str, entry: &DirectoryEntry) -> Result<Arc<Ready>, KeyError> {
-        if let Some((version, ready)) = self.ready.lock().get(domain)
-            && *version == entry.version
+        if let Some(ready) = self.ready.lock().get(domain)
+            && ready.version == entry.version
         {
             return Ok(Arc::clone(ready));
         }
@@ -165,8 +143,8 @@ impl Signer {
                 keys.push(ReadyKey { selector: key.selector.clone(), algorithm: key.algorithm, pair });
             }
         }
-        let ready = Arc::new(Ready { domain: domain.to_owned(), keys });
-        self.ready.lock().insert(domain.to_owned(), (entry.version, Arc::clone(&ready)));
+        let ready = Arc::new(Ready { version: entry.version, domain: domain.to_owned(), keys });
+        self.ready.lock().insert(domain.to_owned(), Arc::clone(&ready));
         Ok(ready)
     }
 }
@@ -212,79 +190,6 @@ fn signed(message: Bytes, ready: &Ready, now: u64) -> Result<Bytes, KeyError> {
     Ok(out.freeze())
 }
 
-/// The hash of a body (RFC 6376 §3.7).
-pub(crate) fn body_hash(body: &[u8]) -> Vec<u8> {
-    let mut hash = Context::new(&SHA256);
-    canonical::relaxed_body(body, |piece| hash.update(piece));
-    hash.finish().as_ref().to_vec()
-}
-
-/// The names for `h=`, and the canonical form of what they select: each name takes the lowest of
-/// its fields that is left (RFC 6376 §5.4.2).
-pub(crate) fn covered(
-    fields: &[Field<'_>],
-    sealed: &[&'static str],
-    signed: &[&'static str],
-) -> (Vec<&'static str>, Vec<u8>) {
-    let (mut names, mut canonical) = (Vec::new(), Vec::new());
-    for name in sealed.iter().chain(signed) {
-        for field in fields.iter().rev().filter(|field| field.is(name)) {
-            names.push(*name);
-            canonical::relaxed_field(*field, &mut canonical);
-            canonical.extend_from_slice(b"\r\n");
-        }
-        if sealed.contains(name) {
-            names.push(*name);
-        }
-    }
-    (names, canonical)
-}
-
-/// A field with a signature over `canonical` and itself, its `b=` empty (RFC 6376 §3.7). `tags`
-/// are lines of their own in front of `h=`.
-pub(crate) fn sign_field(
-    name: &str,
-    tags: &[String],
-    names: &[&str],
-    body_hash: &str,
-    canonical: &[u8],
-    domain: &str,
-    pair: &Pair,
-) -> Result<String, KeyError> {
-    let mut value = tags.join("\r\n\t");
-    value += "\r\n\th=";
-    let mut column = 2;
-    for (at, name) in names.iter().enumerate() {
-        if at > 0 {
-            value.push(':');
-            column += 1;
-        }
-        if column + name.len() > LINE_LEN {
-            value += "\r\n\t ";
-            column = 1;
-        }
-        value += name;
-        column += name.len();
-    }
-    value += &format!(";\r\n\tbh={body_hash};\r\n\tb=");
-    let mut text = canonical.to_vec();
-    canonical::relaxed_field(Field { name: name.as_bytes(), value: value.as_bytes() }, &mut text);
-    Ok(format!("{name}: {value}{}\r\n", folded(&pair.sign(&text, domain)?)))
-}
-
-/// A signature in base 64, in lines.
-pub(crate) fn folded(signature: &[u8]) -> String {
-    let text = STANDARD.encode(signature);
-    let mut out = String::new();
-    let mut rest = text.as_str();
-    while let Some((line, behind)) = rest.split_at_checked(LINE_LEN - 6) {
-        out += line;
-        out += "\r\n\t ";
-        rest = behind;
-    }
-    out + rest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -320,7 +225,7 @@ mod tests {
             Origin::User { sender: "ana@example.net" },
             Origin::User { sender: "" },
             Origin::User { sender: "ana@sub.example.org" },
-            Origin::Elsewhere,
+            Origin::Elsewhere { results: None, forwarder: "ana@example.org" },
         ] {
             assert_eq!(sign(&signer, MESSAGE, origin).await, MESSAGE, "{origin:?}");
         }

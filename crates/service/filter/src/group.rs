@@ -1,7 +1,7 @@
 //! Mail for a group: one copy for each account it stands for, one item in the queue for all others.
 
 use bytes::Bytes;
-use posthaste_authentication::Origin;
+use posthaste_authentication::{Origin, results};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
 use posthaste_queue as queue;
@@ -69,7 +69,7 @@ impl Filter {
     }
 
     /// Delivers a message to all that a group stands for. A member that does not get it is reported
-    /// to the group's owner, or to the sender. An error for now means that the sender may try again:
+    /// to the group's owner, or to the sender. After an error for now the sender tries again:
     /// members that have the message get it a second time then, and nobody never.
     pub(crate) async fn deliver_group(
         &self,
@@ -154,7 +154,9 @@ impl Filter {
         let smtputf8 = mail.smtputf8 || !mail.from.is_ascii() || members.iter().any(|to| !to.is_ascii());
         let to: Vec<&str> = members.iter().map(String::as_str).collect();
         let envelope = queue::Envelope::new(mail.from, &to, smtputf8);
-        relay.accept(mail.text.clone(), &envelope, Origin::Elsewhere).await?;
+        let results = results::own(&mail.text, &self.host);
+        let origin = Origin::Elsewhere { results, forwarder: &mail.group.address };
+        relay.accept(mail.text.clone(), &envelope, origin).await?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! protocol cannot say.
 
 use bytes::Bytes;
-use posthaste_authentication::Origin;
+use posthaste_authentication::{Origin, results};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Forward, Recipient, ResolveError, Target};
 use posthaste_queue::{self as queue, Refusal, date_time};
@@ -149,7 +149,9 @@ impl Filter {
         }
         let trace = self.sent_on_by(name);
         let text = Bytes::from([trace.as_bytes(), compose::without_return_path(&text)].concat());
-        self.send(text, mail.from, address, mail.depth + 1, Origin::Elsewhere).await?;
+        let results = results::own(&mail.message.bytes, &self.host);
+        let origin = Origin::Elsewhere { results, forwarder: name };
+        self.send(text, mail.from, address, mail.depth + 1, origin).await?;
         tracing::info!(account = name, from = mail.from, to = address, "redirected");
         Ok(())
     }
@@ -199,7 +201,9 @@ impl Filter {
         }
         let text = compose::vacation(&self.frame(), recipient.address.as_str(), reply);
         // RFC 5230 §5.1, RFC 3834 §3.3: a reply has no sender, so that nothing answers it.
-        self.send(Bytes::from(text.clone()), "", &reply.to, mail.depth + 1, Origin::Server).await?;
+        // `:from` may name anybody.
+        let origin = Origin::User { sender: recipient.address.as_str() };
+        self.send(Bytes::from(text.clone()), "", &reply.to, mail.depth + 1, origin).await?;
         if let Some(target) = &reply.fcc {
             filing.file_other(target, text).await?;
         }
@@ -217,11 +221,10 @@ impl Filter {
         let own = recipient.account.name.as_str();
         let text = compose::notification(&self.frame(), own, notification, &mail.message.bytes);
         let from = if mail.from.is_empty() { "" } else { own };
+        let origin = Origin::User { sender: own };
         let mut failed = None;
         for to in &notification.mailto.to {
-            if let Err(error) =
-                self.send(Bytes::from(text.clone()), from, to, mail.depth + 1, Origin::Server).await
-            {
+            if let Err(error) = self.send(Bytes::from(text.clone()), from, to, mail.depth + 1, origin).await {
                 failed = Some(error);
             }
         }

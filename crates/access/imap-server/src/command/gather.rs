@@ -94,8 +94,8 @@ pub(super) async fn gather(
     Ok(Gathered { seqs, uids, table, expunged, _paid })
 }
 
-/// RFC 5256 §2.2: when messages were sent, in UTC; without a date that can be read, INTERNALDATE. As
-/// numbers without a sign that compare alike.
+/// RFC 5256 §2.2: when messages were sent, in UTC; without a date that can be read, INTERNALDATE.
+/// As numbers without a sign that compare alike.
 pub(super) async fn dates(gathered: &Gathered, selected: &Selected, pace: &mut Pace) -> Vec<u64> {
     let mut dates = Vec::with_capacity(gathered.uids.len());
     let sent = gathered.table.sent.of(&gathered.uids);

@@ -94,7 +94,7 @@ impl Texts {
     fn grow(&mut self, wanted: usize) {
         let len = wanted.next_power_of_two().max(16);
         self.slots = vec![0; len];
-        // Hashes are kept in 32 bits. With more slots than that, neighbours only collide more often.
+        // Hashes have 32 bits. With more slots than that, neighbours only collide more often.
         for (number, hash) in (1u32..).zip(&self.hashes) {
             let mut at = *hash as usize & (len - 1);
             while self.slots.get(at).is_some_and(|slot| *slot != 0) {

@@ -110,7 +110,8 @@ fn references() {
         ],
         &[(same, "((2)(1))(3)((4)(5))")],
     );
-    // 1 (A): a link that exists stays. 1 (B): the last reference is the parent, whatever others say.
+    // 1 (A): a link that exists stays. 1 (B): the last reference is the parent, whatever the rest
+    // say.
     threads(
         &[(1, "a", "", "x"), (2, "b", "", "y"), (3, "c", "a", "z"), (4, "d", "b c", "w")],
         &[(same, "(1 3 4)(2)")],
