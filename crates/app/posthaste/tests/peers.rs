@@ -11,9 +11,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use posthaste_testkit::{
-    LineClient, Server, ServerBuilder, client_tests_wanted, dot_stuffed, free_port, message,
+    DnsRecord, DnsServer, LineClient, Server, ServerBuilder, client_tests_wanted, command, dot_stuffed,
+    free_port, message, zone,
 };
 
+const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 const PASSWORD: &str = "correct horse";
 /// base64 of NUL `ana@a.test` NUL `correct horse`.
 const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
@@ -21,22 +23,29 @@ const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 const PATIENCE: Duration = Duration::from_secs(60);
 const POSTFIX: &str = "/usr/sbin/postfix";
 
-/// Posthaste for one domain, which sends mail for others to these addresses.
-fn posthaste(data: &Path, domain: &str, smtp: SocketAddr, routes: &[(&str, SocketAddr)]) -> Server {
+/// Configures Posthaste for one domain, which sends mail for others to these addresses. With a name
+/// server it verifies what comes from this machine.
+fn configure(data: &Path, domain: &str, routes: &[(&str, SocketAddr)], dns: Option<SocketAddr>) -> PathBuf {
     std::fs::create_dir_all(data).unwrap();
     let routes: Vec<String> =
         routes.iter().map(|(to, host)| format!("{{ domain = \"{to}\", host = \"{host}\" }}")).collect();
-    let text = format!(
-        "hostname = \"mail.{domain}\"\ndomain = \"{domain}\"\n[relay]\nenabled = true\nretry_first = \"1 s\"\n\
-         retry_longest = \"1 s\"\nroutes = [{}]\n",
-        routes.join(", ")
-    );
-    let file = data.join("settings.toml");
+    let mut text = format!("hostname = \"mail.{domain}\"\ndomain = \"{domain}\"\n");
+    if dns.is_some() {
+        text += "[authentication]\ntrusted_networks = []\n";
+    }
+    text += "[relay]\nenabled = true\nretry_first = \"1 s\"\nretry_longest = \"1 s\"\n";
+    text += &format!("routes = [{}]\n", routes.join(", "));
+    text += &dns.map(|dns| format!("dns = [\"{dns}\"]\n")).unwrap_or_default();
+    let file = data.with_extension("toml");
     std::fs::write(&file, text).unwrap();
-    ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+    file
+}
+
+fn posthaste(data: &Path, config: &Path, smtp: SocketAddr) -> Server {
+    ServerBuilder::new(BINARY)
         .data(data)
         .arg("--config")
-        .arg(file.to_str().unwrap())
+        .arg(config.to_str().unwrap())
         .listen(&format!("smtp={smtp}"))
         .listen("imap=127.0.0.1:0")
         .listen("submission=127.0.0.1:0")
@@ -160,8 +169,18 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         let (smtp_a, smtp_b, smtp_p) = (free_port(), free_port(), free_port());
-        let a = posthaste(&dir.path().join("a"), "a.test", smtp_a, &[("p.test", smtp_p), ("b.test", smtp_p)]);
-        let b = posthaste(&dir.path().join("b"), "b.test", smtp_b, &[("p.test", smtp_p), ("a.test", smtp_p)]);
+        let (data_a, data_b) = (dir.path().join("a"), dir.path().join("b"));
+        let config_a = configure(&data_a, "a.test", &[("p.test", smtp_p), ("b.test", smtp_p)], None);
+        let add = ["domain", "add", "a.test", "--config", config_a.to_str().unwrap()];
+        let printed = command(Path::new(BINARY), &data_a, &add, "");
+        assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+        let mut records = zone(&String::from_utf8(printed.stdout).unwrap());
+        records.push(("mail.a.test".to_owned(), DnsRecord::A([192, 0, 2, 1])));
+        let dns = DnsServer::start(records.iter().map(|(name, record)| (name.as_str(), record.clone())));
+        let config_b =
+            configure(&data_b, "b.test", &[("p.test", smtp_p), ("a.test", smtp_p)], Some(dns.address()));
+        let a = posthaste(&data_a, &config_a, smtp_a);
+        let b = posthaste(&data_b, &config_b, smtp_b);
         a.add_account("ana@a.test", PASSWORD);
         b.add_account("bo@b.test", PASSWORD);
         let aliases =
@@ -217,6 +236,21 @@ fn mail_goes_through_postfix_and_comes_back_byte_for_byte() {
     assert!(got[0].ends_with(&odd), "{trace}");
     assert!(trace.contains("by mail.p.test (Postfix)") && trace.contains("by mail.a.test (Posthaste)"));
     assert!(trace.starts_with("Return-Path: <ana@a.test>\r\n"));
+}
+
+/// What leaves `a.test` is signed. Behind Postfix the sender's address proves nothing (SPF), and the
+/// signatures do.
+#[test]
+fn signatures_are_verified_behind_postfix() {
+    let Some(world) = World::new() else { return };
+    let text = b"From: Ana <ana@a.test>\r\nTo: bo@b.test\r\nDate: Mon, 23 Nov 2026 12:00:00 +0000\r\n\
+                 Message-ID: <1@a.test>\r\nSubject: signed\r\n\r\nwords  with blanks \r\n\r\n";
+    world.submit("", "<bo@b.test>", text);
+    let got = only(&world.b, "bo@b.test");
+    let results: String = got.split("\r\nReceived:").next().unwrap_or_default().replace("\r\n\t", " ");
+    assert_eq!(results.matches("dkim=pass").count(), 2, "{got}");
+    assert!(results.contains("spf=fail") && results.contains("dmarc=pass"), "{got}");
+    assert!(got.ends_with("words  with blanks \r\n\r\n"), "{got}");
 }
 
 /// RFC 3461 through three hosts: Postfix hands the parameters on, and Posthaste reports.

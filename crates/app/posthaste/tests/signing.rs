@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -12,18 +12,13 @@ use posthaste_store::{CommitOutcome, DirectoryChange, Engine as _};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 use posthaste_testkit::{
     DnsRecord, DnsServer, LineClient, Server, ServerBuilder, client_tests_wanted, command, dot_stuffed,
-    run_client,
+    free_port, run_client, zone,
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 const PASSWORD: &str = "correct horse";
 /// How long mail may take before a test gives up: far longer than it needs.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A port that nobody has now: servers that send to each other must know it beforehand.
-fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
 
 fn done(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -79,27 +74,6 @@ impl Place {
         }
         server.start()
     }
-}
-
-/// The records of a piece of a zone file, as name, type and content.
-fn zone(text: &str) -> Vec<(String, DnsRecord)> {
-    let lines: String =
-        text.lines().filter(|line| !line.starts_with(';')).map(|l| format!("{l}\n")).collect();
-    let mut records = Vec::new();
-    for line in lines.replace("(\n", "(").replace("\"\n    ", "\"").lines() {
-        let (name, rest) = line.split_once(". IN ").unwrap_or_else(|| panic!("{line}"));
-        let record = match rest.split_once(' ').unwrap() {
-            ("MX", to) => DnsRecord::Mx(10, to.strip_prefix("10 ").unwrap().trim_end_matches('.').into()),
-            ("TXT", strings) => {
-                let strings: Vec<&str> = strings.split('"').skip(1).step_by(2).collect();
-                assert!(strings.iter().all(|string| string.len() <= 255));
-                DnsRecord::Txt(strings.concat())
-            }
-            other => panic!("{other:?}"),
-        };
-        records.push((name.to_owned(), record));
-    }
-    records
 }
 
 fn serve_zone(records: &[(String, DnsRecord)]) -> DnsServer {

@@ -35,6 +35,31 @@ impl DnsRecord {
     }
 }
 
+/// The records of a piece of a zone file as `posthaste domain` prints it, as name and content.
+/// Panics at any other line.
+pub fn zone(text: &str) -> Vec<(String, DnsRecord)> {
+    let lines: String =
+        text.lines().filter(|line| !line.starts_with(';')).map(|line| format!("{line}\n")).collect();
+    let mut records = Vec::new();
+    for line in lines.replace("(\n", "(").replace("\"\n    ", "\"").lines() {
+        let (name, rest) = line.split_once(". IN ").unwrap_or_else(|| panic!("{line}"));
+        let record = match rest.split_once(' ') {
+            Some(("MX", to)) => {
+                let host = to.strip_prefix("10 ").unwrap_or_else(|| panic!("{line}"));
+                DnsRecord::Mx(10, host.trim_end_matches('.').to_owned())
+            }
+            Some(("TXT", strings)) => {
+                let strings: Vec<&str> = strings.split('"').skip(1).step_by(2).collect();
+                assert!(strings.iter().all(|string| string.len() <= 255), "{line}");
+                DnsRecord::Txt(strings.concat())
+            }
+            _ => panic!("{line}"),
+        };
+        records.push((name.to_owned(), record));
+    }
+    records
+}
+
 /// A name server that runs as long as the test.
 #[derive(Debug)]
 pub struct DnsServer {

@@ -20,7 +20,7 @@ mod turns;
 mod wire;
 
 pub use cluster::{engine_of, skips_cluster};
-pub use dns::{DnsRecord, DnsServer};
+pub use dns::{DnsRecord, DnsServer, zone};
 #[cfg(feature = "engine")]
 pub use engine::TestEngine;
 pub use fuzz::{changed, fuzz_seeds, seeds};
