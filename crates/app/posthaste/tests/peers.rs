@@ -238,8 +238,8 @@ fn mail_goes_through_postfix_and_comes_back_byte_for_byte() {
     assert!(trace.starts_with("Return-Path: <ana@a.test>\r\n"));
 }
 
-/// What leaves `a.test` is signed. Behind Postfix the sender's address proves nothing (SPF), and the
-/// signatures do.
+/// What leaves `a.test` is signed. Behind Postfix the sender's address proves nothing (SPF), and
+/// the signatures do.
 #[test]
 fn signatures_are_verified_behind_postfix() {
     let Some(world) = World::new() else { return };
