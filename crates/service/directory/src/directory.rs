@@ -12,10 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::OnceCell;
 
-use crate::account::{Account, AccountChange, FORWARDS_MAX, Forward, NewAccount};
+use crate::account::{Account, AccountChange, NewAccount};
 use crate::address::Address;
 use crate::error::{DirectoryError, Result};
-use crate::group;
 use crate::hashing::Hashing;
 use crate::lease::{Lease, Leases};
 use crate::password::{self, Credentials, KEY_LEN, Policy};
@@ -158,21 +157,6 @@ impl Directory {
             account.disabled = change.disabled.unwrap_or(account.disabled);
         })
         .await
-    }
-
-    /// Sends an account's mail on from now on, or no longer.
-    pub async fn set_forward(&self, name: &str, forward: Option<Forward>) -> Result<Account> {
-        let forward = match forward {
-            None => None,
-            Some(Forward { to, .. }) if !(1..=FORWARDS_MAX).contains(&to.len()) => {
-                return Err(DirectoryError::ForwardSize(to.len()));
-            }
-            Some(Forward { to, keep }) => {
-                let to = to.iter().map(|to| group::member(to)).collect::<Result<_>>()?;
-                Some(Box::new(Forward { to, keep }))
-            }
-        };
-        self.update(name, |stored| stored.account.forward.clone_from(&forward)).await
     }
 
     /// Gives an account a new password. The old one is refused from then on, in every process, and

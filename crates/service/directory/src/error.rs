@@ -4,7 +4,7 @@ use posthaste_store::StoreError;
 
 use crate::account::FORWARDS_MAX;
 use crate::address::AddressError;
-use crate::group::{EXPANSION_MAX, MEMBERS_MAX};
+use crate::limits::{EXPANSION_MAX, MEMBERS_MAX};
 
 /// Shorthand of this crate.
 pub type Result<T, E = DirectoryError> = std::result::Result<T, E>;

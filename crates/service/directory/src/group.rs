@@ -11,14 +11,11 @@ use std::collections::HashSet;
 use crate::address::{Address, AddressError, normal_domain};
 use crate::directory::{Directory, TRIES};
 use crate::error::{DirectoryError, Result};
+use crate::limits::{EXPANSION_MAX, MEMBERS_MAX};
 use crate::record;
 use crate::resolve::{Recipient, ResolveError};
 
 const PREFIX: &str = "group/";
-/// Members of a group at most: a record has some hundred KiB then.
-pub const MEMBERS_MAX: usize = 5_000;
-/// Addresses that a group stands for at most, those of groups within it included.
-pub const EXPANSION_MAX: usize = 10_000;
 
 /// An address that stands for others.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -25,12 +25,14 @@ mod account;
 mod address;
 mod directory;
 mod error;
+mod forward;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod group;
 mod hashing;
 mod journal;
 mod lease;
+mod limits;
 mod login;
 mod network;
 mod password;
@@ -50,7 +52,7 @@ pub use account::{Account, AccountChange, Format, Forward, NewAccount, ScriptSta
 pub use address::{Address, AddressError, normal_domain};
 pub use directory::{Alias, Directory};
 pub use error::{DirectoryError, Result};
-pub use group::{Expansion, Group, MEMBERS_MAX, Target};
+pub use group::{Expansion, Group, Target};
 pub use hashing::hashes_at_once;
 pub use journal::Source;
 pub use lease::Lease;

@@ -1,0 +1,23 @@
+//! Where an account's mail is sent on to.
+
+use crate::account::{Account, FORWARDS_MAX, Forward};
+use crate::directory::Directory;
+use crate::error::{DirectoryError, Result};
+use crate::group::member;
+
+impl Directory {
+    /// Sends an account's mail on from now on, or no longer.
+    pub async fn set_forward(&self, name: &str, forward: Option<Forward>) -> Result<Account> {
+        let forward = match forward {
+            None => None,
+            Some(Forward { to, .. }) if !(1..=FORWARDS_MAX).contains(&to.len()) => {
+                return Err(DirectoryError::ForwardSize(to.len()));
+            }
+            Some(Forward { to, keep }) => {
+                let to = to.iter().map(|to| member(to)).collect::<Result<_>>()?;
+                Some(Box::new(Forward { to, keep }))
+            }
+        };
+        self.update(name, |stored| stored.account.forward.clone_from(&forward)).await
+    }
+}
