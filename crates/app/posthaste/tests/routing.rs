@@ -158,7 +158,8 @@ fn the_group_of_a_domain_takes_the_rest_by_lmtp_too() {
         assert!(reply.starts_with("250"), "{reply}");
     }
     assert_eq!(world.subjects("bo@a.test", 1), ["rest"]);
-    assert_eq!(world.subjects("cy@a.test", 2), ["rest", "rest"]);
+    // Two addresses led to the group, which got it once.
+    assert_eq!(world.subjects("cy@a.test", 1), ["rest"]);
     // An alias and an account come first, also if they are made later.
     world.run(&["account", "set", "bo@a.test", "--alias", "anything@a.test"]);
     assert!(world.run(&["route", "anything@a.test"]).contains("is an alias of bo@a.test"));

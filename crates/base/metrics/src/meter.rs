@@ -104,6 +104,8 @@ pub fn count(counter: Counter, amount: u64) {
 /// cost is counted until [`command_ended`].
 pub fn command(name: &'static str, folder: Option<u32>) {
     on_current(|work| {
+        // The wait after the answer before this one ended at once: the poll goes on.
+        work.meter.answered.store(false, Ordering::Relaxed);
         let mut owner = work.meter.owner();
         owner.command = Some(name);
         owner.folder = folder.map_or(FolderSize::None, FolderSize::of);
@@ -326,6 +328,34 @@ mod tests {
         assert_eq!((in_folder.get(Counter::Commands), in_folder.get(Counter::BodyReads)), (1, 3));
         assert_eq!(in_folder.get(Counter::Cpu), search.1.get(Counter::Cpu));
         assert_eq!((clients[0].0.as_str(), clients[0].1), ("aerc", total));
+    }
+
+    /// A client that does not wait for answers: its next command is there before the session waits.
+    #[test]
+    fn an_answer_ends_no_command_that_comes_after_it() {
+        let registry = Arc::new(Registry::default());
+        let mut polls = 0;
+        let task = std::future::poll_fn(move |_| {
+            polls += 1;
+            if polls == 1 {
+                command("RCPT", None);
+                command_answered();
+                command_ended();
+                command("DATA", None);
+                return Poll::Pending;
+            }
+            count(Counter::Commits, 1);
+            command_ended();
+            Poll::Ready(())
+        });
+        let mut session = Metered::new(Arc::clone(&registry), "lmtp", task);
+        assert!(poll(&mut session).is_pending() && poll(&mut session).is_ready());
+        let Snapshot { commands, .. } = registry.snapshot();
+        let commits = |name: &str| {
+            let found = commands.iter().find(|(key, _)| key.command == name).map(|(_, sums)| *sums);
+            found.map(|sums| (sums.get(Counter::Commands), sums.get(Counter::Commits)))
+        };
+        assert_eq!((commits("RCPT"), commits("DATA")), (Some((1, 0)), Some((1, 1))));
     }
 
     #[test]

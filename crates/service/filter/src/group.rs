@@ -5,6 +5,7 @@ use posthaste_authentication::{Origin, results};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
 use posthaste_queue as queue;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use crate::compose;
@@ -34,7 +35,8 @@ impl Filter {
     }
 
     /// Delivers one message to each recipient, accounts and groups, and returns one result for
-    /// each, in their order. What succeeded is on disk.
+    /// each, in their order. What succeeded is on disk. A group gets it once, whatever addresses
+    /// lead to it.
     pub async fn deliver_to(
         &self,
         message: Bytes,
@@ -58,11 +60,19 @@ impl Filter {
             false => self.deliver(message.clone(), Envelope { refusals, ..envelope }, &accounts).await,
         }
         .into_iter();
+        let mut of_groups: HashMap<&str, Result<(), Undelivered>> = HashMap::new();
         let mut outcomes = Vec::with_capacity(targets.len());
         for target in targets {
             outcomes.push(match target {
                 Target::Account(_) => delivered.next().unwrap_or_else(|| Err(interrupted())),
-                Target::Group(group) => self.deliver_group(&message, envelope, group, 0).await,
+                Target::Group(group) => match of_groups.get(group.address.as_str()) {
+                    Some(outcome) => outcome.clone(),
+                    None => {
+                        let outcome = self.deliver_group(&message, envelope, group, 0).await;
+                        of_groups.insert(&group.address, outcome.clone());
+                        outcome
+                    }
+                },
             });
         }
         outcomes
