@@ -47,7 +47,7 @@ struct Record {
     process: String,
 }
 
-/// A record as another node wrote it, and when it was first seen so.
+/// A record of our own, and when its writing began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     version: u64,
@@ -62,7 +62,8 @@ pub(crate) struct Lease {
     process: String,
     /// Our own record: its version, and when its last writing began.
     own: Option<Seen>,
-    other: Option<Seen>,
+    /// Another node's record as it was when it was first seen, and when that was.
+    other: Option<(DirectoryEntry, Instant)>,
 }
 
 impl Lease {
@@ -118,10 +119,11 @@ impl Lease {
 
     /// Whether another node has not renewed its lease for so long that it is over.
     fn is_over(&mut self, entry: &DirectoryEntry, now: Instant) -> bool {
-        match self.other {
-            Some(seen) if seen.version == entry.version => now - seen.since >= self.times.taken_over,
+        match &self.other {
+            // Not the version alone: those of a record that was removed and made again begin at 1.
+            Some((seen, since)) if seen == entry => now - *since >= self.times.taken_over,
             _ => {
-                self.other = Some(Seen { version: entry.version, since: now });
+                self.other = Some((entry.clone(), now));
                 false
             }
         }
@@ -172,6 +174,22 @@ mod tests {
         two.renew().await.unwrap();
         one.renew().await.unwrap();
         assert!(holds(&two) && !holds(&one));
+    }
+
+    /// A lease that was given up and taken by another node may have the version that a third node
+    /// saw long before.
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_of_the_same_version_by_another_node_is_alive() {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let lease = |name: &str| Lease::new(Arc::clone(&engine), "mail.test", name.to_owned(), TIMES);
+        let (mut one, mut two, mut three) = (lease("1"), lease("2"), lease("3"));
+        one.renew().await.unwrap();
+        three.renew().await.unwrap();
+        one.release().await.unwrap();
+        tokio::time::advance(TIMES.taken_over).await;
+        two.renew().await.unwrap();
+        three.renew().await.unwrap();
+        assert!(holds(&two) && !holds(&three));
     }
 
     /// At no time do both hold it, also if the first continues after a pause.
