@@ -31,7 +31,7 @@ use crate::log::appender::Appender;
 use crate::log::disk::{Disk, RealDisk, failed};
 use crate::log::reader::{PackReader, ReadFault};
 use crate::log::readers;
-use crate::maintenance::checkpoints;
+use crate::maintenance;
 use crate::shared::{Shared, Summarize};
 use crate::verify::check;
 use crate::writer::turn::Turn;
@@ -437,10 +437,11 @@ impl Engine for LmdbEngine {
 
     async fn maintain(&self) -> Result<Report> {
         let shared = &self.shared;
-        let is_any_due = checkpoints::is_any_due(shared)?;
-        let prepared =
-            if is_any_due { off_the_runtime(|| checkpoints::prepare(shared))? } else { Vec::new() };
-        self.ask(|reply| Job::Maintain(prepared, reply)).await
+        let prepared = match maintenance::is_any_due(shared)? {
+            true => off_the_runtime(|| maintenance::prepare(shared))?,
+            false => maintenance::Prepared::default(),
+        };
+        self.ask(|reply| Job::Maintain(Box::new(prepared), reply)).await
     }
 
     async fn check(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {

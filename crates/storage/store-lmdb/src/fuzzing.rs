@@ -23,7 +23,7 @@ use crate::index::packs::PackState;
 use crate::index::sealed::{seal, seed_of_key};
 use crate::index::{chunk, copied, directory, expunged, heads as head_table, links, lists, summaries};
 use crate::log::record::{Batch, Form, Header, Kind, form_from};
-use crate::log::{checkpoint, entry, pair};
+use crate::log::{checkpoint, entry, pair, range};
 use crate::rebuild::{Rebuild, rebuild};
 use crate::verify::pages;
 use crate::{EngineLock, LmdbEngine, Options};
@@ -56,6 +56,7 @@ pub fn entries(data: &[u8]) {
     let _ = entry::abandon_from(data);
     let _ = entry::retire_from(data);
     let _ = checkpoint::from_content(data);
+    let _ = range::from_content(data);
     let parts = pair::parts(data).into_iter().flatten();
     parts.for_each(|(_, part)| drop(entry::mailbox_from(part)));
 }
@@ -152,7 +153,7 @@ fn records(data: &[u8], store: Id, at: usize, mut seq: u64) -> Vec<u8> {
         let (content, after) =
             after.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(after.len()));
         let id = content.first_chunk().copied().map_or(MAILBOX.0, Id::from_bytes);
-        match kind % 9 {
+        match kind % 10 {
             0 | 1 => {
                 batch.body(seq, BodyId(id), &content.to_vec().into());
             }
@@ -162,6 +163,7 @@ fn records(data: &[u8], store: Id, at: usize, mut seq: u64) -> Vec<u8> {
             5 => batch.record(Kind::Abandon, seq, STORE, content.to_vec()),
             6 => batch.record(Kind::Retire, seq, STORE, content.to_vec()),
             7 => batch.record(Kind::Checkpoint, seq, MAILBOX.0, content.to_vec()),
+            8 => batch.record(Kind::Range, seq, id, content.to_vec()),
             _ => batch.record(Kind::Pair, seq, MAILBOX.0, content.to_vec()),
         }
         (seq, rest) = (seq + 1, after);

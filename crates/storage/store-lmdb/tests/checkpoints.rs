@@ -8,61 +8,13 @@ mod world;
 use posthaste_mail_model::{FlagSet, MailboxId};
 use posthaste_store::{CommitOutcome, Engine, MailboxCommit};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::JoinSet;
-use world::{Held, World, body, maintain, rebuild_whole, small};
+use world::{Held, World, body, flip, maintain, packs_len, rebuilt_equals, records, small};
 
 /// The kinds of records that the tests look for.
 const COMMIT: u8 = 2;
 const CHECKPOINT: u8 = 9;
-
-fn packs(dir: &Path) -> Vec<PathBuf> {
-    let mut packs: Vec<PathBuf> =
-        std::fs::read_dir(dir.join("packs")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    packs.sort();
-    packs
-}
-
-/// Where the heads of records of a kind begin: pack and offset, in the order of their sequence
-/// numbers.
-fn records(dir: &Path, kind: u8) -> Vec<(PathBuf, usize)> {
-    let mut found = Vec::new();
-    for pack in packs(dir) {
-        let bytes = std::fs::read(&pack).unwrap();
-        let mut at = 64;
-        while bytes.get(at..).is_some_and(|rest| rest.starts_with(b"PHR1")) {
-            let number =
-                |from: usize| u64::from_le_bytes(bytes[at + from..at + from + 8].try_into().unwrap());
-            let (seq, len) = (number(8), number(16) as usize);
-            if bytes[at + 4] == kind {
-                found.push((seq, pack.clone(), at));
-            }
-            let table = if bytes[at + 4] == 1 { len.div_ceil(64 << 10) * 4 } else { 0 };
-            at += (48 + table + len).next_multiple_of(8);
-        }
-    }
-    found.sort();
-    found.into_iter().map(|(_, pack, at)| (pack, at)).collect()
-}
-
-/// Bytes that packs really take.
-fn packs_len(dir: &Path) -> u64 {
-    packs(dir).iter().map(|pack| std::fs::metadata(pack).unwrap().len()).sum()
-}
-
-fn flip(path: &Path, at: usize) {
-    let mut bytes = std::fs::read(path).unwrap();
-    bytes[at] ^= 0x20;
-    std::fs::write(path, bytes).unwrap();
-}
-
-/// What a rebuild without the old index makes is what was there.
-async fn rebuilt_equals(dir: &Path, world: &World, options: &Options) {
-    std::fs::remove_dir_all(dir.join("index")).unwrap();
-    rebuild_whole(dir, options);
-    world.verify(&LmdbEngine::open(dir, options.clone()).unwrap()).await;
-}
 
 /// Everything that commits can do, on three mailboxes, `rounds` times, with maintenance between.
 async fn busy(engine: &LmdbEngine, world: &mut World, rounds: u32) -> [MailboxId; 3] {

@@ -3,7 +3,7 @@
 //! Text, so that a person who finds the directory knows what it is:
 //!
 //! ```text
-//! posthaste-store 5
+//! posthaste-store 6
 //! id 0123456789abcdefghijklmnop
 //! ```
 //!
@@ -15,8 +15,9 @@
 //!
 //! Version 1 had no links in its index. Version 2 had log records that were not bound to their
 //! place, no commits on two mailboxes, and did not log which packs were retired. Version 3 had no
-//! packs that were cut. Version 4 had no checkpoints of mailboxes. A store of any of them becomes
-//! one of version 5 when it is opened. Older programs refuse it then.
+//! packs that were cut. Version 4 had no checkpoints of mailboxes. Version 5 had no
+//! checkpoints of ranges. A store of any of them becomes one of version 6 when it is opened. Older
+//! programs refuse it then.
 
 use posthaste_mail_model::Id;
 use posthaste_store::{Result, StoreError};
@@ -30,7 +31,7 @@ use crate::log::disk::failed;
 use crate::log::number_of;
 
 /// The version of everything below the data directory.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// The first version that this program reads.
 const OLDEST: u32 = 1;
 

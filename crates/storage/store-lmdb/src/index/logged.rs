@@ -45,6 +45,24 @@ impl ByPack {
         }
     }
 
+    /// Adds it to a value.
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.iter().count() as u64);
+        for (pack, bytes) in self.iter() {
+            put_varint(out, u64::from(pack));
+            put_varint(out, bytes);
+        }
+    }
+
+    /// Reads what [`ByPack::put`] wrote.
+    pub(crate) fn read(read: &mut Octets<'_>) -> Option<Self> {
+        let mut places = Self::default();
+        for _ in 0..read.varint()?.min(PLACES as u64) {
+            places.add(u32::try_from(read.varint()?).ok()?, read.varint()?);
+        }
+        Some(places)
+    }
+
     /// What came since it was `before`.
     fn since(&self, before: &Self) -> Self {
         let mut rest = *self;
@@ -102,11 +120,7 @@ impl Logged {
         for number in [self.checkpoint, self.upto, self.size, self.commits] {
             put_varint(out, number);
         }
-        put_varint(out, self.places.iter().count() as u64);
-        for (pack, bytes) in self.places.iter() {
-            put_varint(out, u64::from(pack));
-            put_varint(out, bytes);
-        }
+        self.places.put(out);
     }
 
     /// Reads what [`Logged::put`] wrote. Heads of formats 1 to 4 end before it: nothing was
@@ -117,10 +131,7 @@ impl Logged {
         }
         let (checkpoint, upto) = (read.varint()?, read.varint()?);
         let (size, commits) = (read.varint()?, read.varint()?);
-        let mut places = ByPack::default();
-        for _ in 0..read.varint()?.min(PLACES as u64) {
-            places.add(u32::try_from(read.varint()?).ok()?, read.varint()?);
-        }
+        let places = ByPack::read(read)?;
         read.is_empty().then_some(Self { checkpoint, upto, size, commits, places })
     }
 }

@@ -19,6 +19,8 @@
 //! | | `00`, `fffffffe` | the next pack's number |
 //! | | `00`, `fffffffd` | the form of the index |
 //! | | `02`, pack number | nothing: the pack is retired. Maintenance removes its file |
+//! | | `03` | passes over lists, directory and packs (`passes`) |
+//! | | `04` | every pack that was retired |
 //! | | `01`, body | as in `bodies`: the last few that came |
 //!
 //! The main database is the one in which LMDB keeps the others' roots: its page is rewritten by
@@ -40,6 +42,7 @@ pub(crate) mod lock_file;
 pub(crate) mod logged;
 pub(crate) mod numbers;
 pub(crate) mod packs;
+pub(crate) mod passes;
 pub(crate) mod prefetch;
 pub(crate) mod read;
 mod reading;

@@ -6,11 +6,12 @@ use posthaste_store::Result;
 use super::{FORM_KEY, Index, Indexed, SEQ_KEY, damaged, lists};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 
-/// The form of the index: 5 from format 5 on. An index without one is older.
-const FORM: u32 = 5;
+/// The form of the index: 5 in format 5, 6 in format 6. An index without one is older.
+const FORM: u32 = 6;
 
 impl Index {
-    /// Brings the index of an older format up to this one: lists get their counts.
+    /// Brings the index of an older format up to this one: lists get their counts, and retired
+    /// packs their set.
     pub(crate) fn upgrade(&self) -> Result<()> {
         if self.is_of_this_form(&*self.read()?)? {
             return Ok(());
@@ -18,6 +19,7 @@ impl Index {
         let mut txn = self.env.write_txn().indexed()?;
         if !self.is_of_this_form(&txn)? {
             lists::count_all(self, &mut txn)?;
+            self.add_retired(&mut txn, std::iter::empty())?;
             let mut value = open_value();
             value.extend_from_slice(&FORM.to_le_bytes());
             self.main.put(&mut txn, &FORM_KEY, &seal(seed_of_key(&FORM_KEY), value)).indexed()?;

@@ -33,7 +33,7 @@ fn retired_key(pack: u32) -> [u8; 5] {
 pub(crate) struct PackState {
     /// Every record below this offset belongs to a committed transaction; nothing above it counts.
     pub(crate) end: u64,
-    /// Bytes of records of bodies that nothing refers to any more.
+    /// Bytes of records that are needed no more.
     pub(crate) dead: u64,
     /// How far its live records have been copied elsewhere; 0 while it is not being emptied.
     pub(crate) emptied: u64,
@@ -93,7 +93,8 @@ impl Index {
     /// Takes an emptied pack out of the packs and notes that maintenance may remove its file.
     pub(crate) fn retire_pack(&self, txn: &mut RwTxn, pack: u32) -> Result<()> {
         self.main.delete(txn, &pack_key(pack)).indexed()?;
-        self.main.put(txn, &retired_key(pack), &[]).indexed()
+        self.main.put(txn, &retired_key(pack), &[]).indexed()?;
+        self.add_retired(txn, std::iter::once(pack))
     }
 
     /// Retired packs, by number. Maintenance removes their files.

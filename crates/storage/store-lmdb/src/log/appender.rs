@@ -16,7 +16,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::record::{Batch, Form, Kind, PACK_HEADER};
+use super::record::{Batch, Form, Kind, PACK_HEADER, record_len};
 use super::scan::pack_form;
 use super::{number_of, path_of};
 use crate::data_dir::format::REMEDY;
@@ -291,8 +291,21 @@ impl Appender {
         for &(pack, _) in &self.marks.abandon {
             seal(index, txn, pack)?;
         }
+        self.count_marks(index, txn, pack)?;
         let state = index.pack(txn, pack)?.unwrap_or_default();
         index.put_pack(txn, pack, PackState { end, ..state })
+    }
+
+    /// Counts the records with which [`Appender::begin`] began the transaction.
+    fn count_marks(&self, index: &Index, txn: &mut RwTxn, pack: u32) -> Result<()> {
+        if !self.has_marks() {
+            return Ok(());
+        }
+        index.add_retired(txn, self.marks.retire.iter().copied())?;
+        let abandon = record_len(abandon_content(0, 0).len()) * self.marks.abandon.len() as u64;
+        let retire = record_len(retire_content(0).len()) * self.marks.retire.len() as u64;
+        // Their sequence numbers are the transaction's first, which are after any pass.
+        index.log_grew(txn, u64::MAX, (pack, abandon + retire), false)
     }
 
     /// Records the packs that were ended. Unlike what else there is to record it needs no record in

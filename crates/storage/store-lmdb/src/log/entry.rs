@@ -119,7 +119,8 @@ pub(crate) fn many<'a, T>(
     Some(out)
 }
 
-fn put_names(out: &mut Vec<u8>, names: &[MailboxName]) {
+/// Writes names behind their number.
+pub(crate) fn put_names<'n>(out: &mut Vec<u8>, names: impl ExactSizeIterator<Item = &'n MailboxName>) {
     put_varint(out, names.len() as u64);
     for name in names {
         put_counted(out, name.as_str().as_bytes());
@@ -140,8 +141,8 @@ pub(crate) fn list_content(commit: &ListCommit) -> Vec<u8> {
     for id in &commit.remove {
         out.extend_from_slice(&id.0.to_bytes());
     }
-    put_names(&mut out, &commit.subscribe);
-    put_names(&mut out, &commit.unsubscribe);
+    put_names(&mut out, commit.subscribe.iter());
+    put_names(&mut out, commit.unsubscribe.iter());
     out
 }
 

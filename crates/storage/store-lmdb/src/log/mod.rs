@@ -9,6 +9,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod disk;
 pub(crate) mod entry;
 pub(crate) mod pair;
+pub(crate) mod range;
 pub(crate) mod reader;
 pub(crate) mod readers;
 pub(crate) mod record;

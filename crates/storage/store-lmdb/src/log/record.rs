@@ -68,6 +68,9 @@ pub(crate) enum Kind {
     Cut = 8,
     /// All that the log says of a mailbox, up to a sequence number.
     Checkpoint = 9,
+    /// All that one table has between two keys, up to a sequence number. The first byte of its id
+    /// is the table's number.
+    Range = 10,
 }
 
 /// How the heads of a pack's records are checksummed.
@@ -106,9 +109,17 @@ impl Form {
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        use Kind::{Abandon, Body, Checkpoint, Cut, Directory, List, Mailbox, Pair, Retire};
-        let all = [Body, Mailbox, List, Directory, Abandon, Retire, Pair, Cut, Checkpoint];
+        use Kind::{Abandon, Body, Checkpoint, Cut, Directory, List, Mailbox, Pair, Range, Retire};
+        let all = [Body, Mailbox, List, Directory, Abandon, Retire, Pair, Cut, Checkpoint, Range];
         all.into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+impl Kind {
+    /// Whether checkpoints of ranges supersede records of this kind.
+    pub(crate) fn is_in_ranges(self) -> bool {
+        use Kind::{Abandon, Cut, Directory, List, Range, Retire};
+        matches!(self, List | Directory | Abandon | Retire | Cut | Range)
     }
 }
 

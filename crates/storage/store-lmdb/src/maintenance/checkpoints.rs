@@ -33,7 +33,7 @@ const ROUND_BYTES: u64 = 1 << 20;
 const BYTES_MAX: u64 = 32 << 20;
 
 /// A checkpoint, prepared for the writer.
-pub(crate) struct Prepared {
+pub(super) struct Prepared {
     mailbox: MailboxId,
     /// The records that it has: those before this sequence number.
     upto: u64,
@@ -43,30 +43,20 @@ pub(crate) struct Prepared {
     content: Option<Bytes>,
 }
 
-/// Whether a mailbox is due.
-pub(crate) fn is_any_due(shared: &Shared) -> Result<bool> {
-    Ok(!shared.index.due.is_empty(&*shared.index.read()?).indexed()?)
-}
-
 /// Prepares checkpoints of mailboxes that are due, for one round.
-pub(crate) fn prepare(shared: &Shared) -> Result<Vec<Prepared>> {
+pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Vec<Prepared>> {
     let index = &shared.index;
-    let txn = index.read()?;
-    // Those come first.
-    if !index.copied.is_empty(&txn).indexed()? || !index.expunging.is_empty(&txn).indexed()? {
-        return Ok(Vec::new());
-    }
     let mut due = Vec::new();
-    for item in index.due.iter(&txn).indexed()?.take(ROUND_MAILBOXES) {
+    for item in index.due.iter(txn).indexed()?.take(ROUND_MAILBOXES) {
         let id = item.indexed()?.0.try_into().ok().map(Id::from_bytes);
         due.push(MailboxId(id.ok_or_else(damaged("key of a mailbox that is due"))?));
     }
-    let upto = index.seq(&txn)?;
+    let upto = index.seq(txn)?;
     // The superseded records go only when their packs are compacted, which takes room, too.
     let room = shared.reserve.room() / 4;
     let (mut prepared, mut bytes) = (Vec::new(), 0);
     for mailbox in due {
-        let Ok(Some(stored)) = index.head(&txn, mailbox) else {
+        let Ok(Some(stored)) = index.head(txn, mailbox) else {
             prepared.push(Prepared { mailbox, upto, before: Logged::default(), content: None });
             continue;
         };
@@ -79,7 +69,7 @@ pub(crate) fn prepare(shared: &Shared) -> Result<Vec<Prepared>> {
         if (bytes > 0 && bytes + size > ROUND_BYTES) || bytes + size > room {
             break;
         }
-        let content = intact(content(index, &txn, mailbox, stored, upto))?;
+        let content = intact(content(index, txn, mailbox, stored, upto))?;
         bytes += content.as_ref().map_or(0, |content| content.len() as u64);
         prepared.push(Prepared { mailbox, upto, before, content });
     }
@@ -138,8 +128,7 @@ fn content(index: &Index, txn: &RoTxn, mailbox: MailboxId, stored: StoredHead, u
 }
 
 /// Adds prepared checkpoints to the log.
-pub(super) fn write(apply: &mut Apply<'_, '_>, prepared: &[Prepared]) -> Result<Report> {
-    let mut report = Report::default();
+pub(super) fn write(apply: &mut Apply<'_, '_>, prepared: &[Prepared], report: &mut Report) -> Result<()> {
     for Prepared { mailbox, upto, before, content } in prepared {
         report.examined += 1;
         apply.index.due.delete(&mut apply.txn, &mailbox.0.to_bytes()).indexed()?;
@@ -152,5 +141,5 @@ pub(super) fn write(apply: &mut Apply<'_, '_>, prepared: &[Prepared]) -> Result<
             apply.checkpoint(*mailbox, stored, (*upto, before), content.clone())?;
         }
     }
-    Ok(report)
+    Ok(())
 }

@@ -7,7 +7,8 @@
 //!    Copies that link to such a summary get one of their own first. A body without references
 //!    leaves the index and is dead weight in its pack.
 //! 3. `checkpoints`: a mailbox of which the log says much more than there is to say gets a
-//!    checkpoint. What was logged of it before is dead weight.
+//!    checkpoint. What was logged of it before is dead weight. `ranges`: so do mailbox lists, the
+//!    directory and packs, all of them a range at a time.
 //! 4. `packs`: live records of packs that are more than half dead are copied to the current pack.
 //!    The pack is then *retired*: it leaves the index, a log record says so, and its file is
 //!    removed. On a full disk a pack is compacted from its end, and cut after each round
@@ -16,27 +17,52 @@
 //! COPY does not count references at once, and still no body is lost: a body is removed only in
 //! step 2, and step 2 runs only in a transaction in which step 1 found nothing to do.
 
-pub(crate) mod checkpoints;
+mod checkpoints;
 mod copies;
 mod expunged;
 mod fault;
 mod holders;
 mod packs;
+mod ranges;
 mod shrink;
 mod superseded;
 
 use posthaste_store::{Report, Result};
 
-use self::checkpoints::Prepared;
 use self::copies::count_copies;
 use self::expunged::remove_expunged;
 use self::packs::{Room, compact, end_wasteful, next_pack, remove_retired};
 use self::shrink::shrink;
 use crate::index::Indexed;
+use crate::shared::Shared;
 use crate::writer::Writer;
 
+/// What was read for a round, so that the writer need not.
+#[derive(Default)]
+pub(crate) struct Prepared {
+    mailboxes: Vec<checkpoints::Prepared>,
+    ranges: Option<ranges::Prepared>,
+}
+
+/// Whether checkpoints are due.
+pub(crate) fn is_any_due(shared: &Shared) -> Result<bool> {
+    let txn = shared.index.read()?;
+    Ok(!shared.index.due.is_empty(&txn).indexed()? || ranges::is_due(&shared.index, &txn)?)
+}
+
+/// Prepares the checkpoints of one round.
+pub(crate) fn prepare(shared: &Shared) -> Result<Prepared> {
+    let index = &shared.index;
+    let txn = index.read()?;
+    // Those come first.
+    if !index.copied.is_empty(&txn).indexed()? || !index.expunging.is_empty(&txn).indexed()? {
+        return Ok(Prepared::default());
+    }
+    Ok(Prepared { mailboxes: checkpoints::prepare(shared, &txn)?, ranges: ranges::prepare(shared, &txn)? })
+}
+
 /// One round. `prepared`: the checkpoints to write.
-pub(crate) fn round(writer: &mut Writer<'_>, prepared: &[Prepared]) -> Result<Report> {
+pub(crate) fn round(writer: &mut Writer<'_>, prepared: &Prepared) -> Result<Report> {
     let shared = writer.shared;
     remove_retired(writer)?;
     end_wasteful(writer)?;
@@ -56,8 +82,13 @@ pub(crate) fn round(writer: &mut Writer<'_>, prepared: &[Prepared]) -> Result<Re
             Ok((report, true))
         });
     }
-    if !prepared.is_empty() {
-        return writer.with_transaction(|apply| Ok((checkpoints::write(apply, prepared)?, true)));
+    if !prepared.mailboxes.is_empty() || prepared.ranges.is_some() {
+        return writer.with_transaction(|apply| {
+            let mut report = Report::default();
+            checkpoints::write(apply, &prepared.mailboxes, &mut report)?;
+            prepared.ranges.iter().try_for_each(|step| ranges::write(apply, step, &mut report))?;
+            Ok((report, true))
+        });
     }
     match pack {
         Some((pack, Room::Enough)) => compact(writer, pack),

@@ -1,12 +1,11 @@
 //! Step 3: packs that are mostly dead are compacted, and retired packs removed.
 
 use heed::RoTxn;
-use posthaste_mail_model::{BodyId, MailboxId};
+use posthaste_mail_model::BodyId;
 use posthaste_store::{Report, Result, StoreError};
-use std::collections::BTreeMap;
 
 use super::fault::Moving;
-use super::superseded::{Standing, count_moved, standing};
+use super::superseded::{Moved, Standing, standing};
 use crate::data_dir::reserve::Reserve;
 use crate::index::Index;
 use crate::index::bodies::BodyPlace;
@@ -166,7 +165,7 @@ pub(super) fn move_records(
     limits: Limits,
     report: &mut Report,
 ) -> Result<bool, Moving> {
-    let (mut copied, mut moved) = (0, BTreeMap::new());
+    let (mut copied, mut moved) = (0, Moved::default());
     let mut is_end = false;
     while copied < limits.bytes && report.examined < limits.records && !is_end {
         report.examined += 1;
@@ -179,7 +178,7 @@ pub(super) fn move_records(
             _ => move_log(apply, scan, &found, &mut moved)?,
         };
     }
-    count_moved(apply, pack, moved)?;
+    moved.count(apply, pack)?;
     Ok(is_end)
 }
 
@@ -200,13 +199,11 @@ fn move_log(
     apply: &mut Apply<'_, '_>,
     scan: &Scan<'_>,
     found: &Found,
-    moved: &mut BTreeMap<MailboxId, u64>,
+    moved: &mut Moved,
 ) -> Result<u64, Moving> {
     let record = scan.whole(found)?;
     let Standing::Live(counted) = standing(apply.index, &apply.txn, scan, found)? else { return Ok(0) };
-    for (mailbox, bytes) in counted {
-        *moved.entry(mailbox).or_default() += bytes;
-    }
+    moved.add(&found.header, counted);
     apply.batch.moved(found.header, &record);
     Ok(found.header.record_len())
 }

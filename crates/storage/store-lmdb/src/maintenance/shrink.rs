@@ -18,7 +18,7 @@ use super::packs::{Limits, compact, leave_damaged, move_records};
 use super::superseded::{Standing, standing};
 use crate::index::packs::PackState;
 use crate::log::reader::ReadFault;
-use crate::log::record::Kind;
+use crate::log::record::{Header, Kind};
 use crate::log::scan::{Found, Scan, pack_form};
 use crate::log::{path_of, readers};
 use crate::shared::Shared;
@@ -125,9 +125,10 @@ fn begin_of_end(apply: &Apply<'_, '_>, pack: u32, scan: &mut Scan<'_>, bytes: u6
 
 /// Bytes of the records that are not live, as they are counted.
 fn dead_records(apply: &Apply<'_, '_>, pack: u32, scan: &mut Scan<'_>) -> Result<u64, Moving> {
-    let mut dead = 0;
+    let (mut dead, superseded) = (0, apply.index.passes(&apply.txn)?.superseded);
     while let Some(found) = scan.advance()? {
-        let is_counted = found.header.kind != Kind::Directory;
+        let Header { kind, seq, .. } = found.header;
+        let is_counted = !kind.is_in_ranges() || seq < superseded;
         if is_counted && !is_live(apply, pack, scan, &found)? {
             dead += found.header.record_len();
         }

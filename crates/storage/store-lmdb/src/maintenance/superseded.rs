@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::fault::Moving;
 use crate::index::{Index, Indexed, directory};
 use crate::log::reader::ReadFault;
-use crate::log::record::Kind;
+use crate::log::record::{Header, Kind};
 use crate::log::scan::{Found, Scan};
 use crate::log::{entry, pair};
 use crate::writer::apply::Apply;
@@ -24,8 +24,9 @@ pub(super) enum Standing {
     Superseded,
 }
 
-/// Whether a log record is needed: not what a removed mailbox, what is in a checkpoint of its
-/// mailbox, an earlier checkpoint, or an older version of a directory record said.
+/// Whether a log record is needed. It is not if it speaks of a removed mailbox, if a checkpoint of
+/// its mailbox or two passes over its table have what it says, or if it is an older version of a
+/// directory record.
 pub(super) fn standing(
     index: &Index,
     txn: &RoTxn,
@@ -33,6 +34,9 @@ pub(super) fn standing(
     found: &Found,
 ) -> std::result::Result<Standing, Moving> {
     let (header, len) = (found.header, found.header.record_len());
+    if header.kind.is_in_ranges() && header.seq < index.passes(txn)?.superseded {
+        return Ok(Standing::Superseded);
+    }
     let live = match header.kind {
         Kind::Mailbox => mailbox(index, txn, MailboxId(header.id), header.seq, len)?.into_iter().collect(),
         Kind::Checkpoint => return checkpoint(index, txn, MailboxId(header.id), header.seq, len),
@@ -92,18 +96,42 @@ fn checkpoint(
     })
 }
 
-/// Counts where records lie that were copied from one pack to the current one.
-pub(super) fn count_moved(
-    apply: &mut Apply<'_, '_>,
-    from: u32,
-    moved: BTreeMap<MailboxId, u64>,
-) -> Result<()> {
-    let to = apply.batch.pack;
-    for (mailbox, bytes) in moved {
-        if let Ok(Some(mut stored)) = apply.index.head(&apply.txn, mailbox) {
-            stored.logged.moved(from, to, bytes);
-            apply.index.put_head(&mut apply.txn, mailbox, &stored)?;
+/// Records that were copied from one pack to the current one.
+#[derive(Default)]
+pub(super) struct Moved {
+    /// Bytes that are counted for mailboxes.
+    mailboxes: BTreeMap<MailboxId, u64>,
+    /// Sequence numbers and bytes of those that ranges supersede.
+    in_ranges: Vec<(u64, u64)>,
+}
+
+impl Moved {
+    /// Notes a record.
+    pub(super) fn add(&mut self, header: &Header, counted: Counted) {
+        for (mailbox, bytes) in counted {
+            *self.mailboxes.entry(mailbox).or_default() += bytes;
+        }
+        if header.kind.is_in_ranges() {
+            self.in_ranges.push((header.seq, header.record_len()));
         }
     }
-    Ok(())
+
+    /// Counts them where they lie now.
+    pub(super) fn count(self, apply: &mut Apply<'_, '_>, from: u32) -> Result<()> {
+        let to = apply.batch.pack;
+        for (mailbox, bytes) in self.mailboxes {
+            if let Ok(Some(mut stored)) = apply.index.head(&apply.txn, mailbox) {
+                stored.logged.moved(from, to, bytes);
+                apply.index.put_head(&mut apply.txn, mailbox, &stored)?;
+            }
+        }
+        if self.in_ranges.is_empty() {
+            return Ok(());
+        }
+        let mut passes = apply.index.passes(&apply.txn)?;
+        for (seq, bytes) in self.in_ranges {
+            passes.moved(seq, (from, to), bytes);
+        }
+        apply.index.put_passes(&mut apply.txn, &passes)
+    }
 }

@@ -3,8 +3,8 @@
 //! 1. `survey` finds every record of every pack, whatever else is damaged, and lists it in a
 //!    `catalog`.
 //! 2. `replay` redoes the log in the order of its sequence numbers into an empty index, each
-//!    mailbox from its newest checkpoint on (`checkpoints`). Where the log is damaged it takes what
-//!    it can from the old index (`salvage`).
+//!    mailbox, list and record from its newest checkpoint on (`checkpoints`, `ranges`). Where the
+//!    log is damaged it takes what it can from the old index (`salvage`).
 //! 3. `finish` makes the summaries and counts the references.
 //! 4. The new index takes the place of the old one in one step. The old one is kept under a name of
 //!    its own.
@@ -16,8 +16,10 @@ mod catalog;
 mod checkpoints;
 mod controls;
 mod finish;
+mod ranges;
 mod replay;
 mod restore;
+mod restore_ranges;
 mod salvage;
 mod survey;
 
@@ -143,6 +145,8 @@ fn build(
     replay.recount(&mut txn)?;
     let (gaps, next_seq) = (std::mem::take(&mut replay.gaps), replay.next_seq);
     let superseded = std::mem::take(&mut replay.checkpoints.superseded);
+    index.put_passes(&mut txn, &replay.ranges.passes)?;
+    index.add_retired(&mut txn, found.retired.iter().copied())?;
     let is_log_complete = is_log_complete && replay.is_complete;
     for account in lists::accounts(&index, &txn)? {
         let is_renewed = |mailbox| !is_log_complete || gaps.contains(&mailbox);

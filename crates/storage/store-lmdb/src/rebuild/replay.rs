@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::catalog::{Catalog, Entry};
 use super::checkpoints::Checkpoints;
+use super::ranges::Ranges;
 use super::salvage::OldIndex;
 use super::survey::Pack;
 use crate::index::chunk::{self, uid_of};
@@ -25,6 +26,7 @@ use crate::index::rows::{RowWalk, Scratch};
 use crate::index::{Index, Indexed, damaged};
 use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
+use crate::log::range::Table;
 use crate::log::record::Kind;
 use crate::writer::redo::{Redo, Redone, Summaries};
 
@@ -53,6 +55,7 @@ pub(crate) struct Replay<'a> {
     /// Mailboxes whose last commits may be damaged: no later commit has shown so yet.
     doubtful: HashSet<MailboxId>,
     pub(super) checkpoints: Checkpoints,
+    pub(super) ranges: Ranges,
 }
 
 impl<'a> Replay<'a> {
@@ -80,12 +83,14 @@ impl<'a> Replay<'a> {
             removed_entries,
             doubtful,
             checkpoints: Checkpoints::default(),
+            ranges: Ranges::default(),
         }
     }
 
     /// Redoes everything.
     pub(crate) fn run(&mut self, progress: &mut dyn FnMut(f64)) -> Result<()> {
         self.look_ahead()?;
+        self.restore_ranges()?;
         self.restore()?;
         let total = self.catalog.len(&*self.catalog.read()?)?.max(1);
         let mut scratch = Scratch::default();
@@ -133,6 +138,11 @@ impl<'a> Replay<'a> {
         self.removed.contains(&mailbox)
     }
 
+    /// A mailbox was removed.
+    pub(super) fn note_removed(&mut self, mailbox: MailboxId) {
+        self.removed.insert(mailbox);
+    }
+
     /// A mailbox may miss its last commits.
     pub(super) fn in_doubt(&mut self, mailbox: MailboxId) {
         self.doubtful.insert(mailbox);
@@ -165,8 +175,10 @@ impl<'a> Replay<'a> {
         let Some(entry) = self.chosen(same) else { return };
         for copy in same.iter().filter(|other| other.is_copy_of(&entry)) {
             let id = copy.found.header.id;
+            self.ranges.count(copy);
             match copy.found.header.kind {
                 Kind::Checkpoint => self.checkpoints.found.entry(MailboxId(id)).or_default().push(*copy),
+                Kind::Range => self.ranges.found.push(*copy),
                 Kind::List => {
                     let content = self.content(copy).ok();
                     let commit = content.and_then(|content| entry::list_from(AccountId(id), &content));
@@ -199,7 +211,8 @@ impl<'a> Replay<'a> {
             same.iter().for_each(|e| self.checkpoints.count_dead(e.pack, e.found.header.record_len()));
             return Ok(());
         }
-        if matches!(header.kind, Kind::Body | Kind::Abandon | Kind::Retire | Kind::Cut | Kind::Checkpoint) {
+        let is_commit = matches!(header.kind, Kind::Mailbox | Kind::Pair | Kind::List | Kind::Directory);
+        if !is_commit {
             return Ok(());
         }
         let copies = same.iter().filter(|other| other.is_copy_of(&entry));
@@ -287,9 +300,9 @@ impl<'a> Replay<'a> {
                 }
                 Ok(())
             }
-            Kind::List => self.list(txn, AccountId(id), content, scratch),
-            Kind::Directory => self.directory(txn, content, scratch),
-            Kind::Body | Kind::Abandon | Kind::Retire | Kind::Cut | Kind::Checkpoint => Ok(()),
+            Kind::List => self.list(txn, AccountId(id), entry.seq(), content, scratch),
+            Kind::Directory => self.directory(txn, entry.seq(), content, scratch),
+            Kind::Body | Kind::Abandon | Kind::Retire | Kind::Cut | Kind::Checkpoint | Kind::Range => Ok(()),
         }
     }
 
@@ -376,10 +389,15 @@ impl<'a> Replay<'a> {
         &mut self,
         txn: &mut RwTxn,
         account: AccountId,
+        seq: u64,
         content: &[u8],
         scratch: &mut Scratch,
     ) -> Result<()> {
         let commit = entry::list_from(account, content).ok_or_else(damaged("a list commit"))?;
+        if self.has_list(account, seq) {
+            // The checkpoint of removed mailboxes may be an earlier one.
+            return commit.remove.iter().try_for_each(|mailbox| self.put_removed(txn, *mailbox));
+        }
         let redone = Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).list(&commit)?;
         if redone == Redone::OtherState {
             let now = lists::version(self.index, txn, account)?;
@@ -406,8 +424,11 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn directory(&mut self, txn: &mut RwTxn, content: &[u8], scratch: &mut Scratch) -> Result<()> {
+    fn directory(&mut self, txn: &mut RwTxn, seq: u64, content: &[u8], scratch: &mut Scratch) -> Result<()> {
         let change = entry::directory_from(content).ok_or_else(damaged("a directory change"))?;
+        if self.has_directory(&change.name, seq) {
+            return Ok(());
+        }
         let redone = Redo::new(self.index, txn, Summaries::AtTheEnd, scratch).directory(&change)?;
         if redone == Redone::OtherState {
             let now = directory::directory_entry(self.index, txn, &change.name)?.map_or(0, |e| e.version);
@@ -449,7 +470,12 @@ impl<'a> Replay<'a> {
             }
             self.adopt(&mut txn, mailbox, why)?;
         }
+        let old_seq = old.next_numbers().1;
         for entry in old.directory() {
+            // The checkpoint is later than the old index: what it does not have was removed.
+            if self.ranges.upto(Table::Directory, entry.name.as_bytes()) >= old_seq {
+                continue;
+            }
             let now = directory::directory_entry(self.index, &txn, &entry.name)?.map_or(0, |e| e.version);
             let removed = self.removed_entries.get(&entry.name).copied().unwrap_or(0);
             if entry.version > now.max(removed) {

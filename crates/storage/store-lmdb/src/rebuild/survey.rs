@@ -16,6 +16,7 @@ use crate::index::Indexed;
 use crate::index::packs::PackState;
 use crate::log::disk::{Disk, DiskFile};
 use crate::log::entry;
+use crate::log::range::{self, Rows, Table};
 use crate::log::record::{Form, Header, Kind, PACK_HEADER, RECORD_HEADER, form_from};
 use crate::log::scan::{Found, Scan};
 use crate::log::{number_of, path_of};
@@ -126,6 +127,8 @@ pub(crate) fn survey(
     let mut survey = Survey::default();
     let mut controls = Controls::default();
     let is_behind = is_behind(disk, dir, before, &numbers)?;
+    // The last pack that something was written to, if no index says where it ends.
+    let mut newest = None;
     for (done, &number) in numbers.iter().enumerate() {
         let path = path_of(dir, number);
         let file = disk.open(&path).map_err(unavailable(&path))?;
@@ -148,10 +151,11 @@ pub(crate) fn survey(
         let next_seq = before.next_seq;
         let tail = tail.map(|state| Tail { from: state.end, next_seq, is_sealed: state.sealed });
         survey.pack(number, Arc::clone(&file), (form, size), tail, catalog, &mut controls)?;
-        if tail.is_none() && numbers.last() == Some(&number) {
-            survey.cut_torn_bodies(number, &*file, (form, size), &mut controls);
-        }
+        newest = Some((number, file, (form, size))).filter(|_| tail.is_none());
         progress((done + 1) as f64 / numbers.len() as f64);
+    }
+    if let Some((number, file, form)) = newest {
+        survey.cut_torn_bodies(number, &*file, form, &mut controls);
     }
     let Judged { ends, retired, mut faults } = controls.judge(before.packs);
     survey.retired = retired;
@@ -252,7 +256,7 @@ impl Survey {
             if found.offset > at {
                 self.damage.push(Damage { pack: number, from: at, to: found.offset, is_last: false });
             }
-            if let Some(says) = search.says(&found) {
+            for says in search.says(&found) {
                 controls.add(Control { pack: number, offset: found.offset, says });
             }
             catalog.add(&mut txn, &Entry { pack: number, found })?;
@@ -386,19 +390,25 @@ impl Search<'_> {
         false
     }
 
-    /// What a record says of packs; none if it is about something else.
-    fn says(&self, found: &Found) -> Option<Says> {
-        let kind = found.header.kind;
-        if !matches!(kind, Kind::Abandon | Kind::Retire | Kind::Cut) {
-            return None;
+    /// What a record says of packs; nothing if it is about something else.
+    fn says(&self, found: &Found) -> Vec<Says> {
+        let Header { kind, id, .. } = found.header;
+        let is_of_packs = match kind {
+            Kind::Abandon | Kind::Retire | Kind::Cut => true,
+            Kind::Range => id.to_bytes()[0] == Table::Packs as u8,
+            _ => false,
+        };
+        if !is_of_packs {
+            return Vec::new();
         }
         let content = Scan::new(self.file, self.form, 0, self.size).content(found).ok();
         let says = content.and_then(|content| match kind {
-            Kind::Abandon => entry::abandon_from(&content).map(|(pack, end)| Says::GivenUp(pack, end)),
-            Kind::Cut => entry::abandon_from(&content).map(|(pack, end)| Says::Cut(pack, end)),
-            _ => entry::retire_from(&content).map(Says::Retired),
+            Kind::Abandon => entry::abandon_from(&content).map(|(pack, end)| vec![Says::GivenUp(pack, end)]),
+            Kind::Cut => entry::abandon_from(&content).map(|(pack, end)| vec![Says::Cut(pack, end)]),
+            Kind::Range => said_of_packs(&content),
+            _ => entry::retire_from(&content).map(|pack| vec![Says::Retired(pack)]),
         });
-        Some(says.unwrap_or(Says::Damaged(kind)))
+        says.unwrap_or_else(|| vec![Says::Damaged(kind)])
     }
 
     /// Whether the disk can read everything from `from` on.
@@ -475,6 +485,13 @@ impl Search<'_> {
         }
         last
     }
+}
+
+/// What a checkpoint of the table of packs says.
+fn said_of_packs(content: &[u8]) -> Option<Vec<Says>> {
+    let Rows::Packs(packs) = range::from_content(content)?.rows else { return None };
+    let retired = packs.retired.iter().map(Says::Retired);
+    Some(retired.chain(packs.sealed.iter().map(|(pack, end)| Says::GivenUp(*pack, *end))).collect())
 }
 
 /// Bytes up to the last that is not zero. Packs are made long beforehand, so that most of the last

@@ -32,6 +32,7 @@ use crate::index::summaries::record::{
 use crate::index::{Index, Indexed};
 use crate::log::entry;
 use crate::log::pair;
+use crate::log::range::{Place, Table};
 use crate::log::record::{Batch, Kind, record_len};
 use crate::shared::Shared;
 
@@ -147,6 +148,15 @@ impl Apply<'_, '_> {
         self.batch.record(kind, seq, id, content);
     }
 
+    /// Logs what checkpoints of ranges supersede, and counts it.
+    fn log_counted(&mut self, kind: Kind, id: Id, content: impl Into<bytes::Bytes>) -> Result<()> {
+        let (content, seq) = (content.into(), self.seq);
+        let record = (self.batch.pack, record_len(content.len()));
+        self.log(kind, id, content);
+        let is_change = matches!(kind, Kind::List | Kind::Directory);
+        self.index.log_grew(&mut self.txn, seq, record, is_change)
+    }
+
     /// A commit on a mailbox.
     pub(crate) fn mailbox(&mut self, commit: &MailboxCommit) -> Result<Applied> {
         let stored = match self.verified(commit)? {
@@ -227,16 +237,31 @@ impl Apply<'_, '_> {
         self.index.put_head(&mut self.txn, mailbox, &StoredHead { logged, ..stored })
     }
 
+    /// Logs a checkpoint of a range, from which the pass goes on at `to`.
+    pub(crate) fn range_checkpoint(&mut self, table: Table, to: Place, content: bytes::Bytes) -> Result<()> {
+        let bytes = record_len(content.len());
+        let mut id = [0; 16];
+        id[0] = table as u8;
+        self.log_counted(Kind::Range, Id::from_bytes(id), content)?;
+        let mut passes = self.index.passes(&self.txn)?;
+        let dead = passes.advance(to, bytes);
+        self.index.put_passes(&mut self.txn, &passes)?;
+        self.index.add_dead(&mut self.txn, dead.iter())
+    }
+
     /// Takes an emptied pack out of the index and logs that it is to be removed.
     pub(crate) fn retire(&mut self, pack: u32) -> Result<()> {
-        self.log(Kind::Retire, Id::from_bytes([0; 16]), entry::retire_content(pack));
+        self.log_counted(Kind::Retire, Id::from_bytes([0; 16]), entry::retire_content(pack))?;
+        let mut passes = self.index.passes(&self.txn)?;
+        passes.left(pack);
+        self.index.put_passes(&mut self.txn, &passes)?;
         self.index.retire_pack(&mut self.txn, pack)
     }
 
     /// Has a sealed pack end earlier and logs it: its live records from there on were copied
     /// elsewhere before.
     pub(crate) fn cut(&mut self, pack: u32, state: PackState) -> Result<()> {
-        self.log(Kind::Cut, Id::from_bytes([0; 16]), entry::abandon_content(pack, state.end));
+        self.log_counted(Kind::Cut, Id::from_bytes([0; 16]), entry::abandon_content(pack, state.end))?;
         self.index.put_pack(&mut self.txn, pack, state)
     }
 
@@ -402,7 +427,7 @@ impl Apply<'_, '_> {
             return Ok(Applied::Conflict);
         }
         lists::apply(self.index, &mut self.txn, commit)?;
-        self.log(Kind::List, commit.account.0, entry::list_content(commit));
+        self.log_counted(Kind::List, commit.account.0, entry::list_content(commit))?;
         Ok(Applied::Done)
     }
 
@@ -418,7 +443,7 @@ impl Apply<'_, '_> {
             return Ok(Applied::Conflict);
         }
         directory::apply_directory(self.index, &mut self.txn, change)?;
-        self.log(Kind::Directory, Id::from_bytes([0; 16]), entry::directory_content(change));
+        self.log_counted(Kind::Directory, Id::from_bytes([0; 16]), entry::directory_content(change))?;
         Ok(Applied::Done)
     }
 }

@@ -5,7 +5,7 @@ use posthaste_store::{CommitOutcome, Content, DirectoryChange, ListCommit, Mailb
 use tokio::sync::oneshot;
 
 use crate::data_dir::reserve::Purpose;
-use crate::maintenance::checkpoints::Prepared;
+use crate::maintenance::Prepared;
 
 /// Bytes up to which a directory record is a change and not new content: settings of an account
 /// have a few hundred.
@@ -18,8 +18,8 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
 pub(crate) enum Job {
     /// A change, and where its outcome goes.
     Change(Change, Reply<CommitOutcome>),
-    /// A round of maintenance, which may write these checkpoints of mailboxes.
-    Maintain(Vec<Prepared>, Reply<Report>),
+    /// A round of maintenance, which may write these checkpoints.
+    Maintain(Box<Prepared>, Reply<Report>),
     /// Bring the index up to all that was acknowledged.
     Checkpoint(Reply<()>),
 }

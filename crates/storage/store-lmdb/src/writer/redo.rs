@@ -313,9 +313,13 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
             Kind::Abandon => self.abandoned(content)?,
             Kind::Retire => self.retired(content)?,
             Kind::Cut => self.cut(content)?,
-            // It says what the index has. Maintenance writes another one.
-            Kind::Checkpoint => Redone::Done,
+            // They say what the index has. Maintenance writes others.
+            Kind::Checkpoint | Kind::Range => Redone::Done,
         };
+        if redone == Redone::Done && kind.is_in_ranges() {
+            let is_change = matches!(kind, Kind::List | Kind::Directory);
+            self.redo.index.log_grew(self.redo.txn, seq, record, is_change)?;
+        }
         self.seq = seq + 1;
         Ok(redone == Redone::Done)
     }
@@ -356,8 +360,9 @@ impl<'a, 't, 'e> Tail<'a, 't, 'e> {
 
     fn retired(&mut self, content: &[u8]) -> Result<Redone> {
         let pack = entry::retire_from(content).ok_or_else(damaged("a retire record"))?;
-        if self.redo.index.pack(self.redo.txn, pack)?.is_some() {
-            self.redo.index.retire_pack(self.redo.txn, pack)?;
+        match self.redo.index.pack(self.redo.txn, pack)? {
+            Some(_) => self.redo.index.retire_pack(self.redo.txn, pack)?,
+            None => self.redo.index.add_retired(self.redo.txn, std::iter::once(pack))?,
         }
         Ok(Redone::Done)
     }

@@ -1,0 +1,264 @@
+//! How much of the log speaks of mailbox lists, the directory and packs, and how far the passes
+//! over these tables have come.
+//!
+//! A *pass* writes checkpoints of ranges that together have every row of the tables. The last two
+//! complete passes are kept: where a range of the last one is damaged, the one before has it, and
+//! the log has every change since. What was logged before both is superseded.
+//!
+//! | key | value |
+//! | --- | --- |
+//! | `03` | sum (4), [`Passes`] |
+//! | `04` | sum (4), set of the packs that were ever retired |
+
+use heed::{RoTxn, RwTxn};
+use posthaste_mail_model::NumSet;
+use posthaste_store::Result;
+use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
+
+use super::{Index, Indexed, damaged};
+use crate::index::logged::ByPack;
+use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
+use crate::log::range::{Place, Table};
+
+const PASSES_KEY: [u8; 1] = [3];
+const RETIRED_KEY: [u8; 1] = [4];
+
+/// Bytes of changes for each byte of a pass, from which on another pass is due. As two passes are
+/// kept, the log of these tables is then at most some eight times their size.
+const MULTIPLE: u64 = 2;
+/// A pass is due from as many times the bytes from which a mailbox gets a checkpoint: from 1 MiB.
+const LEAST: u64 = 64;
+
+/// What the log holds of the tables, and the passes over them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Passes {
+    /// The next sequence number when the last pass began; 0: there was none.
+    pub(crate) begun: u64,
+    /// The same of the pass before it.
+    pub(crate) before: u64,
+    /// Records before this sequence number are superseded.
+    pub(crate) superseded: u64,
+    /// Where the last pass goes on; none if it is complete.
+    pub(crate) next: Option<Place>,
+    /// Bytes of the last pass's records.
+    pub(crate) size: u64,
+    /// Bytes of changes of lists and of the directory since it began.
+    pub(crate) changes: u64,
+    /// Where records lie: since the last pass began, since the one before, and earlier.
+    pub(crate) places: [ByPack; 3],
+}
+
+impl Passes {
+    /// Whether a pass is under way or due. `least`: the bytes from which a mailbox gets a
+    /// checkpoint; 0 has a pass after each change.
+    pub(crate) fn is_due(&self, least: u64) -> bool {
+        let from = if least == 0 { 1 } else { (MULTIPLE * self.size).max(LEAST * least) };
+        self.next.is_some() || self.changes >= from
+    }
+
+    /// Counts a record, by its sequence number.
+    pub(crate) fn add(&mut self, seq: u64, pack: u32, bytes: u64) {
+        self.place_of(seq).add(pack, bytes);
+    }
+
+    /// Maintenance copied a record to another pack.
+    pub(crate) fn moved(&mut self, seq: u64, (from, to): (u32, u32), bytes: u64) {
+        let place = self.place_of(seq);
+        place.remove(from, bytes);
+        place.add(to, bytes);
+    }
+
+    /// Nothing of it lies in this pack any more.
+    pub(crate) fn left(&mut self, pack: u32) {
+        self.places.iter_mut().for_each(|places| places.remove(pack, u64::MAX));
+    }
+
+    fn place_of(&mut self, seq: u64) -> &mut ByPack {
+        let [since, before, earlier] = &mut self.places;
+        match seq {
+            _ if seq >= self.begun => since,
+            _ if seq >= self.before => before,
+            _ => earlier,
+        }
+    }
+
+    /// A pass begins.
+    pub(crate) fn begin(&mut self, seq: u64) {
+        let [since, before, earlier] = self.places;
+        self.places = [ByPack::default(), since, sum(earlier, &before)];
+        (self.before, self.begun) = (self.begun, seq);
+        self.next = Some(Place::start_of(Table::ALL[0]));
+        (self.size, self.changes) = (0, 0);
+    }
+
+    /// A checkpoint of a range was written, and the pass goes on here. Answers what is dead if the
+    /// pass is complete.
+    pub(crate) fn advance(&mut self, to: Place, bytes: u64) -> ByPack {
+        self.size = self.size.saturating_add(bytes);
+        if to.table().is_some() {
+            self.next = Some(to);
+            return ByPack::default();
+        }
+        self.next = None;
+        self.superseded = self.before;
+        std::mem::take(&mut self.places[2])
+    }
+
+    /// The pass cannot be made complete. The next change that makes one due begins another.
+    pub(crate) fn give_up(&mut self) {
+        let [since, before, earlier] = self.places;
+        self.places = [sum(since, &before), earlier, ByPack::default()];
+        (self.begun, self.before) = (self.before, self.superseded);
+        self.next = None;
+    }
+
+    fn to_value(&self) -> Vec<u8> {
+        let mut out = open_value();
+        for number in [self.begun, self.before, self.superseded, self.size, self.changes] {
+            put_varint(&mut out, number);
+        }
+        put_counted(&mut out, self.next.as_ref().map_or(&[], |place| &place.0[..]));
+        self.places.iter().for_each(|places| places.put(&mut out));
+        seal(seed_of_key(&PASSES_KEY), out)
+    }
+
+    fn from_value(value: &[u8]) -> Option<Self> {
+        let mut read: Octets<'_> = unseal(seed_of_key(&PASSES_KEY), value)?;
+        let mut number = || read.varint();
+        let (begun, before, superseded) = (number()?, number()?, number()?);
+        let (size, changes) = (number()?, number()?);
+        let next = Some(Place(read.counted()?.to_vec())).filter(|place| !place.0.is_empty());
+        let mut places = || ByPack::read(&mut read);
+        let places = [places()?, places()?, places()?];
+        read.is_empty().then_some(Self { begun, before, superseded, next, size, changes, places })
+    }
+}
+
+fn sum(mut all: ByPack, more: &ByPack) -> ByPack {
+    more.iter().for_each(|(pack, bytes)| all.add(pack, bytes));
+    all
+}
+
+impl Index {
+    /// What the log holds of lists, directory and packs. Nothing in an index of format 5 or older.
+    pub(crate) fn passes(&self, txn: &RoTxn) -> Result<Passes> {
+        let Some(value) = self.main.get(txn, &PASSES_KEY).indexed()? else { return Ok(Passes::default()) };
+        Passes::from_value(value).ok_or_else(damaged("what the log holds of lists and directory"))
+    }
+
+    /// Sets it.
+    pub(crate) fn put_passes(&self, txn: &mut RwTxn, passes: &Passes) -> Result<()> {
+        self.main.put(txn, &PASSES_KEY, &passes.to_value()).indexed()
+    }
+
+    /// Counts a record that was logged on a list, the directory or a pack.
+    pub(crate) fn log_grew(
+        &self,
+        txn: &mut RwTxn,
+        seq: u64,
+        (pack, bytes): (u32, u64),
+        is_change: bool,
+    ) -> Result<()> {
+        let mut passes = self.passes(txn)?;
+        passes.add(seq, pack, bytes);
+        passes.changes = passes.changes.saturating_add(if is_change { bytes } else { 0 });
+        self.put_passes(txn, &passes)
+    }
+
+    /// Every pack that was retired. Of an index of format 5 or older: every number that was given
+    /// and is no pack.
+    pub(crate) fn ever_retired(&self, txn: &RoTxn) -> Result<NumSet> {
+        if let Some(value) = self.main.get(txn, &RETIRED_KEY).indexed()? {
+            let set = unseal(seed_of_key(&RETIRED_KEY), value).and_then(|mut read| read.set());
+            return set.ok_or_else(damaged("the set of retired packs"));
+        }
+        let packs = self.all_packs(txn)?;
+        let known = |n: &u32| packs.binary_search_by_key(n, |(n, _)| *n).is_ok();
+        let next = self.next_pack(txn)?.unwrap_or(1);
+        Ok(NumSet::from_ranges((1..next).filter(|n| !known(n)).map(|n| (n, n))))
+    }
+
+    /// Adds packs to the set of retired ones.
+    pub(crate) fn add_retired(&self, txn: &mut RwTxn, packs: impl Iterator<Item = u32>) -> Result<()> {
+        let there = self.ever_retired(txn)?;
+        let all = there.ranges().iter().copied().chain(packs.map(|pack| (pack, pack)));
+        let mut value = open_value();
+        put_set(&mut value, &NumSet::from_ranges(all));
+        self.main.put(txn, &RETIRED_KEY, &seal(seed_of_key(&RETIRED_KEY), value)).indexed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(places: &ByPack) -> Vec<(u32, u64)> {
+        places.iter().collect()
+    }
+
+    /// Goes over all tables in one step.
+    fn pass(passes: &mut Passes, seq: u64, pack: u32) -> ByPack {
+        passes.begin(seq);
+        passes.add(seq, pack, 100);
+        passes.advance(Place::end_of(Table::Directory), 100)
+    }
+
+    #[test]
+    fn they_come_back() {
+        let mut passes = Passes::default();
+        assert_eq!(Passes::from_value(&passes.to_value()), Some(passes.clone()));
+        pass(&mut passes, 30, 2);
+        passes.begin(70);
+        passes.add(75, 3, 900);
+        passes.advance(Place::of(Table::Directory, b"account/x"), 900);
+        passes.changes = 5;
+        assert_eq!(Passes::from_value(&passes.to_value()), Some(passes));
+    }
+
+    #[test]
+    fn what_lies_before_two_complete_passes_is_dead() {
+        let mut passes = Passes::default();
+        passes.add(1, 1, 1_000);
+        assert_eq!(bytes(&pass(&mut passes, 10, 1)), [], "no pass was before it");
+        assert_eq!(passes.superseded, 0);
+        passes.add(12, 1, 500);
+        assert_eq!(bytes(&pass(&mut passes, 20, 2)), [(1, 1_000)]);
+        assert_eq!((passes.superseded, passes.next.is_none()), (10, true));
+        passes.moved(12, (1, 3), 500);
+        assert_eq!(bytes(&pass(&mut passes, 30, 2)), [(1, 100), (3, 500)]);
+        assert_eq!(passes.superseded, 20);
+    }
+
+    #[test]
+    fn a_pass_that_is_given_up_supersedes_nothing() {
+        let mut passes = Passes::default();
+        passes.add(1, 1, 1_000);
+        pass(&mut passes, 10, 1);
+        pass(&mut passes, 20, 1);
+        let before = passes.clone();
+        passes.begin(30);
+        passes.advance(Place::start_of(Table::Lists), 7);
+        passes.give_up();
+        assert_eq!((passes.begun, passes.superseded), (20, 10));
+        assert_eq!(bytes(&passes.places[0]), bytes(&before.places[0]));
+        // Two complete passes are kept still.
+        let dead = pass(&mut passes, 40, 2);
+        assert_eq!((passes.superseded, bytes(&dead)), (20, vec![(1, 100)]));
+    }
+
+    #[test]
+    fn a_pass_is_due_when_changes_are_twice_its_size() {
+        let mut passes = Passes::default();
+        assert!(!passes.is_due(0) && !passes.is_due(1_000));
+        passes.changes = 1;
+        assert!(passes.is_due(0) && !passes.is_due(1_000));
+        passes.changes = 64_000;
+        assert!(passes.is_due(1_000));
+        passes.size = 50_000;
+        assert!(!passes.is_due(1_000));
+        passes.changes = 100_000;
+        assert!(passes.is_due(1_000));
+        passes.begin(9);
+        assert!(passes.is_due(1_000), "until it is complete");
+    }
+}

@@ -1,0 +1,192 @@
+//! Writes checkpoints of ranges: passes over mailbox lists, the directory and packs, so that the
+//! log of what is created and removed there does not grow for good.
+//!
+//! A pass goes over all tables, a few ranges in each round. A range is *prepared* from a reading
+//! transaction, as checkpoints of mailboxes are: it has what all records before the transaction's
+//! next sequence number say. When the last range is in the index, what was logged before the pass
+//! before this one is dead weight in its packs. See [`Passes`](crate::index::passes::Passes).
+
+use bytes::Bytes;
+use heed::RoTxn;
+use posthaste_mail_model::{AccountId, Id};
+use posthaste_store::{Report, Result, StoreError};
+use std::ops::Bound;
+
+use crate::index::directory::directory_from;
+use crate::index::lists;
+use crate::index::passes::Passes;
+use crate::index::{Index, Indexed, damaged};
+use crate::log::range::{self, Packs, Place, Table};
+use crate::shared::Shared;
+use crate::writer::apply::Apply;
+
+/// Bytes of a range, from which on it ends. Damage to its record has the pass before and the log
+/// read for as many rows.
+const RANGE: usize = 16 << 10;
+/// Bytes of one round: some milliseconds of the writer's time.
+const ROUND: u64 = 1 << 20;
+
+/// The next step of the passes, prepared for the writer.
+pub(super) struct Prepared {
+    /// How far the passes had come.
+    before: Passes,
+    step: Step,
+}
+
+enum Step {
+    /// A pass begins.
+    Begin,
+    /// It goes on with these ranges: the table, where each ends, and its content.
+    Ranges(Vec<(Table, Place, Bytes)>),
+    /// A damaged row keeps it from being complete.
+    GiveUp,
+}
+
+/// Whether there is a step to take.
+pub(super) fn is_due(index: &Index, txn: &RoTxn) -> Result<bool> {
+    Ok(index.passes(txn)?.is_due(index.checkpoint_from))
+}
+
+/// Prepares the next step, if there is one.
+pub(super) fn prepare(shared: &Shared, txn: &RoTxn) -> Result<Option<Prepared>> {
+    let index = &shared.index;
+    let before = index.passes(txn)?;
+    if !before.is_due(index.checkpoint_from) {
+        return Ok(None);
+    }
+    let Some(mut place) = before.next.clone() else {
+        return Ok(Some(Prepared { before, step: Step::Begin }));
+    };
+    let upto = index.seq(txn)?;
+    // The superseded records go only when their packs are compacted, which takes room, too.
+    let room = ROUND.min(shared.reserve.room() / 4);
+    let (mut ranges, mut bytes) = (Vec::new(), 0);
+    while let Some(table) = place.table() {
+        let mut range = Range { rows: Vec::new(), to: Place::end_of(table) };
+        match range.fill(index, txn, &place) {
+            Err(StoreError::Corrupt(why)) => {
+                tracing::warn!(
+                    why,
+                    "the log keeps all changes of lists and directory; see `posthaste check`"
+                );
+                return Ok(Some(Prepared { before, step: Step::GiveUp }));
+            }
+            filled => filled?,
+        }
+        bytes += range.rows.len() as u64;
+        if bytes > room && !(ranges.is_empty() && bytes <= shared.reserve.room() / 4) {
+            break;
+        }
+        let content = range::content(upto, &place, &range.to, &range.rows);
+        place = range.to.clone();
+        ranges.push((table, range.to, content.into()));
+    }
+    let is_any = !ranges.is_empty();
+    Ok(is_any.then_some(Prepared { before, step: Step::Ranges(ranges) }))
+}
+
+/// Takes a prepared step.
+pub(super) fn write(apply: &mut Apply<'_, '_>, prepared: &Prepared, report: &mut Report) -> Result<()> {
+    let mut passes = apply.index.passes(&apply.txn)?;
+    // Another process took a step since this one was prepared.
+    if (passes.begun, &passes.next) != (prepared.before.begun, &prepared.before.next) {
+        report.examined += 1;
+        return Ok(());
+    }
+    match &prepared.step {
+        Step::Begin => passes.begin(apply.seq),
+        Step::GiveUp => passes.give_up(),
+        Step::Ranges(ranges) => {
+            for (table, to, content) in ranges {
+                report.examined += 1;
+                apply.range_checkpoint(*table, to.clone(), content.clone())?;
+            }
+            return Ok(());
+        }
+    }
+    report.examined += 1;
+    apply.index.put_passes(&mut apply.txn, &passes)
+}
+
+/// A range that is being prepared.
+struct Range {
+    rows: Vec<u8>,
+    /// The first place behind it.
+    to: Place,
+}
+
+impl Range {
+    /// Adds the rows of one table from a place on, until there are enough.
+    fn fill(&mut self, index: &Index, txn: &RoTxn, from: &Place) -> Result<()> {
+        match from.table() {
+            Some(Table::Packs) => self.packs(index, txn),
+            Some(Table::Removed) => self.removed(index, txn, from.key()),
+            Some(Table::Lists) => self.lists(index, txn, from.key()),
+            Some(Table::Directory) => self.directory(index, txn, from.key()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the range ends before a row with this key.
+    fn ends_before(&mut self, table: Table, key: &[u8]) -> bool {
+        let is_full = self.rows.len() >= RANGE;
+        if is_full {
+            self.to = Place::of(table, key);
+        }
+        is_full
+    }
+
+    fn packs(&mut self, index: &Index, txn: &RoTxn) -> Result<()> {
+        let sealed = index.all_packs(txn)?.into_iter().filter(|(_, state)| state.sealed);
+        let sealed = sealed.map(|(pack, state)| (pack, state.end)).collect();
+        range::put_packs(&mut self.rows, &Packs { retired: index.ever_retired(txn)?, sealed });
+        Ok(())
+    }
+
+    fn removed(&mut self, index: &Index, txn: &RoTxn, from: &[u8]) -> Result<()> {
+        for item in index.removed.range(txn, &beginning_with(from)).indexed()? {
+            let key: &[u8; 16] =
+                item.indexed()?.0.try_into().map_err(|_| damaged("key of a removed mailbox")())?;
+            if self.ends_before(Table::Removed, key) {
+                break;
+            }
+            self.rows.extend_from_slice(key);
+        }
+        Ok(())
+    }
+
+    fn lists(&mut self, index: &Index, txn: &RoTxn, from: &[u8]) -> Result<()> {
+        let mut from = from.to_vec();
+        loop {
+            let mut rest = index.lists.range(txn, &beginning_with(&from)).indexed()?;
+            let Some(item) = rest.next() else { return Ok(()) };
+            let account = item.indexed()?.0.first_chunk::<16>();
+            let account = account.ok_or_else(damaged("key of a mailbox list"))?;
+            if self.ends_before(Table::Lists, account) {
+                return Ok(());
+            }
+            let list = lists::load(index, txn, AccountId(Id::from_bytes(*account)))?;
+            range::put_list(&mut self.rows, &list);
+            // Behind every key of the account.
+            from = [account, &[0xff][..]].concat();
+        }
+    }
+
+    fn directory(&mut self, index: &Index, txn: &RoTxn, from: &[u8]) -> Result<()> {
+        for item in index.directory.range(txn, &beginning_with(from)).indexed()? {
+            let (key, value) = item.indexed()?;
+            if self.ends_before(Table::Directory, key) {
+                break;
+            }
+            let entry = std::str::from_utf8(key).ok().and_then(|name| directory_from(name, value));
+            let entry = entry.ok_or_else(damaged("a directory record"))?;
+            range::put_record(&mut self.rows, key, entry.version, &entry.value);
+        }
+        Ok(())
+    }
+}
+
+/// From a key on. LMDB has no empty key to start from.
+fn beginning_with(key: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (if key.is_empty() { Bound::Unbounded } else { Bound::Included(key) }, Bound::Unbounded)
+}

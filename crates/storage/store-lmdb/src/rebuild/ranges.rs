@@ -1,0 +1,97 @@
+//! Tables of which the log has checkpoints by range: lists, removed mailboxes and the directory.
+//!
+//! The newest intact checkpoint of each range is put into the new index before anything is
+//! replayed. Commits that it has are passed over. Two passes are kept in the log, with every change
+//! since the earlier one: where a range of the later one is damaged, nothing is lost.
+
+use std::collections::BTreeMap;
+
+use super::catalog::Entry;
+use crate::index::passes::Passes;
+use crate::log::range::{Place, Table};
+use crate::log::record::Kind;
+
+/// The checkpoints of ranges in the log, and what was counted of the log beside them.
+#[derive(Default)]
+pub(super) struct Ranges {
+    pub(super) found: Vec<Entry>,
+    pub(super) restored: Coverage,
+    /// What the new index says of the log.
+    pub(super) passes: Passes,
+}
+
+impl Ranges {
+    /// Up to which sequence number checkpoints have what the log says of a key; 0: none has it.
+    pub(super) fn upto(&self, table: Table, key: &[u8]) -> u64 {
+        self.restored.upto(&Place::of(table, key))
+    }
+
+    /// Counts a record that checkpoints of ranges may supersede.
+    pub(super) fn count(&mut self, entry: &Entry) {
+        let (kind, bytes) = (entry.found.header.kind, entry.found.header.record_len());
+        if kind.is_in_ranges() {
+            self.passes.add(entry.seq(), entry.pack, bytes);
+            let is_change = matches!(kind, Kind::List | Kind::Directory);
+            self.passes.changes += if is_change { bytes } else { 0 };
+        }
+    }
+}
+
+/// Ranges that do not overlap, each with a sequence number.
+#[derive(Default)]
+pub(super) struct Coverage(BTreeMap<Place, (Place, u64)>);
+
+impl Coverage {
+    /// The parts of a range that are not covered.
+    pub(super) fn gaps(&self, from: &Place, to: &Place) -> Vec<(Place, Place)> {
+        let (mut gaps, mut at) = (Vec::new(), from);
+        let before = self.0.range(..=from).next_back();
+        let inside = self.0.range((std::ops::Bound::Excluded(from), std::ops::Bound::Excluded(to)));
+        for (low, (high, _)) in before.into_iter().chain(inside) {
+            if at < low {
+                gaps.push((at.clone(), low.clone()));
+            }
+            at = at.max(high);
+        }
+        if at < to {
+            gaps.push((at.clone(), to.clone()));
+        }
+        gaps
+    }
+
+    pub(super) fn cover(&mut self, gaps: Vec<(Place, Place)>, upto: u64) {
+        self.0.extend(gaps.into_iter().map(|(from, to)| (from, (to, upto))));
+    }
+
+    fn upto(&self, place: &Place) -> u64 {
+        let nearest = self.0.range(..=place).next_back();
+        nearest.filter(|(_, (to, _))| place < to).map_or(0, |(_, (_, upto))| *upto)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Each key has the number of the first range that covered it.
+        #[test]
+        fn the_first_range_counts(ranges in prop::collection::vec((0_u8..40, 1_u8..20), 0..12)) {
+            let place = |key: u8| Place::of(Table::Directory, &[key]);
+            let mut coverage = Coverage::default();
+            let mut model = [0; 64];
+            for (n, (from, len)) in ranges.into_iter().enumerate() {
+                let upto = n as u64 + 1;
+                let gaps = coverage.gaps(&place(from), &place(from + len));
+                prop_assert!(gaps.iter().all(|(low, high)| low < high));
+                coverage.cover(gaps, upto);
+                let keys = usize::from(from)..usize::from(from + len);
+                model[keys].iter_mut().filter(|known| **known == 0).for_each(|known| *known = upto);
+            }
+            for (key, upto) in model.into_iter().enumerate() {
+                prop_assert_eq!(coverage.upto(&place(key as u8)), upto);
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Puts the tables of which the log has checkpoints by range into the new index.
+
+use heed::RwTxn;
+use posthaste_mail_model::{AccountId, MailboxId, ModSeq};
+use posthaste_store::{DirectoryEntry, ListCommit, MailboxList, Result};
+
+use super::catalog::Entry;
+use super::replay::Replay;
+use crate::index::directory::directory_value;
+use crate::index::{Indexed, lists};
+use crate::log::range::{self, Place, RangeCheckpoint, Rows, Table};
+
+impl Replay<'_> {
+    /// Puts what checkpoints of ranges have into the new index. Removed mailboxes come first: the
+    /// lists must not make them.
+    pub(super) fn restore_ranges(&mut self) -> Result<()> {
+        let mut found = std::mem::take(&mut self.ranges.found);
+        found.sort_by_key(|entry| std::cmp::Reverse(entry.seq()));
+        let of = |table: Table| move |e: &Entry| e.found.header.id.to_bytes()[0] == table as u8;
+        // The survey has read those of packs.
+        found.retain(|entry| !of(Table::Packs)(entry));
+        let (removed, others): (Vec<Entry>, Vec<Entry>) = found.into_iter().partition(of(Table::Removed));
+        let mut txn = self.index.env.write_txn().indexed()?;
+        for same in
+            removed.chunk_by(|a, b| a.seq() == b.seq()).chain(others.chunk_by(|a, b| a.seq() == b.seq()))
+        {
+            self.restore_range(&mut txn, same)?;
+        }
+        txn.commit().indexed()
+    }
+
+    /// Restores a range from a checkpoint, of which there may be copies, as far as no later one has
+    /// it.
+    fn restore_range(&mut self, txn: &mut RwTxn, same: &[Entry]) -> Result<()> {
+        let mut damage: Option<String> = None;
+        for entry in same {
+            let read = self.content(entry).and_then(|content| {
+                range::from_content(&content).ok_or_else(|| "its content is damaged".to_owned())
+            });
+            match read {
+                Ok(checkpoint) => return self.put_range(txn, checkpoint),
+                Err(why) => {
+                    let (pack, at) = (entry.pack, entry.found.offset);
+                    damage
+                        .get_or_insert(format!("a checkpoint of a range in pack {pack} at byte {at}: {why}"));
+                }
+            }
+        }
+        self.faults.extend(damage);
+        Ok(())
+    }
+
+    fn put_range(&mut self, txn: &mut RwTxn, checkpoint: RangeCheckpoint) -> Result<()> {
+        let RangeCheckpoint { upto, from, to, rows } = checkpoint;
+        let gaps = self.ranges.restored.gaps(&from, &to);
+        let is_new = |table, key: &[u8]| {
+            let place = Place::of(table, key);
+            gaps.iter().any(|(low, high)| (low..high).contains(&&place))
+        };
+        match rows {
+            Rows::Packs(_) => {}
+            Rows::Removed(ids) => ids.into_iter().try_for_each(|id| self.put_removed(txn, id))?,
+            Rows::Lists(lists) => {
+                for list in lists.iter().filter(|l| is_new(Table::Lists, &l.account.0.to_bytes())) {
+                    self.put_list(txn, list)?;
+                }
+            }
+            Rows::Directory(entries) => {
+                for entry in entries.iter().filter(|e| is_new(Table::Directory, e.name.as_bytes())) {
+                    self.put_directory(txn, entry)?;
+                }
+            }
+        }
+        self.ranges.restored.cover(gaps, upto);
+        Ok(())
+    }
+
+    /// A mailbox is removed for good: its commits are not replayed, and no list makes it again.
+    pub(super) fn put_removed(&mut self, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
+        self.note_removed(mailbox);
+        self.index.removed.put(txn, &mailbox.0.to_bytes(), &[]).indexed()
+    }
+
+    fn put_list(&self, txn: &mut RwTxn, list: &MailboxList) -> Result<()> {
+        let commit = ListCommit {
+            account: list.account,
+            expected: ModSeq::ZERO,
+            version: list.version,
+            upsert: list.entries.clone(),
+            remove: Vec::new(),
+            subscribe: list.subscribed.iter().cloned().collect(),
+            unsubscribe: Vec::new(),
+            uid_validity_last: list.uid_validity_last,
+        };
+        lists::apply(self.index, txn, &commit)
+    }
+
+    fn put_directory(&self, txn: &mut RwTxn, entry: &DirectoryEntry) -> Result<()> {
+        let value = directory_value(&entry.name, entry.version, &entry.value);
+        self.index.directory.put(txn, entry.name.as_bytes(), &value).indexed()
+    }
+
+    /// Whether checkpoints have what a record of this number says of an account's list.
+    pub(super) fn has_list(&self, account: AccountId, seq: u64) -> bool {
+        seq < self.ranges.upto(Table::Lists, &account.0.to_bytes())
+    }
+
+    /// Whether checkpoints have what a record of this number says of a name in the directory.
+    pub(super) fn has_directory(&self, name: &str, seq: u64) -> bool {
+        seq < self.ranges.upto(Table::Directory, name.as_bytes())
+    }
+}
