@@ -223,7 +223,11 @@ fn a_redirect_to_another_domain_is_in_the_queue() {
     assert!(mailbox(&server, account, "INBOX").is_empty());
     let output = server.command(&["queue", "list"], "");
     let list = String::from_utf8(output.stdout).unwrap();
-    assert!(list.contains("\tbo@example.net\telsewhere.test\tana@elsewhere.test\t"), "{list}");
+    assert!(
+        list.contains("\tSRS0=") && list.contains("=example.net=bo@example.org\telsewhere.test\t"),
+        "{list}"
+    );
+    assert!(list.contains("\tana@elsewhere.test\t"), "{list}");
     let item = list.split('\t').next().unwrap();
     let shown = String::from_utf8(server.command(&["queue", "show", item], "").stdout).unwrap();
     assert!(shown.contains("X-Sieve-Redirected-From: ana@example.org\r\n"), "{shown}");

@@ -166,6 +166,51 @@ fn the_group_of_a_domain_takes_the_rest_by_lmtp_too() {
     assert!(world.run(&["route", "else@a.test"]).starts_with("else@a.test is the group @a.test of 1\n"));
 }
 
+/// A catch-all whose only member was removed: mail for the member comes to the catch-all, which is
+/// for the member.
+#[test]
+fn mail_for_a_group_without_anybody_is_refused_and_not_lost() {
+    let world = World::new();
+    world.run(&["group", "set", "@a.test", "cy@a.test"]);
+    world.run(&["account", "remove", "cy@a.test", "--yes"]);
+    assert!(world.refused(&["route", "any@a.test"]).contains("is refused"));
+    let by_lmtp = |from: &str, to: &[&str]| {
+        let mut lmtp = LineClient::connect(world.a.address("lmtp")).unwrap();
+        lmtp.reply().unwrap();
+        lmtp.ask("LHLO mta.test").unwrap();
+        lmtp.ask(&format!("MAIL FROM:<{from}>")).unwrap();
+        for to in to {
+            lmtp.ask(&format!("RCPT TO:<{to}>")).unwrap();
+        }
+        lmtp.ask("DATA").unwrap();
+        lmtp.send(b"Subject: for whom\r\n\r\nwords\r\n.\r\n").unwrap();
+        to.iter().map(|_| lmtp.reply().unwrap()).collect::<Vec<_>>()
+    };
+    // With a sender and without one, who would get no report.
+    for from in ["far@c.test", ""] {
+        let replies = by_lmtp(from, &["any@a.test", "bo@a.test"]);
+        assert!(replies[0].starts_with("550") && replies[0].contains("leads back"), "{replies:?}");
+        assert!(replies[1].starts_with("250"), "{replies:?}");
+    }
+    // One member is left.
+    world.run(&["group", "set", "team@a.test", "gone@a.test", "ana@a.test"]);
+    let replies = by_lmtp("", &["team@a.test"]);
+    assert!(replies[0].starts_with("250"), "{replies:?}");
+    assert_eq!(world.subjects("ana@a.test", 1), ["for whom"]);
+    // Submitted mail to nobody is reported to its sender.
+    world.run(&["group", "remove", "@a.test"]);
+    world.run(&["group", "set", "list@a.test", "gone@a.test"]);
+    let mut client = LineClient::connect(world.a.address("submission")).unwrap();
+    client.reply().unwrap();
+    client.ask("EHLO client.test").unwrap();
+    client.ask(&format!("AUTH PLAIN {PLAIN}")).unwrap();
+    client.ask("MAIL FROM:<ana@a.test>").unwrap();
+    client.ask("RCPT TO:<list@a.test>").unwrap();
+    client.ask("DATA").unwrap();
+    let reply = client.ask("Subject: to nobody\r\n\r\nwords\r\n.").unwrap();
+    assert!(reply.starts_with("550"), "{reply}");
+}
+
 #[test]
 fn accounts_forward_with_and_without_a_copy() {
     let world = World::new();
@@ -213,12 +258,85 @@ fn a_circle_of_forwards_loses_nothing() {
     );
 }
 
+fn return_path(message: &str) -> &str {
+    let path = message.lines().find_map(|line| line.strip_prefix("Return-Path: <"));
+    path.and_then(|path| path.strip_suffix('>')).unwrap()
+}
+
+/// Mail of another domain leaves with a sender of ours, by a forward, a group and a Sieve script.
+#[test]
+fn mail_that_is_sent_on_has_a_sender_of_ours_and_its_bounce_comes_home() {
+    let world = World::new();
+    world.b.add_account("y@b.test", PASSWORD);
+    world.run(&["account", "set", "bo@a.test", "--forward", "y@b.test", "--no-copy"]);
+    world.run(&["group", "set", "team@a.test", "y@b.test", "cy@a.test"]);
+    // A catch-all must not take what looks like a sender of ours.
+    world.run(&["group", "set", "@a.test", "cy@a.test"]);
+    let lmtp = |from: &str, to: &str| {
+        let mut lmtp = LineClient::connect(world.a.address("lmtp")).unwrap();
+        lmtp.reply().unwrap();
+        lmtp.ask("LHLO mta.test").unwrap();
+        lmtp.ask(&format!("MAIL FROM:<{from}>")).unwrap();
+        let reply = lmtp.ask(&format!("RCPT TO:<{to}>")).unwrap();
+        if reply.starts_with("250") {
+            lmtp.ask("DATA").unwrap();
+            lmtp.send(b"Subject: on its way\r\n\r\nwords\r\n.\r\n").unwrap();
+            return lmtp.reply().unwrap();
+        }
+        reply
+    };
+    for to in ["bo@a.test", "team@a.test"] {
+        let reply = lmtp("x@b.test", to);
+        assert!(reply.starts_with("250"), "{reply}");
+    }
+    let far = world.inbox("y@b.test", 2);
+    for message in &far {
+        let sender = return_path(message);
+        assert!(sender.starts_with("SRS0=") && sender.ends_with("=b.test=x@a.test"), "{message}");
+    }
+    // Here it is as it came.
+    assert_eq!(return_path(&world.inbox("cy@a.test", 1)[0]), "x@b.test");
+    // A sender of ours stays.
+    world.submit("our own", &["bo@a.test"]);
+    assert!(world.inbox("y@b.test", 3).iter().any(|message| return_path(message) == "ana@a.test"));
+    // The next host's bounce, with the case of the address changed.
+    let sender = return_path(&far[0]).to_owned();
+    let reply = lmtp("", &sender.to_lowercase());
+    assert!(reply.starts_with("250"), "{reply}");
+    let bounce = world.inbox("x@b.test", 1).remove(0);
+    assert_eq!(return_path(&bounce), "");
+    let route = world.run(&["route", &sender]);
+    assert!(
+        route.contains(" stands for x@b.test in mail") && route.contains("\n  x@b.test is in another"),
+        "{route}"
+    );
+    assert!(world.refused(&["route", &sender.replace("=x@", "=y@")]).contains("is refused"));
+    // Only what has no sender comes back by it.
+    let reply = lmtp("far@c.test", &sender);
+    assert!(reply.starts_with("550") && reply.contains("only reports"), "{reply}");
+    for forged in [sender.replace("=x@", "=y@"), sender.replace("SRS0", "SRS1")] {
+        let reply = lmtp("", &forged);
+        assert!(reply.starts_with("550"), "{forged}: {reply}");
+    }
+    // The next host refuses the recipient: the report of our own queue goes home as well.
+    world.run(&["account", "set", "bo@a.test", "--forward", "nobody@b.test", "--no-copy"]);
+    let reply = lmtp("x@b.test", "bo@a.test");
+    assert!(reply.starts_with("250"), "{reply}");
+    let reports = world.inbox("x@b.test", 2);
+    assert!(
+        reports.iter().any(|report| report.contains("Final-Recipient: rfc822; nobody@b.test")),
+        "{reports:?}"
+    );
+}
+
 #[test]
 fn wrong_commands_say_what_to_do() {
     let world = World::new();
     for (args, why) in [
         (&["group", "set", "bo@a.test", "cy@a.test"][..], "exists already"),
         (&["group", "set", "g@a.test", "g@a.test"], "holds itself"),
+        (&["group", "set", "g@new.test", "g@new.test"], "holds itself"),
+        (&["group", "set", "@new.test", "x@new.test"], "holds itself"),
         (&["group", "remove", "g@a.test"], "group list"),
         (&["account", "set", "bo@a.test", "--no-copy"], "--forward"),
         (&["account", "set", "bo@a.test", "--forward", "@b.test"], "no local part"),

@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | [`DomainKeys`] | the keys of a domain that this server sends for |
 //! | [`Signer`] | signs mail that leaves, seals mail that is sent on (ARC) |
+//! | [`Senders`], [`srs`] | senders of mail that is sent on, so that SPF holds |
 //! | [`dns`] | the records that a domain publishes, and whether it does |
 //! | [`Verifier`] | verifies one message: DNS look-ups, signatures, the policy of its author's domain |
 //! | [`results`] | removes fields that claim to be ours, and puts ours in front |
@@ -24,10 +25,13 @@ mod canonical;
 pub mod dns;
 mod keys;
 pub mod results;
+mod senders;
 mod sign;
 mod signature;
+pub mod srs;
 mod verify;
 
 pub use keys::{Algorithm, DomainKey, DomainKeys, KeyError, KeyState};
+pub use senders::Senders;
 pub use sign::{Origin, Signer};
 pub use verify::{Action, Client, Policy, Verdict, Verifier, VerifierOptions};

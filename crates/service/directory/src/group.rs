@@ -58,8 +58,17 @@ pub struct Expansion {
     pub elsewhere: Vec<String>,
     /// Members that take no mail, and why.
     pub refused: Vec<(String, String)>,
+    /// Members through which it would stand for itself. They reach nobody.
+    pub circular: Vec<String>,
     /// Groups within it, in the order in which they were met.
     pub groups: Vec<String>,
+}
+
+impl Group {
+    /// Whether mail for an address comes to this group, if nobody else takes it.
+    fn takes(&self, address: &str) -> bool {
+        Address::parse(address).is_ok_and(|address| names(&address).any(|name| name == self.address))
+    }
 }
 
 /// `group/<address>`
@@ -99,14 +108,7 @@ impl Directory {
             ResolveError::Directory(error) => error,
             _ => DirectoryError::GroupSize(EXPANSION_MAX),
         })?;
-        // What takes no mail now may be the group that is being made.
-        let is_itself = |member: &str| match group.address.starts_with('@') {
-            true => member.ends_with(&group.address),
-            false => member == group.address,
-        };
-        if expansion.groups.contains(&group.address)
-            || expansion.refused.iter().any(|(member, _)| is_itself(member))
-        {
+        if !expansion.circular.is_empty() {
             return Err(DirectoryError::GroupLoop(group.address));
         }
         self.add_domain(&domain).await?;
@@ -164,12 +166,9 @@ impl Directory {
         }
     }
 
-    /// The group of an address: its own, that of the address without its detail, or that of its
-    /// domain.
+    /// The group of an address.
     async fn group_of(&self, address: &Address) -> Result<Option<Group>> {
-        let base = address.split_detail().map(|(base, _)| base.to_string());
-        let all = address.domain().map(|domain| format!("@{domain}"));
-        for name in [Some(address.to_string()), base, all].into_iter().flatten() {
+        for name in names(address) {
             if let Some(entry) = self.engine.directory_entry(&key(&name)).await? {
                 return read(&entry, &name).map(Some);
             }
@@ -178,7 +177,7 @@ impl Directory {
     }
 
     /// Everybody a group stands for. A group that is met twice is expanded once, so there is no
-    /// loop. `Invalid` if there are more than [`EXPANSION_MAX`].
+    /// loop. The group need not be stored yet. `Invalid` if there are more than [`EXPANSION_MAX`].
     pub async fn expand(&self, group: &Group) -> Result<Expansion, ResolveError> {
         let mut found = Expansion::default();
         let (mut accounts, mut met) = (HashSet::new(), HashSet::new());
@@ -198,6 +197,11 @@ impl Directory {
                     if accounts.insert(recipient.account.id) {
                         found.here.push(recipient);
                     }
+                }
+                Ok(Target::Group(inner)) if inner.address == group.address => found.circular.push(member),
+                // It would come here, once the group is stored and its domain is known.
+                Err(ResolveError::NoSuchUser | ResolveError::NotLocal) if group.takes(&member) => {
+                    found.circular.push(member);
                 }
                 Ok(Target::Group(inner)) => {
                     if !found.groups.contains(&inner.address) {
@@ -234,6 +238,14 @@ pub(crate) fn member(text: &str) -> Result<String> {
     parse(text).map(|(address, _)| address)
 }
 
+/// The addresses of groups that may take mail for an address: its own, that without its detail, and
+/// that of its domain.
+fn names(address: &Address) -> impl Iterator<Item = String> {
+    let base = address.split_detail().map(|(base, _)| base.to_string());
+    let all = address.domain().map(|domain| format!("@{domain}"));
+    [Some(address.to_string()), base, all].into_iter().flatten()
+}
+
 fn key(address: &str) -> String {
     format!("{PREFIX}{address}")
 }
@@ -246,6 +258,7 @@ fn read(entry: &posthaste_store::DirectoryEntry, address: &str) -> Result<Group>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::AccountChange;
     use crate::testing::add;
 
     async fn directory_of(accounts: &[&str]) -> Directory {
@@ -256,7 +269,7 @@ mod tests {
         directory
     }
 
-    fn names(found: &Expansion) -> Vec<&str> {
+    fn reached(found: &Expansion) -> Vec<&str> {
         found.here.iter().map(|recipient| recipient.account.name.as_str()).collect()
     }
 
@@ -281,7 +294,7 @@ mod tests {
             ["ana@example.org", "Inner@Example.org", "chief@example.org", "X@other.test", "no@example.org"];
         set(&directory, "team@example.org", &members).await.unwrap();
         let found = directory.expand(&group(&directory, "team+detail@example.org").await).await.unwrap();
-        assert_eq!(names(&found), ["ana@example.org", "bo@example.org"]);
+        assert_eq!(reached(&found), ["ana@example.org", "bo@example.org"]);
         assert_eq!(
             (&found.elsewhere[..], &found.groups[..]),
             (&["x@other.test".to_owned()][..], &["inner@example.org".to_owned()][..])
@@ -316,7 +329,36 @@ mod tests {
         let record = GroupRecord { v: record::VERSION, members: vec!["a@example.org".into()], owner: None };
         directory.put(key.clone(), 0, Some(record::print(&key, &record).unwrap())).await.unwrap();
         let found = directory.expand(&group(&directory, "a@example.org").await).await.unwrap();
-        assert_eq!((names(&found), found.refused.len()), (vec!["ana@example.org"], 0));
+        assert_eq!(reached(&found), ["ana@example.org"]);
+        assert_eq!(found.circular, ["a@example.org"]);
+    }
+
+    #[tokio::test]
+    async fn a_group_of_a_new_domain_is_refused_if_it_holds_itself() {
+        let directory = directory_of(&["ana@example.org"]).await;
+        for (address, members) in [
+            ("list@new.test", &["list@new.test"][..]),
+            ("list@new.test", &["ana@example.org", "List+x@New.test"]),
+            ("@new.test", &["x@new.test"]),
+        ] {
+            let refused = set(&directory, address, members).await;
+            assert!(matches!(refused, Err(DirectoryError::GroupLoop(_))), "{address}: {refused:?}");
+        }
+        // A member that takes no mail is no loop.
+        let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
+        directory.set("ana@example.org", change).await.unwrap();
+        set(&directory, "@example.org", &["ana@example.org"]).await.unwrap();
+        let found = directory.expand(&group(&directory, "any@example.org").await).await.unwrap();
+        assert_eq!((found.refused.len(), found.circular.len()), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn a_group_of_a_domain_whose_member_was_removed_stands_for_nobody() {
+        let directory = directory_of(&["ana@example.org"]).await;
+        set(&directory, "@example.org", &["ana@example.org"]).await.unwrap();
+        directory.remove("ana@example.org").await.unwrap();
+        let found = directory.expand(&group(&directory, "any@example.org").await).await.unwrap();
+        assert_eq!(found, Expansion { circular: vec!["ana@example.org".to_owned()], ..Expansion::default() });
     }
 
     #[tokio::test]

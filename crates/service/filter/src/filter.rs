@@ -25,8 +25,9 @@ pub enum Undelivered {
     /// It could not be stored.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
-    /// The recipient's script refuses it; the reason is for the sender (RFC 5429 §2).
-    #[error("the recipient's script refuses it: {0}")]
+    /// The recipient's script refuses it (RFC 5429 §2), or nobody of a group takes it. The reason
+    /// is for the sender.
+    #[error("it is refused: {0}")]
     Rejected(String),
 }
 

@@ -1,10 +1,10 @@
 //! Mail for a group: one copy for each account it stands for, one item in the queue for all others.
 
 use bytes::Bytes;
-use posthaste_authentication::{Origin, results};
+use posthaste_authentication::{Origin, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
-use posthaste_queue as queue;
+use posthaste_queue::{self as queue, QueueError, Refusal};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -29,9 +29,27 @@ impl Filter {
     pub async fn target(&self, address: &str) -> Result<Target, ResolveError> {
         match self.resolve(address).await {
             Ok(recipient) => Ok(Target::Account(recipient)),
+            Err(ResolveError::NoSuchUser) if srs::is_rewritten(address) => self.returned(address).await,
             Err(ResolveError::NoSuchUser) => self.delivery.directory().target(address).await,
             Err(error) => Err(error),
         }
+    }
+
+    /// A bounce of a message that we sent on under a sender of ours goes to who sent it. To another
+    /// address of that shape nobody is a recipient, also where a catch-all takes the rest: else a
+    /// forged one would look like a good one.
+    async fn returned(&self, address: &str) -> Result<Target, ResolveError> {
+        let Some(relay) = &self.relay else { return Err(ResolveError::NoSuchUser) };
+        let original = relay.original_sender(address).await.map_err(|error| match error {
+            QueueError::Store(error) => DirectoryError::Store(error).into(),
+            QueueError::Record { record, why } => DirectoryError::Record { record, why }.into(),
+            error => {
+                tracing::error!(%error, address, "it cannot be verified who sent the message on");
+                ResolveError::NoSuchUser
+            }
+        })?;
+        let members = vec![original.ok_or(ResolveError::NoSuchUser)?];
+        Ok(Target::Group(Group { address: address.to_owned(), members, owner: None }))
     }
 
     /// Delivers one message to each recipient, accounts and groups, and returns one result for
@@ -88,6 +106,12 @@ impl Filter {
         group: &Group,
         depth: usize,
     ) -> Result<(), Undelivered> {
+        // Else whoever has seen such an address could have this server send to who it stands for.
+        if srs::is_rewritten(&group.address) && !envelope.from.is_empty() {
+            return Err(Undelivered::Rejected(
+                "that address takes only reports, which have no sender".into(),
+            ));
+        }
         let mut before = compose::fields(message, REDIRECTED);
         if before.any(|value| value.eq_ignore_ascii_case(&group.address)) {
             return Err(Undelivered::Rejected(
@@ -108,11 +132,25 @@ impl Filter {
             is_quarantined: envelope.is_quarantined,
             depth: depth + 1,
         };
-        let Expansion { here, elsewhere, mut refused, .. } = expansion;
+        let Expansion { here, elsewhere, mut refused, circular, .. } = expansion;
+        refused.extend(circular.into_iter().map(|member| (member, CIRCULAR.to_owned())));
         let count = here.len() + elsewhere.len();
-        refused.extend(self.deliver_members(&mail, &here).await?);
-        if let Err(error) = self.relay_members(&mail, &elsewhere).await {
-            refused.extend(elsewhere.iter().map(|member| (member.clone(), error.to_string())));
+        let (mut got, mut failed) = (0, None);
+        for (member, outcome) in here.iter().zip(self.deliver_members(&mail, &here).await?) {
+            match outcome {
+                Ok(()) => got += 1,
+                Err(error) => {
+                    refused.push((member.address.to_string(), error.to_string()));
+                    failed = failed.or(Some(error));
+                }
+            }
+        }
+        match self.relay_members(&mail, &elsewhere).await {
+            Ok(()) => got += elsewhere.len(),
+            Err(error) => {
+                refused.extend(elsewhere.iter().map(|member| (member.clone(), error.to_string())));
+                failed = failed.or(temporary(error));
+            }
         }
         tracing::info!(
             group = group.address,
@@ -121,6 +159,12 @@ impl Filter {
             refused = refused.len(),
             "expanded"
         );
+        // Nobody has it: whoever hands the message in keeps it, or reports it.
+        if got == 0 {
+            let why = refused.first().map(|(member, why)| format!(": {member}: {why}")).unwrap_or_default();
+            let nobody = format!("nobody of the group {} takes the message{why}", group.address);
+            return Err(failed.unwrap_or(Undelivered::Rejected(nobody)));
+        }
         self.report_members(&mail, message, refused).await;
         Ok(())
     }
@@ -130,12 +174,13 @@ impl Filter {
         Bytes::from([trace.as_bytes(), compose::without_return_path(message)].concat())
     }
 
-    /// Members here; those that do not get the message for good, and why.
+    /// Delivers to members here: an outcome for each. An error if they are to be tried again, all
+    /// of them.
     async fn deliver_members(
         &self,
         mail: &GroupMail<'_>,
         members: &[Recipient],
-    ) -> Result<Vec<(String, String)>, Undelivered> {
+    ) -> Result<Vec<Result<(), Undelivered>>, Undelivered> {
         if members.is_empty() {
             return Ok(Vec::new());
         }
@@ -143,18 +188,16 @@ impl Filter {
             Envelope { from: mail.from, refusals: Refusals::Never, is_quarantined: mail.is_quarantined };
         let text = [format!("Return-Path: <{}>\r\n", mail.from).as_bytes(), &mail.text].concat();
         let outcomes = self.deliver_filtered(Bytes::from(text), envelope, members, mail.depth).await;
-        let mut refused = Vec::new();
-        for (member, outcome) in members.iter().zip(outcomes) {
-            match outcome {
-                Ok(()) => {}
-                // An account over its quota must not have the others get the message again.
-                Err(Undelivered::Delivery(error)) if error.is_temporary() && !is_over_quota(&error) => {
-                    return Err(error.into());
-                }
-                Err(error) => refused.push((member.address.to_string(), error.to_string())),
+        // An account over its quota must not have the others get the message again.
+        let is_for_now = |error: &DeliveryError| error.is_temporary() && !is_over_quota(error);
+        for outcome in &outcomes {
+            if let Err(Undelivered::Delivery(error)) = outcome
+                && is_for_now(error)
+            {
+                return Err(error.clone().into());
             }
         }
-        Ok(refused)
+        Ok(outcomes)
     }
 
     /// Members in other domains.
@@ -163,7 +206,11 @@ impl Filter {
         let relay = self.relay.as_ref().ok_or_else(|| NotSent::NoRelay(first.clone()))?;
         let smtputf8 = mail.smtputf8 || !mail.from.is_ascii() || members.iter().any(|to| !to.is_ascii());
         let to: Vec<&str> = members.iter().map(String::as_str).collect();
-        let envelope = queue::Envelope::new(mail.from, &to, smtputf8);
+        let from = relay
+            .forwarded_sender(mail.from, &mail.group.address, &mail.text)
+            .await
+            .map_err(Refusal::from)?;
+        let envelope = queue::Envelope::new(&from, &to, smtputf8);
         let results = results::own(&mail.text, &self.host);
         let origin = Origin::Elsewhere { results, forwarder: &mail.group.address };
         relay.accept(mail.text.clone(), &envelope, origin).await?;
@@ -187,6 +234,25 @@ impl Filter {
         if let Err(error) = self.send(Bytes::from(text), "", mail.from, mail.depth, Origin::Server).await {
             tracing::warn!(group, to = mail.from, %error, "nobody can get the report about members of a group");
         }
+    }
+}
+
+/// Why a member through which a group would stand for itself gets no mail.
+const CIRCULAR: &str = "it leads back to the group";
+
+/// Why members elsewhere are to be tried again; none if they do not get the message for good.
+fn temporary(error: NotSent) -> Option<Undelivered> {
+    match error {
+        NotSent::Delivery(error) | NotSent::Relay(Refusal::Queue(QueueError::Delivery(error)))
+            if error.is_temporary() =>
+        {
+            Some(error.into())
+        }
+        NotSent::Store(error) | NotSent::Relay(Refusal::Queue(QueueError::Store(error))) => {
+            Some(DeliveryError::Store(error).into())
+        }
+        NotSent::Relay(Refusal::Queue(error)) => Some(DeliveryError::Interrupted(error.to_string()).into()),
+        _ => None,
     }
 }
 

@@ -122,8 +122,14 @@ impl Filter {
                     Ok(())
                 }
                 (Err(ResolveError::NotLocal), Some(relay)) => {
+                    let from = match &origin {
+                        Origin::Elsewhere { forwarder, .. } => {
+                            relay.forwarded_sender(from, forwarder, &text).await.map_err(Refusal::from)?
+                        }
+                        Origin::User { .. } | Origin::Server => from.into(),
+                    };
                     let smtputf8 = !to.is_ascii() || !from.is_ascii();
-                    relay.accept(text, &queue::Envelope::new(from, &[to], smtputf8), origin).await?;
+                    relay.accept(text, &queue::Envelope::new(&from, &[to], smtputf8), origin).await?;
                     Ok(())
                 }
                 (Err(ResolveError::NotLocal), None) => Err(NotSent::NoRelay(to.to_owned())),
@@ -132,8 +138,8 @@ impl Filter {
         })
     }
 
-    /// RFC 5228 §4.2. The envelope's sender stays. §10: a message that this script has sent on
-    /// before is not sent on again.
+    /// RFC 5228 §4.2. The envelope's sender stays within this server. §10: a message that this
+    /// script has sent on before is not sent on again.
     async fn redirect(
         &self,
         recipient: &Recipient,

@@ -1,9 +1,10 @@
 //! Takes mail for other domains, and sends reports to senders here and elsewhere.
 
 use bytes::Bytes;
-use posthaste_authentication::{Origin, Signer};
+use posthaste_authentication::{KeyError, Origin, Senders, Signer, srs};
 use posthaste_delivery::{Delivery, DeliveryError, Recipient, ResolveError};
-use posthaste_directory::normal_domain;
+use posthaste_directory::{DirectoryError, normal_domain};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -37,6 +38,8 @@ pub struct Relay {
     delivery: Delivery,
     host: Arc<str>,
     signer: Signer,
+    senders: Senders,
+    rewrites: bool,
 }
 
 impl Relay {
@@ -44,7 +47,15 @@ impl Relay {
     /// store is signed.
     pub fn new(queue: Queue, delivery: Delivery, host: &str) -> Self {
         let signer = Signer::new(Arc::clone(delivery.store().engine()), host);
-        Self { queue, delivery, host: host.into(), signer }
+        let senders = Senders::new(Arc::clone(delivery.store().engine()));
+        Self { queue, delivery, host: host.into(), signer, senders, rewrites: false }
+    }
+
+    /// With senders of ours on mail that is sent on (SRS), or without. Bounces to those made before
+    /// are taken in both cases.
+    #[must_use]
+    pub fn rewriting(self, rewrites: bool) -> Self {
+        Self { rewrites, ..self }
     }
 
     /// The queue.
@@ -68,6 +79,38 @@ impl Relay {
             return Err(ResolveError::NotLocal);
         }
         found
+    }
+
+    /// The sender under which an account or a group of ours sends a message on to another domain,
+    /// so that SPF holds there. A sender of ours stays, the null sender too (RFC 5321 §4.5.5), and
+    /// that of a message whose author may be of the forwarder's domain.
+    pub async fn forwarded_sender<'f>(
+        &self,
+        from: &'f str,
+        forwarder: &str,
+        message: &[u8],
+    ) -> Result<Cow<'f, str>, QueueError> {
+        let (Some(theirs), Some(ours)) = (domain_of(from), domain_of(forwarder)) else {
+            return Ok(Cow::Borrowed(from));
+        };
+        let directory = self.delivery.directory();
+        if !self.rewrites
+            || srs::may_align(message, &ours)
+            || directory.is_local_domain(&theirs).await.map_err(unlooked)?
+        {
+            return Ok(Cow::Borrowed(from));
+        }
+        let made = self.senders.rewrite(from, &ours, self.now()).await.map_err(unreadable)?;
+        Ok(made.map_or(Cow::Borrowed(from), Cow::Owned))
+    }
+
+    /// Whose a sender was that we made. None if we did not, or too long ago.
+    pub async fn original_sender(&self, address: &str) -> Result<Option<String>, QueueError> {
+        self.senders.original(address, self.now()).await.map_err(unreadable)
+    }
+
+    fn now(&self) -> u64 {
+        self.delivery.store().unix_ms() / 1000
     }
 
     /// Takes a message for other domains, and signs it if its origin allows. It is on disk on
@@ -103,7 +146,7 @@ impl Relay {
             return Ok(());
         }
         let store = self.delivery.store();
-        let now = i64::try_from(store.unix_ms() / 1000).unwrap_or(i64::MAX);
+        let now = i64::try_from(self.now()).unwrap_or(i64::MAX);
         let id = store.new_body_id().to_string();
         self.send(&Report {
             kind: Kind::Delivered,
@@ -130,7 +173,17 @@ impl Relay {
             return Ok(());
         }
         let text = report.print();
-        match self.resolve(to).await {
+        let (mut to, mut found) = (Cow::Borrowed(to), self.resolve(to).await);
+        // A message that we sent on comes back: its sender gets the report, not the address that
+        // stood for it.
+        if let Err(ResolveError::NoSuchUser) = &found
+            && let Some(original) = self.original_sender(&to).await?
+        {
+            found = self.resolve(&original).await;
+            to = Cow::Owned(original);
+        }
+        let to = &*to;
+        match found {
             Ok(recipient) => self.deliver(text, recipient, report.now).await,
             Err(ResolveError::NotLocal) => {
                 let Some(domain) = domain_of(to) else { return Ok(()) };
@@ -140,9 +193,7 @@ impl Relay {
                 let message = self.signer.sign(self.traced(text, report.now), Origin::Server).await?;
                 self.queue.add(message, &envelope, destinations).await.map(|_| ())
             }
-            Err(ResolveError::Directory(posthaste_directory::DirectoryError::Store(error))) => {
-                Err(error.into())
-            }
+            Err(ResolveError::Directory(DirectoryError::Store(error))) => Err(error.into()),
             Err(error) => {
                 tracing::warn!(report = report.id, to, %error, "nobody can get the report");
                 Ok(())
@@ -174,6 +225,22 @@ impl Relay {
     /// Our own name.
     pub fn host(&self) -> &str {
         &self.host
+    }
+}
+
+fn unlooked(error: DirectoryError) -> QueueError {
+    match error {
+        DirectoryError::Store(error) => error.into(),
+        DirectoryError::Record { record, why } => QueueError::Record { record, why },
+        error => DeliveryError::Interrupted(error.to_string()).into(),
+    }
+}
+
+fn unreadable(error: KeyError) -> QueueError {
+    match error {
+        KeyError::Store(error) => error.into(),
+        KeyError::Record { record, why } => QueueError::Record { record, why },
+        error => error.into(),
     }
 }
 

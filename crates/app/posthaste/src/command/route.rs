@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 use std::io::Write as _;
+use std::sync::Arc;
 
+use posthaste_authentication::{Senders, srs};
 use posthaste_directory::{Directory, Recipient, ResolveError, Target, normal_domain};
 use serde_json::json;
 
@@ -23,7 +25,9 @@ pub async fn run(config: Config, command: cli::Route) -> Result<()> {
     let opened = open::existing(&config).await?;
     let relays = opened.relays(&config).await?;
     let address = full_name(&command.address, &config);
-    let steps = steps(&opened.directory, &config, relays, &address).await?;
+    let senders = Senders::new(Arc::clone(opened.store.engine()));
+    let bounces = Bounces { senders, now: opened.store.unix_ms() / 1000 };
+    let steps = steps(&opened.directory, &bounces, &config, relays, &address).await?;
     let mut out = std::io::stdout().lock();
     for Step { depth, address, what } in &steps {
         let line = match command.json {
@@ -32,24 +36,51 @@ pub async fn run(config: Config, command: cli::Route) -> Result<()> {
         };
         writeln!(out, "{line}")?;
     }
-    match steps.first() {
-        Some(first) if first.what.starts_with("is refused") => {
-            Err(Failure::Incomplete(format!("mail for {address} is refused")))
-        }
-        _ => Ok(()),
+    let is_refused = steps.first().is_some_and(|first| first.what.starts_with("is refused"));
+    if is_refused || stands_for_nobody(&opened.directory, &address).await? {
+        return Err(Failure::Incomplete(format!("mail for {address} is refused")));
+    }
+    Ok(())
+}
+
+/// Whether the address is that of a group without anybody who takes mail.
+async fn stands_for_nobody(directory: &Directory, address: &str) -> Result<bool> {
+    let Ok(Target::Group(group)) = directory.target(address).await else { return Ok(false) };
+    match directory.expand(&group).await {
+        Ok(expansion) => Ok(expansion.here.is_empty() && expansion.elsewhere.is_empty()),
+        Err(ResolveError::Directory(error)) => Err(error.into()),
+        // Too many members.
+        Err(_) => Ok(true),
     }
 }
 
 /// The address and all that follows from it, those that one stands for below it.
-async fn steps(directory: &Directory, config: &Config, relays: bool, address: &str) -> Result<Vec<Step>> {
+async fn steps(
+    directory: &Directory,
+    bounces: &Bounces,
+    config: &Config,
+    relays: bool,
+    address: &str,
+) -> Result<Vec<Step>> {
     let (mut steps, mut met) = (Vec::new(), HashSet::new());
     let mut next = vec![(0, address.to_owned(), None)];
     while let Some((depth, address, sender)) = next.pop() {
         let mut push = |what: String| steps.push(Step { depth, address: address.clone(), what });
-        match directory.target(&address).await {
-            Ok(target) if !met.insert(target.name().to_owned()) => {
-                push(format!("is {}, which has it already", target.name()));
+        if let Some(original) = bounces.original(directory, &address).await? {
+            match original {
+                Some(to) => {
+                    push(format!("stands for {to} in mail that was sent on: reports go there"));
+                    next.push((depth + 1, to, None));
+                }
+                None => push("is refused: this server did not make that sender, or too long ago".to_owned()),
             }
+            continue;
+        }
+        match directory.target(&address).await {
+            Ok(target) if !met.insert(target.name().to_owned()) => push(match target {
+                Target::Account(_) => format!("is {}, which has it already", target.name()),
+                Target::Group(_) => format!("is the group {} again", target.name()),
+            }),
             Ok(Target::Group(group)) => {
                 let whole =
                     if group.address == address { String::new() } else { format!(" {}", group.address) };
@@ -73,6 +104,23 @@ async fn steps(directory: &Directory, config: &Config, relays: bool, address: &s
         }
     }
     Ok(steps)
+}
+
+/// Reports about mail that was sent on under a sender of ours (SRS).
+struct Bounces {
+    senders: Senders,
+    /// Unix seconds.
+    now: u64,
+}
+
+impl Bounces {
+    /// To whom reports for an address go, if it has the shape of a sender that is made so and is
+    /// not somebody's; `Some(None)` if it was not made here.
+    async fn original(&self, directory: &Directory, address: &str) -> Result<Option<Option<String>>> {
+        let is_free = srs::is_rewritten(address)
+            && matches!(directory.resolve(address).await, Err(ResolveError::NoSuchUser));
+        Ok(if is_free { Some(self.senders.original(address, self.now).await?) } else { None })
+    }
 }
 
 /// What an account does with mail.

@@ -28,6 +28,7 @@ pub struct Relay {
     pub ca: PathBuf,
     pub dns: Vec<SocketAddr>,
     pub port: u16,
+    pub srs: bool,
     #[serde(deserialize_with = "duration")]
     pub retry_first: Duration,
     #[serde(deserialize_with = "duration")]

@@ -34,7 +34,7 @@ impl Outgoing {
         let host = services::hostname(config);
         let transport = SmtpTransport::new(&host, config.relay.routes()?, config.relay.tls()?);
         let queue = Queue::open(opened.delivery.clone()).await?;
-        let relay = Relay::new(queue, opened.delivery.clone(), &host);
+        let relay = Relay::new(queue, opened.delivery.clone(), &host).rewriting(config.relay.srs);
         // The embedded engine has one server; a cluster has several, of which one sends.
         let is_cluster = opened.store.engine().epoch().is_none();
         let lease_times = is_cluster.then(LeaseTimes::default);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use posthaste_authentication::{Verifier, VerifierOptions};
 use posthaste_directory::Network;
 use posthaste_filter::Filter;
-use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService, KeyCache};
+use posthaste_imap_server::{ClearTextLogin, ImapOptions, ImapService, KeyCache, SearchIndex};
 use posthaste_managesieve_server::{self as managesieve, ManageSieveOptions, ManageSieveService};
 use posthaste_metrics::Registry;
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Shutdown};
@@ -33,6 +33,8 @@ pub struct Budgets {
     pub reading: ByteBudget,
     /// What SORT and THREAD compare.
     pub keys: KeyCache,
+    /// Which messages may hold a word.
+    pub index: SearchIndex,
     /// What each account may do.
     pub accounts: Accounts,
     /// What sessions cost.
@@ -45,7 +47,15 @@ impl Budgets {
         let accounts = Accounts::new(config.limits.of_accounts());
         let metrics = Arc::default();
         let keys = KeyCache::new(usize::try_from(plan.keys).unwrap_or(usize::MAX));
-        Self { incoming: budget(plan.incoming), reading: budget(plan.reading), keys, accounts, metrics }
+        let index = SearchIndex::new(usize::try_from(plan.index).unwrap_or(usize::MAX));
+        Self {
+            incoming: budget(plan.incoming),
+            reading: budget(plan.reading),
+            keys,
+            index,
+            accounts,
+            metrics,
+        }
     }
 }
 
@@ -81,6 +91,7 @@ impl Services {
         )
         .with_reads(budgets.reading.clone())
         .with_keys(budgets.keys.clone())
+        .with_index(budgets.index.clone())
         .with_accounts(budgets.accounts.clone());
         let pop3_certificates = Some(certificates.for_protocol(POP3_ALPN));
         let pop3 = Pop3Service::new(pop3_options(config), opened.delivery.clone(), pop3_certificates)
