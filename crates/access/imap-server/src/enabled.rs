@@ -8,6 +8,16 @@ pub(crate) struct Enabled {
     pub(crate) condstore: bool,
     /// VANISHED replaces EXPUNGE: RFC 7162 §3.2. Never without `condstore`.
     pub(crate) qresync: bool,
+    /// No message sequence numbers any more: UIDFETCH replaces FETCH, and VANISHED replaces EXPUNGE
+    /// (RFC 9586).
+    pub(crate) uid_only: bool,
     /// IMAP4rev2: UTF-8 names, no RECENT, ESEARCH always (RFC 9051 §6.3.1).
     pub(crate) rev2: bool,
+}
+
+impl Enabled {
+    /// Whether expunged messages are reported by their UIDs.
+    pub(crate) fn reports_vanished(self) -> bool {
+        self.qresync || self.uid_only
+    }
 }

@@ -19,6 +19,7 @@ mod connection;
 mod enabled;
 mod flag_names;
 mod heavy;
+mod index;
 mod keys;
 mod options;
 mod reply;
@@ -33,6 +34,7 @@ mod sync;
 mod table;
 mod wire;
 
+pub use index::SearchIndex;
 pub use keys::KeyCache;
 pub use options::{ClearTextLogin, ImapOptions};
 pub use service::ImapService;

@@ -12,6 +12,7 @@ use posthaste_net::{Accounts, ByteBudget, BytePermit, Certificates, Holder};
 use posthaste_store::Store;
 
 use crate::heavy::Heavy;
+use crate::index::{INDEX_BYTES_DEFAULT, SearchIndex};
 use crate::keys::{CACHE_BYTES_DEFAULT, KeyCache};
 use crate::options::ImapOptions;
 use crate::reply::{Failure, Reply};
@@ -37,6 +38,8 @@ pub struct ImapService {
     pub(crate) heavy: Heavy,
     /// What SORT and THREAD compare.
     pub(crate) keys: KeyCache,
+    /// Which messages may hold a word.
+    pub(crate) index: SearchIndex,
     /// Counts parts whose transfer encoding was decoded.
     pub(crate) decoded: AtomicU64,
     /// Counts messages whose text was searched.
@@ -78,6 +81,7 @@ impl ImapService {
             accounts,
             heavy,
             keys: KeyCache::new(CACHE_BYTES_DEFAULT),
+            index: SearchIndex::new(INDEX_BYTES_DEFAULT),
             decoded,
             opened,
         }
@@ -95,6 +99,13 @@ impl ImapService {
     #[must_use]
     pub fn with_keys(mut self, keys: KeyCache) -> Self {
         self.keys = keys;
+        self
+    }
+
+    /// The same, with this search index. Services that follow each other share it.
+    #[must_use]
+    pub fn with_index(mut self, index: SearchIndex) -> Self {
+        self.index = index;
         self
     }
 

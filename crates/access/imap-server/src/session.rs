@@ -54,6 +54,8 @@ pub(crate) struct Session {
     pub(crate) login_deadline: Instant,
     /// Bad commands since the last successful command that resets the count.
     pub(crate) bad_commands: u32,
+    /// What `bad_commands` was at the login.
+    pub(crate) bad_before_login: u32,
     /// The reserved memory of the APPEND in progress.
     pub(crate) permit: Option<BytePermit>,
 }
@@ -88,6 +90,7 @@ impl Session {
             enabled: Enabled::default(),
             login_deadline,
             bad_commands: 0,
+            bad_before_login: 0,
             permit: None,
         }
     }
@@ -161,7 +164,9 @@ impl Session {
 
     /// Whether STARTTLS is available now.
     pub(crate) fn may_start_tls(&self) -> bool {
-        self.service.certificates.is_some() && !self.wire.connection().is_encrypted()
+        let connection = self.wire.connection();
+        // Compression may stay from an earlier login (RFC 8437). TLS lies below it (RFC 4978 §3).
+        self.service.certificates.is_some() && !connection.is_encrypted() && !connection.is_compressed()
     }
 
     /// Whether a password may be sent over this connection now.

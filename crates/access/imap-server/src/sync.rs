@@ -3,7 +3,8 @@
 //! * EXPUNGE is never sent during FETCH, STORE or SEARCH by sequence number, nor without a command
 //!   in progress (RFC 9051 §7.5.1). Until then an expunged message keeps its number in the
 //!   announced view. All other changes are reported.
-//! * After ENABLE QRESYNC, VANISHED replaces it (RFC 7162 §3.2.10).
+//! * After ENABLE QRESYNC, VANISHED replaces it (RFC 7162 §3.2.10); after ENABLE UIDONLY, too
+//!   (RFC 9586 §3.4), and UIDFETCH replaces FETCH.
 //! * FETCH carries the UID (RFC 9051 §7.5.2 demands it) and, if CONDSTORE is enabled, MODSEQ
 //!   (RFC 7162 §3.2).
 
@@ -141,7 +142,7 @@ async fn report_expunged(wire: &mut Wire, diff: &Difference, enabled: Enabled) -
     if diff.expunged.is_empty() {
         return Ok(());
     }
-    if enabled.qresync {
+    if enabled.reports_vanished() {
         let out = wire.out();
         out.extend_from_slice(b"* VANISHED ");
         print::num_set(out, &diff.expunged_uids);
@@ -297,20 +298,36 @@ struct Reported<'r> {
 /// `* 3 FETCH (UID 7 FLAGS (\Seen) MODSEQ (12))`
 fn print_row(out: &mut Vec<u8>, names: &mut FlagNames<'_>, enabled: Enabled, reported: Reported<'_>) {
     let Reported { seq, row, recent, what } = reported;
-    out.extend_from_slice(b"* ");
-    print::number(out, u64::from(seq.value()));
-    out.extend_from_slice(b" FETCH (UID ");
-    print::number(out, u64::from(row.uid().value()));
+    begin_fetch(out, enabled, seq, row);
+    let mut items: [&[u8]; 2] = [b" FLAGS ", b" MODSEQ ("];
+    if enabled.uid_only {
+        // Nothing stands before the first item.
+        items = [b"FLAGS ", if what == What::Flags { b" MODSEQ (" } else { b"MODSEQ (" }];
+    } else {
+        out.extend_from_slice(b"UID ");
+        print::number(out, u64::from(row.uid().value()));
+    }
     if what == What::Flags {
-        out.extend_from_slice(b" FLAGS ");
+        out.extend_from_slice(items[0]);
         out.extend_from_slice(names.list(row.flags(), recent));
     }
     if enabled.condstore {
-        out.extend_from_slice(b" MODSEQ (");
+        out.extend_from_slice(items[1]);
         print::number(out, row.modseq().value());
         out.push(b')');
     }
     out.extend_from_slice(b")\r\n");
+}
+
+/// `* 3 FETCH (`, or `* 7 UIDFETCH (` (RFC 9586 §3.3), which names the message by its UID.
+pub(crate) fn begin_fetch(out: &mut Vec<u8>, enabled: Enabled, seq: SeqNum, row: &Row) {
+    let (number, name): (u32, &[u8]) = match enabled.uid_only {
+        true => (row.uid().value(), b" UIDFETCH ("),
+        false => (seq.value(), b" FETCH ("),
+    };
+    out.extend_from_slice(b"* ");
+    print::number(out, u64::from(number));
+    out.extend_from_slice(name);
 }
 
 /// Sends FETCH for messages of the announced view, changed or not. It answers a STORE whose

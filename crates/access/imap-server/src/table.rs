@@ -83,6 +83,7 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         CommandBody::StartTls => rule("STARTTLS", BeforeLogin, Silent),
         CommandBody::Authenticate { .. } => rule("AUTHENTICATE", BeforeLogin, Silent),
         CommandBody::Login { .. } => rule("LOGIN", BeforeLogin, Silent),
+        CommandBody::Unauthenticate => rule("UNAUTHENTICATE", AfterLogin, Silent),
         // RFC 5161 allows it before SELECT; a client that sends it later does no harm.
         CommandBody::Enable(_) => rule("ENABLE", AfterLogin, Free),
         CommandBody::CompressDeflate => rule("COMPRESS", AfterLogin, Silent),
@@ -102,6 +103,7 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         // RFC 9051 §6.4.1: no EXPUNGE for what CLOSE removes.
         CommandBody::Close => rule("CLOSE", Selected, Silent),
         CommandBody::Unselect => rule("UNSELECT", Selected, Silent),
+        CommandBody::UidBatches { .. } => rule("UIDBATCHES", Selected, Free),
         CommandBody::Expunge { uids: None } => rule("EXPUNGE", Selected, Free),
         CommandBody::Expunge { uids: Some(_) } => rule("UID EXPUNGE", Selected, Free),
         CommandBody::Search(args) => match args.numbering {
@@ -127,8 +129,30 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         CommandBody::Store { set: MessageSet::Uid(_), .. } => rule("UID STORE", Selected, Free),
         CommandBody::Copy { set: MessageSet::Seq(_), .. } => rule("COPY", Selected, Free),
         CommandBody::Copy { set: MessageSet::Uid(_), .. } => rule("UID COPY", Selected, Free),
+        CommandBody::Replace { set: MessageSet::Seq(_), .. } => rule("REPLACE", Selected, Free),
+        CommandBody::Replace { set: MessageSet::Uid(_), .. } => rule("UID REPLACE", Selected, Free),
         CommandBody::Move { set: MessageSet::Seq(_), .. } => rule("MOVE", Selected, Free),
         CommandBody::Move { set: MessageSet::Uid(_), .. } => rule("UID MOVE", Selected, Free),
+    }
+}
+
+/// Whether a command names messages by sequence number, or asks for such numbers: what RFC 9586
+/// §3.1, §3.2, §3.5, §3.7 and §3.8 refuse after ENABLE UIDONLY.
+pub(crate) fn uses_numbers(command: &CommandBody) -> bool {
+    let is_seq = |numbering, key| numbering == Numbering::Seq || names_numbers(key);
+    match command {
+        CommandBody::Search(args) => is_seq(args.numbering, &args.key),
+        CommandBody::Sort(args) => is_seq(args.numbering, &args.key),
+        CommandBody::Thread(args) => is_seq(args.numbering, &args.key),
+        CommandBody::Fetch { set, .. }
+        | CommandBody::Store { set, .. }
+        | CommandBody::Copy { set, .. }
+        | CommandBody::Replace { set, .. }
+        | CommandBody::Move { set, .. } => set.numbering() == Numbering::Seq,
+        CommandBody::Select { params, .. } => {
+            params.qresync.as_ref().is_some_and(|qresync| qresync.seq_match.is_some())
+        }
+        _ => false,
     }
 }
 

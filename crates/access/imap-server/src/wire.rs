@@ -112,6 +112,11 @@ impl Wire {
         self.connection.belongs_to(share);
     }
 
+    /// See [`Connection::belongs_to_nobody`].
+    pub(crate) fn belongs_to_nobody(&mut self) {
+        self.connection.belongs_to_nobody();
+    }
+
     /// Adds TLS, after the tagged OK was sent; see [`Connection::start_tls`].
     pub(crate) async fn start_tls(
         &mut self,

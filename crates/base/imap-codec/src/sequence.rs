@@ -69,28 +69,27 @@ impl SequenceSet {
         if c.eat(b'$') {
             return Ok(Self::Saved);
         }
-        let bound = |c: &mut Cursor<'_>| {
-            if c.eat(b'*') {
-                return Ok(Bound::Largest);
-            }
-            let at = c.clone();
-            match Bound::number(c.nz_number("a message number, * or $")?) {
-                Some(bound) => Ok(bound),
-                None => at.fail("a message number that is not 0"),
-            }
-        };
         let mut ranges = Vec::new();
         loop {
             if ranges.len() == SET_RANGES_MAX {
                 return c.limit("The set has too many ranges");
             }
-            let from = bound(c)?;
-            let to = if c.eat(b':') { bound(c)? } else { from };
+            let from = bound(c, "a message number, * or $")?;
+            let to = if c.eat(b':') { bound(c, "a message number or *")? } else { from };
             ranges.push(SetRange { from, to });
             if !c.eat(b',') {
                 return Ok(Self::Ranges(ranges));
             }
         }
+    }
+
+    /// One number, or `*` if that may be.
+    pub(crate) fn one(c: &mut Cursor<'_>, may_be_largest: bool) -> Parsed<Self> {
+        if !may_be_largest && c.peek() == Some(b'*') {
+            return c.fail("a UID");
+        }
+        let from = bound(c, "a message number")?;
+        Ok(Self::Ranges(vec![SetRange { from, to: from }]))
     }
 
     /// The numbers of the ranges, where `*` is `largest` (0: the mailbox is empty, and `*` names
@@ -104,6 +103,18 @@ impl SequenceSet {
         Some(NumSet::from_ranges(
             ranges.map(|range| (range.from.resolve(largest), range.to.resolve(largest))),
         ))
+    }
+}
+
+/// `seq-number`: a number, or `*`.
+fn bound(c: &mut Cursor<'_>, expected: &'static str) -> Parsed<Bound> {
+    if c.eat(b'*') {
+        return Ok(Bound::Largest);
+    }
+    let at = c.clone();
+    match Bound::number(c.nz_number(expected)?) {
+        Some(bound) => Ok(bound),
+        None => at.fail("a message number that is not 0"),
     }
 }
 

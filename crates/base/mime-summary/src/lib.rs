@@ -51,7 +51,7 @@ pub use params::{Param, Params};
 pub use record::{RECORD_VERSION, SummaryParts};
 pub use room::{Room, SUMMARY_LEN_MAX, summary_len_max, summary_memory_max};
 pub use scan::Span;
-pub use search::{SearchKey, TextKey, TextSearch, Within};
+pub use search::{SearchKey, TAP_OVERLAP, Tap, TextKey, TextSearch, Within, tap_summary};
 pub use structure::{Kind, MAX_DEPTH, MAX_FIELDS, MAX_PARTS, Part, PartIndex, Structure};
 pub use subject::{BaseSubject, base_subject};
 pub use summary::{HeaderText, SummaryError, SummaryRef};

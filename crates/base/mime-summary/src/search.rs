@@ -27,6 +27,9 @@ const PIECE_LEN: usize = 32 * 1024;
 /// ASCII takes 2 ns a byte, base64 and other scripts some 5.
 const DECODING: u64 = 8;
 
+/// What the tap of a text costs, in the same unit.
+const TAPPING: usize = 4;
+
 /// A string to be searched for.
 #[derive(Debug, Clone)]
 pub struct SearchKey {
@@ -37,6 +40,11 @@ impl SearchKey {
     /// The key for this string; the empty string is in every text.
     pub fn new(text: &str) -> Self {
         SearchKey { finder: Finder::new(&folded(text)).into_owned() }
+    }
+
+    /// The folded text that is looked for.
+    pub fn folded(&self) -> &[u8] {
+        self.finder.needle()
     }
 
     /// Whether it is in a text that is folded, as the texts of a summary are.
@@ -89,6 +97,21 @@ pub struct TextKey {
     pub key: SearchKey,
     /// Where.
     pub within: Within,
+}
+
+/// Takes the folded texts of a message in which keys are looked for. A text may come in pieces:
+/// each repeats at least [`TAP_OVERLAP`] bytes of the one before.
+pub type Tap<'t> = &'t mut dyn FnMut(&[u8]);
+
+/// Bytes that a piece of a tapped text repeats.
+pub const TAP_OVERLAP: usize = 2;
+
+/// Gives the texts of a summary that a search reads in place of the message.
+pub fn tap_summary(summary: &SummaryRef<'_>, tap: Tap<'_>) {
+    let addresses = [summary.from_folded(), summary.to_folded(), summary.cc_folded(), summary.bcc_folded()];
+    addresses.into_iter().for_each(&mut *tap);
+    tap(summary.subject_folded());
+    summary.field_values(&FieldMask::all_but([""; 0])).for_each(|value| tap(&field_text(value)));
 }
 
 /// Looks for many keys in one message that is open, and decodes it once for all of them.
@@ -182,7 +205,14 @@ impl TextSearch {
     /// Does a step of the work and tells how much it was: bytes read, times the keys that were
     /// looked for in them. None once all is done.
     pub fn step(&mut self, keys: &[TextKey], message: &[u8]) -> Option<u64> {
-        let texts = self.in_body.len() + self.in_text.len();
+        self.step_tapped(keys, message, None)
+    }
+
+    /// The same. With a tap, all of the message is read, whatever is found in it, and the tap gets
+    /// each text that any key would be looked for in. Give it at each step or at none.
+    pub fn step_tapped(&mut self, keys: &[TextKey], message: &[u8], tap: Option<Tap<'_>>) -> Option<u64> {
+        let is_tapped = tap.is_some();
+        let texts = self.in_body.len() + self.in_text.len() + if is_tapped { TAPPING } else { 0 };
         match std::mem::replace(&mut self.at, At::Part) {
             At::Part => {
                 if texts + self.in_fields.len() == 0 {
@@ -196,7 +226,7 @@ impl TextSearch {
                 Some(1)
             }
             At::Header(row, root, from) => {
-                let until = self.header(keys, message, row.header, root, from);
+                let until = self.header(keys, message, (row.header, root, from), tap);
                 let wanted = self.in_text.len() + self.in_body.len() + self.in_fields.len();
                 match until {
                     Some(at) => self.at = At::Header(row, root, at),
@@ -207,7 +237,7 @@ impl TextSearch {
                 Some(u64::from(end.saturating_sub(from)) * (DECODING + wanted as u64) + 1)
             }
             At::Text(open, from, end) => {
-                self.text(keys, message, open, from, end);
+                self.text(keys, message, open, (from, end), tap);
                 let read = u64::from(end.saturating_sub(from)).min(PIECE_LEN as u64);
                 Some(read * (DECODING + texts as u64) + 1)
             }
@@ -219,11 +249,11 @@ impl TextSearch {
         &mut self,
         keys: &[TextKey],
         message: &[u8],
-        header: Span,
-        root: Root,
-        from: u32,
+        (header, root, from): (Span, Root, u32),
+        mut tap: Option<Tap<'_>>,
     ) -> Option<u32> {
-        let has_texts = !self.in_text.is_empty() || (root == Root::Nested && !self.in_body.is_empty());
+        let has_texts =
+            tap.is_some() || !self.in_text.is_empty() || (root == Root::Nested && !self.in_body.is_empty());
         let has_fields = root == Root::Message && !self.in_fields.is_empty();
         if !has_texts && !has_fields {
             return None;
@@ -243,6 +273,9 @@ impl TextSearch {
             let value_at = text.len();
             let raw = field.raw_value(message);
             fold_into(&decode_words(raw.get(..SEARCH_TEXT_MAX).unwrap_or(raw)), &mut text);
+            if let Some(tap) = &mut tap {
+                tap(&text);
+            }
             let found = &mut self.found;
             note(keys, found, &mut self.in_text, |key| key.is_in(&text));
             if root == Root::Nested {
@@ -291,7 +324,14 @@ impl TextSearch {
     }
 
     /// Looks through a piece of a text.
-    fn text(&mut self, keys: &[TextKey], message: &[u8], mut open: Box<Open>, from: u32, end: u32) {
+    fn text(
+        &mut self,
+        keys: &[TextKey],
+        message: &[u8],
+        mut open: Box<Open>,
+        (from, end): (u32, u32),
+        mut tap: Option<Tap<'_>>,
+    ) {
         let until = end.min(from.saturating_add(PIECE_LEN as u32));
         let is_last = until >= end;
         open.bytes.clear();
@@ -318,8 +358,11 @@ impl TextSearch {
         for wanted in [&mut self.in_body, &mut self.in_text] {
             note(keys, &mut self.found, wanted, |key| key.is_in(&open.window.folded));
         }
-        open.window.keep(self.needle_max);
-        let is_wanted = !(self.in_body.is_empty() && self.in_text.is_empty());
+        if let Some(tap) = &mut tap {
+            tap(&open.window.folded);
+        }
+        open.window.keep(self.needle_max.max(TAP_OVERLAP + 1));
+        let is_wanted = tap.is_some() || !(self.in_body.is_empty() && self.in_text.is_empty());
         if !is_last && is_wanted {
             self.at = At::Text(open, until, end);
         }

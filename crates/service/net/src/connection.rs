@@ -86,6 +86,12 @@ impl Connection {
         self.share = Some(share);
     }
 
+    /// Counts for nobody until the next login. The account may have another connection from here
+    /// on.
+    pub fn belongs_to_nobody(&mut self) {
+        self.share = None;
+    }
+
     /// The share of the account that logged in.
     pub fn share(&self) -> Option<&AccountShare> {
         self.share.as_ref()

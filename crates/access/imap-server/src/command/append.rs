@@ -11,6 +11,7 @@ use posthaste_store::{IncomingMessage, StoreError};
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
+use crate::service::ImapService;
 use crate::session::Session;
 
 pub(super) async fn run(
@@ -30,7 +31,7 @@ pub(super) async fn run(
     let target = session.service.store.destination(entry.id);
     let mut incoming = Vec::with_capacity(messages.len());
     for message in messages {
-        incoming.push(prepare(session, message).await?);
+        incoming.push(prepare(&session.service, message).await?);
     }
     let account = session.login()?;
     let appended = session.service.delivery.append(account, &target, incoming).await.map_err(Failure::from);
@@ -44,9 +45,12 @@ pub(super) async fn run(
 }
 
 /// A message as the store takes it.
-async fn prepare(session: &Session, message: AppendMessage) -> Result<IncomingMessage, Failure> {
+pub(super) async fn prepare(
+    service: &ImapService,
+    message: AppendMessage,
+) -> Result<IncomingMessage, Failure> {
     let AppendMessage { flags, date, data, .. } = message;
     // Rows hold dates from 1970 to 2106.
     let date = date.map(|at| u32::try_from(at.unix_seconds().max(0)).unwrap_or(u32::MAX));
-    Ok(session.service.delivery.incoming(data, flags, date).await?)
+    Ok(service.delivery.incoming(data, flags, date).await?)
 }

@@ -60,7 +60,10 @@ pub(super) async fn move_(
 }
 
 /// The mailbox that receives the messages.
-async fn target_of(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<(Destination, UidValidity), Failure> {
+pub(super) async fn target_of(
+    ctx: &Ctx<'_>,
+    target: &MailboxArg,
+) -> Result<(Destination, UidValidity), Failure> {
     let name = target.name()?;
     let list = ctx.service.store.list(ctx.login.id).await?;
     let entry = list.find(&name).ok_or(StoreError::NoSuchName)?;
@@ -69,7 +72,7 @@ async fn target_of(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<(Destination, U
 
 /// If the target was deleted since the list was read, the client may create it.
 /// RFC 9051 §6.4.7.
-fn not_copied(target: &Destination, error: StoreError) -> Failure {
+pub(super) fn not_copied(target: &Destination, error: StoreError) -> Failure {
     let target_is_gone = matches!(error, StoreError::NoMailbox(id) if id == target.id());
     let failure = Failure::from(error);
     if target_is_gone { failure.try_create() } else { failure }

@@ -44,6 +44,7 @@ pub(super) async fn accept(session: &mut Session, account: Account) -> Result<Re
     session.source().succeeded(&account.name);
     session.lease = Some(session.service.directory.lease(&account));
     session.login = Some(account);
+    session.bad_before_login = session.bad_commands;
     // RFC 9051 §6.2.2: login changes the capabilities; sending them saves the client a round trip.
     let code = Code::Other("CAPABILITY".to_owned(), Some(capability::text(session)));
     Ok(Reply::ok("Logged in").with(code))

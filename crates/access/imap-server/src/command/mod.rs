@@ -23,6 +23,7 @@ mod logout;
 mod lsub;
 mod namespace;
 mod rename;
+mod replace;
 mod search;
 mod select;
 mod sort;
@@ -31,6 +32,8 @@ mod status;
 mod store;
 mod subscribe;
 mod thread;
+mod uid_batches;
+mod unauthenticate;
 mod walk;
 
 use posthaste_imap_codec::response::{Code, StatusKind};
@@ -42,7 +45,7 @@ use crate::capability;
 use crate::heavy::timed;
 use crate::reply::{Failure, Reply, Verdict};
 use crate::session::{Next, Session};
-use crate::table::{Legal, Rule, rule_of};
+use crate::table::{Legal, Rule, rule_of, uses_numbers};
 
 /// Executes a command and answers it.
 pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<Next, NetError> {
@@ -52,6 +55,12 @@ pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<
         session.bad_commands += 1;
         let text = format!("{} cannot be given in this state", rule.name);
         session.wire.say_status(Reply::bad(text).status(Some(tag)));
+        return Ok(Next::Command);
+    }
+    if session.enabled.uid_only && uses_numbers(&body) {
+        session.bad_commands += 1;
+        let text = format!("{} uses message sequence numbers: UIDONLY is enabled", rule.name);
+        session.wire.say_status(Reply::bad(text).with(Code::UidRequired).status(Some(tag)));
         return Ok(Next::Command);
     }
     let next = match body {
@@ -106,6 +115,8 @@ async fn finish(
     }
     match reply.kind {
         StatusKind::Bad => session.bad_commands += 1,
+        // Nor does UNAUTHENTICATE: see there.
+        StatusKind::Ok if session.login.is_none() => {}
         // NOOP, CAPABILITY and ID do not reset the count of bad commands: a client that guesses
         // passwords could send one between two guesses.
         StatusKind::Ok if rule.legal != Legal::Anywhere => session.bad_commands = 0,
@@ -131,6 +142,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         }
         // Every command reports changes; these two do nothing else.
         CommandBody::Noop | CommandBody::Check => Ok(DONE),
+        CommandBody::Unauthenticate => Ok(unauthenticate::run(session)),
         CommandBody::Id(fields) => Ok(id::run(session, fields)),
         CommandBody::Enable(names) => enable::run(session, &names),
         CommandBody::Login { user, password } => Box::pin(login::run(session, &user, password)).await,
@@ -155,6 +167,9 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Idle => idle::run(session).await,
         CommandBody::Close => Box::pin(close::close(session)).await,
         CommandBody::Unselect => Ok(close::unselect(session)),
+        CommandBody::UidBatches { size, batches } => {
+            uid_batches::run(&mut session.ctx()?, tag, size, batches)
+        }
         CommandBody::Expunge { uids } => Box::pin(expunge::run(&mut session.ctx()?, uids.as_ref())).await,
         CommandBody::Search(args) => Box::pin(search::run(&mut session.ctx()?, tag, args)).await,
         CommandBody::Sort(args) => Box::pin(sort::run(&mut session.ctx()?, tag, args)).await,
@@ -168,6 +183,9 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
             Box::pin(store::run(&mut session.ctx()?, command)).await
         }
         CommandBody::Copy { set, mailbox } => Box::pin(copy::copy(&mut session.ctx()?, &set, &mailbox)).await,
+        CommandBody::Replace { set, mailbox, message } => {
+            Box::pin(replace::run(&mut session.ctx()?, &set, &mailbox, *message)).await
+        }
         CommandBody::Move { set, mailbox } => {
             Box::pin(copy::move_(&mut session.ctx()?, &set, &mailbox)).await
         }

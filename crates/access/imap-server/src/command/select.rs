@@ -75,6 +75,7 @@ fn describe(ctx: &mut Ctx<'_>, entry: &MailboxEntry, list_data: Option<ListData>
     let out = ctx.wire.out();
     if let Some(seq) = view.first_unseen()
         && !rev2
+        && !ctx.enabled.uid_only
     {
         coded(out, b"UNSEEN ", u64::from(seq.value()), b"First unseen");
     }

@@ -69,6 +69,8 @@ pub enum CommandBody {
         /// Bytes, as passwords are.
         password: Secret<Vec<u8>>,
     },
+    /// RFC 8437.
+    Unauthenticate,
     /// RFC 2971; `None` is `NIL`.
     Id(Option<Vec<(String, Option<String>)>>),
     /// RFC 9051 §6.3.1.
@@ -129,6 +131,15 @@ pub enum CommandBody {
         /// Never none.
         messages: Vec<AppendMessage>,
     },
+    /// RFC 8508 §3.3, §3.4.
+    Replace {
+        /// The message that goes: one number, or `*` where it is a sequence number.
+        set: MessageSet,
+        /// Where the new message comes.
+        mailbox: MailboxArg,
+        /// The new message. Boxed: all other commands would be as large.
+        message: Box<AppendMessage>,
+    },
     /// RFC 9051 §6.3.13. The `DONE` that ends it is no command: see
     /// [`crate::framing::CommandFramer::next_line`].
     Idle,
@@ -142,6 +153,14 @@ pub enum CommandBody {
     Expunge {
         /// Only these UIDs.
         uids: Option<UidSet>,
+    },
+    /// The UIDs of the mailbox in batches: RFC 10022.
+    UidBatches {
+        /// Messages of a batch.
+        size: u32,
+        /// The first and the last batch wanted, counted from the newest messages on; most often
+        /// all.
+        batches: Option<(u32, u32)>,
     },
     /// RFC 9051 §6.4.4.
     Search(SearchArgs),

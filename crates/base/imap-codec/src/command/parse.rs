@@ -40,7 +40,8 @@ fn tagged(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<CommandBody> {
             c.sp()?;
             by_number(c, &start, c.clone().word(), names, Numbering::Uid)?
         }
-        b"FETCH" | b"STORE" | b"COPY" | b"MOVE" | b"SEARCH" | b"SORT" | b"THREAD" | b"EXPUNGE" => {
+        b"FETCH" | b"STORE" | b"COPY" | b"MOVE" | b"SEARCH" | b"SORT" | b"THREAD" | b"EXPUNGE"
+        | b"REPLACE" => {
             *c = start.clone();
             by_number(c, &start, word, names, Numbering::Seq)?
         }
@@ -87,6 +88,7 @@ fn by_number(
             let (set, mailbox) = set_and_mailbox(c)?;
             CommandBody::Move { set, mailbox }
         }
+        b"REPLACE" => super::parse_append::replace(c, names, numbering)?,
         b"EXPUNGE" if numbering == Numbering::Uid => {
             c.sp()?;
             CommandBody::Expunge { uids: Some(UidSet(SequenceSet::parse(c)?)) }
@@ -109,6 +111,7 @@ fn plain(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8], names: NameEncodin
         b"CLOSE" => CommandBody::Close,
         b"LOGOUT" => CommandBody::Logout,
         b"UNSELECT" => CommandBody::Unselect,
+        b"UNAUTHENTICATE" => CommandBody::Unauthenticate,
         b"STARTTLS" => CommandBody::StartTls,
         b"NAMESPACE" => CommandBody::Namespace,
         b"CAPABILITY" => CommandBody::Capability,
@@ -117,6 +120,7 @@ fn plain(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8], names: NameEncodin
         b"ID" => id(c)?,
         b"ENABLE" => enable(c)?,
         b"COMPRESS" => compress(c)?,
+        b"UIDBATCHES" => uid_batches(c)?,
         b"SELECT" => boxes::select(c, names, Access::ReadWrite)?,
         b"EXAMINE" => boxes::select(c, names, Access::ReadOnly)?,
         b"CREATE" => boxes::create(c, names)?,
@@ -195,4 +199,17 @@ fn enable(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
 fn compress(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
     c.sp()?;
     if c.eat_word(b"DEFLATE") { Ok(CommandBody::CompressDeflate) } else { c.fail("DEFLATE") }
+}
+
+/// RFC 10022: `"UIDBATCHES" SP nz-number [SP nz-number ":" nz-number]`.
+fn uid_batches(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
+    c.sp()?;
+    let size = c.nz_number("how many messages make a batch")?;
+    let mut batches = None;
+    if c.more()? {
+        let first = c.nz_number("the first batch")?;
+        c.expect(b':', ":")?;
+        batches = Some((first, c.nz_number("the last batch")?));
+    }
+    Ok(CommandBody::UidBatches { size, batches })
 }

@@ -1,10 +1,11 @@
-//! APPEND: RFC 9051 §6.3.12, MULTIAPPEND of RFC 3502, literal8 of RFC 3516, UTF8 of RFC 6855 §4.
+//! APPEND and REPLACE: RFC 9051 §6.3.12, RFC 8508, MULTIAPPEND of RFC 3502, literal8 of RFC 3516,
+//! UTF8 of RFC 6855 §4.
 
 use super::parse_words::{flag_list, mailbox};
 use super::{AppendForm, AppendMessage, CommandBody};
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::APPEND_MESSAGES_MAX;
-use crate::{DateTime, NameEncoding};
+use crate::{DateTime, MessageSet, NameEncoding, Numbering, SequenceSet};
 
 /// `"APPEND" SP mailbox 1*(SP [flag-list SP] [date-time SP] literal)`
 pub(super) fn append(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<CommandBody> {
@@ -21,6 +22,17 @@ pub(super) fn append(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<CommandB
         messages.push(message(c)?);
     }
     Ok(CommandBody::Append { mailbox, messages })
+}
+
+/// `"REPLACE" SP seq-number SP mailbox append-message`, or with `UID` a unique identifier: RFC 8508
+/// §6.
+pub(super) fn replace(c: &mut Cursor<'_>, names: NameEncoding, numbering: Numbering) -> Parsed<CommandBody> {
+    c.sp()?;
+    let set = MessageSet::new(numbering, SequenceSet::one(c, numbering == Numbering::Seq)?);
+    c.sp()?;
+    let mailbox = mailbox(c, names)?;
+    c.sp()?;
+    Ok(CommandBody::Replace { set, mailbox, message: Box::new(message(c)?) })
 }
 
 fn message(c: &mut Cursor<'_>) -> Parsed<AppendMessage> {

@@ -236,12 +236,15 @@ impl CommandFramer {
     }
 }
 
-/// Tag and "is it APPEND?" of a command whose first line is at hand, or some of it.
+/// Tag and "does it bring a message?" of a command whose first line is at hand, or some of it:
+/// APPEND, REPLACE and UID REPLACE do.
 fn head(buffer: &[u8]) -> (Option<Tag>, bool) {
     let mut words = buffer[..buffer.len().min(TAG_BYTES_MAX + 16)].split(|&b| b == b' ');
     let tag = words.next().and_then(Tag::new);
-    let append = words.next().is_some_and(|w| w.eq_ignore_ascii_case(b"APPEND"));
-    (tag, append)
+    let is = |word: Option<&[u8]>, name: &[u8]| word.is_some_and(|w| w.eq_ignore_ascii_case(name));
+    let first = words.next();
+    let name = if is(first, b"UID") { words.next() } else { first };
+    (tag, is(first, b"APPEND") || is(name, b"REPLACE"))
 }
 
 #[cfg(test)]

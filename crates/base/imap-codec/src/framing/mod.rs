@@ -38,7 +38,7 @@ pub struct LiteralWanted {
     pub sync: LiteralSync,
     /// `~{n}`: RFC 3516.
     pub literal8: bool,
-    /// The command is an APPEND, so this may be a message.
+    /// The command is an APPEND or a REPLACE, so this may be a message.
     pub append: bool,
     /// The command's tag, if one could be read.
     pub tag: Option<Tag>,

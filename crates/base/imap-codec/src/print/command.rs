@@ -187,6 +187,7 @@ impl CommandPrinter {
             B::Check => self.put("CHECK"),
             B::Close => self.put("CLOSE"),
             B::Unselect => self.put("UNSELECT"),
+            B::Unauthenticate => self.put("UNAUTHENTICATE"),
             B::CompressDeflate => self.put("COMPRESS DEFLATE"),
             B::Authenticate { mechanism, initial } => {
                 self.put("AUTHENTICATE ");
@@ -205,6 +206,16 @@ impl CommandPrinter {
             B::Enable(capabilities) => {
                 self.put("ENABLE ");
                 self.spaced(capabilities, &mut |p, c: &crate::Capability| p.put(c.as_str()));
+            }
+            B::UidBatches { size, batches } => {
+                self.put("UIDBATCHES ");
+                self.number(u64::from(*size));
+                if let Some((first, last)) = batches {
+                    self.put(" ");
+                    self.number(u64::from(*first));
+                    self.put(":");
+                    self.number(u64::from(*last));
+                }
             }
             B::Expunge { uids: None } => self.put("EXPUNGE"),
             B::Expunge { uids: Some(uids) } => {
@@ -287,6 +298,12 @@ impl CommandPrinter {
                 self.numbered(set.numbering(), "COPY");
                 self.set(set.written());
                 self.sp_mailbox(mailbox);
+            }
+            B::Replace { set, mailbox, message } => {
+                self.numbered(set.numbering(), "REPLACE");
+                self.set(set.written());
+                self.sp_mailbox(mailbox);
+                self.append_message(message);
             }
             B::Move { set, mailbox } => {
                 self.numbered(set.numbering(), "MOVE");

@@ -8,14 +8,14 @@ use super::{
     astring, body, body_structure, date_time, envelope, fits_quotes, flag, list, literal_head, literal8_head,
     mailbox, nstring, num_set, number, part_path, quoted, ranges, section, string,
 };
-use posthaste_mail_model::ModSeq;
+use posthaste_mail_model::{ModSeq, Uid};
 
 use crate::command::ListSelection;
 use crate::response::{
     Code, Esearch, FetchValue, ListAttribute, ListData, Namespace, Namespaces, Response, ResponseFlag,
     Status, StatusValue, ThreadNode, Untagged,
 };
-use crate::{Capability, NameEncoding, Numbering};
+use crate::{Capability, NameEncoding, Numbering, Tag};
 
 fn put(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
@@ -76,7 +76,7 @@ pub(crate) fn bare_code(code: &Code) -> Option<&'static str> {
 }
 
 /// Codes that are no more than their names.
-pub(crate) static BARE_CODES: [(&str, Code); 33] = [
+pub(crate) static BARE_CODES: [(&str, Code); 36] = [
     ("ALERT", Code::Alert),
     ("ALREADYEXISTS", Code::AlreadyExists),
     ("AUTHENTICATIONFAILED", Code::AuthenticationFailed),
@@ -103,8 +103,11 @@ pub(crate) static BARE_CODES: [(&str, Code); 33] = [
     ("READ-WRITE", Code::ReadWrite),
     ("SERVERBUG", Code::ServerBug),
     ("TOOBIG", Code::TooBig),
+    ("TOOFEW", Code::TooFew),
+    ("TOOMANY", Code::TooMany),
     ("TRYCREATE", Code::TryCreate),
     ("UIDNOTSTICKY", Code::UidNotSticky),
+    ("UIDREQUIRED", Code::UidRequired),
     ("UNAVAILABLE", Code::Unavailable),
     ("UNKNOWN-CTE", Code::UnknownCte),
     ("USEATTR", Code::UseAttr),
@@ -237,8 +240,27 @@ fn message_data(out: &mut Vec<u8>, data: &Untagged) {
             put(out, " FETCH ");
             list(out, items, fetch_value);
         }
+        Untagged::UidFetch { uid, items } => {
+            number(out, u64::from(uid.value()));
+            put(out, " UIDFETCH ");
+            list(out, items, fetch_value);
+        }
+        Untagged::UidBatches { tag, batches } => uid_batches(out, tag, batches),
         // Every other kind is printed by the function that calls this one.
         _ => {}
+    }
+}
+
+/// `UIDBATCHES (TAG "A1") 99:50,49:1`
+fn uid_batches(out: &mut Vec<u8>, tag: &Tag, batches: &[(Uid, Uid)]) {
+    put(out, "UIDBATCHES (TAG ");
+    quoted(out, tag.as_str().as_bytes());
+    out.push(b')');
+    for (i, (high, low)) in batches.iter().enumerate() {
+        out.push(if i == 0 { b' ' } else { b',' });
+        number(out, u64::from(high.value()));
+        out.push(b':');
+        number(out, u64::from(low.value()));
     }
 }
 

@@ -76,12 +76,18 @@ pub enum Code {
     ServerBug,
     /// `TOOBIG`: RFC 7889 §3, RFC 4469.
     TooBig,
+    /// `TOOFEW`: batches that are too small (RFC 10022).
+    TooFew,
+    /// `TOOMANY`: too many messages in the batches (RFC 10022).
+    TooMany,
     /// `TRYCREATE`
     TryCreate,
     /// `UIDNEXT n`
     UidNext(Uid),
     /// `UIDNOTSTICKY`: RFC 4315 §3.
     UidNotSticky,
+    /// `UIDREQUIRED`: RFC 9586 §3.
+    UidRequired,
     /// `UIDVALIDITY n`
     UidValidity(UidValidity),
     /// `UNAVAILABLE`

@@ -67,6 +67,20 @@ pub enum Untagged {
         /// Its values.
         items: Vec<FetchValue>,
     },
+    /// RFC 9586 §3.3: FETCH for a session that enabled UIDONLY.
+    UidFetch {
+        /// Which message.
+        uid: Uid,
+        /// Its values.
+        items: Vec<FetchValue>,
+    },
+    /// The UIDs of a mailbox in batches: RFC 10022.
+    UidBatches {
+        /// The command that asked.
+        tag: Tag,
+        /// The batches from the newest on, each by its highest and lowest UID.
+        batches: Vec<(Uid, Uid)>,
+    },
     /// RFC 2971 §3.2.
     Id(Option<Vec<(String, Option<String>)>>),
     /// Something we do not know: all after `* `, without the line end.

@@ -38,6 +38,7 @@ pub(super) fn data(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> 
         b"ESEARCH" => Untagged::Esearch(esearch(c)?),
         b"FLAGS" => Untagged::Flags(flags(c)?),
         b"VANISHED" => vanished(c)?,
+        b"UIDBATCHES" => uid_batches(c)?,
         b"ID" if c.nil() => Untagged::Id(None),
         b"ID" => Untagged::Id(Some(id_pairs(c)?)),
         _ => return Ok(other(&start)),
@@ -63,6 +64,11 @@ fn numbered(c: &mut Cursor<'_>, start: &Cursor<'_>) -> Parsed<Untagged> {
             let seq = seq_num(&mut start.clone())?;
             c.sp()?;
             Untagged::Fetch { seq, items: super::parse_fetch::items(c)? }
+        }
+        b"UIDFETCH" => {
+            let uid = uid(&mut start.clone())?;
+            c.sp()?;
+            Untagged::UidFetch { uid, items: super::parse_fetch::items(c)? }
         }
         b"EXISTS" => Untagged::Exists(n),
         b"RECENT" => Untagged::Recent(n),
@@ -345,6 +351,31 @@ fn partial(c: &mut Cursor<'_>) -> Parsed<(PageRange, Vec<(u32, u32)>)> {
 }
 
 /// `["(EARLIER)" SP] known-uids`: RFC 7162 §7.
+/// `"(" "TAG" SP tag-string ")" [SP uid-range *("," uid-range)]`: RFC 10022. A batch of one UID may
+/// be that number alone.
+fn uid_batches(c: &mut Cursor<'_>) -> Parsed<Untagged> {
+    c.expect(b'(', "the tag of a command")?;
+    if !c.eat_word(b"TAG") {
+        return c.fail("TAG");
+    }
+    c.sp()?;
+    let at = c.clone();
+    let Some(tag) = Tag::new(c.astring("the tag of a UIDBATCHES")?) else { return at.fail("a tag") };
+    c.expect(b')', ")")?;
+    let mut batches = Vec::new();
+    if c.more()? {
+        loop {
+            let high = uid(c)?;
+            let low = if c.eat(b':') { uid(c)? } else { high };
+            batches.push((high, low));
+            if !c.eat(b',') {
+                break;
+            }
+        }
+    }
+    Ok(Untagged::UidBatches { tag, batches })
+}
+
 fn vanished(c: &mut Cursor<'_>) -> Parsed<Untagged> {
     let earlier = c.eat(b'(');
     if earlier {

@@ -1,7 +1,9 @@
 //! Strategies for every command there is.
 
 use posthaste_imap_codec::command::*;
-use posthaste_imap_codec::{ListPattern, NameEncoding, Numbering, SeqSet, UidSet};
+use posthaste_imap_codec::{
+    Bound, ListPattern, MessageSet, NameEncoding, Numbering, SeqSet, SequenceSet, SetRange, UidSet,
+};
 use posthaste_mail_model::Secret;
 use proptest::collection::vec;
 use proptest::option;
@@ -30,6 +32,7 @@ fn session_body() -> BoxedStrategy<CommandBody> {
         B::Check,
         B::Close,
         B::Unselect,
+        B::Unauthenticate,
     ]);
     prop_oneof![
         bare,
@@ -153,6 +156,7 @@ fn message_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
     let answer = prop_oneof![Just(StoreAnswer::Flags), Just(StoreAnswer::Silent)];
     prop_oneof![
         option::of(sequence_set().prop_map(UidSet)).prop_map(|uids| B::Expunge { uids }),
+        (1_u32.., option::of((1_u32.., 1_u32..))).prop_map(|(size, batches)| B::UidBatches { size, batches }),
         search().prop_map(B::Search),
         sort().prop_map(B::Sort),
         thread().prop_map(B::Thread),
@@ -173,6 +177,14 @@ fn message_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
         ),
         (message_set(), mailbox(names)).prop_map(|(set, mailbox)| B::Copy { set, mailbox }),
         (message_set(), mailbox(names)).prop_map(|(set, mailbox)| B::Move { set, mailbox }),
+        (option::of(1_u32..), any::<bool>(), mailbox(names), append_message()).prop_map(
+            |(number, is_uid, mailbox, message)| {
+                let numbering = if is_uid && number.is_some() { Numbering::Uid } else { Numbering::Seq };
+                let bound = number.and_then(Bound::number).unwrap_or(Bound::Largest);
+                let one = SequenceSet::Ranges(vec![SetRange { from: bound, to: bound }]);
+                B::Replace { set: MessageSet::new(numbering, one), mailbox, message: Box::new(message) }
+            }
+        ),
     ]
     .boxed()
 }

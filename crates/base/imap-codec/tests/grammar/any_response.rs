@@ -47,6 +47,9 @@ fn code() -> BoxedStrategy<Code> {
         Code::Corruption,
         Code::Expired,
         Code::ExpungeIssued,
+        Code::TooFew,
+        Code::TooMany,
+        Code::UidRequired,
         Code::HasChildren,
         Code::InUse,
         Code::Limit,
@@ -124,6 +127,8 @@ fn untagged(names: NameEncoding) -> BoxedStrategy<Untagged> {
             "[1-9] X[a-z ]{0,20}".prop_map(|s| Untagged::Other(s.into())),
         ],
         (seq_num(), vec(fetch_value(), 0..5)).prop_map(|(seq, items)| Untagged::Fetch { seq, items }),
+        (uid(), vec(fetch_value(), 1..3)).prop_map(|(uid, items)| Untagged::UidFetch { uid, items }),
+        (tag(), vec((uid(), uid()), 0..4)).prop_map(|(tag, batches)| Untagged::UidBatches { tag, batches }),
         (seq_num(), vec(fetch_value(), 1..3)).prop_map(|(seq, items)| Untagged::Fetch { seq, items }),
     ]
     .boxed()

@@ -27,6 +27,7 @@ fn already_in_our_spelling() {
     for text in [
         "abcd CAPABILITY\r\n",
         "a002 NOOP\r\n",
+        "a003 UNAUTHENTICATE\r\n",
         "a047 ENABLE CONDSTORE X-GOOD-IDEA\r\n",
         "A023 ID (\"name\" \"sodr\" \"version\" \"19.34\" \"vendor\" NIL)\r\n",
         "a023 ID NIL\r\n",

@@ -67,7 +67,7 @@ impl Mailbox {
     }
 }
 
-fn append(draft: &mut Draft, messages: &[IncomingMessage], now: i64) -> Result<Appended> {
+pub(super) fn append(draft: &mut Draft, messages: &[IncomingMessage], now: i64) -> Result<Appended> {
     if messages.is_empty() {
         return Ok(Appended { uids: Vec::new(), modseq: draft.head().modseq, left_out: Vec::new() });
     }

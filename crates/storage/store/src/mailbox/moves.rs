@@ -1,5 +1,5 @@
-//! MOVE (RFC 6851), and a COPY that waits in line. Messages leave one mailbox and enter another, in
-//! one commit if the engine can commit both.
+//! MOVE (RFC 6851), REPLACE (RFC 8508), and a COPY that waits in line. Messages leave one mailbox
+//! and enter another, in one commit if the engine can commit both.
 //!
 //! A move leads both mailboxes, so no other change of this process comes in between. It takes the
 //! leads in the order of the mailboxes' ids, and no leader waits for another lead: crossing moves
@@ -12,17 +12,19 @@
 //! first and leave the source second. A crash in between leaves them in both. If another process
 //! expunges or moves some of them in between, their copies are expunged from the target.
 
-use posthaste_mail_model::NumSet;
+use posthaste_mail_model::{NumSet, Uid};
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 
 use super::base::{Base, Needs};
+use super::changes::append;
 use super::copy::Originals;
 use super::draft::Draft;
 use super::leader::{ATTEMPTS_MAX, Unstoppable, resign};
 use super::state::Role;
-use super::{Copied, Destination, Expunged, Mailbox, MailboxState, Moved};
+use super::{Copied, Destination, Expunged, IncomingMessage, Mailbox, MailboxState, Moved};
 use crate::change::CommitOutcome;
 use crate::error::{Result, StoreError};
 use crate::view::View;
@@ -31,43 +33,24 @@ impl Mailbox {
     /// Moves those of `uids` that exist from this mailbox to `target`, which may be this one: they
     /// get new UIDs then.
     pub async fn move_to(&self, uids: &NumSet, target: &Destination) -> Result<Moved> {
-        let ends = Ends { source: Arc::clone(&self.state), target: Arc::clone(&target.state) };
-        let (uids, (answer, result)) = (uids.clone(), oneshot::channel());
-        // A dropped caller must stop neither the move nor the tasks that wait for one of the leads.
-        Unstoppable::new(async move {
-            let outcome = match ends.take_leads().await {
-                Ok(leads) => {
-                    let moved = ends.run(&uids).await;
-                    give_up(leads).await;
-                    moved
-                }
-                Err(error) => Err(error),
-            };
-            let _ = answer.send(outcome);
-        })
-        .await;
-        result.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the move was abandoned".into())))
+        let (ends, uids) = (Ends::new(self, target), uids.clone());
+        ends.led(move |ends| async move { ends.run(&uids).await }).await
+    }
+
+    /// Removes the message and adds another one to `target`, which may be this mailbox, in one
+    /// commit as a move is (RFC 8508). If there is no such message, nothing changes.
+    pub async fn replace(&self, uid: Uid, target: &Destination, new: IncomingMessage) -> Result<Moved> {
+        let now = self.state.context.unix_s();
+        let replacement = Replacement { uid, new, now };
+        Ends::new(self, target).led(move |ends| async move { ends.replace(&replacement).await }).await
     }
 }
 
 impl Destination {
     /// A copy that leads both mailboxes: see [`Destination::copy_from`].
     pub(super) async fn copy_led(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
-        let ends = Ends { source: Arc::clone(&source.state), target: Arc::clone(&self.state) };
-        let (uids, (answer, result)) = (uids.clone(), oneshot::channel());
-        Unstoppable::new(async move {
-            let outcome = match ends.take_leads().await {
-                Ok(leads) => {
-                    let copied = ends.copy(&uids).await;
-                    give_up(leads).await;
-                    copied
-                }
-                Err(error) => Err(error),
-            };
-            let _ = answer.send(outcome);
-        })
-        .await;
-        result.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the copy was abandoned".into())))
+        let (ends, uids) = (Ends::new(source, self), uids.clone());
+        ends.led(move |ends| async move { ends.copy(&uids).await }).await
     }
 }
 
@@ -78,13 +61,70 @@ async fn give_up(leads: [Option<Role>; 2]) {
     }
 }
 
+/// What enters the target.
+trait Enters: Sync {
+    /// Adds it to a draft. Each message is named with the one that leaves for it.
+    fn resolve(&self, draft: &mut Draft) -> Result<Copied>;
+}
+
+impl Enters for Originals {
+    fn resolve(&self, draft: &mut Draft) -> Result<Copied> {
+        Self::resolve(self, draft)
+    }
+}
+
+/// A new message in the place of another.
+struct Replacement {
+    /// The one that leaves.
+    uid: Uid,
+    new: IncomingMessage,
+    now: i64,
+}
+
+impl Enters for Replacement {
+    fn resolve(&self, draft: &mut Draft) -> Result<Copied> {
+        let added = append(draft, std::slice::from_ref(&self.new), self.now)?;
+        let source = NumSet::range(self.uid.value(), self.uid.value());
+        let uids = added.uids.iter().map(|uid| uid.value()).collect();
+        Ok(Copied { source, uids, modseq: added.modseq })
+    }
+}
+
 /// Source and target; both may be the same mailbox.
+#[derive(Clone)]
 struct Ends {
     source: Arc<MailboxState>,
     target: Arc<MailboxState>,
 }
 
 impl Ends {
+    fn new(source: &Mailbox, target: &Destination) -> Self {
+        Self { source: Arc::clone(&source.state), target: Arc::clone(&target.state) }
+    }
+
+    /// Runs `work` with both leads. A dropped caller stops neither it nor the tasks that wait for
+    /// one of the leads.
+    async fn led<T, F>(self, work: impl FnOnce(Self) -> F + Send + 'static) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let (answer, result) = oneshot::channel();
+        Unstoppable::new(async move {
+            let outcome = match self.take_leads().await {
+                Ok(leads) => {
+                    let done = work(self).await;
+                    give_up(leads).await;
+                    done
+                }
+                Err(error) => Err(error),
+            };
+            let _ = answer.send(outcome);
+        })
+        .await;
+        result.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the change was abandoned".into())))
+    }
+
     fn are_one(&self) -> bool {
         self.source.id() == self.target.id()
     }
@@ -123,9 +163,7 @@ impl Ends {
                 Ok(CommitOutcome::Conflict) => {}
                 Err(error) => return Err(self.target.failed(error)),
             }
-            self.source.catch_up().await?;
-            self.target.catch_up().await?;
-            self.source.pause(attempt).await;
+            self.retry(attempt).await?;
         }
         Err(StoreError::Busy)
     }
@@ -139,39 +177,65 @@ impl Ends {
             if originals.is_empty() {
                 return Ok(nothing(view));
             }
-            let moved = if self.are_one() {
-                self.within(&source, &originals).await?
-            } else if self.source.context.engine.commits_pairs() {
-                self.across(&source, &originals).await?
-            } else {
-                self.across_apart(&originals).await?
-            };
-            if let Some(moved) = moved {
+            if let Some(moved) = self.attempt(&source, &originals).await? {
                 return Ok(moved);
             }
-            self.source.catch_up().await?;
-            self.target.catch_up().await?;
-            self.source.pause(attempt).await;
+            self.retry(attempt).await?;
         }
         Err(StoreError::Busy)
     }
 
+    /// The same for a message that is replaced.
+    async fn replace(&self, replacement: &Replacement) -> Result<Moved> {
+        for attempt in 0..ATTEMPTS_MAX {
+            let source = self.source.prepare(Needs::Rows).await?;
+            let Base::View(view) = &source else { return Err(StoreError::Busy) };
+            if view.row_of_uid(replacement.uid).is_none() {
+                return Ok(nothing(view));
+            }
+            if let Some(moved) = self.attempt(&source, replacement).await? {
+                return Ok(moved);
+            }
+            self.retry(attempt).await?;
+        }
+        Err(StoreError::Busy)
+    }
+
+    /// Tries it once; `None` if another change came first.
+    async fn attempt(&self, source: &Base, enters: &dyn Enters) -> Result<Option<Moved>> {
+        if self.are_one() {
+            self.within(source, enters).await
+        } else if self.source.context.engine.commits_pairs() {
+            self.across(source, enters).await
+        } else {
+            self.across_apart(enters).await
+        }
+    }
+
+    /// Reads what others changed, and waits for them a little.
+    async fn retry(&self, attempt: u32) -> Result<()> {
+        self.source.catch_up().await?;
+        self.target.catch_up().await?;
+        self.source.pause(attempt).await;
+        Ok(())
+    }
+
     /// Drafts the messages' entry into the target.
-    async fn entering(&self, originals: &Originals) -> Result<(Draft, Copied)> {
+    async fn entering(&self, messages: &dyn Enters) -> Result<(Draft, Copied)> {
         let target = self.target.prepare(Needs::Head).await?;
         let mut enters = self.target.draft(&target);
-        let mut copied = originals.resolve(&mut enters);
+        let mut copied = messages.resolve(&mut enters);
         if enters.wants_rows() {
             let target = self.target.prepare(Needs::Rows).await?;
             enters = self.target.draft(&target);
-            copied = originals.resolve(&mut enters);
+            copied = messages.resolve(&mut enters);
         }
         Ok((enters, copied?))
     }
 
     /// From one mailbox to another, in one commit on both; `None` if another change came first.
-    async fn across(&self, source: &Base, originals: &Originals) -> Result<Option<Moved>> {
-        let (enters, copied) = self.entering(originals).await?;
+    async fn across(&self, source: &Base, messages: &dyn Enters) -> Result<Option<Moved>> {
+        let (enters, copied) = self.entering(messages).await?;
         let mut leaves = self.source.draft(source);
         leaves.expunge(&copied.source);
         let (Some((enters, target)), Some((leaves, source))) = (enters.finish(), leaves.finish()) else {
@@ -187,8 +251,8 @@ impl Ends {
     }
 
     /// From one mailbox to another, in a commit on each; `None` if others changed the target.
-    async fn across_apart(&self, originals: &Originals) -> Result<Option<Moved>> {
-        let (enters, copied) = self.entering(originals).await?;
+    async fn across_apart(&self, messages: &dyn Enters) -> Result<Option<Moved>> {
+        let (enters, copied) = self.entering(messages).await?;
         let Some((commit, target)) = enters.finish() else { return Ok(None) };
         match self.target.context.engine.commit(commit).await {
             Ok(CommitOutcome::Done) => {}
@@ -207,9 +271,9 @@ impl Ends {
     }
 
     /// From a mailbox to its end, in one commit; `None` if another change came first.
-    async fn within(&self, source: &Base, originals: &Originals) -> Result<Option<Moved>> {
+    async fn within(&self, source: &Base, messages: &dyn Enters) -> Result<Option<Moved>> {
         let mut draft = self.source.draft(source);
-        let copied = originals.resolve(&mut draft)?;
+        let copied = messages.resolve(&mut draft)?;
         draft.expunge(&copied.source);
         let Some((commit, next)) = draft.finish() else { return Ok(None) };
         match self.source.context.engine.commit(commit).await {

@@ -69,7 +69,7 @@ pub(super) async fn print(
         }
         false => find_all(plan, &mut reader, &stored.summary, pace).await?,
     };
-    line::begin(wire.out(), subject.seq);
+    line::begin(wire.out(), subject);
     for (i, (step, found)) in plan.steps.iter().zip(found).enumerate() {
         if i > 0 {
             wire.out().push(b' ');

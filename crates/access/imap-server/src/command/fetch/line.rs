@@ -8,7 +8,9 @@ use posthaste_store::Row;
 
 use super::plan::{Fields, Plan, Step, cut};
 use crate::command::walk::StoredMessage;
+use crate::enabled::Enabled;
 use crate::flag_names::FlagNames;
+use crate::sync::begin_fetch;
 
 /// The message that a response describes.
 #[derive(Clone, Copy)]
@@ -16,13 +18,12 @@ pub(super) struct Subject<'s> {
     pub(super) seq: SeqNum,
     pub(super) row: &'s Row,
     pub(super) recent: bool,
+    pub(super) enabled: Enabled,
 }
 
 /// `* 3 FETCH (`
-pub(super) fn begin(out: &mut Vec<u8>, seq: SeqNum) {
-    out.extend_from_slice(b"* ");
-    print::number(out, u64::from(seq.value()));
-    out.extend_from_slice(b" FETCH (");
+pub(super) fn begin(out: &mut Vec<u8>, subject: Subject<'_>) {
+    begin_fetch(out, subject.enabled, subject.seq, subject.row);
 }
 
 /// `)`
@@ -32,7 +33,7 @@ pub(super) fn end(out: &mut Vec<u8>) {
 
 /// The whole response of a plan that needs only rows.
 pub(super) fn of_row(out: &mut Vec<u8>, plan: &Plan, names: &mut FlagNames<'_>, subject: Subject<'_>) {
-    begin(out, subject.seq);
+    begin(out, subject);
     for (i, step) in plan.steps.iter().enumerate() {
         if i > 0 {
             out.push(b' ');
@@ -50,7 +51,7 @@ pub(super) fn of_summary(
     subject: Subject<'_>,
     stored: StoredMessage<'_>,
 ) {
-    begin(out, subject.seq);
+    begin(out, subject);
     for (i, step) in plan.steps.iter().enumerate() {
         if i > 0 {
             out.push(b' ');

@@ -25,6 +25,7 @@ use self::line::Subject;
 use self::plan::{Plan, Reads};
 use self::reader::{Bodies, Reader};
 use super::walk::{Handled, Pass, SetAside, Unanswered, Visited, Walk};
+use crate::enabled::Enabled;
 use crate::flag_names::FlagNames;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
@@ -54,8 +55,8 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
         return Err(Reply::bad("QRESYNC is to be enabled first").into());
     }
     modifiers.changed_since = modifiers.changed_since.map(since_modseq);
-    if numbering == Numbering::Uid && !items.contains(&FetchItem::Uid) {
-        // RFC 9051 §6.4.9
+    // RFC 9051 §6.4.9. UIDFETCH has the UID before the items (RFC 9586 §3.3).
+    if numbering == Numbering::Uid && !ctx.enabled.uid_only && !items.contains(&FetchItem::Uid) {
         items.insert(0, FetchItem::Uid);
     }
     if modifiers.changed_since.is_some() && !items.contains(&FetchItem::ModSeq) {
@@ -93,7 +94,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
         plan: &plan,
         view: &view,
         seqs: &seqs,
-        with_recent: !ctx.enabled.rev2,
+        enabled: *ctx.enabled,
         service: ctx.service,
         account: ctx.login.id,
     };
@@ -166,7 +167,7 @@ async fn mark_seen(ctx: &mut Ctx<'_>, seqs: &NumSet, items: &mut Vec<FetchItem>)
             ctx.announce(Numbers::Held, Some(&seen)).await?;
             // RFC 7162 §3.2.4: MODSEQ and UID with any change, once CONDSTORE is enabled.
             let wanted = [
-                (ctx.enabled.condstore, FetchItem::Uid),
+                (ctx.enabled.condstore && !ctx.enabled.uid_only, FetchItem::Uid),
                 (true, FetchItem::Flags),
                 (ctx.enabled.condstore, FetchItem::ModSeq),
             ];
@@ -189,15 +190,16 @@ struct Job<'j> {
     plan: &'j Plan,
     view: &'j View,
     seqs: &'j NumSet,
-    /// IMAP4rev2 has no `\Recent`.
-    with_recent: bool,
+    enabled: Enabled,
     service: &'j ImapService,
     account: AccountId,
 }
 
 impl Job<'_> {
     fn subject<'r>(&self, selected: &Selected, seq: SeqNum, row: &'r Row) -> Subject<'r> {
-        Subject { seq, row, recent: self.with_recent && selected.is_recent(row.uid()) }
+        let enabled = self.enabled;
+        // IMAP4rev2 has no `\Recent`.
+        Subject { seq, row, recent: !enabled.rev2 && selected.is_recent(row.uid()), enabled }
     }
 
     fn bodies<'b>(&'b self, selected: &'b Selected) -> Bodies<'b> {

@@ -71,6 +71,11 @@ pub(super) struct Question {
 const KEY_STEPS: u64 = 16;
 
 impl Question {
+    /// Keys that are looked for in texts.
+    pub(super) const fn text_keys(&self) -> u64 {
+        self.on_folded + self.texts.len() as u64
+    }
+
     /// Steps of an evaluation with the row only.
     pub(super) const fn row_steps(&self) -> u64 {
         self.keys * KEY_STEPS

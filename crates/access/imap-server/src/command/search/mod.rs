@@ -3,7 +3,7 @@
 //!
 //! Flags and sets narrow the view down first, whole chunks at a time. Rows then decide what rows
 //! can. Summaries are walked for the rest. Bodies are opened only for messages that are still
-//! undecided.
+//! undecided. Of large mailboxes the search index leaves messages out before all that.
 //!
 //! The answer to SEARCH is a statement about every message. A client takes a message that is not
 //! named for one that does not match. COUNT, MIN and MAX (RFC 9051 §7.3.4) cannot express "of
@@ -14,6 +14,7 @@
 
 mod criteria;
 mod page;
+mod proposed;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,12 +24,14 @@ use posthaste_imap_codec::command::{SearchArgs, SearchKey, SearchReturn};
 use posthaste_imap_codec::response::{Code, Esearch, StatusKind, Untagged};
 use posthaste_imap_codec::{Numbering, PageRange, Tag, print};
 use posthaste_mail_model::{AccountId, FlagSet, ModSeq, NumSet};
-use posthaste_mime_summary::TextSearch;
+use posthaste_mime_summary::{TextKey, TextSearch};
+use posthaste_search_index::Grams;
 use posthaste_store::{View, named_ranges};
 
 use self::criteria::{Answer, Criterion, Message, Question};
 use super::walk::{Handled, Pass, SetAside, Unanswered, Visited, Walk};
 use crate::heavy::{Pace, SLICE_STEPS};
+use crate::index::Collecting;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
@@ -78,8 +81,15 @@ pub(super) async fn find_saving(
     let found = match Question::compile(key, ctx.selected, now) {
         Ok(question) => {
             let (service, account, selected) = (ctx.service, ctx.login.id, &*ctx.selected);
-            let mut job =
-                Job { service, account, selected, question: Arc::new(question), pace: Pace::default() };
+            let mut job = Job {
+                service,
+                account,
+                selected,
+                question: Arc::new(question),
+                pace: Pace::default(),
+                excluded: None,
+                collecting: None,
+            };
             // Boxed: no other command needs as much memory, and without the box every command would
             // reserve as much.
             Box::pin(ctx.wire.while_there(job.find(page))).await?
@@ -234,6 +244,10 @@ struct Job<'j> {
     selected: &'j Selected,
     question: Arc<Question>,
     pace: Pace,
+    /// The sequence numbers of messages that do not match, by the search index.
+    excluded: Option<NumSet>,
+    /// What this search adds to the index.
+    collecting: Option<Collecting>,
 }
 
 /// Steps of heavy work between two pauses: some tens of milliseconds.
@@ -242,6 +256,7 @@ const HEAVY_STEPS: u64 = 40_000_000;
 impl Job<'_> {
     /// The sequence numbers of the messages that match, or of one page of them.
     async fn find(&mut self, page: Option<PageRange>) -> Result<Found, Failure> {
+        self.ask_index().await;
         if let Some(page) = page {
             return self.find_page(page).await;
         }
@@ -260,10 +275,10 @@ impl Job<'_> {
             FlagSet::EMPTY => view.all(),
             _ => view.with_flags(with, without),
         };
-        match criterion.within(self.selected) {
+        self.may_match(match criterion.within(self.selected) {
             Some(within) => candidates.intersection(&within),
             None => candidates,
-        }
+        })
     }
 
     /// Those of the candidates that match.
@@ -284,7 +299,9 @@ impl Job<'_> {
         if open.is_empty() {
             return Ok(found.into());
         }
+        self.begin_collecting(&open);
         let Found { seqs: more, expunged } = self.by_summary(&view, &open).await?;
+        self.end_collecting().await;
         let seqs = if found.is_empty() { more } else { found.union(&more) };
         Ok(Found { seqs, expunged })
     }
@@ -361,10 +378,14 @@ impl Job<'_> {
     /// Searches a body for all keys in one pass.
     async fn look(&mut self, bytes: &Bytes, message: &Visited<'_>) -> Result<Vec<bool>, Failure> {
         let mut search = TextSearch::new(&self.question.texts, &message.stored.summary);
+        let (uid, mut grams) = (message.row.uid().value(), self.lend(message).await);
         self.service.opened.fetch_add(1, Ordering::Relaxed);
         if self.question.body_steps(bytes.len() as u64) <= SLICE_STEPS {
-            while let Some(steps) = search.step(&self.question.texts, bytes) {
+            while let Some(steps) = step(&mut search, &self.question.texts, bytes, &mut grams) {
                 self.pace.worked(steps.min(SLICE_STEPS)).await;
+            }
+            if let Some(grams) = grams {
+                self.collected(uid, grams).await;
             }
             return Ok(search.into_found());
         }
@@ -373,16 +394,19 @@ impl Job<'_> {
             let work = move || {
                 let mut steps = 0;
                 while steps < HEAVY_STEPS {
-                    match search.step(&question.texts, &bytes) {
+                    match step(&mut search, &question.texts, &bytes, &mut grams) {
                         Some(more) => steps += more,
-                        None => return (search, true),
+                        None => return (search, grams, true),
                     }
                 }
-                (search, false)
+                (search, grams, false)
             };
             let is_done;
-            (search, is_done) = self.service.heavy.run(self.account, work).await?;
+            (search, grams, is_done) = self.service.heavy.run(self.account, work).await?;
             if is_done {
+                if let Some(grams) = grams {
+                    self.collected(uid, grams).await;
+                }
                 return Ok(search.into_found());
             }
         }
@@ -403,5 +427,13 @@ impl Job<'_> {
             Ok(question.evaluate(&message, texts.as_deref()))
         };
         self.service.heavy.run(self.account, work).await?
+    }
+}
+
+/// A step of a search through a body, which collects grams if there is a place for them.
+fn step(search: &mut TextSearch, texts: &[TextKey], bytes: &[u8], grams: &mut Option<Grams>) -> Option<u64> {
+    match grams {
+        Some(grams) => search.step_tapped(texts, bytes, Some(&mut |text| grams.add(text))),
+        None => search.step(texts, bytes),
     }
 }

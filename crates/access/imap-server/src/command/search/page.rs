@@ -30,7 +30,8 @@ impl Job<'_> {
         }
         let (_, last) = page.places();
         let mut window = last.clamp(WINDOW_MIN, WINDOW_MAX);
-        let mut left = criterion.within(self.selected).unwrap_or_else(|| view.all());
+        let left = criterion.within(self.selected).unwrap_or_else(|| view.all());
+        let mut left = self.may_match(left);
         let (mut found, mut expunged) = (NumSet::new(), 0);
         for round in 0u32.. {
             if left.is_empty() || found.count() >= u64::from(last) {

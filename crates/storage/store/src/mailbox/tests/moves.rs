@@ -173,3 +173,39 @@ async fn a_copy_that_is_overtaken_waits_in_line() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_message_is_replaced_in_one_commit() {
+    let engine = Gated::with_pairs(1000);
+    let store = Store::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
+    let (source, target) = (filled(&store, 3).await, filled(&store, 1).await);
+    let uid = |n| posthaste_mail_model::Uid::new(n).unwrap();
+    // Within one mailbox, and from one to another.
+    let replaced = source.replace(uid(2), &source.destination(), message(9, &[])).await.unwrap();
+    assert_eq!((replaced.copied.uids, replaced.expunged.uids), (set(&[(4, 4)]), set(&[(2, 2)])));
+    let replaced = source.replace(uid(4), &target.destination(), message(9, &[])).await.unwrap();
+    assert_eq!((replaced.copied.uids, replaced.expunged.uids), (set(&[(2, 2)]), set(&[(4, 4)])));
+    assert_eq!((source.view().exists(), target.view().exists()), (2, 2));
+    // What is not there is not replaced, and nothing comes.
+    let replaced = source.replace(uid(4), &target.destination(), message(9, &[])).await.unwrap();
+    assert!(replaced.copied.uids.is_empty() && replaced.expunged.uids.is_empty());
+    assert_eq!(target.view().exists(), 2);
+    // Of unknown outcome: both or neither.
+    *engine.fail.lock() = Some(StoreError::Unavailable("the line broke".into()));
+    assert!(source.replace(uid(1), &target.destination(), message(9, &[])).await.is_err());
+    let exists = [source.current().await.unwrap().exists(), target.current().await.unwrap().exists()];
+    assert!(exists == [2, 2] || exists == [1, 3], "{exists:?}");
+}
+
+/// On a cluster the new message comes first, so no crash leaves neither.
+#[tokio::test]
+async fn a_message_that_is_replaced_in_two_commits_is_not_lost() {
+    let engine = Gated::new(1000);
+    let store = Store::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
+    let (source, target) = (filled(&store, 2).await, filled(&store, 1).await);
+    let uid = posthaste_mail_model::Uid::new(1).unwrap();
+    *engine.fail.lock() = Some(StoreError::Unavailable("the line broke".into()));
+    assert!(source.replace(uid, &target.destination(), message(9, &[])).await.is_err());
+    let exists = [source.current().await.unwrap().exists(), target.current().await.unwrap().exists()];
+    assert_eq!(exists, [2, 2], "both are there, and not neither");
+}

@@ -1,0 +1,60 @@
+//! REPLACE and UID REPLACE (RFC 8508): a new message in the place of another, in one step.
+//!
+//! A client that saves a draft again needs no APPEND, STORE and EXPUNGE. No moment shows both
+//! messages or neither: they change places in one commit, as in a MOVE.
+
+use posthaste_delivery::Usage;
+use posthaste_imap_codec::command::AppendMessage;
+use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, UidRanges};
+use posthaste_mail_model::Uid;
+
+use super::DONE;
+use super::append::prepare;
+use super::copy::{not_copied, target_of};
+use crate::reply::{Failure, Reply};
+use crate::session::Ctx;
+use crate::table::Numbers;
+
+pub(super) async fn run(
+    ctx: &mut Ctx<'_>,
+    set: &MessageSet,
+    target: &MailboxArg,
+    message: AppendMessage,
+) -> Result<Reply, Failure> {
+    ctx.selected.must_write()?;
+    // As for APPEND (RFC 3502 §3).
+    if message.data.is_empty() {
+        return Err(Reply::no(Code::Cannot, "REPLACE cancelled by an empty message").into());
+    }
+    let uids = ctx.selected.uids(set)?;
+    let no_such = || Reply::no(Code::NonExistent, "There is no such message");
+    let uid = uids.first().and_then(Uid::new).ok_or_else(no_such)?;
+    let (target, validity) = target_of(ctx, target).await.map_err(Failure::try_create)?;
+    let new = prepare(ctx.service, message).await?;
+    // RFC 8508 §3.5: what goes makes room for what comes.
+    let old = ctx.selected.announced.row_of_uid(uid).map_or(0, |(_, row)| u64::from(row.size()));
+    let more = Usage { bytes: (new.bytes.len() as u64).saturating_sub(old), messages: 0 };
+    // An account that is over its quota may still make a message smaller.
+    let _room = match more.bytes {
+        0 => None,
+        _ => Some(ctx.service.delivery.room(ctx.login, more).await?),
+    };
+    let replaced = ctx.selected.mailbox.replace(uid, &target, new).await;
+    let replaced = replaced.map_err(|error| not_copied(&target, error))?;
+    if replaced.copied.uids.is_empty() {
+        // Without the message that is to go, nothing comes.
+        return Err(match set.numbering() {
+            Numbering::Seq => Reply::no(Code::ExpungeIssued, "The message was expunged").into(),
+            Numbering::Uid => no_such().into(),
+        });
+    }
+    // RFC 8508 §3.3: APPENDUID precedes the EXPUNGE.
+    let code = Code::AppendUid(validity, UidRanges::from(&replaced.copied.uids));
+    ctx.wire.say_code(code, "The new message is there");
+    ctx.announce(Numbers::Free, None).await?;
+    if ctx.enabled.qresync {
+        return Ok(DONE.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
+    }
+    Ok(DONE)
+}

@@ -1,0 +1,30 @@
+//! UNAUTHENTICATE: RFC 8437. The connection is as before the login; only TLS and compression stay.
+//!
+//! A selected mailbox is left as by UNSELECT: what has `\Deleted` stays (RFC 8437 §3).
+
+use posthaste_imap_codec::NameEncoding;
+use posthaste_imap_codec::response::Code;
+
+use crate::capability;
+use crate::enabled::Enabled;
+use crate::reply::Reply;
+use crate::session::Session;
+
+/// Ends the login.
+pub(super) fn run(session: &mut Session) -> Reply {
+    // With the mailbox the saved search result and `\Recent` end, too.
+    session.selected = None;
+    session.login = None;
+    session.lease = None;
+    session.permit = None;
+    session.enabled = Enabled::default();
+    session.wire.names = NameEncoding::Utf7;
+    session.wire.belongs_to_nobody();
+    let now = session.wire.connection().clock().now();
+    session.login_deadline = now + session.service.options.login_within;
+    // Whoever guesses passwords must not get more guesses by a login of their own in between.
+    session.bad_commands += session.bad_before_login;
+    // RFC 8437 §3: the capabilities are those before the login again.
+    let code = Code::Other("CAPABILITY".to_owned(), Some(capability::text(session)));
+    Reply::ok("Logged out, log in again").with(code)
+}

@@ -1,0 +1,112 @@
+//! SEARCH of a mailbox that the search index covers: the answers are those of a naive model, and
+//! few texts are read. RFC 9051 §6.4.4.
+
+use posthaste_testkit::Wire;
+
+use crate::harness::{Server, search};
+
+/// More than twice the messages of the smallest segment.
+const MESSAGES: u32 = 560;
+/// Messages behind the last segment.
+const LATER: u32 = 20;
+const SYLLABLES: [&str; 10] = ["ba", "ko", "lin", "ter", "Ma", "Öl", "ße", "su", "x-", "9 "];
+
+/// xorshift64*: the same mail every time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % end as u64) as usize
+    }
+
+    fn text(&mut self, syllables: usize) -> String {
+        (0..syllables).map(|_| SYLLABLES[self.below(SYLLABLES.len())]).collect()
+    }
+}
+
+struct Message {
+    subject: String,
+    own: String,
+    body: String,
+}
+
+fn append(wire: &mut Wire, random: &mut Random, number: u32) -> Message {
+    let (subject, own) = (format!("s{}", random.text(5)), format!("o{}", random.text(4)));
+    let rare = if number % 200 == 7 { " needle-in-hay" } else { "" };
+    let body = format!("b{}{rare}.", random.text(12));
+    let text = format!(
+        "Subject: {subject}\r\nX-Own: {own}\r\nFrom: {}@own.test\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n{body}\r\n",
+        number % 7
+    );
+    wire.run(&format!("C: a APPEND INBOX {{{}}}\nS: + …", text.len()));
+    wire.send(format!("{text}\r\n").as_bytes());
+    wire.expect("a OK [APPENDUID …] …");
+    Message { subject, own, body }
+}
+
+/// The key's text without regard to case and white space at the ends of lines.
+fn is_in(word: &str, text: &str) -> bool {
+    let fold = |text: &str| text.replace('ß', "ss").to_lowercase();
+    fold(text).contains(&fold(word))
+}
+
+fn numbers(messages: &[Message], is_found: impl Fn(&Message) -> bool) -> String {
+    let found = (1..).zip(messages).filter(|(_, message)| is_found(message));
+    found.map(|(number, _): (u32, _)| number.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_index_and_the_model_agree() {
+    let mut random = Random(0x51ce_9a11_77f3_0d2b);
+    let server = Server::start();
+    let mut writer = server.login();
+    let mut messages: Vec<_> = (0..MESSAGES).map(|n| append(&mut writer, &mut random, n)).collect();
+    let mut wire = server.select("INBOX");
+    let read = |wire: &mut Wire, keys: &str| {
+        let before = server.service().messages_searched();
+        let found = search(wire, keys);
+        (found, server.service().messages_searched() - before)
+    };
+
+    // The first search reads all, and leaves a segment.
+    let needles = numbers(&messages, |m| m.body.contains("needle"));
+    assert_eq!(needles, "8 208 408");
+    assert_eq!(read(&mut wire, "BODY needle"), (needles.clone(), u64::from(MESSAGES)));
+    // The second one reads what holds the word.
+    assert_eq!(read(&mut wire, "BODY needle"), (needles.clone(), 3));
+    assert_eq!(read(&mut wire, "TEXT NEEDLE-in"), (needles.clone(), 3));
+    assert_eq!(read(&mut wire, "BODY absent-word"), (String::new(), 0));
+    assert_eq!(read(&mut wire, "OR BODY needle HEADER X-Other needle"), (needles.clone(), 3));
+    // Two letters are in no index, and what lacks a word is not, either.
+    assert_eq!(read(&mut wire, "BODY ne").1, u64::from(MESSAGES));
+    assert_eq!(read(&mut wire, "NOT BODY needle").1, u64::from(MESSAGES));
+
+    // Messages that came later are in no segment.
+    wire.run("C: d STORE 8 +FLAGS.SILENT (\\Deleted)\nS: d OK …\nC: e EXPUNGE\nS: * 8 EXPUNGE\nS~ e OK …");
+    messages.remove(7);
+    messages.extend((0..LATER).map(|n| append(&mut writer, &mut random, n)));
+    wire.run("C: n NOOP\nS~ n OK …");
+    assert_eq!(read(&mut wire, "BODY needle"), ("207 407 567".to_owned(), u64::from(2 + LATER)));
+
+    let mut hits = 0;
+    for round in 0..400 {
+        let length = 1 + random.below(3);
+        let word = random.text(length);
+        let word = word.trim();
+        let (key, expected) = match round % 4 {
+            0 => (format!("BODY \"{word}\""), numbers(&messages, |m| is_in(word, &m.body))),
+            1 => (format!("SUBJECT \"{word}\""), numbers(&messages, |m| is_in(word, &m.subject))),
+            2 => (format!("HEADER X-Own \"{word}\""), numbers(&messages, |m| is_in(word, &m.own))),
+            _ => (
+                format!("BODY \"{word}\" NOT SUBJECT \"{word}\""),
+                numbers(&messages, |m| is_in(word, &m.body) && !is_in(word, &m.subject)),
+            ),
+        };
+        hits += usize::from(!expected.is_empty());
+        assert_eq!(search(&mut wire, &key), expected, "SEARCH {key}");
+    }
+    assert!((100..400).contains(&hits), "{hits} of 400 searches found something");
+}
