@@ -1,16 +1,22 @@
 //! The command line. Its help is the manual: each command says what it does, what it touches and
 //! what it prints.
 
+mod account;
+mod report;
 mod routing;
+mod serve;
+mod sieve;
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use posthaste_net::Place;
 
+pub use account::{Account, Format, Quota, Settings};
+use report::RETENTION_EXAMPLES;
+pub use report::{CostBy, Report, Retention, RetentionTarget};
 pub use routing::{Group, Route};
+pub use serve::{Listen, Protocol, Serve};
+pub use sieve::{Sieve, SievePut, SieveTest};
 
 const AFTER_HELP: &str = "\
 Exit status: 0 done, 1 failed, 2 wrong usage.
@@ -218,100 +224,6 @@ pub enum Domain {
     },
 }
 
-#[derive(Debug, Subcommand)]
-pub enum Sieve {
-    /// Compile a script, and say everything that is wrong with it.
-    Check {
-        /// The script.
-        #[arg(value_name = "SCRIPT")]
-        script: PathBuf,
-    },
-    /// Say what a script would do with a message. Nothing is stored and nothing is sent.
-    ///
-    /// `include :personal "NAME"` takes NAME.sieve from the script's directory, `include :global`
-    /// from its subdirectory `global`.
-    Test(SieveTest),
-    /// List an account's scripts, a line each: name, size, and `active` for the one that runs.
-    List {
-        /// The account.
-        #[arg(value_name = "ACCOUNT")]
-        account: String,
-    },
-    /// Print a script as it is stored.
-    Get {
-        /// The account.
-        #[arg(value_name = "ACCOUNT")]
-        account: String,
-        /// The script's name.
-        #[arg(value_name = "NAME")]
-        name: String,
-    },
-    /// Store a script. It is compiled first, and one with a fault is not stored.
-    ///
-    /// A script of the same name is replaced. It does not become active; if the one it replaces is,
-    /// it takes over with the next message. An account has at most 32 scripts of 256 KiB each.
-    Put(SievePut),
-    /// Make a script the one that runs. The one that ran before is stored on.
-    Activate {
-        /// The account.
-        #[arg(value_name = "ACCOUNT")]
-        account: String,
-        /// The script's name.
-        #[arg(value_name = "NAME")]
-        name: String,
-    },
-    /// Run no script: all mail goes to INBOX. The scripts are stored on.
-    Deactivate {
-        /// The account.
-        #[arg(value_name = "ACCOUNT")]
-        account: String,
-    },
-    /// Remove a script that is not active.
-    Remove {
-        /// The account.
-        #[arg(value_name = "ACCOUNT")]
-        account: String,
-        /// The script's name.
-        #[arg(value_name = "NAME")]
-        name: String,
-    },
-}
-
-#[derive(Debug, Args)]
-pub struct SievePut {
-    /// The account.
-    #[arg(value_name = "ACCOUNT")]
-    pub account: String,
-    /// The name to store it under: at most 128 characters.
-    #[arg(value_name = "NAME")]
-    pub name: String,
-    /// The file with the script; `-` for standard input.
-    #[arg(value_name = "FILE")]
-    pub script: PathBuf,
-    /// Make it the one that runs.
-    #[arg(long)]
-    pub activate: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct SieveTest {
-    /// The script.
-    #[arg(value_name = "SCRIPT")]
-    pub script: PathBuf,
-    /// The message, as an .eml file; `-` for standard input.
-    #[arg(value_name = "MESSAGE")]
-    pub message: PathBuf,
-    /// Sender of the envelope. Without it, the address in Return-Path or From; `<>` for none.
-    #[arg(long, value_name = "ADDRESS")]
-    pub from: Option<String>,
-    /// Recipient of the envelope. Without it, the first address in To.
-    #[arg(long, value_name = "ADDRESS")]
-    pub to: Option<String>,
-    /// A mailbox that there is, beside INBOX; repeat for more.
-    #[arg(long, value_name = "NAME")]
-    pub mailbox: Vec<String>,
-}
-
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub enum Queue {
     /// List what waits, a line each: number, age, size, sender, domain, recipients, next try,
@@ -367,312 +279,6 @@ pub enum Engine {
     /// Servers of the version before may run meanwhile. Tables of a later version are refused and
     /// left alone.
     Upgrade,
-}
-
-#[derive(Debug, Args)]
-pub struct Serve {
-    /// Listen here instead of where the configuration says; repeat for more. PROTOCOL is imap,
-    /// imaps, pop3, pop3s, lmtp, submission, submissions, smtp or sieve; port 0 takes a free one. A
-    /// Unix socket for LMTP is lmtp=unix:/run/posthaste/lmtp.sock.
-    /// One --listen replaces all configured listeners.
-    #[arg(long, value_name = "PROTOCOL=ADDR:PORT")]
-    pub listen: Vec<Listen>,
-}
-
-/// `imap=127.0.0.1:1143`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listen {
-    pub protocol: Protocol,
-    pub place: Place,
-}
-
-/// What a listener speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub enum Protocol {
-    Imap,
-    Imaps,
-    Pop3,
-    Pop3s,
-    Lmtp,
-    Submission,
-    Submissions,
-    Smtp,
-    Sieve,
-}
-
-impl Protocol {
-    /// As counted in metrics: with and without TLS alike.
-    pub const fn metric(self) -> &'static str {
-        match self {
-            Self::Imap | Self::Imaps => "imap",
-            Self::Pop3 | Self::Pop3s => "pop3",
-            Self::Submission | Self::Submissions => "submission",
-            Self::Lmtp | Self::Smtp | Self::Sieve => self.name(),
-        }
-    }
-
-    /// As written in the configuration and the `ready` line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Imap => "imap",
-            Self::Imaps => "imaps",
-            Self::Pop3 => "pop3",
-            Self::Pop3s => "pop3s",
-            Self::Lmtp => "lmtp",
-            Self::Submission => "submission",
-            Self::Submissions => "submissions",
-            Self::Smtp => "smtp",
-            Self::Sieve => "sieve",
-        }
-    }
-}
-
-impl FromStr for Listen {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (protocol, address) = text
-            .split_once('=')
-            .ok_or_else(|| format!("`{text}` is not PROTOCOL=ADDR:PORT, for example imap=127.0.0.1:1143"))?;
-        let protocol = Protocol::from_str(protocol, true).map_err(|_| {
-            format!(
-                "`{protocol}` is no protocol; one of imap, imaps, pop3, pop3s, lmtp, submission, submissions, \
-                 smtp, sieve"
-            )
-        })?;
-        let place = address.parse()?;
-        // The others have logins and TLS, whose rules go by the address of the peer.
-        if matches!(place, Place::Unix(_)) && protocol != Protocol::Lmtp {
-            return Err(format!("only lmtp listens on a Unix socket; give {} ADDR:PORT", protocol.name()));
-        }
-        Ok(Self { protocol, place })
-    }
-}
-
-#[derive(Debug, Subcommand)]
-pub enum Report {
-    /// List the folders with the most messages, a line each: messages, size, account, folder.
-    Folders {
-        /// Only those of this account.
-        #[arg(long)]
-        account: Option<String>,
-        /// How many.
-        #[arg(long, default_value_t = 20)]
-        top: usize,
-        /// As JSON, a line each.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show what the running server's work cost since its start, and whom: CPU time, commands,
-    /// octets, changes of mailboxes, messages read.
-    ///
-    /// The server counts while it works; nothing has to be switched on. The figures come from the
-    /// socket `metrics.sock` in its data directory, so run this on the same machine. CPU time is
-    /// that of the tasks and threads that worked for sessions, for the queue and for maintenance.
-    /// The thread that writes to the store works for all: `/metrics` has its time, as that of each
-    /// thread.
-    #[command(after_long_help = COST_EXAMPLES)]
-    Cost {
-        /// The sums that are shown.
-        #[arg(long, value_enum, default_value_t = CostBy::Command)]
-        by: CostBy,
-        /// How many lines, the costliest first.
-        #[arg(long, default_value_t = 20)]
-        top: usize,
-        /// One account: its folders by size, and what it would save if they were smaller.
-        #[arg(long)]
-        account: Option<String>,
-        /// With --account: the size to which its larger folders are thought to be cut.
-        #[arg(long, value_name = "MESSAGES", default_value_t = 10_000, requires = "account")]
-        cut: u32,
-        /// As JSON, a line each; CPU time in nanoseconds.
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-const RETENTION_EXAMPLES: &str = "Examples:
-  posthaste retention                          what the configured rules would do
-  posthaste retention --apply                  do it
-  posthaste retention --mailbox INBOX --older-than '1 year' --to archive --account ana@example.org
-                                               what archiving one INBOX would move
-  posthaste retention --mailbox 'Lists/*' --keep-newest 10000 --to trash --apply";
-
-#[derive(Debug, Args)]
-pub struct Retention {
-    /// Only this account.
-    #[arg(long)]
-    pub account: Option<String>,
-    /// One rule instead of the configured ones: for this folder, pattern (`Lists/*`) or use
-    /// (`\\Trash`).
-    #[arg(long, requires = "to")]
-    pub mailbox: Option<String>,
-    /// Messages older than this, such as `90 days`. In the trash and in junk the time since they
-    /// came there counts, elsewhere their internal date.
-    #[arg(long, value_name = "TIME", requires = "mailbox")]
-    pub older_than: Option<humantime::Duration>,
-    /// Messages beyond the newest so many. With --older-than: those that are both.
-    #[arg(long, value_name = "MESSAGES", requires = "mailbox")]
-    pub keep_newest: Option<u32>,
-    /// Where they go.
-    #[arg(long, value_enum, requires = "mailbox")]
-    pub to: Option<RetentionTarget>,
-    /// Flagged messages too. They stay otherwise.
-    #[arg(long, requires = "mailbox")]
-    pub flagged_too: bool,
-    /// Do it. Otherwise nothing is changed.
-    #[arg(long)]
-    pub apply: bool,
-    /// As JSON, a line for each folder and target.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Where `retention` moves mail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum RetentionTarget {
-    /// The folder with the use \\Trash.
-    Trash,
-    /// A folder for the month of its internal date, such as Archive/2026-11.
-    Archive,
-    /// Nowhere: they are expunged.
-    Nowhere,
-}
-
-const COST_EXAMPLES: &str = "Examples:
-  posthaste report cost                      what each command cost, by the size of the folder
-  posthaste report cost --by account --top 5 the five costliest accounts
-  posthaste report cost --by client          what each mail program cost
-  posthaste report cost --account ana@example.org --cut 5000
-                                             what Ana's folders cost, and would cost with 5,000 messages";
-
-/// What `report cost` sums up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CostBy {
-    /// Protocol, command and folder size.
-    Command,
-    /// Account.
-    Account,
-    /// Client program, by the name it gives in ID (RFC 2971).
-    Client,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum Account {
-    /// Make an account. Takes effect at once.
-    Add {
-        /// Its name, usually its address. A name without `@` gets the configured domain.
-        name: String,
-        /// Read the password from standard input (its first line) instead of asking for it.
-        #[arg(long)]
-        password_stdin: bool,
-        #[command(flatten)]
-        settings: Settings,
-        /// Further addresses that deliver here; repeat for more.
-        #[arg(long, value_name = "ADDRESS")]
-        alias: Vec<String>,
-    },
-    /// List accounts, a line each: name, state, messages, size.
-    List {
-        /// As JSON, a line each.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show one account: settings, aliases, mailboxes with their counts.
-    Show {
-        /// Its name.
-        name: String,
-        /// As JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Change an account's settings.
-    Set {
-        /// Its name.
-        name: String,
-        #[command(flatten)]
-        settings: Settings,
-        /// Refuse its logins and its mail; what it holds stays.
-        #[arg(long, conflicts_with = "enable")]
-        disable: bool,
-        /// Let it in again.
-        #[arg(long)]
-        enable: bool,
-        /// Add an address that delivers here; repeat for more.
-        #[arg(long, value_name = "ADDRESS")]
-        alias: Vec<String>,
-        /// Take an address away.
-        #[arg(long, value_name = "ADDRESS")]
-        remove_alias: Vec<String>,
-        #[command(flatten)]
-        forwarding: Forwarding,
-    },
-    /// Give an account a new password; the old one stops working at once.
-    Passwd {
-        /// Its name.
-        name: String,
-        /// Read the password from standard input (its first line) instead of asking for it.
-        #[arg(long)]
-        password_stdin: bool,
-    },
-    /// Remove an account, its aliases and all its mail.
-    Remove {
-        /// Its name.
-        name: String,
-        /// Do not ask.
-        #[arg(long)]
-        yes: bool,
-    },
-}
-
-#[derive(Debug, Clone, Args)]
-pub struct Settings {
-    /// How new messages are kept.
-    #[arg(long, value_enum)]
-    pub format: Option<Format>,
-    /// Most it may hold, for example `2 GiB`; `none` for what the configuration's
-    /// `limits.account_size` says. A message counts 1 KiB beside its own size.
-    #[arg(long, value_name = "SIZE", value_parser = quota)]
-    pub quota: Option<Quota>,
-    /// Most messages it may hold; `none` for what the configuration's `limits.account_messages`
-    /// says.
-    #[arg(long, value_name = "COUNT", value_parser = messages)]
-    pub messages: Option<Quota>,
-}
-
-/// A quota, or none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quota(pub Option<u64>);
-
-fn quota(text: &str) -> Result<Quota, String> {
-    if text.eq_ignore_ascii_case("none") {
-        return Ok(Quota(None));
-    }
-    match text.parse::<ByteSize>() {
-        Ok(size) if size.as_u64() > 0 => Ok(Quota(Some(size.as_u64()))),
-        _ => Err(format!("`{text}` is no size; write for example 500 MiB, 2 GiB or none")),
-    }
-}
-
-fn messages(text: &str) -> Result<Quota, String> {
-    if text.eq_ignore_ascii_case("none") {
-        return Ok(Quota(None));
-    }
-    match text.parse() {
-        Ok(count) if count > 0 => Ok(Quota(Some(count))),
-        _ => Err(format!("`{text}` is no number of messages; write for example 100000 or none")),
-    }
-}
-
-/// How messages are kept from now on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Rich mail (winmail.dat) is converted to MIME at delivery
-    Mime,
-    /// As rich mail. This version keeps such an account's mail as sent
-    Rich,
-    /// As sent: the default
-    Keep,
 }
 
 #[derive(Debug, Args)]
@@ -766,20 +372,6 @@ pub struct Restore {
 }
 
 #[derive(Debug, Args)]
-pub struct Forwarding {
-    /// Send its mail on to this address from now on; repeat for more. They take the place of those
-    /// that were set before. The account keeps a copy.
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "no_forward")]
-    pub forward: Vec<String>,
-    /// With --forward: keep no copy. What cannot be sent on is kept all the same.
-    #[arg(long, requires = "forward")]
-    pub no_copy: bool,
-    /// Send its mail on no longer.
-    #[arg(long)]
-    pub no_forward: bool,
-}
-
-#[derive(Debug, Args)]
 pub struct Check {
     /// Make the index again from the packs. The server and all commands must have ended.
     ///
@@ -808,30 +400,5 @@ mod tests {
     #[test]
     fn the_command_line_holds_together() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn listeners_are_read_and_refused_with_an_example() {
-        let listen: Listen = "imaps=[::1]:0".parse().unwrap();
-        assert_eq!((listen.protocol, listen.place.to_string()), (Protocol::Imaps, "[::1]:0".to_owned()));
-        let listen: Listen = "lmtp=unix:/run/lmtp.sock".parse().unwrap();
-        assert_eq!(listen.place, Place::Unix("/run/lmtp.sock".into()));
-        for (text, word) in [
-            ("imap", "PROTOCOL=ADDR:PORT"),
-            ("pop=1.2.3.4:1", "one of imap"),
-            ("imap=x", "no ADDR:PORT"),
-            ("imap=unix:/s", "only lmtp"),
-        ] {
-            assert!(text.parse::<Listen>().unwrap_err().contains(word), "{text}");
-        }
-    }
-
-    #[test]
-    fn quotas() {
-        assert_eq!(quota("2 GiB"), Ok(Quota(Some(2 << 30))));
-        assert_eq!(quota("none"), Ok(Quota(None)));
-        assert!(quota("much").is_err() && quota("0").is_err());
-        assert_eq!(messages("100000"), Ok(Quota(Some(100_000))));
-        assert!(messages("0").is_err() && messages("1 GiB").is_err());
     }
 }

@@ -1,0 +1,150 @@
+//! `posthaste account`.
+
+use bytesize::ByteSize;
+use clap::{Args, Subcommand, ValueEnum};
+
+#[derive(Debug, Subcommand)]
+pub enum Account {
+    /// Make an account. Takes effect at once.
+    Add {
+        /// Its name, usually its address. A name without `@` gets the configured domain.
+        name: String,
+        /// Read the password from standard input (its first line) instead of asking for it.
+        #[arg(long)]
+        password_stdin: bool,
+        #[command(flatten)]
+        settings: Settings,
+        /// Further addresses that deliver here; repeat for more.
+        #[arg(long, value_name = "ADDRESS")]
+        alias: Vec<String>,
+    },
+    /// List accounts, a line each: name, state, messages, size.
+    List {
+        /// As JSON, a line each.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one account: settings, aliases, mailboxes with their counts.
+    Show {
+        /// Its name.
+        name: String,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change an account's settings.
+    Set {
+        /// Its name.
+        name: String,
+        #[command(flatten)]
+        settings: Settings,
+        /// Refuse its logins and its mail; what it holds stays.
+        #[arg(long, conflicts_with = "enable")]
+        disable: bool,
+        /// Let it in again.
+        #[arg(long)]
+        enable: bool,
+        /// Add an address that delivers here; repeat for more.
+        #[arg(long, value_name = "ADDRESS")]
+        alias: Vec<String>,
+        /// Take an address away.
+        #[arg(long, value_name = "ADDRESS")]
+        remove_alias: Vec<String>,
+        #[command(flatten)]
+        forwarding: Forwarding,
+    },
+    /// Give an account a new password; the old one stops working at once.
+    Passwd {
+        /// Its name.
+        name: String,
+        /// Read the password from standard input (its first line) instead of asking for it.
+        #[arg(long)]
+        password_stdin: bool,
+    },
+    /// Remove an account, its aliases and all its mail.
+    Remove {
+        /// Its name.
+        name: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Settings {
+    /// How new messages are kept.
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Most it may hold, for example `2 GiB`; `none` for what the configuration's
+    /// `limits.account_size` says. A message counts 1 KiB beside its own size.
+    #[arg(long, value_name = "SIZE", value_parser = quota)]
+    pub quota: Option<Quota>,
+    /// Most messages it may hold; `none` for what the configuration's `limits.account_messages`
+    /// says.
+    #[arg(long, value_name = "COUNT", value_parser = messages)]
+    pub messages: Option<Quota>,
+}
+
+/// A quota, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota(pub Option<u64>);
+
+fn quota(text: &str) -> Result<Quota, String> {
+    if text.eq_ignore_ascii_case("none") {
+        return Ok(Quota(None));
+    }
+    match text.parse::<ByteSize>() {
+        Ok(size) if size.as_u64() > 0 => Ok(Quota(Some(size.as_u64()))),
+        _ => Err(format!("`{text}` is no size; write for example 500 MiB, 2 GiB or none")),
+    }
+}
+
+fn messages(text: &str) -> Result<Quota, String> {
+    if text.eq_ignore_ascii_case("none") {
+        return Ok(Quota(None));
+    }
+    match text.parse() {
+        Ok(count) if count > 0 => Ok(Quota(Some(count))),
+        _ => Err(format!("`{text}` is no number of messages; write for example 100000 or none")),
+    }
+}
+
+/// How messages are kept from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Rich mail (winmail.dat) is converted to MIME at delivery
+    Mime,
+    /// As rich mail. This version keeps such an account's mail as sent
+    Rich,
+    /// As sent: the default
+    Keep,
+}
+
+#[derive(Debug, Args)]
+pub struct Forwarding {
+    /// Send its mail on to this address from now on; repeat for more. They take the place of those
+    /// that were set before. The account keeps a copy.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "no_forward")]
+    pub forward: Vec<String>,
+    /// With --forward: keep no copy. What cannot be sent on is kept all the same.
+    #[arg(long, requires = "forward")]
+    pub no_copy: bool,
+    /// Send its mail on no longer.
+    #[arg(long)]
+    pub no_forward: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas() {
+        assert_eq!(quota("2 GiB"), Ok(Quota(Some(2 << 30))));
+        assert_eq!(quota("none"), Ok(Quota(None)));
+        assert!(quota("much").is_err() && quota("0").is_err());
+        assert_eq!(messages("100000"), Ok(Quota(Some(100_000))));
+        assert!(messages("0").is_err() && messages("1 GiB").is_err());
+    }
+}

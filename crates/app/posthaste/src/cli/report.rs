@@ -1,0 +1,111 @@
+//! `posthaste report` and `posthaste retention`.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+#[derive(Debug, Subcommand)]
+pub enum Report {
+    /// List the folders with the most messages, a line each: messages, size, account, folder.
+    Folders {
+        /// Only those of this account.
+        #[arg(long)]
+        account: Option<String>,
+        /// How many.
+        #[arg(long, default_value_t = 20)]
+        top: usize,
+        /// As JSON, a line each.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what the running server's work cost since its start, and whom: CPU time, commands,
+    /// octets, changes of mailboxes, messages read.
+    ///
+    /// The server counts while it works; nothing has to be switched on. The figures come from the
+    /// socket `metrics.sock` in its data directory, so run this on the same machine. CPU time is
+    /// that of the tasks and threads that worked for sessions, for the queue and for maintenance.
+    /// The thread that writes to the store works for all: `/metrics` has its time, as that of each
+    /// thread.
+    #[command(after_long_help = COST_EXAMPLES)]
+    Cost {
+        /// The sums that are shown.
+        #[arg(long, value_enum, default_value_t = CostBy::Command)]
+        by: CostBy,
+        /// How many lines, the costliest first.
+        #[arg(long, default_value_t = 20)]
+        top: usize,
+        /// One account: its folders by size, and what it would save if they were smaller.
+        #[arg(long)]
+        account: Option<String>,
+        /// With --account: the size to which its larger folders are thought to be cut.
+        #[arg(long, value_name = "MESSAGES", default_value_t = 10_000, requires = "account")]
+        cut: u32,
+        /// As JSON, a line each; CPU time in nanoseconds.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(super) const RETENTION_EXAMPLES: &str = "Examples:
+  posthaste retention                          what the configured rules would do
+  posthaste retention --apply                  do it
+  posthaste retention --mailbox INBOX --older-than '1 year' --to archive --account ana@example.org
+                                               what archiving one INBOX would move
+  posthaste retention --mailbox 'Lists/*' --keep-newest 10000 --to trash --apply";
+
+#[derive(Debug, Args)]
+pub struct Retention {
+    /// Only this account.
+    #[arg(long)]
+    pub account: Option<String>,
+    /// One rule instead of the configured ones: for this folder, pattern (`Lists/*`) or use
+    /// (`\\Trash`).
+    #[arg(long, requires = "to")]
+    pub mailbox: Option<String>,
+    /// Messages older than this, such as `90 days`. In the trash and in junk the time since they
+    /// came there counts, elsewhere their internal date.
+    #[arg(long, value_name = "TIME", requires = "mailbox")]
+    pub older_than: Option<humantime::Duration>,
+    /// Messages beyond the newest so many. With --older-than: those that are both.
+    #[arg(long, value_name = "MESSAGES", requires = "mailbox")]
+    pub keep_newest: Option<u32>,
+    /// Where they go.
+    #[arg(long, value_enum, requires = "mailbox")]
+    pub to: Option<RetentionTarget>,
+    /// Flagged messages too. They stay otherwise.
+    #[arg(long, requires = "mailbox")]
+    pub flagged_too: bool,
+    /// Do it. Otherwise nothing is changed.
+    #[arg(long)]
+    pub apply: bool,
+    /// As JSON, a line for each folder and target.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where `retention` moves mail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RetentionTarget {
+    /// The folder with the use \\Trash.
+    Trash,
+    /// A folder for the month of its internal date, such as Archive/2026-11.
+    Archive,
+    /// Nowhere: they are expunged.
+    Nowhere,
+}
+
+const COST_EXAMPLES: &str = "Examples:
+  posthaste report cost                      what each command cost, by the size of the folder
+  posthaste report cost --by account --top 5 the five costliest accounts
+  posthaste report cost --by client          what each mail program cost
+  posthaste report cost --account ana@example.org --cut 5000
+                                             what Ana's folders cost, and would cost with 5,000 messages";
+
+/// What `report cost` sums up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CostBy {
+    /// Protocol, command and folder size.
+    Command,
+    /// Account.
+    Account,
+    /// Client program, by the name it gives in ID (RFC 2971).
+    Client,
+}

@@ -1,0 +1,99 @@
+//! `posthaste sieve`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Subcommand)]
+pub enum Sieve {
+    /// Compile a script, and say everything that is wrong with it.
+    Check {
+        /// The script.
+        #[arg(value_name = "SCRIPT")]
+        script: PathBuf,
+    },
+    /// Say what a script would do with a message. Nothing is stored and nothing is sent.
+    ///
+    /// `include :personal "NAME"` takes NAME.sieve from the script's directory, `include :global`
+    /// from its subdirectory `global`.
+    Test(SieveTest),
+    /// List an account's scripts, a line each: name, size, and `active` for the one that runs.
+    List {
+        /// The account.
+        #[arg(value_name = "ACCOUNT")]
+        account: String,
+    },
+    /// Print a script as it is stored.
+    Get {
+        /// The account.
+        #[arg(value_name = "ACCOUNT")]
+        account: String,
+        /// The script's name.
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Store a script. It is compiled first, and one with a fault is not stored.
+    ///
+    /// A script of the same name is replaced. It does not become active; if the one it replaces is,
+    /// it takes over with the next message. An account has at most 32 scripts of 256 KiB each.
+    Put(SievePut),
+    /// Make a script the one that runs. The one that ran before is stored on.
+    Activate {
+        /// The account.
+        #[arg(value_name = "ACCOUNT")]
+        account: String,
+        /// The script's name.
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Run no script: all mail goes to INBOX. The scripts are stored on.
+    Deactivate {
+        /// The account.
+        #[arg(value_name = "ACCOUNT")]
+        account: String,
+    },
+    /// Remove a script that is not active.
+    Remove {
+        /// The account.
+        #[arg(value_name = "ACCOUNT")]
+        account: String,
+        /// The script's name.
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct SievePut {
+    /// The account.
+    #[arg(value_name = "ACCOUNT")]
+    pub account: String,
+    /// The name to store it under: at most 128 characters.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// The file with the script; `-` for standard input.
+    #[arg(value_name = "FILE")]
+    pub script: PathBuf,
+    /// Make it the one that runs.
+    #[arg(long)]
+    pub activate: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SieveTest {
+    /// The script.
+    #[arg(value_name = "SCRIPT")]
+    pub script: PathBuf,
+    /// The message, as an .eml file; `-` for standard input.
+    #[arg(value_name = "MESSAGE")]
+    pub message: PathBuf,
+    /// Sender of the envelope. Without it, the address in Return-Path or From; `<>` for none.
+    #[arg(long, value_name = "ADDRESS")]
+    pub from: Option<String>,
+    /// Recipient of the envelope. Without it, the first address in To.
+    #[arg(long, value_name = "ADDRESS")]
+    pub to: Option<String>,
+    /// A mailbox that there is, beside INBOX; repeat for more.
+    #[arg(long, value_name = "NAME")]
+    pub mailbox: Vec<String>,
+}
