@@ -7,6 +7,7 @@
 mod deliver;
 mod limits;
 mod login;
+mod screening;
 mod verification;
 
 use std::{
@@ -22,6 +23,7 @@ use bytes::BytesMut;
 use posthaste_delivery::ResolveError;
 use posthaste_directory::{Directory, Lease, Target, sasl};
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Holder, NetError, Shutdown};
+use posthaste_screening::{Screening, Standing};
 use time::OffsetDateTime;
 
 use crate::{
@@ -45,6 +47,7 @@ pub struct SmtpService {
     budget: ByteBudget,
     accounts: Accounts,
     verification: Option<Verification>,
+    screening: Option<Screening>,
 }
 
 /// Message bytes that all sessions may hold together, if nothing else is said: four of the largest
@@ -69,8 +72,17 @@ impl SmtpService {
         options.relays = sink.relays();
         let options = Arc::new(options);
         let (budget, accounts) = (ByteBudget::new(1), Accounts::default());
-        let service =
-            Self { role, options, directory, sink, certificates: None, budget, accounts, verification: None };
+        let service = Self {
+            role,
+            options,
+            directory,
+            sink,
+            certificates: None,
+            budget,
+            accounts,
+            verification: None,
+            screening: None,
+        };
         service.with_budget(ByteBudget::new(BUDGET_DEFAULT_BYTES))
     }
 
@@ -85,6 +97,13 @@ impl SmtpService {
     #[must_use]
     pub fn with_verification(mut self, verification: Option<Verification>) -> Self {
         self.verification = verification;
+        self
+    }
+
+    /// Screens other hosts ([`Role::Smtp`]).
+    #[must_use]
+    pub fn with_screening(mut self, screening: Option<Screening>) -> Self {
+        self.screening = screening.filter(|_| self.role == Role::Smtp);
         self
     }
 
@@ -163,6 +182,8 @@ struct Driver {
     session: Session,
     /// Ends when the account that logged in may no longer be used as it was.
     lease: Option<Lease>,
+    /// What was found out about the host, and under which greeting.
+    standing: Option<(String, Standing)>,
     /// The message of a BDAT sequence.
     incoming: Option<(String, Incoming)>,
     replies: Vec<u8>,
@@ -178,7 +199,8 @@ impl Driver {
             mechanisms: sasl::mechanisms(&login::channel(&service.options, &connection)),
         };
         let session = Session::new(service.role, Arc::clone(&service.options), link);
-        Self { service, connection, session, lease: None, incoming: None, replies: Vec::new(), shutdown }
+        let replies = Vec::new();
+        Self { service, connection, session, lease: None, standing: None, incoming: None, replies, shutdown }
     }
 
     async fn run(&mut self) -> Result<(), NetError> {
@@ -225,17 +247,25 @@ impl Driver {
                 self.say(&reply);
             }
             Action::Resolve(mailbox) => {
-                let found = self.resolve_recipient(mailbox.as_str()).await;
-                let action = self.session.recipient_resolved(mailbox, found);
+                let action = match self.screened(mailbox.as_str()).await? {
+                    Some(refusal) => self.session.recipient_refused(refusal),
+                    None => {
+                        let found = self.resolve_recipient(mailbox.as_str()).await;
+                        match self.screened_as(mailbox.as_str(), &found) {
+                            Some(refusal) => self.session.recipient_refused(refusal),
+                            None => self.session.recipient_resolved(mailbox, found),
+                        }
+                    }
+                };
                 return self.say_or_close(action);
             }
             Action::Authenticate { mechanism, initial } => return self.log_in(&mechanism, initial).await,
             Action::StartTls(reply) => return self.start_tls(&reply).await,
-            Action::Data(reply) => match self.count_submission() {
+            Action::Data(reply) => match self.count_message() {
                 Ok(()) => return self.data(&reply).await,
                 Err(refusal) => self.say(&refusal),
             },
-            Action::Chunk { size, last } => match self.count_submission() {
+            Action::Chunk { size, last } => match self.count_message() {
                 Ok(()) => return self.chunk(size, last).await,
                 // RFC 3030 §2: the octets follow whatever we say.
                 Err(refusal) => return self.discard(size, &refusal).await,

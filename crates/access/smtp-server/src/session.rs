@@ -19,7 +19,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use posthaste_delivery::ResolveError;
 use posthaste_directory::{Account, LoginError, Target};
-use posthaste_net::{SubmissionRefused, TlsFacts};
+use posthaste_net::TlsFacts;
 use posthaste_store::StoreError;
 use time::OffsetDateTime;
 
@@ -315,10 +315,22 @@ impl Session {
         self.transaction.as_ref().map_or(0, |transaction| transaction.recipients.len())
     }
 
-    /// The account may not submit this message: what to say. The transaction is over.
-    pub fn over_limit(&mut self, refused: &SubmissionRefused) -> Reply {
+    /// The message is not taken before it has come. The transaction is over.
+    pub fn message_refused(&mut self, reply: Reply) -> Reply {
         self.reset();
-        replies::over_limit(refused)
+        reply
+    }
+
+    /// The recipient of [`Action::Resolve`] is not taken, whether it exists or not.
+    pub fn recipient_refused(&mut self, reply: Reply) -> Action {
+        self.pending_recipient = RcptParameters::default();
+        let action = self.mistake(reply);
+        self.bounded(action)
+    }
+
+    /// The sender of the transaction; empty for the null sender.
+    pub fn sender(&self) -> &str {
+        self.transaction.as_ref().map_or("", |transaction| transaction.from.as_str())
     }
 
     /// The client gave up with `*`, or sent what is not base 64 (RFC 4954 §4).

@@ -7,6 +7,7 @@ mod authentication;
 mod fuzzing;
 mod relay;
 mod retention;
+mod screening;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use serde::{Deserialize, Deserializer};
 pub use authentication::Authentication;
 pub use relay::Relay;
 pub use retention::Retention;
+pub use screening::Screening;
 
 /// The documented default, as `posthaste config --default` prints it.
 pub const DEFAULT: &str = include_str!("default.toml");
@@ -51,6 +53,7 @@ pub struct Config {
     pub tls: Tls,
     pub login: Login,
     pub authentication: Authentication,
+    pub screening: Screening,
     pub relay: Relay,
     pub limits: Limits,
     pub retention: Retention,
@@ -440,6 +443,7 @@ impl Config {
         self.tls.check()?;
         self.login.check()?;
         self.relay.check()?;
+        self.screening.check()?;
         self.retention.check()?;
         self.limits.check_accounts()?;
         let size = self.limits.message_size.as_u64();

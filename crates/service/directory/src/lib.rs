@@ -59,5 +59,6 @@ pub use lease::Lease;
 pub use login::{LoginError, LoginFailure};
 pub use network::Network;
 pub use password::Policy;
+pub use recent::Recent;
 pub use resolve::{Recipient, ResolveError};
 pub use scripts::{SCRIPT_BYTES_MAX, SCRIPT_NAME_CHARS_MAX, SCRIPTS_MAX, Script, ScriptError, records_of};

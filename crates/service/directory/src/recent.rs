@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-pub(crate) struct Recent<K, V> {
+/// The map.
+pub struct Recent<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,
     /// Entries of one generation.
@@ -21,6 +22,7 @@ impl<K: Hash + Eq + Copy, V: Copy> Recent<K, V> {
         Self { young: HashMap::new(), old: HashMap::new(), capacity: capacity.max(1) }
     }
 
+    /// The value of a key, which counts as used.
     pub fn get(&mut self, key: &K) -> Option<V> {
         if let Some(value) = self.young.get(key) {
             return Some(*value);
@@ -30,6 +32,7 @@ impl<K: Hash + Eq + Copy, V: Copy> Recent<K, V> {
         Some(value)
     }
 
+    /// Sets the value of a key.
     pub fn insert(&mut self, key: K, value: V) {
         self.old.remove(&key);
         if self.young.len() >= self.capacity && !self.young.contains_key(&key) {

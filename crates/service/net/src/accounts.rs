@@ -12,7 +12,7 @@
 //!
 //! [`Connection`]: crate::Connection
 
-mod rate;
+pub(crate) mod rate;
 
 use std::{
     collections::HashMap,

@@ -43,6 +43,7 @@ mod socket;
 mod stream;
 mod unix;
 
+pub use accounts::rate::{HOUR, Rate};
 pub use accounts::{AccountLimit, AccountLimits, AccountShare, Accounts, SubmissionRefused};
 pub use budget::{ByteBudget, BytePermit, Holder, MESSAGE_WITHIN};
 pub use certificates::{Certificates, ClientCertificates, Expiry, Pair, TlsSettings, TlsVersion};

@@ -121,7 +121,7 @@ async fn copies(bench: &mut Bench, dir: &Path) {
     }
 }
 
-/// Messages delivered one after the other, many at once, and in hundreds; then a start after a kill.
+/// Messages delivered one by one, many at once, and in hundreds; then a start after a kill.
 async fn deliveries(bench: &mut Bench, dir: &Path) {
     let (bytes, summary) = (Bytes::from(vec![b'x'; 4096]), Bytes::from(vec![b's'; 600]));
     let mut folders = Vec::new();

@@ -42,6 +42,7 @@ impl Driver {
             Ok(verified) => verified,
             Err(refusal) => return self.session.refused(count, refusal),
         };
+        let is_quarantined = is_quarantined || self.is_junk();
         let refusals = match self.service.role {
             Role::Lmtp => Refusals::Each,
             _ if outgoing.to.is_empty() => Refusals::Together,

@@ -3,7 +3,10 @@
 use posthaste_net::{AccountLimit, NetError};
 
 use super::{Driver, REVOKED, STOPS, closing, revoked};
-use crate::{reply::Reply, session::Action};
+use crate::{
+    reply::Reply,
+    session::{Action, replies},
+};
 
 impl Driver {
     /// Counts a command and waits until the account may give it; what ends the session meanwhile.
@@ -27,9 +30,18 @@ impl Driver {
 
     /// Counts the message that is about to come, once: before DATA, and before the first BDAT. The
     /// error is what to say if it is too many; the transaction is over then.
-    pub(super) fn count_submission(&mut self) -> Result<(), Reply> {
-        let Some(share) = self.connection.share().filter(|_| self.incoming.is_none()) else { return Ok(()) };
+    pub(super) fn count_message(&mut self) -> Result<(), Reply> {
+        if self.incoming.is_some() {
+            return Ok(());
+        }
         let peer = self.connection.peer().ip();
-        share.submit(self.session.recipients(), peer).map_err(|refused| self.session.over_limit(&refused))
+        let counted = match self.connection.share() {
+            Some(share) => {
+                let submitted = share.submit(self.session.recipients(), peer);
+                submitted.map_err(|refused| replies::over_limit(&refused))
+            }
+            None => self.message_screened(),
+        };
+        counted.map_err(|reply| self.session.message_refused(reply))
     }
 }

@@ -5,6 +5,7 @@ use posthaste_delivery::{Kind, ResolveError};
 use posthaste_directory::LoginFailure;
 use posthaste_filter::Undelivered;
 use posthaste_net::{AccountLimit, SubmissionRefused};
+use posthaste_screening::Refusal;
 
 use crate::{
     RelayRefusal,
@@ -133,7 +134,7 @@ pub(super) fn too_many_connections() -> Reply {
 
 /// RFC 5321 §4.3.2 has 450 and 550 for DATA, "rejections for policy reasons"; RFC 3463 §3.6 and
 /// §3.8.
-pub(super) fn over_limit(refused: &SubmissionRefused) -> Reply {
+pub(crate) fn over_limit(refused: &SubmissionRefused) -> Reply {
     let SubmissionRefused { limit, count, again_in } = refused;
     let (detail, may) = match limit {
         AccountLimit::MessagesPerHour => ((7, 1), format!("send {count} messages an hour")),
@@ -196,6 +197,12 @@ pub(super) fn login(failure: &LoginFailure) -> Reply {
         failure => capital(failure.to_string()),
     };
     reply(code, enhanced, text)
+}
+
+/// RFC 3463 §3.8; RFC 6647 §4 for what is only put off.
+pub(crate) fn screened(refusal: &Refusal) -> Reply {
+    let (code, class) = if refusal.is_permanent() { (550, 5) } else { (451, 4) };
+    reply(code, (class, 7, 1), capital(refusal.to_string()))
 }
 
 /// RFC 3463 §3.2.

@@ -11,15 +11,16 @@ use std::{
 
 /// So many in a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rate {
-    /// 0: no limit.
+pub struct Rate {
+    /// How many; 0: no limit.
     pub count: u64,
     /// Nanoseconds.
     pub period: u64,
 }
 
 pub(super) const MINUTE: u64 = 60 * 1_000_000_000;
-pub(super) const HOUR: u64 = 60 * MINUTE;
+/// An hour in nanoseconds.
+pub const HOUR: u64 = 60 * MINUTE;
 pub(super) const DAY: u64 = 24 * HOUR;
 
 impl Rate {

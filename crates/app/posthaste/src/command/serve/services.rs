@@ -12,6 +12,7 @@ use posthaste_managesieve_server::{self as managesieve, ManageSieveOptions, Mana
 use posthaste_metrics::Registry;
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Shutdown};
 use posthaste_pop3_server::{Pop3Options, Pop3Service};
+use posthaste_screening::{Screening, ScreeningOptions, Seen};
 use posthaste_smtp_client::Dns;
 use posthaste_smtp_server::{MailSink, PlaintextAuth, Role, SmtpOptions, SmtpService, Verification};
 
@@ -35,6 +36,8 @@ pub struct Budgets {
     pub keys: KeyCache,
     /// Which messages may hold a word.
     pub index: SearchIndex,
+    /// What is known of other hosts and their senders.
+    pub seen: Seen,
     /// What each account may do.
     pub accounts: Accounts,
     /// What sessions cost.
@@ -53,6 +56,7 @@ impl Budgets {
             reading: budget(plan.reading),
             keys,
             index,
+            seen: Seen::default(),
             accounts,
             metrics,
         }
@@ -97,11 +101,13 @@ impl Services {
         let pop3 = Pop3Service::new(pop3_options(config), opened.delivery.clone(), pop3_certificates)
             .with_accounts(budgets.accounts.clone());
         let verification = verification(config);
+        let screening = screening(config, &budgets.seen);
         let smtp = |role| {
             let sink: Arc<dyn MailSink> = Arc::new(filter.clone());
             let service = SmtpService::new(role, smtp_options(config), Arc::clone(&opened.directory), sink);
             let service = service.with_certificates(certificates.clone()).with_budget(budget.clone());
             let service = service.with_accounts(budgets.accounts.clone());
+            let service = service.with_screening(Some(screening.clone()));
             Arc::new(service.with_verification(verification.clone()))
         };
         Self {
@@ -247,6 +253,28 @@ fn verification(config: &Config) -> Option<Verification> {
         VerifierOptions { host: hostname(config), policy: settings.dmarc.into(), within: settings.timeout };
     let verifier = Verifier::new(dns.resolver().clone(), options);
     Some(Verification { verifier, trusted_networks: settings.trusted_networks.clone() })
+}
+
+/// Lists are asked if there are name servers to ask; the log says so if there are none.
+fn screening(config: &Config, seen: &Seen) -> Screening {
+    let settings = &config.screening;
+    let options = ScreeningOptions {
+        host: hostname(config),
+        trusted_networks: config.authentication.trusted_networks.clone(),
+        ..settings.options()
+    };
+    let resolver = if settings.block_lists.is_empty() {
+        None
+    } else {
+        match Dns::new(&config.relay.dns, config.relay.port) {
+            Ok(dns) => Some(dns.resolver().clone()),
+            Err(error) => {
+                tracing::warn!(%error, "no block list is asked: name the name servers in `relay.dns`");
+                None
+            }
+        }
+    };
+    Screening::new(options, resolver, seen.clone())
 }
 
 /// RFC 5804 §1.2: a client that logged in may be silent for 30 minutes.

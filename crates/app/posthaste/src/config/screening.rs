@@ -1,0 +1,101 @@
+//! The section `screening`: what other hosts must meet before their mail is read.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use posthaste_directory::normal_domain;
+use posthaste_screening::{BlockList, GreetingRule, RateLimits, ScreeningOptions};
+use serde::Deserialize;
+
+use super::duration;
+
+/// What each means is written in `default.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Screening {
+    pub block_lists: Vec<List>,
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Duration,
+    pub greeting: Greeting,
+    pub messages_per_address: u64,
+    pub messages_per_sender: u64,
+    pub unknown_recipients: u64,
+    #[serde(deserialize_with = "duration")]
+    pub greylist: Duration,
+}
+
+/// One DNS list.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct List {
+    pub zone: String,
+    #[serde(default)]
+    pub answers: Vec<Ipv4Addr>,
+    #[serde(default)]
+    pub action: ListAction,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ListAction {
+    #[default]
+    Refuse,
+    Junk,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Greeting {
+    Off,
+    Basic,
+    Strict,
+}
+
+impl Screening {
+    /// Longest that an unknown host may be asked to wait: hosts give mail up after days, and some
+    /// after hours.
+    const GREYLIST_MAX: Duration = Duration::from_secs(3600);
+
+    /// What the types cannot say.
+    pub(super) fn check(&self) -> Result<(), String> {
+        for list in &self.block_lists {
+            if normal_domain(&list.zone).is_err() || !list.zone.contains('.') {
+                return Err(format!("`screening.block_lists`: `{}` is no domain", list.zone));
+            }
+            if let Some(answer) = list.answers.iter().find(|answer| !answer.is_loopback()) {
+                let zone = &list.zone;
+                return Err(format!(
+                    "`screening.block_lists`: `{zone}` never answers {answer}: write addresses in 127.0.0.0/8"
+                ));
+            }
+        }
+        if self.greylist > Self::GREYLIST_MAX {
+            return Err("`screening.greylist` is over an hour, after which some hosts give mail up".into());
+        }
+        Ok(())
+    }
+
+    /// The same as the crate has it, but for the name and the hosts that are trusted.
+    pub fn options(&self) -> ScreeningOptions {
+        let list = |list: &List| BlockList {
+            zone: list.zone.clone(),
+            answers: list.answers.clone(),
+            refuses: list.action == ListAction::Refuse,
+        };
+        ScreeningOptions {
+            block_lists: self.block_lists.iter().map(list).collect(),
+            within: self.timeout,
+            greeting: match self.greeting {
+                Greeting::Off => GreetingRule::Off,
+                Greeting::Basic => GreetingRule::Basic,
+                Greeting::Strict => GreetingRule::Strict,
+            },
+            rates: RateLimits {
+                messages_per_address: self.messages_per_address,
+                messages_per_sender: self.messages_per_sender,
+                unknown_recipients_per_address: self.unknown_recipients,
+            },
+            greylist_delay: self.greylist,
+            ..ScreeningOptions::default()
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The name that a host gives itself in EHLO or HELO (RFC 5321 §4.1.1.1, §4.1.4).
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Which greetings are refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GreetingRule {
+    /// None.
+    Off,
+    /// Our own name, and another host's address.
+    #[default]
+    Basic,
+    /// Also a name without a dot, which no host of the Internet has.
+    Strict,
+}
+
+/// What is wrong with a greeting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// It is ours.
+    #[error("the name in your EHLO is this server's own")]
+    Ours,
+    /// It is an address, and not the client's.
+    #[error("the address in your EHLO is not the one that you connect from")]
+    Address,
+    /// It has no dot.
+    #[error("the name in your EHLO is no full domain name")]
+    NotQualified,
+}
+
+impl GreetingRule {
+    /// What a name says of a host at this address, where `ours` is our own name.
+    ///
+    /// RFC 5321 §4.1.4 forbids refusing a name because DNS has another address for it. That is not
+    /// asked here: nothing is looked up.
+    pub fn check(self, name: &str, address: IpAddr, ours: &str) -> Result<(), Wrong> {
+        if self == Self::Off {
+            return Ok(());
+        }
+        if let Some(literal) = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            return if literal_is(literal, address) { Ok(()) } else { Err(Wrong::Address) };
+        }
+        let name = name.trim_end_matches('.');
+        if !ours.is_empty() && ours != "localhost" && name.eq_ignore_ascii_case(ours) {
+            return Err(Wrong::Ours);
+        }
+        if self == Self::Strict && !name.contains('.') {
+            return Err(Wrong::NotQualified);
+        }
+        Ok(())
+    }
+}
+
+/// Whether an address literal (RFC 5321 §4.1.3) is this address. A host behind address translation
+/// knows a private one alone, which may be named.
+fn literal_is(literal: &str, address: IpAddr) -> bool {
+    let tagged = literal.get(..5).filter(|tag| tag.eq_ignore_ascii_case("IPv6:"));
+    let named: Option<IpAddr> = match tagged {
+        Some(_) => literal.get(5..).and_then(|rest| rest.parse::<Ipv6Addr>().ok()).map(IpAddr::V6),
+        None => literal.parse().ok().filter(IpAddr::is_ipv4),
+    };
+    named.is_some_and(|named| named.to_canonical() == address || is_private(named))
+}
+
+/// RFC 1918 and RFC 4193.
+fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_private(),
+        IpAddr::V6(v6) => v6.is_unique_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_name_and_the_addresses_of_others_are_refused() {
+        let from: IpAddr = "192.0.2.7".parse().unwrap();
+        let basic = |name: &str| GreetingRule::Basic.check(name, from, "mx.example.org");
+        assert_eq!(basic("MX.example.org"), Err(Wrong::Ours));
+        assert_eq!(basic("mx.example.org."), Err(Wrong::Ours));
+        assert_eq!(basic("[192.0.2.8]"), Err(Wrong::Address));
+        assert_eq!(basic("[2001:db8::1]"), Err(Wrong::Address), "without its tag");
+        assert_eq!(basic("[nonsense]"), Err(Wrong::Address));
+        for good in ["[192.0.2.7]", "[IPv6:::ffff:192.0.2.7]", "[10.1.2.3]", "mail", "smtp.example.net"] {
+            assert_eq!(basic(good), Ok(()), "{good}");
+        }
+        let strict = |name: &str| GreetingRule::Strict.check(name, from, "mx.example.org");
+        assert_eq!(strict("mail"), Err(Wrong::NotQualified));
+        assert_eq!(strict("smtp.example.net"), Ok(()));
+        assert_eq!(GreetingRule::Off.check("mx.example.org", from, "mx.example.org"), Ok(()));
+        assert_eq!(GreetingRule::Basic.check("localhost", from, "localhost"), Ok(()));
+    }
+}

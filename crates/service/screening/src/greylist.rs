@@ -1,0 +1,115 @@
+//! A host that is not known is asked to come again, which programs that send junk rarely do
+//! (RFC 6647).
+//!
+//! Known is who waited once: its network, with the sender's domain. Before that the network, the
+//! sender and the recipient are noted together (RFC 6647 §2.3), so that a second message does not
+//! count as the first one's return.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use posthaste_directory::Recent;
+
+/// In which a host has to come again: RFC 5321 §4.5.4.1 has senders try for 4 to 5 days, and most
+/// come within hours.
+const RETURNS_WITHIN: Duration = Duration::from_secs(2 * 24 * 3600);
+/// How long a host stays known after its last message (RFC 6647 §5 has a week at least).
+const KNOWN_FOR: Duration = Duration::from_secs(36 * 24 * 3600);
+/// Entries of a table's generation.
+const ENTRIES: usize = 65_536;
+
+/// Who waits, and who waited.
+pub struct Greylist {
+    hasher: RandomState,
+    waiting: Mutex<Recent<u64, Instant>>,
+    known: Mutex<Recent<u64, Instant>>,
+}
+
+impl fmt::Debug for Greylist {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Greylist").finish_non_exhaustive()
+    }
+}
+
+impl Default for Greylist {
+    fn default() -> Self {
+        let table = || Mutex::new(Recent::new(ENTRIES));
+        Self { hasher: RandomState::new(), waiting: table(), known: table() }
+    }
+}
+
+impl Greylist {
+    /// How long this message has to wait; `None` if it may come.
+    pub(crate) fn wait(
+        &self,
+        address: IpAddr,
+        sender: &str,
+        recipient: &str,
+        delay: Duration,
+        now: Instant,
+    ) -> Option<Duration> {
+        let network = network_of(address);
+        let sender = sender.to_ascii_lowercase();
+        let domain = sender.rsplit_once('@').map_or("", |(_, domain)| domain);
+        let known_key = self.hasher.hash_one((network, domain));
+        let mut known = self.known.lock();
+        if known.get(&known_key).is_some_and(|last| now.saturating_duration_since(last) < KNOWN_FOR) {
+            known.insert(known_key, now);
+            return None;
+        }
+        let key = self.hasher.hash_one((network, sender.as_str(), recipient.to_ascii_lowercase()));
+        let mut waiting = self.waiting.lock();
+        let since = waiting.get(&key).map(|first| now.saturating_duration_since(first));
+        match since.filter(|since| *since < RETURNS_WITHIN) {
+            Some(since) if since >= delay => {
+                known.insert(known_key, now);
+                None
+            }
+            Some(since) => Some(delay - since),
+            None => {
+                waiting.insert(key, now);
+                Some(delay)
+            }
+        }
+    }
+}
+
+/// Hosts of one site try again from neighbouring addresses (RFC 6647 §2.5).
+fn network_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => IpAddr::V4((v4.to_bits() & 0xffff_ff00).into()),
+        v6 @ IpAddr::V6(_) => crate::host_of(v6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_comes_again_is_known_from_then_on() {
+        let (list, now, minute) = (Greylist::default(), Instant::now(), Duration::from_secs(60));
+        let delay = 5 * minute;
+        let wait = |from: &str, sender: &str, to: &str, at: Duration| {
+            list.wait(from.parse().unwrap(), sender, to, delay, now + at)
+        };
+        assert_eq!(wait("192.0.2.1", "a@example.net", "ana@example.org", Duration::ZERO), Some(delay));
+        // Too early, and another message meanwhile.
+        assert_eq!(wait("192.0.2.1", "A@example.net", "ana@example.org", minute), Some(4 * minute));
+        assert_eq!(wait("192.0.2.1", "b@example.net", "ana@example.org", 6 * minute), Some(delay));
+        // From a neighbour of the same site.
+        assert_eq!(wait("192.0.2.77", "a@example.net", "ana@example.org", 6 * minute), None);
+        // The site and the domain are known now, for whomever; other domains are not.
+        assert_eq!(wait("192.0.2.5", "c@example.net", "bo@example.org", 7 * minute), None);
+        assert_eq!(wait("192.0.2.5", "c@example.com", "bo@example.org", 7 * minute), Some(delay));
+        assert_eq!(wait("198.51.100.1", "a@example.net", "ana@example.org", 7 * minute), Some(delay));
+        // Who comes after days begins again; who is known is forgotten after weeks.
+        let day = 24 * 60 * minute;
+        assert_eq!(wait("198.51.100.1", "a@example.net", "ana@example.org", 3 * day), Some(delay));
+        assert_eq!(wait("192.0.2.5", "c@example.net", "bo@example.org", 35 * day), None);
+        assert_eq!(wait("192.0.2.5", "c@example.net", "bo@example.org", 72 * day), Some(delay));
+    }
+}

@@ -1,0 +1,206 @@
+//! What other hosts must meet before their mail is read: DNS block lists, a greeting that can be
+//! true, rates, and greylisting.
+//!
+//! | module | question | when |
+//! | --- | --- | --- |
+//! | [`block_list`] | is the address on a list (RFC 5782)? | at the first recipient |
+//! | [`greeting`] | can the name in EHLO or HELO be the host's? | at the first recipient |
+//! | [`rates`] | did the address, or the sender, send too much? | at DATA and BDAT |
+//! | [`rates`] | did the address guess too many recipients? | at each recipient |
+//! | [`greylist`] | did the host come back after a first refusal (RFC 6647)? | at each recipient who exists |
+//!
+//! What always holds:
+//! * A list that does not answer, or answers what no list says, refuses nothing.
+//! * `postmaster` is asked nothing of (RFC 5321 §4.5.1): whoever is refused can write there.
+//! * What is kept of strangers is bounded, and in memory only: a restart forgets it.
+
+pub mod block_list;
+pub mod greeting;
+pub mod greylist;
+pub mod rates;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hickory_resolver::TokioResolver;
+use posthaste_directory::Network;
+
+pub use block_list::BlockList;
+pub use greeting::GreetingRule;
+pub use greylist::Greylist;
+pub use rates::{RateLimits, Rates};
+
+/// What is asked of other hosts.
+#[derive(Clone, Debug, Default)]
+pub struct ScreeningOptions {
+    /// Our own name, which nobody else has.
+    pub host: String,
+    /// Lists that are asked, all at once.
+    pub block_lists: Vec<BlockList>,
+    /// Time for all lists together.
+    pub within: Duration,
+    /// Which greetings are refused.
+    pub greeting: GreetingRule,
+    /// How much is taken in an hour.
+    pub rates: RateLimits,
+    /// How long an unknown host has to wait; zero: none waits.
+    pub greylist_delay: Duration,
+    /// Hosts that nothing is asked of.
+    pub trusted_networks: Vec<Network>,
+}
+
+/// What is known of hosts and senders. It outlives a reload of the settings.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    rates: Arc<Rates>,
+    greylist: Arc<Greylist>,
+}
+
+/// Why a host's mail is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A list has the address.
+    #[error("{address} is on the list {zone}{}", said(.reason))]
+    Listed {
+        /// The host's.
+        address: IpAddr,
+        /// The list.
+        zone: String,
+        /// What the list says of it; may be empty.
+        reason: String,
+    },
+    /// The greeting cannot be true.
+    #[error("{0}")]
+    Greeting(greeting::Wrong),
+    /// The address, or the sender, has used up its hour.
+    #[error("too many messages from {from}; try again in {} min", minutes(.again_in))]
+    Messages {
+        /// Which of both.
+        from: String,
+        /// When it has room again.
+        again_in: Duration,
+    },
+    /// The address named too many recipients that do not exist.
+    #[error("too many unknown recipients from {address}; try again in {} min", minutes(.again_in))]
+    Recipients {
+        /// The host's.
+        address: IpAddr,
+        /// When it has room again.
+        again_in: Duration,
+    },
+    /// The host is new and has to come again.
+    #[error("greylisted; try again in {} min", minutes(.0))]
+    Greylisted(Duration),
+}
+
+impl Refusal {
+    /// Whether trying again is of no use.
+    pub fn is_permanent(&self) -> bool {
+        matches!(self, Self::Listed { .. } | Self::Greeting(_))
+    }
+}
+
+fn said(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(": {reason}") }
+}
+
+fn minutes(wait: &Duration) -> u64 {
+    wait.as_secs().div_ceil(60).max(1)
+}
+
+/// What the lists and the greeting say of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing against it.
+    Good,
+    /// Its mail goes to the junk folder: a list that is set so has it.
+    Junk,
+    /// Its mail is refused.
+    Refused(Refusal),
+}
+
+/// Screens hosts. Cheap to clone.
+#[derive(Clone)]
+pub struct Screening {
+    options: Arc<ScreeningOptions>,
+    resolver: Option<TokioResolver>,
+    seen: Seen,
+}
+
+impl fmt::Debug for Screening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Screening").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Screening {
+    /// Without a resolver no list is asked.
+    pub fn new(options: ScreeningOptions, resolver: Option<TokioResolver>, seen: Seen) -> Self {
+        Self { options: Arc::new(options), resolver, seen }
+    }
+
+    /// Whether anything is asked of this host.
+    pub fn concerns(&self, address: IpAddr) -> bool {
+        !self.options.trusted_networks.iter().any(|network| network.contains(address))
+    }
+
+    /// What the greeting and the lists say of a host. The lists are asked all at once; the first in
+    /// the order of the settings that has the address decides, one that refuses before others.
+    pub async fn standing(&self, address: IpAddr, greeting: &str) -> Standing {
+        let address = address.to_canonical();
+        if let Err(wrong) = self.options.greeting.check(greeting, address, &self.options.host) {
+            return Standing::Refused(Refusal::Greeting(wrong));
+        }
+        let Some(resolver) = &self.resolver else { return Standing::Good };
+        block_list::ask(resolver, &self.options.block_lists, address, self.options.within).await
+    }
+
+    /// Whether a host may name another recipient, who exists or not.
+    pub fn may_name(&self, address: IpAddr, now: Instant) -> Result<(), Refusal> {
+        let address = address.to_canonical();
+        let wait = self.seen.rates.unknown_recipients_wait(&self.options.rates, address, now);
+        wait.map_or(Ok(()), |again_in| Err(Refusal::Recipients { address, again_in }))
+    }
+
+    /// A recipient was named who exists.
+    pub fn recipient(
+        &self,
+        address: IpAddr,
+        sender: &str,
+        recipient: &str,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let delay = self.options.greylist_delay;
+        if delay.is_zero() {
+            return Ok(());
+        }
+        let wait = self.seen.greylist.wait(address.to_canonical(), sender, recipient, delay, now);
+        wait.map_or(Ok(()), |wait| Err(Refusal::Greylisted(wait)))
+    }
+
+    /// A recipient was named who does not exist.
+    pub fn unknown_recipient(&self, address: IpAddr, now: Instant) {
+        self.seen.rates.count_unknown_recipient(&self.options.rates, address.to_canonical(), now);
+    }
+
+    /// A message is about to come.
+    pub fn message(&self, address: IpAddr, sender: &str, now: Instant) -> Result<(), Refusal> {
+        self.seen.rates.count_message(&self.options.rates, address.to_canonical(), sender, now)
+    }
+}
+
+/// Whether a recipient is a postmaster, who takes everybody's mail.
+pub fn is_postmaster(recipient: &str) -> bool {
+    let local = recipient.rsplit_once('@').map_or(recipient, |(local, _)| local);
+    local.eq_ignore_ascii_case("postmaster")
+}
+
+/// The network that one host is taken for: an IPv4 address, an IPv6 /64 (RFC 6177 §2).
+fn host_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
