@@ -15,6 +15,7 @@ use posthaste_store_lmdb::{Disk, DiskFile, EngineLock, LmdbEngine, Options, Real
 use std::collections::VecDeque;
 use std::io;
 use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use world::{World, body, maintain, rebuild_whole, serve, small};
@@ -568,5 +569,69 @@ async fn torn_body(next_pack: Option<usize>) {
         before.verify(&engine).await;
         before.append(&engine, inbox, &[body(3 + round, 300)]).await.unwrap();
         engine.close();
+    }
+}
+
+/// Seed 6100288 of the simulator.
+#[tokio::test]
+async fn the_torn_tail_of_another_process_stays_out_where_the_index_is_lost() {
+    torn_tail_of_another(0).await;
+}
+
+/// The other process ended while this one wrote; numbers of its tail are given again.
+#[tokio::test]
+async fn the_torn_tail_of_a_process_that_ended_is_given_up_by_the_next_commit() {
+    torn_tail_of_another(3).await;
+}
+
+/// The first process has pack 1 and ends in the middle of a batch. The second one has pack 2.
+async fn torn_tail_of_another(later_commits: u32) {
+    let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (mut world, inbox) = store(dir.path()).await;
+    let hold = |dir: &Path, number: u32| {
+        let file = std::fs::File::options().write(true).open(pack(dir, number)).unwrap();
+        file.try_lock().unwrap();
+        file
+    };
+    let first = hold(dir.path(), 1);
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    world.append(&engine, inbox, &[body(1, 900)]).await.unwrap();
+    assert_eq!(records(dir.path(), 2, BODY).len(), 1);
+
+    copy_store(dir.path(), copy.path());
+    let second = hold(copy.path(), 2);
+    let other = LmdbEngine::open(copy.path(), small()).unwrap();
+    world.clone().append(&other, inbox, &[body(9, 3_000)]).await.unwrap();
+    other.close();
+    drop(second);
+    let begins = records(copy.path(), 1, BODY)[1];
+    let torn = std::fs::read(pack(copy.path(), 1)).unwrap()[begins..][..1_500].to_vec();
+    first.write_all_at(&torn, begins as u64).unwrap();
+    drop(first);
+
+    for n in 0..later_commits {
+        world.append(&engine, inbox, &[body(2 + n, 900)]).await.unwrap();
+    }
+    engine.close();
+    for round in 0..2 {
+        std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+        rebuild_whole(dir.path(), &small());
+        let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+        world.verify(&engine).await;
+        world.append(&engine, inbox, &[body(10 + round, 300)]).await.unwrap();
+        engine.close();
+    }
+}
+
+/// The files of a store, copied while nobody writes.
+fn copy_store(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            std::fs::create_dir(&target).unwrap();
+            copy_store(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
     }
 }

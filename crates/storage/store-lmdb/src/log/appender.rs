@@ -200,15 +200,23 @@ impl Appender {
         Ok(())
     }
 
-    fn recover_pack(&mut self, number: u32, state: PackState) -> Result<()> {
+    /// The same for one pack, also while this process writes to another one: who wrote it may
+    /// have ended since. Returns whether no process has it. Before the first
+    /// [`Appender::acquire`] it does nothing: that call looks through all packs.
+    pub(crate) fn recover_left(&mut self, number: u32, state: PackState) -> Result<bool> {
+        let is_ended = self.marks.seal.contains(&number);
+        if self.recovered && !is_ended { self.recover_pack(number, state) } else { Ok(is_ended) }
+    }
+
+    fn recover_pack(&mut self, number: u32, state: PackState) -> Result<bool> {
         let path = path_of(&self.dir, number);
         let file = match self.disk.open(&path) {
             // The check reports a pack that is missing. Writing can go on without it.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
             other => other.map_err(failed(path.display()))?,
         };
         if !file.try_lock().map_err(failed(path.display()))? {
-            return Ok(());
+            return Ok(false);
         }
         let reserved = file.size().map_err(failed(path.display()))?;
         if !tail_is_zero(&*file, state.end, reserved).map_err(failed(path.display()))? {
@@ -218,7 +226,7 @@ impl Appender {
         } else if self.current.is_none() && state.end < self.pack_bytes {
             self.current = Some(Current { number, file, end: state.end, reserved, fresh: false });
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether new records may follow in this pack: not in one of an older form.

@@ -22,6 +22,7 @@ mod restore;
 mod restore_ranges;
 mod salvage;
 mod survey;
+mod unended;
 
 use posthaste_store::{Report, Result, StoreError};
 use std::path::{Path, PathBuf};

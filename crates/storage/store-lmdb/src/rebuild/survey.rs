@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::catalog::{Catalog, Entry};
 use super::controls::{Control, Controls, Judged, Says};
+use super::unended::{LastBodies, Unended};
 use crate::index::Indexed;
 use crate::index::packs::PackState;
 use crate::log::disk::{Disk, DiskFile};
@@ -127,8 +128,7 @@ pub(crate) fn survey(
     let mut survey = Survey::default();
     let mut controls = Controls::default();
     let is_behind = is_behind(disk, dir, before, &numbers)?;
-    // The last pack that something was written to, if no index says where it ends.
-    let mut newest = None;
+    let mut unended = Unended::default();
     for (done, &number) in numbers.iter().enumerate() {
         let path = path_of(dir, number);
         let file = disk.open(&path).map_err(unavailable(&path))?;
@@ -150,13 +150,11 @@ pub(crate) fn survey(
         let tail = known.filter(|_| !is_behind);
         let next_seq = before.next_seq;
         let tail = tail.map(|state| Tail { from: state.end, next_seq, is_sealed: state.sealed });
-        survey.pack(number, Arc::clone(&file), (form, size), tail, catalog, &mut controls)?;
-        newest = Some((number, file, (form, size))).filter(|_| tail.is_none());
+        let bodies = survey.pack(number, file, (form, size), tail, catalog, &mut controls)?;
+        unended.note(number, bodies, tail.is_none());
         progress((done + 1) as f64 / numbers.len() as f64);
     }
-    if let Some((number, file, form)) = newest {
-        survey.cut_torn_bodies(number, &*file, form, &mut controls);
-    }
+    survey.cut_torn_bodies(&unended, &mut controls);
     let Judged { ends, retired, mut faults } = controls.judge(before.packs);
     survey.retired = retired;
     survey.faults.append(&mut faults);
@@ -227,8 +225,8 @@ fn form_of(file: &dyn DiskFile, number: u32, store: Id) -> (Form, Option<String>
 }
 
 impl Survey {
-    /// Lists the records of one pack. `tail`: where the old index has its end, if that can be
-    /// believed.
+    /// Lists the records of one pack and returns the bodies that it ends with. `tail`: where the
+    /// old index has its end, if that can be believed.
     fn pack(
         &mut self,
         number: u32,
@@ -237,8 +235,9 @@ impl Survey {
         tail: Option<Tail>,
         catalog: &Catalog,
         controls: &mut Controls,
-    ) -> Result<()> {
+    ) -> Result<LastBodies> {
         let mut txn = catalog.write()?;
+        let mut last = LastBodies::default();
         let search = Search { file: &*file, form, size };
         let (mut at, mut end, mut added) = (PACK_HEADER as u64, PACK_HEADER as u64, 0_u64);
         while let Some(found) = search.next(at) {
@@ -260,6 +259,7 @@ impl Survey {
                 controls.add(Control { pack: number, offset: found.offset, says });
             }
             catalog.add(&mut txn, &Entry { pack: number, found })?;
+            last.note(found);
             added += 1;
             if added % STEP == 0 {
                 txn.commit().indexed()?;
@@ -273,36 +273,23 @@ impl Survey {
             self.damage.push(Damage { pack: number, from: at, to: last, is_last: true });
         }
         self.packs.insert(number, Pack { file, form, end, abandoned: None });
-        Ok(())
+        Ok(last)
     }
-}
 
-impl Survey {
-    /// Cuts the newest pack before the first torn body of a batch whose commits never came, where
-    /// no old index says where the log ended. Nobody was answered about such a body.
-    fn cut_torn_bodies(
-        &mut self,
-        number: u32,
-        file: &dyn DiskFile,
-        (form, size): (Form, u64),
-        controls: &mut Controls,
-    ) {
-        let search = Search { file, form, size };
-        let mut bodies = Vec::new();
-        let mut at = PACK_HEADER as u64;
-        while let Some(found) = search.next(at) {
-            at = found.end();
-            match found.header.kind {
-                Kind::Body => bodies.push(found),
-                _ => bodies.clear(),
+    /// Cuts packs before the first torn body of a batch whose commits never came, where no old
+    /// index says where the log ended. Nobody was answered about such a body.
+    fn cut_torn_bodies(&mut self, unended: &Unended, controls: &mut Controls) {
+        for &(number, ref bodies) in unended.batches() {
+            let Some(pack) = self.packs.get(&number) else { continue };
+            let Ok(size) = pack.file.size() else { continue };
+            let search = Search { file: &*pack.file, form: pack.form, size };
+            if let Some(torn) = bodies.iter().find(|body| !search.is_whole(body))
+                && search.is_readable(torn.offset)
+            {
+                tracing::info!(pack = number, at = torn.offset, "bodies without a commit are not used");
+                controls.ends_at(number, torn.offset);
+                self.cut_off.insert(number);
             }
-        }
-        if let Some(torn) = bodies.iter().find(|body| !search.is_whole(body))
-            && search.is_readable(torn.offset)
-        {
-            tracing::info!(pack = number, at = torn.offset, "bodies without a commit are not used");
-            controls.ends_at(number, torn.offset);
-            self.cut_off.insert(number);
         }
     }
 }

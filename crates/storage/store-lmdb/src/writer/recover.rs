@@ -164,7 +164,7 @@ impl Writer<'_> {
         }
         let next = shared.index.seq(txn)?;
         let (mut tails, mut given_up) = (Vec::new(), Vec::new());
-        for OtherPack { number, file } in &self.others.packs {
+        for OtherPack { number, file, .. } in &self.others.packs {
             if self.appender.owns(*number) || self.dead_tails.contains(number) {
                 continue;
             }
@@ -189,6 +189,23 @@ impl Writer<'_> {
         Ok(abandoning.or(tails.last()).map(|(_, place)| *place))
     }
 
+    /// Gives up the torn tails of processes that ended since this one began to write, so that the
+    /// log says it. Else a rebuild without an index would take what is whole of such a tail for
+    /// commits. Call it when no tail is left to redo.
+    pub(super) fn give_up_tails(&mut self, txn: &RoTxn) -> Result<()> {
+        for at in 0..self.others.packs.len() {
+            let Some(other) = self.others.packs.get_mut(at).filter(|other| !other.is_left) else { continue };
+            if self.appender.owns(other.number) {
+                continue;
+            }
+            let state = self.shared.index.pack(txn, other.number)?.filter(|state| !state.sealed);
+            if let Some(state) = state {
+                other.is_left = self.appender.recover_left(other.number, state)?;
+            }
+        }
+        Ok(())
+    }
+
     fn unsealed_of_others(&self, txn: &RoTxn) -> Result<Vec<OtherPack>> {
         let shared = self.shared;
         let mut others = Vec::new();
@@ -197,7 +214,7 @@ impl Writer<'_> {
                 continue;
             }
             match shared.reader.file(number) {
-                Ok(file) => others.push(OtherPack { number, file }),
+                Ok(file) => others.push(OtherPack { number, file, is_left: false }),
                 // The check reports it.
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 Err(e) => return Err(StoreError::Unavailable(format!("pack {number}: {e}"))),

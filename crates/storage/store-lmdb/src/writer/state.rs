@@ -89,4 +89,6 @@ pub(super) struct Others {
 pub(super) struct OtherPack {
     pub(super) number: u32,
     pub(super) file: Arc<dyn DiskFile>,
+    /// No process has it any more, and it was looked at since.
+    pub(super) is_left: bool,
 }

@@ -178,6 +178,7 @@ impl<'e> Writer<'e> {
                 }
                 continue;
             }
+            self.give_up_tails(&txn)?;
             let seq = shared.index.seq(&txn)?;
             let due = Instant::now() + self.checkpoint_within.unwrap_or_default();
             return Ok(OpenTransaction { txn, seq, commits: 0, demand: Demand::default(), due });

@@ -1,0 +1,55 @@
+//! Packs of which no index says where they end, and the bodies that they end with.
+//!
+//! A batch has its bodies before its commits. So bodies at the end of a pack belong to a batch that
+//! a crash cut off, or maintenance moved them there.
+
+use crate::log::record::Kind;
+use crate::log::scan::Found;
+
+/// The bodies with which a pack ends.
+#[derive(Default)]
+pub(super) struct LastBodies {
+    bodies: Vec<Found>,
+    /// The highest sequence number of the pack's records that are no bodies.
+    seq: u64,
+}
+
+impl LastBodies {
+    pub(super) fn note(&mut self, found: Found) {
+        if found.header.kind == Kind::Body {
+            self.bodies.push(found);
+        } else {
+            self.bodies.clear();
+            self.seq = self.seq.max(found.header.seq);
+        }
+    }
+}
+
+/// The bodies with which packs end of which no old index says where they do.
+#[derive(Default)]
+pub(super) struct Unended {
+    /// Of the last pack that something was written to.
+    newest: Option<(u32, Vec<Found>)>,
+    /// Of those before it: bodies that may belong to the last batch of a process.
+    older: Vec<(u32, Vec<Found>)>,
+    /// The highest sequence number of all records that are no bodies.
+    seq: u64,
+}
+
+impl Unended {
+    pub(super) fn note(&mut self, pack: u32, last: LastBodies, is_unended: bool) {
+        self.seq = self.seq.max(last.seq);
+        self.older.extend(self.newest.take());
+        for (_, bodies) in &mut self.older {
+            bodies.retain(|body| body.header.seq > self.seq);
+        }
+        self.older.retain(|(_, bodies)| !bodies.is_empty());
+        self.newest = Some((pack, last.bodies)).filter(|_| is_unended);
+    }
+
+    /// Bodies whose commits never came. In a pack before the newest one they are those with numbers
+    /// above all that was committed. Bodies that maintenance moved there have lower ones, and count.
+    pub(super) fn batches(&self) -> impl Iterator<Item = &(u32, Vec<Found>)> {
+        self.older.iter().chain(&self.newest)
+    }
+}
