@@ -11,6 +11,8 @@ pub(crate) struct Enabled {
     /// No message sequence numbers any more: UIDFETCH replaces FETCH, and VANISHED replaces EXPUNGE
     /// (RFC 9586).
     pub(crate) uid_only: bool,
+    /// Names and other strings in UTF-8: RFC 6855 §3.
+    pub(crate) utf8: bool,
     /// IMAP4rev2: UTF-8 names, no RECENT, ESEARCH always (RFC 9051 §6.3.1).
     pub(crate) rev2: bool,
 }

@@ -135,6 +135,12 @@ impl Session {
         self.wire.names = NameEncoding::Utf8;
     }
 
+    /// Enables UTF8=ACCEPT: names are UTF-8 from now on. Returns whether it was off.
+    pub(crate) fn enable_utf8(&mut self) -> bool {
+        self.wire.names = NameEncoding::Utf8;
+        !std::mem::replace(&mut self.enabled.utf8, true)
+    }
+
     /// Enables CONDSTORE, see [`sync::enable_condstore`]. Returns whether it was off.
     pub(crate) fn enable_condstore(&mut self) -> bool {
         sync::enable_condstore(&mut self.wire, self.selected.as_ref(), &mut self.enabled)

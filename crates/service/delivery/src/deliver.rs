@@ -276,6 +276,11 @@ impl Delivery {
         self.quotas.room(account, self.options.quota, more).await
     }
 
+    /// The limits of an account: its own, and the server's where it has none.
+    pub fn quota(&self, account: &Account) -> Quota {
+        self.options.quota.of(account)
+    }
+
     /// The usage of an account, from the counts of its mailboxes. It loads none of them.
     pub async fn usage(&self, account: AccountId) -> Result<Usage, DeliveryError> {
         self.quotas.usage(account).await

@@ -46,7 +46,7 @@ pub struct Quota {
 
 impl Quota {
     /// An account's own limits, and these where it has none.
-    fn of(self, account: &Account) -> Self {
+    pub(crate) fn of(self, account: &Account) -> Self {
         Self { bytes: account.quota_bytes.or(self.bytes), messages: account.quota_messages.or(self.messages) }
     }
 

@@ -22,6 +22,8 @@ pub(super) fn run(session: &mut Session, names: &[Capability]) -> Result<Reply, 
                 session.enable_condstore();
                 !std::mem::replace(&mut session.enabled.qresync, true)
             }
+            // RFC 6855 §3. UTF8=ONLY, which is not offered, would imply it.
+            () if name == "UTF8=ACCEPT" => session.enable_utf8(),
             // RFC 9586 §3
             () if name == "UIDONLY" => !std::mem::replace(&mut session.enabled.uid_only, true),
             () => false,

@@ -22,6 +22,7 @@ mod login;
 mod logout;
 mod lsub;
 mod namespace;
+mod quota;
 mod rename;
 mod replace;
 mod search;
@@ -163,6 +164,9 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Lsub { reference, pattern } => Box::pin(lsub::run(session, &reference, &pattern)).await,
         CommandBody::Namespace => Ok(namespace::run(session)),
         CommandBody::Status { mailbox, items } => Box::pin(status::run(session, &mailbox, &items)).await,
+        CommandBody::GetQuota(root) => Box::pin(quota::get(session, &root)).await,
+        CommandBody::GetQuotaRoot(mailbox) => Box::pin(quota::get_root(session, &mailbox)).await,
+        CommandBody::SetQuota { .. } => Err(quota::refuse_set().into()),
         CommandBody::Append { mailbox, messages } => Box::pin(append::run(session, &mailbox, messages)).await,
         CommandBody::Idle => idle::run(session).await,
         CommandBody::Close => Box::pin(close::close(session)).await,

@@ -3,7 +3,7 @@
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::command::StatusItem;
 use posthaste_imap_codec::response::{StatusValue, Untagged};
-use posthaste_mail_model::MailboxId;
+use posthaste_mail_model::{FlagSet, MailboxId};
 use posthaste_store::{MailboxEntry, MailboxHead, StoreError};
 
 use super::DONE;
@@ -38,6 +38,10 @@ pub(super) async fn tell(
         session.enable_condstore();
     }
     let recent = if items.contains(&StatusItem::Recent) { recent(session, entry.id, head).await? } else { 0 };
+    let reclaimed = match items.contains(&StatusItem::DeletedStorage) && head.counts.deleted > 0 {
+        true => deleted_storage(session, entry.id).await?,
+        false => 0,
+    };
     let limit = session.service.options.append_bytes_max;
     let value = |item: &StatusItem| match item {
         StatusItem::Messages => StatusValue::Messages(head.counts.messages),
@@ -46,6 +50,7 @@ pub(super) async fn tell(
         StatusItem::UidValidity => StatusValue::UidValidity(entry.uid_validity),
         StatusItem::Unseen => StatusValue::Unseen(head.counts.unseen),
         StatusItem::Deleted => StatusValue::Deleted(head.counts.deleted),
+        StatusItem::DeletedStorage => StatusValue::DeletedStorage(reclaimed),
         StatusItem::Size => StatusValue::Size(head.counts.bytes),
         StatusItem::HighestModSeq => StatusValue::HighestModSeq(reported_modseq(head.modseq)),
         StatusItem::AppendLimit => StatusValue::AppendLimit(Some(limit)),
@@ -64,4 +69,11 @@ async fn recent(session: &Session, mailbox: MailboxId, head: &MailboxHead) -> Re
     let mailbox = session.service.store.open(mailbox).await?;
     let (view, recent) = (mailbox.view(), mailbox.recent());
     Ok(view.runs_of_uids(&recent).map(|(_, rows)| rows.len() as u32).sum())
+}
+
+/// Octets of the messages that EXPUNGE would remove: RFC 9208 §4.1.4.
+async fn deleted_storage(session: &Session, mailbox: MailboxId) -> Result<u64, Failure> {
+    let view = session.service.store.open(mailbox).await?.view();
+    let deleted = view.with_flags(FlagSet::DELETED, FlagSet::EMPTY);
+    Ok(view.rows(&deleted).map(|(_, row)| u64::from(row.size())).sum())
 }

@@ -167,6 +167,8 @@ pub enum StatusItem {
     Unseen,
     /// `DELETED`
     Deleted,
+    /// `DELETED-STORAGE`: RFC 9208 §4.1.4.
+    DeletedStorage,
     /// `SIZE`
     Size,
     /// `HIGHESTMODSEQ`: RFC 7162 §3.1.7.
@@ -179,13 +181,14 @@ pub enum StatusItem {
 
 impl StatusItem {
     /// Every item.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Messages,
         Self::Recent,
         Self::UidNext,
         Self::UidValidity,
         Self::Unseen,
         Self::Deleted,
+        Self::DeletedStorage,
         Self::Size,
         Self::HighestModSeq,
         Self::AppendLimit,
@@ -201,6 +204,7 @@ impl StatusItem {
             Self::UidValidity => "UIDVALIDITY",
             Self::Unseen => "UNSEEN",
             Self::Deleted => "DELETED",
+            Self::DeletedStorage => "DELETED-STORAGE",
             Self::Size => "SIZE",
             Self::HighestModSeq => "HIGHESTMODSEQ",
             Self::AppendLimit => "APPENDLIMIT",

@@ -124,6 +124,17 @@ pub enum CommandBody {
         /// In the order asked, never none.
         items: Vec<StatusItem>,
     },
+    /// RFC 9208 §4.1.1: the quota root of this name.
+    GetQuota(String),
+    /// RFC 9208 §4.1.2: the quota roots of a mailbox.
+    GetQuotaRoot(MailboxArg),
+    /// RFC 9208 §4.1.3.
+    SetQuota {
+        /// The quota root.
+        root: String,
+        /// Each resource in capitals, and its limit; may be none.
+        limits: Vec<(String, u64)>,
+    },
     /// RFC 9051 §6.3.12, several messages by RFC 3502.
     Append {
         /// Where to.

@@ -131,6 +131,9 @@ fn plain(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8], names: NameEncodin
         b"LIST" => boxes::list(c, names)?,
         b"LSUB" => boxes::lsub(c, names)?,
         b"STATUS" => boxes::status(c, names)?,
+        b"GETQUOTA" => boxes::get_quota(c)?,
+        b"GETQUOTAROOT" => CommandBody::GetQuotaRoot(one_mailbox(c)?),
+        b"SETQUOTA" => boxes::set_quota(c)?,
         b"APPEND" => parse_append::append(c, names)?,
         _ => return unknown(start),
     })

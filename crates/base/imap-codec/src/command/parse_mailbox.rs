@@ -34,6 +34,26 @@ pub(super) fn select(c: &mut Cursor<'_>, names: NameEncoding, access: Access) ->
     Ok(CommandBody::Select { mailbox, access, params })
 }
 
+/// RFC 9208 §7: `"GETQUOTA" SP quota-root-name`.
+pub(super) fn get_quota(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
+    c.sp()?;
+    Ok(CommandBody::GetQuota(c.astring_text("the name of a quota root")?))
+}
+
+/// RFC 9208 §7: `"SETQUOTA" SP quota-root-name SP setquota-list`.
+pub(super) fn set_quota(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
+    c.sp()?;
+    let root = c.astring_text("the name of a quota root")?;
+    c.sp()?;
+    let limits = c.list(LIST_ITEMS_MAX, TOO_MANY, |c| {
+        let name = c.atom("the name of a resource")?;
+        let name = c.text(name)?.to_ascii_uppercase();
+        c.sp()?;
+        Ok((name, c.number64("a limit")?))
+    })?;
+    Ok(CommandBody::SetQuota { root, limits })
+}
+
 /// RFC 7162 §7: `"(" uidvalidity SP mod-sequence-value [SP known-uids] [SP seq-match-data] ")"`.
 fn qresync(c: &mut Cursor<'_>) -> Parsed<Qresync> {
     c.expect(b'(', "(")?;

@@ -257,6 +257,21 @@ impl CommandPrinter {
                 self.put(" ");
                 self.list(items, |p, item: &StatusItem| p.put(item.name()));
             }
+            B::GetQuota(root) => {
+                self.put("GETQUOTA");
+                self.sp_astring(root);
+            }
+            B::GetQuotaRoot(mailbox) => self.one_mailbox("GETQUOTAROOT", mailbox),
+            B::SetQuota { root, limits } => {
+                self.put("SETQUOTA");
+                self.sp_astring(root);
+                self.put(" ");
+                self.list(limits, |p, (name, limit)| {
+                    p.put(name);
+                    p.put(" ");
+                    p.number(*limit);
+                });
+            }
             B::Append { mailbox, messages } => {
                 self.one_mailbox("APPEND", mailbox);
                 messages.iter().for_each(|m| self.append_message(m));

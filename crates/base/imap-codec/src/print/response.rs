@@ -12,8 +12,8 @@ use posthaste_mail_model::{ModSeq, Uid};
 
 use crate::command::ListSelection;
 use crate::response::{
-    Code, Esearch, FetchValue, ListAttribute, ListData, Namespace, Namespaces, Response, ResponseFlag,
-    Status, StatusValue, ThreadNode, Untagged,
+    Code, Esearch, FetchValue, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, Response,
+    ResponseFlag, Status, StatusValue, ThreadNode, Untagged,
 };
 use crate::{Capability, NameEncoding, Numbering, Tag};
 
@@ -198,6 +198,15 @@ pub fn untagged(out: &mut Vec<u8>, data: &Untagged, names: NameEncoding) {
             out.push(b' ');
             list(out, items, status_value);
         }
+        Untagged::Quota { root, resources } => quota(out, root, resources),
+        Untagged::QuotaRoot { mailbox: name, roots } => {
+            put(out, "QUOTAROOT ");
+            mailbox(out, name, names);
+            for root in roots {
+                out.push(b' ');
+                string(out, root.as_bytes());
+            }
+        }
         Untagged::Search { numbers, modseq } => found(out, "SEARCH", numbers, *modseq),
         Untagged::Sort { numbers, modseq } => found(out, "SORT", numbers, *modseq),
         Untagged::Thread(nodes) => {
@@ -262,6 +271,18 @@ fn uid_batches(out: &mut Vec<u8>, tag: &Tag, batches: &[(Uid, Uid)]) {
         out.push(b':');
         number(out, u64::from(low.value()));
     }
+}
+
+/// `QUOTA "" (STORAGE 10 512)`
+fn quota(out: &mut Vec<u8>, root: &str, resources: &[QuotaResource]) {
+    put(out, "QUOTA ");
+    string(out, root.as_bytes());
+    out.push(b' ');
+    list(out, resources, |out, QuotaResource { name, usage, limit }| {
+        pair(out, name, *usage);
+        out.push(b' ');
+        number(out, *limit);
+    });
 }
 
 fn id(out: &mut Vec<u8>, pairs: Option<&[(String, Option<String>)]>) {
@@ -345,6 +366,7 @@ pub fn status_value(out: &mut Vec<u8>, value: &StatusValue) {
         StatusValue::UidValidity(n) => pair(out, "UIDVALIDITY", u64::from(n.value())),
         StatusValue::Unseen(n) => pair(out, "UNSEEN", u64::from(*n)),
         StatusValue::Deleted(n) => pair(out, "DELETED", u64::from(*n)),
+        StatusValue::DeletedStorage(n) => pair(out, "DELETED-STORAGE", *n),
         StatusValue::Size(n) => pair(out, "SIZE", *n),
         StatusValue::HighestModSeq(n) => pair(out, "HIGHESTMODSEQ", n.value()),
         StatusValue::AppendLimit(Some(n)) => pair(out, "APPENDLIMIT", *n),

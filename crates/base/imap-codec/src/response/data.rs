@@ -27,6 +27,20 @@ pub enum Untagged {
         /// Its values.
         items: Vec<StatusValue>,
     },
+    /// RFC 9208 §4.2.1.
+    Quota {
+        /// The quota root.
+        root: String,
+        /// What is limited in it.
+        resources: Vec<QuotaResource>,
+    },
+    /// RFC 9208 §4.2.2.
+    QuotaRoot {
+        /// Which mailbox.
+        mailbox: MailboxArg,
+        /// The quota roots it counts for; may be none.
+        roots: Vec<String>,
+    },
     /// RFC 3501 §7.2.5, with MODSEQ of RFC 7162 §3.1.5.
     Search {
         /// Numbers in the order of the response.
@@ -85,6 +99,17 @@ pub enum Untagged {
     Id(Option<Vec<(String, Option<String>)>>),
     /// Something we do not know: all after `* `, without the line end.
     Other(Bytes),
+}
+
+/// A resource of a quota root: RFC 9208 §5.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct QuotaResource {
+    /// `STORAGE`, in units of 1,024 octets, `MESSAGE`, or another, in capitals.
+    pub name: String,
+    /// How much is used.
+    pub usage: u64,
+    /// How much may be used.
+    pub limit: u64,
 }
 
 /// LIST and LSUB.
@@ -192,6 +217,8 @@ pub enum StatusValue {
     Unseen(u32),
     /// `DELETED`
     Deleted(u32),
+    /// `DELETED-STORAGE`: bytes.
+    DeletedStorage(u64),
     /// `SIZE`: bytes.
     Size(u64),
     /// `HIGHESTMODSEQ`; 0 where the mailbox has none.

@@ -14,7 +14,9 @@ mod structure;
 use bytes::Bytes;
 
 pub use code::Code;
-pub use data::{Esearch, ListAttribute, ListData, Namespace, Namespaces, StatusValue, ThreadNode, Untagged};
+pub use data::{
+    Esearch, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, StatusValue, ThreadNode, Untagged,
+};
 pub use fetch::FetchValue;
 pub use flag::ResponseFlag;
 pub use structure::{

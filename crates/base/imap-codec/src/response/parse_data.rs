@@ -5,7 +5,9 @@ use posthaste_mail_model::ModSeq;
 use super::parse_words::{
     capabilities, flags, mod_seq_in_parentheses, object_id_in_parentheses, seq_num, uid, uid_validity,
 };
-use super::{Esearch, ListAttribute, ListData, Namespace, Namespaces, StatusValue, ThreadNode, Untagged};
+use super::{
+    Esearch, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, StatusValue, ThreadNode, Untagged,
+};
 use crate::command::{ListSelection, mod_seq};
 use crate::cursor::{Cursor, Parsed, Word, is_astring_char};
 use crate::{MailboxArg, NameEncoding, Numbering, PageRange, Tag};
@@ -26,6 +28,8 @@ pub(super) fn data(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> 
         b"LSUB" => Untagged::Lsub(list(c, names)?),
         b"NAMESPACE" => Untagged::Namespace(namespaces(c, names)?),
         b"STATUS" => status(c, names)?,
+        b"QUOTA" => quota(c)?,
+        b"QUOTAROOT" => quota_root(c, names)?,
         b"SEARCH" => {
             let (numbers, modseq) = found(c)?;
             Untagged::Search { numbers, modseq }
@@ -198,6 +202,7 @@ fn status(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> {
             b"UIDVALIDITY" => StatusValue::UidValidity(uid_validity(c)?),
             b"UNSEEN" => StatusValue::Unseen(small(c)?),
             b"DELETED" => StatusValue::Deleted(small(c)?),
+            b"DELETED-STORAGE" => StatusValue::DeletedStorage(c.number64("a number of bytes")?),
             b"SIZE" => StatusValue::Size(c.number64("a number of bytes")?),
             b"HIGHESTMODSEQ" => StatusValue::HighestModSeq(mod_seq(c)?),
             b"APPENDLIMIT" if c.nil() => StatusValue::AppendLimit(None),
@@ -210,6 +215,32 @@ fn status(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> {
         }))
     })?;
     Ok(Untagged::Status { mailbox, items: items.into_iter().flatten().collect() })
+}
+
+/// RFC 9208 §7: `quota-root-name SP "(" [quota-resource *(SP quota-resource)] ")"`. Servers of
+/// RFC 2087 send an empty list, too.
+fn quota(c: &mut Cursor<'_>) -> Parsed<Untagged> {
+    let root = c.astring_text("the name of a quota root")?;
+    c.spaces();
+    let resources = c.list(usize::MAX, "", |c| {
+        let name = c.atom("the name of a resource")?;
+        let name = c.text(name)?.to_ascii_uppercase();
+        c.sp()?;
+        let usage = c.number64("a usage")?;
+        c.sp()?;
+        Ok(QuotaResource { name, usage, limit: c.number64("a limit")? })
+    })?;
+    Ok(Untagged::Quota { root, resources })
+}
+
+/// RFC 9208 §7: `mailbox *(SP quota-root-name)`.
+fn quota_root(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> {
+    let mailbox = mailbox(c, names)?;
+    let mut roots = Vec::new();
+    while c.eat(b' ') {
+        roots.push(c.astring_text("the name of a quota root")?);
+    }
+    Ok(Untagged::QuotaRoot { mailbox, roots })
 }
 
 /// `*(SP nz-number) [SP "(" "MODSEQ" SP mod-sequence-value ")"]`

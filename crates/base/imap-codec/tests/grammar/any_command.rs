@@ -65,6 +65,10 @@ fn mailbox_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
         (mailbox(names), mailbox(names))
             .prop_map(|(reference, p)| B::Lsub { reference, pattern: ListPattern(p) }),
         (mailbox(names), status_items(1)).prop_map(|(mailbox, items)| B::Status { mailbox, items }),
+        text().prop_map(B::GetQuota),
+        mailbox(names).prop_map(B::GetQuotaRoot),
+        (text(), vec(("[A-Z][A-Z-]{0,12}", 0..1_u64 << 63), 0..4))
+            .prop_map(|(root, limits)| B::SetQuota { root, limits }),
         (mailbox(names), vec(append_message(), 1..4))
             .prop_map(|(mailbox, messages)| B::Append { mailbox, messages }),
     ]

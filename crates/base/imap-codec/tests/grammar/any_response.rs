@@ -114,6 +114,17 @@ fn untagged(names: NameEncoding) -> BoxedStrategy<Untagged> {
             .prop_map(|(numbers, modseq)| Untagged::Search { numbers, modseq }),
         (vec(number(), 0..6), option::of(mod_seq()))
             .prop_map(|(numbers, modseq)| Untagged::Sort { numbers, modseq }),
+        (text(), vec(("[A-Z][A-Z-]{0,12}", 0..1_u64 << 63, 0..1_u64 << 63), 0..4)).prop_map(
+            |(root, resources)| Untagged::Quota {
+                root,
+                resources: resources
+                    .into_iter()
+                    .map(|(name, usage, limit)| QuotaResource { name, usage, limit })
+                    .collect()
+            }
+        ),
+        (mailbox(names), vec(text(), 0..3))
+            .prop_map(|(mailbox, roots)| Untagged::QuotaRoot { mailbox, roots }),
         threads().prop_map(Untagged::Thread),
         esearch().prop_map(Untagged::Esearch),
         id_pairs().prop_map(Untagged::Id),

@@ -44,6 +44,10 @@ const WHOLE_BYTES_MAX: u64 = 128 * 1024;
 
 /// Runs a SEARCH.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Result<Reply, Failure> {
+    if ctx.enabled.utf8 && args.charset.is_some() {
+        // RFC 6855 §3
+        return Err(Reply::bad("After ENABLE UTF8=ACCEPT a search names no charset").into());
+    }
     let by_modseq = names_modseq(&args.key);
     let saving = args.returns.is_some_and(|r| r.save);
     // A page can be found without the rest only if nothing else of the result is wanted.
