@@ -47,8 +47,9 @@ impl Unended {
         self.newest = Some((pack, last.bodies)).filter(|_| is_unended);
     }
 
-    /// Bodies whose commits never came. In a pack before the newest one they are those with numbers
-    /// above all that was committed. Bodies that maintenance moved there have lower ones, and count.
+    /// Bodies whose commits never came. In a pack before the newest one they are those with
+    /// numbers above all that was committed. Bodies that maintenance moved there have lower ones,
+    /// and count.
     pub(super) fn batches(&self) -> impl Iterator<Item = &(u32, Vec<Found>)> {
         self.older.iter().chain(&self.newest)
     }
