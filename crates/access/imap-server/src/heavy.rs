@@ -17,6 +17,7 @@ use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
 use tokio::sync::Semaphore;
 
+use crate::progress::Progress;
 use crate::reply::{Failure, Reply};
 
 /// Steps between two yields. A step is what a byte costs that is looked at, 1 ns or less, so that a
@@ -31,9 +32,20 @@ pub(crate) const STEPS_MAX: u64 = 2 * SLICE_STEPS;
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     steps: u64,
+    progress: Option<Arc<Progress>>,
 }
 
 impl Pace {
+    /// The pace of a command whose progress is reported.
+    pub(crate) fn reporting(progress: Arc<Progress>) -> Self {
+        Self { steps: 0, progress: Some(progress) }
+    }
+
+    /// What counts the messages of a walk, if the progress is reported.
+    pub(crate) fn progress(&self) -> Option<&Progress> {
+        self.progress.as_deref()
+    }
+
     /// Counts work that was done. Returns whether it is time to yield.
     pub(crate) fn note(&mut self, steps: u64) -> bool {
         self.steps += steps;

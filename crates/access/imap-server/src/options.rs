@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::progress::ProgressTimes;
+
 /// Where a way to log in is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ClearTextLogin {
@@ -37,6 +39,8 @@ pub struct ImapOptions {
     pub command_within: Duration,
     /// How long a client may leave our output unread.
     pub write_within: Duration,
+    /// When the progress of a command that takes long is reported (RFC 9585).
+    pub progress: ProgressTimes,
     /// How long a TLS handshake may take.
     pub handshake_within: Duration,
     /// Bad commands after which the server closes the connection. A successful command other than
@@ -61,6 +65,7 @@ impl Default for ImapOptions {
             silence_within: Duration::from_secs(30 * 60 + 30),
             command_within: Duration::from_secs(5 * 60),
             write_within: Duration::from_secs(5 * 60),
+            progress: ProgressTimes::default(),
             handshake_within: Duration::from_secs(30),
             bad_commands_max: 20,
             id: vec![

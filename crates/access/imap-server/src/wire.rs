@@ -20,6 +20,7 @@ use posthaste_imap_codec::{NameEncoding, Tag};
 use posthaste_net::{AccountShare, Certificates, Connection, NetError};
 
 use crate::heavy::{Pace, STEPS_MAX};
+use crate::progress::Reports;
 
 /// Bytes gathered before they are sent: one TLS record is 16 KiB, and with four of them the cost of
 /// the system call disappears beside that of printing. Twice as many gain nothing measurable.
@@ -165,22 +166,54 @@ impl Wire {
     /// disconnects, the command is cancelled. A client that has closed its sending side counts as
     /// disconnected, although it might still read.
     pub(crate) async fn while_there<T>(&mut self, work: impl Future<Output = T>) -> Result<T, NetError> {
+        self.wait_for(work, None).await
+    }
+
+    /// The same, and reports how far the work is if it takes long (RFC 9585).
+    pub(crate) async fn while_reporting<T>(
+        &mut self,
+        reports: Reports<'_>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, NetError> {
+        self.wait_for(work, Some(reports)).await
+    }
+
+    async fn wait_for<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        reports: Option<Reports<'_>>,
+    ) -> Result<T, NetError> {
         let mut work = std::pin::pin!(work);
+        let clock = self.connection.clock().clone();
+        let mut due = reports.as_ref().map(|reports| clock.now() + reports.times.first);
         loop {
-            if self.connection.input().len() >= AHEAD_MAX {
-                return tokio::select! {
-                    biased;
-                    done = &mut work => Ok(done),
-                    () = self.connection.peer_left() => Err(NetError::Closed),
-                };
-            }
+            let report = async {
+                match due {
+                    Some(due) => clock.sleep(due.saturating_duration_since(clock.now())).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let heard = async {
+                if self.connection.input().len() >= AHEAD_MAX {
+                    self.connection.peer_left().await;
+                    return Err(NetError::Closed);
+                }
+                match self.connection.fill(AHEAD_MAX, UNHURRIED).await {
+                    Ok(_) | Err(NetError::TimedOut(_)) => Ok(()),
+                    Err(error) => Err(error),
+                }
+            };
             tokio::select! {
                 biased;
                 done = &mut work => return Ok(done),
-                heard = self.connection.fill(AHEAD_MAX, UNHURRIED) => match heard {
-                    Ok(_) | Err(NetError::TimedOut(_)) => {}
-                    Err(error) => return Err(error),
-                },
+                heard = heard => heard?,
+                () = report => {
+                    if let Some(reports) = &reports {
+                        self.say_code(reports.now(), "Working");
+                        self.flush().await?;
+                        due = Some(clock.now() + reports.times.every);
+                    }
+                }
             }
         }
     }

@@ -54,15 +54,22 @@ pub(super) struct Gathered {
     _paid: Option<BytePermit>,
 }
 
+/// Where the messages are, and for whom.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'s> {
+    pub(super) service: &'s ImapService,
+    pub(super) account: AccountId,
+    pub(super) selected: &'s Selected,
+}
+
 /// Gathers the keys of messages of the announced view.
 pub(super) async fn gather(
-    service: &ImapService,
-    account: AccountId,
-    selected: &Selected,
+    source: Source<'_>,
     found: &NumSet,
     wanted: &Wanted,
     pace: &mut Pace,
 ) -> Result<Gathered, Failure> {
+    let Source { service, account, selected } = source;
     let count = found.count() as usize;
     let bytes = (count * MESSAGE_BYTES).min(service.reads.largest());
     let _paid = match bytes > UNRESERVED_BYTES_MAX {
@@ -161,6 +168,9 @@ impl Missing {
         }
         let mut scratch = Scratch::default();
         let mut read = NumSet::new();
+        if let Some(progress) = pace.progress() {
+            progress.expect(seqs.count());
+        }
         let mut walk = Walk::new(&selected.mailbox, view, &seqs);
         while walk.more() {
             let each = |message: Visited<'_>, pass: &mut Pass| {

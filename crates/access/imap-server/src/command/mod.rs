@@ -177,7 +177,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Expunge { uids } => Box::pin(expunge::run(&mut session.ctx()?, uids.as_ref())).await,
         CommandBody::Search(args) => Box::pin(search::run(&mut session.ctx()?, tag, args)).await,
         CommandBody::Sort(args) => Box::pin(sort::run(&mut session.ctx()?, tag, args)).await,
-        CommandBody::Thread(args) => Box::pin(thread::run(&mut session.ctx()?, args)).await,
+        CommandBody::Thread(args) => Box::pin(thread::run(&mut session.ctx()?, tag, args)).await,
         CommandBody::Fetch { set, items, modifiers } => {
             let command = fetch::FetchCommand { set, items, modifiers };
             Box::pin(fetch::run(&mut session.ctx()?, command)).await

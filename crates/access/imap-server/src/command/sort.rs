@@ -11,10 +11,11 @@ use posthaste_imap_codec::response::Esearch;
 use posthaste_imap_codec::{Numbering, PageRange, Tag, print};
 use posthaste_mail_model::NumSet;
 
-use super::gather::{Gathered, Wanted, dates, gather};
+use super::gather::{Gathered, Source, Wanted, dates, gather};
 use super::search;
 use crate::heavy::Pace;
 use crate::keys::{Order, TextKey};
+use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::session::Ctx;
@@ -27,12 +28,15 @@ const NUMBERS_PER_RELIEF: usize = 4096;
 /// Runs a SORT.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SortArgs) -> Result<Reply, Failure> {
     let saving = args.returns.is_some_and(|r| r.save);
-    let found = search::find_saving(ctx, &args.key, saving, None).await?;
+    let found = search::find_saving(ctx, tag, &args.key, saving, None).await?;
     let sorted = {
-        let (service, account, selected) = (ctx.service, ctx.login.id, &*ctx.selected);
+        let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
+        let progress = Arc::<Progress>::default();
+        let reports = Reports { tag, progress: &progress, times: source.service.options.progress };
+        let mut pace = Pace::reporting(Arc::clone(&progress));
         // Boxed, as in SEARCH.
-        let job = Box::pin(sort(service, account, selected, &found.seqs, &args.criteria));
-        ctx.wire.while_there(job).await?
+        let job = Box::pin(sort(source, &found.seqs, &args.criteria, &mut pace));
+        ctx.wire.while_reporting(reports, job).await?
     };
     let sorted = match sorted {
         Ok(sorted) => sorted,
@@ -77,13 +81,11 @@ impl Sorted {
 }
 
 async fn sort(
-    service: &crate::service::ImapService,
-    account: posthaste_mail_model::AccountId,
-    selected: &Selected,
+    source: Source<'_>,
     found: &NumSet,
     criteria: &[SortCriterion],
+    pace: &mut Pace,
 ) -> Result<Sorted, Failure> {
-    let mut pace = Pace::default();
     let criteria = once_each(criteria);
     let mut wanted = Wanted::default();
     for criterion in &criteria {
@@ -92,12 +94,12 @@ async fn sort(
             None => wanted.sent |= criterion.key == SortKey::Date,
         }
     }
-    let gathered = gather(service, account, selected, found, &wanted, &mut pace).await?;
+    let gathered = gather(source, found, &wanted, pace).await?;
     let mut order = Order::new(gathered.uids.len());
     // The sort is stable: the key that counts least comes first.
     for criterion in criteria.iter().rev() {
-        let keys = keys(&gathered, selected, criterion.key, &mut pace).await;
-        order.by(&keys, criterion.is_reverse, &mut pace).await;
+        let keys = keys(&gathered, source.selected, criterion.key, pace).await;
+        order.by(&keys, criterion.is_reverse, pace).await;
     }
     let seqs = gathered.seqs.iter().collect();
     Ok(Sorted { gathered, seqs, order })

@@ -285,6 +285,9 @@ impl<'v> Walk<'v> {
             done = batch.len();
         }
         *at += done;
+        if let Some(progress) = pace.progress() {
+            progress.advance(done as u64);
+        }
         // A message that was neither shown nor unreadable no longer has a row.
         *expunged += (missing as u32).saturating_sub(unreadable.count() as u32);
         faults.0.extend(unreadable.iter());

@@ -16,6 +16,7 @@ mod fetch_large;
 mod fetch_sections;
 mod fetch_structure;
 mod idle;
+mod in_progress;
 mod keywords;
 mod mailboxes;
 mod memory;

@@ -137,6 +137,21 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
         }
         Code::Capability(capabilities) => enabled_or_capability(out, "CAPABILITY", capabilities),
         Code::HighestModSeq(n) => pair(out, "HIGHESTMODSEQ", n.value()),
+        Code::InProgress { tag, done, goal } => {
+            put(out, "INPROGRESS (");
+            match tag {
+                Some(tag) => quoted(out, tag.as_str().as_bytes()),
+                None => put(out, "NIL"),
+            }
+            for amount in [done, goal] {
+                out.push(b' ');
+                match amount {
+                    Some(amount) => number(out, *amount),
+                    None => put(out, "NIL"),
+                }
+            }
+            out.push(b')');
+        }
         Code::MailboxId(id) => {
             put(out, "MAILBOXID (");
             put(out, id);

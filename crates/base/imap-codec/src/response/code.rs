@@ -3,7 +3,7 @@
 use posthaste_mail_model::{ModSeq, NumSet, SeqNum, Uid, UidValidity};
 
 use super::ResponseFlag;
-use crate::{Capability, UidRanges};
+use crate::{Capability, Tag, UidRanges};
 
 /// What stands in the brackets of a status response.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,6 +44,15 @@ pub enum Code {
     HasChildren,
     /// `HIGHESTMODSEQ n`: RFC 7162 §3.1.2.1.
     HighestModSeq(ModSeq),
+    /// `INPROGRESS (tag done goal)`: RFC 9585 §4.
+    InProgress {
+        /// The command that takes long.
+        tag: Option<Tag>,
+        /// How much of it is done.
+        done: Option<u64>,
+        /// How much there is to do, never 0; only with `done`.
+        goal: Option<u64>,
+    },
     /// `INUSE`
     InUse,
     /// `LIMIT`

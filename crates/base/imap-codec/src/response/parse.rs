@@ -119,6 +119,7 @@ fn known_code(c: &mut Cursor<'_>, name: &[u8]) -> Parsed<Option<Code>> {
         b"BADCHARSET" => Code::BadCharset(c.list(usize::MAX, "", |c| c.astring_text("a charset"))?),
         b"CAPABILITY" => Code::Capability(capabilities(c)?),
         b"HIGHESTMODSEQ" => Code::HighestModSeq(mod_seq(c)?),
+        b"INPROGRESS" => in_progress(c)?,
         b"MAILBOXID" => Code::MailboxId(object_id_in_parentheses(c)?),
         b"MODIFIED" => Code::Modified(c.num_set("a set of numbers")?),
         b"PERMANENTFLAGS" => Code::PermanentFlags(flags(c)?),
@@ -127,4 +128,24 @@ fn known_code(c: &mut Cursor<'_>, name: &[u8]) -> Parsed<Option<Code>> {
         b"UNSEEN" => Code::Unseen(seq_num(c)?),
         _ => return Ok(None),
     }))
+}
+
+/// RFC 9585 §6: `"(" (quoted / nil) SP (number / nil) SP (nz-number / nil) ")"`.
+fn in_progress(c: &mut Cursor<'_>) -> Parsed<Code> {
+    let amount = |c: &mut Cursor<'_>| {
+        c.sp()?;
+        if c.nil() { Ok(None) } else { c.number64("a number, or NIL").map(Some) }
+    };
+    c.expect(b'(', "(")?;
+    let at = c.clone();
+    let tag = match c.nstring("the tag of a command in quotes, or NIL")? {
+        None => None,
+        Some(text) => match Tag::new(text) {
+            None => return at.fail("a tag"),
+            tag => tag,
+        },
+    };
+    let (done, goal) = (amount(c)?, amount(c)?);
+    c.expect(b')', ")")?;
+    Ok(Code::InProgress { tag, done, goal })
 }

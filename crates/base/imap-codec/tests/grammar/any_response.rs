@@ -78,6 +78,13 @@ fn code() -> BoxedStrategy<Code> {
             vec("[A-Za-z0-9 \"-]{0,12}", 0..3).prop_map(Code::BadCharset),
             vec(capability(), 0..4).prop_map(Code::Capability),
             mod_seq().prop_map(Code::HighestModSeq),
+            (option::of(tag()), option::of((0..1_u64 << 63, option::of(1..1_u64 << 63)))).prop_map(
+                |(tag, amounts)| Code::InProgress {
+                    tag,
+                    done: amounts.map(|(done, _)| done),
+                    goal: amounts.and_then(|(_, goal)| goal)
+                }
+            ),
             object_id().prop_map(Code::MailboxId),
             num_set().prop_map(Code::Modified),
             vec(response_flag(), 0..5).prop_map(Code::PermanentFlags),

@@ -32,6 +32,7 @@ use self::criteria::{Answer, Criterion, Message, Question};
 use super::walk::{Handled, Pass, SetAside, Unanswered, Visited, Walk};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::index::Collecting;
+use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
@@ -52,7 +53,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
     let saving = args.returns.is_some_and(|r| r.save);
     // A page can be found without the rest only if nothing else of the result is wanted.
     let page = args.returns.and_then(|r| r.partial.filter(|_| !(r.min || r.max || r.count)));
-    let Found { seqs: found, expunged } = find_saving(ctx, &args.key, saving, page).await?;
+    let Found { seqs: found, expunged } = find_saving(ctx, tag, &args.key, saving, page).await?;
     let returns = match args.returns {
         Some(returns) => returns,
         // RFC 9051 §6.4.4: in IMAP4rev2 the answer is always ESEARCH.
@@ -73,6 +74,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
 /// `saving` says whether the result becomes `$`.
 pub(super) async fn find_saving(
     ctx: &mut Ctx<'_>,
+    tag: &Tag,
     key: &SearchKey,
     saving: bool,
     page: Option<PageRange>,
@@ -85,18 +87,20 @@ pub(super) async fn find_saving(
     let found = match Question::compile(key, ctx.selected, now) {
         Ok(question) => {
             let (service, account, selected) = (ctx.service, ctx.login.id, &*ctx.selected);
+            let progress = Arc::<Progress>::default();
+            let reports = Reports { tag, progress: &progress, times: service.options.progress };
             let mut job = Job {
                 service,
                 account,
                 selected,
                 question: Arc::new(question),
-                pace: Pace::default(),
+                pace: Pace::reporting(Arc::clone(&progress)),
                 excluded: None,
                 collecting: None,
             };
             // Boxed: no other command needs as much memory, and without the box every command would
             // reserve as much.
-            Box::pin(ctx.wire.while_there(job.find(page))).await?
+            Box::pin(ctx.wire.while_reporting(reports, job.find(page))).await?
         }
         Err(error) => Err(error),
     };
@@ -316,6 +320,9 @@ impl Job<'_> {
         // Matches stay in order: what is found behind a message set aside waits for it.
         let mut behind = Vec::new();
         let mut walk = Walk::new(&self.selected.mailbox, view, open);
+        if let Some(progress) = self.pace.progress() {
+            progress.expect(open.count());
+        }
         while walk.more() {
             let each = |message: Visited<'_>, pass: &mut Pass| {
                 if question.is_long(&message) {

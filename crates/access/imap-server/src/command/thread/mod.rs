@@ -7,33 +7,37 @@
 mod forest;
 mod references;
 
-use posthaste_imap_codec::Numbering;
+use std::sync::Arc;
+
 use posthaste_imap_codec::command::{ThreadAlgorithm, ThreadArgs};
 use posthaste_imap_codec::print::ThreadPrinter;
-use posthaste_mail_model::{AccountId, NumSet};
+use posthaste_imap_codec::{Numbering, Tag};
+use posthaste_mail_model::NumSet;
 
 use self::forest::{Forest, NODE_STEPS, NONE, Parents};
 use self::references::{Message, link, merge_subjects};
-use super::gather::{Gathered, Wanted, dates, gather};
+use super::gather::{Gathered, Source, Wanted, dates, gather};
 use super::search;
 use crate::heavy::Pace;
 use crate::keys::{Link, Order, TextKey};
+use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
-use crate::selected::Selected;
-use crate::service::ImapService;
 use crate::session::Ctx;
 
 /// Nodes printed between two checks of the output buffer.
 const NODES_PER_RELIEF: usize = 2048;
 
 /// Runs a THREAD.
-pub(crate) async fn run(ctx: &mut Ctx<'_>, args: ThreadArgs) -> Result<Reply, Failure> {
-    let found = search::find_saving(ctx, &args.key, false, None).await?;
+pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: ThreadArgs) -> Result<Reply, Failure> {
+    let found = search::find_saving(ctx, tag, &args.key, false, None).await?;
     let (gathered, forest) = {
-        let (service, account, selected) = (ctx.service, ctx.login.id, &*ctx.selected);
+        let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
+        let progress = Arc::<Progress>::default();
+        let reports = Reports { tag, progress: &progress, times: source.service.options.progress };
+        let mut pace = Pace::reporting(Arc::clone(&progress));
         // Boxed, as in SEARCH.
-        let job = Box::pin(threads(service, account, selected, &found.seqs, args.algorithm));
-        ctx.wire.while_there(job).await??
+        let job = Box::pin(threads(source, &found.seqs, args.algorithm, &mut pace));
+        ctx.wire.while_reporting(reports, job).await??
     };
     let seqs: Vec<u32> = match args.numbering {
         Numbering::Seq => gathered.seqs.iter().collect(),
@@ -61,19 +65,16 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, args: ThreadArgs) -> Result<Reply, Fa
 }
 
 async fn threads(
-    service: &ImapService,
-    account: AccountId,
-    selected: &Selected,
+    source: Source<'_>,
     found: &NumSet,
     algorithm: ThreadAlgorithm,
+    pace: &mut Pace,
 ) -> Result<(Gathered, Forest), Failure> {
-    let mut pace = Pace::default();
-    let pace = &mut pace;
     let texts = if algorithm == ThreadAlgorithm::Refs { Vec::new() } else { vec![TextKey::Subject] };
     let links = algorithm != ThreadAlgorithm::OrderedSubject;
     let wanted = Wanted { sent: true, texts, links };
-    let gathered = gather(service, account, selected, found, &wanted, pace).await?;
-    let ordered = by_date(&dates(&gathered, selected, pace).await, pace).await;
+    let gathered = gather(source, found, &wanted, pace).await?;
+    let ordered = by_date(&dates(&gathered, source.selected, pace).await, pace).await;
     let subjects = gathered.table.text(TextKey::Subject);
     let mut numbers = subjects.numbers.of(&gathered.uids);
     if algorithm == ThreadAlgorithm::OrderedSubject {
@@ -97,8 +98,12 @@ async fn threads(
     }
     let mut forest = Forest::new(&parents, &ordered, pace).await;
     if algorithm == ThreadAlgorithm::Refs {
-        let arrived =
-            selected.announced.rows(&gathered.seqs).map(|(_, row)| u64::from(row.date())).collect::<Vec<_>>();
+        let arrived = source
+            .selected
+            .announced
+            .rows(&gathered.seqs)
+            .map(|(_, row)| u64::from(row.date()))
+            .collect::<Vec<_>>();
         let by_arrival = by_date(&arrived, pace).await;
         forest.by_latest(&ranks(&by_arrival), pace).await;
     }
