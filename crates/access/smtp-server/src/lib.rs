@@ -25,6 +25,7 @@ pub mod fuzzing;
 mod incoming;
 mod options;
 pub mod reply;
+mod scanning;
 mod serve;
 mod session;
 mod sink;
@@ -33,6 +34,7 @@ mod trace;
 mod verification;
 
 pub use options::{PlaintextAuth, Role, SenderRule, SmtpOptions};
+pub use scanning::{IfUnscanned, Scanning};
 pub use serve::{SmtpService, refusal};
 pub use session::{Action, Addressee, Link, Session, Transaction};
 pub use sink::{MailSink, RelayRefusal};

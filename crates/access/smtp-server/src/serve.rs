@@ -7,6 +7,7 @@
 mod deliver;
 mod limits;
 mod login;
+mod scanning;
 mod screening;
 mod verification;
 
@@ -32,6 +33,7 @@ use crate::{
     incoming::Incoming,
     options::{DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX},
     reply::{Enhanced, Reply},
+    scanning::Scanning,
     session::{Action, Link, Session, store_failure},
     syntax::SyntaxError,
     verification::Verification,
@@ -48,6 +50,7 @@ pub struct SmtpService {
     accounts: Accounts,
     verification: Option<Verification>,
     screening: Option<Screening>,
+    scanning: Option<Scanning>,
 }
 
 /// Message bytes that all sessions may hold together, if nothing else is said: four of the largest
@@ -82,6 +85,7 @@ impl SmtpService {
             accounts,
             verification: None,
             screening: None,
+            scanning: None,
         };
         service.with_budget(ByteBudget::new(BUDGET_DEFAULT_BYTES))
     }
@@ -104,6 +108,13 @@ impl SmtpService {
     #[must_use]
     pub fn with_screening(mut self, screening: Option<Screening>) -> Self {
         self.screening = screening.filter(|_| self.role == Role::Smtp);
+        self
+    }
+
+    /// Has what comes from other hosts scanned ([`Role::Smtp`]).
+    #[must_use]
+    pub fn with_scanning(mut self, scanning: Option<Scanning>) -> Self {
+        self.scanning = scanning.filter(|_| self.role == Role::Smtp);
         self
     }
 

@@ -17,6 +17,8 @@ pub struct Verification {
 pub(crate) struct Verified {
     /// With the field that says what was found.
     pub(crate) message: Bytes,
+    /// Its first octets, which this server put in front.
+    pub(crate) trace_len: usize,
     /// The author's domain wants it in the junk folder.
     pub(crate) is_quarantined: bool,
 }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Deserializer};
 pub use authentication::Authentication;
 pub use relay::Relay;
 pub use retention::Retention;
-pub use screening::Screening;
+pub use screening::{RspamdFailure, Screening};
 
 /// The documented default, as `posthaste config --default` prints it.
 pub const DEFAULT: &str = include_str!("default.toml");

@@ -38,8 +38,14 @@ impl Driver {
         let trace_len = incoming.header_len();
         let (message, _permit) = incoming.finish();
         let count = here.len() + outgoing.to.len();
-        let Verified { message, is_quarantined } = match self.verified(id, message, trace_len, &from).await {
-            Ok(verified) => verified,
+        let received = message.slice(trace_len.min(message.len())..);
+        let to = local.to.iter().chain(&outgoing.to).map(|to| to.address.as_str()).collect();
+        let checked = match self.verified(id, message, trace_len, &from).await {
+            Ok(verified) => self.scanned(id, verified, received, (from.as_str(), to)).await,
+            refused => refused,
+        };
+        let Verified { message, is_quarantined, .. } = match checked {
+            Ok(checked) => checked,
             Err(refusal) => return self.session.refused(count, refusal),
         };
         let is_quarantined = is_quarantined || self.is_junk();

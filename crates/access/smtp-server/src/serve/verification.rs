@@ -28,7 +28,7 @@ impl Driver {
             {
                 verification
             }
-            _ => return Ok(Verified { message, is_quarantined: false }),
+            _ => return Ok(Verified { message, trace_len, is_quarantined: false }),
         };
         let verifier = &verification.verifier;
         let helo = self.session.client_name().to_owned();
@@ -48,7 +48,7 @@ impl Driver {
                     tracing::info!(id, client = %address, from = from.as_str(), author, "to the junk folder: its author's DMARC policy");
                 }
                 let message = results::with_results(&message, &verdict.field, verifier.host());
-                Ok(Verified { message, is_quarantined })
+                Ok(Verified { message, trace_len: trace_len + verdict.field.len(), is_quarantined })
             }
         }
     }

@@ -5,6 +5,7 @@ use posthaste_delivery::{Kind, ResolveError};
 use posthaste_directory::LoginFailure;
 use posthaste_filter::Undelivered;
 use posthaste_net::{AccountLimit, SubmissionRefused};
+use posthaste_scanner::Verdict;
 use posthaste_screening::Refusal;
 
 use crate::{
@@ -203,6 +204,20 @@ pub(super) fn login(failure: &LoginFailure) -> Reply {
 pub(crate) fn screened(refusal: &Refusal) -> Reply {
     let (code, class) = if refusal.is_permanent() { (550, 5) } else { (451, 4) };
     reply(code, (class, 7, 1), capital(refusal.to_string()))
+}
+
+/// What a scanner's verdict means for the client; `None` if the message is delivered.
+pub(crate) fn scanned(verdict: &Verdict) -> Option<Reply> {
+    match verdict {
+        Verdict::Accept | Verdict::Junk => None,
+        Verdict::Defer(why) => Some(reply(451, (4, 7, 1), why.clone())),
+        Verdict::Reject(why) => Some(reply(550, (5, 7, 1), why.clone())),
+    }
+}
+
+/// A scanner did not answer.
+pub(crate) fn unscanned() -> Reply {
+    reply(451, (4, 7, 1), "The message could not be checked; try again later")
 }
 
 /// RFC 3463 §3.2.

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use posthaste_directory::normal_domain;
+use posthaste_scanner::Rspamd;
 use posthaste_screening::{BlockList, GreetingRule, RateLimits, ScreeningOptions};
 use serde::Deserialize;
 
@@ -21,6 +22,17 @@ pub struct Screening {
     pub unknown_recipients: u64,
     #[serde(deserialize_with = "duration")]
     pub greylist: Duration,
+    pub rspamd: String,
+    #[serde(deserialize_with = "duration")]
+    pub rspamd_timeout: Duration,
+    pub rspamd_failure: RspamdFailure,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RspamdFailure {
+    Accept,
+    Defer,
 }
 
 /// One DNS list.
@@ -68,10 +80,20 @@ impl Screening {
                 ));
             }
         }
+        self.rspamd()?;
         if self.greylist > Self::GREYLIST_MAX {
             return Err("`screening.greylist` is over an hour, after which some hosts give mail up".into());
         }
         Ok(())
+    }
+
+    /// What scans messages; nothing if it is not set.
+    pub fn rspamd(&self) -> Result<Option<Rspamd>, String> {
+        if self.rspamd.is_empty() {
+            return Ok(None);
+        }
+        let rspamd = Rspamd::new(&self.rspamd, self.rspamd_timeout);
+        rspamd.map(Some).map_err(|error| format!("`screening.rspamd`: {error}"))
     }
 
     /// The same as the crate has it, but for the name and the hosts that are trusted.

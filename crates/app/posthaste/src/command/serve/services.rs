@@ -14,10 +14,12 @@ use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Shutdown};
 use posthaste_pop3_server::{Pop3Options, Pop3Service};
 use posthaste_screening::{Screening, ScreeningOptions, Seen};
 use posthaste_smtp_client::Dns;
-use posthaste_smtp_server::{MailSink, PlaintextAuth, Role, SmtpOptions, SmtpService, Verification};
+use posthaste_smtp_server::{
+    IfUnscanned, MailSink, PlaintextAuth, Role, Scanning, SmtpOptions, SmtpService, Verification,
+};
 
 use crate::cli::Protocol;
-use crate::config::{Config, Plaintext};
+use crate::config::{Config, Plaintext, RspamdFailure};
 use crate::memory::Plan;
 use crate::open::Opened;
 
@@ -102,12 +104,13 @@ impl Services {
             .with_accounts(budgets.accounts.clone());
         let verification = verification(config);
         let screening = screening(config, &budgets.seen);
+        let scanning = scanning(config);
         let smtp = |role| {
             let sink: Arc<dyn MailSink> = Arc::new(filter.clone());
             let service = SmtpService::new(role, smtp_options(config), Arc::clone(&opened.directory), sink);
             let service = service.with_certificates(certificates.clone()).with_budget(budget.clone());
             let service = service.with_accounts(budgets.accounts.clone());
-            let service = service.with_screening(Some(screening.clone()));
+            let service = service.with_screening(Some(screening.clone())).with_scanning(scanning.clone());
             Arc::new(service.with_verification(verification.clone()))
         };
         Self {
@@ -275,6 +278,18 @@ fn screening(config: &Config, seen: &Seen) -> Screening {
         }
     };
     Screening::new(options, resolver, seen.clone())
+}
+
+/// What scans messages, if anything does.
+fn scanning(config: &Config) -> Option<Scanning> {
+    // The settings were checked when they were read.
+    let scanner = config.screening.rspamd().ok().flatten()?;
+    let if_unscanned = match config.screening.rspamd_failure {
+        RspamdFailure::Accept => IfUnscanned::Accept,
+        RspamdFailure::Defer => IfUnscanned::Defer,
+    };
+    let trusted_networks = config.authentication.trusted_networks.clone();
+    Some(Scanning { scanner, if_unscanned, trusted_networks })
 }
 
 /// RFC 5804 §1.2: a client that logged in may be silent for 30 minutes.

@@ -1,0 +1,56 @@
+//! A message from another host is shown to a spam scanner before it is delivered.
+
+use bytes::Bytes;
+use posthaste_scanner::{Envelope, Verdict};
+
+use super::Driver;
+use crate::reply::Reply;
+use crate::scanning::{IfUnscanned, Scanning};
+use crate::session::replies;
+use crate::verification::Verified;
+
+impl Driver {
+    /// What scans mail of this host, if anything does.
+    fn scanning(&self) -> Option<&Scanning> {
+        let address = self.connection.peer().ip().to_canonical();
+        let scanning = self.service.scanning.as_ref()?;
+        let is_trusted = scanning.trusted_networks.iter().any(|network| network.contains(address));
+        (!is_trusted).then_some(scanning)
+    }
+
+    /// Has a message scanned. `received` is the message as it came.
+    pub(super) async fn scanned(
+        &self,
+        id: &str,
+        verified: Verified,
+        received: Bytes,
+        (from, to): (&str, Vec<&str>),
+    ) -> Result<Verified, Reply> {
+        let Some(scanning) = self.scanning() else { return Ok(verified) };
+        let client = self.connection.peer().ip().to_canonical();
+        let helo = self.session.client_name();
+        let envelope = Envelope { id, address: client, helo, from, to };
+        let scan = match scanning.scanner.scan(&envelope, received).await {
+            Ok(scan) => scan,
+            Err(error) if scanning.if_unscanned == IfUnscanned::Accept => {
+                tracing::warn!(id, %client, from, %error, "delivered without a scan");
+                return Ok(verified);
+            }
+            Err(error) => {
+                tracing::warn!(id, %client, from, %error, "put off: the message could not be scanned");
+                return Err(replies::unscanned());
+            }
+        };
+        let (score, required) = (scan.score, scan.required);
+        tracing::info!(id, %client, from, score, required, verdict = ?scan.verdict, "scanned");
+        if let Some(refusal) = replies::scanned(&scan.verdict) {
+            return Err(refusal);
+        }
+        let Verified { message, trace_len, is_quarantined } = verified;
+        Ok(Verified {
+            message: scan.fields.applied(&message, trace_len),
+            trace_len,
+            is_quarantined: is_quarantined || scan.verdict == Verdict::Junk,
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! What a spam scanner says of a message, and what follows from it.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`rspamd`] | asks rspamd over HTTP |
+//! | [`fields`] | the header fields that the scanner wants added and removed |
+//!
+//! What always holds:
+//! * An answer is waited for until a deadline, and its size has a bound.
+//! * A scanner cannot break a message's header, nor write fields in our name: those of
+//!   [`fields::OURS`] stay as they are.
+
+pub mod fields;
+pub mod rspamd;
+
+use std::net::IpAddr;
+
+pub use fields::FieldChanges;
+pub use rspamd::{Rspamd, ScanError, UrlError};
+
+/// The envelope of a message, as the client gave it.
+#[derive(Clone, Debug)]
+pub struct Envelope<'e> {
+    /// Our own name of the message, for both logs.
+    pub id: &'e str,
+    /// The client's address.
+    pub address: IpAddr,
+    /// The client's name in EHLO or HELO.
+    pub helo: &'e str,
+    /// The sender; empty for a report.
+    pub from: &'e str,
+    /// All recipients.
+    pub to: Vec<&'e str>,
+}
+
+/// What is to be done with a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is delivered.
+    Accept,
+    /// It goes to the junk folder.
+    Junk,
+    /// It is put off, for this reason.
+    Defer(String),
+    /// It is refused, for this reason.
+    Reject(String),
+}
+
+/// What a scanner says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scan {
+    /// What is to be done.
+    pub verdict: Verdict,
+    /// How likely it is junk, and from where on the scanner refuses it.
+    pub score: f64,
+    /// See `score`.
+    pub required: f64,
+    /// Fields to add and remove.
+    pub fields: FieldChanges,
+}
