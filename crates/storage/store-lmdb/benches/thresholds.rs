@@ -116,8 +116,12 @@ async fn copies(bench: &mut Bench, dir: &Path) {
         figure(&format!("index, copies of {count}"), grown / messages, "octets/message");
     }
     for gap in [2, 4, 8, 16, 32] {
-        let target = copied(bench, &source, (0..source.rows.len()).step_by(gap)).await;
+        let before = index_len(dir);
+        let (cpu, _, target) = once(copied(bench, &source, (0..source.rows.len()).step_by(gap))).await;
+        let (grown, messages) = (index_len(dir) - before, target.rows.len() as f64);
+        figure(&format!("copy each {gap}th"), cpu * 1e3 / messages, "ns/message");
         figure(&format!("list copies of each {gap}th"), listed(bench, &[target]).await, "ns/message");
+        figure(&format!("index, copies of each {gap}th"), grown / messages, "octets/message");
     }
 }
 
