@@ -37,5 +37,5 @@ pub use options::{PlaintextAuth, Role, SenderRule, SmtpOptions};
 pub use scanning::{IfUnscanned, Scanning};
 pub use serve::{SmtpService, refusal};
 pub use session::{Action, Addressee, Link, Session, Transaction};
-pub use sink::{MailSink, RelayRefusal};
+pub use sink::{MailSink, RelayOrigin, RelayRefusal};
 pub use verification::Verification;

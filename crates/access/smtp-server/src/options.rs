@@ -1,5 +1,6 @@
 //! What an administrator may change, and the limits, each with its reason.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// Whom we speak with.
@@ -66,6 +67,9 @@ pub struct SmtpOptions {
     /// Whether mail of users who logged in is taken for other domains. A service sets it from its
     /// sink.
     pub relays: bool,
+    /// Domains, in normal form, whose mail is taken from everybody ([`Role::Smtp`]) and sent on to
+    /// the server that has their recipients. Without `relays` none is.
+    pub relay_domains: HashSet<String>,
 }
 
 impl SmtpOptions {
@@ -84,6 +88,7 @@ impl SmtpOptions {
             plaintext_auth: PlaintextAuth::LoopbackOnly,
             plaintext_scram: PlaintextAuth::LoopbackOnly,
             relays: false,
+            relay_domains: HashSet::new(),
         }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) mod replies;
 use std::{net::SocketAddr, sync::Arc};
 
 use posthaste_delivery::ResolveError;
-use posthaste_directory::{Account, LoginError, Target};
+use posthaste_directory::{Account, LoginError, Target, normal_domain};
 use posthaste_net::TlsFacts;
 use posthaste_store::StoreError;
 use time::OffsetDateTime;
@@ -422,8 +422,7 @@ impl Session {
 
     /// Whose the recipient of [`Action::Resolve`] is.
     pub fn recipient_resolved(&mut self, to: Mailbox, found: Result<Target, ResolveError>) -> Action {
-        // RFC 5321 §3.6.2: mail is relayed for our own users alone.
-        let relays = self.options.relays && self.role == Role::Submission && self.account.is_some();
+        let relays = self.options.relays && self.may_relay(&to);
         let parameters = std::mem::take(&mut self.pending_recipient);
         let action = match (&mut self.transaction, found) {
             (Some(transaction), Ok(target)) => {
@@ -440,6 +439,22 @@ impl Session {
             (None, _) => self.mistake(replies::sequence("Send MAIL first")),
         };
         self.bounded(action)
+    }
+
+    /// RFC 5321 §3.6.2: mail is relayed for our own users, and for domains that the administrator
+    /// named.
+    fn may_relay(&self, to: &Mailbox) -> bool {
+        match self.role {
+            Role::Lmtp => false,
+            Role::Submission => self.account.is_some(),
+            Role::Smtp => {
+                let Some((local, domain)) = to.as_str().rsplit_once('@') else { return false };
+                // The next host may take such a local part apart, and relay for strangers.
+                let is_routed = local.contains(['@', '%', '!']);
+                let ours = &self.options.relay_domains;
+                !is_routed && normal_domain(domain).is_ok_and(|domain| ours.contains(&domain))
+            }
+        }
     }
 
     fn data(&mut self) -> Action {

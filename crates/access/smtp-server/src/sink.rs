@@ -23,6 +23,15 @@ pub enum RelayRefusal {
     Delivery(#[from] DeliveryError),
 }
 
+/// Who sends a message to other domains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RelayOrigin {
+    /// A user who logged in.
+    User,
+    /// Another host, for a domain that this server takes mail for.
+    Host,
+}
+
 /// Takes mail.
 #[async_trait]
 pub trait MailSink: Send + Sync + 'static {
@@ -49,7 +58,12 @@ pub trait MailSink: Send + Sync + 'static {
 
     /// Keeps one message for recipients in other domains, and returns once it is on disk. The
     /// message has no Return-Path.
-    async fn relay(&self, _message: Bytes, envelope: &Outgoing) -> Result<(), RelayRefusal> {
+    async fn relay(
+        &self,
+        _message: Bytes,
+        envelope: &Outgoing,
+        _origin: RelayOrigin,
+    ) -> Result<(), RelayRefusal> {
         Err(no_relay(envelope))
     }
 
@@ -108,9 +122,18 @@ impl MailSink for Filter {
         Filter::relay(self).is_some()
     }
 
-    async fn relay(&self, message: Bytes, envelope: &Outgoing) -> Result<(), RelayRefusal> {
+    async fn relay(
+        &self,
+        message: Bytes,
+        envelope: &Outgoing,
+        origin: RelayOrigin,
+    ) -> Result<(), RelayRefusal> {
         let Some(relay) = Filter::relay(self) else { return Err(no_relay(envelope)) };
-        let origin = Origin::User { sender: &envelope.from };
+        let origin = match origin {
+            RelayOrigin::User => Origin::User { sender: &envelope.from },
+            // Whoever claims to be of a domain of ours gets no signature for it.
+            RelayOrigin::Host => Origin::Elsewhere { results: None, forwarder: "" },
+        };
         let accepted = relay.accept(message, envelope, origin).await;
         accepted.map(|_| ()).map_err(|refusal| match refusal {
             Refusal::Loop => RelayRefusal::Loop,

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 pub use authentication::Authentication;
-pub use relay::Relay;
+pub use relay::{Relay, RouteAccept};
 pub use retention::Retention;
 pub use screening::{RspamdFailure, Screening};
 

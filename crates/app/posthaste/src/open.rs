@@ -32,7 +32,10 @@ impl Opened {
     pub async fn relays(&self, config: &Config) -> Result<bool> {
         match config.relay.enabled {
             Auto::Is(is_on) => Ok(is_on),
-            Auto::Auto => Ok(DomainKeys::any(&**self.store.engine()).await?),
+            Auto::Auto => {
+                let is_named = config.relay.relay_domains().next().is_some();
+                Ok(is_named || DomainKeys::any(&**self.store.engine()).await?)
+            }
         }
     }
 
@@ -170,6 +173,7 @@ async fn open(
     };
     let store = Store::new(engine.clone(), store_options);
     let directory = Arc::new(Directory::with_policy(engine, config.login.policy())?);
+    directory.share_domains(config.relay.relay_domains());
     let limit = |most: u64| (most > 0).then_some(most);
     let options = DeliveryOptions {
         message_len_max: limits.message_size.as_u64(),

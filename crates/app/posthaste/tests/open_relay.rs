@@ -1,6 +1,6 @@
 //! No open relay in any configuration: a table of attempts, each by a stranger and by a user, on
-//! every listener that takes mail, with the relay off, with routes, with a smarthost, and with a
-//! domain that is set up.
+//! every listener that takes mail, with the relay off, with routes, with a smarthost, with a
+//! domain whose mail is taken for another server, and with a domain that is set up.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,11 +13,12 @@ const PASSWORD: &str = "correct horse";
 const PLAIN: &str = "AGFuYUBhLnRlc3QAY29ycmVjdCBob3JzZQ==";
 
 /// The settings of `[relay]`. Nobody listens at that port: what is queued by mistake stays there.
-const CONFIGURATIONS: [&str; 6] = [
+const CONFIGURATIONS: [&str; 7] = [
     "enabled = false",
     "enabled = true",
     "enabled = true\nroutes = [{ domain = \"b.test\", host = \"127.0.0.1:9\" }]",
     "enabled = true\nsmarthost = \"127.0.0.1:9\"",
+    "routes = [{ domain = \"relayed.test\", host = \"127.0.0.1:9\", accept = \"all\" }]",
     "",
     SET_UP,
 ];
@@ -25,7 +26,7 @@ const CONFIGURATIONS: [&str; 6] = [
 const SET_UP: &str = "enabled = \"auto\"";
 
 /// Recipients that are not ours, in every spelling that relays have fallen for. `a.test` is ours.
-const ELSEWHERE: [&str; 16] = [
+const ELSEWHERE: [&str; 21] = [
     "bo@b.test",
     "BO@B.TEST",
     "bo@elsewhere.test",
@@ -46,6 +47,21 @@ const ELSEWHERE: [&str; 16] = [
     "bo@[192.0.2.1]",
     "bo@[127.0.0.1]",
     "bo@[IPv6:2001:db8::1]",
+    // Near a domain whose mail is taken from everybody.
+    "bo@sub.relayed.test",
+    "bo@xrelayed.test",
+    "bo@relayed.test.b.test",
+    "@relayed.test:bo@elsewhere.test",
+    "\"bo@relayed.test\"@elsewhere.test",
+];
+
+/// Recipients of the domain whose mail is taken, for a host that would take the local part apart.
+const ROUTED: [&str; 5] = [
+    "bo%elsewhere.test@relayed.test",
+    "elsewhere.test!bo@relayed.test",
+    "\"bo@elsewhere.test\"@relayed.test",
+    "@a.test:bo%elsewhere.test@relayed.test",
+    "\"bo%elsewhere.test\"@RELAYED.test",
 ];
 
 /// Recipients of our own domain, or of none, that name another domain within. They are nobody's,
@@ -137,7 +153,7 @@ fn a_stranger_s_mail_goes_nowhere_else() {
         let dir = tempfile::tempdir().unwrap();
         let server = start(dir.path(), relay);
         for protocol in ["smtp", "lmtp", "submission"] {
-            for (turn, to) in ELSEWHERE.iter().chain(&NOBODY).enumerate() {
+            for (turn, to) in ELSEWHERE.iter().chain(&NOBODY).chain(&ROUTED).enumerate() {
                 let from = SENDERS[turn % SENDERS.len()];
                 let what = format!("{relay:?}, {protocol}, from {from}");
                 let mut client = connect(&server, protocol);

@@ -4,10 +4,11 @@
 //! that lost the race is made again from what is there now.
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use posthaste_mail_model::{AccountId, Id, Secret};
 use posthaste_metrics::Counter;
 use posthaste_store::{CommitOutcome, DirectoryChange, Engine};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::OnceCell;
@@ -48,6 +49,8 @@ pub struct Directory {
     pub(crate) decoy_key: OnceCell<[u8; KEY_LEN]>,
     /// A hash that no password fits. Checking it costs as much as checking a real one.
     pub(crate) decoy_hash: OnceCell<String>,
+    /// Domains, in normal form, whose unknown recipients another server has.
+    pub(crate) shared_domains: RwLock<HashSet<String>>,
 }
 
 impl std::fmt::Debug for Directory {
@@ -75,7 +78,19 @@ impl Directory {
             leases,
             decoy_key: OnceCell::new(),
             decoy_hash: OnceCell::new(),
+            shared_domains: RwLock::default(),
         })
+    }
+
+    /// Names the domains, in normal form, that are shared with another server: it has the
+    /// recipients that this one does not know. They take the place of those named before.
+    pub fn share_domains(&self, domains: impl IntoIterator<Item = String>) {
+        *self.shared_domains.write() = domains.into_iter().collect();
+    }
+
+    /// The domains that are shared.
+    pub fn shared_domains(&self) -> HashSet<String> {
+        self.shared_domains.read().clone()
     }
 
     /// Makes an account.

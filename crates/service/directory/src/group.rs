@@ -154,13 +154,15 @@ impl Directory {
     }
 
     /// Where mail for an address goes. One to four reads of a record for an account, up to three
-    /// more for a group.
+    /// more for a group. `NotLocal` also for an unknown recipient of a domain that is shared
+    /// ([`Directory::share_domains`]).
     pub async fn target(&self, address: &str) -> Result<Target, ResolveError> {
         match self.resolve(address).await {
             Ok(recipient) => Ok(Target::Account(recipient)),
             Err(ResolveError::NoSuchUser) => {
-                let group = self.group_of(&Address::parse(address)?).await?;
-                group.map(Target::Group).ok_or(ResolveError::NoSuchUser)
+                let address = Address::parse(address)?;
+                let group = self.group_of(&address).await?;
+                group.map(Target::Group).ok_or_else(|| self.unknown(&address))
             }
             Err(error) => Err(error),
         }

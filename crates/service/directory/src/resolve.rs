@@ -70,6 +70,12 @@ impl Directory {
         Ok(self.engine.directory_entry(&record::domain_key(domain)).await?.is_some())
     }
 
+    /// What is said of an address that no account and no group has.
+    pub(crate) fn unknown(&self, address: &Address) -> ResolveError {
+        let is_shared = address.domain().is_some_and(|domain| self.shared_domains.read().contains(domain));
+        if is_shared { ResolveError::NotLocal } else { ResolveError::NoSuchUser }
+    }
+
     /// The account that has exactly this address. An alias of an alias leads nowhere, so there are
     /// no loops.
     async fn owner(&self, address: &str) -> Result<Option<Account>, DirectoryError> {

@@ -182,6 +182,13 @@ impl Relay {
             found = self.resolve(&original).await;
             to = Cow::Owned(original);
         }
+        if let Err(ResolveError::NoSuchUser) = &found {
+            // The other server of a shared domain may have the sender.
+            found = match self.delivery.directory().target(&to).await {
+                Err(ResolveError::NotLocal) => Err(ResolveError::NotLocal),
+                _ => found,
+            };
+        }
         let to = &*to;
         match found {
             Ok(recipient) => self.deliver(text, recipient, report.now).await,

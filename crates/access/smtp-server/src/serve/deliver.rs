@@ -13,6 +13,7 @@ use crate::command::{BodyKind, MailParameters, RcptParameters};
 use crate::incoming::Incoming;
 use crate::reply::Reply;
 use crate::session::{Addressee, Transaction, replies};
+use crate::sink::RelayOrigin;
 use crate::trace;
 use crate::verification::Verified;
 
@@ -98,7 +99,8 @@ impl Driver {
         let message = trace::without_return_path(message);
         let octets = message.len();
         let Outgoing { from, to, .. } = envelope;
-        match self.service.sink.relay(message, envelope).await {
+        let origin = if account.is_some() { RelayOrigin::User } else { RelayOrigin::Host };
+        match self.service.sink.relay(message, envelope, origin).await {
             Ok(()) => {
                 tracing::info!(id, account, from, recipients = to.len(), octets, "queued");
                 replies::queued(id)

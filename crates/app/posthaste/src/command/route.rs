@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::cli;
 use crate::command::full_name;
-use crate::config::Config;
+use crate::config::{Config, RouteAccept};
 use crate::failure::{Failure, Result};
 use crate::open;
 
@@ -159,6 +159,9 @@ fn elsewhere(address: &str, config: &Config, relays: bool) -> String {
     let of_domain =
         relay.routes.iter().find(|route| normal_domain(&route.domain).ok().as_ref() == Some(&domain));
     match of_domain {
+        Some(route) if route.accept == RouteAccept::All => {
+            format!("is on another server: sent to {} (`relay.routes`)", route.host)
+        }
         Some(route) => format!("is in another domain: sent to {} (`relay.routes`)", route.host),
         None if relay.smarthost.is_empty() => {
             format!("is in another domain: sent to the hosts that DNS names for {domain}")

@@ -47,6 +47,17 @@ pub struct DomainRoute {
     pub host: String,
     #[serde(default)]
     pub tls: RouteTls,
+    #[serde(default)]
+    pub accept: RouteAccept,
+}
+
+/// Whose mail for a domain is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RouteAccept {
+    #[default]
+    Users,
+    All,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -85,7 +96,7 @@ impl Relay {
     /// Which hosts take mail. Reads the password.
     pub fn routes(&self) -> Result<Routes> {
         let mut routes = Routes::default();
-        for DomainRoute { domain, host, tls } in &self.routes {
+        for DomainRoute { domain, host, tls, .. } in &self.routes {
             let normal = normal_domain(domain).map_err(Failure::Usage)?;
             routes.domains.insert(normal, route("relay.routes", host, *tls, None)?);
         }
@@ -100,6 +111,12 @@ impl Relay {
             routes.dns = Some(dns.map_err(|e| Failure::Usage(format!("`relay.dns`: {e}")))?);
         }
         Ok(routes)
+    }
+
+    /// Domains, in normal form, whose mail is taken from everybody.
+    pub fn relay_domains(&self) -> impl Iterator<Item = String> + '_ {
+        let of_all = self.routes.iter().filter(|route| route.accept == RouteAccept::All);
+        of_all.filter_map(|route| posthaste_directory::normal_domain(&route.domain).ok())
     }
 
     /// TLS with the authorities of `ca`, if that file is there.
@@ -129,6 +146,12 @@ impl Relay {
         for DomainRoute { domain, host, .. } in &self.routes {
             normal_domain(domain)?;
             host_and_port("relay.routes", host)?;
+        }
+        if self.enabled == Auto::Is(false) && self.relay_domains().next().is_some() {
+            return Err(
+                "`relay.routes` takes mail from everybody (`accept = \"all\"`), and `relay.enabled` is false"
+                    .into(),
+            );
         }
         if self.retry_first.as_secs() == 0 || self.retry_longest < self.retry_first {
             return Err(

@@ -107,7 +107,8 @@ impl Services {
         let scanning = scanning(config);
         let smtp = |role| {
             let sink: Arc<dyn MailSink> = Arc::new(filter.clone());
-            let service = SmtpService::new(role, smtp_options(config), Arc::clone(&opened.directory), sink);
+            let service =
+                SmtpService::new(role, smtp_options(config, opened), Arc::clone(&opened.directory), sink);
             let service = service.with_certificates(certificates.clone()).with_budget(budget.clone());
             let service = service.with_accounts(budgets.accounts.clone());
             let service = service.with_screening(Some(screening.clone())).with_scanning(scanning.clone());
@@ -230,8 +231,9 @@ fn pop3_options(config: &Config) -> Pop3Options {
     }
 }
 
-fn smtp_options(config: &Config) -> SmtpOptions {
+fn smtp_options(config: &Config, opened: &Opened) -> SmtpOptions {
     SmtpOptions {
+        relay_domains: opened.directory.shared_domains(),
         message_size_max: usize::try_from(config.limits.message_size.as_u64()).unwrap_or(usize::MAX),
         plaintext_auth: plaintext_auth(config.login.plaintext),
         plaintext_scram: plaintext_auth(config.login.scram),
