@@ -1,8 +1,8 @@
 //! The table `bodies`: where each body lies, and how many messages hold it.
 //!
-//! Key: body (16). Value: sum (4), pack (4), offset (8), length (8), references (4). The last few
-//! that came are in the main database, whose page every transaction writes anyway; they move to the
-//! table together.
+//! Key: body (16). Value: sum (4), pack (4), offset (8), length (8), references (4). Programs
+//! up to November 2026 kept the last few that came in the main database. They are read there, and
+//! move to the table when the next body comes.
 
 use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::{BodyId, Id};
@@ -12,11 +12,7 @@ use super::{Index, Indexed, damaged, hex};
 use crate::index::checksum::{seed, sum32};
 use crate::index::sealed::unseal;
 
-/// Bodies whose places are kept in the main database at a time: 32 × 53 bytes, less than half a
-/// page beside the roots and the packs.
-const RECENT_MAX: usize = 32;
-
-/// The first byte of the keys of recent bodies.
+/// The first byte of the keys of bodies in the main database.
 const RECENT: u8 = 1;
 
 fn recent_key(body: BodyId) -> [u8; 17] {
@@ -76,30 +72,21 @@ impl Index {
         self.bodies.put(txn, &body.0.to_bytes(), &value).indexed()
     }
 
-    /// Puts new bodies into the index: a few among the recent ones, many where they stay.
+    /// Puts new bodies into the index.
     pub(crate) fn add_bodies(&self, txn: &mut RwTxn, new: &[(BodyId, BodyPlace)]) -> Result<()> {
         if new.is_empty() {
             return Ok(());
         }
-        let there = self.main.prefix_iter(txn, &[RECENT]).indexed()?.count();
-        if there + new.len() > RECENT_MAX {
-            self.move_recent(txn)?;
-        }
-        let few = new.len() <= RECENT_MAX / 4;
+        self.move_recent(txn)?;
         for (body, place) in new {
-            let value = place.to_value(*body);
-            if few {
-                self.main.put(txn, &recent_key(*body), &value).indexed()?;
-            } else {
-                self.bodies.put(txn, &body.0.to_bytes(), &value).indexed()?;
-            }
+            self.bodies.put(txn, &body.0.to_bytes(), &place.to_value(*body)).indexed()?;
         }
         Ok(())
     }
 
-    /// Moves the recent bodies to where they stay.
+    /// Moves bodies from the main database to the table.
     fn move_recent(&self, txn: &mut RwTxn) -> Result<()> {
-        let mut recent = Vec::with_capacity(RECENT_MAX);
+        let mut recent = Vec::new();
         for item in self.main.prefix_iter(txn, &[RECENT]).indexed()? {
             let (key, value) = item.indexed()?;
             recent.push((key.to_vec(), value.to_vec()));

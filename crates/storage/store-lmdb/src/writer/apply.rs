@@ -11,7 +11,6 @@ use posthaste_store::{
 };
 
 use std::collections::HashMap;
-use std::ops::Add;
 
 use crate::index::bodies::BodyPlace;
 use crate::index::checksum::seed;
@@ -45,22 +44,6 @@ pub(crate) enum Applied {
     Conflict,
     /// It cannot be.
     Refused(StoreError),
-}
-
-/// What the commits of a transaction ask of the index: counted where it is written.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Demand {
-    /// Messages whose rows or summaries are written.
-    pub(crate) messages: usize,
-    /// Bytes of records and their share of pages; `Index::reserve` doubles it.
-    pub(crate) bytes: u64,
-}
-
-impl Add for Demand {
-    type Output = Self;
-    fn add(self, more: Self) -> Self {
-        Self { messages: self.messages + more.messages, bytes: self.bytes + more.bytes }
-    }
 }
 
 /// Of a message beside its summary: its row, which shares a page with 143 others and is written
@@ -128,14 +111,15 @@ pub(crate) struct Apply<'a, 'e> {
     pub(crate) seq: u64,
     /// From how many neighbours on copies are linked.
     pub(crate) links_from: usize,
-    /// What was asked of the index so far.
-    pub(crate) demand: Demand,
+    /// Bytes of records and their share of pages that the index needs for the commits so far.
+    /// `Index::reserve` doubles it.
+    pub(crate) demand: u64,
     pub(crate) scratch: &'a mut Scratch,
 }
 
 impl Apply<'_, '_> {
-    fn note_demand(&mut self, messages: usize, bytes: usize) {
-        self.demand = self.demand + Demand { messages, bytes: bytes as u64 };
+    fn note_demand(&mut self, bytes: usize) {
+        self.demand += bytes as u64;
     }
 
     fn next_seq(&mut self) -> u64 {
@@ -211,10 +195,10 @@ impl Apply<'_, '_> {
         self.messages(commit)?;
         self.expunged(commit)?;
         let MailboxCommit { mailbox, ref head, ref appended, ref changed, ref expunged, .. } = *commit;
-        self.note_demand(changed.len(), changed.len() * BESIDE_SUMMARY);
+        self.note_demand(changed.len() * BESIDE_SUMMARY);
         let ranges: usize = expunged.iter().map(|(_, set)| set.ranges().len()).sum();
         let rows = head.counts.messages.max(stored.head.counts.messages) as usize * size_of::<Row>();
-        self.note_demand(0, (ranges * PAGE).min(rows));
+        self.note_demand((ranges * PAGE).min(rows));
         let record = (self.batch.pack, record);
         let change = MailboxChange { mailbox, before: stored, head, changed, expunged, record };
         let new = appended.iter().map(|m| m.row);
@@ -323,7 +307,7 @@ impl Apply<'_, '_> {
             let uid = message.row.uid().value();
             put_summary(&mut self.scratch.bytes, own, uid, message.body, message.saved, summary);
             self.index.summaries.put(&mut self.txn, &uid_key(to, uid), &self.scratch.bytes).indexed()?;
-            self.note_demand(1, self.scratch.bytes.len() + BESIDE_SUMMARY);
+            self.note_demand(self.scratch.bytes.len() + BESIDE_SUMMARY);
         }
         Ok(())
     }
@@ -368,7 +352,7 @@ impl Apply<'_, '_> {
             let (copies, origins) = (&copies[run.clone()], &origins[run]);
             if copies.len() >= self.links_from && !is_damaged {
                 links::put_links(self.index, &mut self.txn, to, copies, origins)?;
-                self.note_demand(copies.len(), copies.len() * BESIDE_SUMMARY);
+                self.note_demand(copies.len() * BESIDE_SUMMARY);
             } else {
                 self.copied_summaries(to, copies, origins)?;
             }
@@ -406,7 +390,7 @@ impl Apply<'_, '_> {
             let key = uid_key(to, message.row.uid().value());
             self.index.summaries.put(&mut self.txn, &key, &made[place.clone()]).indexed()?;
         }
-        self.note_demand(copies.len(), made.len() + copies.len() * BESIDE_SUMMARY);
+        self.note_demand(made.len() + copies.len() * BESIDE_SUMMARY);
         Ok(())
     }
 

@@ -4,7 +4,6 @@ use heed::RwTxn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::apply::Demand;
 use crate::data_dir::reserve::Purpose;
 use crate::index::rows::Scratch;
 use crate::log::appender::Appender;
@@ -49,12 +48,11 @@ impl<'e> Writer<'e> {
     }
 }
 
-/// What may wait for the index: some 10 ms of replaying after a crash. Commits on more messages
-/// than that do not wait at all: writing their pages costs more than syncing them, and a disk that
-/// has no room for so many should say so before it is too late.
+/// What may wait for the index: some 10 ms of redoing after a crash.
 const HELD_COMMITS: usize = 512;
-pub(super) const HELD_MESSAGES: usize = 256;
-const HELD_BYTES: u64 = 4 << 20;
+/// A larger commit does not wait at all: writing its pages costs more than syncing them, and a disk
+/// that has no room for it should say so before it is too late.
+pub(super) const HELD_BYTES: u64 = 4 << 20;
 
 /// An index transaction with commits that were acknowledged, or that are about to be.
 pub(super) struct OpenTransaction<'e> {
@@ -63,17 +61,15 @@ pub(super) struct OpenTransaction<'e> {
     pub(super) seq: u64,
     /// Acknowledged commits in it.
     pub(super) commits: usize,
-    /// What they come to.
-    pub(super) demand: Demand,
+    /// Bytes they need in the index.
+    pub(super) demand: u64,
     /// When the index is to have them.
     pub(super) due: Instant,
 }
 
 impl OpenTransaction<'_> {
     pub(super) fn is_full(&self) -> bool {
-        self.commits >= HELD_COMMITS
-            || self.demand.messages >= HELD_MESSAGES
-            || self.demand.bytes >= HELD_BYTES
+        self.commits >= HELD_COMMITS || self.demand >= HELD_BYTES
     }
 }
 

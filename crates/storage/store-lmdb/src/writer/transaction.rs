@@ -4,13 +4,13 @@
 use posthaste_store::{Result, StoreError};
 use std::time::Instant;
 
-use super::state::{HELD_MESSAGES, OpenTransaction, Writer};
+use super::state::{HELD_BYTES, OpenTransaction, Writer};
 use crate::data_dir::reserve::Purpose;
 use crate::index::Indexed;
 use crate::log::Ahead;
 use crate::log::record::Batch;
 use crate::shared::Shared;
-use crate::writer::apply::{Apply, Demand};
+use crate::writer::apply::Apply;
 
 /// What a piece of work leaves to do.
 pub(super) enum Wrote {
@@ -83,12 +83,12 @@ impl<'e> Writer<'e> {
         let mut seq = begun_at;
         let batch = self.appender.begin(index, &txn, &mut seq)?;
         let begun_len = batch.len();
-        let (scratch, demand) = (&mut self.scratch, Demand::default());
+        let scratch = &mut self.scratch;
         let shared = self.shared;
-        let mut apply = Apply { shared, index, txn, batch, seq, links_from, demand, scratch };
+        let mut apply = Apply { shared, index, txn, batch, seq, links_from, demand: 0, scratch };
         let (value, wrote) = work(&mut apply)?;
         let Apply { txn, batch, seq, demand, .. } = apply;
-        let demand = Demand { bytes: demand.bytes + batch.len(), ..demand };
+        let demand = demand + batch.len();
         let open = OpenTransaction { txn, seq, commits, demand: before + demand, due };
         match wrote {
             Wrote::Nothing => {
@@ -120,14 +120,14 @@ impl<'e> Writer<'e> {
 
     /// Whether the index may follow by itself with what commits ask of it. What is to be said of
     /// packs it must have at once.
-    fn may_be_held(&self, demand: Demand) -> bool {
-        self.checkpoint_within.is_some() && !self.appender.has_marks() && demand.messages < HELD_MESSAGES
+    fn may_be_held(&self, demand: u64) -> bool {
+        self.checkpoint_within.is_some() && !self.appender.has_marks() && demand < HELD_BYTES
     }
 
     /// Puts a batch where it stays; answers where it ends.
     fn write(&mut self, open: &OpenTransaction<'_>, batch: &Batch) -> Result<u64> {
         let ahead = || self::ahead(self.shared, self.purpose);
-        self.shared.index.reserve(open.demand.bytes, ahead)?;
+        self.shared.index.reserve(open.demand, ahead)?;
         self.appender.write(batch, ahead)?;
         Ok(batch.start + batch.len())
     }
@@ -181,7 +181,7 @@ impl<'e> Writer<'e> {
             self.give_up_tails(&txn)?;
             let seq = shared.index.seq(&txn)?;
             let due = Instant::now() + self.checkpoint_within.unwrap_or_default();
-            return Ok(OpenTransaction { txn, seq, commits: 0, demand: Demand::default(), due });
+            return Ok(OpenTransaction { txn, seq, commits: 0, demand: 0, due });
         }
     }
 
