@@ -67,6 +67,7 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
                     session.wire.say_bye(REVOKED);
                     return session.wire.flush().await;
                 }
+                session.renew_login();
                 if session.wire.connection().count_command()
                     && Box::pin(hold_back(session)).await? == Next::Close
                 {

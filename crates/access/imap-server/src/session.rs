@@ -129,6 +129,15 @@ impl Session {
         self.lease.as_ref().is_some_and(Lease::is_ended)
     }
 
+    /// Takes over what the administrator changed of the account.
+    pub(crate) fn renew_login(&mut self) {
+        if let (Some(account), Some(lease)) = (&mut self.login, &self.lease)
+            && let Some(newer) = lease.newer(account)
+        {
+            *account = newer;
+        }
+    }
+
     /// Enables IMAP4rev2: names are UTF-8 from now on.
     pub(crate) fn enable_rev2(&mut self) {
         self.enabled.rev2 = true;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Command;
+use std::time::Duration;
 
 use posthaste_testkit::{LineClient, Server, ServerBuilder, message};
 
@@ -121,6 +122,23 @@ fn sessions_end_when_another_process_disables_removes_or_rekeys_the_account() {
         assert!(last_word(&mut sender).starts_with("421 4.7.0 Your account was disabled"));
         assert!(neighbour.imap("NOOP").unwrap()[0].starts_with("t OK"));
         server.command(&["account", "set", USER, "--enable"], "");
+    }
+}
+
+#[test]
+fn a_new_quota_reaches_sessions_that_are_open() {
+    let server = ServerBuilder::new(BINARY).start();
+    server.add_account(USER, "correct horse");
+    let (mut client, ok) = login(&server, USER, "correct horse");
+    assert!(ok);
+    for limit in [3, 900] {
+        let set = ["account", "set", USER, "--messages", &limit.to_string()];
+        assert!(server.command(&set, "").status.success());
+        let shown = format!("MESSAGE 0 {limit})");
+        // The server looks at accounts of open sessions now and then.
+        while !client.imap("GETQUOTA \"\"").unwrap().iter().any(|line| line.contains(&shown)) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 

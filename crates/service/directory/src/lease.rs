@@ -1,16 +1,17 @@
 //! Logins last as long as what they rest on: an account that is disabled, removed or given another
-//! password loses its sessions, whichever process changed it.
+//! password loses its sessions, whichever process changed it. Other changes, of its quota say, reach
+//! them.
 //!
 //! A session holds a [`Lease`] from its login on. One task per process
 //! ([`crate::Directory::watch_accounts`]) compares the accounts that have leases with their
-//! records, and ends the leases that no longer hold. While the engine's epoch stays the same
+//! records, ends the leases that no longer hold, and renews the others. While the engine's epoch stays the same
 //! nothing can have changed, and a round costs one read of a number. On a cluster, which has no
 //! epoch, a round reads each account that has sessions, one after the other.
 //!
 //! What always holds: a lease is compared at least once after it was given, because its record may
 //! have changed between the login's read and the lease; no lock is held over a read.
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use posthaste_mail_model::AccountId;
 use posthaste_store::Engine;
 use std::collections::HashMap;
@@ -35,7 +36,8 @@ pub struct Lease {
 
 /// Shared by all logins with one password of one account.
 struct Grant {
-    name: String,
+    /// The record as it was last read.
+    account: RwLock<Arc<Account>>,
     ended: watch::Sender<bool>,
     compared: AtomicBool,
 }
@@ -48,7 +50,7 @@ pub(crate) struct Leases {
 
 impl std::fmt::Debug for Lease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lease").field("account", &self.grant.name).field("ended", &self.is_ended()).finish()
+        f.debug_struct("Lease").field("account", &self.grant.name()).field("ended", &self.is_ended()).finish()
     }
 }
 
@@ -65,6 +67,28 @@ impl Lease {
     }
 }
 
+impl Lease {
+    /// The account, if its record is newer than this one.
+    pub fn newer(&self, account: &Account) -> Option<Account> {
+        let now = self.grant.account.read();
+        (now.version > account.version).then(|| Account::clone(&now))
+    }
+}
+
+impl Grant {
+    fn name(&self) -> String {
+        self.account.read().name.clone()
+    }
+
+    /// Keeps a record, unless there is a newer one.
+    fn renew(&self, account: Account) {
+        let mut now = self.account.write();
+        if account.version > now.version {
+            *now = Arc::new(account);
+        }
+    }
+}
+
 impl Leases {
     pub fn new(engine: Arc<dyn Engine>) -> Self {
         Self { engine, given: Mutex::default() }
@@ -76,11 +100,12 @@ impl Leases {
         let key = (account.id, account.password_changes);
         let grant = all.get(&key).and_then(Weak::upgrade).filter(|grant| !*grant.ended.borrow());
         let grant = grant.unwrap_or_else(|| {
-            let (name, ended) = (account.name.clone(), watch::Sender::new(false));
-            let grant = Arc::new(Grant { name, ended, compared: AtomicBool::new(false) });
+            let (of, ended) = (RwLock::new(Arc::new(account.clone())), watch::Sender::new(false));
+            let grant = Arc::new(Grant { account: of, ended, compared: AtomicBool::new(false) });
             all.insert(key, Arc::downgrade(&grant));
             grant
         });
+        grant.renew(account.clone());
         // This login may have read an older record than the last comparison did.
         grant.compared.store(false, Ordering::Release);
         Lease { ended: grant.ended.subscribe(), grant }
@@ -115,19 +140,22 @@ impl Leases {
             if grant.compared.swap(true, Ordering::AcqRel) && !all {
                 continue;
             }
-            let stored = match Stored::find(&*self.engine, &grant.name).await {
+            let stored = match Stored::find(&*self.engine, &grant.name()).await {
                 Ok(stored) => stored,
                 Err(error) => {
                     grant.compared.store(false, Ordering::Release);
                     return Err(error);
                 }
             };
-            let holds = stored.is_some_and(|Stored { account, .. }| {
+            let now = stored.map(|stored| stored.account).filter(|account| {
                 account.id == id && account.password_changes == password_changes && !account.disabled
             });
-            if !holds {
-                tracing::info!(account = grant.name, "the account has changed: its sessions end");
-                grant.ended.send_replace(true);
+            match now {
+                Some(account) => grant.renew(account),
+                None => {
+                    tracing::info!(account = grant.name(), "the account has changed: its sessions end");
+                    grant.ended.send_replace(true);
+                }
             }
         }
         Ok(())
@@ -155,6 +183,8 @@ mod tests {
         }
         directory.leases.compare(true).await.unwrap();
         assert!(leases.values().all(|lease| !lease.is_ended()));
+        let old_quota = directory.account("quota").await.unwrap().unwrap();
+        assert_eq!(leases["quota"].newer(&old_quota), None);
         other.set("disabled", disable).await.unwrap();
         other.remove("removed").await.unwrap();
         other.remove("again").await.unwrap();
@@ -166,6 +196,8 @@ mod tests {
             leases.iter().filter(|(_, lease)| lease.is_ended()).map(|(name, _)| name.as_str()).collect();
         ended.sort_unstable();
         assert_eq!(ended, ["again", "disabled", "password", "removed"]);
+        let newer = leases["quota"].newer(&old_quota).unwrap();
+        assert_eq!((newer.quota_bytes, leases["quota"].newer(&newer)), (Some(5), None));
         leases.get_mut("removed").unwrap().ended().await;
         // A login after the change has a lease of its own.
         let account = directory.account("password").await.unwrap().unwrap();

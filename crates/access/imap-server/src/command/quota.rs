@@ -4,7 +4,6 @@
 use posthaste_delivery::{Quota, Usage};
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::response::{Code, QuotaResource, Untagged};
-use posthaste_store::StoreError;
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
@@ -23,12 +22,9 @@ pub(super) async fn get(session: &mut Session, root: &str) -> Result<Reply, Fail
     Ok(DONE)
 }
 
-/// RFC 9208 §4.1.2.
+/// RFC 9208 §4.1.2. The mailbox need not exist: a client may ask before it makes one.
 pub(super) async fn get_root(session: &mut Session, mailbox: &MailboxArg) -> Result<Reply, Failure> {
-    let account = session.login()?.id;
-    let name = mailbox.name()?;
-    let list = session.service.store.list(account).await?;
-    list.find(&name).ok_or(StoreError::NoSuchName)?;
+    mailbox.name()?;
     let limits = limits(session)?;
     let roots = limits.iter().map(|_| ROOT.to_owned()).collect();
     session.wire.say(Untagged::QuotaRoot { mailbox: mailbox.clone(), roots });

@@ -73,8 +73,11 @@ fn what_is_not_there_or_not_allowed() {
     server.connect().run("C: a GETQUOTA \"\"\nS: a BAD …");
     server.login().run(
         r#"
+        # A mailbox that could be made would count, too.
         C: a GETQUOTAROOT Nowhere
-        S: a NO [NONEXISTENT] …
+        S: * QUOTAROOT Nowhere ""
+        S: * QUOTA "" (MESSAGE 0 9)
+        S: a OK …
         C: b GETQUOTA another
         S: b NO [NONEXISTENT] …
         C: c SETQUOTA "" (MESSAGE 1000000)
