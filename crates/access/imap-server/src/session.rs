@@ -180,8 +180,7 @@ impl Session {
     /// Whether STARTTLS is available now.
     pub(crate) fn may_start_tls(&self) -> bool {
         let connection = self.wire.connection();
-        // Compression may stay from an earlier login (RFC 8437). TLS lies below it (RFC 4978 §3).
-        self.service.certificates.is_some() && !connection.is_encrypted() && !connection.is_compressed()
+        self.service.certificates.is_some() && !connection.is_encrypted()
     }
 
     /// Whether a password may be sent over this connection now.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use posthaste_directory::NewAccount;
 use posthaste_mail_model::Secret;
 use posthaste_net::{Clock, ClockHand, Connection, Shutdown, ShutdownTrigger, Stream};
@@ -19,7 +19,7 @@ use crate::size_tests::service;
 /// A session and its client.
 struct Talk {
     client: DuplexStream,
-    /// Both directions of COMPRESS, once it is active.
+    /// Both directions of COMPRESS, while it is active. The server's stream ends it.
     deflate: Option<(Compress, Decompress)>,
     /// What the client has received and not yet returned.
     heard: String,
@@ -91,8 +91,14 @@ impl Talk {
             None => self.heard.push_str(std::str::from_utf8(&bytes[..count]).unwrap()),
             Some((_, decompress)) => {
                 let mut text = Vec::with_capacity(64 * 1024);
-                decompress.decompress_vec(&bytes[..count], &mut text, FlushDecompress::Sync).unwrap();
+                let before = decompress.total_in();
+                let status = decompress.decompress_vec(&bytes[..count], &mut text, FlushDecompress::Sync);
                 self.heard.push_str(std::str::from_utf8(&text).unwrap());
+                if status.unwrap() == Status::StreamEnd {
+                    let rest = &bytes[(decompress.total_in() - before) as usize..count];
+                    self.heard.push_str(std::str::from_utf8(rest).unwrap());
+                    self.deflate = None;
+                }
             }
         }
         count > 0
@@ -191,6 +197,55 @@ async fn compression_needs_no_socket() {
     talk.hear("d OK").await;
     talk.say("e LOGOUT\r\n").await;
     talk.ends_with("e OK").await;
+}
+
+/// RFC 8437 §4.1: both streams end with the CRLF of the command and of its answer. Clients flush
+/// or finish theirs, and may send the next command in the same segment, or a byte at a time.
+#[tokio::test]
+async fn unauthenticate_ends_compression() {
+    let mut talk = Talk::with_inbox().await;
+    for (ends, piece) in [
+        (FlushCompress::Sync, usize::MAX),
+        (FlushCompress::Sync, 1),
+        (FlushCompress::Finish, usize::MAX),
+        (FlushCompress::Finish, 1),
+        (FlushCompress::Partial, usize::MAX),
+        (FlushCompress::Full, 5),
+    ] {
+        talk.say("c COMPRESS DEFLATE\r\n").await;
+        talk.hear("c OK").await;
+        let (mut compress, decompress) =
+            (Compress::new(Compression::default(), false), Decompress::new(false));
+        let mut bytes = Vec::with_capacity(1024);
+        for command in ["d NOOP\r\n", "e NOOP\r\n"] {
+            compress.compress_vec(command.as_bytes(), &mut bytes, FlushCompress::Sync).unwrap();
+        }
+        compress.compress_vec(b"f UNAUTHENTICATE\r\n", &mut bytes, FlushCompress::None).unwrap();
+        compress.compress_vec(b"", &mut bytes, ends).unwrap();
+        if ends == FlushCompress::Partial {
+            // Such a client waits for the answer: nothing marks the end of what it sent.
+            talk.client.write_all(&bytes).await.unwrap();
+            bytes.clear();
+        }
+        talk.deflate = Some((compress, decompress));
+        let login = b"g LOGIN ana@example.org \"correct horse\"\r\n";
+        if !bytes.is_empty() {
+            bytes.extend_from_slice(login);
+            for piece in bytes.chunks(piece) {
+                talk.client.write_all(piece).await.unwrap();
+            }
+        }
+        talk.hear("f OK [CAPABILITY ").await;
+        while talk.deflate.is_some() {
+            assert!(talk.read().await);
+        }
+        if bytes.is_empty() {
+            talk.client.write_all(login).await.unwrap();
+        }
+        assert!(talk.hear("g OK").await.contains(" COMPRESS=DEFLATE"));
+    }
+    talk.say("h LOGOUT\r\n").await;
+    talk.ends_with("h OK").await;
 }
 
 #[tokio::test]

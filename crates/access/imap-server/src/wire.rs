@@ -132,6 +132,12 @@ impl Wire {
         self.connection.start_deflate()
     }
 
+    /// Ends compression, after the tagged OK was printed; see [`Connection::end_deflate`].
+    pub(crate) async fn end_deflate(&mut self) -> Result<(), NetError> {
+        self.flush().await?;
+        self.connection.end_deflate(self.write_within).await
+    }
+
     /// Closes the connection. It waits at most as long as for any other write.
     pub(crate) async fn close(self) -> Result<(), NetError> {
         self.connection.close(self.write_within).await

@@ -6,6 +6,9 @@
 //! [`Deflate::rest`] does so for sessions that have nothing to say, and an idle compressed session
 //! keeps only its decompressor.
 //!
+//! The peer may end its stream after any flush ([`Deflate::into_rest`], RFC 8437 §4.1). So what
+//! follows a flush is decompressed only when the session wants more.
+//!
 //! Memory: compressor about 320 KiB while talking, decompressor about 43 KiB (its 32 KiB window
 //! belongs to the peer's stream and cannot be given up), pending output at most [`OUTPUT_MAX`] plus
 //! one input's worth.
@@ -27,6 +30,9 @@ const OUTPUT_MAX: usize = 16 * 1024;
 /// Compressed bytes read at once; on the stack while reading, kept only if the caller's buffer was
 /// too small.
 const READ_PIECE: usize = 4 * 1024;
+/// The end of a sync flush: the length of an empty stored block, and its complement
+/// (RFC 1951 §3.2.4).
+const FLUSHED: [u8; 4] = [0, 0, 0xff, 0xff];
 /// Level 1 finds most of what there is to find in protocol text, at a fraction of the work of the
 /// default.
 const LEVEL: Compression = Compression::fast();
@@ -46,6 +52,8 @@ pub(crate) struct Deflate {
     /// The last output filled the caller's buffer, so that more may come without more input.
     more: bool,
     ended: bool,
+    /// Our own stream has its end.
+    finished: bool,
 }
 
 impl Deflate {
@@ -60,7 +68,28 @@ impl Deflate {
             taken: 0,
             more: false,
             ended: false,
+            finished: false,
         }
+    }
+
+    /// What was read of the transport and does not belong to the peer's stream, if that ended with
+    /// the last byte that was decompressed.
+    pub(crate) fn into_rest(mut self) -> Vec<u8> {
+        self.input.split_off(self.taken)
+    }
+
+    /// Ends our stream: the last flush writes the mark of its end.
+    pub(crate) fn poll_finish<T: AsyncWrite + Unpin>(
+        &mut self,
+        mut transport: Pin<&mut T>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.finished {
+            self.deflate(&[], FlushCompress::Finish)?;
+            (self.finished, self.unflushed) = (true, false);
+        }
+        ready!(self.poll_drain(transport.as_mut(), cx))?;
+        transport.poll_flush(cx)
     }
 
     /// Gives back what an idle session does not need. Does nothing in the middle of an answer.
@@ -119,6 +148,8 @@ impl Deflate {
     /// Decompresses into what is free of `buf`: a small input that would expand to gigabytes does
     /// so only as fast as the session reads.
     fn inflate(&mut self, from: &[u8], buf: &mut ReadBuf<'_>) -> io::Result<(usize, usize)> {
+        let flushed = memchr::memmem::find(from, &FLUSHED).map(|at| at + FLUSHED.len());
+        let from = &from[..flushed.unwrap_or(from.len())];
         let room = buf.initialize_unfilled();
         let (in_before, out_before) = (self.decompress.total_in(), self.decompress.total_out());
         let status = self

@@ -1,7 +1,7 @@
 //! One type for every kind of connection: TCP, TLS over TCP, and either of them compressed.
 //!
 //! The parts that not every connection has are boxed, so that a plain one stays small. Layers are
-//! added in place (STARTTLS, COMPRESS) and never removed.
+//! added in place (STARTTLS, COMPRESS). Only compression can end before the connection does.
 
 use std::{
     fmt, io, mem,
@@ -39,6 +39,8 @@ pub(crate) const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALH
 pub struct Stream {
     transport: Transport,
     deflate: Option<Box<Deflate>>,
+    /// The peer's compressed stream ended, and marks of its end may still come.
+    skips_marks: bool,
     peer: SocketAddr,
     local: SocketAddr,
 }
@@ -72,19 +74,19 @@ impl Stream {
         // Answers are written whole and then flushed: waiting for more to send (Nagle) only delays
         // them.
         tcp.set_nodelay(true)?;
-        Ok(Self { transport: Transport::Plain(Socket::new(tcp)), deflate: None, peer, local })
+        Ok(Self { transport: Transport::Plain(Socket::new(tcp)), deflate: None, skips_marks: false, peer, local })
     }
 
     /// Wraps an accepted Unix socket, in the clear. Both ends are loopback with port 0: the peer is
     /// a process of this machine.
     pub fn unix(unix: UnixStream) -> Self {
-        Self { transport: Transport::Plain(Socket::unix(unix)), deflate: None, peer: LOCAL, local: LOCAL }
+        Self { transport: Transport::Plain(Socket::unix(unix)), deflate: None, skips_marks: false, peer: LOCAL, local: LOCAL }
     }
 
     /// Wraps a connection that is no socket, in the clear. So a test runs whole sessions in memory.
     pub fn over(bytes: impl ByteStream, peer: SocketAddr, local: SocketAddr) -> Self {
         let transport = Transport::Plain(Socket::over(Box::new(bytes)));
-        Self { transport, deflate: None, peer, local }
+        Self { transport, deflate: None, skips_marks: false, peer, local }
     }
 
     /// Takes the ends that a proxy's header named for those of the socket. Bytes of that header
@@ -212,11 +214,57 @@ impl Stream {
         Ok(())
     }
 
+    /// Ends compression both ways, once the answer that says so was written: RFC 8437 §4.1. Our
+    /// stream gets its mark of the end. Returns what the peer sent after the end of its stream.
+    pub async fn end_deflate(&mut self) -> io::Result<Vec<u8>> {
+        if let Some(deflate) = &mut self.deflate {
+            std::future::poll_fn(|cx| deflate.poll_finish(Pin::new(&mut self.transport), cx)).await?;
+        }
+        let Some(deflate) = self.deflate.take() else { return Ok(Vec::new()) };
+        let mut rest = deflate.into_rest();
+        self.skips_marks = true;
+        self.skip_marks(&mut rest);
+        Ok(rest)
+    }
+
+    /// Drops marks of the end of the peer's compressed stream. Some peers finish the stream, others
+    /// only flush it, and the marks may come in a later segment. No text begins with such bytes.
+    fn skip_marks(&mut self, bytes: &mut Vec<u8>) {
+        if self.skips_marks {
+            let marks = bytes.iter().take_while(|byte| matches!(byte, 0 | 1 | 3 | 0xff)).count();
+            bytes.drain(..marks);
+            self.skips_marks = bytes.is_empty();
+        }
+    }
+
     /// Gives back memory that an idle session does not need. Costs the next answer a little
     /// compression.
     pub fn rest(&mut self) {
         if let Some(deflate) = &mut self.deflate {
             deflate.rest();
+        }
+    }
+}
+
+impl Stream {
+    fn poll_read_after_marks(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        loop {
+            std::task::ready!(Pin::new(&mut self.transport).poll_read(cx, buf))?;
+            let mut came = buf.filled()[before..].to_vec();
+            if came.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            self.skip_marks(&mut came);
+            buf.set_filled(before);
+            if !came.is_empty() {
+                buf.put_slice(&came);
+                return Poll::Ready(Ok(()));
+            }
         }
     }
 }
@@ -240,6 +288,7 @@ impl AsyncRead for Stream {
         let this = &mut *self;
         match &mut this.deflate {
             Some(deflate) => deflate.poll_read(Pin::new(&mut this.transport), cx, buf),
+            None if this.skips_marks => this.poll_read_after_marks(cx, buf),
             None => Pin::new(&mut this.transport).poll_read(cx, buf),
         }
     }

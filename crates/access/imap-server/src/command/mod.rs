@@ -70,6 +70,7 @@ pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<
         CommandBody::Logout => Ok(logout::run(session, tag)),
         CommandBody::StartTls => starttls::run(session, tag).await,
         CommandBody::CompressDeflate => compress::run(session, tag).await,
+        CommandBody::Unauthenticate => unauthenticate::run(session, tag).await,
         body => {
             let outcome = timed(rule.name, run(session, &tag, body)).await;
             finish(session, tag, rule, outcome).await
@@ -116,8 +117,6 @@ async fn finish(
     }
     match reply.kind {
         StatusKind::Bad => session.bad_commands += 1,
-        // Nor does UNAUTHENTICATE: see there.
-        StatusKind::Ok if session.login.is_none() => {}
         // NOOP, CAPABILITY and ID do not reset the count of bad commands: a client that guesses
         // passwords could send one between two guesses.
         StatusKind::Ok if rule.legal != Legal::Anywhere => session.bad_commands = 0,
@@ -143,7 +142,6 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         }
         // Every command reports changes; these two do nothing else.
         CommandBody::Noop | CommandBody::Check => Ok(DONE),
-        CommandBody::Unauthenticate => Ok(unauthenticate::run(session)),
         CommandBody::Id(fields) => Ok(id::run(session, fields)),
         CommandBody::Enable(names) => enable::run(session, &names),
         CommandBody::Login { user, password } => Box::pin(login::run(session, &user, password)).await,
@@ -194,7 +192,10 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
             Box::pin(copy::move_(&mut session.ctx()?, &set, &mailbox)).await
         }
         // Handled in `dispatch`.
-        CommandBody::Logout | CommandBody::StartTls | CommandBody::CompressDeflate => {
+        CommandBody::Logout
+        | CommandBody::StartTls
+        | CommandBody::CompressDeflate
+        | CommandBody::Unauthenticate => {
             Err(Reply::no(Code::ServerBug, "Not here").into())
         }
     }

@@ -1,17 +1,28 @@
-//! UNAUTHENTICATE: RFC 8437. The connection is as before the login; only TLS and compression stay.
+//! UNAUTHENTICATE: RFC 8437. The connection is as before the login; only TLS stays.
 //!
 //! A selected mailbox is left as by UNSELECT: what has `\Deleted` stays (RFC 8437 §3).
 
-use posthaste_imap_codec::NameEncoding;
 use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{NameEncoding, Tag};
+use posthaste_net::NetError;
 
 use crate::capability;
 use crate::enabled::Enabled;
 use crate::reply::Reply;
-use crate::session::Session;
+use crate::session::{Next, Session};
 
 /// Ends the login.
-pub(super) fn run(session: &mut Session) -> Reply {
+pub(super) async fn run(session: &mut Session, tag: Tag) -> Result<Next, NetError> {
+    let reply = end_login(session);
+    session.wire.say_status(reply.status(Some(tag)));
+    // RFC 8437 §4.1: compression ends with the CRLF of this answer.
+    if session.wire.connection().is_compressed() {
+        session.wire.end_deflate().await?;
+    }
+    Ok(Next::Command)
+}
+
+fn end_login(session: &mut Session) -> Reply {
     // With the mailbox the saved search result and `\Recent` end, too.
     session.selected = None;
     session.login = None;
