@@ -14,7 +14,7 @@ const ALWAYS: &str = "IMAP4rev1 IMAP4rev2 SASL-IR LITERAL+ ID ENABLE IDLE";
 /// RFC 9051 §6.3.11 and RFC 9208 §4.1.4 define.
 const AFTER_LOGIN: &str = " NAMESPACE CHILDREN UNSELECT UIDPLUS ESEARCH SEARCHRES WITHIN LIST-EXTENDED \
      LIST-STATUS MOVE BINARY SPECIAL-USE CREATE-SPECIAL-USE STATUS=SIZE STATUS=DELETED CONDSTORE QRESYNC \
-     MULTIAPPEND OBJECTID SAVEDATE PREVIEW PARTIAL UIDONLY UIDBATCHES REPLACE UNAUTHENTICATE INPROGRESS \
+     MULTIAPPEND OBJECTID SAVEDATE PREVIEW PARTIAL UIDONLY UIDBATCHES REPLACE INPROGRESS \
      QUOTA QUOTA=RES-STORAGE QUOTA=RES-MESSAGE UTF8=ACCEPT SORT SORT=DISPLAY ESORT THREAD=ORDEREDSUBJECT THREAD=REFERENCES THREAD=REFS";
 
 /// The capabilities of the session's current state, without the word CAPABILITY.
@@ -41,6 +41,9 @@ pub(crate) fn text(session: &Session) -> String {
         return text;
     }
     text.push_str(AFTER_LOGIN);
+    if session.service.options.unauthenticate {
+        text.push_str(" UNAUTHENTICATE");
+    }
     // RFC 7889 §3. Writing to a String cannot fail.
     let _ = write!(text, " APPENDLIMIT={}", session.service.options.append_bytes_max);
     if !session.wire.connection().is_compressed() {

@@ -29,6 +29,8 @@ pub struct ImapOptions {
     pub append_bytes_max: u64,
     /// Bytes of all messages of one APPEND together (MULTIAPPEND).
     pub append_total_bytes_max: u64,
+    /// Whether a session may log out and in again: UNAUTHENTICATE (RFC 8437 §8 wants a switch).
+    pub unauthenticate: bool,
     /// How long a session may be silent before login.
     pub pre_login_within: Duration,
     /// How long all of a login may take, from the greeting on.
@@ -60,6 +62,7 @@ impl Default for ImapOptions {
             // twice as much, a few clients at once fill a small machine's memory.
             append_bytes_max: 64 << 20,
             append_total_bytes_max: 128 << 20,
+            unauthenticate: true,
             pre_login_within: Duration::from_secs(60),
             login_within: Duration::from_secs(3 * 60),
             silence_within: Duration::from_secs(30 * 60 + 30),

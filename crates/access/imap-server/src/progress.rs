@@ -12,12 +12,22 @@ pub(crate) struct Progress {
     done: AtomicU64,
     /// Zero if it is not known.
     goal: AtomicU64,
+    /// The work comes in parts, and nobody knows how large they will be together.
+    in_parts: bool,
 }
 
 impl Progress {
-    /// A part of the work is about to begin that takes so many steps.
+    /// Of work in parts: the goal is not reported, as it would grow from part to part, which
+    /// RFC 9585 §4 advises against.
+    pub(crate) fn in_parts() -> Self {
+        Self { in_parts: true, ..Self::default() }
+    }
+
+    /// Work is about to begin that takes so many steps.
     pub(crate) fn expect(&self, steps: u64) {
-        self.goal.fetch_add(steps, Ordering::Relaxed);
+        if !self.in_parts {
+            self.goal.store(steps, Ordering::Relaxed);
+        }
     }
 
     /// So many steps were done.
@@ -27,18 +37,20 @@ impl Progress {
 
     /// What is reported of it.
     fn code(&self, tag: &Tag) -> Code {
-        let (done, goal) = (self.done.load(Ordering::Relaxed), self.goal.load(Ordering::Relaxed));
-        let tag = Some(tag.clone());
-        if goal == 0 {
-            return Code::InProgress { tag, done: None, goal: None };
+        let done = Some(self.done.load(Ordering::Relaxed)).filter(|done| *done > 0 || !self.in_parts);
+        let goal = Some(self.goal.load(Ordering::Relaxed)).filter(|goal| *goal > 0);
+        // RFC 9585 §4: a tag with `]` is not repeated, and the goal is more than what is done.
+        let tag = Some(tag.clone()).filter(|tag| !tag.as_str().contains(']'));
+        match goal {
+            Some(goal) if done < Some(goal) => Code::InProgress { tag, done, goal: Some(goal) },
+            None if self.in_parts => Code::InProgress { tag, done, goal: None },
+            _ => Code::InProgress { tag, done: None, goal: None },
         }
-        // RFC 9585 §4: what is done does not exceed the goal.
-        Code::InProgress { tag, done: Some(done.min(goal)), goal: Some(goal) }
     }
 }
 
 /// When the progress of a command is reported.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgressTimes {
     /// The time after which a command takes long.
     pub first: Duration,

@@ -171,6 +171,7 @@ pub struct Login {
     pub password_length_min: usize,
     #[serde(deserialize_with = "networks")]
     pub trusted_networks: Vec<Network>,
+    pub unauthenticate: bool,
 }
 
 impl Login {

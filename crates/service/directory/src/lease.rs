@@ -1,12 +1,12 @@
 //! Logins last as long as what they rest on: an account that is disabled, removed or given another
-//! password loses its sessions, whichever process changed it. Other changes, of its quota say, reach
-//! them.
+//! password loses its sessions, whichever process changed it. Other changes reach them, such as
+//! those of its quota.
 //!
 //! A session holds a [`Lease`] from its login on. One task per process
 //! ([`crate::Directory::watch_accounts`]) compares the accounts that have leases with their
-//! records, ends the leases that no longer hold, and renews the others. While the engine's epoch stays the same
-//! nothing can have changed, and a round costs one read of a number. On a cluster, which has no
-//! epoch, a round reads each account that has sessions, one after the other.
+//! records, ends the leases that no longer hold, and renews the others. While the engine's epoch
+//! stays the same nothing can have changed, and a round costs one read of a number. On a cluster,
+//! which has no epoch, a round reads each account that has sessions, one after the other.
 //!
 //! What always holds: a lease is compared at least once after it was given, because its record may
 //! have changed between the login's read and the lease; no lock is held over a read.

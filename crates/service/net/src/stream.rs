@@ -74,13 +74,25 @@ impl Stream {
         // Answers are written whole and then flushed: waiting for more to send (Nagle) only delays
         // them.
         tcp.set_nodelay(true)?;
-        Ok(Self { transport: Transport::Plain(Socket::new(tcp)), deflate: None, skips_marks: false, peer, local })
+        Ok(Self {
+            transport: Transport::Plain(Socket::new(tcp)),
+            deflate: None,
+            skips_marks: false,
+            peer,
+            local,
+        })
     }
 
     /// Wraps an accepted Unix socket, in the clear. Both ends are loopback with port 0: the peer is
     /// a process of this machine.
     pub fn unix(unix: UnixStream) -> Self {
-        Self { transport: Transport::Plain(Socket::unix(unix)), deflate: None, skips_marks: false, peer: LOCAL, local: LOCAL }
+        Self {
+            transport: Transport::Plain(Socket::unix(unix)),
+            deflate: None,
+            skips_marks: false,
+            peer: LOCAL,
+            local: LOCAL,
+        }
     }
 
     /// Wraps a connection that is no socket, in the clear. So a test runs whole sessions in memory.
@@ -247,11 +259,7 @@ impl Stream {
 }
 
 impl Stream {
-    fn poll_read_after_marks(
-        &mut self,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read_after_marks(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         loop {
             std::task::ready!(Pin::new(&mut self.transport).poll_read(cx, buf))?;

@@ -25,7 +25,7 @@ mod state;
 mod tests;
 
 use bytes::Bytes;
-use posthaste_mail_model::{BodyId, Flag, MailboxId, ModSeq, NumSet, Uid};
+use posthaste_mail_model::{BodyId, Flag, Keyword, MailboxId, ModSeq, NumSet, Uid};
 use posthaste_metrics::Counter;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -78,6 +78,8 @@ pub struct Copied {
     pub uids: NumSet,
     /// The target's mod-sequence after it.
     pub modseq: ModSeq,
+    /// Keywords that the messages came without: the target has as many as it can hold.
+    pub left_out: Vec<Keyword>,
 }
 
 /// The answer to an EXPUNGE.

@@ -37,11 +37,16 @@ pub(super) async fn run(
     let appended = session.service.delivery.append(account, &target, incoming).await.map_err(Failure::from);
     let appended = appended.map_err(Failure::try_create)?;
     let uids = appended.uids.iter().map(|uid| uid.value()).collect();
-    let reply = match appended.left_out.len() {
-        0 => DONE,
-        _ => Reply::ok("Appended without some keywords: the mailbox has as many as it can hold"),
-    };
+    let reply = done_without(appended.left_out.len());
     Ok(reply.with(Code::AppendUid(entry.uid_validity, UidRanges::from(&uids))))
+}
+
+/// The answer where a mailbox has no place for so many keywords of a message.
+pub(super) fn done_without(keywords: usize) -> Reply {
+    match keywords {
+        0 => DONE,
+        _ => Reply::ok("Done without some keywords: the mailbox has as many as it can hold"),
+    }
 }
 
 /// A message as the store takes it.

@@ -6,7 +6,7 @@ use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, UidRanges};
 use posthaste_mail_model::{NumSet, UidValidity};
 use posthaste_store::{Copied, Destination, StoreError};
 
-use super::DONE;
+use super::append::done_without;
 use crate::reply::{Failure, Reply};
 use crate::session::Ctx;
 use crate::table::Numbers;
@@ -29,7 +29,7 @@ pub(super) async fn copy(ctx: &mut Ctx<'_>, set: &MessageSet, target: &MailboxAr
     let copied = target.copy_from(&ctx.selected.mailbox, &uids).await;
     let copied = copied.map_err(|error| not_copied(&target, error))?;
     match copy_uid(validity, &copied) {
-        Some(code) => Ok(DONE.with(code)),
+        Some(code) => Ok(done_without(copied.left_out.len()).with(code)),
         None => all_expunged(set.numbering()),
     }
 }
@@ -52,11 +52,12 @@ pub(super) async fn move_(
     // messages the numbers mean.
     let Some(code) = copy_uid(validity, &moved.copied) else { return all_expunged(set.numbering()) };
     ctx.wire.say_code(code, "Moved");
+    let reply = done_without(moved.copied.left_out.len());
     ctx.announce(Numbers::Free, None).await?;
     if ctx.enabled.qresync {
-        return Ok(DONE.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
+        return Ok(reply.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
     }
-    Ok(DONE)
+    Ok(reply)
 }
 
 /// The mailbox that receives the messages.

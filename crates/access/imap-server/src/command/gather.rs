@@ -168,9 +168,6 @@ impl Missing {
         }
         let mut scratch = Scratch::default();
         let mut read = NumSet::new();
-        if let Some(progress) = pace.progress() {
-            progress.expect(seqs.count());
-        }
         let mut walk = Walk::new(&selected.mailbox, view, &seqs);
         while walk.more() {
             let each = |message: Visited<'_>, pass: &mut Pass| {

@@ -195,8 +195,6 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Logout
         | CommandBody::StartTls
         | CommandBody::CompressDeflate
-        | CommandBody::Unauthenticate => {
-            Err(Reply::no(Code::ServerBug, "Not here").into())
-        }
+        | CommandBody::Unauthenticate => Err(Reply::no(Code::ServerBug, "Not here").into()),
     }
 }

@@ -9,8 +9,7 @@ use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, UidRanges};
 use posthaste_mail_model::Uid;
 
-use super::DONE;
-use super::append::prepare;
+use super::append::{done_without, prepare};
 use super::copy::{not_copied, target_of};
 use crate::reply::{Failure, Reply};
 use crate::session::Ctx;
@@ -49,12 +48,13 @@ pub(super) async fn run(
             Numbering::Uid => no_such().into(),
         });
     }
+    let reply = done_without(replaced.copied.left_out.len());
     // RFC 8508 §3.3: APPENDUID precedes the EXPUNGE.
     let code = Code::AppendUid(validity, UidRanges::from(&replaced.copied.uids));
     ctx.wire.say_code(code, "The new message is there");
     ctx.announce(Numbers::Free, None).await?;
     if ctx.enabled.qresync {
-        return Ok(DONE.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
+        return Ok(reply.with(Code::HighestModSeq(ctx.selected.announced.modseq())));
     }
-    Ok(DONE)
+    Ok(reply)
 }

@@ -31,9 +31,10 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SortArgs) -> Result<
     let found = search::find_saving(ctx, tag, &args.key, saving, None).await?;
     let sorted = {
         let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
-        let progress = Arc::<Progress>::default();
+        // The search counted the messages. This part counts none, so that no count falls.
+        let progress = Progress::default();
         let reports = Reports { tag, progress: &progress, times: source.service.options.progress };
-        let mut pace = Pace::reporting(Arc::clone(&progress));
+        let mut pace = Pace::default();
         // Boxed, as in SEARCH.
         let job = Box::pin(sort(source, &found.seqs, &args.criteria, &mut pace));
         ctx.wire.while_reporting(reports, job).await?

@@ -13,6 +13,11 @@ use crate::session::{Next, Session};
 
 /// Ends the login.
 pub(super) async fn run(session: &mut Session, tag: Tag) -> Result<Next, NetError> {
+    if !session.service.options.unauthenticate {
+        let refusal = Reply::no(Code::NoPerm, "UNAUTHENTICATE is switched off here");
+        session.wire.say_status(refusal.status(Some(tag)));
+        return Ok(Next::Command);
+    }
     let reply = end_login(session);
     session.wire.say_status(reply.status(Some(tag)));
     // RFC 8437 §4.1: compression ends with the CRLF of this answer.

@@ -286,7 +286,8 @@ impl<'v> Walk<'v> {
         }
         *at += done;
         if let Some(progress) = pace.progress() {
-            progress.advance(done as u64);
+            // What was set aside is still to be read.
+            progress.advance((done - aside.places.len()) as u64);
         }
         // A message that was neither shown nor unreadable no longer has a row.
         *expunged += (missing as u32).saturating_sub(unreadable.count() as u32);

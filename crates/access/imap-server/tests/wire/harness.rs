@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{AccountChange, Directory, NewAccount, Policy};
-use posthaste_imap_server::{ImapOptions, ImapService};
+use posthaste_imap_server::{ImapOptions, ImapService, ProgressTimes};
 use posthaste_mail_model::{MailboxId, MailboxName, Secret, Uid};
 use posthaste_net::{
     Accounts, ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
@@ -53,12 +53,13 @@ impl Server {
         certificates: Option<Certificates>,
         budget: ByteBudget,
     ) -> Self {
+        let options = unhurried(options);
         Self::start_as(|delivery| ImapService::new(options, delivery, certificates, budget))
     }
 
     /// With this much memory for messages that are read, the largest of which has so many bytes.
     pub fn start_reading(reads: ByteBudget, largest: u64) -> Self {
-        let options = ImapOptions { append_bytes_max: largest, ..ImapOptions::default() };
+        let options = unhurried(ImapOptions { append_bytes_max: largest, ..ImapOptions::default() });
         Self::start_as(|delivery| {
             ImapService::new(options, delivery, None, ByteBudget::new(256 << 20)).with_reads(reads)
         })
@@ -67,7 +68,7 @@ impl Server {
     /// With these limits for each account.
     pub fn start_limited(accounts: Accounts) -> Self {
         Self::start_as(|delivery| {
-            ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(256 << 20))
+            ImapService::new(unhurried(ImapOptions::default()), delivery, None, ByteBudget::new(256 << 20))
                 .with_accounts(accounts)
         })
     }
@@ -281,6 +282,15 @@ pub fn searches(wire: &mut Wire, rows: &[(&str, &str)]) {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// On a busy machine any command may take long enough for INPROGRESS. A test that wants it sets
+/// other times.
+fn unhurried(mut options: ImapOptions) -> ImapOptions {
+    if options.progress == ProgressTimes::default() {
+        options.progress.first = Duration::from_secs(3600);
+    }
+    options
 }
 
 impl Drop for Server {

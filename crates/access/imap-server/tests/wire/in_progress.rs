@@ -27,8 +27,14 @@ fn a_search_that_takes_long_says_how_far_it_is() {
     let [report, found, _] = lines.as_slice() else { panic!("{lines:?}") };
     assert_eq!(found, "* SEARCH");
     // Nothing is known before the messages to read were counted.
-    let known = ["NIL NIL", "0 2", "2 2"].map(|known| format!("* OK [INPROGRESS (\"a1\" {known})] Working"));
+    let known = ["NIL NIL", "0 2", "1 2"].map(|known| format!("* OK [INPROGRESS (\"a1\" {known})] Working"));
     assert!(known.contains(report), "{report}");
+    // RFC 9585 §4: such a tag would end the response code. A page may need any number of messages.
+    wire.send(b"a]2 SEARCH BODY nowhere\r\nb SEARCH RETURN (PARTIAL 1:2) BODY nowhere\r\n");
+    let lines = wire.skip_to("a]2 OK …");
+    assert!(lines[0].starts_with("* OK [INPROGRESS (NIL "), "{lines:?}");
+    let lines = wire.skip_to("b OK …");
+    assert!(lines[0].ends_with(" NIL)] Working"), "{lines:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! UNAUTHENTICATE: RFC 8437.
 
+use posthaste_imap_server::ImapOptions;
 use posthaste_net::{AccountLimits, Accounts};
 
 use crate::harness::{PASSWORD, Server, USER};
@@ -64,6 +65,17 @@ fn everything_of_the_login_ends() {
         S: s OK …
         "#,
     );
+}
+
+/// RFC 8437 §8
+#[test]
+fn it_can_be_switched_off() {
+    let server = Server::start_with(ImapOptions { unauthenticate: false, ..ImapOptions::default() });
+    let mut wire = server.login();
+    wire.send(b"a CAPABILITY\r\n");
+    let lines = wire.skip_to("a OK …");
+    assert!(!lines[0].contains("UNAUTHENTICATE"), "{lines:?}");
+    wire.run("C: b UNAUTHENTICATE\nS: b NO [NOPERM] …\nC: c SELECT INBOX\nS~ c OK …");
 }
 
 #[test]

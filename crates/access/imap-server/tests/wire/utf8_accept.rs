@@ -43,6 +43,30 @@ fn names_and_strings_are_utf8_once_it_is_enabled() {
     server.login().run("C: a LIST \"\" R*\nS: * LIST (\\HasNoChildren) \"/\" R&-D\nS: a OK …");
 }
 
+/// RFC 6855 §3
+#[test]
+fn names_that_are_no_utf8_end_in_bad() {
+    let server = Server::start();
+    let mut wire = server.login();
+    wire.run("C: a ENABLE UTF8=ACCEPT\nS~ a OK …");
+    for (at, command) in [
+        "CREATE \"?\"",
+        "STATUS \"?\" (MESSAGES)",
+        "LIST \"\" \"?*\"",
+        "RENAME a \"?\"",
+        "APPEND \"?\" {1+}\r\nx",
+    ]
+    .iter()
+    .enumerate()
+    {
+        for octets in [&b"\xff\xfe"[..], b"\xc3", b"\xed\xa0\x80"] {
+            let (before, after) = command.split_once('?').unwrap();
+            wire.send(&[format!("b{at} {before}").as_bytes(), octets, after.as_bytes(), b"\r\n"].concat());
+            wire.run(&format!("S: b{at} BAD …"));
+        }
+    }
+}
+
 #[test]
 fn a_message_with_a_header_in_utf8_comes_and_goes() {
     let server = Server::start();

@@ -2,7 +2,7 @@
 
 use posthaste_mail_model::UidValidity;
 
-use super::parse_words::{mailbox, mod_seq};
+use super::parse_words::{mailbox, mod_seq, utf8_or_bad};
 use super::{
     Access, CommandBody, ListArgs, ListReturn, ListSelection, ListSyntax, Qresync, SelectParams, SeqMatch,
     SpecialUse, StatusItem,
@@ -198,7 +198,7 @@ fn pattern(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<ListPattern> {
         Some(b) if list_char(b) => c.take_while(list_char).into(),
         _ => c.string(WANTED)?,
     };
-    Ok(ListPattern(MailboxArg::decode(&bytes, names)))
+    Ok(ListPattern(utf8_or_bad(c, MailboxArg::decode(&bytes, names), names)?))
 }
 
 /// `"LSUB" SP mailbox SP list-mailbox`: RFC 3501 §6.3.9.

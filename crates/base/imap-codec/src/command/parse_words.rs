@@ -4,11 +4,20 @@ use posthaste_mail_model::{Flag, Keyword, ModSeq};
 
 use crate::cursor::{Cursor, Parsed, Word};
 use crate::limits::FLAGS_MAX;
-use crate::{Capability, MailboxArg, NameEncoding};
+use crate::{Capability, MailboxArg, MailboxArgError, NameEncoding};
 
 /// `mailbox`
 pub(super) fn mailbox(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<MailboxArg> {
-    Ok(MailboxArg::decode(&c.astring("a mailbox name")?, names))
+    let name = MailboxArg::decode(&c.astring("a mailbox name")?, names);
+    utf8_or_bad(c, name, names)
+}
+
+/// RFC 6855 §3: what is no UTF-8 ends in BAD where names are UTF-8.
+pub(super) fn utf8_or_bad(c: &Cursor<'_>, name: MailboxArg, names: NameEncoding) -> Parsed<MailboxArg> {
+    match names == NameEncoding::Utf8 && name.text() == Err(MailboxArgError::Utf8) {
+        true => c.fail("a mailbox name in UTF-8"),
+        false => Ok(name),
+    }
 }
 
 /// `capability`

@@ -46,7 +46,10 @@ pub fn encoding() -> BoxedStrategy<NameEncoding> {
 pub fn mailbox(encoding: NameEncoding) -> BoxedStrategy<MailboxArg> {
     prop_oneof![
         8 => text().prop_map(|t| MailboxArg::from_text(&t)),
-        1 => vec(1u8..=255, 0..8).prop_map(move |b| MailboxArg::decode(&b, encoding)),
+        1 => vec(1u8..=255, 0..8).prop_map(move |b| MailboxArg::decode(&b, encoding)).prop_filter(
+            "a command with it ends in BAD",
+            move |name| encoding == NameEncoding::Utf7 || name.text().is_ok()
+        ),
     ]
     .boxed()
 }

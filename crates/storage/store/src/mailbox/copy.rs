@@ -74,7 +74,7 @@ impl Originals {
     pub fn resolve(&self, draft: &mut Draft) -> Result<Copied> {
         if self.messages.is_empty() {
             let (none, modseq) = (NumSet::new(), draft.head().modseq);
-            return Ok(Copied { source: none.clone(), uids: none, modseq });
+            return Ok(Copied { source: none.clone(), uids: none, modseq, left_out: Vec::new() });
         }
         let mut slots = draft.slots();
         let mut map = FlagMap::new(&self.keywords);
@@ -94,9 +94,9 @@ impl Originals {
         }
         // RFC 9051 §6.4.7 recommends that flags are preserved. Where there is no room for a
         // keyword, the copy is made without it.
-        let (first, modseq, _) = draft.append(slots, arrivals)?;
+        let (first, modseq, left_out) = draft.append(slots, arrivals)?;
         let last = first.value() + (self.messages.len() as u32 - 1);
-        Ok(Copied { source, uids: NumSet::range(first.value(), last), modseq })
+        Ok(Copied { source, uids: NumSet::range(first.value(), last), modseq, left_out })
     }
 }
 

@@ -86,7 +86,7 @@ impl Enters for Replacement {
         let added = append(draft, std::slice::from_ref(&self.new), self.now)?;
         let source = NumSet::range(self.uid.value(), self.uid.value());
         let uids = added.uids.iter().map(|uid| uid.value()).collect();
-        Ok(Copied { source, uids, modseq: added.modseq })
+        Ok(Copied { source, uids, modseq: added.modseq, left_out: added.left_out })
     }
 }
 
@@ -296,7 +296,7 @@ impl Ends {
 fn nothing(view: &Arc<View>) -> Moved {
     let (none, modseq) = (NumSet::new(), view.modseq());
     Moved {
-        copied: Copied { source: none.clone(), uids: none.clone(), modseq },
+        copied: Copied { source: none.clone(), uids: none.clone(), modseq, left_out: Vec::new() },
         expunged: Expunged { uids: none, modseq, view: Arc::clone(view) },
     }
 }
@@ -304,7 +304,9 @@ fn nothing(view: &Arc<View>) -> Moved {
 impl Copied {
     /// Splits messages by whether their sources are in `sources`.
     fn split(self, sources: &NumSet) -> (Self, Self) {
-        let empty = || Self { source: NumSet::new(), uids: NumSet::new(), modseq: self.modseq };
+        let (modseq, left_out) = (self.modseq, self.left_out);
+        let empty =
+            || Self { source: NumSet::new(), uids: NumSet::new(), modseq, left_out: left_out.clone() };
         let (mut within, mut without) = (empty(), empty());
         for (source, uid) in self.source.iter().zip(self.uids.iter()) {
             let part = if sources.contains(source) { &mut within } else { &mut without };

@@ -87,7 +87,12 @@ pub(super) async fn find_saving(
     let found = match Question::compile(key, ctx.selected, now) {
         Ok(question) => {
             let (service, account, selected) = (ctx.service, ctx.login.id, &*ctx.selected);
-            let progress = Arc::<Progress>::default();
+            let progress = match page {
+                // Windows are searched until the page is full.
+                Some(_) => Progress::in_parts(),
+                None => Progress::default(),
+            };
+            let progress = Arc::new(progress);
             let reports = Reports { tag, progress: &progress, times: service.options.progress };
             let mut job = Job {
                 service,
@@ -341,6 +346,9 @@ impl Job<'_> {
             let (aside, faults) = walk.aside();
             for message in aside.iter() {
                 let matches = self.matches_body(message).await;
+                if let Some(progress) = self.pace.progress() {
+                    progress.advance(1);
+                }
                 if faults.note(message.row.uid(), matches)? == Some(true) {
                     behind.push(message.seq.value());
                 }

@@ -7,8 +7,6 @@
 mod forest;
 mod references;
 
-use std::sync::Arc;
-
 use posthaste_imap_codec::command::{ThreadAlgorithm, ThreadArgs};
 use posthaste_imap_codec::print::ThreadPrinter;
 use posthaste_imap_codec::{Numbering, Tag};
@@ -32,9 +30,10 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: ThreadArgs) -> Resul
     let found = search::find_saving(ctx, tag, &args.key, false, None).await?;
     let (gathered, forest) = {
         let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
-        let progress = Arc::<Progress>::default();
+        // The search counted the messages. This part counts none, so that no count falls.
+        let progress = Progress::default();
         let reports = Reports { tag, progress: &progress, times: source.service.options.progress };
-        let mut pace = Pace::reporting(Arc::clone(&progress));
+        let mut pace = Pace::default();
         // Boxed, as in SEARCH.
         let job = Box::pin(threads(source, &found.seqs, args.algorithm, &mut pace));
         ctx.wire.while_reporting(reports, job).await??
