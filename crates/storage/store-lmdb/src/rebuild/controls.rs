@@ -58,15 +58,11 @@ impl Controls {
         self.ends.entry(pack).and_modify(|known| *known = end.min(*known)).or_insert(end);
     }
 
-    /// Judges all records. `packs` are those of the old index. A tail is not given up below the end
-    /// that they have of it: another process redid it so far.
+    /// Judges all records. `packs` are those of the old index.
     pub(super) fn judge(mut self, packs: &[(u32, PackState)]) -> Judged {
-        let known: HashMap<u32, u64> = packs.iter().map(|(n, state)| (*n, state.end)).collect();
+        self.refuse(packs);
         let mut by_pack: HashMap<u32, Vec<usize>> = HashMap::new();
-        for (at, control) in self.all.iter_mut().enumerate() {
-            if let Says::GivenUp(pack, end) = &mut control.says {
-                *end = known.get(pack).map_or(*end, |known| (*end).max(*known));
-            }
+        for (at, control) in self.all.iter().enumerate() {
             if let Says::GivenUp(pack, _) | Says::Cut(pack, _) = control.says {
                 by_pack.entry(pack).or_default().push(at);
             }
@@ -89,6 +85,24 @@ impl Controls {
             }
         }
         judged
+    }
+}
+
+impl Controls {
+    /// Ends packs at records that give up what the old index has: another process had redone that
+    /// tail, or the commit of the index had failed only in part. The index has no such record
+    /// itself, and an opening gives up the tail that begins with it.
+    fn refuse(&mut self, packs: &[(u32, PackState)]) {
+        let known: HashMap<u32, u64> = packs.iter().map(|(n, state)| (*n, state.end)).collect();
+        let end_of = |pack: u32| known.get(&pack).copied().unwrap_or(0);
+        let refused = |control: &&Control| match control.says {
+            Says::GivenUp(pack, end) => end < end_of(pack) && control.offset >= end_of(control.pack),
+            _ => false,
+        };
+        let refused: Vec<Control> = self.all.iter().filter(refused).copied().collect();
+        for Control { pack, offset, .. } in refused {
+            self.ends_at(pack, offset);
+        }
     }
 }
 
@@ -180,8 +194,13 @@ mod tests {
     #[test]
     fn below_the_end_in_the_old_index_nothing_is_given_up() {
         let packs = [(1, PackState { end: 900, ..PackState::default() })];
-        let given_up = [(2, 64, Says::GivenUp(1, 500))];
-        assert_eq!(ends(&judged(&given_up, &packs)), [(1, 900)]);
+        let given_up = [(2, 64, Says::GivenUp(1, 500)), (2, 128, Says::Retired(1))];
+        let refused = judged(&given_up, &packs);
+        assert_eq!(
+            (ends(&refused), refused.retired.len()),
+            (vec![(2, 64)], 0),
+            "nor does the rest of it count"
+        );
         let cut = [(2, 64, Says::Cut(1, 500))];
         assert_eq!(ends(&judged(&cut, &packs)), [(1, 500)], "what was cut lies elsewhere");
     }
