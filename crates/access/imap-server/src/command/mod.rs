@@ -21,6 +21,7 @@ mod list;
 mod login;
 mod logout;
 mod lsub;
+pub(crate) mod metadata;
 mod namespace;
 mod quota;
 mod rename;
@@ -167,6 +168,13 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::GetQuota(root) => Box::pin(quota::get(session, &root)).await,
         CommandBody::GetQuotaRoot(mailbox) => Box::pin(quota::get_root(session, &mailbox)).await,
         CommandBody::SetQuota { .. } => Err(quota::refuse_set().into()),
+        CommandBody::GetMetadata { mailbox, max_size, depth, entries } => {
+            let question = metadata::Question { max_size, depth, entries: &entries };
+            Box::pin(metadata::get(session, &mailbox, &question)).await
+        }
+        CommandBody::SetMetadata { mailbox, entries } => {
+            Box::pin(metadata::set(session, &mailbox, &entries)).await
+        }
         CommandBody::Append { mailbox, messages } => Box::pin(append::run(session, &mailbox, messages)).await,
         CommandBody::Idle => idle::run(session).await,
         CommandBody::Close => Box::pin(close::close(session)).await,

@@ -16,6 +16,7 @@ mod copy;
 mod record;
 
 use bytes::Bytes;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, MailboxId};
 use posthaste_store::{CommitOutcome, DirectoryEntry, Engine};
 
@@ -37,6 +38,8 @@ pub const MAILBOX_ANNOTATION_BYTES_MAX: usize = 256 * 1024;
 /// not count them, so this bounds what they take.
 pub const ACCOUNT_ANNOTATION_BYTES_MAX: usize = 4 << 20;
 
+/// Records read at the same time: a cluster answers slowly, one after the other.
+const AT_ONCE: usize = 16;
 /// Records per engine call: they have at most 256 KiB.
 const PAGE: usize = 16;
 
@@ -127,6 +130,16 @@ impl Directory {
     pub async fn annotations(&self, account: AccountId, of: Annotated) -> Result<Annotations> {
         let entry = self.engine.directory_entry(&key(account, of)).await?;
         entry.as_ref().map_or_else(|| Ok(Annotations::default()), read)
+    }
+
+    /// The annotations of mailboxes, in their order.
+    pub async fn annotations_of(
+        &self,
+        account: AccountId,
+        mailboxes: &[MailboxId],
+    ) -> Result<Vec<Annotations>> {
+        let read = |mailbox: &MailboxId| self.annotations(account, Annotated::Mailbox(*mailbox));
+        stream::iter(mailboxes).map(read).buffered(AT_ONCE).try_collect().await
     }
 
     /// All annotations of an account.
