@@ -45,6 +45,8 @@ fn lived_in(dir: &Path) -> Server {
         "EXPUNGE",
         "COPY 5:9 INBOX",
         "UNSUBSCRIBE Junk",
+        "SETMETADATA Archive (/private/comment \"old mail\" /shared/vendor/x/color \"#fff\")",
+        "SETMETADATA \"\" (/private/vendor/x/layout \"wide\")",
     ] {
         assert!(client.imap(command).unwrap().last().unwrap().starts_with("t OK"), "{command}");
     }
@@ -90,6 +92,16 @@ fn same(one: &Server, other: &Server, users: (&str, &str), mailboxes: &[&str]) {
             assert!(before.1 == after.1, "{mailbox}: octets of {}", before.0);
         }
     }
+    let annotations = |client: &mut posthaste_testkit::LineClient| {
+        let mut found = client.imap("GETMETADATA (DEPTH infinity) \"\" (/private /shared)").unwrap();
+        found.extend(
+            client.imap("LIST \"\" * RETURN (METADATA (/private/comment /shared/vendor/x/color))").unwrap(),
+        );
+        found
+    };
+    let (before, after) = (annotations(&mut one), annotations(&mut other));
+    assert_eq!(before, after);
+    assert!(users.0 != ANA || before.iter().any(|line| line.contains("old mail")), "{before:?}");
     let subscribed = |client: &mut posthaste_testkit::LineClient| client.imap("LSUB \"\" *").unwrap();
     assert_eq!(subscribed(&mut one), subscribed(&mut other));
 }

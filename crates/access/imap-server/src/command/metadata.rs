@@ -22,7 +22,7 @@ use crate::service::ImapService;
 use crate::session::Session;
 
 /// RFC 6154 §5.4
-const SPECIAL_USE: &str = "/private/specialuse";
+pub(crate) const SPECIAL_USE: &str = "/private/specialuse";
 /// RFC 5464 §3.2.1.1
 const SERVER_COMMENT: &str = "/shared/comment";
 /// RFC 5464 §3.2.1.1
@@ -93,6 +93,13 @@ pub(super) async fn set(
         }
         forget_if_gone(service, account, entry.id).await?;
     }
+    service.annotated.send_replace(());
+    if let Some(known) = &mut session.annotations {
+        changes.iter().for_each(|(name, value)| known.own(of, name, value.as_ref()));
+        if let Some(new_use) = new_use {
+            known.own(of, SPECIAL_USE, new_use.map(special_use_value).as_ref());
+        }
+    }
     Ok(DONE)
 }
 
@@ -158,8 +165,12 @@ async fn of_mailbox(
 
 /// Adds what follows from the mailbox itself.
 fn compute(annotations: &mut Annotations, entry: &MailboxEntry) {
-    let special_use = entry.special_use.map(|stored| list::special_use_attribute(stored).to_string());
-    annotations.set(SPECIAL_USE, special_use.map(Bytes::from));
+    annotations.set(SPECIAL_USE, entry.special_use.map(special_use_value));
+}
+
+/// A special use as the value of an annotation.
+pub(crate) fn special_use_value(stored: SpecialUse) -> Bytes {
+    list::special_use_attribute(stored).to_string().into()
 }
 
 /// What a GETMETADATA is answered with.

@@ -47,7 +47,7 @@ use crate::capability;
 use crate::heavy::timed;
 use crate::reply::{Failure, Reply, Verdict};
 use crate::session::{Next, Session};
-use crate::table::{Legal, Rule, rule_of, uses_numbers};
+use crate::table::{Legal, Numbers, Rule, rule_of, uses_numbers};
 
 /// Executes a command and answers it.
 pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<Next, NetError> {
@@ -99,7 +99,7 @@ async fn finish(
         // RFC 3501 §9, resp-text: the text must not be empty.
         reply.text = format!("{} completed", rule.name).into();
     }
-    match session.announce(rule.numbers).await {
+    match announce(session, rule.numbers).await {
         Ok(()) => {}
         Err(Failure::Net(error)) => return Err(error),
         // Someone deleted the selected mailbox. RFC 2180 §3.3 leaves hardly any choice but to end
@@ -128,6 +128,12 @@ async fn finish(
     Ok(Next::Command)
 }
 
+/// Reports what changed meanwhile: in the mailbox, and of annotations.
+async fn announce(session: &mut Session, numbers: Numbers) -> Result<(), Failure> {
+    session.announce(numbers).await?;
+    if numbers != Numbers::Silent { session.announce_annotations().await } else { Ok(()) }
+}
+
 /// The tagged OK of a command that needs no further text.
 pub(crate) const DONE: Reply = Reply::ok("");
 
@@ -146,7 +152,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Noop | CommandBody::Check => Ok(DONE),
         CommandBody::Unauthenticate => Ok(unauthenticate::run(session)),
         CommandBody::Id(fields) => Ok(id::run(session, fields)),
-        CommandBody::Enable(names) => enable::run(session, &names),
+        CommandBody::Enable(names) => Box::pin(enable::run(session, &names)).await,
         CommandBody::Login { user, password } => Box::pin(login::run(session, &user, password)).await,
         CommandBody::Authenticate { mechanism, initial } => {
             Box::pin(authenticate::run(session, &mechanism, initial)).await

@@ -310,7 +310,7 @@ fn list_tells_annotations() {
         S: e OK …
         C: f SUBSCRIBE foo/bar
         S: f OK …
-        C: g LIST (SUBSCRIBED RECURSIVEMATCH) "" % RETURN (METADATA (/shared/vendor/x/color))
+        C: g LIST (SUBSCRIBED RECURSIVEMATCH) "" foo RETURN (METADATA (/shared/vendor/x/color))
         S: * LIST (…) "/" foo ("CHILDINFO" ("SUBSCRIBED"))
         S: g OK …
         C: h LIST "" * RETURN (METADATA (/other/color))
@@ -319,4 +319,68 @@ fn list_tells_annotations() {
         S: i BAD …
         "##,
     );
+}
+
+#[test]
+fn a_client_that_enables_it_is_told_what_others_changed() {
+    let server = Server::start();
+    let (mut told, mut other, mut silent) = (server.login(), server.login(), server.login());
+    other.run("C: a SETMETADATA INBOX (/private/old \"1\" /private/kept \"1\")\nS: a OK …");
+    told.run(
+        r#"
+        C: a ENABLE METADATA METADATA-SERVER
+        S: * ENABLED METADATA
+        S: a OK …
+        C: b ENABLE METADATA
+        S: * ENABLED
+        S: b OK …
+        # RFC 5464 §4.1: what this session does itself is no news.
+        C: c SETMETADATA INBOX (/private/mine "1")
+        S: c OK …
+        C: d NOOP
+        S: d OK …
+        "#,
+    );
+    other.run(
+        r#"
+        C: b SETMETADATA "" (/private/vendor/x/y "1")
+        S: b OK …
+        C: c SETMETADATA INBOX (/private/new "1" /private/old NIL /private/kept "1" /private/mine "2")
+        S: c OK …
+        C: d CREATE Gone
+        S: d OK …
+        C: e SETMETADATA Gone (/private/specialuse "\\Junk")
+        S: e OK …
+        C: f CREATE Short
+        S: f OK …
+        C: g SETMETADATA Short (/private/comment "x")
+        S: g OK …
+        C: h DELETE Short
+        S: h OK …
+        "#,
+    );
+    // RFC 5464 §4.4: names without values.
+    told.run(
+        r#"
+        C: e NOOP
+        S: * METADATA "" /private/vendor/x/y
+        S: * METADATA Gone /private/specialuse
+        S: * METADATA INBOX /private/mine /private/new /private/old
+        S: e OK …
+        C: f NOOP
+        S: f OK …
+        C: g IDLE
+        S: + idling
+        "#,
+    );
+    other.run("C: i SETMETADATA INBOX (/private/comment \"x\")\nS: i OK …");
+    told.run("S: * METADATA INBOX /private/comment\nC: DONE\nS: g OK …");
+    silent.run("C: a NOOP\nS: a OK …");
+    told.run(&format!(
+        "C: h UNAUTHENTICATE\nS: h OK …\nC: i LOGIN {} \"{}\"\nS: i OK …",
+        crate::harness::USER,
+        crate::harness::PASSWORD
+    ));
+    other.run("C: j SETMETADATA INBOX (/private/comment NIL)\nS: j OK …");
+    told.run("C: j NOOP\nS: j OK …");
 }
