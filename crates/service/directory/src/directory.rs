@@ -185,8 +185,8 @@ impl Directory {
         .await
     }
 
-    /// Removes an account, its aliases, scripts and annotations, and answers with what it was. Its mailboxes are the
-    /// caller's to remove.
+    /// Removes an account, its aliases, scripts and annotations, and answers with what it was. Its
+    /// mailboxes are the caller's to remove.
     pub async fn remove(&self, name: &str) -> Result<Account> {
         let address = parse(name)?;
         let stored = self.existing(address.as_str()).await?;

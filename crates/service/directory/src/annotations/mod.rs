@@ -180,8 +180,8 @@ impl Directory {
                 return Ok(());
             }
             self.check_room(account, &old, &new).await?;
-            // Also a record without entries is kept: removed and made again, it would have a version
-            // that someone else has read before.
+            // A record without entries is kept, too: removed and made again, it would have a
+            // version that someone else has read before.
             let value = new.print().ok_or(AnnotationError::TooLong)?;
             if self.put(key.clone(), expected, Some(value)).await? == CommitOutcome::Done {
                 self.note_annotation_change(account).await?;
