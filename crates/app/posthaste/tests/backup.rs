@@ -37,6 +37,9 @@ fn lived_in(dir: &Path) -> Server {
         let args = ["import", mbox.to_str().unwrap(), "--account", ANA, "--mailbox", mailbox];
         done(&server.command(&args, ""));
     }
+    let script = dir.join("main.sieve");
+    std::fs::write(&script, "keep; # hers\n").unwrap();
+    done(&server.command(&["sieve", "put", ANA, "main", script.to_str().unwrap(), "--activate"], ""));
     let mut client = login(server.address("imap"), ANA);
     for command in [
         "SELECT Archive",
@@ -82,6 +85,7 @@ fn served(data: &Path) -> Server {
 
 /// Both servers show the same of an account's mailboxes.
 fn same(one: &Server, other: &Server, users: (&str, &str), mailboxes: &[&str]) {
+    let servers = (one, other);
     let (mut one, mut other) = (login(one.address("imap"), users.0), login(other.address("imap"), users.1));
     for mailbox in mailboxes {
         let (before, after) = (seen(&mut one, mailbox), seen(&mut other, mailbox));
@@ -102,6 +106,10 @@ fn same(one: &Server, other: &Server, users: (&str, &str), mailboxes: &[&str]) {
     let (before, after) = (annotations(&mut one), annotations(&mut other));
     assert_eq!(before, after);
     assert!(users.0 != ANA || before.iter().any(|line| line.contains("old mail")), "{before:?}");
+    let scripts = |server: &Server, user| done(&server.command(&["sieve", "list", user], ""));
+    let script = scripts(servers.0, users.0);
+    assert_eq!(script, scripts(servers.1, users.1));
+    assert!(users.0 != ANA || script.contains("main") && script.contains("active"), "{script:?}");
     let subscribed = |client: &mut posthaste_testkit::LineClient| client.imap("LSUB \"\" *").unwrap();
     assert_eq!(subscribed(&mut one), subscribed(&mut other));
 }
