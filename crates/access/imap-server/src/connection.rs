@@ -11,14 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use posthaste_directory::ANNOTATION_BYTES_MAX;
 use posthaste_imap_codec::framing::{CommandFrame, LiteralSync, LiteralWanted};
 use posthaste_imap_codec::limits::{LINE_BYTES_MAX, TEXT_LITERAL_BYTES_MAX};
-use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::response::{Code, StatusKind};
 use posthaste_imap_codec::{ParseError, ParseErrorKind, Tag, parse_command};
 use posthaste_net::{AccountLimit, BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, Shutdown};
 
 use crate::capability;
-use crate::command;
+use crate::command::{self, metadata};
 use crate::reply::Reply;
 use crate::service::ImapService;
 use crate::session::{Next, REVOKED, Session, revoked};
@@ -168,9 +169,10 @@ async fn answer_literal(session: &mut Session, wanted: &LiteralWanted) -> Result
     if let Err(reply) = judge_literal(session, wanted) {
         session.wire.refuse_literal(wanted);
         session.permit = None;
-        // Refusing a large message does not mean that the client is broken.
+        // Refusing a large message or value does not mean that the client is broken.
+        let is_fault = !wanted.append && reply.kind == StatusKind::Bad;
         session.wire.say_status(reply.status(wanted.tag.clone()));
-        if !wanted.append {
+        if is_fault {
             session.bad_commands += 1;
         }
         return Ok(());
@@ -193,6 +195,10 @@ fn judge_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), Re
     }
     if !wanted.append {
         let fits = wanted.size <= TEXT_LITERAL_BYTES_MAX && together <= COMMAND_BYTES_MAX;
+        if wanted.annotation && !fits {
+            let is_long = wanted.size > ANNOTATION_BYTES_MAX as u64;
+            return Err(if is_long { metadata::too_long() } else { metadata::too_many() });
+        }
         return if fits { Ok(()) } else { Err(Reply::bad("The literal is too long")) };
     }
     // RFC 7889 §4

@@ -13,6 +13,7 @@
 
 #[cfg(all(test, target_os = "linux"))]
 mod ack_tests;
+mod annotations;
 mod capability;
 mod command;
 mod connection;

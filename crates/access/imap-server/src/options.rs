@@ -48,6 +48,10 @@ pub struct ImapOptions {
     /// Bad commands after which the server closes the connection. A successful command other than
     /// NOOP, CAPABILITY or ID resets the count. Before login a quarter of it applies.
     pub bad_commands_max: u32,
+    /// What the server says of itself to its users: `/shared/comment` (RFC 5464 §3.2.1.1).
+    pub comment: Option<String>,
+    /// A URI by which users reach the administrator: `/shared/admin` (RFC 5464 §3.2.1.1).
+    pub admin: Option<String>,
     /// The server's answer to ID (RFC 2971).
     pub id: Vec<(String, String)>,
 }
@@ -71,6 +75,8 @@ impl Default for ImapOptions {
             progress: ProgressTimes::default(),
             handshake_within: Duration::from_secs(30),
             bad_commands_max: 20,
+            comment: None,
+            admin: None,
             id: vec![
                 ("name".to_owned(), "Posthaste".to_owned()),
                 ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),

@@ -10,6 +10,7 @@ use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
 use posthaste_net::{Accounts, ByteBudget, BytePermit, Certificates, Holder};
 use posthaste_store::Store;
+use tokio::sync::watch;
 
 use crate::heavy::Heavy;
 use crate::index::{INDEX_BYTES_DEFAULT, SearchIndex};
@@ -40,6 +41,8 @@ pub struct ImapService {
     pub(crate) keys: KeyCache,
     /// Which messages may hold a word.
     pub(crate) index: SearchIndex,
+    /// Woken after each change of annotations in this process.
+    pub(crate) annotated: watch::Sender<()>,
     /// Counts parts whose transfer encoding was decoded.
     pub(crate) decoded: AtomicU64,
     /// Counts messages whose text was searched.
@@ -82,6 +85,7 @@ impl ImapService {
             heavy,
             keys: KeyCache::new(CACHE_BYTES_DEFAULT),
             index: SearchIndex::new(INDEX_BYTES_DEFAULT),
+            annotated: watch::Sender::new(()),
             decoded,
             opened,
         }

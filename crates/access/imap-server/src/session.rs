@@ -11,6 +11,7 @@ use posthaste_directory::{Account, Lease, Source};
 use posthaste_imap_codec::NameEncoding;
 use posthaste_net::{BytePermit, Connection, Shutdown};
 
+use crate::annotations::Known;
 use crate::enabled::Enabled;
 use crate::options::ClearTextLogin;
 use crate::reply::{Failure, Reply};
@@ -50,6 +51,8 @@ pub(crate) struct Session {
     pub(crate) lease: Option<Lease>,
     pub(crate) selected: Option<Selected>,
     pub(crate) enabled: Enabled,
+    /// After ENABLE METADATA: the annotations that the client was told of.
+    pub(crate) annotations: Option<Box<Known>>,
     /// The time by which the login must succeed.
     pub(crate) login_deadline: Instant,
     /// Bad commands since the last successful command that resets the count.
@@ -88,6 +91,7 @@ impl Session {
             lease: None,
             selected: None,
             enabled: Enabled::default(),
+            annotations: None,
             login_deadline,
             bad_commands: 0,
             bad_before_login: 0,
@@ -160,6 +164,17 @@ impl Session {
         match &mut self.selected {
             Some(selected) if numbers != Numbers::Silent => {
                 sync::announce(&mut self.wire, selected, self.enabled, numbers, None).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reports what others changed of the annotations, after ENABLE METADATA: RFC 5464 §4.4.2.
+    pub(crate) async fn announce_annotations(&mut self) -> Result<(), Failure> {
+        match (&mut self.annotations, &self.login) {
+            // Boxed: nearly no session needs it.
+            (Some(known), Some(login)) => {
+                Box::pin(known.tell_news(&self.service, login.id, &mut self.wire)).await
             }
             _ => Ok(()),
         }

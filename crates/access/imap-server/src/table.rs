@@ -100,6 +100,8 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         CommandBody::GetQuota(_) => rule("GETQUOTA", AfterLogin, Free),
         CommandBody::GetQuotaRoot(_) => rule("GETQUOTAROOT", AfterLogin, Free),
         CommandBody::SetQuota { .. } => rule("SETQUOTA", AfterLogin, Free),
+        CommandBody::GetMetadata { .. } => rule("GETMETADATA", AfterLogin, Free),
+        CommandBody::SetMetadata { .. } => rule("SETMETADATA", AfterLogin, Free),
         CommandBody::Append { .. } => rule("APPEND", AfterLogin, Free),
         CommandBody::Idle => rule("IDLE", AfterLogin, Free),
         CommandBody::Check => rule("CHECK", Selected, Free),

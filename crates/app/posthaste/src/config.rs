@@ -52,6 +52,7 @@ pub struct Config {
     pub listen: Listen,
     pub tls: Tls,
     pub login: Login,
+    pub imap: Imap,
     pub authentication: Authentication,
     pub screening: Screening,
     pub relay: Relay,
@@ -80,6 +81,34 @@ pub struct Listen {
     pub metrics: Vec<SocketAddr>,
     #[serde(deserialize_with = "networks")]
     pub proxy_networks: Vec<Network>,
+}
+
+/// What the server says of itself to IMAP clients.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Imap {
+    pub comment: String,
+    pub admin: String,
+}
+
+impl Imap {
+    fn check(&self) -> Result<(), String> {
+        let is_scheme = |scheme: &str| {
+            scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+                && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
+        };
+        let is_uri =
+            self.admin.split_once(':').is_some_and(|(scheme, rest)| is_scheme(scheme) && !rest.is_empty())
+                && self.admin.chars().all(|c| c.is_ascii_graphic());
+        if !self.admin.is_empty() && !is_uri {
+            return Err(
+                "`imap.admin` must be a URI, such as \"mailto:postmaster@example.org\", or empty".into()
+            );
+        }
+        if self.comment.contains('\0') {
+            return Err("`imap.comment` must be text without NUL".into());
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -443,6 +472,7 @@ impl Config {
     fn check(&self) -> Result<(), String> {
         self.tls.check()?;
         self.login.check()?;
+        self.imap.check()?;
         self.relay.check()?;
         self.screening.check()?;
         self.retention.check()?;
@@ -596,6 +626,7 @@ mod tests {
     fn a_bad_value_is_named_with_its_remedy() {
         let error = |text| parse(text).unwrap_err().to_string();
         assert!(error("[listen]\nimap = [\"here\"]").contains("imap"));
+        assert!(error("[imap]\nadmin = \"postmaster@example.org\"").contains("must be a URI"));
         let relative = error("[listen]\nlmtp = [\"unix:lmtp.sock\"]");
         assert!(relative.contains("lmtp") && relative.contains("an absolute path"), "{relative}");
         let mode = error("[listen]\nlmtp_socket_mode = \"rw\"");

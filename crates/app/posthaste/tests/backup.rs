@@ -37,6 +37,9 @@ fn lived_in(dir: &Path) -> Server {
         let args = ["import", mbox.to_str().unwrap(), "--account", ANA, "--mailbox", mailbox];
         done(&server.command(&args, ""));
     }
+    let script = dir.join("main.sieve");
+    std::fs::write(&script, "keep; # hers\n").unwrap();
+    done(&server.command(&["sieve", "put", ANA, "main", script.to_str().unwrap(), "--activate"], ""));
     let mut client = login(server.address("imap"), ANA);
     for command in [
         "SELECT Archive",
@@ -45,6 +48,8 @@ fn lived_in(dir: &Path) -> Server {
         "EXPUNGE",
         "COPY 5:9 INBOX",
         "UNSUBSCRIBE Junk",
+        "SETMETADATA Archive (/private/comment \"old mail\" /shared/vendor/x/color \"#fff\")",
+        "SETMETADATA \"\" (/private/vendor/x/layout \"wide\")",
     ] {
         assert!(client.imap(command).unwrap().last().unwrap().starts_with("t OK"), "{command}");
     }
@@ -80,6 +85,7 @@ fn served(data: &Path) -> Server {
 
 /// Both servers show the same of an account's mailboxes.
 fn same(one: &Server, other: &Server, users: (&str, &str), mailboxes: &[&str]) {
+    let servers = (one, other);
     let (mut one, mut other) = (login(one.address("imap"), users.0), login(other.address("imap"), users.1));
     for mailbox in mailboxes {
         let (before, after) = (seen(&mut one, mailbox), seen(&mut other, mailbox));
@@ -90,6 +96,20 @@ fn same(one: &Server, other: &Server, users: (&str, &str), mailboxes: &[&str]) {
             assert!(before.1 == after.1, "{mailbox}: octets of {}", before.0);
         }
     }
+    let annotations = |client: &mut posthaste_testkit::LineClient| {
+        let mut found = client.imap("GETMETADATA (DEPTH infinity) \"\" (/private /shared)").unwrap();
+        found.extend(
+            client.imap("LIST \"\" * RETURN (METADATA (/private/comment /shared/vendor/x/color))").unwrap(),
+        );
+        found
+    };
+    let (before, after) = (annotations(&mut one), annotations(&mut other));
+    assert_eq!(before, after);
+    assert!(users.0 != ANA || before.iter().any(|line| line.contains("old mail")), "{before:?}");
+    let scripts = |server: &Server, user| done(&server.command(&["sieve", "list", user], ""));
+    let script = scripts(servers.0, users.0);
+    assert_eq!(script, scripts(servers.1, users.1));
+    assert!(users.0 != ANA || script.contains("main") && script.contains("active"), "{script:?}");
     let subscribed = |client: &mut posthaste_testkit::LineClient| client.imap("LSUB \"\" *").unwrap();
     assert_eq!(subscribed(&mut one), subscribed(&mut other));
 }

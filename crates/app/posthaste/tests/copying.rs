@@ -51,6 +51,13 @@ fn source(dir: &Path) -> String {
 fn a_copied_store_serves_the_same_mail() {
     let dir = tempfile::tempdir().unwrap();
     let from = source(dir.path());
+    let server = ServerBuilder::new(BINARY).data(Path::new(&from)).engine("embedded").start();
+    let mut client = LineClient::connect(server.address("imap")).unwrap();
+    client.line().unwrap();
+    client.imap(&format!("LOGIN {USER} password4tests")).unwrap();
+    client.imap("SETMETADATA Archive/2020 (/private/comment \"old mail\")").unwrap();
+    drop(client);
+    assert!(server.stop().status.success());
     let data = dir.path().join("target");
     let to = engine_of(Path::new(BINARY), &data).unwrap_or_else(|| data.to_str().unwrap().to_owned());
     for _ in 0..2 {
@@ -68,6 +75,8 @@ fn a_copied_store_serves_the_same_mail() {
         let status = client.imap(&format!("STATUS {mailbox} (MESSAGES UIDNEXT)")).unwrap();
         assert!(status[0].contains(&format!("MESSAGES {COUNT} UIDNEXT {}", COUNT + 1)), "{status:?}");
     }
+    let comment = client.imap("GETMETADATA Archive/2020 /private/comment").unwrap();
+    assert_eq!(comment[0], "* METADATA Archive/2020 (/private/comment \"old mail\")");
     client.imap("SELECT Archive/2020").unwrap();
     client.send(b"f UID FETCH 7 (BODY.PEEK[])\r\n").unwrap();
     let line = client.line().unwrap();

@@ -10,6 +10,7 @@
 //! input's own size; for every value the types can hold and the grammar can say, parsing what was
 //! printed gives it back.
 
+mod annotation;
 pub mod command;
 mod cursor;
 mod date;
@@ -29,6 +30,7 @@ mod sequence;
 mod tag;
 pub mod utf7;
 
+pub use annotation::{Annotation, Depth, EntryName, MetadataCode};
 pub use command::{Command, CommandBody, parse_command};
 pub use date::{Date, DateTime};
 pub use envelope::{EnvelopeList, first_address};

@@ -185,8 +185,8 @@ impl Directory {
         .await
     }
 
-    /// Removes an account and its aliases, and answers with what it was. Its mailboxes are the
-    /// caller's to remove.
+    /// Removes an account, its aliases, scripts and annotations, and answers with what it was. Its
+    /// mailboxes are the caller's to remove.
     pub async fn remove(&self, name: &str) -> Result<Account> {
         let address = parse(name)?;
         let stored = self.existing(address.as_str()).await?;
@@ -210,6 +210,7 @@ impl Directory {
             let key = record::account_key(address.as_str());
             if self.put(key, stored.account.version, None).await? == CommitOutcome::Done {
                 self.remove_scripts(stored.account.id).await?;
+                self.remove_all_annotations(stored.account.id).await?;
                 return Ok(stored.account);
             }
         }

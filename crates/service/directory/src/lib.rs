@@ -13,6 +13,7 @@
 //! | `group/<address>` | the addresses that an address stands for; `group/@<domain>` for a whole domain |
 //! | `domain/<domain>` | present for each domain that ever had one of these: tells "no such user" from "not ours" |
 //! | `sieve/<account id>/script/<hash of its name>` | one of an account's Sieve scripts |
+//! | `metadata/<account id>/<mailbox id>` | the annotations of one of an account's mailboxes (RFC 5464); `…/server` for those of the server |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
 //! What always holds: a password is never kept, nor logged; nobody learns from an answer, or from
@@ -23,6 +24,7 @@
 
 mod account;
 mod address;
+mod annotations;
 mod directory;
 mod error;
 mod forward;
@@ -50,6 +52,10 @@ mod verified;
 
 pub use account::{Account, AccountChange, Format, Forward, NewAccount, ScriptState};
 pub use address::{Address, AddressError, normal_domain};
+pub use annotations::{
+    ACCOUNT_ANNOTATION_BYTES_MAX, ANNOTATION_BYTES_MAX, ANNOTATIONS_MAX, Annotated, AnnotationError,
+    Annotations, Entry, MAILBOX_ANNOTATION_BYTES_MAX, copy_annotations, same_annotations,
+};
 pub use directory::{Alias, Directory};
 pub use error::{DirectoryError, Result};
 pub use group::{Expansion, Group, Target};

@@ -99,6 +99,14 @@ fn key(account: AccountId, name: &str) -> String {
     key
 }
 
+/// The error of a copy, which has no other reasons.
+fn plain(account: AccountId, error: ScriptError) -> DirectoryError {
+    match error {
+        ScriptError::Directory(error) => error,
+        error => DirectoryError::Record { record: prefix(account), why: error.to_string() },
+    }
+}
+
 /// RFC 5804 §1.6. A slash is refused as well: names become file names in many clients.
 fn check_name(name: &str) -> Result<(), ScriptError> {
     let is_wrong = |c: char| c.is_control() || matches!(c, '/' | '\u{2028}' | '\u{2029}');
@@ -244,15 +252,45 @@ impl Directory {
         account: AccountId,
         into: AccountId,
     ) -> Result<(), DirectoryError> {
-        let plain = |error| match error {
-            ScriptError::Directory(error) => error,
-            error => DirectoryError::Record { record: prefix(account), why: error.to_string() },
-        };
-        for script in from.scripts(account).await.map_err(plain)? {
-            let key = key(into, &script.name);
-            self.write_script(&key, Some((&script.name, &script.text))).await.map_err(plain)?;
+        for script in from.sorted_scripts(account).await? {
+            self.write_adopted(into, &script.name, Some(&script.text)).await?;
         }
         Ok(())
+    }
+
+    /// Makes the scripts of an account what they are in another directory, where it has the same
+    /// id.
+    pub async fn mirror_scripts(&self, from: &Self, account: AccountId) -> Result<(), DirectoryError> {
+        let (wanted, there) = (from.sorted_scripts(account).await?, self.sorted_scripts(account).await?);
+        for script in wanted.iter().filter(|script| !there.contains(script)) {
+            self.write_adopted(account, &script.name, Some(&script.text)).await?;
+        }
+        for script in there.iter().filter(|script| wanted.iter().all(|other| other.name != script.name)) {
+            self.write_adopted(account, &script.name, None).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether an account has the same scripts in another directory, where it has the same id.
+    pub async fn has_scripts_of(&self, from: &Self, account: AccountId) -> Result<bool, DirectoryError> {
+        Ok(self.sorted_scripts(account).await? == from.sorted_scripts(account).await?)
+    }
+
+    /// All scripts of an account by their names.
+    async fn sorted_scripts(&self, account: AccountId) -> Result<Vec<Script>, DirectoryError> {
+        let mut scripts = self.scripts(account).await.map_err(|error| plain(account, error))?;
+        scripts.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(scripts)
+    }
+
+    async fn write_adopted(
+        &self,
+        account: AccountId,
+        name: &str,
+        text: Option<&str>,
+    ) -> Result<(), DirectoryError> {
+        let script = text.map(|text| (name, text));
+        self.write_script(&key(account, name), script).await.map_err(|error| plain(account, error))
     }
 
     /// Removes every record about an account's filtering: scripts, and whom it answered.
@@ -334,6 +372,11 @@ mod tests {
         let adopted = copy.adopt(&directory, &account.name, &account.name, account.id).await.unwrap();
         assert_eq!(adopted.scripts.active.as_deref(), Some("main"));
         assert_eq!(copy.script(adopted.id, "main").await.unwrap(), "keep;");
+        directory.put_script(&account, "more", "stop;").await.unwrap();
+        copy.put_script(&adopted, "old", "stop;").await.unwrap();
+        assert!(!copy.has_scripts_of(&directory, account.id).await.unwrap());
+        copy.mirror_scripts(&directory, account.id).await.unwrap();
+        assert!(copy.has_scripts_of(&directory, account.id).await.unwrap());
         directory.remove(&account.name).await.unwrap();
         assert!(!records.dump().contains("sieve/"), "{}", records.dump());
     }

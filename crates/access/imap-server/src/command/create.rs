@@ -36,7 +36,7 @@ fn no_use(text: &'static str) -> Reply {
 /// Maps a special use of the protocol to that of the store. `\All` and `\Flagged` are views over
 /// other mailboxes, which this server does not have. A mailbox that only carries the attribute
 /// would mislead clients.
-fn stored_use(given: &Use) -> Option<SpecialUse> {
+pub(super) fn stored_use(given: &Use) -> Option<SpecialUse> {
     match given {
         Use::Archive => Some(SpecialUse::Archive),
         Use::Drafts => Some(SpecialUse::Drafts),

@@ -18,6 +18,13 @@ pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg) -> Result<R
         return Err(Reply::no(Code::HasChildren, "Mailboxes below that name are in the way").into());
     }
     session.service.store.delete(account, &name).await?;
+    if let Some(id) = id {
+        // RFC 5464 §4.1. The mailbox is gone, whatever becomes of its annotations: nobody finds
+        // them any more.
+        if let Err(error) = session.service.directory.remove_annotations(account, id).await {
+            tracing::warn!(%error, "annotations of a deleted mailbox were left behind");
+        }
+    }
     if session.selected.as_ref().is_some_and(|selected| Some(selected.mailbox.id()) == id) {
         session.selected = None;
         session.wire.say_code(Code::Closed, "The selected mailbox was deleted");

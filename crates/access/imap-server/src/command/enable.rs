@@ -4,10 +4,11 @@ use posthaste_imap_codec::Capability;
 use posthaste_imap_codec::response::Untagged;
 
 use super::DONE;
+use crate::annotations::Known;
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
-pub(super) fn run(session: &mut Session, names: &[Capability]) -> Result<Reply, Failure> {
+pub(super) async fn run(session: &mut Session, names: &[Capability]) -> Result<Reply, Failure> {
     let mut enabled = Vec::new();
     for name in names {
         let new = match () {
@@ -26,6 +27,12 @@ pub(super) fn run(session: &mut Session, names: &[Capability]) -> Result<Reply, 
             () if name == "UTF8=ACCEPT" => session.enable_utf8(),
             // RFC 9586 §3
             () if name == "UIDONLY" => !std::mem::replace(&mut session.enabled.uid_only, true),
+            // RFC 5464 §4.1. METADATA-SERVER is for servers that do not offer METADATA.
+            () if name == "METADATA" && session.annotations.is_none() => {
+                let known = Known::read(&session.service, session.login()?.id).await?;
+                session.annotations = Some(Box::new(known));
+                true
+            }
             () => false,
         };
         if new {

@@ -1,5 +1,5 @@
 //! IDLE: RFC 9051 §6.3.13. Changes of the mailbox are reported at once, until the client sends
-//! DONE.
+//! DONE; after ENABLE METADATA those of annotations, too (RFC 5464 §4.4).
 
 use bytes::Bytes;
 use posthaste_imap_codec::limits::LINE_BYTES_MAX;
@@ -18,6 +18,7 @@ const INPUT_MAX: usize = 2 * LINE_BYTES_MAX;
 /// What ended a wait.
 enum Event {
     News(Result<(), StoreError>),
+    Annotations,
     Input(Result<usize, NetError>),
     Shutdown,
     Revoked,
@@ -25,6 +26,7 @@ enum Event {
 
 pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
     session.announce(Numbers::Free).await?;
+    session.announce_annotations().await?;
     session.wire.ask("idling").await?;
     let mut watch = session.selected.as_ref().map(|selected| selected.mailbox.watch());
     loop {
@@ -40,6 +42,7 @@ pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
                 news?;
                 session.announce(Numbers::Free).await?;
             }
+            Event::Annotations => session.announce_annotations().await?,
             Event::Input(input) => drop(input.map_err(Failure::of_wait)?),
             Event::Revoked => return Err(Failure::Bye(REVOKED)),
             // The session's own loop sends BYE.
@@ -54,15 +57,23 @@ fn end(line: &Bytes) -> Result<Reply, Failure> {
 
 async fn next_event(session: &mut Session, watch: Option<&mut Watch>) -> Event {
     let within = session.service.options.silence_within;
-    let Session { wire, shutdown, selected, lease, .. } = session;
+    let Session { wire, shutdown, selected, lease, annotations, .. } = session;
     let news = async {
         match (watch, selected) {
             (Some(watch), Some(selected)) => watch.changed(&selected.announced).await.map(drop),
             _ => std::future::pending().await,
         }
     };
+    let annotated = async {
+        match annotations {
+            // Boxed: nearly no session needs it.
+            Some(known) => Box::pin(known.may_have_news()).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         news = news => Event::News(news),
+        () = annotated => Event::Annotations,
         input = wire.fill(INPUT_MAX, within) => Event::Input(input),
         () = shutdown.requested() => Event::Shutdown,
         () = revoked(lease) => Event::Revoked,

@@ -1,5 +1,5 @@
 //! LIST in its basic and extended forms: RFC 9051 §6.3.9, RFC 5258, RFC 5819 (STATUS), RFC 6154
-//! (SPECIAL-USE).
+//! (SPECIAL-USE), RFC 9590 (METADATA).
 //!
 //! Names come from three sources: mailboxes, levels above mailboxes that are not mailboxes
 //! themselves, and subscriptions, whose names need not exist. One sorted pass gathers them. Then
@@ -8,18 +8,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use posthaste_imap_codec::command::{self, ListArgs, ListSelection, ListSyntax, StatusItem};
+use posthaste_imap_codec::command::{self, ListArgs, ListReturn, ListSelection, ListSyntax};
 use posthaste_imap_codec::response::{Code, ListAttribute, ListData, Untagged};
 use posthaste_imap_codec::{ListMatcher, MailboxArg};
 use posthaste_mail_model::{AccountId, MailboxName, SEPARATOR};
 use posthaste_store::{MailboxEntry, MailboxList, SpecialUse};
 
-use super::{DONE, status};
+use super::{DONE, metadata, status};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
-/// Mailboxes whose heads are read at once for RETURN (STATUS).
+/// Mailboxes whose heads are read at once for RETURN (STATUS), and annotations for METADATA.
 const STATUS_BATCH: usize = 64;
 
 pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply, Failure> {
@@ -27,6 +27,7 @@ pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply,
         session.wire.out().extend_from_slice(b"* LIST (\\Noselect) \"/\" \"\"\r\n");
         return Ok(DONE);
     }
+    metadata::check_wanted(&args.returns.metadata)?;
     let account = session.login()?.id;
     let list = session.service.store.list(account).await?;
     let selector = selected(session, account, list, args).await?;
@@ -35,18 +36,18 @@ pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply,
     for (name, known) in &selector.names {
         pace.worked(LINE_STEPS).await;
         let Some(found) = selector.line(name, known, args) else { continue };
-        if args.returns.status.is_empty() {
+        if args.returns.status.is_empty() && args.returns.metadata.is_empty() {
             session.wire.say(Untagged::List(found.data));
             session.wire.relieve().await?;
             continue;
         }
         batch.push(found);
         if batch.len() >= STATUS_BATCH {
-            tell_with_status(session, &batch, &args.returns.status).await?;
+            tell_with_more(session, account, &batch, &args.returns).await?;
             batch.clear();
         }
     }
-    tell_with_status(session, &batch, &args.returns.status).await?;
+    tell_with_more(session, account, &batch, &args.returns).await?;
     Ok(DONE)
 }
 
@@ -95,20 +96,33 @@ fn is_separator_query(args: &ListArgs) -> bool {
     args.syntax == ListSyntax::Basic && args.patterns.iter().all(|pattern| pattern.text() == Ok(""))
 }
 
-/// RFC 5819: STATUS after the LIST of each mailbox that can be selected.
-async fn tell_with_status(
+/// RFC 5819 and RFC 9590: STATUS and METADATA after the LIST of each mailbox that can be selected.
+async fn tell_with_more(
     session: &mut Session,
+    account: AccountId,
     batch: &[ListLine<'_>],
-    items: &[StatusItem],
+    returns: &ListReturn,
 ) -> Result<(), Failure> {
-    let ids: Vec<_> = batch.iter().filter_map(|one| one.entry).map(|entry| entry.id).collect();
-    let mut heads = session.service.store.status(&ids).await?.into_iter();
+    let entries: Vec<_> = batch.iter().filter_map(|one| one.entry).collect();
+    let mut heads = Vec::new();
+    if !returns.status.is_empty() {
+        let ids: Vec<_> = entries.iter().map(|entry| entry.id).collect();
+        heads = session.service.store.status(&ids).await?;
+    }
+    let mut annotations = Vec::new();
+    if !returns.metadata.is_empty() {
+        annotations = metadata::of_mailboxes(&session.service, account, &entries).await?;
+    }
+    let (mut heads, mut annotations) = (heads.into_iter(), annotations.into_iter());
     for one in batch {
         session.wire.say(Untagged::List(one.data.clone()));
-        if let Some(entry) = one.entry
-            && let Some(Some(head)) = heads.next()
-        {
-            status::tell(session, entry, &head, items).await?;
+        if let Some(entry) = one.entry {
+            if let Some(Some(head)) = heads.next() {
+                status::tell(session, entry, &head, &returns.status).await?;
+            }
+            if let Some(annotations) = annotations.next() {
+                metadata::tell(session, entry, &annotations, &returns.metadata);
+            }
         }
         session.wire.relieve().await?;
     }
@@ -118,7 +132,7 @@ async fn tell_with_status(
 /// One line of the answer.
 struct ListLine<'l> {
     data: ListData,
-    /// The mailbox whose STATUS the client requested.
+    /// The mailbox whose STATUS or METADATA the client requested.
     entry: Option<&'l MailboxEntry>,
 }
 
@@ -400,7 +414,7 @@ fn described(
 }
 
 /// Maps a special use of the store to that of the protocol.
-fn special_use_attribute(stored: SpecialUse) -> command::SpecialUse {
+pub(super) fn special_use_attribute(stored: SpecialUse) -> command::SpecialUse {
     use command::SpecialUse as Use;
     match stored {
         SpecialUse::All => Use::All,

@@ -21,6 +21,7 @@ mod list;
 mod login;
 mod logout;
 mod lsub;
+pub(crate) mod metadata;
 mod namespace;
 mod quota;
 mod rename;
@@ -46,7 +47,7 @@ use crate::capability;
 use crate::heavy::timed;
 use crate::reply::{Failure, Reply, Verdict};
 use crate::session::{Next, Session};
-use crate::table::{Legal, Rule, rule_of, uses_numbers};
+use crate::table::{Legal, Numbers, Rule, rule_of, uses_numbers};
 
 /// Executes a command and answers it.
 pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<Next, NetError> {
@@ -99,7 +100,7 @@ async fn finish(
         // RFC 3501 §9, resp-text: the text must not be empty.
         reply.text = format!("{} completed", rule.name).into();
     }
-    match session.announce(rule.numbers).await {
+    match announce(session, rule.numbers).await {
         Ok(()) => {}
         Err(Failure::Net(error)) => return Err(error),
         // Someone deleted the selected mailbox. RFC 2180 §3.3 leaves hardly any choice but to end
@@ -126,6 +127,12 @@ async fn finish(
     Ok(Next::Command)
 }
 
+/// Reports what changed meanwhile: in the mailbox, and of annotations.
+async fn announce(session: &mut Session, numbers: Numbers) -> Result<(), Failure> {
+    session.announce(numbers).await?;
+    if numbers != Numbers::Silent { session.announce_annotations().await } else { Ok(()) }
+}
+
 /// The tagged OK of a command that needs no further text.
 pub(crate) const DONE: Reply = Reply::ok("");
 
@@ -143,7 +150,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         // Every command reports changes; these two do nothing else.
         CommandBody::Noop | CommandBody::Check => Ok(DONE),
         CommandBody::Id(fields) => Ok(id::run(session, fields)),
-        CommandBody::Enable(names) => enable::run(session, &names),
+        CommandBody::Enable(names) => Box::pin(enable::run(session, &names)).await,
         CommandBody::Login { user, password } => Box::pin(login::run(session, &user, password)).await,
         CommandBody::Authenticate { mechanism, initial } => {
             Box::pin(authenticate::run(session, &mechanism, initial)).await
@@ -165,6 +172,13 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::GetQuota(root) => Box::pin(quota::get(session, &root)).await,
         CommandBody::GetQuotaRoot(mailbox) => Box::pin(quota::get_root(session, &mailbox)).await,
         CommandBody::SetQuota { .. } => Err(quota::refuse_set().into()),
+        CommandBody::GetMetadata { mailbox, max_size, depth, entries } => {
+            let question = metadata::Question { max_size, depth, entries: &entries };
+            Box::pin(metadata::get(session, &mailbox, &question)).await
+        }
+        CommandBody::SetMetadata { mailbox, entries } => {
+            Box::pin(metadata::set(session, &mailbox, &entries)).await
+        }
         CommandBody::Append { mailbox, messages } => Box::pin(append::run(session, &mailbox, messages)).await,
         CommandBody::Idle => idle::run(session).await,
         CommandBody::Close => Box::pin(close::close(session)).await,

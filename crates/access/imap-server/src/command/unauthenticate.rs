@@ -34,6 +34,7 @@ fn end_login(session: &mut Session) -> Reply {
     session.lease = None;
     session.permit = None;
     session.enabled = Enabled::default();
+    session.annotations = None;
     session.wire.names = NameEncoding::Utf7;
     session.wire.belongs_to_nobody();
     let now = session.wire.connection().clock().now();

@@ -21,6 +21,7 @@ mod keywords;
 mod mailboxes;
 mod memory;
 mod messages;
+mod metadata;
 mod partial;
 mod quota;
 mod replace;

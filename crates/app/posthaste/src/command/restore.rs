@@ -22,7 +22,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use indicatif::ProgressBar;
 use posthaste_delivery::import::copy_journals;
-use posthaste_directory::{Account, DirectoryError};
+use posthaste_directory::{Account, DirectoryError, copy_annotations};
 use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq};
 use posthaste_store::{CommitOutcome, Compare, ListCommit, Places, StoreError};
 use serde::{Deserialize, Serialize};
@@ -195,6 +195,7 @@ impl Job {
         let account = account.ok_or_else(|| Failure::Incomplete("the id of a restore is damaged".into()))?;
         let places = self.places(wanted.account.id, account, underway.fresh).await?;
         copy_journals(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
+        copy_annotations(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
         let transfer = self.ends.transfer().to_places(places);
         transfer.copy(wanted.account.id, &mut |n| bar.inc(n)).await?;
         let faults = transfer.audit(wanted.account.id, Compare::All, &mut |n| bar.inc(n)).await?;
@@ -231,8 +232,9 @@ impl Job {
         Ok(underway)
     }
 
-    /// Removes the mailboxes of a restore that is not continued.
+    /// Removes the mailboxes and annotations of a restore that is not continued.
     async fn give_up(&self, account: AccountId) -> Result<()> {
+        self.ends.there.remove_all_annotations(account).await?;
         let list = self.ends.to.load_list(account).await?;
         if list.entries.is_empty() {
             return Ok(());

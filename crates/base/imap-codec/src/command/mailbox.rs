@@ -4,7 +4,7 @@ use std::fmt;
 
 use posthaste_mail_model::{ModSeq, UidValidity};
 
-use crate::{ListPattern, MailboxArg, SeqSet, UidSet};
+use crate::{EntryName, ListPattern, MailboxArg, SeqSet, UidSet};
 
 /// How a mailbox is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -139,7 +139,7 @@ pub struct ListSelection {
     pub special_use: bool,
 }
 
-/// Return options: RFC 5258 §3.2, RFC 5819, RFC 6154 §2.
+/// Return options: RFC 5258 §3.2, RFC 5819, RFC 6154 §2, RFC 9590.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ListReturn {
     /// `SUBSCRIBED`
@@ -150,6 +150,8 @@ pub struct ListReturn {
     pub special_use: bool,
     /// `STATUS (…)`; empty is none asked.
     pub status: Vec<StatusItem>,
+    /// `METADATA (…)`: RFC 9590; empty is none asked.
+    pub metadata: Vec<EntryName>,
 }
 
 /// What STATUS tells: RFC 9051 §6.3.11.

@@ -9,6 +9,7 @@ mod parse;
 mod parse_append;
 mod parse_fetch;
 mod parse_mailbox;
+mod parse_metadata;
 mod parse_search;
 mod parse_sort;
 mod parse_words;
@@ -32,7 +33,8 @@ pub use search::{Charset, EntryScope, ModSeqEntry, SearchArgs, SearchKey, Search
 pub use sort::{SortArgs, SortCriterion, SortKey, ThreadAlgorithm, ThreadArgs};
 
 use crate::{
-    Capability, DateTime, ListPattern, MailboxArg, MessageSet, NameEncoding, ParseError, Tag, UidSet,
+    Annotation, Capability, DateTime, Depth, EntryName, ListPattern, MailboxArg, MessageSet, NameEncoding,
+    ParseError, Tag, UidSet,
 };
 
 /// A command.
@@ -134,6 +136,24 @@ pub enum CommandBody {
         root: String,
         /// Each resource in capitals, and its limit; may be none.
         limits: Vec<(String, u64)>,
+    },
+    /// RFC 5464 §4.2. The empty name of a mailbox is the server.
+    GetMetadata {
+        /// Whose annotations.
+        mailbox: MailboxArg,
+        /// `MAXSIZE n`: longer values are left out.
+        max_size: Option<u64>,
+        /// `DEPTH n`
+        depth: Depth,
+        /// Which; never none.
+        entries: Vec<EntryName>,
+    },
+    /// RFC 5464 §4.3. The empty name of a mailbox is the server.
+    SetMetadata {
+        /// Whose annotations.
+        mailbox: MailboxArg,
+        /// The new values; never none.
+        entries: Vec<Annotation>,
     },
     /// RFC 9051 §6.3.12, several messages by RFC 3502.
     Append {

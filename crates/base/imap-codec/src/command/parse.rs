@@ -99,7 +99,7 @@ fn by_number(
 }
 
 fn plain(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8], names: NameEncoding) -> Parsed<CommandBody> {
-    use super::{parse_append, parse_mailbox as boxes};
+    use super::{parse_append, parse_mailbox as boxes, parse_metadata};
     let one_mailbox = |c: &mut Cursor<'_>| {
         c.sp()?;
         mailbox(c, names)
@@ -134,6 +134,8 @@ fn plain(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8], names: NameEncodin
         b"GETQUOTA" => boxes::get_quota(c)?,
         b"GETQUOTAROOT" => CommandBody::GetQuotaRoot(one_mailbox(c)?),
         b"SETQUOTA" => boxes::set_quota(c)?,
+        b"GETMETADATA" => parse_metadata::get(c, names)?,
+        b"SETMETADATA" => parse_metadata::set(c, names)?,
         b"APPEND" => parse_append::append(c, names)?,
         _ => return unknown(start),
     })

@@ -7,6 +7,7 @@ use super::{
     Access, CommandBody, ListArgs, ListReturn, ListSelection, ListSyntax, Qresync, SelectParams, SeqMatch,
     SpecialUse, StatusItem,
 };
+use crate::annotation::entries;
 use crate::cursor::{Cursor, Parsed, is_astring_char};
 use crate::limits::LIST_ITEMS_MAX;
 use crate::{ListPattern, MailboxArg, NameEncoding, SeqSet, SequenceSet, UidSet};
@@ -183,7 +184,12 @@ fn list_return(c: &mut Cursor<'_>) -> Parsed<ListReturn> {
                 c.sp()?;
                 returns.status = status_items(c)?;
             }
-            _ => return at.fail("SUBSCRIBED, CHILDREN, SPECIAL-USE or STATUS"),
+            // RFC 9590 §5
+            b"METADATA" => {
+                c.sp()?;
+                returns.metadata = entries(c)?;
+            }
+            _ => return at.fail("SUBSCRIBED, CHILDREN, SPECIAL-USE, STATUS or METADATA"),
         }
         Ok(())
     })?;

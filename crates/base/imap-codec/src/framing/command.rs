@@ -135,7 +135,7 @@ impl CommandFramer {
     /// with the tag this returns. What has come is forgotten, and what is still to come of the
     /// command is dropped without being kept.
     pub fn abandon_literal(&mut self, buffer: &mut BytesMut) -> Option<Tag> {
-        let (tag, _) = head(buffer);
+        let tag = head(buffer).tag;
         let missing = self.missing(buffer) as u64;
         buffer.advance(self.line_start.min(buffer.len()));
         self.start_over();
@@ -181,12 +181,13 @@ impl CommandFramer {
             && let Some(header) = literal_header(&buffer[self.line_start..end])
         {
             (self.state, self.line_start) = (State::Deciding, end);
-            let (tag, append) = head(buffer);
+            let Head { tag, append, annotation } = head(buffer);
             return Some(CommandFrame::LiteralWanted(LiteralWanted {
                 size: header.size,
                 sync: header.sync,
                 literal8: header.literal8,
                 append,
+                annotation,
                 tag,
                 held: end,
             }));
@@ -197,7 +198,7 @@ impl CommandFramer {
     }
 
     fn too_long(&mut self, buffer: &mut BytesMut) -> CommandFrame {
-        let (tag, _) = head(buffer);
+        let tag = head(buffer).tag;
         // Earlier literals of the command are behind us; the line itself goes on being dropped.
         buffer.advance(self.line_start.min(buffer.len()));
         self.start_over();
@@ -236,15 +237,23 @@ impl CommandFramer {
     }
 }
 
-/// Tag and "does it bring a message?" of a command whose first line is at hand, or some of it:
-/// APPEND, REPLACE and UID REPLACE do.
-fn head(buffer: &[u8]) -> (Option<Tag>, bool) {
+/// What the beginning of a command says.
+struct Head {
+    tag: Option<Tag>,
+    /// It brings a message: APPEND, REPLACE and UID REPLACE do.
+    append: bool,
+    /// It brings annotations: SETMETADATA.
+    annotation: bool,
+}
+
+/// The beginning of a command whose first line is at hand, or some of it.
+fn head(buffer: &[u8]) -> Head {
     let mut words = buffer[..buffer.len().min(TAG_BYTES_MAX + 16)].split(|&b| b == b' ');
     let tag = words.next().and_then(Tag::new);
     let is = |word: Option<&[u8]>, name: &[u8]| word.is_some_and(|w| w.eq_ignore_ascii_case(name));
     let first = words.next();
     let name = if is(first, b"UID") { words.next() } else { first };
-    (tag, is(first, b"APPEND") || is(name, b"REPLACE"))
+    Head { tag, append: is(first, b"APPEND") || is(name, b"REPLACE"), annotation: is(first, b"SETMETADATA") }
 }
 
 #[cfg(test)]
@@ -310,6 +319,7 @@ mod tests {
                 sync: LiteralSync::Waits,
                 literal8: true,
                 append: true,
+                annotation: false,
                 tag: Tag::new("a"),
                 held: 17
             }

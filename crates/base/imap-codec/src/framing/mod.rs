@@ -40,6 +40,8 @@ pub struct LiteralWanted {
     pub literal8: bool,
     /// The command is an APPEND or a REPLACE, so this may be a message.
     pub append: bool,
+    /// The command is a SETMETADATA, so this may be the value of an annotation.
+    pub annotation: bool,
     /// The command's tag, if one could be read.
     pub tag: Option<Tag>,
     /// Bytes of the command so far, its earlier literals included.

@@ -6,13 +6,14 @@ use posthaste_mail_model::Flag;
 
 use super::{fits_quotes, number, page_range, part_path, section_head};
 use crate::command::{
-    Access, AppendForm, AppendMessage, Command, CommandBody, FetchItem, FetchModifiers, ListArgs,
+    Access, AppendForm, AppendMessage, Command, CommandBody, FetchItem, FetchModifiers, ListArgs, ListReturn,
     ListSelection, ListSyntax, Qresync, SelectParams, SeqMatch, StatusItem, StoreAction, StoreAnswer,
 };
 use crate::cursor::is_astring_char;
 use crate::limits::LITERAL_MINUS_BYTES_MAX;
 use crate::{
-    Bound, ListPattern, MailboxArg, NameEncoding, Numbering, PageRange, Partial, SequenceSet, SetRange,
+    Annotation, Bound, Depth, EntryName, ListPattern, MailboxArg, NameEncoding, Numbering, PageRange,
+    Partial, SequenceSet, SetRange,
 };
 
 /// Which literals may be sent without waiting: RFC 7888.
@@ -272,6 +273,18 @@ impl CommandPrinter {
                     p.number(*limit);
                 });
             }
+            B::GetMetadata { mailbox, max_size, depth, entries } => {
+                self.put("GETMETADATA");
+                self.metadata_options(*max_size, *depth);
+                self.sp_mailbox(mailbox);
+                self.put(" ");
+                self.list(entries, Self::entry_name);
+            }
+            B::SetMetadata { mailbox, entries } => {
+                self.one_mailbox("SETMETADATA", mailbox);
+                self.put(" ");
+                self.list(entries, Self::annotation);
+            }
             B::Append { mailbox, messages } => {
                 self.one_mailbox("APPEND", mailbox);
                 messages.iter().for_each(|m| self.append_message(m));
@@ -359,6 +372,39 @@ impl CommandPrinter {
         self.sp_mailbox(mailbox);
     }
 
+    fn entry_name(&mut self, name: &EntryName) {
+        self.astring(name.as_str().as_bytes());
+    }
+
+    fn metadata_options(&mut self, max_size: Option<u64>, depth: Depth) {
+        let depth = Some(depth).filter(|depth| *depth != Depth::default());
+        if max_size.is_none() && depth.is_none() {
+            return;
+        }
+        self.put(" (");
+        if let Some(size) = max_size {
+            self.put("MAXSIZE ");
+            self.number(size);
+        }
+        if let Some(depth) = depth {
+            self.put(if max_size.is_some() { " DEPTH " } else { "DEPTH " });
+            self.put(depth.name());
+        }
+        self.put(")");
+    }
+
+    fn annotation(&mut self, annotation: &Annotation) {
+        self.entry_name(&annotation.name);
+        self.put(" ");
+        match &annotation.value {
+            None => self.put("NIL"),
+            Some(value) if memchr::memchr(0, value).is_some() => {
+                self.literal(value, LiteralForm::Literal8);
+            }
+            Some(value) => self.string(value),
+        }
+    }
+
     fn select(&mut self, mailbox: &MailboxArg, access: Access, params: &SelectParams) {
         self.one_mailbox(if access == Access::ReadOnly { "EXAMINE" } else { "SELECT" }, mailbox);
         if !params.condstore && params.qresync.is_none() {
@@ -395,8 +441,7 @@ impl CommandPrinter {
         self.put("LIST ");
         let selection = selection_names(args.selection);
         let returns = &args.returns;
-        let any_return =
-            returns.subscribed || returns.children || returns.special_use || !returns.status.is_empty();
+        let any_return = *returns != ListReturn::default();
         let several = args.patterns.len() != 1;
         // Something must show that it is the extended syntax, if nothing else does.
         let must_show = args.syntax == ListSyntax::Extended && !any_return && !several;
@@ -417,12 +462,17 @@ impl CommandPrinter {
                 (returns.children, "CHILDREN"),
                 (returns.special_use, "SPECIAL-USE"),
                 (!returns.status.is_empty(), "STATUS"),
+                (!returns.metadata.is_empty(), "METADATA"),
             ];
             self.list(flags.into_iter().filter(|f| f.0), |p, (_, name)| {
                 p.put(name);
                 if name == "STATUS" {
                     p.put(" ");
                     p.list(&returns.status, |p, item| p.put(item.name()));
+                }
+                if name == "METADATA" {
+                    p.put(" ");
+                    p.list(&returns.metadata, Self::entry_name);
                 }
             });
         }

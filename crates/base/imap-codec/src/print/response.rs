@@ -15,7 +15,7 @@ use crate::response::{
     Code, Esearch, FetchValue, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, Response,
     ResponseFlag, Status, StatusValue, ThreadNode, Untagged,
 };
-use crate::{Capability, NameEncoding, Numbering, Tag};
+use crate::{Annotation, Capability, MetadataCode, NameEncoding, Numbering, Tag};
 
 fn put(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
@@ -157,6 +157,10 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
             put(out, id);
             out.push(b')');
         }
+        Code::Metadata(MetadataCode::LongEntries(n)) => pair(out, "METADATA LONGENTRIES", *n),
+        Code::Metadata(MetadataCode::MaxSize(n)) => pair(out, "METADATA MAXSIZE", *n),
+        Code::Metadata(MetadataCode::TooMany) => put(out, "METADATA TOOMANY"),
+        Code::Metadata(MetadataCode::NoPrivate) => put(out, "METADATA NOPRIVATE"),
         Code::Modified(set) => {
             put(out, "MODIFIED ");
             num_set(out, set);
@@ -220,6 +224,20 @@ pub fn untagged(out: &mut Vec<u8>, data: &Untagged, names: NameEncoding) {
             for root in roots {
                 out.push(b' ');
                 string(out, root.as_bytes());
+            }
+        }
+        Untagged::Metadata { mailbox: name, entries } => {
+            put(out, "METADATA ");
+            mailbox(out, name, names);
+            out.push(b' ');
+            list(out, entries, annotation);
+        }
+        Untagged::MetadataChanged { mailbox: name, entries } => {
+            put(out, "METADATA ");
+            mailbox(out, name, names);
+            for entry in entries {
+                out.push(b' ');
+                astring(out, entry.as_str().as_bytes());
             }
         }
         Untagged::Search { numbers, modseq } => found(out, "SEARCH", numbers, *modseq),
@@ -298,6 +316,19 @@ fn quota(out: &mut Vec<u8>, root: &str, resources: &[QuotaResource]) {
         out.push(b' ');
         number(out, *limit);
     });
+}
+
+/// `/private/comment "text"`
+fn annotation(out: &mut Vec<u8>, annotation: &Annotation) {
+    astring(out, annotation.name.as_str().as_bytes());
+    out.push(b' ');
+    match &annotation.value {
+        Some(value) if memchr::memchr(0, value).is_some() => {
+            literal8_head(out, value.len() as u64);
+            out.extend_from_slice(value);
+        }
+        value => nstring(out, value.as_deref()),
+    }
 }
 
 fn id(out: &mut Vec<u8>, pairs: Option<&[(String, Option<String>)]>) {

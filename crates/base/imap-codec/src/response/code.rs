@@ -3,7 +3,7 @@
 use posthaste_mail_model::{ModSeq, NumSet, SeqNum, Uid, UidValidity};
 
 use super::ResponseFlag;
-use crate::{Capability, Tag, UidRanges};
+use crate::{Capability, MetadataCode, Tag, UidRanges};
 
 /// What stands in the brackets of a status response.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,6 +59,8 @@ pub enum Code {
     Limit,
     /// `MAILBOXID (id)`: RFC 8474 §4.
     MailboxId(String),
+    /// `METADATA …`: RFC 5464 §5.
+    Metadata(MetadataCode),
     /// `MODIFIED set`: RFC 7162 §3.1.3.
     Modified(NumSet),
     /// `NOMODSEQ`: RFC 7162 §3.1.2.2.

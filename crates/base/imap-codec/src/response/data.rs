@@ -5,7 +5,7 @@ use posthaste_mail_model::{ModSeq, NumSet, SeqNum, Uid, UidValidity};
 
 use super::{FetchValue, ResponseFlag};
 use crate::command::{ListSelection, SpecialUse};
-use crate::{Capability, MailboxArg, Numbering, PageRange, Tag};
+use crate::{Annotation, Capability, EntryName, MailboxArg, Numbering, PageRange, Tag};
 
 /// What follows `* `, status responses aside.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,6 +40,20 @@ pub enum Untagged {
         mailbox: MailboxArg,
         /// The quota roots it counts for; may be none.
         roots: Vec<String>,
+    },
+    /// RFC 5464 §4.4.1.
+    Metadata {
+        /// Whose annotations; the empty name is the server.
+        mailbox: MailboxArg,
+        /// Never none.
+        entries: Vec<Annotation>,
+    },
+    /// RFC 5464 §4.4.2: these changed.
+    MetadataChanged {
+        /// Whose annotations; the empty name is the server.
+        mailbox: MailboxArg,
+        /// Never none.
+        entries: Vec<EntryName>,
     },
     /// RFC 3501 §7.2.5, with MODSEQ of RFC 7162 §3.1.5.
     Search {

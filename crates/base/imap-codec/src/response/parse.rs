@@ -12,7 +12,7 @@ use super::{Code, Response, Status, StatusKind};
 use crate::command::mod_seq;
 use crate::cursor::{Cursor, Parsed, Quoting, is_tag_char};
 use crate::print::BARE_CODES;
-use crate::{NameEncoding, ParseError, Tag};
+use crate::{MetadataCode, NameEncoding, ParseError, Tag};
 
 pub(super) fn response(input: &Bytes, names: NameEncoding) -> Result<Response, ParseError> {
     let mut c = Cursor::new(input, Quoting::Lenient);
@@ -121,11 +121,30 @@ fn known_code(c: &mut Cursor<'_>, name: &[u8]) -> Parsed<Option<Code>> {
         b"HIGHESTMODSEQ" => Code::HighestModSeq(mod_seq(c)?),
         b"INPROGRESS" => in_progress(c)?,
         b"MAILBOXID" => Code::MailboxId(object_id_in_parentheses(c)?),
+        b"METADATA" => match metadata(c)? {
+            Some(code) => Code::Metadata(code),
+            None => return Ok(None),
+        },
         b"MODIFIED" => Code::Modified(c.num_set("a set of numbers")?),
         b"PERMANENTFLAGS" => Code::PermanentFlags(flags(c)?),
         b"UIDNEXT" => Code::UidNext(uid(c)?),
         b"UIDVALIDITY" => Code::UidValidity(uid_validity(c)?),
         b"UNSEEN" => Code::Unseen(seq_num(c)?),
+        _ => return Ok(None),
+    }))
+}
+
+/// RFC 5464 §5.
+fn metadata(c: &mut Cursor<'_>) -> Parsed<Option<MetadataCode>> {
+    let octets = |c: &mut Cursor<'_>| {
+        c.sp()?;
+        c.number64("a number of octets")
+    };
+    Ok(Some(match c.word().as_bytes() {
+        b"LONGENTRIES" => MetadataCode::LongEntries(octets(c)?),
+        b"MAXSIZE" => MetadataCode::MaxSize(octets(c)?),
+        b"TOOMANY" => MetadataCode::TooMany,
+        b"NOPRIVATE" => MetadataCode::NoPrivate,
         _ => return Ok(None),
     }))
 }

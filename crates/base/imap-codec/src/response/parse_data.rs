@@ -8,6 +8,7 @@ use super::parse_words::{
 use super::{
     Esearch, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, StatusValue, ThreadNode, Untagged,
 };
+use crate::annotation::{entry_name, entry_values};
 use crate::command::{ListSelection, mod_seq};
 use crate::cursor::{Cursor, Parsed, Word, is_astring_char};
 use crate::{MailboxArg, NameEncoding, Numbering, PageRange, Tag};
@@ -30,6 +31,7 @@ pub(super) fn data(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> 
         b"STATUS" => status(c, names)?,
         b"QUOTA" => quota(c)?,
         b"QUOTAROOT" => quota_root(c, names)?,
+        b"METADATA" => metadata(c, names)?,
         b"SEARCH" => {
             let (numbers, modseq) = found(c)?;
             Untagged::Search { numbers, modseq }
@@ -241,6 +243,20 @@ fn quota_root(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> {
         roots.push(c.astring_text("the name of a quota root")?);
     }
     Ok(Untagged::QuotaRoot { mailbox, roots })
+}
+
+/// RFC 5464 §5: `mailbox SP (entry-values / entry-list)`.
+fn metadata(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> {
+    let mailbox = mailbox(c, names)?;
+    c.sp()?;
+    if c.peek() == Some(b'(') {
+        return Ok(Untagged::Metadata { mailbox, entries: entry_values(c)? });
+    }
+    let mut entries = vec![entry_name(c)?];
+    while c.more()? {
+        entries.push(entry_name(c)?);
+    }
+    Ok(Untagged::MetadataChanged { mailbox, entries })
 }
 
 /// `*(SP nz-number) [SP "(" "MODSEQ" SP mod-sequence-value ")"]`

@@ -2,7 +2,7 @@
 
 use posthaste_imap_codec::command::*;
 use posthaste_imap_codec::{
-    Bound, ListPattern, MessageSet, NameEncoding, Numbering, SeqSet, SequenceSet, SetRange, UidSet,
+    Bound, Depth, ListPattern, MessageSet, NameEncoding, Numbering, SeqSet, SequenceSet, SetRange, UidSet,
 };
 use posthaste_mail_model::Secret;
 use proptest::collection::vec;
@@ -69,6 +69,20 @@ fn mailbox_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
         mailbox(names).prop_map(B::GetQuotaRoot),
         (text(), vec(("[A-Z][A-Z-]{0,12}", 0..1_u64 << 63), 0..4))
             .prop_map(|(root, limits)| B::SetQuota { root, limits }),
+        (
+            mailbox(names),
+            option::of(number64()),
+            prop::sample::select(Depth::ALL.to_vec()),
+            vec(entry_name(), 1..4)
+        )
+            .prop_map(|(mailbox, max_size, depth, entries)| B::GetMetadata {
+                mailbox,
+                max_size,
+                depth,
+                entries
+            }),
+        (mailbox(names), vec(annotation(), 1..4))
+            .prop_map(|(mailbox, entries)| B::SetMetadata { mailbox, entries }),
         (mailbox(names), vec(append_message(), 1..4))
             .prop_map(|(mailbox, messages)| B::Append { mailbox, messages }),
     ]
@@ -118,11 +132,9 @@ fn status_items(min: usize) -> BoxedStrategy<Vec<StatusItem>> {
 }
 
 fn list(names: NameEncoding) -> BoxedStrategy<ListArgs> {
-    let returns = (any::<[bool; 3]>(), status_items(0)).prop_map(|(b, status)| ListReturn {
-        subscribed: b[0],
-        children: b[1],
-        special_use: b[2],
-        status,
+    let metadata = vec(entry_name(), 0..3);
+    let returns = (any::<[bool; 3]>(), status_items(0), metadata).prop_map(|(b, status, metadata)| {
+        ListReturn { subscribed: b[0], children: b[1], special_use: b[2], status, metadata }
     });
     let returns = prop_oneof![Just(ListReturn::default()), returns];
     (any::<bool>(), selection(), mailbox(names), vec(mailbox(names).prop_map(ListPattern), 1..4), returns)

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use posthaste_imap_codec::response::*;
-use posthaste_imap_codec::{NameEncoding, Response};
+use posthaste_imap_codec::{MetadataCode, NameEncoding, Response};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -86,6 +86,7 @@ fn code() -> BoxedStrategy<Code> {
                 }
             ),
             object_id().prop_map(Code::MailboxId),
+            metadata_code().prop_map(Code::Metadata),
             num_set().prop_map(Code::Modified),
             vec(response_flag(), 0..5).prop_map(Code::PermanentFlags),
             uid().prop_map(Code::UidNext),
@@ -93,6 +94,16 @@ fn code() -> BoxedStrategy<Code> {
         1 => uid_validity().prop_map(Code::UidValidity),
         1 => seq_num().prop_map(Code::Unseen),
         1 => ("X-[A-Z]{1,30}", option::of("[a-z ]{1,10}")).prop_map(|(n, v)| Code::Other(n, v)),
+    ]
+    .boxed()
+}
+
+fn metadata_code() -> BoxedStrategy<MetadataCode> {
+    prop_oneof![
+        number64().prop_map(MetadataCode::LongEntries),
+        number64().prop_map(MetadataCode::MaxSize),
+        Just(MetadataCode::TooMany),
+        Just(MetadataCode::NoPrivate),
     ]
     .boxed()
 }
@@ -132,6 +143,10 @@ fn untagged(names: NameEncoding) -> BoxedStrategy<Untagged> {
         ),
         (mailbox(names), vec(text(), 0..3))
             .prop_map(|(mailbox, roots)| Untagged::QuotaRoot { mailbox, roots }),
+        (mailbox(names), vec(annotation(), 1..4))
+            .prop_map(|(mailbox, entries)| Untagged::Metadata { mailbox, entries }),
+        (mailbox(names), vec(entry_name(), 1..4))
+            .prop_map(|(mailbox, entries)| Untagged::MetadataChanged { mailbox, entries }),
         threads().prop_map(Untagged::Thread),
         esearch().prop_map(Untagged::Esearch),
         id_pairs().prop_map(Untagged::Id),

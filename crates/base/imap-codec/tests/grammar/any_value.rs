@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use posthaste_imap_codec::{
-    Bound, Capability, Date, DateTime, MailboxArg, MessageSet, NameEncoding, Numbering, PageRange, PartPath,
-    Partial, Section, SectionText, SequenceSet, SetRange, Tag, UidRanges,
+    Annotation, Bound, Capability, Date, DateTime, EntryName, MailboxArg, MessageSet, NameEncoding,
+    Numbering, PageRange, PartPath, Partial, Section, SectionText, SequenceSet, SetRange, Tag, UidRanges,
 };
 use posthaste_mail_model::{Flag, Keyword, ModSeq, NumSet, SeqNum, Uid, UidValidity};
 use proptest::collection::vec;
@@ -31,6 +31,15 @@ pub fn line() -> BoxedStrategy<String> {
 /// Bytes of a string: anything but NUL.
 pub fn string_bytes() -> BoxedStrategy<Vec<u8>> {
     prop_oneof![3 => text().prop_map(String::into_bytes), 1 => vec(1u8..=255, 0..12)].boxed()
+}
+
+pub fn entry_name() -> BoxedStrategy<EntryName> {
+    let part = prop_oneof![4 => "[a-zA-Z0-9._-]{1,8}", 1 => "[ -$&-)+-.0-~]{1,6}"];
+    vec(part, 1..4).prop_map(|parts| EntryName::new(&format!("/{}", parts.join("/"))).unwrap()).boxed()
+}
+
+pub fn annotation() -> BoxedStrategy<Annotation> {
+    (entry_name(), option::of(message_bytes())).prop_map(|(name, value)| Annotation { name, value }).boxed()
 }
 
 /// Bytes of a message: anything.

@@ -212,6 +212,8 @@ fn imap_options(config: &Config) -> ImapOptions {
         pre_login_within: limits.login_timeout,
         login_within: limits.login_timeout * LOGIN_SILENCES,
         silence_within: limits.idle_timeout,
+        comment: Some(config.imap.comment.clone()).filter(|text| !text.is_empty()),
+        admin: Some(config.imap.admin.clone()).filter(|uri| !uri.is_empty()),
         ..ImapOptions::default()
     }
 }

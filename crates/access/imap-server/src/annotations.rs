@@ -1,0 +1,138 @@
+//! What a session that enabled METADATA was told of its account's annotations: RFC 5464 §4.4.
+//!
+//! One record counts the changes of all annotations of an account. While it says the same, nothing
+//! else is read. After a change, all of them are read and compared by their hashes with what the
+//! client knows. So a change is seen whatever session, process or server made it.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use bytes::Bytes;
+use posthaste_directory::Annotated;
+use posthaste_imap_codec::response::Untagged;
+use posthaste_imap_codec::{EntryName, MailboxArg};
+use posthaste_mail_model::AccountId;
+use tokio::sync::watch;
+
+use crate::command::metadata::{self, SPECIAL_USE};
+use crate::reply::Failure;
+use crate::service::ImapService;
+use crate::wire::Wire;
+
+/// How often IDLE looks for what other processes changed: one record is read.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// A hash for each entry, by its name in small letters.
+type Hashes = BTreeMap<String, u64>;
+
+/// What the client knows.
+pub(crate) struct Known {
+    hashing: RandomState,
+    /// The count of changes up to which it knows all.
+    changes: u64,
+    hashes: BTreeMap<Annotated, Hashes>,
+    /// Woken after changes in this process.
+    woken: watch::Receiver<()>,
+}
+
+impl Known {
+    /// All there is now.
+    pub(crate) async fn read(service: &ImapService, account: AccountId) -> Result<Self, Failure> {
+        let woken = service.annotated.subscribe();
+        let mut known = Self { hashing: RandomState::new(), changes: 0, hashes: BTreeMap::new(), woken };
+        known.changes = changes(service, account).await?;
+        known.hashes = known.read_hashes(service, account).await?;
+        Ok(known)
+    }
+
+    async fn read_hashes(
+        &self,
+        service: &ImapService,
+        account: AccountId,
+    ) -> Result<BTreeMap<Annotated, Hashes>, Failure> {
+        let mut found: BTreeMap<Annotated, Hashes> = BTreeMap::new();
+        let all = service.directory.all_annotations(account).await.map_err(metadata::failed)?;
+        for (of, annotations) in all {
+            let hashes = found.entry(of).or_default();
+            for entry in annotations.iter() {
+                hashes.insert(entry.name.to_ascii_lowercase(), self.hashing.hash_one(&entry.value));
+            }
+        }
+        for entry in &service.store.list(account).await?.entries {
+            if let Some(special_use) = entry.special_use {
+                let hashes = found.entry(Annotated::Mailbox(entry.id)).or_default();
+                let value = metadata::special_use_value(special_use);
+                hashes.insert(SPECIAL_USE.to_owned(), self.hashing.hash_one(&value));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Prints what others changed since.
+    pub(crate) async fn tell_news(
+        &mut self,
+        service: &ImapService,
+        account: AccountId,
+        wire: &mut Wire,
+    ) -> Result<(), Failure> {
+        for news in self.news(service, account).await? {
+            wire.say(news);
+            wire.relieve().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until something may have changed.
+    pub(crate) async fn may_have_news(&mut self) {
+        // The sender lives as long as the service: an error is one more reason to look later.
+        let _ = tokio::time::timeout(LOOK_EVERY, self.woken.changed()).await;
+    }
+
+    /// What others changed since, in the responses that say so. Of mailboxes that are gone nothing
+    /// is said.
+    async fn news(&mut self, service: &ImapService, account: AccountId) -> Result<Vec<Untagged>, Failure> {
+        let changes = changes(service, account).await?;
+        if changes == self.changes {
+            return Ok(Vec::new());
+        }
+        let now = self.read_hashes(service, account).await?;
+        let list = service.store.list(account).await?;
+        let none = Hashes::new();
+        let mut news = Vec::new();
+        let places = [(Annotated::Server, MailboxArg::from_text(""))].into_iter().chain(
+            list.entries.iter().map(|entry| (Annotated::Mailbox(entry.id), MailboxArg::from(&entry.name))),
+        );
+        for (of, mailbox) in places {
+            let (before, after) = (self.hashes.get(&of).unwrap_or(&none), now.get(&of).unwrap_or(&none));
+            let entries = differences(before, after);
+            if !entries.is_empty() {
+                news.push(Untagged::MetadataChanged { mailbox, entries });
+            }
+        }
+        (self.changes, self.hashes) = (changes, now);
+        Ok(news)
+    }
+
+    /// Notes a change of this session, which is no news to its client.
+    pub(crate) fn own(&mut self, of: Annotated, name: &str, value: Option<&Bytes>) {
+        let hash = value.map(|value| self.hashing.hash_one(value));
+        let hashes = self.hashes.entry(of).or_default();
+        let name = name.to_ascii_lowercase();
+        match hash {
+            Some(hash) => hashes.insert(name, hash),
+            None => hashes.remove(&name),
+        };
+    }
+}
+
+async fn changes(service: &ImapService, account: AccountId) -> Result<u64, Failure> {
+    service.directory.annotation_changes(account).await.map_err(metadata::failed)
+}
+
+/// Names that have another value, or one more or less.
+fn differences(before: &Hashes, after: &Hashes) -> Vec<EntryName> {
+    let changed = after.iter().filter(|(name, hash)| before.get(*name) != Some(hash));
+    let removed = before.iter().filter(|(name, _)| !after.contains_key(*name));
+    changed.chain(removed).filter_map(|(name, _)| EntryName::new(name)).collect()
+}

@@ -1,0 +1,347 @@
+//! GETMETADATA and SETMETADATA (RFC 5464), and METADATA in LIST (RFC 9590).
+//!
+//! An account's own annotations are the directory's. Some are computed: `/shared/comment` and
+//! `/shared/admin` of the server come from the configuration, and `/private/specialuse` of a
+//! mailbox (RFC 6154 §5.4) is its special use. All users see the shared annotations of the server,
+//! so only the configuration sets them. Nobody shares a mailbox here, so its shared annotations are
+//! its owner's.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use posthaste_directory::{ANNOTATION_BYTES_MAX, Annotated, AnnotationError, Annotations, DirectoryError};
+use posthaste_imap_codec::command::SpecialUse as Use;
+use posthaste_imap_codec::response::{Code, Untagged};
+use posthaste_imap_codec::{Annotation, Depth, EntryName, MailboxArg, MetadataCode};
+use posthaste_mail_model::{AccountId, MailboxId};
+use posthaste_store::{MailboxEntry, SpecialUse, StoreError};
+
+use super::{DONE, create, list};
+use crate::reply::{Failure, Reply};
+use crate::service::ImapService;
+use crate::session::Session;
+
+/// RFC 6154 §5.4
+pub(crate) const SPECIAL_USE: &str = "/private/specialuse";
+/// RFC 5464 §3.2.1.1
+const SERVER_COMMENT: &str = "/shared/comment";
+/// RFC 5464 §3.2.1.1
+const SERVER_ADMIN: &str = "/shared/admin";
+
+/// What a GETMETADATA asks for.
+pub(super) struct Question<'q> {
+    /// Longer values are left out.
+    pub(super) max_size: Option<u64>,
+    pub(super) depth: Depth,
+    pub(super) entries: &'q [EntryName],
+}
+
+/// RFC 5464 §4.2.
+pub(super) async fn get(
+    session: &mut Session,
+    mailbox: &MailboxArg,
+    question: &Question<'_>,
+) -> Result<Reply, Failure> {
+    if !question.entries.iter().all(has_scope) {
+        return Err(no_scope());
+    }
+    let account = session.login()?.id;
+    let all = match find(session, account, mailbox).await? {
+        None => of_server(&session.service, account).await?,
+        Some(entry) => of_mailbox(&session.service, account, &entry).await?,
+    };
+    let Answer { entries, left_out } = question.answer(&all);
+    if !entries.is_empty() {
+        session.wire.say(Untagged::Metadata { mailbox: mailbox.clone(), entries });
+    }
+    // RFC 5464 §4.2.1
+    Ok(match left_out {
+        Some(octets) => DONE.with(Code::Metadata(MetadataCode::LongEntries(octets))),
+        None => DONE,
+    })
+}
+
+/// RFC 5464 §4.3: all of it, or nothing.
+pub(super) async fn set(
+    session: &mut Session,
+    mailbox: &MailboxArg,
+    entries: &[Annotation],
+) -> Result<Reply, Failure> {
+    entries.iter().try_for_each(|entry| check_name(&entry.name))?;
+    let account = session.login()?.id;
+    let target = find(session, account, mailbox).await?;
+    let is_use = |entry: &&Annotation| target.is_some() && is(&entry.name, SPECIAL_USE);
+    let new_use = entries.iter().rfind(is_use);
+    let new_use = new_use.map(|entry| special_use(entry.value.as_ref())).transpose()?;
+    if target.is_none() && entries.iter().any(|entry| starts_with(&entry.name, "/shared/")) {
+        // RFC 5464 §3.3
+        let text = "The administrator sets what all users share of the server";
+        return Err(Reply::no(Code::NoPerm, text).into());
+    }
+    if new_use.flatten().is_some() && target.as_ref().is_some_and(|entry| entry.name.is_inbox()) {
+        return Err(Reply::no(Code::UseAttr, "INBOX has no special use").into());
+    }
+    let changes: Vec<_> = entries.iter().filter(|entry| !is_use(entry)).collect();
+    let changes: Vec<(&str, Option<Bytes>)> =
+        changes.iter().map(|entry| (entry.name.as_str(), entry.value.clone())).collect();
+    let of = target.as_ref().map_or(Annotated::Server, |entry| Annotated::Mailbox(entry.id));
+    let service = &session.service;
+    service.directory.annotate(account, of, &changes).await.map_err(refused)?;
+    if let Some(entry) = &target {
+        if let Some(new_use) = new_use {
+            set_special_use(service, account, entry.id, new_use).await?;
+        }
+        forget_if_gone(service, account, entry.id).await?;
+    }
+    service.annotated.send_replace(());
+    if let Some(known) = &mut session.annotations {
+        changes.iter().for_each(|(name, value)| known.own(of, name, value.as_ref()));
+        if let Some(new_use) = new_use {
+            known.own(of, SPECIAL_USE, new_use.map(special_use_value).as_ref());
+        }
+    }
+    Ok(DONE)
+}
+
+/// RFC 9590 §3: the annotations of mailboxes, in their order.
+pub(super) async fn of_mailboxes(
+    service: &ImapService,
+    account: AccountId,
+    entries: &[&MailboxEntry],
+) -> Result<Vec<Annotations>, Failure> {
+    let ids: Vec<MailboxId> = entries.iter().map(|entry| entry.id).collect();
+    let mut found = service.directory.annotations_of(account, &ids).await.map_err(failed)?;
+    for (annotations, entry) in found.iter_mut().zip(entries) {
+        compute(annotations, entry);
+    }
+    Ok(found)
+}
+
+/// RFC 9590 §3: the response for a mailbox in a LIST.
+pub(super) fn tell(session: &mut Session, entry: &MailboxEntry, all: &Annotations, wanted: &[EntryName]) {
+    let question = Question { max_size: None, depth: Depth::Zero, entries: wanted };
+    let entries = question.answer(all).entries;
+    session.wire.say(Untagged::Metadata { mailbox: MailboxArg::from(&entry.name), entries });
+}
+
+/// Whether LIST may ask for these entries.
+pub(super) fn check_wanted(wanted: &[EntryName]) -> Result<(), Failure> {
+    if wanted.iter().all(has_scope) { Ok(()) } else { Err(no_scope()) }
+}
+
+/// The mailbox of that name; `None` is the server.
+async fn find(
+    session: &Session,
+    account: AccountId,
+    mailbox: &MailboxArg,
+) -> Result<Option<MailboxEntry>, Failure> {
+    if mailbox.text() == Ok("") {
+        return Ok(None);
+    }
+    let name = mailbox.name()?;
+    let list = session.service.store.list(account).await?;
+    Ok(Some(list.find(&name).ok_or(StoreError::NoSuchName)?.clone()))
+}
+
+async fn of_server(service: &ImapService, account: AccountId) -> Result<Annotations, Failure> {
+    let mut all = service.directory.annotations(account, Annotated::Server).await.map_err(failed)?;
+    let options = &service.options;
+    for (name, text) in [(SERVER_COMMENT, &options.comment), (SERVER_ADMIN, &options.admin)] {
+        all.set(name, text.as_ref().map(|text| Bytes::copy_from_slice(text.as_bytes())));
+    }
+    Ok(all)
+}
+
+async fn of_mailbox(
+    service: &ImapService,
+    account: AccountId,
+    entry: &MailboxEntry,
+) -> Result<Annotations, Failure> {
+    let of = Annotated::Mailbox(entry.id);
+    let mut all = service.directory.annotations(account, of).await.map_err(failed)?;
+    compute(&mut all, entry);
+    Ok(all)
+}
+
+/// Adds what follows from the mailbox itself.
+fn compute(annotations: &mut Annotations, entry: &MailboxEntry) {
+    annotations.set(SPECIAL_USE, entry.special_use.map(special_use_value));
+}
+
+/// A special use as the value of an annotation.
+pub(crate) fn special_use_value(stored: SpecialUse) -> Bytes {
+    list::special_use_attribute(stored).to_string().into()
+}
+
+/// What a GETMETADATA is answered with.
+struct Answer {
+    entries: Vec<Annotation>,
+    /// Octets of the longest value that MAXSIZE left out.
+    left_out: Option<u64>,
+}
+
+impl Question<'_> {
+    /// Each entry once. One that is asked for by its name and does not exist is NIL, unless DEPTH
+    /// asks for what is there (RFC 5464 §4.2.2: "if it exists").
+    fn answer(&self, all: &Annotations) -> Answer {
+        let mut answer = Answer { entries: Vec::new(), left_out: None };
+        let mut told = HashSet::new();
+        let mut tell = |name: EntryName, value: Option<&Bytes>| {
+            if !told.insert(name.as_str().to_ascii_lowercase()) {
+                return;
+            }
+            let octets = value.map_or(0, |value| value.len() as u64);
+            if self.max_size.is_some_and(|most| octets > most) {
+                answer.left_out = answer.left_out.max(Some(octets));
+            } else {
+                answer.entries.push(Annotation { name, value: value.cloned() });
+            }
+        };
+        for wanted in self.entries {
+            let value = all.get(wanted.as_str());
+            if value.is_some() || self.depth == Depth::Zero {
+                tell(wanted.clone(), value);
+            }
+            let below = all.iter().filter(|entry| self.depth.reaches(wanted.as_str(), &entry.name));
+            for entry in below {
+                if let Some(name) = EntryName::new(&entry.name) {
+                    tell(name, Some(&entry.value));
+                }
+            }
+        }
+        answer
+    }
+}
+
+/// How far below a name DEPTH looks.
+trait Reach {
+    /// Whether an entry below `top` is within reach.
+    fn reaches(self, top: &str, entry: &str) -> bool;
+}
+
+impl Reach for Depth {
+    fn reaches(self, top: &str, entry: &str) -> bool {
+        let Some((start, below)) = entry.split_at_checked(top.len()) else { return false };
+        let Some(below) = below.strip_prefix('/') else { return false };
+        start.eq_ignore_ascii_case(top)
+            && match self {
+                Self::Zero => false,
+                Self::One => !below.contains('/'),
+                Self::Infinity => true,
+            }
+    }
+}
+
+fn is(name: &EntryName, other: &str) -> bool {
+    name.as_str().eq_ignore_ascii_case(other)
+}
+
+fn starts_with(name: &EntryName, start: &str) -> bool {
+    name.as_str().get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
+}
+
+/// RFC 5464 §3.2: the first component is the scope. It may be all of a name that is asked for, with
+/// a DEPTH.
+fn has_scope(name: &EntryName) -> bool {
+    ["/private", "/shared"].into_iter().any(|scope| is(name, scope))
+        || ["/private/", "/shared/"].into_iter().any(|scope| starts_with(name, scope))
+}
+
+fn no_scope() -> Failure {
+    Reply::bad("The name of an annotation begins with /private/ or /shared/").into()
+}
+
+/// RFC 5464 §3.2: two components, and four of a vendor's.
+fn check_name(name: &EntryName) -> Result<(), Failure> {
+    let mut components = name.as_str().split('/').skip(1);
+    let is_vendor = components.clone().nth(1).is_some_and(|second| second.eq_ignore_ascii_case("vendor"));
+    if !has_scope(name) || components.nth(1).is_none() {
+        return Err(no_scope());
+    }
+    if is_vendor && components.nth(1).is_none() {
+        return Err(Reply::bad("After /vendor/ comes a vendor, and then the name of an entry").into());
+    }
+    Ok(())
+}
+
+/// The special use that a value says: RFC 6154 §5.4.
+fn special_use(value: Option<&Bytes>) -> Result<Option<SpecialUse>, Failure> {
+    let refused = |text| Failure::from(Reply::no(Code::UseAttr, text));
+    let Some(value) = value else { return Ok(None) };
+    let text = str::from_utf8(value).map_err(|_| refused("A special use is text"))?;
+    let mut uses = text.split_ascii_whitespace();
+    let (Some(first), None) = (uses.next(), uses.next()) else {
+        return if text.trim_ascii().is_empty() {
+            Ok(None)
+        } else {
+            Err(refused("A mailbox has at most one special use"))
+        };
+    };
+    let known = first.strip_prefix('\\').and_then(Use::known);
+    let stored = known.as_ref().and_then(create::stored_use);
+    stored.map(Some).ok_or_else(|| refused("This special use is not supported"))
+}
+
+async fn set_special_use(
+    service: &ImapService,
+    account: AccountId,
+    mailbox: MailboxId,
+    special_use: Option<SpecialUse>,
+) -> Result<(), Failure> {
+    service
+        .store
+        .change_list(account, |list, draft| {
+            let entry = list.entries.iter().find(|entry| entry.id == mailbox);
+            let entry = entry.ok_or(StoreError::NoSuchName)?;
+            if entry.special_use != special_use {
+                draft.upsert(MailboxEntry { special_use, ..entry.clone() });
+            }
+            Ok(())
+        })
+        .await?;
+    service.directory.note_annotation_change(account).await.map_err(failed)
+}
+
+/// A mailbox that was deleted meanwhile: its id is never used again, so nobody would remove what
+/// was written after its deletion.
+async fn forget_if_gone(
+    service: &ImapService,
+    account: AccountId,
+    mailbox: MailboxId,
+) -> Result<(), Failure> {
+    let list = service.store.list(account).await?;
+    if list.entries.iter().any(|entry| entry.id == mailbox) {
+        return Ok(());
+    }
+    service.directory.remove_annotations(account, mailbox).await.map_err(failed)?;
+    Err(StoreError::NoSuchName.into())
+}
+
+fn refused(error: AnnotationError) -> Failure {
+    match error {
+        AnnotationError::TooLong => too_long().into(),
+        AnnotationError::TooMany => too_many().into(),
+        AnnotationError::Directory(error) => failed(error),
+    }
+}
+
+/// RFC 5464 §4.3.
+pub(crate) fn too_long() -> Reply {
+    let code = Code::Metadata(MetadataCode::MaxSize(ANNOTATION_BYTES_MAX as u64));
+    Reply::no(code, "The value is too long")
+}
+
+/// RFC 5464 §4.3.
+pub(crate) fn too_many() -> Reply {
+    let text = "There are too many annotations, or they are too long together: remove some first";
+    Reply::no(Code::Metadata(MetadataCode::TooMany), text)
+}
+
+/// A failure of the directory.
+pub(crate) fn failed(error: DirectoryError) -> Failure {
+    match error {
+        DirectoryError::Store(error) => error.into(),
+        DirectoryError::Busy(_) => StoreError::Busy.into(),
+        error => StoreError::Corrupt(error.to_string()).into(),
+    }
+}

@@ -1,0 +1,85 @@
+//! An account's annotations on their way into another store, and out of one.
+
+use bytes::Bytes;
+use posthaste_mail_model::AccountId;
+use posthaste_store::{CommitOutcome, DirectoryChange, Engine, Places, StoreError};
+use std::collections::BTreeMap;
+
+use super::{Annotated, PAGE, annotated, key, prefix, scan};
+use crate::error::Result;
+
+/// Records by their names at the other end.
+async fn records(
+    engine: &dyn Engine,
+    account: AccountId,
+    places: &Places,
+) -> Result<BTreeMap<String, Bytes>> {
+    let mut found = BTreeMap::new();
+    scan(engine, account, |of, entry| {
+        let of = match of {
+            Annotated::Server => Annotated::Server,
+            Annotated::Mailbox(mailbox) => Annotated::Mailbox(places.mailbox(mailbox)),
+        };
+        found.insert(key(places.account, of), entry.value.clone());
+        Ok(())
+    })
+    .await?;
+    Ok(found)
+}
+
+fn in_place(account: AccountId) -> Places {
+    Places { account, mailboxes: BTreeMap::new() }
+}
+
+/// Makes the annotations of an account in another store, where account and mailboxes are at these
+/// places, what they are here.
+pub async fn copy_annotations(
+    from: &dyn Engine,
+    account: AccountId,
+    to: &dyn Engine,
+    places: &Places,
+) -> Result<()> {
+    let here = records(from, account, places).await?;
+    let there = records(to, places.account, &in_place(places.account)).await?;
+    for (name, value) in &here {
+        if there.get(name) != Some(value) {
+            put(to, name, Some(value.clone())).await?;
+        }
+    }
+    for name in there.keys().filter(|name| !here.contains_key(*name)) {
+        put(to, name, None).await?;
+    }
+    Ok(())
+}
+
+/// Whether an account has the same annotations in both stores, where it has the same ids.
+pub async fn same_annotations(from: &dyn Engine, account: AccountId, to: &dyn Engine) -> Result<bool> {
+    let places = in_place(account);
+    Ok(records(from, account, &places).await? == records(to, account, &places).await?)
+}
+
+async fn put(engine: &dyn Engine, name: &str, value: Option<Bytes>) -> Result<()> {
+    let expected = engine.directory_entry(name).await?.map_or(0, |entry| entry.version);
+    let change = DirectoryChange { name: name.to_owned(), expected, value };
+    match engine.directory_commit(change).await? {
+        CommitOutcome::Done => Ok(()),
+        CommitOutcome::Conflict => Err(StoreError::Busy.into()),
+    }
+}
+
+/// Removes every record about an account's annotations.
+pub(super) async fn remove_all(engine: &dyn Engine, account: AccountId) -> Result<()> {
+    let prefix = prefix(account);
+    loop {
+        let page = engine.directory_scan(&prefix, None, PAGE).await?;
+        for entry in &page {
+            debug_assert!(annotated(account, &entry.name).is_some() || entry.name.ends_with("changes"));
+            // A change at the same time leaves a record that is never read.
+            let (name, expected) = (entry.name.clone(), entry.version);
+            engine.directory_commit(DirectoryChange { name, expected, value: None }).await?;
+        }
+        if page.len() < PAGE {
+            return Ok(());
+        }
+    }
+}

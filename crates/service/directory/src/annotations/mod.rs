@@ -1,0 +1,270 @@
+//! Annotations of mailboxes and of the server: RFC 5464. Entries and their values, by mailbox.
+//!
+//! | record | content |
+//! | --- | --- |
+//! | `metadata/<account id>/<mailbox id>` | all annotations of a mailbox |
+//! | `metadata/<account id>/server` | the account's annotations of the server |
+//! | `metadata/<account id>/changes` | empty: its version counts the changes of all the others |
+//!
+//! A record is named by the mailbox's id, so it stays with a mailbox that gets another name. A
+//! change is written on the condition that nobody else changed the record, and then counted. So
+//! whoever sees the count sees the change.
+//!
+//! Not in here: which entries there are, and who may change them.
+
+mod copy;
+mod record;
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use posthaste_mail_model::{AccountId, MailboxId};
+use posthaste_store::{CommitOutcome, DirectoryEntry, Engine};
+
+use crate::directory::{Directory, TRIES};
+use crate::error::{DirectoryError, Result};
+
+pub use copy::{copy_annotations, same_annotations};
+pub use record::{Annotations, Entry};
+
+/// Octets of one value at most. RFC 5464 §4.1 asks for 1,024; a picture for a folder may have some
+/// 10,000. A literal of a command has no more.
+pub const ANNOTATION_BYTES_MAX: usize = 64 * 1024;
+/// Annotations of one mailbox at most: RFC 5464 §4.1 asks for 10, and clients set one or two each.
+pub const ANNOTATIONS_MAX: usize = 100;
+/// Octets of names and values of one mailbox at most: four of the longest. They are one record,
+/// which is written as a whole for each change.
+pub const MAILBOX_ANNOTATION_BYTES_MAX: usize = 256 * 1024;
+/// Octets of names and values of one account at most: 1,000 mailboxes with 4 KiB each. Quotas do
+/// not count them, so this bounds what they take.
+pub const ACCOUNT_ANNOTATION_BYTES_MAX: usize = 4 << 20;
+
+/// Records read at the same time: a cluster answers slowly, one after the other.
+const AT_ONCE: usize = 16;
+/// Records per engine call: they have at most 256 KiB.
+const PAGE: usize = 16;
+
+/// What has annotations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Annotated {
+    /// The server, for one account.
+    Server,
+    /// A mailbox.
+    Mailbox(MailboxId),
+}
+
+/// Why annotations were not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum AnnotationError {
+    /// Over [`ANNOTATION_BYTES_MAX`].
+    #[error("a value may have at most {ANNOTATION_BYTES_MAX} octets")]
+    TooLong,
+    /// Over one of the other limits.
+    #[error("there are too many annotations, or they are too long together: remove some first")]
+    TooMany,
+    /// The store, or a record.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+}
+
+impl From<posthaste_store::StoreError> for AnnotationError {
+    fn from(error: posthaste_store::StoreError) -> Self {
+        Self::Directory(error.into())
+    }
+}
+
+fn prefix(account: AccountId) -> String {
+    format!("metadata/{account}/")
+}
+
+fn key(account: AccountId, of: Annotated) -> String {
+    match of {
+        Annotated::Server => format!("{}server", prefix(account)),
+        Annotated::Mailbox(mailbox) => format!("{}{mailbox}", prefix(account)),
+    }
+}
+
+fn changes_key(account: AccountId) -> String {
+    format!("{}changes", prefix(account))
+}
+
+fn read(entry: &DirectoryEntry) -> Result<Annotations> {
+    Annotations::parse(&entry.value).ok_or_else(|| DirectoryError::Record {
+        record: entry.name.clone(),
+        why: "it has another form, or is damaged: restore it from a backup".into(),
+    })
+}
+
+/// What a record belongs to; `None` for the one that counts.
+fn annotated(account: AccountId, name: &str) -> Option<Annotated> {
+    let place = name.strip_prefix(&prefix(account))?;
+    match posthaste_mail_model::Id::parse(place) {
+        Some(id) => Some(Annotated::Mailbox(MailboxId(id))),
+        None => (place == "server").then_some(Annotated::Server),
+    }
+}
+
+/// All annotations of an account, by what they belong to.
+async fn scan(
+    engine: &dyn Engine,
+    account: AccountId,
+    mut each: impl FnMut(Annotated, &DirectoryEntry) -> Result<()>,
+) -> Result<()> {
+    let prefix = prefix(account);
+    let mut after: Option<String> = None;
+    loop {
+        let page = engine.directory_scan(&prefix, after.as_deref(), PAGE).await?;
+        for entry in &page {
+            if let Some(of) = annotated(account, &entry.name) {
+                each(of, entry)?;
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => after = Some(last.name.clone()),
+            _ => return Ok(()),
+        }
+    }
+}
+
+impl Directory {
+    /// The annotations of a mailbox, or of the server; none is an empty value.
+    pub async fn annotations(&self, account: AccountId, of: Annotated) -> Result<Annotations> {
+        let entry = self.engine.directory_entry(&key(account, of)).await?;
+        entry.as_ref().map_or_else(|| Ok(Annotations::default()), read)
+    }
+
+    /// The annotations of mailboxes, in their order.
+    pub async fn annotations_of(
+        &self,
+        account: AccountId,
+        mailboxes: &[MailboxId],
+    ) -> Result<Vec<Annotations>> {
+        let read = |mailbox: &MailboxId| self.annotations(account, Annotated::Mailbox(*mailbox));
+        stream::iter(mailboxes).map(read).buffered(AT_ONCE).try_collect().await
+    }
+
+    /// All annotations of an account.
+    pub async fn all_annotations(&self, account: AccountId) -> Result<Vec<(Annotated, Annotations)>> {
+        let mut found = Vec::new();
+        scan(&*self.engine, account, |of, entry| {
+            found.push((of, read(entry)?));
+            Ok(())
+        })
+        .await?;
+        Ok(found)
+    }
+
+    /// A number that is another one after each change of an account's annotations.
+    pub async fn annotation_changes(&self, account: AccountId) -> Result<u64> {
+        Ok(self.engine.directory_entry(&changes_key(account)).await?.map_or(0, |entry| entry.version))
+    }
+
+    /// Gives entries values, or removes them (`None`): all of them, or none if one of the limits is
+    /// in the way. Whether the mailbox exists is the caller's to know.
+    pub async fn annotate(
+        &self,
+        account: AccountId,
+        of: Annotated,
+        changes: &[(&str, Option<Bytes>)],
+    ) -> Result<(), AnnotationError> {
+        if changes.iter().any(|(_, value)| value.as_ref().is_some_and(|v| v.len() > ANNOTATION_BYTES_MAX)) {
+            return Err(AnnotationError::TooLong);
+        }
+        let key = key(account, of);
+        for _ in 0..TRIES {
+            let entry = self.engine.directory_entry(&key).await?;
+            let expected = entry.as_ref().map_or(0, |entry| entry.version);
+            let old = entry.as_ref().map_or_else(|| Ok(Annotations::default()), read)?;
+            let mut new = old.clone();
+            changes.iter().for_each(|(name, value)| new.set(name, value.clone()));
+            if new == old {
+                return Ok(());
+            }
+            self.check_room(account, &old, &new).await?;
+            // A record without entries is kept, too: removed and made again, it would have a
+            // version that someone else has read before.
+            let value = new.print().ok_or(AnnotationError::TooLong)?;
+            if self.put(key.clone(), expected, Some(value)).await? == CommitOutcome::Done {
+                self.note_annotation_change(account).await?;
+                return Ok(());
+            }
+        }
+        Err(DirectoryError::Busy(key).into())
+    }
+
+    /// What became less is taken also over a limit. Two changes of an account at the same time may
+    /// exceed its limit, by what one command can bring.
+    async fn check_room(
+        &self,
+        account: AccountId,
+        old: &Annotations,
+        new: &Annotations,
+    ) -> Result<(), AnnotationError> {
+        if new.len() > old.len() && new.len() > ANNOTATIONS_MAX {
+            return Err(AnnotationError::TooMany);
+        }
+        let (before, after) = (old.octets(), new.octets());
+        if after <= before {
+            return Ok(());
+        }
+        let mut all = after - before;
+        scan(&*self.engine, account, |_, entry| {
+            all += entry.value.len();
+            Ok(())
+        })
+        .await?;
+        if after > MAILBOX_ANNOTATION_BYTES_MAX || all > ACCOUNT_ANNOTATION_BYTES_MAX {
+            return Err(AnnotationError::TooMany);
+        }
+        Ok(())
+    }
+
+    /// Gives a mailbox the annotations of another one, as far as there is room: RFC 5464 §4.1 for
+    /// the mailbox that a renamed INBOX becomes.
+    pub async fn copy_annotations_between(
+        &self,
+        account: AccountId,
+        from: MailboxId,
+        to: MailboxId,
+    ) -> Result<()> {
+        let annotations = self.annotations(account, Annotated::Mailbox(from)).await?;
+        let changes: Vec<_> =
+            annotations.iter().map(|entry| (entry.name.as_str(), Some(entry.value.clone()))).collect();
+        match self.annotate(account, Annotated::Mailbox(to), &changes).await {
+            Err(AnnotationError::Directory(error)) => Err(error),
+            Ok(()) | Err(AnnotationError::TooLong | AnnotationError::TooMany) => Ok(()),
+        }
+    }
+
+    /// Removes the annotations of a mailbox that was deleted.
+    pub async fn remove_annotations(&self, account: AccountId, mailbox: MailboxId) -> Result<()> {
+        let key = key(account, Annotated::Mailbox(mailbox));
+        for _ in 0..TRIES {
+            let Some(entry) = self.engine.directory_entry(&key).await? else { return Ok(()) };
+            if self.put(key.clone(), entry.version, None).await? == CommitOutcome::Done {
+                return self.note_annotation_change(account).await;
+            }
+        }
+        Err(DirectoryError::Busy(key))
+    }
+
+    /// Removes all annotations of an account.
+    pub async fn remove_all_annotations(&self, account: AccountId) -> Result<()> {
+        copy::remove_all(&*self.engine, account).await
+    }
+
+    /// Counts a change: of annotations, or of what is shown as one.
+    pub async fn note_annotation_change(&self, account: AccountId) -> Result<()> {
+        let key = changes_key(account);
+        for _ in 0..TRIES {
+            let expected = self.engine.directory_entry(&key).await?.map_or(0, |entry| entry.version);
+            if self.put(key.clone(), expected, Some(Bytes::new())).await? == CommitOutcome::Done {
+                return Ok(());
+            }
+        }
+        // Others counted meanwhile, after this change: whoever looks sees it.
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
