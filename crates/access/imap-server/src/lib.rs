@@ -16,6 +16,7 @@ mod ack_tests;
 mod capability;
 mod command;
 mod connection;
+mod contexts;
 mod enabled;
 mod flag_names;
 mod heavy;

@@ -25,7 +25,12 @@ pub(super) fn run(session: &mut Session, names: &[Capability]) -> Result<Reply, 
             // RFC 6855 §3. UTF8=ONLY, which is not offered, would imply it.
             () if name == "UTF8=ACCEPT" => session.enable_utf8(),
             // RFC 9586 §3
-            () if name == "UIDONLY" => !std::mem::replace(&mut session.enabled.uid_only, true),
+            () if name == "UIDONLY" => {
+                if let Some(selected) = &mut session.selected {
+                    selected.contexts.end_numbered(&mut session.wire);
+                }
+                !std::mem::replace(&mut session.enabled.uid_only, true)
+            }
             () => false,
         };
         if new {
