@@ -126,7 +126,7 @@ pub(crate) enum Value {
 }
 
 /// Bytes of a text that are compared. SORT tells longer ones apart, in an order of no meaning.
-const TEXT_BYTES_MAX: usize = 992;
+const TEXT_BYTES_MAX: usize = 1000;
 
 /// The text that a key compares; `None` if it compares a number.
 pub(super) fn text_key(key: SortKey) -> Option<TextKey> {

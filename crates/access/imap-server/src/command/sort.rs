@@ -13,7 +13,7 @@ use posthaste_mail_model::NumSet;
 
 use super::gather::{Gathered, Source, Wanted, dates, gather, text_key};
 use super::search;
-use crate::contexts::open::{self, Asked};
+use crate::contexts::open::{Asked, Found};
 use crate::contexts::update::Searcher;
 use crate::heavy::Pace;
 use crate::keys::Order;
@@ -57,8 +57,13 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SortArgs) -> Result<
         None => plain(ctx, args.numbering, by_modseq, &sorted).await?,
     }
     if let Some(asked) = asked {
-        let uids = sorted.numbers(Numbering::Uid).collect();
-        let found = open::Found::List(args.criteria, uids);
+        let uids = ctx.selected.announced.uids_of_seqs(&sorted.gathered.seqs);
+        let (mut in_order, mut pace) = (Vec::with_capacity(sorted.gathered.uids.len()), Pace::default());
+        for uid in sorted.numbers(Numbering::Uid) {
+            in_order.push(uid);
+            pace.worked(KEY_STEPS).await;
+        }
+        let found = Found { uids, order: Some((args.criteria, in_order)) };
         let by = Searcher { service: ctx.service, account: ctx.login.id };
         asked.open(ctx.wire, ctx.selected, by, found).await;
     }

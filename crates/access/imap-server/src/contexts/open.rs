@@ -14,11 +14,11 @@ use crate::selected::Selected;
 use crate::wire::Wire;
 
 /// What was found.
-pub(crate) enum Found {
-    /// By a SEARCH: UIDs.
-    Set(NumSet),
-    /// By a SORT: UIDs in its order.
-    List(Vec<SortCriterion>, Vec<u32>),
+pub(crate) struct Found {
+    /// The UIDs.
+    pub(crate) uids: NumSet,
+    /// Of a SORT: its criteria, and the UIDs in order.
+    pub(crate) order: Option<(Vec<SortCriterion>, Vec<u32>)>,
 }
 
 /// A context that a command asks for. Its criteria mean what they meant when the command came:
@@ -62,15 +62,8 @@ impl Asked {
             return print::no_update(wire, &tag, &why);
         }
         let pace = &mut Pace::default();
-        let (members, sorted) = match found {
-            Found::Set(uids) => (Members::of(&uids, pace).await, None),
-            Found::List(criteria, uids) => {
-                let mut in_order = uids.clone();
-                in_order.sort_unstable();
-                let members = Members::of(&in_order.into_iter().collect(), pace).await;
-                (members, Some(Sorted { criteria, uids }))
-            }
-        };
+        let members = Members::of(&found.uids, pace).await;
+        let sorted = found.order.map(|(criteria, uids)| Sorted { criteria, uids });
         let named = tag.clone();
         let contexts = &mut selected.contexts;
         contexts.list.push(Context { tag, numbering, key, key_bytes, members, sorted });

@@ -5,9 +5,12 @@ use posthaste_imap_codec::{Numbering, Tag, print};
 use posthaste_mail_model::{NumSet, Uid};
 use posthaste_store::View;
 
+use crate::heavy::Pace;
 use crate::reply::Failure;
 use crate::wire::Wire;
 
+/// Steps of finding a message's number.
+const NUMBER_STEPS: u64 = 100;
 /// Ranges printed between two checks of the output buffer.
 const RANGES_PER_RELIEF: usize = 2048;
 
@@ -64,19 +67,30 @@ pub(super) fn unordered(view: &View, numbering: Numbering, uids: &NumSet) -> Vec
     vec![(0, ranges)]
 }
 
-/// Messages in their order, as ranges. A run that ascends by one is a range (RFC 5267 §3.2).
-pub(super) fn ordered(view: &View, numbering: Numbering, uids: &[u32]) -> Vec<(u32, u32)> {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for uid in uids {
-        let number = match numbering {
-            Numbering::Uid => Some(*uid),
-            Numbering::Seq => Uid::new(*uid).and_then(|uid| view.seq_of(uid)).map(|seq| seq.value()),
-        };
-        let Some(number) = number else { continue };
-        match ranges.last_mut() {
-            Some(last) if last.1.checked_add(1) == Some(number) => last.1 = number,
-            _ => ranges.push((number, number)),
+/// Runs of messages in their order, each with its place. What ascends by one is a range
+/// (RFC 5267 §3.2).
+pub(super) async fn ordered(
+    view: &View,
+    numbering: Numbering,
+    runs: &[(u32, Vec<u32>)],
+    pace: &mut Pace,
+) -> Vec<(u32, Vec<(u32, u32)>)> {
+    let mut places = Vec::with_capacity(runs.len());
+    for (place, uids) in runs {
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        for uid in uids {
+            let number = match numbering {
+                Numbering::Uid => Some(*uid),
+                Numbering::Seq => Uid::new(*uid).and_then(|uid| view.seq_of(uid)).map(|seq| seq.value()),
+            };
+            pace.worked(NUMBER_STEPS).await;
+            let Some(number) = number else { continue };
+            match ranges.last_mut() {
+                Some(last) if last.1.checked_add(1) == Some(number) => last.1 = number,
+                _ => ranges.push((number, number)),
+            }
         }
+        places.push((*place, ranges));
     }
-    ranges
+    places
 }

@@ -19,6 +19,9 @@ use crate::selected::Selected;
 use crate::service::ImapService;
 use crate::wire::Wire;
 
+/// Steps of finding a message in the view before.
+const ROW_STEPS: u64 = 100;
+
 /// For whom messages are evaluated, and with what.
 #[derive(Clone, Copy)]
 pub(crate) struct Searcher<'s> {
@@ -167,7 +170,7 @@ impl Context {
     ) -> Result<Looked, Failure> {
         // Nothing that `kept` lets through asks for the time.
         let question = Question::compile(&self.key, source.selected, 0)?;
-        let candidates = due.union(&concerned(step, question.watched()));
+        let candidates = due.union(&concerned(step, question.watched()).await);
         if candidates.is_empty() {
             return Ok(Looked::Done);
         }
@@ -229,10 +232,8 @@ impl Context {
                 (Some(sorted), Some(uids)) => {
                     sorted.uids = uids;
                     let runs = order::runs(&sorted.uids, &come, pace).await;
-                    let run =
-                        |(place, uids): (u32, Vec<u32>)| (place, print::ordered(view, self.numbering, &uids));
                     // From the first place on: what stands before a place is there already.
-                    runs.into_iter().map(run).collect()
+                    print::ordered(view, self.numbering, &runs, pace).await
                 }
                 _ => print::unordered(view, self.numbering, &come),
             };
@@ -250,12 +251,11 @@ impl Context {
         let places = match &mut self.sorted {
             None => print::unordered(view, self.numbering, gone),
             Some(sorted) => {
-                let runs = order::runs(&sorted.uids, gone, pace).await;
+                let mut runs = order::runs(&sorted.uids, gone, pace).await;
                 sorted.uids = order::without(&sorted.uids, gone, pace).await;
                 // From the last place on: no removal shifts another.
-                let run =
-                    |(place, uids): (u32, Vec<u32>)| (place, print::ordered(view, self.numbering, &uids));
-                runs.into_iter().rev().map(run).collect()
+                runs.reverse();
+                print::ordered(view, self.numbering, &runs, pace).await
             }
         };
         Some(Update { kind: UpdateKind::RemoveFrom, places })
@@ -264,7 +264,7 @@ impl Context {
 
 /// Of the messages that changed, those whose change may matter to criteria. A flag that no key names
 /// does not, so a search for a text reads no message again because it was seen.
-fn concerned(step: &Step<'_>, watched: Watched) -> NumSet {
+async fn concerned(step: &Step<'_>, watched: Watched) -> NumSet {
     let Step { old, new, diff } = step;
     if watched.modseq || diff.changed.is_empty() {
         return diff.changed.clone();
@@ -275,9 +275,13 @@ fn concerned(step: &Step<'_>, watched: Watched) -> NumSet {
         let differ = FlagSet::from_bits(before.bits() ^ now.bits());
         differ.intersects(watched.flags) || before.union(now).intersects(renamed)
     };
-    let rows = new.rows(&diff.changed).filter(|(_, row)| {
+    let (mut concerned, mut pace) = (NumSet::new(), Pace::default());
+    for (seq, row) in new.rows(&diff.changed) {
         let before = old.row_of_uid(row.uid()).map(|(_, old)| old.flags());
-        before.is_none_or(|before| matters(before, row.flags()))
-    });
-    rows.map(|(seq, _)| seq.value()).collect()
+        if before.is_none_or(|before| matters(before, row.flags())) {
+            concerned.push(seq.value());
+        }
+        pace.worked(ROW_STEPS).await;
+    }
+    concerned
 }

@@ -1,5 +1,6 @@
 //! Results that are kept up to date: CONTEXT=SEARCH and CONTEXT=SORT (RFC 5267 §4).
 
+use posthaste_net::ByteBudget;
 use posthaste_testkit::Wire;
 
 use crate::harness::Server;
@@ -389,6 +390,35 @@ fn a_page_of_a_result_that_is_kept() {
         S: b OK …
         "#,
     );
+}
+
+#[test]
+fn without_memory_for_a_result() {
+    let budget = ByteBudget::new(1 << 20);
+    let server = Server::start_keeping(budget.clone());
+    server.with_messages(2);
+    let text = "x".repeat(12_000);
+    let keep = |wire: &mut Wire, tag: &str, refusal: &str| {
+        let search = format!("{tag} SEARCH RETURN (UPDATE COUNT) NOT SUBJECT {{12000+}}\r\n{text}\r\n");
+        wire.send(search.as_bytes());
+        wire.run(&format!("S: * ESEARCH (TAG \"{tag}\") COUNT 2\n{refusal}\nS: {tag} OK …"));
+    };
+    // A session's first 16 KiB take nothing from the budget. Then it takes 64 KiB at once, and an
+    // account has a quarter: four times 64 KiB.
+    let mut sessions: Vec<Wire> = (0..4).map(|_| server.select("INBOX")).collect();
+    for (nth, wire) in sessions.iter_mut().enumerate() {
+        keep(wire, "a", "");
+        assert_eq!(budget.available(), (1 << 20) - nth * (64 << 10));
+        keep(wire, "b", "");
+    }
+    let mut last = server.select("INBOX");
+    keep(&mut last, "a", "");
+    keep(&mut last, "b", "S: * NO [NOUPDATE \"b\"] …");
+    // It is given back with a session's last result.
+    sessions[0].run("C: c CANCELUPDATE \"a\" \"b\"\nS: c OK …");
+    keep(&mut last, "b", "");
+    last.run("C: u UNSELECT\nS: u OK …");
+    assert_eq!(budget.available(), (1 << 20) - 3 * (64 << 10));
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
     if let Some(asked) = asked {
         let uids = ctx.selected.announced.uids_of_seqs(&found);
         let by = Searcher { service: ctx.service, account: ctx.login.id };
-        asked.open(ctx.wire, ctx.selected, by, open::Found::Set(uids)).await;
+        asked.open(ctx.wire, ctx.selected, by, open::Found { uids, order: None }).await;
     }
     Ok(done(numbering, expunged))
 }
