@@ -133,10 +133,10 @@ impl Client {
     fn take(&mut self, line: &str) {
         assert!(!line.contains("NOUPDATE"), "{line}");
         if let Some(exists) = line.strip_prefix("* ").and_then(|l| l.strip_suffix(" EXISTS")) {
-            self.exists = exists.parse().unwrap();
+            self.exists = exists.parse().expect("a number");
         }
         if let Some(number) = line.strip_prefix("* ").and_then(|l| l.strip_suffix(" EXPUNGE")) {
-            let gone: u32 = number.parse().unwrap();
+            let gone: u32 = number.parse().expect("a number");
             self.exists -= 1;
             for kept in self.results.iter_mut().filter(|kept| !kept.by_uid) {
                 assert!(!kept.list.contains(&gone), "no REMOVEFROM came before EXPUNGE {gone}");
@@ -144,15 +144,15 @@ impl Client {
             }
         }
         let Some(rest) = line.strip_prefix("* ESEARCH (TAG \"k") else { return };
-        let (nth, rest) = rest.split_once("\")").unwrap();
-        let kept = &mut self.results[nth.parse::<usize>().unwrap()];
+        let (nth, rest) = rest.split_once("\")").expect("a tag");
+        let kept = &mut self.results[nth.parse::<usize>().expect("a number")];
         assert_eq!(rest.starts_with(" UID"), kept.by_uid, "{line}");
         for part in rest.split(')').filter(|part| !part.is_empty()) {
             self.updates += 1;
-            let (name, places) = part.split_once('(').unwrap();
+            let (name, places) = part.split_once('(').expect("places");
             let words: Vec<&str> = places.split(' ').collect();
             for pair in words.chunks(2) {
-                let (place, set) = (pair[0].parse().unwrap(), numbers(pair[1]));
+                let (place, set) = (pair[0].parse().expect("a number"), numbers(pair[1]));
                 match name.trim().trim_start_matches("UID ") {
                     "ADDTO" => {
                         let valid = kept.by_uid || set.iter().all(|number| *number <= self.exists);
@@ -180,7 +180,11 @@ impl Client {
         let lines = self.command(&format!("{command} {criteria}"));
         let name = command.trim_start_matches("UID ");
         let found = lines.iter().find_map(|line| line.strip_prefix(&format!("* {name}")));
-        found.unwrap_or_else(|| panic!("{lines:?}")).split_whitespace().map(|n| n.parse().unwrap()).collect()
+        found
+            .unwrap_or_else(|| panic!("{lines:?}"))
+            .split_whitespace()
+            .map(|n| n.parse().expect("a number"))
+            .collect()
     }
 
     /// Compares all results with fresh ones.

@@ -27,7 +27,8 @@ use crate::config::{Auto, Config};
 
 /// What one connection may hold in the worst case: a command of 256 KiB with what it was parsed
 /// into, 128 KiB of input behind it, 128 KiB of output, 128 KiB of a message, four TLS records each
-/// way and the windows of DEFLATE. `tests/memory.rs` measures sessions in that state.
+/// way, 16 KiB of live results and the windows of DEFLATE. `tests/memory.rs` measures sessions in
+/// that state.
 pub const CONNECTION_BYTES: u64 = 1 << 20;
 /// What the program takes with no connection: threads, tables, pages of the commit under way.
 const BASE_BYTES: u64 = 64 << 20;
