@@ -262,8 +262,8 @@ impl Context {
     }
 }
 
-/// Of the messages that changed, those whose change may matter to criteria. A flag that no key names
-/// does not, so a search for a text reads no message again because it was seen.
+/// Of the messages that changed, those whose change may matter to criteria. A flag that no key
+/// names does not, so a search for a text reads no message again because it was seen.
 async fn concerned(step: &Step<'_>, watched: Watched) -> NumSet {
     let Step { old, new, diff } = step;
     if watched.modseq || diff.changed.is_empty() {
