@@ -17,6 +17,7 @@ mod annotations;
 mod capability;
 mod command;
 mod connection;
+mod contexts;
 mod enabled;
 mod flag_names;
 mod heavy;

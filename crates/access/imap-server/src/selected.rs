@@ -10,6 +10,7 @@ use posthaste_imap_codec::{MessageSet, Numbering, PageRange, SeqSet, UidSet};
 use posthaste_mail_model::{ModSeq, NumSet, Uid};
 use posthaste_store::{Mailbox, View};
 
+use crate::contexts::Contexts;
 use crate::reply::{Failure, Reply};
 
 /// Ranges of `\Recent` UIDs a session remembers: 8 KiB. Only sessions that claim new mail
@@ -32,6 +33,8 @@ pub(crate) struct Selected {
     pub(crate) saved_search: NumSet,
     /// UIDs that are `\Recent` here (RFC 3501 §2.3.2).
     pub(crate) recent: NumSet,
+    /// Results that are kept up to date (RFC 5267 §4.3). They are as of the announced view.
+    pub(crate) contexts: Contexts,
 }
 
 impl Selected {

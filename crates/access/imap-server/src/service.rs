@@ -43,6 +43,8 @@ pub struct ImapService {
     pub(crate) index: SearchIndex,
     /// Woken after each change of annotations in this process.
     pub(crate) annotated: watch::Sender<()>,
+    /// The memory budget for results that are kept up to date.
+    pub(crate) contexts: ByteBudget,
     /// Counts parts whose transfer encoding was decoded.
     pub(crate) decoded: AtomicU64,
     /// Counts messages whose text was searched.
@@ -52,6 +54,10 @@ pub struct ImapService {
 /// Bytes of messages that all sessions together hold to answer FETCH and SEARCH: four of the
 /// largest messages at once. Messages up to 128 KiB are not counted.
 const READS_BYTES_DEFAULT: usize = 256 << 20;
+
+/// Bytes of results that are kept up to date: a dense one takes an eighth of a byte a message, a
+/// sorted one four bytes more.
+const CONTEXTS_BYTES_DEFAULT: usize = 32 << 20;
 
 /// How long a session waits for this memory before its command is refused.
 const READS_WITHIN: Duration = Duration::from_secs(30);
@@ -86,6 +92,7 @@ impl ImapService {
             keys: KeyCache::new(CACHE_BYTES_DEFAULT),
             index: SearchIndex::new(INDEX_BYTES_DEFAULT),
             annotated: watch::Sender::new(()),
+            contexts: ByteBudget::new(CONTEXTS_BYTES_DEFAULT),
             decoded,
             opened,
         }
@@ -110,6 +117,14 @@ impl ImapService {
     #[must_use]
     pub fn with_index(mut self, index: SearchIndex) -> Self {
         self.index = index;
+        self
+    }
+
+    /// The same, with this memory budget for results that are kept up to date. One account may use
+    /// a quarter of it. Services that follow each other share it.
+    #[must_use]
+    pub fn with_contexts(mut self, contexts: ByteBudget) -> Self {
+        self.contexts = contexts;
         self
     }
 

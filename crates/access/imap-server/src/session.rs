@@ -12,6 +12,7 @@ use posthaste_imap_codec::NameEncoding;
 use posthaste_net::{BytePermit, Connection, Shutdown};
 
 use crate::annotations::Known;
+use crate::contexts::update::Searcher;
 use crate::enabled::Enabled;
 use crate::options::ClearTextLogin;
 use crate::reply::{Failure, Reply};
@@ -163,7 +164,9 @@ impl Session {
     pub(crate) async fn announce(&mut self, numbers: Numbers) -> Result<(), Failure> {
         match &mut self.selected {
             Some(selected) if numbers != Numbers::Silent => {
-                sync::announce(&mut self.wire, selected, self.enabled, numbers, None).await
+                let Some(login) = &self.login else { return Ok(()) };
+                let by = Searcher { service: &self.service, account: login.id };
+                sync::announce(&mut self.wire, selected, by, self.enabled, numbers, None).await
             }
             _ => Ok(()),
         }
@@ -229,6 +232,7 @@ impl Ctx<'_> {
         numbers: Numbers,
         own_change: Option<&OwnChange<'_>>,
     ) -> Result<(), Failure> {
-        sync::announce(self.wire, self.selected, *self.enabled, numbers, own_change).await
+        let by = Searcher { service: self.service, account: self.login.id };
+        sync::announce(self.wire, self.selected, by, *self.enabled, numbers, own_change).await
     }
 }

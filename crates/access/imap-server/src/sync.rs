@@ -5,6 +5,8 @@
 //!   announced view. All other changes are reported.
 //! * After ENABLE QRESYNC, VANISHED replaces it (RFC 7162 §3.2.10); after ENABLE UIDONLY, too
 //!   (RFC 9586 §3.4), and UIDFETCH replaces FETCH.
+//! * Results that are kept up to date (RFC 5267) are reported with the change that is their cause:
+//!   see `contexts`.
 //! * FETCH carries the UID (RFC 9051 §7.5.2 demands it) and, if CONDSTORE is enabled, MODSEQ
 //!   (RFC 7162 §3.2).
 
@@ -15,6 +17,7 @@ use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{Flag, FlagSet, KeywordTable, ModSeq, NumSet, SeqNum};
 use posthaste_store::{Difference, FlagChange, Row, View};
 
+use crate::contexts::update::{self, Searcher, Step};
 use crate::enabled::Enabled;
 use crate::flag_names::FlagNames;
 use crate::reply::Failure;
@@ -98,12 +101,17 @@ impl OwnChange<'_> {
 pub(crate) async fn announce(
     wire: &mut Wire,
     selected: &mut Selected,
+    by: Searcher<'_>,
     enabled: Enabled,
     numbers: Numbers,
     own_change: Option<&OwnChange<'_>>,
 ) -> Result<(), Failure> {
     let newest = selected.mailbox.current().await?;
     if Arc::ptr_eq(&newest, &selected.announced) {
+        if selected.contexts.has_pending() {
+            let step = Step { old: &newest, new: &newest, diff: &Difference::default() };
+            Box::pin(update::report_changes(wire, selected, by, &step)).await?;
+        }
         return Ok(());
     }
     let old = Arc::clone(&selected.announced);
@@ -118,6 +126,11 @@ pub(crate) async fn announce(
         selected.held_since = None;
     }
     selected.announced = Arc::clone(&new);
+    if !diff.expunged.is_empty() && !selected.contexts.is_empty() {
+        // RFC 5267 §4.3.4: before EXPUNGE.
+        let contexts = &mut selected.contexts;
+        Box::pin(update::report_expunged(wire, contexts, &old, &diff.expunged_uids)).await?;
+    }
     report_expunged(wire, &diff, enabled).await?;
     if !diff.arrived.is_empty() {
         report_exists(wire, selected, enabled);
@@ -127,6 +140,11 @@ pub(crate) async fn announce(
     }
     let context = ReportContext::new(&old, &new, enabled, own_change);
     report_changed(wire, selected, &diff.changed, &context).await?;
+    if !selected.contexts.is_empty() {
+        // RFC 5267 §4.3.3: after EXISTS.
+        let step = Step { old: &old, new: &new, diff: &diff };
+        Box::pin(update::report_changes(wire, selected, by, &step)).await?;
+    }
     // RFC 7162 §3.2: a client that gets a MODSEQ above that of an EXPUNGE held back could take it
     // for complete. If the connection broke now, it would never learn of the EXPUNGE.
     let overtaken = selected.held_since.is_some() && !diff.changed.is_empty();

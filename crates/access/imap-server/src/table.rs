@@ -109,6 +109,7 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         CommandBody::Close => rule("CLOSE", Selected, Silent),
         CommandBody::Unselect => rule("UNSELECT", Selected, Silent),
         CommandBody::UidBatches { .. } => rule("UIDBATCHES", Selected, Free),
+        CommandBody::CancelUpdate(_) => rule("CANCELUPDATE", Selected, Free),
         CommandBody::Expunge { uids: None } => rule("EXPUNGE", Selected, Free),
         CommandBody::Expunge { uids: Some(_) } => rule("UID EXPUNGE", Selected, Free),
         CommandBody::Search(args) => match args.numbering {

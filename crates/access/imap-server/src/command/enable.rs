@@ -26,7 +26,12 @@ pub(super) async fn run(session: &mut Session, names: &[Capability]) -> Result<R
             // RFC 6855 §3. UTF8=ONLY, which is not offered, would imply it.
             () if name == "UTF8=ACCEPT" => session.enable_utf8(),
             // RFC 9586 §3
-            () if name == "UIDONLY" => !std::mem::replace(&mut session.enabled.uid_only, true),
+            () if name == "UIDONLY" => {
+                if let Some(selected) = &mut session.selected {
+                    selected.contexts.end_numbered(&mut session.wire);
+                }
+                !std::mem::replace(&mut session.enabled.uid_only, true)
+            }
             // RFC 5464 §4.1. METADATA-SERVER is for servers that do not offer METADATA.
             () if name == "METADATA" && session.annotations.is_none() => {
                 let known = Known::read(&session.service, session.login()?.id).await?;

@@ -1,8 +1,10 @@
 //! Gathers the keys of messages for SORT and THREAD: those that are kept from the last time, and
 //! for the other messages from their summaries. No body is read.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use posthaste_imap_codec::command::SortKey;
 use posthaste_imap_codec::response::{Address, Code};
 use posthaste_imap_codec::{EnvelopeList, first_address};
 use posthaste_mail_model::{AccountId, NumSet};
@@ -56,10 +58,10 @@ pub(super) struct Gathered {
 
 /// Where the messages are, and for whom.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'s> {
-    pub(super) service: &'s ImapService,
-    pub(super) account: AccountId,
-    pub(super) selected: &'s Selected,
+pub(crate) struct Source<'s> {
+    pub(crate) service: &'s ImapService,
+    pub(crate) account: AccountId,
+    pub(crate) selected: &'s Selected,
 }
 
 /// Gathers the keys of messages of the announced view.
@@ -114,6 +116,84 @@ pub(super) async fn dates(gathered: &Gathered, selected: &Selected, pace: &mut P
         }
     }
     dates
+}
+
+/// What SORT compares of one message by one key.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Value {
+    Number(i64),
+    Text(Box<[u8]>),
+}
+
+/// Bytes of a text that are compared. SORT tells longer ones apart, in an order of no meaning.
+const TEXT_BYTES_MAX: usize = 1000;
+
+/// The text that a key compares; `None` if it compares a number.
+pub(super) fn text_key(key: SortKey) -> Option<TextKey> {
+    match key {
+        SortKey::Cc => Some(TextKey::Cc),
+        SortKey::From => Some(TextKey::From),
+        SortKey::Subject => Some(TextKey::Subject),
+        SortKey::To => Some(TextKey::To),
+        SortKey::DisplayFrom => Some(TextKey::DisplayFrom),
+        SortKey::DisplayTo => Some(TextKey::DisplayTo),
+        SortKey::Arrival | SortKey::Date | SortKey::Size => None,
+    }
+}
+
+/// What SORT compares of a few messages, by UID. `None` if somebody expunged one of them.
+pub(crate) async fn values(
+    source: Source<'_>,
+    keys: &[SortKey],
+    uids: &NumSet,
+    pace: &mut Pace,
+) -> Result<Option<HashMap<u32, Vec<Value>>>, Failure> {
+    let view = &source.selected.announced;
+    let seqs = view.seqs_of_uids(uids);
+    let mut values_of = HashMap::new();
+    if keys.iter().all(|key| matches!(key, SortKey::Arrival | SortKey::Size)) {
+        for (_, row) in view.rows(&seqs) {
+            let value = |key: &SortKey| match key {
+                SortKey::Size => Value::Number(i64::from(row.size())),
+                _ => Value::Number(i64::from(row.date())),
+            };
+            values_of.insert(row.uid().value(), keys.iter().map(value).collect());
+            pace.worked(ROW_STEPS).await;
+        }
+        return Ok(Some(values_of));
+    }
+    let mut scratch = Scratch::default();
+    let mut walk = Walk::new(&source.selected.mailbox, view, &seqs);
+    while walk.more() {
+        let each = |message: Visited<'_>, pass: &mut Pass| {
+            pass.steps += MESSAGE_STEPS;
+            let (row, summary) = (message.row, &message.stored.summary);
+            let mut values = Vec::with_capacity(keys.len());
+            for key in keys {
+                let arrived = i64::from(row.date());
+                values.push(match (key, text_key(*key)) {
+                    (_, Some(key)) => {
+                        let text = scratch.text(key, summary);
+                        pass.steps += text.len() as u64 * 2;
+                        Value::Text(text.get(..TEXT_BYTES_MAX).unwrap_or(text).into())
+                    }
+                    (SortKey::Size, _) => Value::Number(i64::from(row.size())),
+                    // RFC 5256 §2.2
+                    (SortKey::Date, _) => Value::Number(summary.sent().map_or(arrived, |sent| sent.unix_s)),
+                    _ => Value::Number(arrived),
+                });
+            }
+            values_of.insert(row.uid().value(), values);
+            Handled::Done
+        };
+        walk.visit(pace, each).await?;
+    }
+    let Unanswered { expunged, unreadable } = walk.end();
+    if !unreadable.is_empty() {
+        let text = format!("Stored data of UID {} is damaged", named_ranges(&unreadable));
+        return Err(Reply::no(Code::Corruption, text).into());
+    }
+    Ok((expunged == 0).then_some(values_of))
 }
 
 /// The messages without some of their keys.

@@ -6,6 +6,7 @@
 
 mod append;
 mod authenticate;
+mod cancel_update;
 mod close;
 mod compress;
 mod copy;
@@ -14,7 +15,7 @@ mod delete;
 mod enable;
 mod expunge;
 mod fetch;
-mod gather;
+pub(crate) mod gather;
 mod id;
 mod idle;
 mod list;
@@ -26,7 +27,7 @@ mod namespace;
 mod quota;
 mod rename;
 mod replace;
-mod search;
+pub(crate) mod search;
 mod select;
 mod sort;
 mod starttls;
@@ -186,6 +187,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::UidBatches { size, batches } => {
             uid_batches::run(&mut session.ctx()?, tag, size, batches)
         }
+        CommandBody::CancelUpdate(tags) => Ok(cancel_update::run(&mut session.ctx()?, &tags)),
         CommandBody::Expunge { uids } => Box::pin(expunge::run(&mut session.ctx()?, uids.as_ref())).await,
         CommandBody::Search(args) => Box::pin(search::run(&mut session.ctx()?, tag, args)).await,
         CommandBody::Sort(args) => Box::pin(sort::run(&mut session.ctx()?, tag, args)).await,

@@ -11,6 +11,7 @@ use posthaste_mail_model::NumSet;
 use posthaste_store::{MailboxEntry, StoreError};
 
 use super::list;
+use crate::contexts::Contexts;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::session::{Ctx, Session};
@@ -51,6 +52,7 @@ pub(super) async fn run(
         held_since: None,
         saved_search: NumSet::new(),
         recent: NumSet::new(),
+        contexts: Contexts::default(),
     });
     let list_data = session.enabled.rev2.then(|| list::data_of(&boxes, entry, mailbox));
     let mut ctx = session.ctx()?;

@@ -11,10 +11,12 @@ use posthaste_imap_codec::response::Esearch;
 use posthaste_imap_codec::{Numbering, PageRange, Tag, print};
 use posthaste_mail_model::NumSet;
 
-use super::gather::{Gathered, Source, Wanted, dates, gather};
+use super::gather::{Gathered, Source, Wanted, dates, gather, text_key};
 use super::search;
+use crate::contexts::open::{Asked, Found};
+use crate::contexts::update::Searcher;
 use crate::heavy::Pace;
-use crate::keys::{Order, TextKey};
+use crate::keys::Order;
 use crate::progress::{Progress, Reports};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
@@ -27,6 +29,7 @@ const NUMBERS_PER_RELIEF: usize = 4096;
 
 /// Runs a SORT.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SortArgs) -> Result<Reply, Failure> {
+    let asked = Asked::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
     let saving = args.returns.is_some_and(|r| r.save);
     let found = search::find_saving(ctx, tag, &args.key, saving, None).await?;
     let sorted = {
@@ -53,6 +56,17 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SortArgs) -> Result<
     match args.returns {
         Some(returns) => esearch(ctx, tag, args.numbering, returns, by_modseq, &sorted).await?,
         None => plain(ctx, args.numbering, by_modseq, &sorted).await?,
+    }
+    if let Some(asked) = asked {
+        let uids = ctx.selected.announced.uids_of_seqs(&sorted.gathered.seqs);
+        let (mut in_order, mut pace) = (Vec::with_capacity(sorted.gathered.uids.len()), Pace::default());
+        for uid in sorted.numbers(Numbering::Uid) {
+            in_order.push(uid);
+            pace.worked(KEY_STEPS).await;
+        }
+        let found = Found { uids, order: Some((args.criteria, in_order)) };
+        let by = Searcher { service: ctx.service, account: ctx.login.id };
+        asked.open(ctx.wire, ctx.selected, by, found).await;
     }
     Ok(search::done(args.numbering, found.expunged + sorted.gathered.expunged))
 }
@@ -112,18 +126,6 @@ fn once_each(criteria: &[SortCriterion]) -> Vec<SortCriterion> {
     let is_first =
         |at: usize, one: &SortCriterion| criteria.iter().take(at).all(|other| other.key != one.key);
     criteria.iter().enumerate().filter(|(at, one)| is_first(*at, one)).map(|(_, one)| *one).collect()
-}
-
-fn text_key(key: SortKey) -> Option<TextKey> {
-    match key {
-        SortKey::Cc => Some(TextKey::Cc),
-        SortKey::From => Some(TextKey::From),
-        SortKey::Subject => Some(TextKey::Subject),
-        SortKey::To => Some(TextKey::To),
-        SortKey::DisplayFrom => Some(TextKey::DisplayFrom),
-        SortKey::DisplayTo => Some(TextKey::DisplayTo),
-        SortKey::Arrival | SortKey::Date | SortKey::Size => None,
-    }
 }
 
 /// The keys of the messages as numbers that compare alike.
@@ -237,6 +239,7 @@ async fn esearch(
         all: None,
         partial: None,
         modseq: if by_modseq { search::highest(&view, &reported()) } else { None },
+        updates: Vec::new(),
     };
     ctx.wire.out().extend_from_slice(b"* ");
     print::esearch(ctx.wire.out(), &head);

@@ -73,6 +73,14 @@ impl Server {
         })
     }
 
+    /// With this much memory for results that are kept up to date.
+    pub fn start_keeping(contexts: ByteBudget) -> Self {
+        Self::start_as(|delivery| {
+            ImapService::new(ImapOptions::default(), delivery, None, ByteBudget::new(256 << 20))
+                .with_contexts(contexts)
+        })
+    }
+
     fn start_as(service: impl FnOnce(Delivery) -> ImapService) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)

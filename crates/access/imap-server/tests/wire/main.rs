@@ -7,6 +7,8 @@ mod account_limits;
 mod bad_input;
 mod before_login;
 mod condstore;
+mod contexts;
+mod contexts_model;
 mod damaged;
 mod fairness;
 mod fetch_binary;

@@ -9,6 +9,7 @@
 //!   limits.summary_bytes              summaries in the making
 //!   store.cache                       views of mailboxes that nobody has open
 //!   sort keys                         what SORT and THREAD compare, of the mailboxes sorted last
+//!   live results                      searches that are kept up to date
 //!   search index                      words of the mailboxes searched last
 //!   password hashes                   as many at once as there are threads for them
 //!   BASE_BYTES                        the program, its threads, pages of the commit under way
@@ -26,12 +27,16 @@ use crate::config::{Auto, Config};
 
 /// What one connection may hold in the worst case: a command of 256 KiB with what it was parsed
 /// into, 128 KiB of input behind it, 128 KiB of output, 128 KiB of a message, four TLS records each
-/// way and the windows of DEFLATE. `tests/memory.rs` measures sessions in that state.
+/// way, 16 KiB of live results and the windows of DEFLATE. `tests/memory.rs` measures sessions in
+/// that state.
 pub const CONNECTION_BYTES: u64 = 1 << 20;
 /// What the program takes with no connection: threads, tables, pages of the commit under way.
 const BASE_BYTES: u64 = 64 << 20;
 /// Bytes for sort keys: those of a mailbox of 100,000 messages take some 5 MB.
 const KEYS_BYTES_MAX: u64 = 32 << 20;
+/// Bytes for results that are kept up to date (RFC 5267). A sorted one of 100,000 messages takes
+/// half a MB.
+const CONTEXTS_BYTES_MAX: u64 = 32 << 20;
 /// Bytes for the search index: about a third of the texts that it covers.
 const INDEX_BYTES_MAX: u64 = 256 << 20;
 /// Most connections that "auto" allows.
@@ -50,6 +55,7 @@ pub struct Plan {
     pub summaries: u64,
     pub cache: u64,
     pub keys: u64,
+    pub contexts: u64,
     pub index: u64,
     pub hashes: u64,
 }
@@ -84,6 +90,7 @@ impl Plan {
             summaries: part(limits.summary_bytes, 8, summary, 512 << 20),
             cache: part(config.store.cache, 8, 0, 256 << 20),
             keys: 0,
+            contexts: 0,
             index: 0,
             hashes: hashes_at_once * config.login.argon2_memory.as_u64(),
         };
@@ -92,7 +99,8 @@ impl Plan {
         let least = connections.unwrap_or(CONNECTIONS_LEAST).saturating_mul(CONNECTION_BYTES);
         let left = memory.saturating_sub(plan.worst_case().saturating_add(least));
         plan.keys = (memory / 64).min(KEYS_BYTES_MAX).min(left);
-        plan.index = (memory / 32).min(INDEX_BYTES_MAX).min(left - plan.keys);
+        plan.contexts = (memory / 64).min(CONTEXTS_BYTES_MAX).min(left - plan.keys);
+        plan.index = (memory / 32).min(INDEX_BYTES_MAX).min(left - plan.keys - plan.contexts);
         let room = memory.saturating_sub(plan.worst_case()) / CONNECTION_BYTES;
         plan.connections = connections.unwrap_or(room.clamp(CONNECTIONS_LEAST, CONNECTIONS_MAX));
         plan
@@ -100,8 +108,8 @@ impl Plan {
 
     /// The most that all parts together may use, in bytes.
     pub fn worst_case(&self) -> u64 {
-        let Self { incoming, reading, summaries, cache, keys, index, hashes, .. } = *self;
-        let parts = [incoming, reading, summaries, cache, keys, index, hashes, BASE_BYTES];
+        let Self { incoming, reading, summaries, cache, keys, contexts, index, hashes, .. } = *self;
+        let parts = [incoming, reading, summaries, cache, keys, contexts, index, hashes, BASE_BYTES];
         parts.iter().fold(self.connections.saturating_mul(CONNECTION_BYTES), |sum, p| sum.saturating_add(*p))
     }
 
@@ -119,7 +127,7 @@ impl Plan {
     pub fn parts(&self) -> String {
         format!(
             "{} of `limits.connections` ({} of {}), {} of `limits.incoming_bytes`, {} of `limits.reading_bytes`, \
-             {} of `limits.summary_bytes`, {} of `store.cache`, {} of sort keys, {} of the search index, {} of `login.argon2_memory`, {} of the program itself",
+             {} of `limits.summary_bytes`, {} of `store.cache`, {} of sort keys, {} of live results, {} of the search index, {} of `login.argon2_memory`, {} of the program itself",
             size(self.connections * CONNECTION_BYTES),
             self.connections,
             size(CONNECTION_BYTES),
@@ -128,6 +136,7 @@ impl Plan {
             size(self.summaries),
             size(self.cache),
             size(self.keys),
+            size(self.contexts),
             size(self.index),
             size(self.hashes),
             size(BASE_BYTES),

@@ -193,6 +193,8 @@ pub enum CommandBody {
         /// all.
         batches: Option<(u32, u32)>,
     },
+    /// No more updates of the results of these searches: RFC 5267 §4.3.5. Never none.
+    CancelUpdate(Vec<Tag>),
     /// RFC 9051 §6.4.4.
     Search(SearchArgs),
     /// RFC 5256 §3.

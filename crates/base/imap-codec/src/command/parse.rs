@@ -121,6 +121,7 @@ fn plain(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8], names: NameEncodin
         b"ENABLE" => enable(c)?,
         b"COMPRESS" => compress(c)?,
         b"UIDBATCHES" => uid_batches(c)?,
+        b"CANCELUPDATE" => cancel_update(c)?,
         b"SELECT" => boxes::select(c, names, Access::ReadWrite)?,
         b"EXAMINE" => boxes::select(c, names, Access::ReadOnly)?,
         b"CREATE" => boxes::create(c, names)?,
@@ -204,6 +205,26 @@ fn enable(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
 fn compress(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
     c.sp()?;
     if c.eat_word(b"DEFLATE") { Ok(CommandBody::CompressDeflate) } else { c.fail("DEFLATE") }
+}
+
+/// RFC 5267 §5: `"CANCELUPDATE" 1*(SP quoted)`.
+fn cancel_update(c: &mut Cursor<'_>) -> Parsed<CommandBody> {
+    let mut tags = Vec::new();
+    c.sp()?;
+    loop {
+        let at = c.clone();
+        let text = c.string("the tag of a search in quotes")?;
+        match Tag::new(text) {
+            Some(tag) => tags.push(tag),
+            None => return at.fail("the tag of a search in quotes"),
+        }
+        if !c.more()? {
+            return Ok(CommandBody::CancelUpdate(tags));
+        }
+        if tags.len() == LIST_ITEMS_MAX {
+            return c.limit("Too many tags");
+        }
+    }
 }
 
 /// RFC 10022: `"UIDBATCHES" SP nz-number [SP nz-number ":" nz-number]`.

@@ -55,12 +55,14 @@ pub(super) fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
             b"ALL" => returns.all = true,
             b"COUNT" => returns.count = true,
             b"SAVE" => returns.save = true,
+            b"UPDATE" => returns.update = true,
+            b"CONTEXT" => returns.context = true,
             b"PARTIAL" if returns.partial.is_none() => {
                 c.sp()?;
                 returns.partial = Some(PageRange::parse(c)?);
             }
             b"PARTIAL" => return at.fail("PARTIAL only once"),
-            _ => return at.fail("MIN, MAX, ALL, COUNT, SAVE or PARTIAL"),
+            _ => return at.fail("MIN, MAX, ALL, COUNT, SAVE, PARTIAL, UPDATE or CONTEXT"),
         }
         Ok(())
     })?;
@@ -68,8 +70,9 @@ pub(super) fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
     if returns.all && returns.partial.is_some() {
         return start.fail("either PARTIAL or ALL");
     }
-    // RFC 4731 §3.1: an empty list is ALL.
-    returns.all |= returns == SearchReturn::default();
+    // RFC 4731 §3.1: an empty list is ALL. So is one that says only what happens later: without the
+    // result, a client could not apply its updates.
+    returns.all |= returns.names_no_result();
     Ok(returns)
 }
 

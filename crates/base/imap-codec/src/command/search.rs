@@ -26,7 +26,7 @@ pub enum Charset {
     Utf8,
 }
 
-/// Which parts of the result are returned: RFC 4731 §3.1, RFC 5182, RFC 9394.
+/// Which parts of the result are returned: RFC 4731 §3.1, RFC 5182, RFC 5267 §4, RFC 9394.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SearchReturn {
     /// `MIN`
@@ -41,6 +41,18 @@ pub struct SearchReturn {
     pub save: bool,
     /// `PARTIAL`: one page of the result; never with `all` (RFC 9394 §3.1).
     pub partial: Option<PageRange>,
+    /// `UPDATE`: report what changes in the result (RFC 5267 §4.3).
+    pub update: bool,
+    /// `CONTEXT`: the same criteria will be used again (RFC 5267 §4.2).
+    pub context: bool,
+}
+
+impl SearchReturn {
+    /// Whether it asks for nothing of the result. `SAVE` alone is answered by nothing
+    /// (RFC 5182 §2.1).
+    pub fn names_no_result(&self) -> bool {
+        !(self.min || self.max || self.all || self.count || self.save || self.partial.is_some())
+    }
 }
 
 /// What must hold of a message. Text matches as a substring without regard to case.

@@ -218,6 +218,14 @@ impl CommandPrinter {
                     self.number(u64::from(*last));
                 }
             }
+            B::CancelUpdate(tags) => {
+                self.put("CANCELUPDATE");
+                for tag in tags {
+                    self.put(" \"");
+                    self.put(tag.as_str());
+                    self.put("\"");
+                }
+            }
             B::Expunge { uids: None } => self.put("EXPUNGE"),
             B::Expunge { uids: Some(uids) } => {
                 self.put("UID EXPUNGE ");

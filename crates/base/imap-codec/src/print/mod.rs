@@ -168,7 +168,8 @@ pub fn page_range(out: &mut Vec<u8>, range: PageRange) {
     number(out, u64::from(b.get()));
 }
 
-pub(crate) fn ranges(out: &mut Vec<u8>, ranges: &[(u32, u32)]) {
+/// Appends ranges as a set, in their order: `5,3:4`.
+pub fn ranges(out: &mut Vec<u8>, ranges: &[(u32, u32)]) {
     for (i, &(low, high)) in ranges.iter().enumerate() {
         if i > 0 {
             out.push(b',');

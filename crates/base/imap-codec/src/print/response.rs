@@ -165,6 +165,10 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
             put(out, "MODIFIED ");
             num_set(out, set);
         }
+        Code::NoUpdate(tag) => {
+            put(out, "NOUPDATE ");
+            quoted(out, tag.as_str().as_bytes());
+        }
         Code::PermanentFlags(flags) => {
             put(out, "PERMANENTFLAGS ");
             list(out, flags, response_flag);
@@ -515,6 +519,16 @@ pub fn esearch(out: &mut Vec<u8>, value: &Esearch) {
     }
     if let Some(modseq) = value.modseq {
         pair(out, " MODSEQ", modseq.value());
+    }
+    for update in &value.updates {
+        out.push(b' ');
+        put(out, update.kind.name());
+        out.push(b' ');
+        list(out, &update.places, |out, (place, messages)| {
+            number(out, u64::from(*place));
+            out.push(b' ');
+            ranges(out, messages);
+        });
     }
 }
 

@@ -27,6 +27,8 @@ impl CommandPrinter {
             (returns.all, "ALL"),
             (returns.count, "COUNT"),
             (returns.save, "SAVE"),
+            (returns.update, "UPDATE"),
+            (returns.context, "CONTEXT"),
         ];
         names.retain(|n| n.0);
         self.put("RETURN (");

@@ -69,6 +69,8 @@ pub enum Code {
     NonExistent,
     /// `NOPERM`
     NoPerm,
+    /// `NOUPDATE tag`: the results of this search are not kept up to date (RFC 5267 §4.3.1).
+    NoUpdate(Tag),
     /// `NOTSAVED`: RFC 5182 §2.1.
     NotSaved,
     /// `OVERQUOTA`: RFC 9208 §4.3.

@@ -264,6 +264,37 @@ pub struct Esearch {
     pub partial: Option<(PageRange, Vec<(u32, u32)>)>,
     /// `MODSEQ`: RFC 7162 §3.1.10.
     pub modseq: Option<ModSeq>,
+    /// `ADDTO` and `REMOVEFROM`, to be applied in this order (RFC 5267 §4.3.2).
+    pub updates: Vec<Update>,
+}
+
+/// A change of a result that is kept up to date: RFC 5267 §4.3.3, §4.3.4.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Update {
+    /// Whether the messages come or go.
+    pub kind: UpdateKind,
+    /// Places in the result, from 1, each with the messages there in their order, as in
+    /// [`Esearch::all`]; never none. Place 0 leaves the order to the client, which a SEARCH may do.
+    pub places: Vec<(u32, Vec<(u32, u32)>)>,
+}
+
+/// What an [`Update`] does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum UpdateKind {
+    /// `ADDTO`
+    AddTo,
+    /// `REMOVEFROM`
+    RemoveFrom,
+}
+
+impl UpdateKind {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AddTo => "ADDTO",
+            Self::RemoveFrom => "REMOVEFROM",
+        }
+    }
 }
 
 /// A node of THREAD's forest. All nodes stand in one list, each before its children, so that a

@@ -15,7 +15,8 @@ use bytes::Bytes;
 
 pub use code::Code;
 pub use data::{
-    Esearch, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, StatusValue, ThreadNode, Untagged,
+    Esearch, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, StatusValue, ThreadNode,
+    Untagged, Update, UpdateKind,
 };
 pub use fetch::FetchValue;
 pub use flag::ResponseFlag;

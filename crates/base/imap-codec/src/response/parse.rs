@@ -126,6 +126,13 @@ fn known_code(c: &mut Cursor<'_>, name: &[u8]) -> Parsed<Option<Code>> {
             None => return Ok(None),
         },
         b"MODIFIED" => Code::Modified(c.num_set("a set of numbers")?),
+        b"NOUPDATE" => {
+            let at = c.clone();
+            match Tag::new(c.string("the tag of a search in quotes")?) {
+                Some(tag) => Code::NoUpdate(tag),
+                None => return at.fail("a tag"),
+            }
+        }
         b"PERMANENTFLAGS" => Code::PermanentFlags(flags(c)?),
         b"UIDNEXT" => Code::UidNext(uid(c)?),
         b"UIDVALIDITY" => Code::UidValidity(uid_validity(c)?),

@@ -6,7 +6,8 @@ use super::parse_words::{
     capabilities, flags, mod_seq_in_parentheses, object_id_in_parentheses, seq_num, uid, uid_validity,
 };
 use super::{
-    Esearch, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, StatusValue, ThreadNode, Untagged,
+    Esearch, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, StatusValue, ThreadNode,
+    Untagged, Update, UpdateKind,
 };
 use crate::annotation::{entry_name, entry_values};
 use crate::command::{ListSelection, mod_seq};
@@ -349,6 +350,7 @@ fn esearch(c: &mut Cursor<'_>) -> Parsed<Esearch> {
         all: None,
         partial: None,
         modseq: None,
+        updates: Vec::new(),
     };
     if c.eat(b'(') {
         if !c.eat_word(b"TAG") {
@@ -376,6 +378,8 @@ fn esearch(c: &mut Cursor<'_>) -> Parsed<Esearch> {
             b"COUNT" => found.count = Some(c.number("a number")?),
             b"ALL" => found.all = Some(ordered_ranges(c, "a set of numbers")?),
             b"PARTIAL" => found.partial = Some(partial(c)?),
+            b"ADDTO" => found.updates.push(update(c, UpdateKind::AddTo)?),
+            b"REMOVEFROM" => found.updates.push(update(c, UpdateKind::RemoveFrom)?),
             b"MODSEQ" => {
                 found.modseq =
                     Some(if c.peek() == Some(b'(') { mod_seq_in_parentheses(c)? } else { mod_seq(c)? });
@@ -385,6 +389,17 @@ fn esearch(c: &mut Cursor<'_>) -> Parsed<Esearch> {
         c.spaces();
     }
     Ok(found)
+}
+
+/// `"(" context-position SP sequence-set *(SP context-position SP sequence-set) ")"`: RFC 5267 §5.
+fn update(c: &mut Cursor<'_>, kind: UpdateKind) -> Parsed<Update> {
+    let at = c.clone();
+    let places = c.list(usize::MAX, "", |c| {
+        let place = c.number("a place in the result")?;
+        c.sp()?;
+        Ok((place, ordered_ranges(c, "a set of numbers")?))
+    })?;
+    if places.is_empty() { at.fail("a place in the result") } else { Ok(Update { kind, places }) }
 }
 
 /// `"(" partial-range SP (sequence-set / "NIL") ")"`: RFC 9394 §4.

@@ -173,6 +173,7 @@ fn message_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
     prop_oneof![
         option::of(sequence_set().prop_map(UidSet)).prop_map(|uids| B::Expunge { uids }),
         (1_u32.., option::of((1_u32.., 1_u32..))).prop_map(|(size, batches)| B::UidBatches { size, batches }),
+        vec(tag(), 1..4).prop_map(B::CancelUpdate),
         search().prop_map(B::Search),
         sort().prop_map(B::Sort),
         thread().prop_map(B::Thread),
@@ -240,10 +241,11 @@ fn charset() -> BoxedStrategy<Charset> {
 }
 
 fn search_return() -> BoxedStrategy<SearchReturn> {
-    let returns = (any::<[bool; 5]>(), page_range()).prop_map(|(b, partial)| {
-        let none = b == [false; 5];
+    let returns = (any::<[bool; 7]>(), page_range()).prop_map(|(b, partial)| {
+        let none = b[..5] == [false; 5];
         let all = partial.is_none() && (b[2] || none);
-        SearchReturn { min: b[0], max: b[1], all, count: b[3], save: b[4], partial }
+        let [min, max, _, count, save, update, context] = b;
+        SearchReturn { min, max, all, count, save, partial, update, context }
     });
     returns.boxed()
 }

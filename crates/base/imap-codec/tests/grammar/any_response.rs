@@ -88,6 +88,7 @@ fn code() -> BoxedStrategy<Code> {
             object_id().prop_map(Code::MailboxId),
             metadata_code().prop_map(Code::Metadata),
             num_set().prop_map(Code::Modified),
+            tag().prop_map(Code::NoUpdate),
             vec(response_flag(), 0..5).prop_map(Code::PermanentFlags),
             uid().prop_map(Code::UidNext),
         ],
@@ -252,8 +253,11 @@ fn esearch() -> BoxedStrategy<Esearch> {
     };
     let page = (page_range(), option::of(ordered()))
         .prop_map(|(range, page)| range.map(|range| (range, page.unwrap_or_default())));
-    (option::of(tag()), numbering(), n(), n(), n(), option::of(ordered()), page, option::of(mod_seq()))
-        .prop_map(|(tag, numbering, min, max, count, all, partial, modseq)| Esearch {
+    let kind = prop_oneof![Just(UpdateKind::AddTo), Just(UpdateKind::RemoveFrom)];
+    let update = (kind, vec((number(), ordered()), 1..4)).prop_map(|(kind, places)| Update { kind, places });
+    let more = (option::of(mod_seq()), vec(update, 0..3));
+    (option::of(tag()), numbering(), n(), n(), n(), option::of(ordered()), page, more)
+        .prop_map(|(tag, numbering, min, max, count, all, partial, (modseq, updates))| Esearch {
             tag,
             numbering,
             min,
@@ -262,6 +266,7 @@ fn esearch() -> BoxedStrategy<Esearch> {
             all,
             partial,
             modseq,
+            updates,
         })
         .boxed()
 }

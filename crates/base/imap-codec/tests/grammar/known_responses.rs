@@ -67,6 +67,11 @@ fn already_in_our_spelling() {
         "* 12 FETCH (BODY[HEADER] {4}\r\n1\r\n2 BODY[1.MIME]<0> \"\" BINARY[2] ~{3}\r\na\0b)\r\n",
         "* 1 FETCH (EMAILID (M6d99ac3275bb4e) THREADID NIL SAVEDATE NIL PREVIEW \"hi\")\r\n",
         "* ID (\"name\" \"Cyrus\" \"os\" NIL)\r\n",
+        // RFC 5267 §4.3
+        "* ESEARCH (TAG \"C01\") UID ADDTO (1 2733 1 2732 1 2731)\r\n",
+        "* ESEARCH (TAG \"C01\") UID ADDTO (1 2733) ADDTO (1 2731:2732)\r\n",
+        "* ESEARCH (TAG \"B01\") UID REMOVEFROM (0 32768)\r\n",
+        "* NO [NOUPDATE \"B02\"] Too many contexts\r\n",
     ] {
         assert_eq!(spelt(text), text);
     }

@@ -56,7 +56,7 @@ impl From<bool> for Answer {
 
 /// A search, compiled.
 #[derive(Debug)]
-pub(super) struct Question {
+pub(crate) struct Question {
     pub(super) criterion: Criterion,
     /// The keys searched in a message's body, or in a field that its summary lacks.
     pub(super) texts: Vec<TextKey>,
@@ -67,10 +67,26 @@ pub(super) struct Question {
     on_fields: u64,
 }
 
+/// What may change of a message and matters to a search.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Watched {
+    /// By the keyword table of the session's view.
+    pub(crate) flags: FlagSet,
+    /// The mod-sequence.
+    pub(crate) modseq: bool,
+}
+
 /// Steps that a key takes per message. The longest is a lookup in a set of many ranges.
 const KEY_STEPS: u64 = 16;
 
 impl Question {
+    /// What of a row the keys look at, beside what never changes.
+    pub(crate) fn watched(&self) -> Watched {
+        let mut watched = Watched::default();
+        self.criterion.watch(&mut watched);
+        watched
+    }
+
     /// Keys that are looked for in texts.
     pub(super) const fn text_keys(&self) -> u64 {
         self.on_folded + self.texts.len() as u64
@@ -109,7 +125,7 @@ impl Question {
     }
 
     /// Compiles a key for the messages in the session's view. `now` is in unix seconds.
-    pub(super) fn compile(key: &SearchKey, selected: &Selected, now: i64) -> Result<Self, Failure> {
+    pub(crate) fn compile(key: &SearchKey, selected: &Selected, now: i64) -> Result<Self, Failure> {
         let compiler = Compiler {
             selected,
             now,
@@ -325,6 +341,20 @@ impl Criterion {
                 .map(Self::flags)
                 .fold((FlagSet::EMPTY, FlagSet::EMPTY), |a, b| (a.0.union(b.0), a.1.union(b.1))),
             _ => (FlagSet::EMPTY, FlagSet::EMPTY),
+        }
+    }
+
+    fn watch(&self, watched: &mut Watched) {
+        match self {
+            Self::And(all) => all.iter().for_each(|criterion| criterion.watch(watched)),
+            Self::Or(a, b) => {
+                a.watch(watched);
+                b.watch(watched);
+            }
+            Self::Not(inner) => inner.watch(watched),
+            Self::Flags { with, without } => watched.flags = watched.flags.union(*with).union(*without),
+            Self::ModSeq(_) => watched.modseq = true,
+            _ => {}
         }
     }
 

@@ -12,7 +12,7 @@ use posthaste_imap_codec::PageRange;
 use posthaste_mail_model::NumSet;
 
 use super::criteria::Criterion;
-use super::{Found, Job};
+use super::job::{Found, Job};
 use crate::reply::Failure;
 
 /// Messages of the first window, at least: a key may read a body for each.

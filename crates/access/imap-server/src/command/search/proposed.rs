@@ -7,8 +7,8 @@ use posthaste_mail_model::NumSet;
 use posthaste_mime_summary::{SearchKey as Text, tap_summary};
 use posthaste_search_index::{Builder, Grams};
 
-use super::Job;
 use super::criteria::{Criterion, Question};
+use super::job::Job;
 use crate::command::walk::Visited;
 use crate::heavy::SLICE_STEPS;
 use crate::index::{Known, SEGMENT_MESSAGES_MIN};

@@ -36,6 +36,8 @@ pub struct Budgets {
     pub reading: ByteBudget,
     /// What SORT and THREAD compare.
     pub keys: KeyCache,
+    /// Of results that are kept up to date.
+    pub contexts: ByteBudget,
     /// Which messages may hold a word.
     pub index: SearchIndex,
     /// What is known of other hosts and their senders.
@@ -57,6 +59,7 @@ impl Budgets {
             incoming: budget(plan.incoming),
             reading: budget(plan.reading),
             keys,
+            contexts: budget(plan.contexts),
             index,
             seen: Seen::default(),
             accounts,
@@ -97,6 +100,7 @@ impl Services {
         )
         .with_reads(budgets.reading.clone())
         .with_keys(budgets.keys.clone())
+        .with_contexts(budgets.contexts.clone())
         .with_index(budgets.index.clone())
         .with_accounts(budgets.accounts.clone());
         let pop3_certificates = Some(certificates.for_protocol(POP3_ALPN));

@@ -1,0 +1,252 @@
+//! A running search: which of the messages of a view match.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use posthaste_imap_codec::PageRange;
+use posthaste_imap_codec::response::Code;
+use posthaste_mail_model::{AccountId, FlagSet, NumSet};
+use posthaste_mime_summary::{TextKey, TextSearch};
+use posthaste_search_index::Grams;
+use posthaste_store::{View, named_ranges};
+
+use super::criteria::{Answer, Criterion, Message, Question};
+use crate::command::gather::Source;
+use crate::command::walk::{Handled, Pass, SetAside, Unanswered, Visited, Walk};
+use crate::heavy::{Pace, SLICE_STEPS};
+use crate::index::Collecting;
+use crate::reply::{Failure, Reply};
+use crate::selected::Selected;
+use crate::service::ImapService;
+
+/// Messages up to this size are read without reserving memory, as FETCH does for small messages.
+const WHOLE_BYTES_MAX: u64 = 128 * 1024;
+
+/// What a search found.
+pub(crate) struct Found {
+    /// The sequence numbers of the messages that match.
+    pub(crate) seqs: NumSet,
+    /// How many messages others had expunged when their data was needed.
+    pub(crate) expunged: u32,
+}
+
+impl From<NumSet> for Found {
+    fn from(seqs: NumSet) -> Self {
+        Found { seqs, expunged: 0 }
+    }
+}
+
+/// A running search.
+pub(crate) struct Job<'j> {
+    pub(super) service: &'j ImapService,
+    pub(super) account: AccountId,
+    pub(super) selected: &'j Selected,
+    pub(super) question: Arc<Question>,
+    pub(super) pace: Pace,
+    /// The sequence numbers of messages that do not match, by the search index.
+    pub(super) excluded: Option<NumSet>,
+    /// What this search adds to the index.
+    pub(super) collecting: Option<Collecting>,
+}
+
+/// Steps of heavy work between two pauses: some tens of milliseconds.
+const HEAVY_STEPS: u64 = 40_000_000;
+
+impl<'j> Job<'j> {
+    /// A search through messages of the announced view.
+    pub(crate) fn new(source: Source<'j>, question: Question, pace: Pace) -> Self {
+        let Source { service, account, selected } = source;
+        let question = Arc::new(question);
+        Self { service, account, selected, question, pace, excluded: None, collecting: None }
+    }
+
+    /// The sequence numbers of the messages that match, or of one page of them.
+    pub(super) async fn find(&mut self, page: Option<PageRange>) -> Result<Found, Failure> {
+        self.ask_index().await;
+        if let Some(page) = page {
+            return self.find_page(page).await;
+        }
+        let candidates = self.candidates();
+        if matches!(self.question.criterion, Criterion::Flags { .. } | Criterion::All) {
+            return Ok(candidates.into());
+        }
+        self.matching(&candidates).await
+    }
+
+    /// The messages that sets and flags leave: whole chunks are passed over.
+    pub(super) fn candidates(&self) -> NumSet {
+        let (view, criterion) = (&self.selected.announced, &self.question.criterion);
+        let (with, without) = criterion.flags();
+        let candidates = match with.union(without) {
+            FlagSet::EMPTY => view.all(),
+            _ => view.with_flags(with, without),
+        };
+        self.may_match(match criterion.within(self.selected) {
+            Some(within) => candidates.intersection(&within),
+            None => candidates,
+        })
+    }
+
+    /// Those of the candidates that match.
+    pub(crate) async fn matching(&mut self, candidates: &NumSet) -> Result<Found, Failure> {
+        let question = Arc::clone(&self.question);
+        let (view, criterion) = (Arc::clone(&self.selected.announced), &question.criterion);
+        let (mut found, mut open) = (NumSet::new(), NumSet::new());
+        for (seq, row) in view.rows(candidates) {
+            match criterion.evaluate(Message { seq, row, stored: None, texts: None }) {
+                Answer::Yes => found.push(seq.value()),
+                Answer::Unknown => open.push(seq.value()),
+                Answer::No => {}
+            }
+            if self.pace.note(question.row_steps()) {
+                self.pace.rest().await;
+            }
+        }
+        if open.is_empty() {
+            return Ok(found.into());
+        }
+        self.begin_collecting(&open);
+        let Found { seqs: more, expunged } = self.by_summary(&view, &open).await?;
+        self.end_collecting().await;
+        let seqs = if found.is_empty() { more } else { found.union(&more) };
+        Ok(Found { seqs, expunged })
+    }
+
+    async fn by_summary(&mut self, view: &View, open: &NumSet) -> Result<Found, Failure> {
+        let question = Arc::clone(&self.question);
+        let mut found = NumSet::new();
+        // Matches stay in order: what is found behind a message set aside waits for it.
+        let mut behind = Vec::new();
+        let mut walk = Walk::new(&self.selected.mailbox, view, open);
+        if let Some(progress) = self.pace.progress() {
+            progress.expect(open.count());
+        }
+        while walk.more() {
+            let each = |message: Visited<'_>, pass: &mut Pass| {
+                if question.is_long(&message) {
+                    return Handled::Aside;
+                }
+                pass.steps += question.summary_steps(&message.stored.summary);
+                match question.evaluate(&message, None) {
+                    Answer::Yes if pass.has_aside => behind.push(message.seq.value()),
+                    Answer::Yes => found.push(message.seq.value()),
+                    Answer::No => {}
+                    Answer::Unknown => return Handled::Aside,
+                }
+                Handled::Done
+            };
+            walk.visit(&mut self.pace, each).await?;
+            let (aside, faults) = walk.aside();
+            for message in aside.iter() {
+                let matches = self.matches_body(message).await;
+                if let Some(progress) = self.pace.progress() {
+                    progress.advance(1);
+                }
+                if faults.note(message.row.uid(), matches)? == Some(true) {
+                    behind.push(message.seq.value());
+                }
+            }
+            behind.sort_unstable();
+            behind.drain(..).for_each(|seq| found.push(seq));
+        }
+        let Unanswered { expunged, unreadable } = walk.end();
+        if !unreadable.is_empty() {
+            let named = named_ranges(&unreadable);
+            let text =
+                format!("Stored data of UID {named} is damaged and cannot be searched; search without them");
+            return Err(Reply::no(Code::Corruption, text).into());
+        }
+        Ok(Found { seqs: found, expunged })
+    }
+
+    /// Evaluates a message with its body, if its summary does not decide. A search holds one body
+    /// at a time, however many it reads.
+    async fn matches_body(&mut self, aside: SetAside<'_>) -> Result<bool, Failure> {
+        let message = aside.read()?;
+        if self.question.is_long(&message) {
+            match self.evaluate(aside, None).await? {
+                Answer::Unknown => {}
+                answer => return Ok(answer == Answer::Yes),
+            }
+        }
+        let row = message.row;
+        let size = u64::from(row.size());
+        let _paid = match size > WHOLE_BYTES_MAX {
+            true => Some(self.service.room_to_read(self.account, size).await?),
+            false => None,
+        };
+        let bytes = self.selected.mailbox.read_body(row.uid(), message.stored.body, 0..size).await?;
+        let texts = self.look(&bytes, &message).await?;
+        match self.evaluate(aside, Some(texts)).await? {
+            Answer::Yes => Ok(true),
+            Answer::No => Ok(false),
+            Answer::Unknown => {
+                debug_assert!(false, "a key was not looked for in the body");
+                Err(Reply::no(Code::ServerBug, "The search did not look for all of its keys").into())
+            }
+        }
+    }
+
+    /// Searches a body for all keys in one pass.
+    async fn look(&mut self, bytes: &Bytes, message: &Visited<'_>) -> Result<Vec<bool>, Failure> {
+        let mut search = TextSearch::new(&self.question.texts, &message.stored.summary);
+        let (uid, mut grams) = (message.row.uid().value(), self.lend(message).await);
+        self.service.opened.fetch_add(1, Ordering::Relaxed);
+        if self.question.body_steps(bytes.len() as u64) <= SLICE_STEPS {
+            while let Some(steps) = step(&mut search, &self.question.texts, bytes, &mut grams) {
+                self.pace.worked(steps.min(SLICE_STEPS)).await;
+            }
+            if let Some(grams) = grams {
+                self.collected(uid, grams).await;
+            }
+            return Ok(search.into_found());
+        }
+        loop {
+            let (question, bytes) = (Arc::clone(&self.question), bytes.clone());
+            let work = move || {
+                let mut steps = 0;
+                while steps < HEAVY_STEPS {
+                    match step(&mut search, &question.texts, &bytes, &mut grams) {
+                        Some(more) => steps += more,
+                        None => return (search, grams, true),
+                    }
+                }
+                (search, grams, false)
+            };
+            let is_done;
+            (search, grams, is_done) = self.service.heavy.run(self.account, work).await?;
+            if is_done {
+                if let Some(grams) = grams {
+                    self.collected(uid, grams).await;
+                }
+                return Ok(search.into_found());
+            }
+        }
+    }
+
+    /// Evaluates a message with its summary and the results of its body search.
+    async fn evaluate(&mut self, aside: SetAside<'_>, texts: Option<Vec<bool>>) -> Result<Answer, Failure> {
+        let message = aside.read()?;
+        if !self.question.is_long(&message) {
+            self.pace.worked(self.question.row_steps()).await;
+            return Ok(self.question.evaluate(&message, texts.as_deref()));
+        }
+        let question = Arc::clone(&self.question);
+        let SetAside { seq, row: &row, body, saved, summary } = aside;
+        let summary = summary.to_vec();
+        let work = move || {
+            let message = SetAside { seq, row: &row, body, saved, summary: &summary }.read()?;
+            Ok(question.evaluate(&message, texts.as_deref()))
+        };
+        self.service.heavy.run(self.account, work).await?
+    }
+}
+
+/// A step of a search through a body, which collects grams if there is a place for them.
+fn step(search: &mut TextSearch, texts: &[TextKey], bytes: &[u8], grams: &mut Option<Grams>) -> Option<u64> {
+    match grams {
+        Some(grams) => search.step_tapped(texts, bytes, Some(&mut |text| grams.add(text))),
+        None => search.step(texts, bytes),
+    }
+}

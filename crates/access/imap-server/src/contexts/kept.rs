@@ -1,0 +1,86 @@
+//! Which criteria can be kept up to date.
+//!
+//! What a criterion says of a message has to follow from the message alone. Then it changes only
+//! when the message does, and the difference of two views shows that.
+//!
+//! | criterion | what is done |
+//! | --- | --- |
+//! | sequence numbers, `$` | they name the messages they named when the command came (RFC 5267 §4.3) |
+//! | UIDs | as they are |
+//! | UIDs with `*` | refused: `*` names another message after each arrival |
+//! | YOUNGER, OLDER | refused: they change with the clock |
+//! | RECENT, NEW, OLD | refused: they depend on other sessions |
+//! | MODSEQ, flags | a message that changes is evaluated again |
+//! | all others | they follow from the message's bytes, which never change |
+
+use posthaste_imap_codec::command::SearchKey;
+use posthaste_imap_codec::{Bound, SequenceSet, SetRange, UidSet};
+use posthaste_mail_model::{Flag, NumSet};
+
+use crate::selected::Selected;
+
+/// Bytes of the criteria of one context. They are compiled again for each change of the mailbox.
+const CRITERIA_BYTES_MAX: usize = 64 * 1024;
+
+/// Criteria that can be kept, and their bytes; or why they cannot.
+pub(super) fn kept(key: &SearchKey, selected: &Selected) -> Result<(SearchKey, usize), &'static str> {
+    let key = of(key, selected)?;
+    match bytes(&key) {
+        bytes if bytes > CRITERIA_BYTES_MAX => Err("The criteria are too long to be kept"),
+        bytes => Ok((key, bytes)),
+    }
+}
+
+fn of(key: &SearchKey, selected: &Selected) -> Result<SearchKey, &'static str> {
+    use SearchKey as K;
+    let boxed = |key: &SearchKey| of(key, selected).map(Box::new);
+    Ok(match key {
+        K::And(keys) => K::And(keys.iter().map(|key| of(key, selected)).collect::<Result<_, _>>()?),
+        K::Or(a, b) => K::Or(boxed(a)?, boxed(b)?),
+        K::Not(key) => K::Not(boxed(key)?),
+        K::Seq(set) => match set.resolve(selected.announced.exists()) {
+            Some(seqs) => named(&selected.announced.uids_of_seqs(&seqs)),
+            None => named(&selected.saved_search),
+        },
+        K::Uid(UidSet(SequenceSet::Saved)) => named(&selected.saved_search),
+        K::Uid(UidSet(SequenceSet::Ranges(ranges))) => {
+            if ranges.iter().any(|range| range.from == Bound::Largest || range.to == Bound::Largest) {
+                return Err("A range of UIDs that ends in * is not kept up to date");
+            }
+            key.clone()
+        }
+        K::Younger(_) | K::Older(_) => return Err("YOUNGER and OLDER change with the clock"),
+        K::Recent | K::New | K::Old => return Err("RECENT, NEW and OLD are not kept up to date"),
+        _ => key.clone(),
+    })
+}
+
+/// The key that names these messages by UID.
+fn named(uids: &NumSet) -> SearchKey {
+    let bound = Bound::number;
+    let range = |&(low, high): &(u32, u32)| Some(SetRange { from: bound(low)?, to: bound(high)? });
+    let ranges: Vec<SetRange> = uids.ranges().iter().filter_map(range).collect();
+    match ranges.is_empty() {
+        // The grammar has no set without numbers.
+        true => SearchKey::Not(Box::new(SearchKey::All)),
+        false => SearchKey::Uid(UidSet(SequenceSet::Ranges(ranges))),
+    }
+}
+
+/// Bytes of memory.
+fn bytes(key: &SearchKey) -> usize {
+    use SearchKey as K;
+    let behind = match key {
+        K::And(keys) => keys.iter().map(bytes).sum(),
+        K::Or(a, b) => bytes(a) + bytes(b),
+        K::Not(key) => bytes(key),
+        K::Uid(UidSet(SequenceSet::Ranges(ranges))) => ranges.len() * size_of::<SetRange>(),
+        K::Bcc(text) | K::Cc(text) | K::From(text) | K::Subject(text) | K::To(text) => text.len(),
+        K::Body(text) | K::Text(text) | K::EmailId(text) | K::ThreadId(text) => text.len(),
+        K::Header(name, text) => name.len() + text.len(),
+        K::ModSeq { entry, .. } => entry.as_ref().map_or(0, |entry| entry.name.len()),
+        K::Has(Flag::Keyword(keyword)) | K::Lacks(Flag::Keyword(keyword)) => keyword.as_str().len(),
+        _ => 0,
+    };
+    size_of::<SearchKey>() + behind
+}

@@ -1,0 +1,75 @@
+//! A SEARCH or SORT with UPDATE begins a context: RFC 5267 §4.3.
+
+use posthaste_imap_codec::command::{SearchKey, SearchReturn, SortCriterion};
+use posthaste_imap_codec::{Numbering, Tag};
+use posthaste_mail_model::NumSet;
+
+use super::kept::kept;
+use super::members::Members;
+use super::update::Searcher;
+use super::{CONTEXTS_MAX, Context, Sorted, print};
+use crate::heavy::Pace;
+use crate::reply::{Failure, Reply};
+use crate::selected::Selected;
+use crate::wire::Wire;
+
+/// What was found.
+pub(crate) struct Found {
+    /// The UIDs.
+    pub(crate) uids: NumSet,
+    /// Of a SORT: its criteria, and the UIDs in order.
+    pub(crate) order: Option<(Vec<SortCriterion>, Vec<u32>)>,
+}
+
+/// A context that a command asks for. Its criteria mean what they meant when the command came:
+/// `$` may be another one once it has ended.
+pub(crate) struct Asked {
+    tag: Tag,
+    numbering: Numbering,
+    key: Result<(SearchKey, usize), &'static str>,
+}
+
+impl Asked {
+    /// What a command asks for; `None` without UPDATE. CONTEXT is a hint (RFC 5267 §4.2), and the
+    /// search index is there without it.
+    pub(crate) fn of(
+        selected: &Selected,
+        tag: &Tag,
+        returns: Option<SearchReturn>,
+        numbering: Numbering,
+        key: &SearchKey,
+    ) -> Result<Option<Self>, Failure> {
+        if !returns.is_some_and(|returns| returns.update) {
+            return Ok(None);
+        }
+        if selected.contexts.has(tag) {
+            // RFC 5267 §4.3
+            return Err(Reply::bad("Tag reuse: this tag names a result that is kept up to date").into());
+        }
+        Ok(Some(Self { tag: tag.clone(), numbering, key: kept(key, selected) }))
+    }
+
+    /// Begins the context, or says that there will be no updates. The command itself ends as
+    /// without UPDATE (RFC 5267 §4.3.1).
+    pub(crate) async fn open(self, wire: &mut Wire, selected: &mut Selected, by: Searcher<'_>, found: Found) {
+        let Self { tag, numbering, key } = self;
+        let (key, key_bytes) = match key {
+            Ok(key) => key,
+            Err(why) => return print::no_update(wire, &tag, why),
+        };
+        if selected.contexts.list.len() >= CONTEXTS_MAX {
+            let why = format!("At most {CONTEXTS_MAX} results are kept up to date");
+            return print::no_update(wire, &tag, &why);
+        }
+        let pace = &mut Pace::default();
+        let members = Members::of(&found.uids, pace).await;
+        let sorted = found.order.map(|(criteria, uids)| Sorted { criteria, uids });
+        let named = tag.clone();
+        let contexts = &mut selected.contexts;
+        contexts.list.push(Context { tag, numbering, key, key_bytes, members, sorted });
+        if !contexts.pay(by.service, by.account) {
+            contexts.cancel(std::slice::from_ref(&named));
+            print::no_update(wire, &named, "The result is too large to be kept up to date now");
+        }
+    }
+}

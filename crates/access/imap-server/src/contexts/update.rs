@@ -1,0 +1,287 @@
+//! Evaluates the difference of two views for each context, and reports what came and went:
+//! RFC 5267 §4.3.2 to §4.3.4.
+//!
+//! What was expunged is reported before EXPUNGE, while its sequence number is valid. The rest is
+//! reported after EXISTS and FETCH.
+
+use posthaste_imap_codec::Numbering;
+use posthaste_imap_codec::response::{Update, UpdateKind};
+use posthaste_mail_model::{AccountId, FlagSet, NumSet};
+use posthaste_store::{Difference, StoreError, View};
+
+use super::{Context, Contexts, members, order, print};
+use crate::command::gather::Source;
+use crate::command::search::criteria::{Question, Watched};
+use crate::command::search::job::{self, Job};
+use crate::heavy::Pace;
+use crate::reply::Failure;
+use crate::selected::Selected;
+use crate::service::ImapService;
+use crate::wire::Wire;
+
+/// Steps of finding a message in the view before.
+const ROW_STEPS: u64 = 100;
+
+/// For whom messages are evaluated, and with what.
+#[derive(Clone, Copy)]
+pub(crate) struct Searcher<'s> {
+    pub(crate) service: &'s ImapService,
+    pub(crate) account: AccountId,
+}
+
+/// Two views, and what differs.
+pub(crate) struct Step<'v> {
+    pub(crate) old: &'v View,
+    pub(crate) new: &'v View,
+    pub(crate) diff: &'v Difference,
+}
+
+/// Reports messages that are about to be reported as expunged (RFC 5267 §4.3.4). Nothing is read.
+pub(crate) async fn report_expunged(
+    wire: &mut Wire,
+    contexts: &mut Contexts,
+    old: &View,
+    expunged: &NumSet,
+) -> Result<(), Failure> {
+    let pace = &mut Pace::default();
+    contexts.pending = contexts.pending.difference(expunged);
+    for context in &mut contexts.list {
+        let mut gone = NumSet::new();
+        for uid in expunged.iter() {
+            if context.members.remove(uid) {
+                gone.push(uid);
+            }
+            if pace.note(members::STEPS) {
+                pace.rest().await;
+            }
+        }
+        let removed = context.remove(old, &gone, pace).await;
+        print::updates(wire, &context.tag, context.numbering, removed.as_slice()).await?;
+    }
+    Ok(())
+}
+
+/// Evaluates the messages that came or changed, and reports those that match now and did not
+/// before, or the reverse.
+pub(crate) async fn report_changes(
+    wire: &mut Wire,
+    selected: &mut Selected,
+    by: Searcher<'_>,
+    step: &Step<'_>,
+) -> Result<(), Failure> {
+    let mut contexts = std::mem::take(&mut selected.contexts);
+    let outcome = contexts.refresh(wire, selected, by, step).await;
+    contexts.tidy();
+    selected.contexts = contexts;
+    outcome
+}
+
+impl Contexts {
+    /// After ENABLE UIDONLY no sequence number is sent (RFC 9586 §3): ends the contexts that need
+    /// them.
+    pub(crate) fn end_numbered(&mut self, wire: &mut Wire) {
+        self.list.retain(|context| {
+            if context.numbering == Numbering::Seq {
+                print::no_update(wire, &context.tag, "UIDONLY is enabled");
+            }
+            context.numbering == Numbering::Uid
+        });
+        self.tidy();
+    }
+
+    async fn refresh(
+        &mut self,
+        wire: &mut Wire,
+        selected: &Selected,
+        by: Searcher<'_>,
+        step: &Step<'_>,
+    ) -> Result<(), Failure> {
+        let view = step.new;
+        let due = view.seqs_of_uids(&self.pending).union(&step.diff.arrived);
+        let mut postponed = false;
+        let mut at = 0;
+        while let Some(context) = self.list.get_mut(at) {
+            let source = Source { service: by.service, account: by.account, selected };
+            let ended = match context.look(wire, source, step, &due).await {
+                Ok(Looked::Done) => None,
+                // Its EXPUNGE comes next, and then the rest can be evaluated.
+                Ok(Looked::Postponed) => {
+                    postponed = true;
+                    None
+                }
+                Err(Failure::Store(error)) if is_passing(&error) => {
+                    tracing::debug!(%error, "a result is brought up to date later");
+                    postponed = true;
+                    None
+                }
+                Err(Failure::Reply(reply)) => Some(reply.text.into_owned()),
+                Err(Failure::Store(
+                    error @ (StoreError::Corrupt(_) | StoreError::Body { .. } | StoreError::Unreadable(_)),
+                )) => {
+                    tracing::error!(%error, "a result cannot be kept up to date");
+                    Some("A message cannot be read".to_owned())
+                }
+                Err(error) => return Err(error),
+            };
+            // The result may have grown.
+            let ended = match ended {
+                None if !self.pay(by.service, by.account) => {
+                    Some("The result is too large to be kept up to date now".to_owned())
+                }
+                ended => ended,
+            };
+            match (ended, self.list.get(at)) {
+                (Some(why), Some(context)) => {
+                    print::no_update(wire, &context.tag, &why);
+                    self.list.remove(at);
+                }
+                _ => at += 1,
+            }
+        }
+        self.pending = NumSet::new();
+        if postponed {
+            self.pending = view.uids_of_seqs(&due.union(&step.diff.changed));
+        }
+        Ok(())
+    }
+}
+
+/// Errors of the store that pass.
+fn is_passing(error: &StoreError) -> bool {
+    matches!(error, StoreError::Busy | StoreError::Unavailable(_) | StoreError::Full(_))
+}
+
+/// What became of a context.
+enum Looked {
+    /// It is up to date.
+    Done,
+    /// Somebody expunged a message that has to be read.
+    Postponed,
+}
+
+impl Context {
+    /// Evaluates the messages that are due and those whose change matters here.
+    async fn look(
+        &mut self,
+        wire: &mut Wire,
+        source: Source<'_>,
+        step: &Step<'_>,
+        due: &NumSet,
+    ) -> Result<Looked, Failure> {
+        // Nothing that `kept` lets through asks for the time.
+        let question = Question::compile(&self.key, source.selected, 0)?;
+        let candidates = due.union(&concerned(step, question.watched()).await);
+        if candidates.is_empty() {
+            return Ok(Looked::Done);
+        }
+        let mut evaluation = Job::new(source, question, Pace::default());
+        let work = Box::pin(evaluation.matching(&candidates));
+        let job::Found { seqs, expunged } = wire.while_there(work).await??;
+        if expunged > 0 {
+            return Ok(Looked::Postponed);
+        }
+        let (mut come, mut gone) = (NumSet::new(), NumSet::new());
+        let pace = &mut Pace::default();
+        for (seq, row) in step.new.rows(&candidates) {
+            let uid = row.uid().value();
+            match (seqs.contains(seq.value()), self.members.contains(uid)) {
+                (true, false) => come.push(uid),
+                (false, true) => gone.push(uid),
+                _ => {}
+            }
+            if pace.note(members::STEPS) {
+                pace.rest().await;
+            }
+        }
+        self.apply(wire, source, step.new, come, gone).await
+    }
+
+    /// Takes messages into the result and out of it, and reports that.
+    async fn apply(
+        &mut self,
+        wire: &mut Wire,
+        source: Source<'_>,
+        view: &View,
+        come: NumSet,
+        gone: NumSet,
+    ) -> Result<Looked, Failure> {
+        let pace = &mut Pace::default();
+        // The new order is found first: if it is not, nothing has changed.
+        let mut in_order = None;
+        if let Some(sorted) = &self.sorted
+            && !come.is_empty()
+        {
+            let left = order::without(&sorted.uids, &gone, pace).await;
+            let placing = Box::pin(order::with(source, &sorted.criteria, left, &come, pace));
+            match wire.while_there(placing).await?? {
+                Some(uids) => in_order = Some(uids),
+                None => return Ok(Looked::Postponed),
+            }
+        }
+        let mut updates: Vec<Update> = self.remove(view, &gone, pace).await.into_iter().collect();
+        for uid in gone.iter() {
+            self.members.remove(uid);
+            pace.worked(members::STEPS).await;
+        }
+        for uid in come.iter() {
+            self.members.insert(uid);
+            pace.worked(members::STEPS).await;
+        }
+        if !come.is_empty() {
+            let places = match (&mut self.sorted, in_order) {
+                (Some(sorted), Some(uids)) => {
+                    sorted.uids = uids;
+                    let runs = order::runs(&sorted.uids, &come, pace).await;
+                    // From the first place on: what stands before a place is there already.
+                    print::ordered(view, self.numbering, &runs, pace).await
+                }
+                _ => print::unordered(view, self.numbering, &come),
+            };
+            updates.push(Update { kind: UpdateKind::AddTo, places });
+        }
+        print::updates(wire, &self.tag, self.numbering, &updates).await?;
+        Ok(Looked::Done)
+    }
+
+    /// Takes messages out of the order. Returns what is to be reported, if anything is.
+    async fn remove(&mut self, view: &View, gone: &NumSet, pace: &mut Pace) -> Option<Update> {
+        if gone.is_empty() {
+            return None;
+        }
+        let places = match &mut self.sorted {
+            None => print::unordered(view, self.numbering, gone),
+            Some(sorted) => {
+                let mut runs = order::runs(&sorted.uids, gone, pace).await;
+                sorted.uids = order::without(&sorted.uids, gone, pace).await;
+                // From the last place on: no removal shifts another.
+                runs.reverse();
+                print::ordered(view, self.numbering, &runs, pace).await
+            }
+        };
+        Some(Update { kind: UpdateKind::RemoveFrom, places })
+    }
+}
+
+/// Of the messages that changed, those whose change may matter to criteria. A flag that no key
+/// names does not, so a search for a text reads no message again because it was seen.
+async fn concerned(step: &Step<'_>, watched: Watched) -> NumSet {
+    let Step { old, new, diff } = step;
+    if watched.modseq || diff.changed.is_empty() {
+        return diff.changed.clone();
+    }
+    // Slots that mean another keyword now.
+    let renamed = new.head().keywords.renamed_since(&old.head().keywords);
+    let matters = |before: FlagSet, now: FlagSet| {
+        let differ = FlagSet::from_bits(before.bits() ^ now.bits());
+        differ.intersects(watched.flags) || before.union(now).intersects(renamed)
+    };
+    let (mut concerned, mut pace) = (NumSet::new(), Pace::default());
+    for (seq, row) in new.rows(&diff.changed) {
+        let before = old.row_of_uid(row.uid()).map(|(_, old)| old.flags());
+        if before.is_none_or(|before| matters(before, row.flags())) {
+            concerned.push(seq.value());
+        }
+        pace.worked(ROW_STEPS).await;
+    }
+    concerned
+}
