@@ -1,8 +1,8 @@
-//! What a session that enabled METADATA was told of its account's annotations: RFC 5464 §4.4.
+//! The annotations that a session with METADATA enabled has reported: RFC 5464 §4.4.
 //!
-//! One record counts the changes of all annotations of an account. While it says the same, nothing
-//! else is read. After a change, all of them are read and compared by their hashes with what the
-//! client knows. So a change is seen whatever session, process or server made it.
+//! One record counts the changes of all annotations of an account. While the count is the same,
+//! nothing else is read. After a change, all annotations are read and their hashes compared with
+//! those last reported. So a session sees a change whichever process or server made it.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -15,12 +15,12 @@ use posthaste_imap_codec::{EntryName, MailboxArg};
 use posthaste_mail_model::AccountId;
 use tokio::sync::watch;
 
-use crate::command::metadata::{self, SPECIAL_USE};
 use crate::reply::Failure;
 use crate::service::ImapService;
+use crate::special_use;
 use crate::wire::Wire;
 
-/// How often IDLE looks for what other processes changed: one record is read.
+/// How often IDLE checks for changes of other processes. A check reads one record.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// A hash for each entry, by its name in small letters.
@@ -37,7 +37,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// All there is now.
+    /// The present annotations.
     pub(crate) async fn read(service: &ImapService, account: AccountId) -> Result<Self, Failure> {
         let woken = service.annotated.subscribe();
         let mut known = Self { hashing: RandomState::new(), changes: 0, hashes: BTreeMap::new(), woken };
@@ -52,7 +52,7 @@ impl Known {
         account: AccountId,
     ) -> Result<BTreeMap<Annotated, Hashes>, Failure> {
         let mut found: BTreeMap<Annotated, Hashes> = BTreeMap::new();
-        let all = service.directory.all_annotations(account).await.map_err(metadata::failed)?;
+        let all = service.directory.all_annotations(account).await?;
         for (of, annotations) in all {
             let hashes = found.entry(of).or_default();
             for entry in annotations.iter() {
@@ -60,38 +60,41 @@ impl Known {
             }
         }
         for entry in &service.store.list(account).await?.entries {
-            if let Some(special_use) = entry.special_use {
+            if let Some(stored) = entry.special_use {
                 let hashes = found.entry(Annotated::Mailbox(entry.id)).or_default();
-                let value = metadata::special_use_value(special_use);
-                hashes.insert(SPECIAL_USE.to_owned(), self.hashing.hash_one(&value));
+                let value = special_use::value(stored);
+                hashes.insert(special_use::ENTRY.to_owned(), self.hashing.hash_one(&value));
             }
         }
         Ok(found)
     }
 
     /// Prints what others changed since.
-    pub(crate) async fn tell_news(
+    pub(crate) async fn report_changes(
         &mut self,
         service: &ImapService,
         account: AccountId,
         wire: &mut Wire,
     ) -> Result<(), Failure> {
-        for news in self.news(service, account).await? {
-            wire.say(news);
+        for change in self.changes_since(service, account).await? {
+            wire.say(change);
             wire.relieve().await?;
         }
         Ok(())
     }
 
     /// Waits until something may have changed.
-    pub(crate) async fn may_have_news(&mut self) {
+    pub(crate) async fn wait_for_changes(&mut self) {
         // The sender lives as long as the service: an error is one more reason to look later.
         let _ = tokio::time::timeout(LOOK_EVERY, self.woken.changed()).await;
     }
 
-    /// What others changed since, in the responses that say so. Of mailboxes that are gone nothing
-    /// is said.
-    async fn news(&mut self, service: &ImapService, account: AccountId) -> Result<Vec<Untagged>, Failure> {
+    /// The responses that report what others changed since. Deleted mailboxes are not reported.
+    async fn changes_since(
+        &mut self,
+        service: &ImapService,
+        account: AccountId,
+    ) -> Result<Vec<Untagged>, Failure> {
         let changes = changes(service, account).await?;
         if changes == self.changes {
             return Ok(Vec::new());
@@ -99,7 +102,7 @@ impl Known {
         let now = self.read_hashes(service, account).await?;
         let list = service.store.list(account).await?;
         let none = Hashes::new();
-        let mut news = Vec::new();
+        let mut changed = Vec::new();
         let places = [(Annotated::Server, MailboxArg::from_text(""))].into_iter().chain(
             list.entries.iter().map(|entry| (Annotated::Mailbox(entry.id), MailboxArg::from(&entry.name))),
         );
@@ -107,15 +110,15 @@ impl Known {
             let (before, after) = (self.hashes.get(&of).unwrap_or(&none), now.get(&of).unwrap_or(&none));
             let entries = differences(before, after);
             if !entries.is_empty() {
-                news.push(Untagged::MetadataChanged { mailbox, entries });
+                changed.push(Untagged::MetadataChanged { mailbox, entries });
             }
         }
         (self.changes, self.hashes) = (changes, now);
-        Ok(news)
+        Ok(changed)
     }
 
-    /// Notes a change of this session, which is no news to its client.
-    pub(crate) fn own(&mut self, of: Annotated, name: &str, value: Option<&Bytes>) {
+    /// Notes a change of this session's own client, which is not reported to it.
+    pub(crate) fn note_own_change(&mut self, of: Annotated, name: &str, value: Option<&Bytes>) {
         let hash = value.map(|value| self.hashing.hash_one(value));
         let hashes = self.hashes.entry(of).or_default();
         let name = name.to_ascii_lowercase();
@@ -127,7 +130,7 @@ impl Known {
 }
 
 async fn changes(service: &ImapService, account: AccountId) -> Result<u64, Failure> {
-    service.directory.annotation_changes(account).await.map_err(metadata::failed)
+    Ok(service.directory.annotation_changes(account).await?)
 }
 
 /// Names that have another value, or one more or less.

@@ -33,6 +33,7 @@ mod session;
 mod session_tests;
 #[cfg(test)]
 mod size_tests;
+mod special_use;
 mod sync;
 mod table;
 mod wire;

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use posthaste_delivery::DeliveryError;
+use posthaste_directory::DirectoryError;
 use posthaste_imap_codec::MailboxArgError;
 use posthaste_imap_codec::response::{Code, Status, StatusKind};
 use posthaste_mail_model::KeywordError;
@@ -87,6 +88,16 @@ pub(crate) enum Failure {
 impl From<Reply> for Failure {
     fn from(reply: Reply) -> Self {
         Self::Reply(Box::new(reply))
+    }
+}
+
+impl From<DirectoryError> for Failure {
+    fn from(error: DirectoryError) -> Self {
+        match error {
+            DirectoryError::Store(error) => error.into(),
+            DirectoryError::Busy(_) => StoreError::Busy.into(),
+            error => StoreError::Corrupt(error.to_string()).into(),
+        }
     }
 }
 

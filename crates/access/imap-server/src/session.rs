@@ -177,7 +177,7 @@ impl Session {
         match (&mut self.annotations, &self.login) {
             // Boxed: nearly no session needs it.
             (Some(known), Some(login)) => {
-                Box::pin(known.tell_news(&self.service, login.id, &mut self.wire)).await
+                Box::pin(known.report_changes(&self.service, login.id, &mut self.wire)).await
             }
             _ => Ok(()),
         }

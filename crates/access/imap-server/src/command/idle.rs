@@ -67,7 +67,7 @@ async fn next_event(session: &mut Session, watch: Option<&mut Watch>) -> Event {
     let annotated = async {
         match annotations {
             // Boxed: nearly no session needs it.
-            Some(known) => Box::pin(known.may_have_news()).await,
+            Some(known) => Box::pin(known.wait_for_changes()).await,
             None => std::future::pending().await,
         }
     };

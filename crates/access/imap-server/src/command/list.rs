@@ -8,16 +8,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use posthaste_imap_codec::command::{self, ListArgs, ListReturn, ListSelection, ListSyntax};
+use posthaste_imap_codec::command::{ListArgs, ListReturn, ListSelection, ListSyntax};
 use posthaste_imap_codec::response::{Code, ListAttribute, ListData, Untagged};
 use posthaste_imap_codec::{ListMatcher, MailboxArg};
 use posthaste_mail_model::{AccountId, MailboxName, SEPARATOR};
-use posthaste_store::{MailboxEntry, MailboxList, SpecialUse};
+use posthaste_store::{MailboxEntry, MailboxList};
 
 use super::{DONE, metadata, status};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
+use crate::special_use;
 
 /// Mailboxes whose heads are read at once for RETURN (STATUS), and annotations for METADATA.
 const STATUS_BATCH: usize = 64;
@@ -121,7 +122,7 @@ async fn tell_with_more(
                 status::tell(session, entry, &head, &returns.status).await?;
             }
             if let Some(annotations) = annotations.next() {
-                metadata::tell(session, entry, &annotations, &returns.metadata);
+                metadata::report(session, entry, &annotations, &returns.metadata);
             }
         }
         session.wire.relieve().await?;
@@ -402,7 +403,7 @@ fn described(
         attributes.push(ListAttribute::Subscribed);
     }
     if let Some(special_use) = entry.and_then(|entry| entry.special_use) {
-        attributes.push(ListAttribute::Use(special_use_attribute(special_use)));
+        attributes.push(ListAttribute::Use(special_use::attribute(special_use)));
     }
     ListData {
         attributes,
@@ -410,20 +411,6 @@ fn described(
         mailbox: MailboxArg::from(name),
         child_info: ListSelection::default(),
         old_name: None,
-    }
-}
-
-/// Maps a special use of the store to that of the protocol.
-pub(super) fn special_use_attribute(stored: SpecialUse) -> command::SpecialUse {
-    use command::SpecialUse as Use;
-    match stored {
-        SpecialUse::All => Use::All,
-        SpecialUse::Archive => Use::Archive,
-        SpecialUse::Drafts => Use::Drafts,
-        SpecialUse::Flagged => Use::Flagged,
-        SpecialUse::Junk => Use::Junk,
-        SpecialUse::Sent => Use::Sent,
-        SpecialUse::Trash => Use::Trash,
     }
 }
 

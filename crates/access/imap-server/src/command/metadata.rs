@@ -9,26 +9,25 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use posthaste_directory::{ANNOTATION_BYTES_MAX, Annotated, AnnotationError, Annotations, DirectoryError};
+use posthaste_directory::{ANNOTATION_BYTES_MAX, Annotated, AnnotationError, Annotations};
 use posthaste_imap_codec::command::SpecialUse as Use;
 use posthaste_imap_codec::response::{Code, Untagged};
 use posthaste_imap_codec::{Annotation, Depth, EntryName, MailboxArg, MetadataCode};
 use posthaste_mail_model::{AccountId, MailboxId};
 use posthaste_store::{MailboxEntry, SpecialUse, StoreError};
 
-use super::{DONE, create, list};
+use super::DONE;
 use crate::reply::{Failure, Reply};
 use crate::service::ImapService;
 use crate::session::Session;
+use crate::special_use;
 
-/// RFC 6154 §5.4
-pub(crate) const SPECIAL_USE: &str = "/private/specialuse";
 /// RFC 5464 §3.2.1.1
 const SERVER_COMMENT: &str = "/shared/comment";
 /// RFC 5464 §3.2.1.1
 const SERVER_ADMIN: &str = "/shared/admin";
 
-/// What a GETMETADATA asks for.
+/// What a GETMETADATA requests.
 pub(super) struct Question<'q> {
     /// Longer values are left out.
     pub(super) max_size: Option<u64>,
@@ -70,9 +69,9 @@ pub(super) async fn set(
     entries.iter().try_for_each(|entry| check_name(&entry.name))?;
     let account = session.login()?.id;
     let target = find(session, account, mailbox).await?;
-    let is_use = |entry: &&Annotation| target.is_some() && is(&entry.name, SPECIAL_USE);
+    let is_use = |entry: &&Annotation| target.is_some() && is(&entry.name, special_use::ENTRY);
     let new_use = entries.iter().rfind(is_use);
-    let new_use = new_use.map(|entry| special_use(entry.value.as_ref())).transpose()?;
+    let new_use = new_use.map(|entry| parse_use(entry.value.as_ref())).transpose()?;
     if target.is_none() && entries.iter().any(|entry| starts_with(&entry.name, "/shared/")) {
         // RFC 5464 §3.3
         let text = "The administrator sets what all users share of the server";
@@ -91,13 +90,13 @@ pub(super) async fn set(
         if let Some(new_use) = new_use {
             set_special_use(service, account, entry.id, new_use).await?;
         }
-        forget_if_gone(service, account, entry.id).await?;
+        forget_if_deleted(service, account, entry.id).await?;
     }
     service.annotated.send_replace(());
     if let Some(known) = &mut session.annotations {
-        changes.iter().for_each(|(name, value)| known.own(of, name, value.as_ref()));
+        changes.iter().for_each(|(name, value)| known.note_own_change(of, name, value.as_ref()));
         if let Some(new_use) = new_use {
-            known.own(of, SPECIAL_USE, new_use.map(special_use_value).as_ref());
+            known.note_own_change(of, special_use::ENTRY, new_use.map(special_use::value).as_ref());
         }
     }
     Ok(DONE)
@@ -110,7 +109,7 @@ pub(super) async fn of_mailboxes(
     entries: &[&MailboxEntry],
 ) -> Result<Vec<Annotations>, Failure> {
     let ids: Vec<MailboxId> = entries.iter().map(|entry| entry.id).collect();
-    let mut found = service.directory.annotations_of(account, &ids).await.map_err(failed)?;
+    let mut found = service.directory.annotations_of(account, &ids).await?;
     for (annotations, entry) in found.iter_mut().zip(entries) {
         compute(annotations, entry);
     }
@@ -118,7 +117,7 @@ pub(super) async fn of_mailboxes(
 }
 
 /// RFC 9590 §3: the response for a mailbox in a LIST.
-pub(super) fn tell(session: &mut Session, entry: &MailboxEntry, all: &Annotations, wanted: &[EntryName]) {
+pub(super) fn report(session: &mut Session, entry: &MailboxEntry, all: &Annotations, wanted: &[EntryName]) {
     let question = Question { max_size: None, depth: Depth::Zero, entries: wanted };
     let entries = question.answer(all).entries;
     session.wire.say(Untagged::Metadata { mailbox: MailboxArg::from(&entry.name), entries });
@@ -144,7 +143,7 @@ async fn find(
 }
 
 async fn of_server(service: &ImapService, account: AccountId) -> Result<Annotations, Failure> {
-    let mut all = service.directory.annotations(account, Annotated::Server).await.map_err(failed)?;
+    let mut all = service.directory.annotations(account, Annotated::Server).await?;
     let options = &service.options;
     for (name, text) in [(SERVER_COMMENT, &options.comment), (SERVER_ADMIN, &options.admin)] {
         all.set(name, text.as_ref().map(|text| Bytes::copy_from_slice(text.as_bytes())));
@@ -158,19 +157,14 @@ async fn of_mailbox(
     entry: &MailboxEntry,
 ) -> Result<Annotations, Failure> {
     let of = Annotated::Mailbox(entry.id);
-    let mut all = service.directory.annotations(account, of).await.map_err(failed)?;
+    let mut all = service.directory.annotations(account, of).await?;
     compute(&mut all, entry);
     Ok(all)
 }
 
 /// Adds what follows from the mailbox itself.
 fn compute(annotations: &mut Annotations, entry: &MailboxEntry) {
-    annotations.set(SPECIAL_USE, entry.special_use.map(special_use_value));
-}
-
-/// A special use as the value of an annotation.
-pub(crate) fn special_use_value(stored: SpecialUse) -> Bytes {
-    list::special_use_attribute(stored).to_string().into()
+    annotations.set(special_use::ENTRY, entry.special_use.map(special_use::value));
 }
 
 /// What a GETMETADATA is answered with.
@@ -181,13 +175,13 @@ struct Answer {
 }
 
 impl Question<'_> {
-    /// Each entry once. One that is asked for by its name and does not exist is NIL, unless DEPTH
-    /// asks for what is there (RFC 5464 §4.2.2: "if it exists").
+    /// Each entry once. An entry requested by its name that does not exist is NIL, unless DEPTH
+    /// requests what exists (RFC 5464 §4.2.2: "if it exists").
     fn answer(&self, all: &Annotations) -> Answer {
         let mut answer = Answer { entries: Vec::new(), left_out: None };
-        let mut told = HashSet::new();
-        let mut tell = |name: EntryName, value: Option<&Bytes>| {
-            if !told.insert(name.as_str().to_ascii_lowercase()) {
+        let mut reported = HashSet::new();
+        let mut report = |name: EntryName, value: Option<&Bytes>| {
+            if !reported.insert(name.as_str().to_ascii_lowercase()) {
                 return;
             }
             let octets = value.map_or(0, |value| value.len() as u64);
@@ -200,12 +194,12 @@ impl Question<'_> {
         for wanted in self.entries {
             let value = all.get(wanted.as_str());
             if value.is_some() || self.depth == Depth::Zero {
-                tell(wanted.clone(), value);
+                report(wanted.clone(), value);
             }
             let below = all.iter().filter(|entry| self.depth.reaches(wanted.as_str(), &entry.name));
             for entry in below {
                 if let Some(name) = EntryName::new(&entry.name) {
-                    tell(name, Some(&entry.value));
+                    report(name, Some(&entry.value));
                 }
             }
         }
@@ -240,8 +234,8 @@ fn starts_with(name: &EntryName, start: &str) -> bool {
     name.as_str().get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
 }
 
-/// RFC 5464 §3.2: the first component is the scope. It may be all of a name that is asked for, with
-/// a DEPTH.
+/// RFC 5464 §3.2: the first component is the scope. A requested name may
+/// be a scope alone, with a DEPTH.
 fn has_scope(name: &EntryName) -> bool {
     ["/private", "/shared"].into_iter().any(|scope| is(name, scope))
         || ["/private/", "/shared/"].into_iter().any(|scope| starts_with(name, scope))
@@ -264,8 +258,8 @@ fn check_name(name: &EntryName) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The special use that a value says: RFC 6154 §5.4.
-fn special_use(value: Option<&Bytes>) -> Result<Option<SpecialUse>, Failure> {
+/// The special use that a value names: RFC 6154 §5.4.
+fn parse_use(value: Option<&Bytes>) -> Result<Option<SpecialUse>, Failure> {
     let refused = |text| Failure::from(Reply::no(Code::UseAttr, text));
     let Some(value) = value else { return Ok(None) };
     let text = str::from_utf8(value).map_err(|_| refused("A special use is text"))?;
@@ -278,7 +272,7 @@ fn special_use(value: Option<&Bytes>) -> Result<Option<SpecialUse>, Failure> {
         };
     };
     let known = first.strip_prefix('\\').and_then(Use::known);
-    let stored = known.as_ref().and_then(create::stored_use);
+    let stored = known.as_ref().and_then(special_use::stored);
     stored.map(Some).ok_or_else(|| refused("This special use is not supported"))
 }
 
@@ -299,12 +293,13 @@ async fn set_special_use(
             Ok(())
         })
         .await?;
-    service.directory.note_annotation_change(account).await.map_err(failed)
+    service.directory.note_annotation_change(account).await?;
+    Ok(())
 }
 
 /// A mailbox that was deleted meanwhile: its id is never used again, so nobody would remove what
 /// was written after its deletion.
-async fn forget_if_gone(
+async fn forget_if_deleted(
     service: &ImapService,
     account: AccountId,
     mailbox: MailboxId,
@@ -313,7 +308,7 @@ async fn forget_if_gone(
     if list.entries.iter().any(|entry| entry.id == mailbox) {
         return Ok(());
     }
-    service.directory.remove_annotations(account, mailbox).await.map_err(failed)?;
+    service.directory.remove_annotations(account, mailbox).await?;
     Err(StoreError::NoSuchName.into())
 }
 
@@ -321,7 +316,7 @@ fn refused(error: AnnotationError) -> Failure {
     match error {
         AnnotationError::TooLong => too_long().into(),
         AnnotationError::TooMany => too_many().into(),
-        AnnotationError::Directory(error) => failed(error),
+        AnnotationError::Directory(error) => error.into(),
     }
 }
 
@@ -335,13 +330,4 @@ pub(crate) fn too_long() -> Reply {
 pub(crate) fn too_many() -> Reply {
     let text = "There are too many annotations, or they are too long together: remove some first";
     Reply::no(Code::Metadata(MetadataCode::TooMany), text)
-}
-
-/// A failure of the directory.
-pub(crate) fn failed(error: DirectoryError) -> Failure {
-    match error {
-        DirectoryError::Store(error) => error.into(),
-        DirectoryError::Busy(_) => StoreError::Busy.into(),
-        error => StoreError::Corrupt(error.to_string()).into(),
-    }
 }

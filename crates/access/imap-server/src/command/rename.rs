@@ -3,7 +3,7 @@
 use posthaste_imap_codec::MailboxArg;
 use posthaste_mail_model::{AccountId, MailboxName};
 
-use super::{DONE, list, metadata};
+use super::{DONE, list};
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
@@ -30,7 +30,7 @@ async fn copy_annotations(
     let list = session.service.store.list(account).await?;
     if let (Some(from), Some(to)) = (list.find(from), list.find(to)) {
         let directory = &session.service.directory;
-        directory.copy_annotations_between(account, from.id, to.id).await.map_err(metadata::failed)?;
+        directory.copy_annotations_between(account, from.id, to.id).await?;
     }
     Ok(())
 }
