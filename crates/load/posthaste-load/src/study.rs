@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 /// Flags of `study`.
 #[derive(Args)]
 pub struct StudyArgs {
-    /// A built-in study (item-count, mailbox-size, koka, memory, compare) or a file.
+    /// A built-in study (item-count, mailbox-size, koka, memory, compare, operations) or a
+    /// file.
     #[arg(value_name = "NAME-OR-FILE")]
     name: String,
     /// A version that takes minutes and has the same shape.

@@ -244,6 +244,7 @@ pub fn item_count(servers: &[&str]) -> StudyResult {
                 server: (*server).into(),
                 at: BTreeMap::from([("items".to_owned(), items)]),
                 workload: "inbox-sync".into(),
+                round: 0,
                 run: if items > 4e5 && n > 0 { Err("out of time".into()) } else { Ok(Box::new(run)) },
             });
         }

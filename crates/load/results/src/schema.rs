@@ -480,8 +480,11 @@ pub struct StudyPoint {
     /// What was swept and its value here: `items`, `mailbox_mb`, `clients`, `think_s`, `cpus`,
     /// `memory_mb`.
     pub at: BTreeMap<String, f64>,
-    /// The workload.
+    /// The workload, or the one transaction of it that was run.
     pub workload: String,
+    /// The round, from 0: points are measured once a round, servers in turn.
+    #[serde(default)]
+    pub round: u32,
     /// The run, or why there is none.
     pub run: Result<Box<RunResult>, String>,
 }

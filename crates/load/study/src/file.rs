@@ -25,6 +25,8 @@ pub enum Analysis {
     Memory,
     /// Servers beside each other.
     Compare,
+    /// The cost of single operations, servers beside each other.
+    Operations,
 }
 
 const ANALYSES: &[(&str, Analysis)] = &[
@@ -33,6 +35,7 @@ const ANALYSES: &[(&str, Analysis)] = &[
     ("koka", Analysis::Koka),
     ("memory", Analysis::Memory),
     ("compare", Analysis::Compare),
+    ("operations", Analysis::Operations),
 ];
 
 /// What can be swept.
@@ -100,6 +103,11 @@ pub struct Study {
     pub profile: Option<Profile>,
     /// Durations.
     pub times: Times,
+    /// How often each point is measured. With more than one round all servers run at once, and
+    /// take turns at each point.
+    pub rounds: u32,
+    /// Each transaction of the workloads is a point of its own, and runs alone.
+    pub each_transaction: bool,
     /// Whether this is the shortened version.
     pub quick: bool,
     /// The file, whole.
@@ -120,6 +128,9 @@ struct Raw {
     sweep: Spanned<Sweeps>,
     load: Option<RawLoad>,
     profile: Option<RawProfile>,
+    rounds: Option<Spanned<u32>>,
+    #[serde(default)]
+    each_transaction: bool,
     time: RawTime,
     quick: Option<RawQuick>,
 }
@@ -134,6 +145,7 @@ struct RawQuick {
     sweep: Option<Spanned<Sweeps>>,
     load: Option<RawLoad>,
     profile: Option<RawProfile>,
+    rounds: Option<Spanned<u32>>,
     time: Option<RawTime>,
 }
 
@@ -206,6 +218,8 @@ fn parse(text: &str, file: &str, quick: bool) -> Result<Study, Mistake> {
             warmup: duration(source, Some(&time.warmup))?.unwrap_or_default(),
             measure: duration(source, Some(&time.measure))?.unwrap_or_default(),
         },
+        rounds: rounds(source, short.rounds.or(raw.rounds).as_ref())?,
+        each_transaction: raw.each_transaction,
         quick,
         source: text.to_owned(),
     };
@@ -219,6 +233,17 @@ fn workloads(source: Source, names: &Spanned<Vec<String>>) -> Result<Vec<Workloa
     let load =
         |name: &String| workload::load(name).map_err(|mistake| source.at(names.span(), &mistake.to_string()));
     names.get_ref().iter().map(load).collect()
+}
+
+/// Most rounds of a study. The median of 99 is no better than that of 51, and a study takes hours.
+const ROUNDS_MAX: u32 = 99;
+
+fn rounds(source: Source, given: Option<&Spanned<u32>>) -> Result<u32, Mistake> {
+    match given {
+        None => Ok(1),
+        Some(n) if (1..=ROUNDS_MAX).contains(n.get_ref()) => Ok(*n.get_ref()),
+        Some(n) => Err(source.at(n.span(), &format!("`rounds` is a number from 1 to {ROUNDS_MAX}"))),
+    }
 }
 
 fn duration(source: Source, text: Option<&Spanned<String>>) -> Result<Option<Duration>, Mistake> {
@@ -281,6 +306,7 @@ mod tests {
             said("inbox-sync", "inbox-snyc")
         );
         assert!(said("\"2m\"", "\"soon\"").contains("not a duration"));
+        assert!(said("analysis =", "rounds = 0\nanalysis =").contains("from 1 to 99"));
         assert!(load("item-cuont", false).unwrap_err().to_string().contains("item-count"));
     }
 }

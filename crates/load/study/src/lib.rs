@@ -23,4 +23,5 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("koka", include_str!("../studies/koka.toml")),
     ("memory", include_str!("../studies/memory.toml")),
     ("compare", include_str!("../studies/compare.toml")),
+    ("operations", include_str!("../studies/operations.toml")),
 ];

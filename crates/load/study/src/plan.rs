@@ -4,8 +4,8 @@
 use crate::file::Study;
 use posthaste_load_drive::populate::Wish;
 use posthaste_load_text::quantity::{show_bytes, show_duration};
-use posthaste_load_workload::Track;
 use posthaste_load_workload::corpus::Sizes;
+use posthaste_load_workload::{Choice, Track, Workload};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub struct PlannedPoint {
     pub at: BTreeMap<String, f64>,
     /// Index into the study's workloads.
     pub workload: usize,
+    /// Index into the workload's transactions, if one of them runs alone.
+    pub transaction: Option<usize>,
     /// Virtual users; `None`: raised until the server is busy.
     pub clients: Option<u32>,
     /// Think time instead of the study's.
@@ -53,6 +55,31 @@ pub struct PlannedPoint {
     pub profile: Option<Duration>,
     /// Index into the plan's populations.
     pub population: usize,
+}
+
+impl PlannedPoint {
+    /// What runs, in words: the workload, or its one transaction.
+    pub fn name<'a>(&self, study: &'a Study) -> &'a str {
+        let workload = &study.workloads[self.workload];
+        self.transaction.map_or(&workload.name, |t| &workload.transactions[t].name)
+    }
+
+    /// What runs.
+    pub fn workload(&self, study: &Study) -> Workload {
+        let mut workload = study.workloads[self.workload].clone();
+        if let Some(transaction) = self.transaction {
+            workload.choice = Choice::Sequence(vec![transaction]);
+        }
+        workload
+    }
+}
+
+/// The transactions that are points of their own, or none.
+fn transactions(study: &Study, workload: usize) -> Vec<Option<usize>> {
+    match study.each_transaction {
+        true => (0..study.workloads[workload].transactions.len()).map(Some).collect(),
+        false => vec![None],
+    }
 }
 
 /// One start of a server and the points measured on it.
@@ -103,16 +130,19 @@ impl Plan {
                     let plain = at.keys().all(|k| k == "clients");
                     let profile =
                         study.profile.filter(|p| plain && clients == Some(p.clients)).map(|p| p.measure);
-                    let point =
-                        PlannedPoint { at: at.clone(), workload, clients, think, profile, population };
-                    plan.stage(whole("cpus"), whole("memory_mb")).points.push(point);
+                    for transaction in transactions(study, workload) {
+                        let at = at.clone();
+                        let point =
+                            PlannedPoint { at, workload, transaction, clients, think, profile, population };
+                        plan.stage(whole("cpus"), whole("memory_mb")).points.push(point);
+                    }
                 }
             }
         }
         plan
     }
 
-    /// Points measured on each server.
+    /// Points of each server; each is measured once a round.
     pub fn points(&self) -> usize {
         self.stages.iter().map(|s| s.points.len()).sum()
     }
@@ -139,7 +169,11 @@ impl Plan {
         };
         let sizes = study.sizes.clone().unwrap_or_else(|| w.fill.sizes.clone());
         let (prefix, wish) = match (at.get("items"), at.get("mailbox_mb")) {
-            (Some(items), _) => (format!("items{items}-"), Wish::new(*items as u32, 0, 0, sizes)),
+            (Some(items), _) => {
+                let fill = &w.fill;
+                let wish = Wish::new(*items as u32, fill.folders, fill.per_folder, sizes);
+                (format!("items{items}-"), wish)
+            }
             (None, Some(mb)) => {
                 let fill = &w.fill;
                 let messages = (fill.inbox + fill.folders * fill.per_folder).max(1);
@@ -189,7 +223,8 @@ impl Plan {
         }
         let points = self.stages.iter().flat_map(|s| &s.points);
         let profiles: Duration = points.filter_map(|p| Some(p.profile? + t.ramp + t.warmup)).sum();
-        let all = point * u32::try_from(self.points()).unwrap_or(u32::MAX) + profiles;
+        let runs = u32::try_from(self.points()).unwrap_or(u32::MAX).saturating_mul(study.rounds);
+        let all = point * runs + profiles * study.rounds;
         (Duration::from_secs_f64(fill), all)
     }
 
@@ -197,7 +232,11 @@ impl Plan {
     pub fn describe(&self, study: &Study, servers: &[String]) -> String {
         let mut text = format!("study {}{}\n", study.name, if study.quick { " (quick)" } else { "" });
         text.push_str(&format!("  {}\n  after: {}\n", study.description, study.after));
-        text.push_str(&format!("  servers, one after the other: {}\n", servers.join(", ")));
+        let order = match study.rounds {
+            1 => "one after the other".to_owned(),
+            n => format!("all at once, in turn at each point, {n} rounds"),
+        };
+        text.push_str(&format!("  servers, {order}: {}\n", servers.join(", ")));
         text.push_str("on each server, fill:\n");
         for p in &self.populations {
             let size = p.wish.messages() as f64 * p.wish.sizes.mean_bytes();
@@ -220,7 +259,7 @@ impl Plan {
             }
             for point in &stage.points {
                 let at: Vec<String> = point.at.iter().map(|(k, v)| format!("{k} {v}")).collect();
-                let name = &study.workloads[point.workload].name;
+                let name = point.name(study);
                 let again = point
                     .profile
                     .map_or("", |_| ", and once more with the server's functions sampled by perf");
@@ -298,6 +337,21 @@ mod tests {
         assert!(fill.as_secs() > 10 && measure.as_secs() < 300);
         // Two accounts each of 61,100 messages in all, 1 kB and a block's rest each.
         assert_eq!((plan.mail_bytes(), plan.disk_bytes()), (122_200_000, 122_200 * 5_096));
+    }
+
+    #[test]
+    fn each_operation_is_a_point_and_runs_alone() {
+        let study = load("operations", true).unwrap();
+        let plan = Plan::of(&study, 2);
+        let operations = study.workloads[0].transactions.len();
+        // Two sizes of the folder, each with an account of its own that also has another mailbox.
+        assert_eq!((plan.points(), plan.populations.len()), (2 * operations, 2));
+        assert_eq!(plan.populations[1].wish.messages(), 10_000 + 200);
+        let point = &plan.stages[0].points[3];
+        assert_eq!(point.name(&study), "FETCH FLAGS");
+        assert_eq!(point.workload(&study).choice.shares(operations)[3], 1.0);
+        let said = plan.describe(&study, &["posthaste".into(), "dovecot".into()]);
+        assert!(said.contains("in turn at each point, 3 rounds: posthaste, dovecot"), "{said}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("pop3-check", include_str!("../workloads/pop3-check.toml")),
     ("idle-many", include_str!("../workloads/idle-many.toml")),
     ("platform", include_str!("../workloads/platform.toml")),
+    ("operations", include_str!("../workloads/operations.toml")),
     ("imaptest", include_str!("../workloads/imaptest.toml")),
 ];
 

@@ -5,6 +5,7 @@ mod compare;
 mod items;
 mod koka;
 mod memory;
+mod operations;
 
 use crate::file;
 use posthaste_load_results::{Analysis, Curve, Plot, RunResult, ServerFacts, StudyPoint};
@@ -18,6 +19,7 @@ pub fn analyse(which: file::Analysis, servers: &[ServerFacts], points: &[StudyPo
         file::Analysis::Koka => koka::analyse(points),
         file::Analysis::Memory => memory::analyse(points),
         file::Analysis::Compare => compare::analyse(points),
+        file::Analysis::Operations => operations::analyse(points),
     }
 }
 
@@ -50,7 +52,8 @@ impl<'a> Points<'a> {
         names
     }
 
-    /// (swept value, figure) of the points that pass, in order of the value.
+    /// (swept value, figure) of the points that pass, in order of the value. Of several rounds the
+    /// median counts.
     fn curve(
         self,
         name: &str,
@@ -64,7 +67,14 @@ impl<'a> Points<'a> {
             .filter_map(|(point, run)| Some((*point.at.get(swept)?, of(run)?)))
             .filter(|(_, y)| y.is_finite())
             .collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        let rounds = points.chunk_by(|a, b| a.0 == b.0);
+        let points = rounds
+            .filter_map(|same| {
+                let values: Vec<f64> = same.iter().map(|p| p.1).collect();
+                Some((same.first()?.0, median(&values)?))
+            })
+            .collect();
         Curve { name: name.to_owned(), points, fitted: false }
     }
 
@@ -84,6 +94,13 @@ fn plot(title: &str, x: &str, y: &str, curves: Vec<Curve>) -> Plot {
 fn cpu_ms_per_user(run: &RunResult) -> Option<f64> {
     let server = run.server.as_ref()?;
     Some((server.cpu_user_s + server.cpu_system_s) / server.seconds * 1e3 / f64::from(run.clients.max(1)))
+}
+
+/// The median of sorted values: of an even number, the mean of the middle two.
+fn median(sorted: &[f64]) -> Option<f64> {
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let lower = *sorted.get(sorted.len().checked_sub(1)? / 2)?;
+    Some((lower + upper) / 2.0)
 }
 
 /// Three significant digits.

@@ -1,0 +1,189 @@
+//! What single operations cost: a table for each size of the folder, a column for each server.
+//!
+//! A cell is the median over the rounds, with the least and the greatest. Ratios are of medians, to
+//! the first server.
+
+use super::{Points, figure, whole};
+use posthaste_load_results::{Analysis, RunResult, StudyPoint, Table};
+
+/// The value of one operation on one server: least, median and greatest of the rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Spread {
+    least: f64,
+    median: f64,
+    greatest: f64,
+}
+
+impl Spread {
+    fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let (least, greatest) = (*values.first()?, *values.last()?);
+        Some(Self { least, median: super::median(&values)?, greatest })
+    }
+
+    fn show(self) -> String {
+        if self.least == self.greatest {
+            return figure(self.median);
+        }
+        format!("{} ({}–{})", figure(self.median), figure(self.least), figure(self.greatest))
+    }
+}
+
+/// Server CPU of one transaction, in microseconds.
+fn cpu_us(run: &RunResult) -> Option<f64> {
+    let server = run.server.as_ref()?;
+    let done = run.total.count;
+    (done > 0).then(|| (server.cpu_user_s + server.cpu_system_s) * 1e6 / done as f64)
+}
+
+/// All of it.
+pub fn analyse(points: Points) -> Analysis {
+    let mut analysis = Analysis::default();
+    let mut cheaper = Vec::new();
+    for items in sizes(points) {
+        let folder = items.map_or_else(String::new, |n| format!(", {} messages", whole(n)));
+        let title = format!("Server CPU of an operation{folder} (µs, median (least–greatest))");
+        analysis.tables.push(table(points, items, &title, cpu_us));
+        let title = format!("Median response time{folder} (ms)");
+        analysis.tables.push(table(points, items, &title, |r| Some(r.total.p50_ms)));
+        cheaper.extend(dearer_than_a_peer(points, items));
+    }
+    analysis.findings = match (points.servers().count(), cheaper.is_empty()) {
+        (0 | 1, _) => Vec::new(),
+        (_, true) => {
+            vec![format!("no server is cheaper than {} in any operation", points.servers[0].name)]
+        }
+        (_, false) => cheaper,
+    };
+    analysis
+}
+
+/// The sizes of folders that were swept; one `None` if none was.
+fn sizes(points: Points) -> Vec<Option<f64>> {
+    let mut sizes: Vec<f64> = points.points.iter().filter_map(|p| p.at.get("items").copied()).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    if sizes.is_empty() { vec![None] } else { sizes.into_iter().map(Some).collect() }
+}
+
+fn spread(
+    points: Points,
+    server: &str,
+    wanted: impl Fn(&StudyPoint) -> bool,
+    of: fn(&RunResult) -> Option<f64>,
+) -> Option<Spread> {
+    let mine = points.measured().filter(|(p, _)| p.server == server && wanted(p));
+    Spread::of(mine.filter_map(|(_, run)| of(run)).collect())
+}
+
+fn table(points: Points, items: Option<f64>, title: &str, of: fn(&RunResult) -> Option<f64>) -> Table {
+    let mut head = vec!["operation".to_owned()];
+    for (n, server) in points.servers().enumerate() {
+        head.push(server.to_owned());
+        if n > 0 {
+            head.push(format!("÷ {}", points.servers[0].name));
+        }
+    }
+    let row = |operation: &String| {
+        let wanted = |p: &StudyPoint| p.workload == *operation && p.at.get("items").copied() == items;
+        let mut row = vec![operation.clone()];
+        let mut first = None;
+        for (n, server) in points.servers().enumerate() {
+            let value = spread(points, server, wanted, of);
+            row.push(value.map_or("–".into(), Spread::show));
+            if n == 0 {
+                first = value;
+            } else {
+                let ratio =
+                    value.zip(first).filter(|(_, f)| f.median > 0.0).map(|(v, f)| v.median / f.median);
+                row.push(ratio.map_or("–".into(), figure));
+            }
+        }
+        row
+    };
+    let operations: Vec<String> = points.workloads().into_iter().map(str::to_owned).collect();
+    Table { title: title.to_owned(), rows: operations.iter().map(row).collect(), head }
+}
+
+/// A sentence for each operation in which another server is cheaper than the first.
+fn dearer_than_a_peer(points: Points, items: Option<f64>) -> Vec<String> {
+    let mut said = Vec::new();
+    let Some(first) = points.servers().next() else { return said };
+    for operation in points.workloads() {
+        let wanted = |p: &StudyPoint| p.workload == operation && p.at.get("items").copied() == items;
+        let Some(own) = spread(points, first, wanted, cpu_us) else { continue };
+        for peer in points.servers().skip(1) {
+            let Some(other) = spread(points, peer, wanted, cpu_us) else { continue };
+            if other.median < own.median {
+                let place = items.map_or_else(String::new, |n| format!(" at {} messages", whole(n)));
+                let times = figure(own.median / other.median);
+                said.push(format!("{operation}{place}: {first} costs {times} × what {peer} does"));
+            }
+        }
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use posthaste_load_results::{Offered, ServerCost, ServerFacts, Summary};
+    use std::collections::BTreeMap;
+
+    fn run(cpu_s: f64, count: u64) -> RunResult {
+        let server = ServerCost {
+            source: String::new(),
+            seconds: 1.0,
+            cpu_user_s: cpu_s,
+            cpu_system_s: 0.0,
+            cpu_percent: 0.0,
+            megacycles: 0.0,
+            sessions: 0,
+            messages: 0,
+            megacycles_per_session: None,
+            megacycles_per_message: None,
+            megacycles_per_transaction: None,
+            pss_mean_bytes: Offered::default(),
+            pss_max_bytes: Offered::default(),
+            pss_own_max_bytes: Offered::default(),
+            processes: 1,
+            disk_operations: Offered::default(),
+            disk_read_bytes: Offered::default(),
+            disk_write_bytes: Offered::default(),
+            context_switches: Offered::default(),
+            counters: Offered::default(),
+            roles: Vec::new(),
+            hottest: None,
+        };
+        RunResult {
+            total: Summary { count, p50_ms: 1.0, ..Summary::default() },
+            server: Some(server),
+            ..RunResult::default()
+        }
+    }
+
+    fn point(server: &str, round: u32, cpu_s: f64) -> StudyPoint {
+        StudyPoint {
+            server: server.into(),
+            at: BTreeMap::from([("items".to_owned(), 100.0)]),
+            workload: "STORE".into(),
+            round,
+            run: Ok(Box::new(run(cpu_s, 1000))),
+        }
+    }
+
+    #[test]
+    fn cells_are_medians_with_their_spread_and_dearer_rows_are_named() {
+        let servers = ["A", "B"].map(|name| ServerFacts { name: name.into(), ..ServerFacts::default() });
+        let points: Vec<StudyPoint> = [("A", [0.03, 0.01, 0.02]), ("B", [0.01, 0.01, 0.04])]
+            .iter()
+            .flat_map(|(server, cpu)| (0..).zip(cpu).map(|(round, cpu_s)| point(server, round, *cpu_s)))
+            .collect();
+        let analysis = analyse(Points { servers: &servers, points: &points });
+        assert_eq!(analysis.tables[0].head, ["operation", "A", "B", "÷ A"]);
+        assert_eq!(analysis.tables[0].rows, [["STORE", "20.0 (10.0–30.0)", "10.0 (10.0–40.0)", "0.500"]]);
+        assert_eq!(analysis.findings, ["STORE at 100 messages: A costs 2.00 × what B does"]);
+        let alone = analyse(Points { servers: &servers[..1], points: &points });
+        assert!(alone.findings.is_empty());
+    }
+}

@@ -1,0 +1,183 @@
+//! One point of a study: the run that measures it, and what is recorded of it.
+
+use super::Work;
+use crate::plan::{PlannedPoint, Stage};
+use crate::server::{Instance, Which};
+use posthaste_load_drive::Accounts;
+use posthaste_load_drive::interrupt;
+use posthaste_load_drive::run::{ClusterOptions, RunOptions, SendBy, run};
+use posthaste_load_measure::{self as measure, WatchTarget};
+use posthaste_load_results::{HotFunction, Offered, RunResult, StudyPoint};
+use posthaste_load_text::quantity::show_duration;
+use posthaste_load_workload::Think;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Virtual users with which raising load begins.
+const CLIENTS_FIRST: u32 = 2;
+/// Load is raised no further when twice the users bring less than this more throughput.
+const GAIN_MIN: f64 = 1.05;
+
+/// Where a study is.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    /// The present start of the servers.
+    pub(super) stage: &'a Stage,
+    /// Which of its points.
+    pub(super) number: usize,
+    /// The round, from 0.
+    pub(super) round: u32,
+}
+
+impl Work<'_> {
+    /// Measures one point on one server, and records it.
+    pub(super) fn point(&mut self, which: &Which, place: Place, instance: &Instance, accounts: &[Accounts]) {
+        let Place { stage, number, round } = place;
+        let Some(point) = stage.points.get(number) else { return };
+        let name = point.name(self.study).to_owned();
+        let at: Vec<String> = point.at.iter().map(|(k, v)| format!("{k} {v}")).collect();
+        let rounds = if self.study.rounds > 1 { format!(", round {}", round + 1) } else { String::new() };
+        let place = format!("{}/{}{rounds}", number + 1, stage.points.len());
+        self.say(&format!("{} {place}: {name}, {}", which.name(), at.join(", ")));
+        let options = self.run_options(which, stage, point, instance, &accounts[point.population]);
+        let mut run = match point.clients {
+            Some(_) => measure(options.clone()),
+            None => self.raised(options.clone()),
+        };
+        self.interrupted |= interrupt::happened();
+        if run.as_ref().is_ok_and(|r| r.outcome.interrupted && r.window.end_s <= r.window.start_s) {
+            run = Err("interrupted before anything was measured".into());
+        }
+        if let Ok(run) = &mut run {
+            self.say(&summary(run));
+            if let (Some(length), Some(server), false) = (point.profile, &mut run.server, self.interrupted) {
+                self.say("  once more, sampling the server's functions");
+                server.hottest = Some(hottest(instance.pid, options, length));
+            }
+        }
+        let (server, at) = (which.name().to_owned(), point.at.clone());
+        self.points.push(StudyPoint { server, at, workload: name, round, run: run.map(Box::new) });
+    }
+
+    /// Load raised until the server is busy enough or nothing more comes of it; then held.
+    fn raised(&self, options: RunOptions) -> Result<RunResult, String> {
+        let Some(load) = self.study.load else { return measure(options) };
+        let mut clients = CLIENTS_FIRST.min(load.clients_max);
+        let mut before = 0.0;
+        loop {
+            let mut trial = options.clone();
+            trial.clients = clients;
+            (trial.ramp, trial.warmup) = (Duration::from_millis(500), Duration::from_millis(500));
+            trial.measure = self.study.times.trial;
+            trial.live = false;
+            let result = measure(trial)?;
+            let cpu = result.server.as_ref().map_or(0.0, |s| s.cpu_percent);
+            self.say(&format!("  {clients} clients: server CPU {cpu:.0} %"));
+            let rate = result.total.rate_per_s;
+            if result.outcome.interrupted {
+                return Ok(result);
+            }
+            if cpu > load.until_cpu_percent || clients >= load.clients_max || rate < before * GAIN_MIN {
+                break;
+            }
+            before = rate;
+            clients = (clients * 2).min(load.clients_max);
+        }
+        let mut result = measure(RunOptions { clients, ..options })?;
+        let cpu = result.server.as_ref().map_or(0.0, |s| s.cpu_percent);
+        if cpu < load.until_cpu_percent {
+            result.caveats.push(format!(
+                "more load did not bring the server's CPU above {cpu:.0} % ({} % was asked for)",
+                load.until_cpu_percent
+            ));
+        }
+        Ok(result)
+    }
+
+    fn run_options(
+        &self,
+        which: &Which,
+        stage: &Stage,
+        point: &PlannedPoint,
+        instance: &Instance,
+        accounts: &Accounts,
+    ) -> RunOptions {
+        let workload = point.workload(self.study);
+        let send = match &instance.send {
+            _ if !workload.sends() => None,
+            Some(target) => Some(SendBy::Mail(target.clone())),
+            None => Some(SendBy::Append),
+        };
+        let times = &self.study.times;
+        let mut settings: BTreeMap<String, String> =
+            point.at.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
+        let population = &self.plan.populations[point.population];
+        for (name, value) in [
+            ("accounts", population.accounts.clone()),
+            ("messages in each", population.wish.messages().to_string()),
+            ("ramp", show_duration(times.ramp)),
+            ("warmup", show_duration(times.warmup)),
+            ("measure", show_duration(times.measure)),
+            ("tls", workload.tls.to_string()),
+        ] {
+            settings.insert(name.to_owned(), value);
+        }
+        if let Some(cpus) = stage.cpus {
+            settings.insert("server's processors".into(), cpus.to_string());
+        }
+        match &send {
+            Some(SendBy::Mail(target)) => settings.insert("mail by".into(), format!("{:?}", target.scheme)),
+            Some(SendBy::Append) => settings.insert("mail by".into(), "append".into()),
+            None => None,
+        };
+        RunOptions {
+            server: if workload.tls { instance.imaps.clone() } else { instance.imap.clone() },
+            cluster: ClusterOptions::default(),
+            send,
+            accounts: accounts.clone(),
+            clients: point.clients.unwrap_or(CLIENTS_FIRST),
+            think: point.think.or(self.study.think).map(|t| Think::Fixed(t.as_secs_f64())),
+            arrivals: None,
+            ramp: times.ramp,
+            warmup: times.warmup,
+            measure: times.measure,
+            threads: self.options.threads,
+            seed: self.options.seed,
+            audit: false,
+            dialer: self.dialer.clone(),
+            watch: match instance.pid {
+                Some(pid) => WatchTarget::Local { pid: Some(pid), cgroup: instance.cgroup.clone() },
+                None => WatchTarget::Nothing,
+            },
+            mhz: None,
+            label: which.name().to_owned(),
+            command: self.options.command.clone(),
+            settings,
+            live: false,
+            workload,
+        }
+    }
+}
+
+fn measure(options: RunOptions) -> Result<RunResult, String> {
+    run(options, None).map(|ended| ended.result).map_err(|e| e.to_string())
+}
+
+/// The same run once more while the server's functions are sampled; only they are kept of it.
+fn hottest(pid: Option<u32>, mut options: RunOptions, length: Duration) -> Offered<Vec<HotFunction>> {
+    let Some(root) = pid else { return Offered::NotOffered("needs the server's process".into()) };
+    let before = options.ramp + options.warmup;
+    options.measure = length;
+    let sampling = std::thread::spawn(move || measure::hottest::sample(root, before, length));
+    let run = measure(options);
+    let found = sampling.join().unwrap_or_else(|_| Offered::NotOffered("sampling failed".into()));
+    run.map_or_else(Offered::NotOffered, |_| found)
+}
+
+fn summary(run: &RunResult) -> String {
+    let cpu = run.server.as_ref().map_or(String::new(), |s| format!(", server CPU {:.0} %", s.cpu_percent));
+    format!(
+        "  {} clients: {:.1}/s, median {:.2} ms, 99 % {:.2} ms{cpu}: {}",
+        run.clients, run.total.rate_per_s, run.total.p50_ms, run.total.p99_ms, run.outcome.headline
+    )
+}

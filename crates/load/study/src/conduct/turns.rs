@@ -1,0 +1,110 @@
+//! Servers side by side: all of them run at once and take turns at each point, round after round.
+//!
+//! A machine's speed changes over minutes. Servers measured one after the other get different
+//! machines; servers that take turns within seconds get the same one. The server that begins
+//! changes from round to round, so that no server always follows the same one.
+
+use super::point::Place;
+use super::{Work, interrupt};
+use crate::plan::Stage;
+use crate::server::{Instance, Which};
+use posthaste_load_drive::Accounts;
+use posthaste_load_results::ServerFacts;
+use std::path::PathBuf;
+
+/// A server that takes part.
+struct Player<'a> {
+    which: &'a Which,
+    folder: PathBuf,
+    facts: Option<ServerFacts>,
+    /// Why nothing of it can be measured.
+    failed: Option<String>,
+}
+
+/// Measures all points on all servers, in turn.
+///
+/// # Errors
+/// The study's accounts cannot be named. What goes wrong with one server is recorded with its
+/// points.
+pub(super) fn side_by_side(work: &mut Work) -> Result<Vec<ServerFacts>, String> {
+    let accounts = work.accounts()?;
+    let options = work.options;
+    let mut players: Vec<Player> = options
+        .servers
+        .iter()
+        .enumerate()
+        .map(|(n, which)| Player { which, folder: work.folder(n, which), facts: None, failed: None })
+        .collect();
+    let plan = work.plan;
+    for stage in &plan.stages {
+        let instances: Vec<Option<Instance>> =
+            players.iter_mut().map(|player| begin(work, player, stage, &accounts)).collect();
+        for round in 0..work.study.rounds {
+            take_turns(work, &players, &instances, Turns { stage, round, accounts: &accounts });
+        }
+        if work.interrupted {
+            break;
+        }
+    }
+    Ok(players
+        .into_iter()
+        .map(|player| {
+            work.clear(&player.folder);
+            let why = player.failed.unwrap_or_default();
+            let name = player.which.name().into();
+            player.facts.unwrap_or(ServerFacts { name, version: why, ..ServerFacts::default() })
+        })
+        .collect())
+}
+
+/// Starts a server for a stage, and fills it the first time. `None` if it cannot take part.
+fn begin(work: &mut Work, player: &mut Player, stage: &Stage, accounts: &[Accounts]) -> Option<Instance> {
+    if let Some(why) = &player.failed {
+        work.not_measured(player.which, stage, why);
+        return None;
+    }
+    work.say(&format!("starting {}", player.which.name()));
+    let started = work.start(player.which, &player.folder, stage, accounts).and_then(|instance| {
+        if player.facts.is_none() && !work.interrupted {
+            work.fill(&instance, accounts)?;
+        }
+        Ok(instance)
+    });
+    match started {
+        Ok(instance) => {
+            player.facts.get_or_insert_with(|| instance.facts.clone());
+            Some(instance)
+        }
+        Err(why) => {
+            // Other processors or memory may be what this server cannot be given.
+            if stage.cpus.is_none() && stage.memory_mb.is_none() {
+                player.failed = Some(why.clone());
+            }
+            work.not_measured(player.which, stage, &why);
+            None
+        }
+    }
+}
+
+/// One round of a stage.
+struct Turns<'a> {
+    stage: &'a Stage,
+    round: u32,
+    accounts: &'a [Accounts],
+}
+
+fn take_turns(work: &mut Work, players: &[Player], instances: &[Option<Instance>], turns: Turns) {
+    let first = turns.round as usize;
+    for number in 0..turns.stage.points.len() {
+        for turn in 0..players.len() {
+            let at = (first + turn) % players.len();
+            let (Some(player), Some(Some(instance))) = (players.get(at), instances.get(at)) else { continue };
+            work.interrupted |= interrupt::happened();
+            if work.interrupted {
+                return;
+            }
+            let place = Place { stage: turns.stage, number, round: turns.round };
+            work.point(player.which, place, instance, turns.accounts);
+        }
+    }
+}
