@@ -190,6 +190,10 @@ impl User {
                 self.identify_uid((&target.name, *validity), uid, message.serial)?;
             }
         }
+        // RFC 9051 §7.4.1: EXISTS announces messages of the selected mailbox, and a listing shows them.
+        if self.model.current == Some(target) {
+            return Ok(());
+        }
         let mut uids = copied.iter().flat_map(|(_, _, to)| to.iter());
         let Some(mailbox) = self.model.mailboxes.get_mut(target) else { return Ok(()) };
         for message in messages {

@@ -114,7 +114,7 @@ fn dearer_than_a_peer(points: Points, items: Option<f64>) -> Vec<String> {
         let Some(own) = spread(points, first, wanted, cpu_us) else { continue };
         for peer in points.servers().skip(1) {
             let Some(other) = spread(points, peer, wanted, cpu_us) else { continue };
-            if other.median < own.median {
+            if other.median > 0.0 && other.median < own.median {
                 let place = items.map_or_else(String::new, |n| format!(" at {} messages", whole(n)));
                 let times = figure(own.median / other.median);
                 said.push(format!("{operation}{place}: {first} costs {times} × what {peer} does"));
