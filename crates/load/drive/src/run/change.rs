@@ -190,7 +190,7 @@ impl User {
                 self.identify_uid((&target.name, *validity), uid, message.serial)?;
             }
         }
-        // RFC 9051 §7.4.1: EXISTS announces messages of the selected mailbox, and a listing shows them.
+        // RFC 9051 §7.4.1: EXISTS announces messages of the selected mailbox; a listing shows them.
         if self.model.current == Some(target) {
             return Ok(());
         }
