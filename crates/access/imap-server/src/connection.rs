@@ -22,7 +22,7 @@ use crate::capability;
 use crate::command::{self, metadata};
 use crate::reply::Reply;
 use crate::service::ImapService;
-use crate::session::{Next, REVOKED, Session, revoked};
+use crate::session::{Next, REVOKED, ROOM_WITHIN, Session, no_room, revoked};
 use crate::table::State;
 use crate::wire::InputBytes;
 
@@ -31,11 +31,6 @@ const LITERAL_BEFORE_LOGIN_MAX: u64 = 16 * 1024;
 
 /// Bytes of a command and its text literals together, messages aside.
 const COMMAND_BYTES_MAX: u64 = 4 * LINE_BYTES_MAX as u64;
-
-/// How long an APPEND waits for others to finish before it is refused. It is longer than the pause
-/// after which a sender is displaced by others. The client only notices a slow connection
-/// meanwhile.
-const ROOM_WITHIN: Duration = Duration::from_secs(15);
 
 impl ImapService {
     /// Serves one connection to its end. On shutdown it finishes the running command and sends BYE.
@@ -218,11 +213,6 @@ fn judge_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), Re
         return Ok(());
     }
     Err(no_room())
-}
-
-/// The reply to a client for whose message there is no memory.
-fn no_room() -> Reply {
-    Reply::no(Code::Unavailable, "Too many messages are coming in, try again later")
 }
 
 /// Reserves memory for the bytes of a message that have arrived, before more are read. Returns

@@ -36,6 +36,8 @@ mod size_tests;
 mod special_use;
 mod sync;
 mod table;
+mod thread_id;
+mod url;
 mod wire;
 
 pub use index::SearchIndex;

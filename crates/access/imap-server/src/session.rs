@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use posthaste_directory::{Account, Lease, Source};
 use posthaste_imap_codec::NameEncoding;
+use posthaste_imap_codec::response::Code;
 use posthaste_net::{BytePermit, Connection, Shutdown};
 
 use crate::annotations::Known;
@@ -33,6 +34,16 @@ pub(crate) enum Next {
 
 /// The BYE text after a change of the account that ends its logins.
 pub(crate) const REVOKED: &str = "Your account was disabled or removed, or has another password";
+
+/// How long an APPEND waits for others to finish before it is refused. It is longer than the pause
+/// after which a sender is displaced by others. The client only notices a slow connection
+/// meanwhile.
+pub(crate) const ROOM_WITHIN: Duration = Duration::from_secs(15);
+
+/// The reply to a client for whose message there is no memory.
+pub(crate) fn no_room() -> Reply {
+    Reply::no(Code::Unavailable, "Too many messages are coming in, try again later")
+}
 
 /// Returns once a lease ends. Without a lease it never returns.
 pub(crate) async fn revoked(lease: &mut Option<Lease>) {

@@ -95,6 +95,7 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         CommandBody::Unsubscribe(_) => rule("UNSUBSCRIBE", AfterLogin, Free),
         CommandBody::List(_) => rule("LIST", AfterLogin, Free),
         CommandBody::Lsub { .. } => rule("LSUB", AfterLogin, Free),
+        CommandBody::Xlist { .. } => rule("XLIST", AfterLogin, Free),
         CommandBody::Namespace => rule("NAMESPACE", AfterLogin, Free),
         CommandBody::Status { .. } => rule("STATUS", AfterLogin, Free),
         CommandBody::GetQuota(_) => rule("GETQUOTA", AfterLogin, Free),

@@ -28,6 +28,7 @@ pub mod response;
 mod section;
 mod sequence;
 mod tag;
+mod url;
 pub mod utf7;
 
 pub use annotation::{Annotation, Depth, EntryName, MetadataCode};
@@ -42,3 +43,6 @@ pub use response::{Response, parse_response};
 pub use section::{PartPath, Partial, Section, SectionText};
 pub use sequence::{Bound, MessageSet, Numbering, SeqSet, SequenceSet, SetRange, UidRanges, UidSet};
 pub use tag::{Capability, Tag};
+pub use url::{
+    ImapUrl, URL_BYTES_MAX, UrlAccess, UrlAuth, UrlError, UrlMailbox, UrlPartial, UrlProof, UrlServer,
+};

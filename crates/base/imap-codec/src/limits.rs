@@ -50,6 +50,10 @@ pub const ID_PAIRS_MAX: usize = 30;
 /// Messages in one MULTIAPPEND (RFC 3502): bounds what one commit may hold.
 pub const APPEND_MESSAGES_MAX: usize = 4096;
 
+/// Parts of one message that CATENATE puts together (RFC 4469): each may be a read of another
+/// message. A part of a multipart takes two of them.
+pub const CATENATE_PARTS_MAX: usize = 1024;
+
 /// Levels of parts in a body structure a client reads, and the deepest one the printer is meant
 /// for.
 pub const BODY_NESTING_MAX: usize = 128;

@@ -1,17 +1,17 @@
-//! APPEND: RFC 9051 §6.3.12, several messages by RFC 3502, sizes by RFC 7889.
+//! APPEND: RFC 9051 §6.3.12, several messages by RFC 3502, sizes by RFC 7889, CATENATE by RFC 4469.
 //!
 //! `connection` checks the size of each literal before it arrives. This file turns the complete
 //! messages into summaries, by the same path as any other mail. All of them enter the mailbox, or
 //! none.
 
-use posthaste_imap_codec::command::AppendMessage;
+use posthaste_imap_codec::command::{AppendContent, AppendMessage};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, UidRanges};
 use posthaste_store::{IncomingMessage, StoreError};
 
 use super::DONE;
+use super::catenate::Assembly;
 use crate::reply::{Failure, Reply};
-use crate::service::ImapService;
 use crate::session::Session;
 
 pub(super) async fn run(
@@ -22,7 +22,7 @@ pub(super) async fn run(
     let account = session.login()?.id;
     let name = mailbox.name()?;
     // RFC 3502 §3: an empty message at the end cancels the whole APPEND.
-    if messages.iter().any(|message| message.data.is_empty()) {
+    if messages.iter().any(is_empty) {
         return Err(Reply::no(Code::Cannot, "APPEND cancelled by an empty message").into());
     }
     let list = session.service.store.list(account).await?;
@@ -30,8 +30,9 @@ pub(super) async fn run(
     let entry = entry.map_err(Failure::try_create)?;
     let target = session.service.store.destination(entry.id);
     let mut incoming = Vec::with_capacity(messages.len());
+    let mut assembly = Assembly::new();
     for message in messages {
-        incoming.push(prepare(&session.service, message).await?);
+        incoming.push(prepare(session, &mut assembly, message).await?);
     }
     let account = session.login()?;
     let appended = session.service.delivery.append(account, &target, incoming).await.map_err(Failure::from);
@@ -49,13 +50,20 @@ pub(super) fn done_without(keywords: usize) -> Reply {
     }
 }
 
+/// Whether the message that was sent has no bytes.
+pub(super) fn is_empty(message: &AppendMessage) -> bool {
+    matches!(&message.content, AppendContent::Sent(text) if text.data.is_empty())
+}
+
 /// A message as the store takes it.
 pub(super) async fn prepare(
-    service: &ImapService,
+    session: &Session,
+    assembly: &mut Assembly,
     message: AppendMessage,
 ) -> Result<IncomingMessage, Failure> {
-    let AppendMessage { flags, date, data, .. } = message;
+    let AppendMessage { flags, date, content } = message;
+    let data = assembly.message(session, content).await?;
     // Rows hold dates from 1970 to 2106.
     let date = date.map(|at| u32::try_from(at.unix_seconds().max(0)).unwrap_or(u32::MAX));
-    Ok(service.delivery.incoming(data, flags, date).await?)
+    Ok(session.service.delivery.incoming(data, flags, date).await?)
 }

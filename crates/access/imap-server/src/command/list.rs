@@ -52,6 +52,20 @@ pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply,
     Ok(DONE)
 }
 
+/// The lines of a basic LIST, without STATUS and METADATA.
+pub(super) async fn lines(session: &mut Session, args: &ListArgs) -> Result<Vec<ListData>, Failure> {
+    let account = session.login()?.id;
+    let list = session.service.store.list(account).await?;
+    let selector = selected(session, account, list, args).await?;
+    let mut pace = Pace::default();
+    let mut lines = Vec::new();
+    for (name, known) in &selector.names {
+        pace.worked(LINE_STEPS).await;
+        lines.extend(selector.line(name, known, args).map(|line| line.data));
+    }
+    Ok(lines)
+}
+
 /// Finds the names of the answer. Little work is done at once. More work runs on another thread, in
 /// pieces, for as long as the client stays connected.
 async fn selected(

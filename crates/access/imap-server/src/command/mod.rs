@@ -7,6 +7,7 @@
 mod append;
 mod authenticate;
 mod cancel_update;
+mod catenate;
 mod close;
 mod compress;
 mod copy;
@@ -38,6 +39,7 @@ mod thread;
 mod uid_batches;
 mod unauthenticate;
 mod walk;
+mod xlist;
 
 use posthaste_imap_codec::response::{Code, StatusKind};
 use posthaste_imap_codec::{Command, CommandBody, Tag};
@@ -168,6 +170,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         CommandBody::Unsubscribe(mailbox) => Box::pin(subscribe::unsubscribe(session, &mailbox)).await,
         CommandBody::List(args) => Box::pin(list::run(session, &args)).await,
         CommandBody::Lsub { reference, pattern } => Box::pin(lsub::run(session, &reference, &pattern)).await,
+        CommandBody::Xlist { reference, pattern } => Box::pin(xlist::run(session, reference, pattern)).await,
         CommandBody::Namespace => Ok(namespace::run(session)),
         CommandBody::Status { mailbox, items } => Box::pin(status::run(session, &mailbox, &items)).await,
         CommandBody::GetQuota(root) => Box::pin(quota::get(session, &root)).await,
@@ -202,7 +205,7 @@ async fn run(session: &mut Session, tag: &Tag, body: CommandBody) -> Result<Repl
         }
         CommandBody::Copy { set, mailbox } => Box::pin(copy::copy(&mut session.ctx()?, &set, &mailbox)).await,
         CommandBody::Replace { set, mailbox, message } => {
-            Box::pin(replace::run(&mut session.ctx()?, &set, &mailbox, *message)).await
+            Box::pin(replace::run(session, &set, &mailbox, *message)).await
         }
         CommandBody::Move { set, mailbox } => {
             Box::pin(copy::move_(&mut session.ctx()?, &set, &mailbox)).await

@@ -9,28 +9,33 @@ use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, UidRanges};
 use posthaste_mail_model::Uid;
 
-use super::append::{done_without, prepare};
+use super::append::{done_without, is_empty, prepare};
+use super::catenate::Assembly;
 use super::copy::{not_copied, target_of};
 use crate::reply::{Failure, Reply};
-use crate::session::Ctx;
+use crate::session::Session;
 use crate::table::Numbers;
 
 pub(super) async fn run(
-    ctx: &mut Ctx<'_>,
+    session: &mut Session,
     set: &MessageSet,
     target: &MailboxArg,
     message: AppendMessage,
 ) -> Result<Reply, Failure> {
+    let ctx = session.ctx()?;
     ctx.selected.must_write()?;
     // As for APPEND (RFC 3502 §3).
-    if message.data.is_empty() {
+    if is_empty(&message) {
         return Err(Reply::no(Code::Cannot, "REPLACE cancelled by an empty message").into());
     }
     let uids = ctx.selected.uids(set)?;
     let no_such = || Reply::no(Code::NonExistent, "There is no such message");
     let uid = uids.first().and_then(Uid::new).ok_or_else(no_such)?;
-    let (target, validity) = target_of(ctx, target).await.map_err(Failure::try_create)?;
-    let new = prepare(ctx.service, message).await?;
+    let (target, validity) = target_of(&ctx, target).await.map_err(Failure::try_create)?;
+    // Its memory is held until the message is stored.
+    let mut assembly = Assembly::new();
+    let new = prepare(session, &mut assembly, message).await?;
+    let mut ctx = session.ctx()?;
     // RFC 8508 §3.5: what goes makes room for what comes.
     let old = ctx.selected.announced.row_of_uid(uid).map_or(0, |(_, row)| u64::from(row.size()));
     let more = Usage { bytes: (new.bytes.len() as u64).saturating_sub(old), messages: 0 };

@@ -155,7 +155,6 @@ fn ids_dates_and_previews() {
     wire.run(&format!("C: c SEARCH EMAILID {inner}\nS: * SEARCH 1\nS: c OK …\nC: d SELECT INBOX\nS~ d OK …"));
     wire.run(&format!("C: e UID SEARCH NOT EMAILID {inner}\nS: * SEARCH 2 3\nS: e OK …"));
     assert_ne!(fetch_text(&mut wire, 2, "EMAILID"), id);
-    assert_eq!(fetch_text(&mut wire, 1, "THREADID"), "THREADID NIL");
     assert_eq!(fetch_text(&mut wire, 1, "PREVIEW"), literal("PREVIEW", "Grüße aus Köln"));
     assert_eq!(fetch_text(&mut wire, 2, "PREVIEW"), "PREVIEW \"\"");
     assert_eq!(fetch_text(&mut wire, 3, "(PREVIEW (LAZY))"), "PREVIEW \"One & two\"");

@@ -117,6 +117,13 @@ pub enum CommandBody {
         /// One pattern.
         pattern: ListPattern,
     },
+    /// LIST with special uses, as Gmail had it before RFC 6154.
+    Xlist {
+        /// What the pattern starts from.
+        reference: MailboxArg,
+        /// One pattern.
+        pattern: ListPattern,
+    },
     /// RFC 9051 §6.3.10.
     Namespace,
     /// RFC 9051 §6.3.11.
@@ -266,10 +273,35 @@ pub struct AppendMessage {
     pub flags: Vec<Flag>,
     /// INTERNALDATE it gets; none is now.
     pub date: Option<DateTime>,
-    /// How it was sent.
+    /// The message, or what it is put together from.
+    pub content: AppendContent,
+}
+
+/// Where the bytes of a message come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AppendContent {
+    /// They were sent.
+    Sent(AppendText),
+    /// `CATENATE (…)`: RFC 4469 §3. Never none.
+    Catenate(Vec<CatenatePart>),
+}
+
+/// Bytes of a message that were sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AppendText {
+    /// How they were sent.
     pub form: AppendForm,
-    /// The message: a slice of the command, not a copy.
+    /// The bytes: a slice of the command, not a copy.
     pub data: Bytes,
+}
+
+/// A piece of a message that the server puts together: RFC 4469 §5, cat-part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CatenatePart {
+    /// `URL`: bytes of a message that is there. See [`crate::ImapUrl`].
+    Url(String),
+    /// `TEXT`, or `UTF8 (…)` of RFC 6855 §4.
+    Text(AppendText),
 }
 
 /// How a message was sent.

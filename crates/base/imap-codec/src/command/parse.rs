@@ -130,7 +130,14 @@ fn plain(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8], names: NameEncodin
         b"SUBSCRIBE" => CommandBody::Subscribe(one_mailbox(c)?),
         b"UNSUBSCRIBE" => CommandBody::Unsubscribe(one_mailbox(c)?),
         b"LIST" => boxes::list(c, names)?,
-        b"LSUB" => boxes::lsub(c, names)?,
+        b"LSUB" => {
+            let (reference, pattern) = boxes::reference_and_pattern(c, names)?;
+            CommandBody::Lsub { reference, pattern }
+        }
+        b"XLIST" => {
+            let (reference, pattern) = boxes::reference_and_pattern(c, names)?;
+            CommandBody::Xlist { reference, pattern }
+        }
         b"STATUS" => boxes::status(c, names)?,
         b"GETQUOTA" => boxes::get_quota(c)?,
         b"GETQUOTAROOT" => CommandBody::GetQuotaRoot(one_mailbox(c)?),

@@ -1,13 +1,13 @@
 //! APPEND and REPLACE: RFC 9051 §6.3.12, RFC 8508, MULTIAPPEND of RFC 3502, literal8 of RFC 3516,
-//! UTF8 of RFC 6855 §4.
+//! UTF8 of RFC 6855 §4, CATENATE of RFC 4469.
 
 use super::parse_words::{flag_list, mailbox};
-use super::{AppendForm, AppendMessage, CommandBody};
+use super::{AppendContent, AppendForm, AppendMessage, AppendText, CatenatePart, CommandBody};
 use crate::cursor::{Cursor, Parsed};
-use crate::limits::APPEND_MESSAGES_MAX;
+use crate::limits::{APPEND_MESSAGES_MAX, CATENATE_PARTS_MAX};
 use crate::{DateTime, MessageSet, NameEncoding, Numbering, SequenceSet};
 
-/// `"APPEND" SP mailbox 1*(SP [flag-list SP] [date-time SP] literal)`
+/// `"APPEND" SP mailbox 1*(SP [flag-list SP] [date-time SP] append-data)`
 pub(super) fn append(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<CommandBody> {
     c.sp()?;
     let mailbox = mailbox(c, names)?;
@@ -46,6 +46,39 @@ fn message(c: &mut Cursor<'_>) -> Parsed<AppendMessage> {
         date = Some(date_time(c)?);
         c.sp()?;
     }
+    let content = if c.eat_word(b"CATENATE") {
+        c.sp()?;
+        AppendContent::Catenate(parts(c)?)
+    } else {
+        AppendContent::Sent(text(c, "flags in parentheses, a date in quotes, CATENATE or a literal")?)
+    };
+    Ok(AppendMessage { flags, date, content })
+}
+
+/// `"(" cat-part *(SP cat-part) ")"`: RFC 4469 §5.
+fn parts(c: &mut Cursor<'_>) -> Parsed<Vec<CatenatePart>> {
+    const WANTED: &str = "URL with a URL or TEXT with a literal";
+    let at = c.clone();
+    let parts = c.list(CATENATE_PARTS_MAX, "Too many parts in one CATENATE", |c| {
+        if c.eat_word(b"URL") {
+            c.sp()?;
+            return Ok(CatenatePart::Url(c.astring_text("a URL")?));
+        }
+        // RFC 6855 §4: cat-part =/ utf8-literal
+        let is_text = c.eat_word(b"TEXT");
+        if is_text {
+            c.sp()?;
+        }
+        match text(c, WANTED)? {
+            text if is_text == (text.form != AppendForm::Utf8) => Ok(CatenatePart::Text(text)),
+            _ => c.fail(WANTED),
+        }
+    })?;
+    if parts.is_empty() { at.fail(WANTED) } else { Ok(parts) }
+}
+
+/// `literal`, `literal8` or `"UTF8" SP "(" literal8 ")"`
+fn text(c: &mut Cursor<'_>, wanted: &'static str) -> Parsed<AppendText> {
     let form = if c.eat_word(b"UTF8") {
         c.sp()?;
         c.expect(b'(', "(")?;
@@ -59,14 +92,14 @@ fn message(c: &mut Cursor<'_>) -> Parsed<AppendMessage> {
         c.expect(b'~', "~ before the literal")?;
     }
     if c.peek() != Some(b'{') {
-        return c.fail("flags in parentheses, a date in quotes or a literal");
+        return c.fail(wanted);
     }
     let range = c.literal()?;
     let data = c.slice(range);
     if form == AppendForm::Utf8 {
         c.expect(b')', ") after the literal")?;
     }
-    Ok(AppendMessage { flags, date, form, data })
+    Ok(AppendText { form, data })
 }
 
 /// `date-time`

@@ -207,12 +207,15 @@ fn pattern(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<ListPattern> {
     Ok(ListPattern(utf8_or_bad(c, MailboxArg::decode(&bytes, names), names)?))
 }
 
-/// `"LSUB" SP mailbox SP list-mailbox`: RFC 3501 §6.3.9.
-pub(super) fn lsub(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<CommandBody> {
+/// `SP mailbox SP list-mailbox` of LSUB and XLIST: RFC 3501 §6.3.9.
+pub(super) fn reference_and_pattern(
+    c: &mut Cursor<'_>,
+    names: NameEncoding,
+) -> Parsed<(MailboxArg, ListPattern)> {
     c.sp()?;
     let reference = mailbox(c, names)?;
     c.sp()?;
-    Ok(CommandBody::Lsub { reference, pattern: pattern(c, names)? })
+    Ok((reference, pattern(c, names)?))
 }
 
 /// `"STATUS" SP mailbox SP "(" status-att *(SP status-att) ")"`

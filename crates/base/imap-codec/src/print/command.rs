@@ -6,8 +6,9 @@ use posthaste_mail_model::Flag;
 
 use super::{fits_quotes, number, page_range, part_path, section_head};
 use crate::command::{
-    Access, AppendForm, AppendMessage, Command, CommandBody, FetchItem, FetchModifiers, ListArgs, ListReturn,
-    ListSelection, ListSyntax, Qresync, SelectParams, SeqMatch, StatusItem, StoreAction, StoreAnswer,
+    Access, AppendContent, AppendForm, AppendMessage, AppendText, CatenatePart, Command, CommandBody,
+    FetchItem, FetchModifiers, ListArgs, ListReturn, ListSelection, ListSyntax, Qresync, SelectParams,
+    SeqMatch, StatusItem, StoreAction, StoreAnswer,
 };
 use crate::cursor::is_astring_char;
 use crate::limits::LITERAL_MINUS_BYTES_MAX;
@@ -261,6 +262,11 @@ impl CommandPrinter {
                 self.put(" ");
                 self.pattern(pattern);
             }
+            B::Xlist { reference, pattern } => {
+                self.one_mailbox("XLIST", reference);
+                self.put(" ");
+                self.pattern(pattern);
+            }
             B::Status { mailbox, items } => {
                 self.one_mailbox("STATUS", mailbox);
                 self.put(" ");
@@ -503,8 +509,26 @@ impl CommandPrinter {
             super::date_time(&mut self.out, date);
             self.put(" ");
         }
-        let data: &Bytes = &message.data;
-        match message.form {
+        match &message.content {
+            AppendContent::Sent(text) => self.append_text(text),
+            AppendContent::Catenate(parts) => {
+                self.put("CATENATE ");
+                self.list(parts, |p, part| match part {
+                    CatenatePart::Url(url) => {
+                        p.put("URL ");
+                        p.astring(url.as_bytes());
+                    }
+                    CatenatePart::Text(text) => {
+                        p.put(if text.form == AppendForm::Utf8 { "" } else { "TEXT " });
+                        p.append_text(text);
+                    }
+                });
+            }
+        }
+    }
+
+    fn append_text(&mut self, AppendText { form, data }: &AppendText) {
+        match form {
             AppendForm::Literal => self.literal(data, LiteralForm::Literal),
             AppendForm::Literal8 => self.literal(data, LiteralForm::Literal8),
             AppendForm::Utf8 => {

@@ -135,6 +135,16 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
             let ascii = |b: u8| if b.is_ascii_graphic() || b == b' ' { b } else { b'?' };
             list(out, charsets, |out, c| astring(out, &c.bytes().map(ascii).collect::<Vec<_>>()));
         }
+        Code::BadUrl(url) => {
+            put(out, "BADURL ");
+            // RFC 4469 §5, url-resp-text, with its erratum: no `]`. Nor can a line hold the others.
+            for b in url.bytes() {
+                match b {
+                    b'!'..=b'~' if b != b']' => out.push(b),
+                    _ => put(out, &format!("%{b:02X}")),
+                }
+            }
+        }
         Code::Capability(capabilities) => enabled_or_capability(out, "CAPABILITY", capabilities),
         Code::HighestModSeq(n) => pair(out, "HIGHESTMODSEQ", n.value()),
         Code::InProgress { tag, done, goal } => {
@@ -214,6 +224,7 @@ pub fn untagged(out: &mut Vec<u8>, data: &Untagged, names: NameEncoding) {
         Untagged::Enabled(capabilities) => enabled_or_capability(out, "ENABLED", capabilities),
         Untagged::List(data) => list_data(out, "LIST", data, names),
         Untagged::Lsub(data) => list_data(out, "LSUB", data, names),
+        Untagged::Xlist(data) => list_data(out, "XLIST", data, names),
         Untagged::Namespace(value) => namespaces(out, value, names),
         Untagged::Status { mailbox: name, items } => {
             put(out, "STATUS ");

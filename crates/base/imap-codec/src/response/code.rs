@@ -20,6 +20,8 @@ pub enum Code {
     AuthorizationFailed,
     /// `BADCHARSET (…)`: the supported charsets; the list may be empty.
     BadCharset(Vec<String>),
+    /// `BADURL url`: RFC 4469 §4, with its erratum: the URL stands without quotes.
+    BadUrl(String),
     /// `CANNOT`
     Cannot,
     /// `CAPABILITY …`

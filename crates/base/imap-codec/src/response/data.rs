@@ -18,6 +18,8 @@ pub enum Untagged {
     List(ListData),
     /// RFC 3501 §7.2.3.
     Lsub(ListData),
+    /// `XLIST`: what LIST was before RFC 6154 to clients of Gmail.
+    Xlist(ListData),
     /// RFC 9051 §7.3.2.
     Namespace(Namespaces),
     /// RFC 9051 §7.3.3.

@@ -117,6 +117,14 @@ fn known_code(c: &mut Cursor<'_>, name: &[u8]) -> Parsed<Option<Code>> {
         b"APPENDUID" => Code::AppendUid(uid_validity(c)?, uid_ranges(c)?),
         b"COPYUID" => Code::CopyUid(uid_validity(c)?, uid_ranges(c)?, uid_ranges(c)?),
         b"BADCHARSET" => Code::BadCharset(c.list(usize::MAX, "", |c| c.astring_text("a charset"))?),
+        b"BADURL" => {
+            let at = c.clone();
+            let url = c.take_while(|b| !matches!(b, b']' | b'\r' | b'\n'));
+            match std::str::from_utf8(url) {
+                Ok(url) if !url.is_empty() => Code::BadUrl(url.to_owned()),
+                _ => return at.fail("a URL"),
+            }
+        }
         b"CAPABILITY" => Code::Capability(capabilities(c)?),
         b"HIGHESTMODSEQ" => Code::HighestModSeq(mod_seq(c)?),
         b"INPROGRESS" => in_progress(c)?,

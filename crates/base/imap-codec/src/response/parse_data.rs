@@ -28,6 +28,7 @@ pub(super) fn data(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> 
         b"ENABLED" => Untagged::Enabled(capabilities(c)?),
         b"LIST" => Untagged::List(list(c, names)?),
         b"LSUB" => Untagged::Lsub(list(c, names)?),
+        b"XLIST" => Untagged::Xlist(list(c, names)?),
         b"NAMESPACE" => Untagged::Namespace(namespaces(c, names)?),
         b"STATUS" => status(c, names)?,
         b"QUOTA" => quota(c)?,

@@ -64,6 +64,8 @@ fn mailbox_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
         list(names).prop_map(B::List),
         (mailbox(names), mailbox(names))
             .prop_map(|(reference, p)| B::Lsub { reference, pattern: ListPattern(p) }),
+        (mailbox(names), mailbox(names))
+            .prop_map(|(reference, p)| B::Xlist { reference, pattern: ListPattern(p) }),
         (mailbox(names), status_items(1)).prop_map(|(mailbox, items)| B::Status { mailbox, items }),
         text().prop_map(B::GetQuota),
         mailbox(names).prop_map(B::GetQuotaRoot),
@@ -161,9 +163,21 @@ pub fn selection() -> BoxedStrategy<ListSelection> {
 
 fn append_message() -> BoxedStrategy<AppendMessage> {
     let form = prop_oneof![Just(AppendForm::Literal), Just(AppendForm::Literal8), Just(AppendForm::Utf8)];
-    (vec(flag(), 0..4), option::of(date_time()), form, message_bytes())
-        .prop_map(|(flags, date, form, data)| AppendMessage { flags, date, form, data })
+    let text = (form, message_bytes()).prop_map(|(form, data)| AppendText { form, data }).boxed();
+    let url = prop_oneof![imap_url().prop_map(|url| url.to_string()), text_of_url()];
+    let part = prop_oneof![url.prop_map(CatenatePart::Url), text.clone().prop_map(CatenatePart::Text)];
+    let content = prop_oneof![
+        3 => text.prop_map(AppendContent::Sent),
+        1 => vec(part, 1..4).prop_map(AppendContent::Catenate),
+    ];
+    (vec(flag(), 0..4), option::of(date_time()), content)
+        .prop_map(|(flags, date, content)| AppendMessage { flags, date, content })
         .boxed()
+}
+
+/// What stands in the place of a URL need not be one.
+fn text_of_url() -> BoxedStrategy<String> {
+    text()
 }
 
 fn message_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {

@@ -76,6 +76,7 @@ fn code() -> BoxedStrategy<Code> {
             (uid_validity(), uid_ranges()).prop_map(|(v, u)| Code::AppendUid(v, u)),
             (uid_validity(), uid_ranges(), uid_ranges()).prop_map(|(v, a, b)| Code::CopyUid(v, a, b)),
             vec("[A-Za-z0-9 \"-]{0,12}", 0..3).prop_map(Code::BadCharset),
+            "[!-\\[^-~]{1,40}".prop_map(Code::BadUrl),
             vec(capability(), 0..4).prop_map(Code::Capability),
             mod_seq().prop_map(Code::HighestModSeq),
             (option::of(tag()), option::of((0..1_u64 << 63, option::of(1..1_u64 << 63)))).prop_map(
@@ -126,6 +127,7 @@ fn untagged(names: NameEncoding) -> BoxedStrategy<Untagged> {
         vec(capability(), 0..4).prop_map(Untagged::Enabled),
         list_data(names).prop_map(Untagged::List),
         list_data(names).prop_map(Untagged::Lsub),
+        list_data(names).prop_map(Untagged::Xlist),
         namespaces(names).prop_map(Untagged::Namespace),
         (mailbox(names), vec(status_value(), 0..4))
             .prop_map(|(mailbox, items)| Untagged::Status { mailbox, items }),

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use posthaste_imap_codec::{
-    Annotation, Bound, Capability, Date, DateTime, EntryName, MailboxArg, MessageSet, NameEncoding,
+    Annotation, Bound, Capability, Date, DateTime, EntryName, ImapUrl, MailboxArg, MessageSet, NameEncoding,
     Numbering, PageRange, PartPath, Partial, Section, SectionText, SequenceSet, SetRange, Tag, UidRanges,
+    UrlAccess, UrlAuth, UrlMailbox, UrlPartial, UrlProof, UrlServer,
 };
 use posthaste_mail_model::{Flag, Keyword, ModSeq, NumSet, SeqNum, Uid, UidValidity};
 use proptest::collection::vec;
@@ -187,4 +188,57 @@ pub fn page_range() -> BoxedStrategy<Option<PageRange>> {
     let make: Vec<fn(_, _) -> PageRange> = vec![PageRange::First, PageRange::Last];
     proptest::option::of((prop::sample::select(make), place(), place()).prop_map(|(make, a, b)| make(a, b)))
         .boxed()
+}
+
+pub fn imap_url() -> BoxedStrategy<ImapUrl> {
+    let name = || prop_oneof![3 => "[a-zA-Z0-9]{1,8}", 1 => "[^\0-\x1f\x7f]{1,8}"];
+    let server =
+        (option::of(name()), option::of("[A-Z0-9-]{1,8}"), "[a-z0-9.-]{1,12}", option::of(any::<u16>()))
+            .prop_map(|(user, mechanism, host, port)| UrlServer { user, mechanism, host, port });
+    // A name may not end in a slash: it would belong to what follows.
+    let name_of_mailbox = prop_oneof![3 => "[a-z]{1,8}(/[a-z]{1,4})?", 1 => "[^\0-\x1f\x7f/]{1,8}"];
+    let mailbox = (name_of_mailbox, option::of(uid_validity()))
+        .prop_map(|(name, uid_validity)| UrlMailbox { name, uid_validity });
+    let names = || vec("[^\0-\x1f\x7f]{1,8}", 1..3);
+    let text = prop_oneof![
+        3 => Just(SectionText::Text),
+        1 => names().prop_map(SectionText::HeaderFields),
+        1 => names().prop_map(SectionText::HeaderFieldsNot),
+    ];
+    let section = prop_oneof![
+        part(1).prop_map(|part| Section { part, text: SectionText::Whole }),
+        (part(0), text).prop_map(|(part, text)| Section { part, text }),
+    ];
+    let partial = (number64(), option::of(number64()))
+        .prop_map(|(offset, count)| UrlPartial { offset, count: count.and_then(std::num::NonZeroU64::new) });
+    let access = prop_oneof![
+        name().prop_map(UrlAccess::Submit),
+        name().prop_map(UrlAccess::User),
+        Just(UrlAccess::AuthUser),
+        Just(UrlAccess::Anonymous),
+    ];
+    let proof =
+        ("[A-Z0-9.-]{1,8}", "[0-9a-f]{32,40}").prop_map(|(mechanism, token)| UrlProof { mechanism, token });
+    let auth = (option::of(0..4_000_000_000_i64), access, option::of(proof))
+        .prop_map(|(expires, access, proof)| UrlAuth { expires, access, proof });
+    let of_mailbox = (
+        option::of(server),
+        mailbox,
+        uid(),
+        option::of(section.clone()),
+        option::of(partial.clone()),
+        option::of(auth),
+    )
+        .prop_map(|(server, mailbox, uid, section, partial, auth)| ImapUrl {
+            server,
+            mailbox: Some(mailbox),
+            uid: Some(uid),
+            section,
+            partial,
+            auth,
+        });
+    let relative = (uid(), option::of(section), option::of(partial)).prop_map(|(uid, section, partial)| {
+        ImapUrl { server: None, mailbox: None, uid: Some(uid), section, partial, auth: None }
+    });
+    prop_oneof![3 => of_mailbox, 1 => relative].boxed()
 }

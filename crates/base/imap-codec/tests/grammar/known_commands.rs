@@ -56,6 +56,8 @@ fn already_in_our_spelling() {
         "A01 LIST \"\" % RETURN (CHILDREN METADATA (/shared/comment /private/comment))\r\n",
         "A003 APPEND saved-messages (\\Seen) {5+}\r\nhello\r\n",
         "A003 APPEND x \"12-Jan-2000 08:01:00 +0100\" {1+}\r\na (\\Draft $x) ~{2+}\r\nbc UTF8 (~{0+}\r\n)\r\n",
+        "A003 APPEND Drafts (\\Draft) CATENATE (URL \"/Drafts;UIDVALIDITY=385759045/;UID=20/;section=HEADER\" \
+         TEXT {2+}\r\n\r\n UTF8 (~{1+}\r\nx)) CATENATE (TEXT ~{1+}\r\n\0)\r\n",
         "A101 UID EXPUNGE 3000:3002\r\n",
         "A282 SEARCH FLAGGED SINCE 1-Feb-1994 NOT FROM Smith\r\n",
         "A284 SEARCH TEXT \"string not in mailbox\"\r\n",

@@ -5,7 +5,7 @@ use posthaste_imap_codec::framing::{
     CommandFrame, CommandFramer, LiteralSync, ResponseFrame, ResponseFramer,
 };
 use posthaste_imap_codec::print::LiteralStyle;
-use posthaste_imap_codec::{parse_command, parse_response, print};
+use posthaste_imap_codec::{ImapUrl, parse_command, parse_response, print};
 use proptest::prelude::*;
 
 use crate::{any_command, any_response, any_value};
@@ -53,5 +53,19 @@ proptest! {
         prop_assert_eq!(parsed.as_ref(), Ok(&response), "{}", bytes.escape_ascii());
         let frame = ResponseFramer::default().next_frame(&mut buffer);
         prop_assert_eq!(frame, Ok(Some(ResponseFrame::Response(bytes))));
+    }
+
+    #[test]
+    fn urls(url in any_value::imap_url()) {
+        let text = url.to_string();
+        prop_assert!(text.bytes().all(|b| b.is_ascii_graphic()));
+        prop_assert_eq!(ImapUrl::parse(&text), Ok(url), "{}", text);
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_of_urls_panic(text in "(imap://|/)?[a-zA-Z%;=./:@+?0-9é-]{0,40}") {
+        if let Ok(url) = ImapUrl::parse(&text) {
+            prop_assert_eq!(ImapUrl::parse(&url.to_string()), Ok(url));
+        }
     }
 }

@@ -11,6 +11,7 @@ use crate::command::walk::StoredMessage;
 use crate::enabled::Enabled;
 use crate::flag_names::FlagNames;
 use crate::sync::begin_fetch;
+use crate::thread_id::ThreadId;
 
 /// The message that a response describes.
 #[derive(Clone, Copy)]
@@ -100,8 +101,6 @@ fn column(out: &mut Vec<u8>, step: &Step, names: &mut FlagNames<'_>, subject: Su
             print::number(out, row.modseq().value());
             out.push(b')');
         }
-        // RFC 8474 §5.2: NIL from a server that has no threads.
-        Step::ThreadId => out.extend_from_slice(b"THREADID NIL"),
         _ => {}
     }
 }
@@ -133,6 +132,12 @@ pub(super) fn item(
             // RFC 8474 §5.1
             out.extend_from_slice(b"EMAILID (");
             out.extend_from_slice(stored.body.to_string().as_bytes());
+            out.push(b')');
+        }
+        Step::ThreadId => {
+            // RFC 8474 §5.2
+            out.extend_from_slice(b"THREADID (");
+            out.extend_from_slice(ThreadId::of(&summary, stored.body).to_string().as_bytes());
             out.push(b')');
         }
         Step::SaveDate => {

@@ -115,10 +115,9 @@ impl Step {
 
     fn reads(&self) -> Reads {
         match self {
-            Self::Uid | Self::Flags | Self::Size | Self::InternalDate | Self::ModSeq | Self::ThreadId => {
-                Reads::Rows
-            }
+            Self::Uid | Self::Flags | Self::Size | Self::InternalDate | Self::ModSeq => Reads::Rows,
             Self::EmailId
+            | Self::ThreadId
             | Self::SaveDate
             | Self::Preview
             | Self::Envelope

@@ -21,6 +21,7 @@ use crate::command::walk::{StoredMessage, Visited};
 use crate::heavy::SLICE_STEPS;
 use crate::reply::Failure;
 use crate::selected::Selected;
+use crate::thread_id::ThreadId;
 
 /// Most sets used to narrow down which messages are evaluated.
 const SETS_MAX: usize = 16;
@@ -202,6 +203,7 @@ pub(super) enum Criterion {
     /// The key of this number.
     Opened(usize),
     Email(BodyId),
+    Thread(ThreadId),
 }
 
 impl Compiler<'_> {
@@ -283,8 +285,8 @@ impl Compiler<'_> {
             // A message has one mod-sequence, so the entry name is ignored (RFC 7162 §3.1.5).
             SearchKey::ModSeq { modseq, .. } => C::ModSeq(*modseq),
             SearchKey::EmailId(id) => Id::parse(id).map_or(C::None, |id| C::Email(BodyId(id))),
-            // There are no threads (RFC 8474 §5.2: NIL).
-            SearchKey::ThreadId(_) => C::None,
+            // RFC 8474 §5.3
+            SearchKey::ThreadId(id) => ThreadId::parse(id).map_or(C::None, C::Thread),
         })
     }
 
@@ -417,6 +419,7 @@ impl Criterion {
             Self::Smaller(size) => (u64::from(row.size()) < *size).into(),
             Self::ModSeq(modseq) => (row.modseq() >= *modseq).into(),
             Self::Email(id) => stored(&|s| s.body == *id),
+            Self::Thread(id) => stored(&|s| ThreadId::of(&s.summary, s.body) == *id),
             Self::Saved { from, to } => stored(&|s| (*from..*to).contains(&s.saved)),
             Self::Sent { from, to } => stored(&|s| {
                 // A message without a readable Date counts as sent when it arrived.

@@ -1,0 +1,98 @@
+//! CATENATE (RFC 4469): a message that the server puts together from texts that were sent and from
+//! messages that are there.
+//!
+//! All parts are found before the first one is read. Then the size of the message is known, it is
+//! compared with the limits of an APPEND, and its memory is reserved in the budget of messages that
+//! come in.
+
+use bytes::Bytes;
+use posthaste_imap_codec::command::{AppendContent, AppendText, CatenatePart};
+use posthaste_imap_codec::response::Code;
+use posthaste_net::{BytePermit, Holder};
+
+use crate::reply::{Failure, Reply};
+use crate::session::{ROOM_WITHIN, Session, no_room};
+use crate::url::{Found, Lookup};
+
+/// Makes the messages of one command.
+pub(super) struct Assembly {
+    /// Bytes of the messages so far, and what was read for them.
+    total: u64,
+    /// Memory for the messages that were put together.
+    paid: Option<BytePermit>,
+    paid_bytes: usize,
+}
+
+/// A part whose size is known.
+enum Piece {
+    Text(Bytes),
+    Found(Found),
+}
+
+impl Assembly {
+    /// Nothing is made yet.
+    pub(super) const fn new() -> Self {
+        Self { total: 0, paid: None, paid_bytes: 0 }
+    }
+
+    /// The bytes of a message.
+    pub(super) async fn message(
+        &mut self,
+        session: &Session,
+        content: AppendContent,
+    ) -> Result<Bytes, Failure> {
+        let parts = match content {
+            AppendContent::Sent(AppendText { data, .. }) => {
+                self.total += data.len() as u64;
+                return Ok(data);
+            }
+            AppendContent::Catenate(parts) => parts,
+        };
+        let lookup = Lookup {
+            service: &session.service,
+            account: session.login()?,
+            selected: session.selected.as_ref().map(|selected| selected.mailbox.id()),
+        };
+        let mut pieces = Vec::with_capacity(parts.len());
+        let mut size = 0_u64;
+        for part in parts {
+            let piece = match part {
+                CatenatePart::Text(AppendText { data, .. }) => Piece::Text(data),
+                CatenatePart::Url(url) => Piece::Found(lookup.find(&url).await?),
+            };
+            size = size.saturating_add(match &piece {
+                Piece::Text(data) => data.len() as u64,
+                Piece::Found(found) => found.read_len(),
+            });
+            pieces.push(piece);
+        }
+        self.reserve(session, size).await?;
+        let mut message = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+        for piece in pieces {
+            match piece {
+                Piece::Text(data) => message.extend_from_slice(&data),
+                Piece::Found(found) => lookup.read(&found, &mut message).await?,
+            }
+        }
+        Ok(message.into())
+    }
+
+    /// Reserves memory for a message, if it is no larger than any message may be. Selected fields of
+    /// a header count as the whole header, which is read for them.
+    async fn reserve(&mut self, session: &Session, size: u64) -> Result<(), Failure> {
+        let options = &session.service.options;
+        self.total = self.total.saturating_add(size);
+        if size > options.append_bytes_max || self.total > options.append_total_bytes_max {
+            // RFC 4469 §4
+            return Err(Reply::no(Code::TooBig, "The message put together is too large").into());
+        }
+        let account = session.login()?.id;
+        let budget = &session.service.budget;
+        let paid = self.paid.get_or_insert_with(|| budget.begin(Holder::Account(account.0.to_bytes())));
+        self.paid_bytes = self.paid_bytes.saturating_add(usize::try_from(size).unwrap_or(usize::MAX));
+        paid.grow_to_within(self.paid_bytes, ROOM_WITHIN).await.map_err(|_| Failure::from(no_room()))?;
+        // The command is complete: nobody can displace it.
+        paid.complete();
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! XLIST: what Gmail had before SPECIAL-USE (RFC 6154). Mail programs of those years still ask for
+//! it where it is offered.
+//!
+//! The answer is that of a basic LIST. It tells the special uses by Gmail's words, and INBOX by
+//! `\Inbox`, because Gmail translates its name.
+
+use posthaste_imap_codec::command::{ListArgs, ListReturn, ListSelection, ListSyntax, SpecialUse};
+use posthaste_imap_codec::response::{ListAttribute, Untagged};
+use posthaste_imap_codec::{ListPattern, MailboxArg};
+
+use super::{DONE, list};
+use crate::reply::{Failure, Reply};
+use crate::session::Session;
+
+pub(super) async fn run(
+    session: &mut Session,
+    reference: MailboxArg,
+    pattern: ListPattern,
+) -> Result<Reply, Failure> {
+    let args = ListArgs {
+        syntax: ListSyntax::Basic,
+        selection: ListSelection::default(),
+        reference,
+        patterns: vec![pattern],
+        returns: ListReturn::default(),
+    };
+    for mut data in list::lines(session, &args).await? {
+        for attribute in &mut data.attributes {
+            if let ListAttribute::Use(special_use) = attribute
+                && let Some(word) = word_of_gmail(special_use)
+            {
+                *special_use = SpecialUse::Other(word.to_owned());
+            }
+        }
+        if data.mailbox.text() == Ok("INBOX") {
+            data.attributes.push(ListAttribute::Use(SpecialUse::Other("Inbox".to_owned())));
+        }
+        session.wire.say(Untagged::Xlist(data));
+        session.wire.relieve().await?;
+    }
+    Ok(DONE)
+}
+
+/// Gmail's word, where it is another one than that of RFC 6154.
+fn word_of_gmail(special_use: &SpecialUse) -> Option<&'static str> {
+    match special_use {
+        SpecialUse::All => Some("AllMail"),
+        SpecialUse::Flagged => Some("Starred"),
+        SpecialUse::Junk => Some("Spam"),
+        _ => None,
+    }
+}
