@@ -169,7 +169,7 @@ fn names_numbers(key: &SearchKey) -> bool {
         SearchKey::Seq(set) => !set.is_saved(),
         SearchKey::And(keys) => keys.iter().any(names_numbers),
         SearchKey::Or(a, b) => names_numbers(a) || names_numbers(b),
-        SearchKey::Not(key) => names_numbers(key),
+        SearchKey::Not(key) | SearchKey::Fuzzy(key) => names_numbers(key),
         _ => false,
     }
 }

@@ -13,7 +13,7 @@ use std::num::NonZeroU64;
 use bytes::Bytes;
 use posthaste_mail_model::{Uid, UidValidity};
 
-use crate::cursor::{Cursor, Quoting};
+use crate::cursor::{Cursor, Quoting, is_astring_char};
 use crate::{Date, Section};
 
 /// Bytes of a URL. The longest name of a mailbox takes some 3,000 in percent encoding, and a list of
@@ -435,6 +435,32 @@ fn encode(f: &mut fmt::Formatter<'_>, text: &str, also: &[u8]) -> fmt::Result {
     Ok(())
 }
 
+/// A section without its brackets. Names of header fields are in quotes where they have to be: no
+/// literal can stand in a URL.
+fn section_text(section: &Section) -> String {
+    let mut text = Vec::new();
+    if let Some(names) = crate::print::section_head(&mut text, section) {
+        for (i, name) in names.iter().enumerate() {
+            text.push(if i == 0 { b'(' } else { b' ' });
+            if !name.is_empty() && name.bytes().all(is_astring_char) {
+                text.extend_from_slice(name.as_bytes());
+                continue;
+            }
+            text.push(b'"');
+            for b in name.bytes() {
+                if matches!(b, b'"' | b'\\') {
+                    text.push(b'\\');
+                }
+                text.push(b);
+            }
+            text.push(b'"');
+        }
+        text.push(b')');
+    }
+    // The head begins with a bracket.
+    String::from_utf8_lossy(text.get(1..).unwrap_or_default()).into_owned()
+}
+
 impl fmt::Display for ImapUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(server) = &self.server {
@@ -453,11 +479,8 @@ impl fmt::Display for ImapUrl {
             slash = "/";
         }
         if let Some(section) = &self.section {
-            let mut text = Vec::new();
-            crate::print::section(&mut text, section);
-            let text = String::from_utf8_lossy(&text);
             write!(f, "{slash};SECTION=")?;
-            encode(f, text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(&text), b":@/")?;
+            encode(f, &section_text(section), b":@/")?;
             slash = "/";
         }
         if let Some(partial) = self.partial {

@@ -18,9 +18,8 @@ use crate::url::{Found, Lookup};
 pub(super) struct Assembly {
     /// Bytes of the messages so far, and what was read for them.
     total: u64,
-    /// Memory for the messages that were put together.
-    paid: Option<BytePermit>,
-    paid_bytes: usize,
+    /// Memory for the messages that were put together, of each.
+    paid: Vec<BytePermit>,
 }
 
 /// A part whose size is known.
@@ -32,7 +31,7 @@ enum Piece {
 impl Assembly {
     /// Nothing is made yet.
     pub(super) const fn new() -> Self {
-        Self { total: 0, paid: None, paid_bytes: 0 }
+        Self { total: 0, paid: Vec::new() }
     }
 
     /// The bytes of a message.
@@ -87,12 +86,12 @@ impl Assembly {
             return Err(Reply::no(Code::TooBig, "The message put together is too large").into());
         }
         let account = session.login()?.id;
-        let budget = &session.service.budget;
-        let paid = self.paid.get_or_insert_with(|| budget.begin(Holder::Account(account.0.to_bytes())));
-        self.paid_bytes = self.paid_bytes.saturating_add(usize::try_from(size).unwrap_or(usize::MAX));
-        paid.grow_to_within(self.paid_bytes, ROOM_WITHIN).await.map_err(|_| Failure::from(no_room()))?;
+        let paid = session.service.budget.begin(Holder::Account(account.0.to_bytes()));
+        let bytes = usize::try_from(size).unwrap_or(usize::MAX);
+        paid.grow_to_within(bytes, ROOM_WITHIN).await.map_err(|_| Failure::from(no_room()))?;
         // The command is complete: nobody can displace it.
         paid.complete();
+        self.paid.push(paid);
         Ok(())
     }
 }

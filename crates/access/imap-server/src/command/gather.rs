@@ -137,7 +137,7 @@ pub(super) fn text_key(key: SortKey) -> Option<TextKey> {
         SortKey::To => Some(TextKey::To),
         SortKey::DisplayFrom => Some(TextKey::DisplayFrom),
         SortKey::DisplayTo => Some(TextKey::DisplayTo),
-        SortKey::Arrival | SortKey::Date | SortKey::Size => None,
+        SortKey::Arrival | SortKey::Date | SortKey::Size | SortKey::Relevancy => None,
     }
 }
 

@@ -13,6 +13,7 @@ use posthaste_mail_model::NumSet;
 
 use super::gather::{Gathered, Source, Wanted, dates, gather, text_key};
 use super::search;
+use super::search::fuzzy::{self, Scores};
 use crate::contexts::open::{Asked, Found};
 use crate::contexts::update::Searcher;
 use crate::heavy::Pace;
@@ -29,9 +30,16 @@ const NUMBERS_PER_RELIEF: usize = 4096;
 
 /// Runs a SORT.
 pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SortArgs) -> Result<Reply, Failure> {
+    let by_relevancy = args.criteria.iter().any(|criterion| criterion.key == SortKey::Relevancy);
+    let scored = by_relevancy || args.returns.is_some_and(|r| r.relevancy);
+    fuzzy::check_relevancy(scored, &args.key)?;
     let asked = Asked::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
     let saving = args.returns.is_some_and(|r| r.save);
     let found = search::find_saving(ctx, tag, &args.key, saving, None).await?;
+    let scores = match scored {
+        true => Some(fuzzy::scores(ctx, tag, &args.key, &found.seqs).await?),
+        false => None,
+    };
     let sorted = {
         let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
         // The search counted the messages. This part counts none, so that no count falls.
@@ -39,7 +47,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SortArgs) -> Result<
         let reports = Reports { tag, progress: &progress, times: source.service.options.progress };
         let mut pace = Pace::default();
         // Boxed, as in SEARCH.
-        let job = Box::pin(sort(source, &found.seqs, &args.criteria, &mut pace));
+        let job = Box::pin(sort(source, &found.seqs, &args.criteria, scores, &mut pace));
         ctx.wire.while_reporting(reports, job).await?
     };
     let sorted = match sorted {
@@ -58,6 +66,11 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SortArgs) -> Result<
         None => plain(ctx, args.numbering, by_modseq, &sorted).await?,
     }
     if let Some(asked) = asked {
+        if by_relevancy {
+            // A message that changes would have to be compared with the words of all others.
+            asked.refuse(ctx.wire, "An order by relevancy is not kept up to date");
+            return Ok(search::done(args.numbering, found.expunged + sorted.gathered.expunged));
+        }
         let uids = ctx.selected.announced.uids_of_seqs(&sorted.gathered.seqs);
         let (mut in_order, mut pace) = (Vec::with_capacity(sorted.gathered.uids.len()), Pace::default());
         for uid in sorted.numbers(Numbering::Uid) {
@@ -77,6 +90,8 @@ struct Sorted {
     /// The sequence numbers in the order of the mailbox.
     seqs: Vec<u32>,
     order: Order,
+    /// How well they match, if that is wanted.
+    scores: Option<Scores>,
 }
 
 impl Sorted {
@@ -99,6 +114,7 @@ async fn sort(
     source: Source<'_>,
     found: &NumSet,
     criteria: &[SortCriterion],
+    scores: Option<Scores>,
     pace: &mut Pace,
 ) -> Result<Sorted, Failure> {
     let criteria = once_each(criteria);
@@ -113,11 +129,14 @@ async fn sort(
     let mut order = Order::new(gathered.uids.len());
     // The sort is stable: the key that counts least comes first.
     for criterion in criteria.iter().rev() {
-        let keys = keys(&gathered, source.selected, criterion.key, pace).await;
+        let keys = match (&scores, criterion.key) {
+            (Some(scores), SortKey::Relevancy) => by_scores(&gathered, scores, pace).await,
+            (_, key) => keys(&gathered, source.selected, key, pace).await,
+        };
         order.by(&keys, criterion.is_reverse, pace).await;
     }
     let seqs = gathered.seqs.iter().collect();
-    Ok(Sorted { gathered, seqs, order })
+    Ok(Sorted { gathered, seqs, order, scores })
 }
 
 /// The criteria without those whose key comes a second time: messages that are equal in a key are
@@ -126,6 +145,18 @@ fn once_each(criteria: &[SortCriterion]) -> Vec<SortCriterion> {
     let is_first =
         |at: usize, one: &SortCriterion| criteria.iter().take(at).all(|other| other.key != one.key);
     criteria.iter().enumerate().filter(|(at, one)| is_first(*at, one)).map(|(_, one)| *one).collect()
+}
+
+/// RFC 6203 §5: the best match comes first.
+async fn by_scores(gathered: &Gathered, scores: &Scores, pace: &mut Pace) -> Vec<u64> {
+    let mut keys = Vec::with_capacity(gathered.uids.len());
+    for seq in gathered.seqs.iter() {
+        keys.push(u64::from(100 - scores.of(seq)));
+        if pace.note(2 * KEY_STEPS) {
+            pace.rest().await;
+        }
+    }
+    keys
 }
 
 /// The keys of the messages as numbers that compare alike.
@@ -203,6 +234,7 @@ async fn esearch(
     sorted: &Sorted,
 ) -> Result<(), Failure> {
     let view = Arc::clone(&ctx.selected.announced);
+    let scores = sorted.scores.as_ref().filter(|_| returns.relevancy);
     let count = sorted.order.places().len();
     let page = returns.partial.map(|range| (range, places_of(range, count)));
     let only_some = (returns.min || returns.max || page.is_some()) && !returns.all && !returns.count;
@@ -227,7 +259,7 @@ async fn esearch(
             // RFC 5182 §2.1: SAVE alone returns nothing.
             return Ok(());
         }
-    } else if returns == SearchReturn::default() {
+    } else if returns.names_no_result() {
         returns.all = true;
     }
     let head = Esearch {
@@ -254,9 +286,20 @@ async fn esearch(
         out.push(b' ');
         match page.is_empty() {
             true => out.extend_from_slice(b"NIL"),
-            false => ranges(ctx, sorted.numbers(numbering).skip(page.start).take(page.len())).await?,
+            false => {
+                let numbers = sorted.numbers(numbering).skip(page.start).take(page.len());
+                ranges(ctx, numbers).await?;
+            }
         }
         ctx.wire.out().push(b')');
+        if let Some(scores) = scores {
+            scores.print(ctx, sorted.numbers(Numbering::Seq).skip(page.start).take(page.len())).await?;
+        }
+    } else if let Some(scores) = scores
+        && returns.all
+    {
+        // RFC 6203 §4: in the order of the messages.
+        scores.print(ctx, sorted.numbers(Numbering::Seq)).await?;
     }
     ctx.wire.out().extend_from_slice(b"\r\n");
     Ok(())

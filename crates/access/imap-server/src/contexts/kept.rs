@@ -38,6 +38,7 @@ fn of(key: &SearchKey, selected: &Selected) -> Result<SearchKey, &'static str> {
         K::And(keys) => K::And(keys.iter().map(|key| of(key, selected)).collect::<Result<_, _>>()?),
         K::Or(a, b) => K::Or(boxed(a)?, boxed(b)?),
         K::Not(key) => K::Not(boxed(key)?),
+        K::Fuzzy(key) => K::Fuzzy(boxed(key)?),
         K::Seq(set) => match set.resolve(selected.announced.exists()) {
             Some(seqs) => named(&selected.announced.uids_of_seqs(&seqs)),
             None => named(&selected.saved_search),
@@ -73,7 +74,7 @@ fn bytes(key: &SearchKey) -> usize {
     let behind = match key {
         K::And(keys) => keys.iter().map(bytes).sum(),
         K::Or(a, b) => bytes(a) + bytes(b),
-        K::Not(key) => bytes(key),
+        K::Not(key) | K::Fuzzy(key) => bytes(key),
         K::Uid(UidSet(SequenceSet::Ranges(ranges))) => ranges.len() * size_of::<SetRange>(),
         K::Bcc(text) | K::Cc(text) | K::From(text) | K::Subject(text) | K::To(text) => text.len(),
         K::Body(text) | K::Text(text) | K::EmailId(text) | K::ThreadId(text) => text.len(),

@@ -49,6 +49,11 @@ impl Asked {
         Ok(Some(Self { tag: tag.clone(), numbering, key: kept(key, selected) }))
     }
 
+    /// Says that there will be no updates.
+    pub(crate) fn refuse(&self, wire: &mut Wire, why: &str) {
+        print::no_update(wire, &self.tag, why);
+    }
+
     /// Begins the context, or says that there will be no updates. The command itself ends as
     /// without UPDATE (RFC 5267 §4.3.1).
     pub(crate) async fn open(self, wire: &mut Wire, selected: &mut Selected, by: Searcher<'_>, found: Found) {

@@ -72,7 +72,7 @@ fn every_form_of_url() {
     let mut count = 0;
     for (url, text) in urls {
         let url = url.replace("VALIDITY=VALIDITY", &format!("VALIDITY={validity}"));
-        wire.send(format!("a APPEND Drafts CATENATE (TEXT {{2+}}\r\n: URL \"{url}\")\r\n").as_bytes());
+        wire.send(format!("a APPEND Drafts CATENATE (TEXT {{2+}}\r\n:  URL \"{url}\")\r\n").as_bytes());
         let Some(text) = text else {
             wire.run("S: a NO [BADURL …] …");
             continue;
@@ -142,8 +142,8 @@ fn several_messages_and_literals_with_nul_and_utf8() {
     wire.send(
         b"a APPEND Drafts CATENATE (TEXT ~{3+}\r\na\0b URL ;UID=1/;PARTIAL=0.1) (\\Seen) {5+}\r\nwhole ",
     );
-    wire.send(b"CATENATE (UTF8 (~{4+}\r\n\xc3\xa9\r\n) URL {21+}\r\n/INBOX/;UID=1/;PARTIAL)\r\n");
-    wire.run("S: a NO [BADURL /INBOX/;UID=1/;PARTIA] …");
+    wire.send(b"CATENATE (UTF8 (~{4+}\r\n\xc3\xa9\r\n) URL {22+}\r\n/INBOX/;UID=1/;PARTIAL)\r\n");
+    wire.run("S: a NO [BADURL /INBOX/;UID=1/;PARTIAL] …");
     wire.send(
         b"a APPEND Drafts CATENATE (TEXT ~{3+}\r\na\0b URL ;UID=1/;PARTIAL=0.1) (\\Seen) {5+}\r\nwhole ",
     );

@@ -18,6 +18,7 @@ mod fetch_changes;
 mod fetch_large;
 mod fetch_sections;
 mod fetch_structure;
+mod fuzzy;
 mod idle;
 mod in_progress;
 mod keywords;

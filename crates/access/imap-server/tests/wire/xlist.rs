@@ -13,8 +13,8 @@ fn mailboxes_are_listed_with_the_words_of_gmail() {
         S: * XLIST (\HasNoChildren \Archive) "/" Archive
         S: * XLIST (\HasNoChildren \Drafts) "/" Drafts
         S: * XLIST (\HasNoChildren \Inbox) "/" INBOX
-        S: * XLIST (\HasNoChildren) "/" Lists/rust
         S: * XLIST (\HasNoChildren \Spam) "/" Junk
+        S: * XLIST (\HasNoChildren) "/" Lists/rust
         S: * XLIST (\HasNoChildren \Sent) "/" Sent
         S: * XLIST (\HasNoChildren \Trash) "/" Trash
         S: b OK XLIST completed

@@ -57,12 +57,13 @@ pub(super) fn search_return(c: &mut Cursor<'_>) -> Parsed<SearchReturn> {
             b"SAVE" => returns.save = true,
             b"UPDATE" => returns.update = true,
             b"CONTEXT" => returns.context = true,
+            b"RELEVANCY" => returns.relevancy = true,
             b"PARTIAL" if returns.partial.is_none() => {
                 c.sp()?;
                 returns.partial = Some(PageRange::parse(c)?);
             }
             b"PARTIAL" => return at.fail("PARTIAL only once"),
-            _ => return at.fail("MIN, MAX, ALL, COUNT, SAVE, PARTIAL, UPDATE or CONTEXT"),
+            _ => return at.fail("MIN, MAX, ALL, COUNT, SAVE, PARTIAL, UPDATE, CONTEXT or RELEVANCY"),
         }
         Ok(())
     })?;
@@ -123,6 +124,10 @@ impl Keys {
             b"NOT" => {
                 c.sp()?;
                 Ok(SearchKey::Not(Box::new(self.key(c, depth + 1)?)))
+            }
+            b"FUZZY" => {
+                c.sp()?;
+                Ok(SearchKey::Fuzzy(Box::new(self.key(c, depth + 1)?)))
             }
             b"OR" => {
                 c.sp()?;

@@ -45,6 +45,8 @@ pub struct SearchReturn {
     pub update: bool,
     /// `CONTEXT`: the same criteria will be used again (RFC 5267 §4.2).
     pub context: bool,
+    /// `RELEVANCY`: how well each message of `ALL` or `PARTIAL` matches (RFC 6203 §4).
+    pub relevancy: bool,
 }
 
 impl SearchReturn {
@@ -66,6 +68,8 @@ pub enum SearchKey {
     Or(Box<SearchKey>, Box<SearchKey>),
     /// `NOT a`
     Not(Box<SearchKey>),
+    /// `FUZZY a`: what nearly holds is enough (RFC 6203 §3).
+    Fuzzy(Box<SearchKey>),
     /// `ANSWERED`, `SEEN`, …, `KEYWORD x`: the flag is set.
     Has(Flag),
     /// `UNANSWERED`, `UNSEEN`, …, `UNKEYWORD x`: the flag is not set.

@@ -48,11 +48,13 @@ pub enum SortKey {
     DisplayFrom,
     /// `DISPLAYTO`: the same of To.
     DisplayTo,
+    /// `RELEVANCY`: how well the message matches, the best first (RFC 6203 §5).
+    Relevancy,
 }
 
 impl SortKey {
     /// All keys.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Arrival,
         Self::Cc,
         Self::Date,
@@ -62,6 +64,7 @@ impl SortKey {
         Self::To,
         Self::DisplayFrom,
         Self::DisplayTo,
+        Self::Relevancy,
     ];
 
     /// Its name on the wire.
@@ -76,6 +79,7 @@ impl SortKey {
             Self::To => "TO",
             Self::DisplayFrom => "DISPLAYFROM",
             Self::DisplayTo => "DISPLAYTO",
+            Self::Relevancy => "RELEVANCY",
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Commands, for a client: RFC 9051 §6. A client must wait before most literals, so what comes out
 //! says where.
 
-use bytes::Bytes;
 use posthaste_mail_model::Flag;
 
 use super::{fits_quotes, number, page_range, part_path, section_head};

@@ -198,7 +198,7 @@ pub fn section(out: &mut Vec<u8>, section: &Section) {
 }
 
 /// Appends a section as far as the names of header fields, which are returned if there are any.
-fn section_head<'a>(out: &mut Vec<u8>, section: &'a Section) -> Option<&'a [String]> {
+pub(crate) fn section_head<'a>(out: &mut Vec<u8>, section: &'a Section) -> Option<&'a [String]> {
     out.push(b'[');
     part_path(out, &section.part.0);
     let name: &[u8] = match &section.text {

@@ -29,6 +29,7 @@ impl CommandPrinter {
             (returns.save, "SAVE"),
             (returns.update, "UPDATE"),
             (returns.context, "CONTEXT"),
+            (returns.relevancy, "RELEVANCY"),
         ];
         names.retain(|n| n.0);
         self.put("RETURN (");
@@ -110,6 +111,10 @@ impl CommandPrinter {
             }
             K::Not(a) => {
                 self.put("NOT ");
+                self.search_key(a);
+            }
+            K::Fuzzy(a) => {
+                self.put("FUZZY ");
                 self.search_key(a);
             }
             K::Has(flag) => self.flag_key("", flag),

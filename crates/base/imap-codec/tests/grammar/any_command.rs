@@ -255,11 +255,11 @@ fn charset() -> BoxedStrategy<Charset> {
 }
 
 fn search_return() -> BoxedStrategy<SearchReturn> {
-    let returns = (any::<[bool; 7]>(), page_range()).prop_map(|(b, partial)| {
+    let returns = (any::<[bool; 8]>(), page_range()).prop_map(|(b, partial)| {
         let none = b[..5] == [false; 5];
         let all = partial.is_none() && (b[2] || none);
-        let [min, max, _, count, save, update, context] = b;
-        SearchReturn { min, max, all, count, save, partial, update, context }
+        let [min, max, _, count, save, update, context, relevancy] = b;
+        SearchReturn { min, max, all, count, save, partial, update, context, relevancy }
     });
     returns.boxed()
 }
@@ -297,6 +297,7 @@ fn search_key() -> BoxedStrategy<SearchKey> {
             prop_oneof![
                 vec(inner.clone(), 2..4).prop_map(K::And),
                 (inner.clone(), inner.clone()).prop_map(|(a, b)| K::Or(Box::new(a), Box::new(b))),
+                inner.clone().prop_map(|a| K::Fuzzy(Box::new(a))),
                 inner.prop_map(|a| K::Not(Box::new(a))),
             ]
         })

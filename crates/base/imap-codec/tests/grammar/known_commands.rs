@@ -56,13 +56,16 @@ fn already_in_our_spelling() {
         "A01 LIST \"\" % RETURN (CHILDREN METADATA (/shared/comment /private/comment))\r\n",
         "A003 APPEND saved-messages (\\Seen) {5+}\r\nhello\r\n",
         "A003 APPEND x \"12-Jan-2000 08:01:00 +0100\" {1+}\r\na (\\Draft $x) ~{2+}\r\nbc UTF8 (~{0+}\r\n)\r\n",
-        "A003 APPEND Drafts (\\Draft) CATENATE (URL \"/Drafts;UIDVALIDITY=385759045/;UID=20/;section=HEADER\" \
+        "A003 APPEND Drafts (\\Draft) CATENATE (URL /Drafts;UIDVALIDITY=385759045/;UID=20/;section=HEADER \
          TEXT {2+}\r\n\r\n UTF8 (~{1+}\r\nx)) CATENATE (TEXT ~{1+}\r\n\0)\r\n",
         "A101 UID EXPUNGE 3000:3002\r\n",
         "A282 SEARCH FLAGGED SINCE 1-Feb-1994 NOT FROM Smith\r\n",
         "A284 SEARCH TEXT \"string not in mailbox\"\r\n",
         "A282 SEARCH RETURN (MIN COUNT) FLAGGED SINCE 1-Feb-1994 NOT FROM Smith\r\n",
         "A301 UID SEARCH $ SMALLER 4096\r\n",
+        "A1 SEARCH RETURN (ALL RELEVANCY) FUZZY TEXT Bannister\r\n",
+        "B1 SEARCH FUZZY (SUBJECT \"balance of payments\" FROM Chauncy) UNSEEN\r\n",
+        "C1 SORT RETURN (ALL RELEVANCY) (RELEVANCY REVERSE ARRIVAL) UTF-8 FUZZY SUBJECT Helo\r\n",
         "a SEARCH MODSEQ \"/flags/\\\\draft\" all 620162338\r\n",
         "a SEARCH OR 1:4 (UID 5 UNDELETED) OLDER 3600\r\n",
         "B01 UID SEARCH RETURN (COUNT UPDATE CONTEXT) DELETED KEYWORD $Junk\r\n",
@@ -159,8 +162,9 @@ fn a_message_is_a_slice_of_its_command() {
     let CommandBody::Append { messages, mailbox } = command.body else { panic!() };
     assert_eq!(mailbox.name(), Ok(MailboxName::inbox()));
     assert_eq!(messages[0].flags, [Flag::Seen]);
-    assert_eq!(&messages[0].data[..], b"hello\0world");
-    assert!(input.as_ptr_range().contains(&messages[0].data.as_ptr()));
+    let AppendContent::Sent(text) = &messages[0].content else { panic!("{messages:?}") };
+    assert_eq!(&text.data[..], b"hello\0world");
+    assert!(input.as_ptr_range().contains(&text.data.as_ptr()));
 }
 
 #[test]

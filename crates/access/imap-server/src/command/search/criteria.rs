@@ -17,6 +17,7 @@ use posthaste_mail_model::{BodyId, FlagSet, Id, ModSeq, NumSet, SeqNum};
 use posthaste_mime_summary::{FieldMask, SearchKey as Text, SummaryRef, TextKey, Within};
 use posthaste_store::Row;
 
+use super::fuzzy;
 use crate::command::walk::{StoredMessage, Visited};
 use crate::heavy::SLICE_STEPS;
 use crate::reply::Failure;
@@ -223,6 +224,11 @@ impl Compiler<'_> {
             SearchKey::And(keys) => C::And(keys.iter().map(|key| self.key(key)).collect::<Result<_, _>>()?),
             SearchKey::Or(a, b) => C::Or(Box::new(self.key(a)?), Box::new(self.key(b)?)),
             SearchKey::Not(key) => C::Not(Box::new(self.key(key)?)),
+            SearchKey::Fuzzy(key) => {
+                let key = self.key(&fuzzy::relaxed(key, fuzzy::Level::Stems))?;
+                fuzzy::check(self.keys)?;
+                key
+            }
             // A keyword that was never used in this mailbox is set on no message.
             SearchKey::Has(flag) => match keywords.set_of(flag) {
                 Some(with) => C::Flags { with, without: FlagSet::EMPTY },

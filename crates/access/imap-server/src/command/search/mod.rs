@@ -1,5 +1,5 @@
 //! SEARCH and UID SEARCH: RFC 9051 §6.4.4, with ESEARCH (RFC 4731), SEARCHRES (RFC 5182),
-//! MODSEQ (RFC 7162) and PARTIAL (RFC 9394).
+//! MODSEQ (RFC 7162), PARTIAL (RFC 9394) and FUZZY (RFC 6203).
 //!
 //! Flags and sets narrow the view down first, whole chunks at a time. Rows then decide what rows
 //! can. Summaries are walked for the rest. Bodies are opened only for messages that are still
@@ -13,6 +13,7 @@
 //! a UID decides without a summary. `$` is emptied (RFC 5182 §2.1).
 
 pub(crate) mod criteria;
+pub(super) mod fuzzy;
 pub(crate) mod job;
 mod page;
 mod proposed;
@@ -20,12 +21,13 @@ mod proposed;
 use std::sync::Arc;
 
 use posthaste_imap_codec::command::{SearchArgs, SearchKey, SearchReturn};
-use posthaste_imap_codec::response::{Code, Esearch, StatusKind, Untagged};
+use posthaste_imap_codec::response::{Code, Esearch, StatusKind};
 use posthaste_imap_codec::{Numbering, PageRange, Tag, print};
 use posthaste_mail_model::{ModSeq, NumSet};
 use posthaste_store::View;
 
 use self::criteria::Question;
+use self::fuzzy::Scores;
 use self::job::{Found, Job};
 use super::gather::Source;
 use crate::contexts::open::{self, Asked};
@@ -45,6 +47,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
         // RFC 6855 §3
         return Err(Reply::bad("After ENABLE UTF8=ACCEPT a search names no charset").into());
     }
+    fuzzy::check_relevancy(args.returns.is_some_and(|r| r.relevancy), &args.key)?;
     let asked = Asked::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
     let by_modseq = names_modseq(&args.key);
     let saving = args.returns.is_some_and(|r| r.save);
@@ -62,7 +65,11 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: SearchArgs) -> Resul
         }
     };
     let numbering = args.numbering;
-    let wanted = Wanted { numbering, returns, by_modseq, is_page: page.is_some() };
+    let scores = match returns.relevancy {
+        true => Some(fuzzy::scores(ctx, tag, &args.key, &found).await?),
+        false => None,
+    };
+    let wanted = Wanted { numbering, returns, by_modseq, is_page: page.is_some(), scores };
     esearch(ctx, tag, wanted, &found).await?;
     if let Some(asked) = asked {
         let uids = ctx.selected.announced.uids_of_seqs(&found);
@@ -129,7 +136,7 @@ pub(super) fn names_modseq(key: &SearchKey) -> bool {
         SearchKey::ModSeq { .. } => true,
         SearchKey::And(keys) => keys.iter().any(names_modseq),
         SearchKey::Or(a, b) => names_modseq(a) || names_modseq(b),
-        SearchKey::Not(key) => names_modseq(key),
+        SearchKey::Not(key) | SearchKey::Fuzzy(key) => names_modseq(key),
         _ => false,
     }
 }
@@ -181,11 +188,13 @@ struct Wanted {
     by_modseq: bool,
     /// Whether only the page of PARTIAL was searched for.
     is_page: bool,
+    /// How well messages match, if the client wants to know.
+    scores: Option<Scores>,
 }
 
 /// `* ESEARCH (TAG "a") UID ALL 2,5`
 async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -> Result<(), Failure> {
-    let Wanted { numbering, mut returns, by_modseq, .. } = wanted;
+    let Wanted { numbering, mut returns, by_modseq, scores, .. } = wanted;
     let view = Arc::clone(&ctx.selected.announced);
     let ends = |low: bool, high: bool| {
         let low = found.first().filter(|_| low);
@@ -195,6 +204,7 @@ async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -
     // If the search stopped behind the page, `found` is that page.
     let on_page = |range: PageRange| if wanted.is_page { found.clone() } else { range.of(found) };
     let page = returns.partial.map(|range| (range, on_page(range)));
+    let page_seqs = page.as_ref().map(|(_, page)| page.clone());
     let only_some = (returns.min || returns.max || page.is_some()) && !returns.all && !returns.count;
     // RFC 5182 §2.4, RFC 9394 §3.2: the messages of MIN, MAX and PARTIAL.
     let some = || {
@@ -208,7 +218,7 @@ async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -
             // RFC 5182 §2.1: SAVE alone returns nothing.
             return Ok(());
         }
-    } else if returns == SearchReturn::default() {
+    } else if returns.names_no_result() {
         returns.all = true;
     }
     let reported = if only_some { some() } else { found.clone() };
@@ -216,7 +226,7 @@ async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -
     let partial =
         page.map(|(range, page)| (range, numbers(ctx.selected, numbering, &page).ranges().to_vec()));
     let numbers = numbers(ctx.selected, numbering, found);
-    ctx.wire.say(Untagged::Esearch(Esearch {
+    let head = Esearch {
         tag: Some(tag.clone()),
         numbering,
         min: numbers.first().filter(|_| returns.min),
@@ -226,7 +236,18 @@ async fn esearch(ctx: &mut Ctx<'_>, tag: &Tag, wanted: Wanted, found: &NumSet) -
         partial,
         modseq,
         updates: Vec::new(),
-    }));
+    };
+    ctx.wire.out().extend_from_slice(b"* ");
+    print::esearch(ctx.wire.out(), &head);
+    // RFC 6203 §4: of the messages of ALL or PARTIAL, in their order.
+    if let Some(scores) = scores {
+        match page_seqs {
+            Some(page) => scores.print(ctx, page.iter()).await?,
+            None if returns.all => scores.print(ctx, found.iter()).await?,
+            None => {}
+        }
+    }
+    ctx.wire.out().extend_from_slice(b"\r\n");
     ctx.wire.relieve().await?;
     Ok(())
 }

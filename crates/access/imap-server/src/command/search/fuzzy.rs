@@ -1,0 +1,231 @@
+//! FUZZY (RFC 6203): a search that also finds what nearly matches, and how well each match fits.
+//!
+//! A text is looked for at three levels. A message gets the score of the best level at which all of
+//! the criteria hold:
+//!
+//! | level | a text matches | score |
+//! | --- | --- | --- |
+//! | exact | as without FUZZY | 100 |
+//! | words | each of its words does, in any order | 75 |
+//! | stems | each of its words does without its ending | 50 |
+//!
+//! Each level includes the one before it. The ending of a word is its last letter if it has five,
+//! its last two if it has six or seven, and its last three if it has more: `invoices` finds
+//! `invoice` and `invoicing`. This knows no language and mends no typing mistakes. Each level is an ordinary search, which the index makes
+//! fast. Flags, dates and the like are never fuzzy (RFC 6203 §3), nor is what stands under NOT.
+
+use std::sync::Arc;
+
+use posthaste_imap_codec::command::SearchKey;
+use posthaste_imap_codec::limits::SEARCH_KEYS_MAX;
+use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{Tag, print};
+use posthaste_mail_model::NumSet;
+
+use super::NUMBERS_PER_RELIEF;
+use super::criteria::Question;
+use super::job::Job;
+use crate::command::gather::Source;
+use crate::heavy::Pace;
+use crate::progress::{Progress, Reports};
+use crate::reply::{Failure, Reply};
+use crate::session::Ctx;
+
+/// Words of a text that are looked for one by one. A longer text stays as it is: it is a quotation,
+/// and each word may cost a pass over all messages.
+const WORDS_MAX: usize = 16;
+
+/// How much a text may differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Level {
+    Exact,
+    Words,
+    Stems,
+}
+
+/// How well the messages of a result match.
+pub(crate) struct Scores {
+    exact: NumSet,
+    words: NumSet,
+}
+
+impl Scores {
+    /// The score of a message, 1 … 100: RFC 6203 §4.
+    pub(crate) fn of(&self, seq: u32) -> u8 {
+        if self.exact.contains(seq) {
+            100
+        } else if self.words.contains(seq) {
+            75
+        } else {
+            50
+        }
+    }
+
+    /// ` RELEVANCY (4 99 42)`: RFC 6203 §4.
+    pub(crate) async fn print(
+        &self,
+        ctx: &mut Ctx<'_>,
+        seqs: impl Iterator<Item = u32>,
+    ) -> Result<(), Failure> {
+        ctx.wire.out().extend_from_slice(b" RELEVANCY (");
+        for (i, seq) in seqs.enumerate() {
+            let out = ctx.wire.out();
+            if i > 0 {
+                out.push(b' ');
+            }
+            print::number(out, u64::from(self.of(seq)));
+            if i % NUMBERS_PER_RELIEF == 0 {
+                ctx.wire.relieve().await?;
+            }
+        }
+        ctx.wire.out().push(b')');
+        Ok(())
+    }
+}
+
+/// RFC 6203 §4, §5: without FUZZY there is no relevancy.
+pub(crate) fn check_relevancy(is_wanted: bool, key: &SearchKey) -> Result<(), Failure> {
+    match is_wanted && !names_fuzzy(key) {
+        true => Err(Reply::bad("RELEVANCY needs a search with FUZZY").into()),
+        false => Ok(()),
+    }
+}
+
+/// The words of a fuzzy search are keys as any other.
+pub(super) fn check(keys: u64) -> Result<(), Failure> {
+    match keys > SEARCH_KEYS_MAX as u64 {
+        true => Err(Reply::no(Code::Limit, "The fuzzy search has too many words").into()),
+        false => Ok(()),
+    }
+}
+
+fn names_fuzzy(key: &SearchKey) -> bool {
+    match key {
+        SearchKey::Fuzzy(_) => true,
+        SearchKey::And(keys) => keys.iter().any(names_fuzzy),
+        SearchKey::Or(a, b) => names_fuzzy(a) || names_fuzzy(b),
+        SearchKey::Not(key) => names_fuzzy(key),
+        _ => false,
+    }
+}
+
+/// How well each of these messages, which a search found, matches.
+pub(crate) async fn scores(
+    ctx: &mut Ctx<'_>,
+    tag: &Tag,
+    key: &SearchKey,
+    found: &NumSet,
+) -> Result<Scores, Failure> {
+    let words = matching(ctx, tag, &at_level(key, Level::Words), found).await?;
+    let exact = matching(ctx, tag, &at_level(key, Level::Exact), &words).await?;
+    Ok(Scores { exact, words })
+}
+
+async fn matching(ctx: &mut Ctx<'_>, tag: &Tag, key: &SearchKey, within: &NumSet) -> Result<NumSet, Failure> {
+    if within.is_empty() {
+        return Ok(NumSet::new());
+    }
+    let now = (ctx.service.store.unix_ms() / 1000) as i64;
+    let question = Question::compile(key, ctx.selected, now)?;
+    let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
+    // The search counted the messages. This part counts none, so that no count falls.
+    let progress = Arc::new(Progress::default());
+    let reports = Reports { tag, progress: &progress, times: ctx.service.options.progress };
+    let mut job = Job::new(source, question, Pace::default());
+    let found = Box::pin(ctx.wire.while_reporting(reports, job.matching(within))).await??;
+    Ok(found.seqs)
+}
+
+/// A search whose fuzzy keys hold at this level.
+fn at_level(key: &SearchKey, level: Level) -> SearchKey {
+    match key {
+        SearchKey::Fuzzy(inner) => relaxed(inner, level),
+        SearchKey::And(keys) => SearchKey::And(keys.iter().map(|key| at_level(key, level)).collect()),
+        SearchKey::Or(a, b) => SearchKey::Or(Box::new(at_level(a, level)), Box::new(at_level(b, level))),
+        SearchKey::Not(inner) => SearchKey::Not(Box::new(at_level(inner, level))),
+        other => other.clone(),
+    }
+}
+
+/// A key that was under FUZZY, at this level.
+pub(super) fn relaxed(key: &SearchKey, level: Level) -> SearchKey {
+    use SearchKey as K;
+    match key {
+        K::Fuzzy(inner) => relaxed(inner, level),
+        K::And(keys) => K::And(keys.iter().map(|key| relaxed(key, level)).collect()),
+        K::Or(a, b) => K::Or(Box::new(relaxed(a, level)), Box::new(relaxed(b, level))),
+        K::Bcc(text) => by_words(text, level, K::Bcc),
+        K::Cc(text) => by_words(text, level, K::Cc),
+        K::From(text) => by_words(text, level, K::From),
+        K::To(text) => by_words(text, level, K::To),
+        K::Subject(text) => by_words(text, level, K::Subject),
+        K::Body(text) => by_words(text, level, K::Body),
+        K::Text(text) => by_words(text, level, K::Text),
+        K::Header(name, text) => by_words(text, level, |text| K::Header(name.clone(), text)),
+        other => other.clone(),
+    }
+}
+
+fn by_words(text: &str, level: Level, key: impl Fn(String) -> SearchKey) -> SearchKey {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    if level == Level::Exact || words.is_empty() || words.len() > WORDS_MAX {
+        return key(text.to_owned());
+    }
+    let word = |word: &&str| match level {
+        Level::Stems => key(stem(word).to_owned()),
+        _ => key((*word).to_owned()),
+    };
+    match words.as_slice() {
+        [one] => word(one),
+        several => SearchKey::And(several.iter().map(word).collect()),
+    }
+}
+
+/// A word without its ending.
+fn stem(word: &str) -> &str {
+    let letters = word.chars().count();
+    let ending = match letters {
+        0..5 => 0,
+        5 => 1,
+        6 | 7 => 2,
+        _ => 3,
+    };
+    let end = word.char_indices().nth(letters - ending).map_or(word.len(), |(at, _)| at);
+    &word[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_lose_their_endings() {
+        for (word, rest) in
+            [("", ""), ("tree", "tree"), ("trees", "tree"), ("invoices", "invoi"), ("größer", "größ")]
+        {
+            assert_eq!(stem(word), rest);
+        }
+    }
+
+    #[test]
+    fn only_texts_under_fuzzy_become_looser() {
+        let text = |text: &str| SearchKey::Text(text.to_owned());
+        let fuzzy = |key| SearchKey::Fuzzy(Box::new(key));
+        let key = SearchKey::And(vec![
+            fuzzy(text("old invoices")),
+            text("old invoices"),
+            SearchKey::Not(Box::new(fuzzy(SearchKey::New))),
+        ]);
+        let words = SearchKey::And(vec![text("old"), text("invoices")]);
+        let new = || SearchKey::Not(Box::new(SearchKey::New));
+        assert_eq!(at_level(&key, Level::Words), SearchKey::And(vec![words, text("old invoices"), new()]));
+        let stems = SearchKey::And(vec![text("old"), text("invoi")]);
+        assert_eq!(at_level(&key, Level::Stems), SearchKey::And(vec![stems, text("old invoices"), new()]));
+        assert_eq!(
+            at_level(&key, Level::Exact),
+            SearchKey::And(vec![text("old invoices"), text("old invoices"), new()])
+        );
+        let long = "a ".repeat(17);
+        assert_eq!(relaxed(&text(&long), Level::Stems), text(&long));
+    }
+}
