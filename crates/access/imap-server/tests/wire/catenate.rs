@@ -50,33 +50,26 @@ fn every_form_of_url() {
         }
     }
     let urls = [
-        ("imap://ana@example.org@localhost/INBOX/;UID=1/;SECTION=1", None),
-        ("imap://ana%40example.org@localhost/INBOX/;UID=1/;SECTION=1", Some("first")),
-        ("imap://ana%40example.org;AUTH=*@localhost:143/INBOX/;UID=1/;SECTION=1", Some("first")),
-        ("imap://example.org/INBOX/;UID=1/;SECTION=1", Some("first")),
-        ("//localhost/INBOX/;UID=1/;SECTION=1", Some("first")),
-        ("/inbox;UIDVALIDITY=VALIDITY/;UID=1/;SECTION=1", Some("first")),
-        (";UID=1/;SECTION=1", Some("first")),
-        ("/INBOX/;UID=1;section=2.MIME", Some("Content-Type: text/x-other\r\n\r\n")),
-        ("/INBOX/;UID=1/;SECTION=HEADER.FIELDS%20(SUBJECT)", Some("Subject: parts\r\n\r\n")),
-        (
-            "/INBOX/;UID=1/;SECTION=HEADER.FIELDS.NOT%20(Content-Type%20Subject)",
-            Some("MIME-Version: 1.0\r\n\r\n"),
-        ),
-        ("/INBOX/;UID=1/;PARTIAL=9.5", Some("parts")),
-        ("/INBOX/;UID=1/;SECTION=2/;PARTIAL=3", Some("ond")),
-        ("/INBOX/;UID=1/;SECTION=HEADER.FIELDS%20(SUBJECT)/;PARTIAL=9.5", Some("parts")),
+        ("imap://ana@example.org@localhost/INBOX/;UID=1/;SECTION=1", "first"),
+        ("imap://ana%40example.org@localhost/INBOX/;UID=1/;SECTION=1", "first"),
+        ("imap://ana%40example.org;AUTH=*@localhost:143/INBOX/;UID=1/;SECTION=1", "first"),
+        ("imap://example.org/INBOX/;UID=1/;SECTION=1", "first"),
+        ("//localhost/INBOX/;UID=1/;SECTION=1", "first"),
+        ("/inbox;UIDVALIDITY=VALIDITY/;UID=1/;SECTION=1", "first"),
+        (";UID=1/;SECTION=1", "first"),
+        ("/INBOX/;UID=1;section=2.MIME", "Content-Type: text/x-other\r\n\r\n"),
+        ("/INBOX/;UID=1/;SECTION=HEADER.FIELDS%20(SUBJECT)", "Subject: parts\r\n\r\n"),
+        ("/INBOX/;UID=1/;SECTION=HEADER.FIELDS.NOT%20(Content-Type%20Subject)", "MIME-Version: 1.0\r\n\r\n"),
+        ("/INBOX/;UID=1/;PARTIAL=9.5", "parts"),
+        ("/INBOX/;UID=1/;SECTION=2/;PARTIAL=3", "ond"),
+        ("/INBOX/;UID=1/;SECTION=HEADER.FIELDS%20(SUBJECT)/;PARTIAL=9.5", "parts"),
         // There is nothing behind the end, which is no fault (RFC 5092 §6).
-        ("/INBOX/;UID=1/;SECTION=2/;PARTIAL=300.5", Some("")),
+        ("/INBOX/;UID=1/;SECTION=2/;PARTIAL=300.5", ""),
     ];
     let mut count = 0;
     for (url, text) in urls {
         let url = url.replace("VALIDITY=VALIDITY", &format!("VALIDITY={validity}"));
         wire.send(format!("a APPEND Drafts CATENATE (TEXT {{2+}}\r\n:  URL \"{url}\")\r\n").as_bytes());
-        let Some(text) = text else {
-            wire.run("S: a NO [BADURL …] …");
-            continue;
-        };
         wire.expect("a OK [APPENDUID …] …");
         count += 1;
         let got = fetch(&mut server.select("Drafts"), count, "BODY.PEEK[]");
@@ -204,7 +197,7 @@ fn limits_are_those_of_an_append() {
     wire.run(&format!("C: b APPEND Drafts {one} {one} {one} {one} {one}\nS: b NO [TOOBIG] …"));
     wire.run(&format!("C: c APPEND Drafts {one} {one} {one}\nS: c OK [APPENDUID … 1:3] …"));
     // Each part of a header counts as all of it, which is read for it.
-    let fields = "URL ;UID=1/;SECTION=HEADER.FIELDS%20(X) ".repeat(90);
+    let fields = "URL \";UID=1/;SECTION=HEADER.FIELDS%20(X)\" ".repeat(90);
     wire.run(&format!("C: d APPEND Drafts CATENATE ({})\nS: d NO [TOOBIG] …", fields.trim_end()));
     let many = "URL ;UID=1/;PARTIAL=0.1 ".repeat(1025);
     wire.run(&format!(

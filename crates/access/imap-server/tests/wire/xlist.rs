@@ -14,12 +14,13 @@ fn mailboxes_are_listed_with_the_words_of_gmail() {
         S: * XLIST (\HasNoChildren \Drafts) "/" Drafts
         S: * XLIST (\HasNoChildren \Inbox) "/" INBOX
         S: * XLIST (\HasNoChildren \Spam) "/" Junk
+        S: * XLIST (\HasChildren) "/" Lists
         S: * XLIST (\HasNoChildren) "/" Lists/rust
         S: * XLIST (\HasNoChildren \Sent) "/" Sent
         S: * XLIST (\HasNoChildren \Trash) "/" Trash
         S: b OK XLIST completed
         C: c XLIST "" %
-        S~ * XLIST (\Noselect \HasChildren) "/" Lists
+        S~ * XLIST (\HasChildren) "/" Lists
         S~ c OK …
         C: d XLIST Lists/ %
         S: * XLIST (\HasNoChildren) "/" Lists/rust
