@@ -206,7 +206,7 @@ fn limits_are_those_of_an_append() {
     ));
     wire.run("C: f APPEND Drafts CATENATE (TEXT {1001}\nS: f NO [TOOBIG] …");
     server.limit(AccountChange { quota_messages: Some(Some(4)), ..AccountChange::default() });
-    wire.run(&format!("C: g APPEND Drafts {one}\nS: g NO [OVERQUOTA] …"));
+    server.login().run("C: g APPEND Drafts CATENATE (URL /INBOX/;UID=1)\nS: g NO [OVERQUOTA] …");
 }
 
 #[test]
