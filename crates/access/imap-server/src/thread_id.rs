@@ -1,8 +1,8 @@
 //! THREADID: RFC 8474 §5.2, derived from the message itself.
 //!
 //! The identifier of a thread is that of its first message: the first Message-ID of References, or
-//! In-Reply-To, or the message's own. So it needs no state, a COPY and a MOVE keep it, and it is the
-//! same in all mailboxes. A message without any of them is a thread of its own, by its body.
+//! In-Reply-To, or the message's own. So it needs no state, a COPY and a MOVE keep it, and it is
+//! the same in all mailboxes. A message without any of them is a thread of its own, by its body.
 //!
 //! Two answers to one message are in two threads if one of them names only the message that it
 //! answers and that message is not the first. THREAD=REFERENCES puts those together, too.

@@ -16,8 +16,8 @@ use posthaste_mail_model::{Uid, UidValidity};
 use crate::cursor::{Cursor, Quoting, is_astring_char};
 use crate::{Date, Section};
 
-/// Bytes of a URL. The longest name of a mailbox takes some 3,000 in percent encoding, and a list of
-/// header fields as many. Twice as much names nothing that exists.
+/// Bytes of a URL. The longest name of a mailbox takes some 3,000 in percent encoding, and a list
+/// of header fields as many. Twice as much names nothing that exists.
 pub const URL_BYTES_MAX: usize = 8 * 1024;
 
 /// Hexadecimal digits of an authorisation at most: RFC 4467 §4 has 32 or more.
@@ -146,8 +146,8 @@ impl ImapUrl {
         Ok(url)
     }
 
-    /// The URL up to the proof: what the proof is made of (RFC 4467 §6, iurlauth-rump). `None` if it
-    /// has none.
+    /// The URL up to the proof: what the proof is made of (RFC 4467 §6, iurlauth-rump). `None` if
+    /// it has none.
     pub fn rump(text: &str) -> Option<&str> {
         // No character of the access may be a colon, nor may one of the proof.
         let auth = text.to_ascii_uppercase().rfind(";URLAUTH=")?;

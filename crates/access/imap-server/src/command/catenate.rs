@@ -76,8 +76,8 @@ impl Assembly {
         Ok(message.into())
     }
 
-    /// Reserves memory for a message, if it is no larger than any message may be. Selected fields of
-    /// a header count as the whole header, which is read for them.
+    /// Reserves memory for a message, if it is no larger than any message may be. Selected fields
+    /// of a header count as the whole header, which is read for them.
     async fn reserve(&mut self, session: &Session, size: u64) -> Result<(), Failure> {
         let options = &session.service.options;
         self.total = self.total.saturating_add(size);

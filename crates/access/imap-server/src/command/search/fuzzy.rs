@@ -11,8 +11,9 @@
 //!
 //! Each level includes the one before it. The ending of a word is its last letter if it has five,
 //! its last two if it has six or seven, and its last three if it has more: `invoices` finds
-//! `invoice` and `invoicing`. This knows no language and mends no typing mistakes. Each level is an ordinary search, which the index makes
-//! fast. Flags, dates and the like are never fuzzy (RFC 6203 §3), nor is what stands under NOT.
+//! `invoice` and `invoicing`. This knows no language and mends no typing mistakes. Each level is an
+//! ordinary search, which the index makes fast. Flags, dates and the like are never fuzzy
+//! (RFC 6203 §3), nor is what stands under NOT.
 
 use std::sync::Arc;
 
