@@ -14,7 +14,7 @@ pub enum Account {
         password_stdin: bool,
         #[command(flatten)]
         settings: Settings,
-        /// Further addresses that deliver here; repeat for more.
+        /// An alias: a further address of the account; repeat for more.
         #[arg(long, value_name = "ADDRESS")]
         alias: Vec<String>,
     },
@@ -38,16 +38,16 @@ pub enum Account {
         name: String,
         #[command(flatten)]
         settings: Settings,
-        /// Refuse its logins and its mail; what it holds stays.
+        /// Refuse its logins and its mail. Its stored mail stays.
         #[arg(long, conflicts_with = "enable")]
         disable: bool,
-        /// Let it in again.
+        /// Accept its logins and mail again.
         #[arg(long)]
         enable: bool,
-        /// Add an address that delivers here; repeat for more.
+        /// Add an alias; repeat for more.
         #[arg(long, value_name = "ADDRESS")]
         alias: Vec<String>,
-        /// Take an address away.
+        /// Remove an alias; repeat for more.
         #[arg(long, value_name = "ADDRESS")]
         remove_alias: Vec<String>,
         #[command(flatten)]
@@ -65,7 +65,7 @@ pub enum Account {
     Remove {
         /// Its name.
         name: String,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
     },
@@ -73,15 +73,14 @@ pub enum Account {
 
 #[derive(Debug, Clone, Args)]
 pub struct Settings {
-    /// How new messages are kept.
+    /// How new messages are stored.
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// Most it may hold, for example `2 GiB`; `none` for what the configuration's
-    /// `limits.account_size` says. A message counts 1 KiB beside its own size.
+    /// The largest size of its mail, for example `2 GiB`; `none`: the configuration's
+    /// `limits.account_size`. A message counts 1 KiB beside its own size.
     #[arg(long, value_name = "SIZE", value_parser = quota)]
     pub quota: Option<Quota>,
-    /// Most messages it may hold; `none` for what the configuration's `limits.account_messages`
-    /// says.
+    /// The largest number of messages; `none`: the configuration's `limits.account_messages`.
     #[arg(long, value_name = "COUNT", value_parser = messages)]
     pub messages: Option<Quota>,
 }
@@ -110,12 +109,12 @@ fn messages(text: &str) -> Result<Quota, String> {
     }
 }
 
-/// How messages are kept from now on.
+/// How messages are stored from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Rich mail (winmail.dat) is converted to MIME at delivery
     Mime,
-    /// As rich mail. This version keeps such an account's mail as sent
+    /// As rich mail. This version still stores it as sent
     Rich,
     /// As sent: the default
     Keep,
@@ -123,14 +122,14 @@ pub enum Format {
 
 #[derive(Debug, Args)]
 pub struct Forwarding {
-    /// Send its mail on to this address from now on; repeat for more. They take the place of those
-    /// that were set before. The account keeps a copy.
+    /// Forward its mail to this address; repeat for more. These addresses replace earlier ones. The
+    /// account keeps a copy.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "no_forward")]
     pub forward: Vec<String>,
-    /// With --forward: keep no copy. What cannot be sent on is kept all the same.
+    /// With --forward: keep no copy. Mail that cannot be forwarded is still kept.
     #[arg(long, requires = "forward")]
     pub no_copy: bool,
-    /// Send its mail on no longer.
+    /// Stop forwarding its mail.
     #[arg(long)]
     pub no_forward: bool,
 }

@@ -6,36 +6,35 @@ use clap::{Args, Subcommand, ValueEnum};
 pub enum Report {
     /// List the folders with the most messages, a line each: messages, size, account, folder.
     Folders {
-        /// Only those of this account.
+        /// Only folders of this account.
         #[arg(long)]
         account: Option<String>,
-        /// How many.
+        /// The number of lines.
         #[arg(long, default_value_t = 20)]
         top: usize,
         /// As JSON, a line each.
         #[arg(long)]
         json: bool,
     },
-    /// Show what the running server's work cost since its start, and whom: CPU time, commands,
-    /// octets, changes of mailboxes, messages read.
+    /// Show what the running server has cost since its start, by command, account or client: CPU
+    /// time, commands, octets, changes of mailboxes, messages read.
     ///
-    /// The server counts while it works; nothing has to be switched on. The figures come from the
-    /// socket `metrics.sock` in its data directory, so run this on the same machine. CPU time is
-    /// that of the tasks and threads that worked for sessions, for the queue and for maintenance.
-    /// The thread that writes to the store works for all: `/metrics` has its time, as that of each
-    /// thread.
+    /// The server always counts. The figures come from the socket `metrics.sock` in its data
+    /// directory, so run this on the same machine. CPU time is that of sessions, the queue and
+    /// maintenance. The thread that writes to the store works for all of them: `/metrics` has its
+    /// time, and that of every thread.
     #[command(after_long_help = COST_EXAMPLES)]
     Cost {
-        /// The sums that are shown.
+        /// What to sum by.
         #[arg(long, value_enum, default_value_t = CostBy::Command)]
         by: CostBy,
-        /// How many lines, the costliest first.
+        /// The number of lines, the highest cost first.
         #[arg(long, default_value_t = 20)]
         top: usize,
-        /// One account: its folders by size, and what it would save if they were smaller.
+        /// Show one account: its folders by size, and what smaller folders would save.
         #[arg(long)]
         account: Option<String>,
-        /// With --account: the size to which its larger folders are thought to be cut.
+        /// With --account: assume that larger folders are reduced to this size.
         #[arg(long, value_name = "MESSAGES", default_value_t = 10_000, requires = "account")]
         cut: u32,
         /// As JSON, a line each; CPU time in nanoseconds.
@@ -56,24 +55,24 @@ pub struct Retention {
     /// Only this account.
     #[arg(long)]
     pub account: Option<String>,
-    /// One rule instead of the configured ones: for this folder, pattern (`Lists/*`) or use
+    /// Apply one rule instead of the configured ones, to this folder, pattern (`Lists/*`) or use
     /// (`\\Trash`).
     #[arg(long, requires = "to")]
     pub mailbox: Option<String>,
-    /// Messages older than this, such as `90 days`. In the trash and in junk the time since they
-    /// came there counts, elsewhere their internal date.
+    /// Select messages older than this, such as `90 days`. In the trash and in junk, the time since
+    /// they came there counts; elsewhere, their internal date.
     #[arg(long, value_name = "TIME", requires = "mailbox")]
     pub older_than: Option<humantime::Duration>,
-    /// Messages beyond the newest so many. With --older-than: those that are both.
+    /// Select all but this many newest messages. With --older-than, both must hold.
     #[arg(long, value_name = "MESSAGES", requires = "mailbox")]
     pub keep_newest: Option<u32>,
-    /// Where they go.
+    /// Where the selected messages go.
     #[arg(long, value_enum, requires = "mailbox")]
     pub to: Option<RetentionTarget>,
-    /// Flagged messages too. They stay otherwise.
+    /// Select flagged messages, too. By default they stay.
     #[arg(long, requires = "mailbox")]
     pub flagged_too: bool,
-    /// Do it. Otherwise nothing is changed.
+    /// Apply the rules. Without this, nothing is changed.
     #[arg(long)]
     pub apply: bool,
     /// As JSON, a line for each folder and target.
@@ -88,7 +87,7 @@ pub enum RetentionTarget {
     Trash,
     /// A folder for the month of its internal date, such as Archive/2026-11.
     Archive,
-    /// Nowhere: they are expunged.
+    /// They are expunged.
     Nowhere,
 }
 

@@ -4,18 +4,18 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub enum Group {
-    /// Make a group, or replace its members and its owner. Counts for the next message.
+    /// Make a group, or replace its members and its owner. Applies from the next message on.
     #[command(after_long_help = SET_EXAMPLES)]
     Set {
-        /// Its address. `@example.org` is the group of a whole domain: it takes mail for all
-        /// addresses there that are no account, alias or group.
+        /// Its address. `@example.org` is the group of a whole domain: it takes mail for all other
+        /// addresses of the domain.
         address: String,
-        /// Whom it stands for: accounts, aliases and groups here, and addresses elsewhere
-        /// (`relay.enabled`).
+        /// Its members: accounts, aliases, groups, and addresses of other servers (needs
+        /// `relay.enabled`).
         #[arg(required = true)]
         members: Vec<String>,
-        /// Gets the reports about mail that a member does not get. Without one the sender of the
-        /// mail does.
+        /// The address that gets reports about undeliverable copies. Without an owner, the sender
+        /// of the mail gets them.
         #[arg(long, value_name = "ADDRESS")]
         owner: Option<String>,
     },

@@ -7,10 +7,9 @@ use posthaste_net::Place;
 
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Listen here instead of where the configuration says; repeat for more. PROTOCOL is imap,
-    /// imaps, pop3, pop3s, lmtp, submission, submissions, smtp or sieve; port 0 takes a free one. A
-    /// Unix socket for LMTP is lmtp=unix:/run/posthaste/lmtp.sock.
-    /// One --listen replaces all configured listeners.
+    /// Listen on this address; repeat for more. One --listen replaces all configured listeners.
+    /// PROTOCOL is imap, imaps, pop3, pop3s, lmtp, submission, submissions, smtp or sieve. Port 0
+    /// takes a free port. A Unix socket for LMTP is lmtp=unix:/run/posthaste/lmtp.sock.
     #[arg(long, value_name = "PROTOCOL=ADDR:PORT")]
     pub listen: Vec<Listen>,
 }

@@ -6,15 +6,15 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub enum Sieve {
-    /// Compile a script, and say everything that is wrong with it.
+    /// Compile a script, and list all its faults.
     Check {
         /// The script.
         #[arg(value_name = "SCRIPT")]
         script: PathBuf,
     },
-    /// Say what a script would do with a message. Nothing is stored and nothing is sent.
+    /// Show what a script would do with a message. Nothing is stored and nothing is sent.
     ///
-    /// `include :personal "NAME"` takes NAME.sieve from the script's directory, `include :global`
+    /// `include :personal "NAME"` reads NAME.sieve from the script's directory, `include :global`
     /// from its subdirectory `global`.
     Test(SieveTest),
     /// List an account's scripts, a line each: name, size, and `active` for the one that runs.
@@ -32,12 +32,12 @@ pub enum Sieve {
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Store a script. It is compiled first, and one with a fault is not stored.
+    /// Compile a script, and store it if it has no fault.
     ///
-    /// A script of the same name is replaced. It does not become active; if the one it replaces is,
-    /// it takes over with the next message. An account has at most 32 scripts of 256 KiB each.
+    /// It replaces a script of the same name. If that one is active, the new one runs from the next
+    /// message on. Otherwise use --activate. An account has at most 32 scripts of 256 KiB each.
     Put(SievePut),
-    /// Make a script the one that runs. The one that ran before is stored on.
+    /// Make a script the active one. The previous one stays stored.
     Activate {
         /// The account.
         #[arg(value_name = "ACCOUNT")]
@@ -46,7 +46,7 @@ pub enum Sieve {
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Run no script: all mail goes to INBOX. The scripts are stored on.
+    /// Run no script: all mail goes to INBOX. The scripts stay stored.
     Deactivate {
         /// The account.
         #[arg(value_name = "ACCOUNT")]
@@ -74,7 +74,7 @@ pub struct SievePut {
     /// The file with the script; `-` for standard input.
     #[arg(value_name = "FILE")]
     pub script: PathBuf,
-    /// Make it the one that runs.
+    /// Make it the active script.
     #[arg(long)]
     pub activate: bool,
 }
@@ -87,13 +87,13 @@ pub struct SieveTest {
     /// The message, as an .eml file; `-` for standard input.
     #[arg(value_name = "MESSAGE")]
     pub message: PathBuf,
-    /// Sender of the envelope. Without it, the address in Return-Path or From; `<>` for none.
+    /// Sender of the envelope. The default is the address in Return-Path or From; `<>` for none.
     #[arg(long, value_name = "ADDRESS")]
     pub from: Option<String>,
-    /// Recipient of the envelope. Without it, the first address in To.
+    /// Recipient of the envelope. The default is the first address in To.
     #[arg(long, value_name = "ADDRESS")]
     pub to: Option<String>,
-    /// A mailbox that there is, beside INBOX; repeat for more.
+    /// A mailbox that exists beside INBOX; repeat for more.
     #[arg(long, value_name = "NAME")]
     pub mailbox: Vec<String>,
 }
