@@ -16,7 +16,9 @@ use posthaste_imap_codec::framing::{CommandFrame, LiteralSync, LiteralWanted};
 use posthaste_imap_codec::limits::{LINE_BYTES_MAX, TEXT_LITERAL_BYTES_MAX};
 use posthaste_imap_codec::response::{Code, StatusKind};
 use posthaste_imap_codec::{ParseError, ParseErrorKind, Tag, parse_command};
-use posthaste_net::{AccountLimit, BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, Shutdown};
+use posthaste_net::{
+    AccountLimit, BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, SessionFuture, Shutdown,
+};
 
 use crate::capability;
 use crate::command::{self, metadata};
@@ -34,7 +36,11 @@ const COMMAND_BYTES_MAX: u64 = 4 * LINE_BYTES_MAX as u64;
 
 impl ImapService {
     /// Serves one connection to its end. On shutdown it finishes the running command and sends BYE.
-    pub async fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
+    pub fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) -> SessionFuture {
+        Box::pin(self.serve_to_end(connection, shutdown))
+    }
+
+    async fn serve_to_end(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
         let peer = connection.peer();
         let mut session = Box::new(Session::new(self, connection, shutdown));
         match run(&mut session).await {

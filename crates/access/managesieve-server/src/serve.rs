@@ -5,7 +5,9 @@ use posthaste_directory::{
     Account, Directory, Lease, LoginError, ScriptError, Source,
     sasl::{self, Channel, Exchange, Plaintext, Step, TlsBindings},
 };
-use posthaste_net::{AccountLimit, Accounts, Certificates, ChannelBinding, Connection, NetError, Shutdown};
+use posthaste_net::{
+    AccountLimit, Accounts, Certificates, ChannelBinding, Connection, NetError, SessionFuture, Shutdown,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,13 +87,17 @@ impl ManageSieveService {
 
     /// Serves one connection to its end. Once a shutdown is asked for, the command under way is
     /// finished and the client gets a goodbye.
-    pub async fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
+    pub fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) -> SessionFuture {
+        Box::pin(self.serve_to_end(connection, shutdown))
+    }
+
+    async fn serve_to_end(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
         let peer = connection.peer();
         let mut driver = Driver::new(self, connection, shutdown);
         match driver.run().await {
             Ok(()) => tracing::debug!(%peer, "session ended"),
             Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session ended"),
-            Err(error) => tracing::info!(%peer, %error, "session broke"),
+            Err(error) => tracing::info!(%peer, %error, "session failed"),
         }
         let _ = driver.connection.close(CLOSE_WITHIN).await;
     }

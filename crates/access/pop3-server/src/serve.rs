@@ -14,7 +14,7 @@ use bytes::BytesMut;
 use memchr::memchr;
 use posthaste_directory::{Lease, sasl};
 use posthaste_mail_model::NumSet;
-use posthaste_net::{AccountLimit, Connection, NetError, Shutdown};
+use posthaste_net::{AccountLimit, Connection, NetError, SessionFuture, Shutdown};
 use posthaste_store::Mailbox;
 
 use crate::command::SyntaxError;
@@ -25,7 +25,11 @@ use crate::session::{Action, Link, Refusal, Session};
 
 impl Pop3Service {
     /// Serves one connection to its end. On shutdown the command under way is finished.
-    pub async fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
+    pub fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) -> SessionFuture {
+        Box::pin(self.serve_to_end(connection, shutdown))
+    }
+
+    async fn serve_to_end(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
         let peer = connection.peer();
         let mut driver = Box::new(Driver::new(self, connection, shutdown));
         match driver.run().await {

@@ -23,7 +23,9 @@ use std::{
 use bytes::BytesMut;
 use posthaste_delivery::ResolveError;
 use posthaste_directory::{Directory, Lease, Target, sasl};
-use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Holder, NetError, Shutdown};
+use posthaste_net::{
+    Accounts, ByteBudget, Certificates, Connection, Holder, NetError, SessionFuture, Shutdown,
+};
 use posthaste_screening::{Screening, Standing};
 use time::OffsetDateTime;
 
@@ -146,7 +148,11 @@ pub fn refusal(role: Role) -> &'static [u8] {
 impl SmtpService {
     /// Serves one connection to its end. Once a shutdown is asked for, the command under way is
     /// finished and the client gets a goodbye.
-    pub async fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
+    pub fn serve(self: Arc<Self>, connection: Connection, shutdown: Shutdown) -> SessionFuture {
+        Box::pin(self.serve_to_end(connection, shutdown))
+    }
+
+    async fn serve_to_end(self: Arc<Self>, connection: Connection, shutdown: Shutdown) {
         let peer = connection.peer();
         let mut driver = Driver::new(self, connection, shutdown);
         let end = driver.run().await;
@@ -154,7 +160,7 @@ impl SmtpService {
         match end {
             Ok(()) => tracing::debug!(%peer, "session ended"),
             Err(error) if error.is_ordinary() => tracing::debug!(%peer, %error, "session ended"),
-            Err(error) => tracing::info!(%peer, %error, "session broke"),
+            Err(error) => tracing::info!(%peer, %error, "session failed"),
         }
         let _ = driver.connection.close(write_within.min(CLOSE_WITHIN)).await;
     }

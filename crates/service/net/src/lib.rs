@@ -55,7 +55,7 @@ pub use error::NetError;
 pub use limits::{ConnectionLimits, ConnectionPermit, PER_ADDRESS_DEFAULT, Refused, TOTAL_DEFAULT};
 pub use process::raise_file_limit;
 pub use proxy::{HEADER_WITHIN, Proxies, header::Malformed};
-pub use serve::{Drained, HANDSHAKE_WITHIN_DEFAULT, SHUTDOWN_GRACE_DEFAULT, ServeOptions};
+pub use serve::{Drained, HANDSHAKE_WITHIN_DEFAULT, SHUTDOWN_GRACE_DEFAULT, ServeOptions, SessionFuture};
 pub use shutdown::{Shutdown, ShutdownTrigger};
 pub use socket::{ACCEPT_BACKLOG, ByteStream, Traffic};
 pub use stream::{Stream, TlsFacts};

@@ -1,6 +1,6 @@
 //! The accept loop: from a listening socket to one task for each connection, and an orderly end.
 
-use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::Future, io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use posthaste_metrics::{Metered, Registry};
 use tokio::{net::TcpStream, task::JoinSet, time::Instant};
@@ -63,6 +63,11 @@ impl ServeOptions {
         }
     }
 }
+
+/// A session, run to its end. Boxed, so that its code is generated in the crate that makes it, and
+/// not in each program. So a listener's tasks also have the size of a pointer, not of the largest
+/// session.
+pub type SessionFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// How the sessions of a listener ended after the shutdown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
