@@ -29,7 +29,7 @@ use crate::{
     command::{BodyKind, Command, MailParameters, RcptParameters},
     reply::Reply,
     syntax::SyntaxError,
-    trace::{self, Trace},
+    trace::{Trace, Transmission},
 };
 
 /// Extensions that are always offered.
@@ -43,7 +43,7 @@ pub struct Link {
     pub peer: SocketAddr,
     /// What TLS agreed on.
     pub tls: Option<TlsFacts>,
-    /// Whether STARTTLS can be had.
+    /// Whether STARTTLS is available.
     pub starttls: bool,
     /// Mechanisms to offer, strongest first.
     pub mechanisms: &'static [&'static str],
@@ -71,14 +71,14 @@ pub enum Action {
     StartTls(Reply),
     /// Send this and read a message up to its dot.
     Data(Reply),
-    /// Read so many octets of the message.
+    /// Read this many octets of the message.
     Chunk {
         /// How many.
         size: u64,
         /// Whether they end the message.
         last: bool,
     },
-    /// Read so many octets, forget them, and send this.
+    /// Read this many octets, forget them, and send this.
     Discard {
         /// How many.
         size: u64,
@@ -180,8 +180,9 @@ impl Session {
         let action = match Command::parse(line) {
             Ok(command) => self.command(command, room),
             Err(error) => {
-                let of_mail = line.first().is_some_and(|byte| byte.eq_ignore_ascii_case(&b'M'));
-                self.mistake(replies::syntax(&error, of_mail))
+                let is_mail = line.first().is_some_and(|byte| byte.eq_ignore_ascii_case(&b'M'));
+                let path = if is_mail { replies::PathOf::Sender } else { replies::PathOf::Recipient };
+                self.mistake(replies::syntax(&error, path))
             }
         };
         self.bounded(action)
@@ -189,7 +190,7 @@ impl Session {
 
     /// What to say to a line that ended in a bare LF, or not within the limit.
     pub fn bad_line(&mut self, error: &SyntaxError) -> Action {
-        let action = self.mistake(replies::syntax(error, false));
+        let action = self.mistake(replies::syntax(error, replies::PathOf::Recipient));
         self.bounded(action)
     }
 
@@ -337,7 +338,7 @@ impl Session {
     pub fn login_abandoned(&mut self, error: Option<&SyntaxError>) -> Action {
         let reply = match error {
             None => replies::login_cancelled(),
-            Some(error) => replies::syntax(error, false),
+            Some(error) => replies::syntax(error, replies::PathOf::Recipient),
         };
         let action = self.mistake(reply);
         self.bounded(action)
@@ -355,7 +356,7 @@ impl Session {
             return self.mistake(replies::sequence("One transaction at a time: RSET or finish it"));
         }
         if !self.reports() && (parameters.ret.is_some() || parameters.envid.is_some()) {
-            return self.mistake(replies::syntax(&SyntaxError::Parameter, true));
+            return self.mistake(replies::syntax(&SyntaxError::Parameter, replies::PathOf::Sender));
         }
         if let Some(size) = parameters.size {
             if size > self.options.message_size_max as u64 {
@@ -408,7 +409,7 @@ impl Session {
             return Action::Reply(replies::too_many_recipients());
         }
         if !self.reports() && parameters != RcptParameters::default() {
-            return self.mistake(replies::syntax(&SyntaxError::Parameter, false));
+            return self.mistake(replies::syntax(&SyntaxError::Parameter, replies::PathOf::Recipient));
         }
         // RFC 6533 §3: UTF-8 as it is only with SMTPUTF8.
         let is_ascii =
@@ -511,7 +512,13 @@ impl Session {
         let (Some(transaction), Some(greeting)) = (&self.transaction, &self.greeting) else {
             return String::new();
         };
-        let (utf8, tls) = (transaction.parameters.smtputf8, self.link.tls);
+        let tls = self.link.tls;
+        let transmission = Transmission {
+            base: greeting.protocol,
+            smtputf8: transaction.parameters.smtputf8,
+            tls: tls.is_some(),
+            authenticated: self.account.is_some(),
+        };
         let recipient = match &transaction.recipients[..] {
             [one] => Some(&one.to),
             _ => None,
@@ -521,7 +528,7 @@ impl Session {
             client: &greeting.name,
             peer: self.link.peer,
             host: &self.options.host,
-            protocol: trace::protocol(greeting.protocol, utf8, tls.is_some(), self.account.is_some()),
+            protocol: transmission.name(),
             tls,
             id,
             recipient,
@@ -536,7 +543,7 @@ impl Session {
         self.transaction.take()
     }
 
-    /// What to say of a message for so many recipients that was not taken at all.
+    /// What to say of a message for this many recipients that was not taken at all.
     pub fn refused(&self, recipients: usize, reply: Reply) -> Vec<Reply> {
         vec![reply; if self.role == Role::Lmtp { recipients } else { 1 }]
     }

@@ -50,16 +50,27 @@ impl Trace<'_> {
     }
 }
 
-/// The transmission type (RFC 3848, RFC 6531 §4.3).
-pub(crate) fn protocol(base: &str, smtputf8: bool, tls: bool, authenticated: bool) -> String {
-    let base = match (base, smtputf8) {
-        ("LMTP", true) => "UTF8LMTP",
-        ("ESMTP", true) => "UTF8SMTP",
-        (base, _) => base,
-    };
-    // Plain SMTP, of HELO, has no such letters.
-    let letter = |yes: bool, letter| if yes && base != "SMTP" { letter } else { "" };
-    format!("{base}{}{}", letter(tls, "S"), letter(authenticated, "A"))
+/// How a message came in.
+pub(crate) struct Transmission<'a> {
+    /// `LMTP`, `SMTP` or `ESMTP`.
+    pub base: &'a str,
+    pub smtputf8: bool,
+    pub tls: bool,
+    pub authenticated: bool,
+}
+
+impl Transmission<'_> {
+    /// The transmission type (RFC 3848, RFC 6531 §4.3).
+    pub fn name(&self) -> String {
+        let base = match (self.base, self.smtputf8) {
+            ("LMTP", true) => "UTF8LMTP",
+            ("ESMTP", true) => "UTF8SMTP",
+            (base, _) => base,
+        };
+        // Plain SMTP, of HELO, has no such letters.
+        let letter = |yes: bool, letter| if yes && base != "SMTP" { letter } else { "" };
+        format!("{base}{}{}", letter(self.tls, "S"), letter(self.authenticated, "A"))
+    }
 }
 
 /// A message without the Return-Path that [`Trace::print`] put in front: only the last host adds it
@@ -83,7 +94,7 @@ mod tests {
             client: "client.example",
             peer: "192.0.2.1:4711".parse().unwrap(),
             host: "mail.example.org",
-            protocol: protocol("ESMTP", false, true, true),
+            protocol: "ESMTPSA".to_owned(),
             tls: Some(TlsFacts { version: "TLSv1.3", cipher: "TLS13_AES_128_GCM_SHA256" }),
             id: "1a2b",
             recipient: Some(&recipient),
@@ -106,9 +117,12 @@ mod tests {
 
     #[test]
     fn transmission_types() {
-        assert_eq!(protocol("LMTP", false, false, false), "LMTP");
-        assert_eq!(protocol("LMTP", true, true, false), "UTF8LMTPS");
-        assert_eq!(protocol("ESMTP", true, true, true), "UTF8SMTPSA");
-        assert_eq!(protocol("SMTP", false, true, false), "SMTP");
+        let clear = Transmission { base: "LMTP", smtputf8: false, tls: false, authenticated: false };
+        assert_eq!(clear.name(), "LMTP");
+        assert_eq!(Transmission { smtputf8: true, tls: true, ..clear }.name(), "UTF8LMTPS");
+        let all = Transmission { base: "ESMTP", smtputf8: true, tls: true, authenticated: true };
+        assert_eq!(all.name(), "UTF8SMTPSA");
+        assert_eq!(Transmission { smtputf8: false, ..all }.name(), "ESMTPSA");
+        assert_eq!(Transmission { base: "SMTP", tls: true, ..clear }.name(), "SMTP");
     }
 }

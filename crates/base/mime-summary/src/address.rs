@@ -35,7 +35,7 @@ pub fn address_list(value: &[u8]) -> Vec<Address<'_>> {
     addresses_up_to(ADDRESSES_MAX, value)
 }
 
-/// Reads no more than so many addresses of a list.
+/// Reads no more than this many addresses of a list.
 pub(crate) fn addresses_up_to(max: usize, value: &[u8]) -> Vec<Address<'_>> {
     if max == 0 {
         return Vec::new();
@@ -120,13 +120,13 @@ struct Words<'m> {
 }
 
 impl<'m> Words<'m> {
-    fn push(&mut self, text: Cow<'m, [u8]>, is_apart: bool, is_quoted: bool) {
+    fn push(&mut self, word: Word<'m>) {
         if self.all.len() < WORDS_MAX {
-            self.all.push(Word { text, is_apart, is_quoted });
+            self.all.push(word);
         }
     }
 
-    /// Takes note of a comment. One before all words says nothing of an address.
+    /// Remembers a comment. A comment before all words does not belong to an address.
     fn comment(&mut self, comment: Cow<'m, [u8]>) {
         if !self.all.is_empty() {
             self.comment = Some(comment);
@@ -210,7 +210,7 @@ impl<'m> Reader<'m> {
                 b'"' => {
                     let (text, end) = read_quoted(self.bytes, start);
                     self.at = end;
-                    self.words.push(text, was_apart, true);
+                    self.words.push(Word { text, is_apart: was_apart, is_quoted: true });
                 }
                 b'<' => self.angle(),
                 // It closes nothing: the address stands without it.
@@ -231,7 +231,7 @@ impl<'m> Reader<'m> {
                 }
                 _ => {
                     let text = self.atom();
-                    self.words.push(text, was_apart, false);
+                    self.words.push(Word { text, is_apart: was_apart, is_quoted: false });
                 }
             }
         }
@@ -296,7 +296,7 @@ impl<'m> Reader<'m> {
                 b'"' => {
                     let (text, end) = read_quoted(self.bytes, start);
                     self.at = end;
-                    self.words.push(text, was_apart, true);
+                    self.words.push(Word { text, is_apart: was_apart, is_quoted: true });
                 }
                 // RFC 5322 §4.4: a route begins with a sign and ends with a colon.
                 b':' if route.is_none() && self.words.all.first().is_some_and(|word| word.is(b'@')) => {
@@ -306,15 +306,12 @@ impl<'m> Reader<'m> {
                 }
                 b',' | b';' | b':' | b'<' => {
                     self.at += 1;
-                    self.words.push(
-                        Cow::Borrowed(self.bytes.get(start..self.at).unwrap_or_default()),
-                        false,
-                        false,
-                    );
+                    let text = Cow::Borrowed(self.bytes.get(start..self.at).unwrap_or_default());
+                    self.words.push(Word { text, is_apart: false, is_quoted: false });
                 }
                 _ => {
                     let text = self.atom();
-                    self.words.push(text, was_apart, false);
+                    self.words.push(Word { text, is_apart: was_apart, is_quoted: false });
                 }
             }
             is_empty = false;

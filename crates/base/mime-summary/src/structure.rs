@@ -206,6 +206,15 @@ struct Delimiter {
     line: Span,
 }
 
+/// Where a part stands.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Its type is message/rfc822 unless its header names another (RFC 2046 §5.1.5).
+    in_digest: bool,
+    /// It may have parts.
+    may_nest: bool,
+}
+
 /// Whose header is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HeaderOf {
@@ -308,7 +317,7 @@ impl<'m> Pass<'m> {
             let may_nest = self.open.len() < MAX_DEPTH
                 && self.made.parts.len() + 1 < MAX_PARTS
                 && self.printed < self.printed_max;
-            let (part, boundary) = self.classify(header, fields, in_digest, may_nest);
+            let (part, boundary) = self.classify(header, fields, Place { in_digest, may_nest });
             let kind = part.kind;
             let is_digest = kind == Kind::Multipart && part.media(self.message).is("multipart", "digest");
             self.link(parent, part);
@@ -333,8 +342,7 @@ impl<'m> Pass<'m> {
         &self,
         header: Span,
         fields: ContentFields,
-        in_digest: bool,
-        may_nest: bool,
+        Place { in_digest, may_nest }: Place,
     ) -> (Part, Option<Box<[u8]>>) {
         let declared = fields.media.and_then(|span| media_of(span.of(self.message)));
         let encoding =
@@ -355,7 +363,7 @@ impl<'m> Pass<'m> {
             Some(_) => (Kind::Leaf, Effective::Declared),
         };
         let boundary = boundary.filter(|_| kind == Kind::Multipart);
-        // u32::MAX: not ended yet; closing the part puts it right.
+        // u32::MAX: not ended yet; closing the part corrects it.
         let preamble =
             Span { start: header.end, end: if boundary.is_some() { u32::MAX } else { header.end } };
         let part = Part {

@@ -145,6 +145,15 @@ pub fn run(seed: u64, settings: &Settings, only: Option<usize>) -> std::io::Resu
     Ok(run.outcome)
 }
 
+/// How often a life is cut.
+struct Cuts<'a> {
+    count: usize,
+    /// What happened before this life.
+    story: &'a str,
+    /// Lives before this one.
+    depth: usize,
+}
+
 impl Seed<'_> {
     fn whole(&mut self) -> std::io::Result<()> {
         let mut random = Random::new(self.seed, 1);
@@ -160,7 +169,8 @@ impl Seed<'_> {
             std::fs::write(keep.join("life"), listing(&life.ops, &life.timeline))?;
         }
         let empty = Image::of_files(&Files::new(), self.seed);
-        self.cut(&life, empty, self.settings.cuts, "", 0, &mut random)
+        let cuts = Cuts { count: self.settings.cuts, story: "", depth: 0 };
+        self.cut(&life, empty, cuts, &mut random)
     }
 
     fn dir(&self, name: &str) -> PathBuf {
@@ -238,13 +248,12 @@ impl Seed<'_> {
         &mut self,
         life: &Life,
         mut image: Image,
-        cuts: usize,
-        story: &str,
-        depth: usize,
+        cuts: Cuts<'_>,
         random: &mut Random,
     ) -> std::io::Result<()> {
+        let Cuts { count, story, depth } = cuts;
         let mut places: Vec<(usize, u64)> =
-            (0..cuts).map(|_| (random.below(life.ops.len() + 1), random.draw())).collect();
+            (0..count).map(|_| (random.below(life.ops.len() + 1), random.draw())).collect();
         places.sort_unstable();
         for (at, seed) in places {
             image.advance(&life.ops, at);
@@ -314,7 +323,8 @@ impl Seed<'_> {
         if state.depth < 2 && self.settings.nested > 0 {
             let mut random = state.random.clone();
             let story = format!("{}  and then ", state.story);
-            self.cut(&life, state.disk, self.settings.nested, &story, state.depth + 1, &mut random)?;
+            let cuts = Cuts { count: self.settings.nested, story: &story, depth: state.depth + 1 };
+            self.cut(&life, state.disk, cuts, &mut random)?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The null server's IMAP: only the commands that the instrument sends.
 
-use crate::store::{Mailbox, flag_bits, flag_names};
+use crate::store::{Mailbox, Numbers, flag_bits, flag_names};
 use crate::{Fault, Server};
 use std::io;
 use std::sync::Arc;
@@ -18,6 +18,15 @@ struct Session {
     /// Messages of the selected mailbox that the client knows of.
     reported: usize,
     out: Vec<u8>,
+}
+
+/// What becomes of the messages that were copied.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Originals {
+    /// COPY.
+    Stay,
+    /// MOVE.
+    Go,
 }
 
 /// Serves one connection to its end.
@@ -111,11 +120,11 @@ impl Session {
                 self.announce();
                 ok
             }
-            "FETCH" => self.fetch(args, false),
+            "FETCH" => self.fetch(args, Numbers::Sequence),
             "UID" => {
                 let (verb, args) = args.split_once(' ').unwrap_or((args, ""));
                 match verb {
-                    "FETCH" => self.fetch(args, true),
+                    "FETCH" => self.fetch(args, Numbers::Uids),
                     "STORE" => self.store(args),
                     "SEARCH" => {
                         let found = self.here(|m| m.search(args)).unwrap_or_default();
@@ -123,8 +132,8 @@ impl Session {
                         self.out.extend_from_slice(format!("* SEARCH {}\r\n", numbers.join(" ")).as_bytes());
                         ok
                     }
-                    "COPY" => self.copy(args, false),
-                    "MOVE" => self.copy(args, true),
+                    "COPY" => self.copy(args, Originals::Stay),
+                    "MOVE" => self.copy(args, Originals::Go),
                     _ => Some("BAD unknown".into()),
                 }
             }
@@ -185,7 +194,7 @@ impl Session {
         Some("OK [READ-WRITE] done".into())
     }
 
-    fn fetch(&mut self, args: &str, by_uid: bool) -> Option<String> {
+    fn fetch(&mut self, args: &str, numbers: Numbers) -> Option<String> {
         let (set, items) = args.split_once(' ').unwrap_or((args, ""));
         let server = self.server.clone();
         if set == "1:*" && items == "(UID FLAGS)" && !server.faults.short_listings {
@@ -195,7 +204,7 @@ impl Session {
         }
         let mut out = std::mem::take(&mut self.out);
         self.here(|mailbox| {
-            let mut numbers = mailbox.resolve(set, by_uid);
+            let mut numbers = mailbox.resolve(set, numbers);
             if server.faults.short_listings && numbers.len() > 1 {
                 numbers.pop();
             }
@@ -231,7 +240,7 @@ impl Session {
         let (set, how, flags) = (words.next()?, words.next()?, words.next()?);
         let mut lines = String::new();
         self.here(|mailbox| {
-            let numbers = mailbox.resolve(set, true);
+            let numbers = mailbox.resolve(set, Numbers::Uids);
             mailbox.store(&numbers, how, flags.trim_matches(['(', ')']));
             for n in numbers.iter().filter(|_| !how.ends_with(".SILENT")) {
                 if let Some(mail) = mailbox.mails.get(n - 1) {
@@ -247,11 +256,14 @@ impl Session {
         Some("OK done".into())
     }
 
-    fn copy(&mut self, args: &str, moving: bool) -> Option<String> {
+    fn copy(&mut self, args: &str, originals: Originals) -> Option<String> {
         let (set, name) = args.split_once(' ')?;
         let name = quoted_name(name);
         let copied = self.here(|m| {
-            m.resolve(set, true).into_iter().filter_map(|n| m.mails.get(n - 1).cloned()).collect::<Vec<_>>()
+            m.resolve(set, Numbers::Uids)
+                .into_iter()
+                .filter_map(|n| m.mails.get(n - 1).cloned())
+                .collect::<Vec<_>>()
         })?;
         let uids = self.server.store.with(&self.user, |a| {
             let target = a.get_mut(&name)?;
@@ -261,7 +273,7 @@ impl Session {
         let list = |numbers: Vec<u32>| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let from = copied.iter().map(|m| m.uid).collect::<Vec<_>>();
         let code = format!("[COPYUID 1 {} {}]", list(from.clone()), list(uids));
-        if !moving {
+        if originals == Originals::Stay {
             return Some(format!("OK {code} done"));
         }
         self.out.extend_from_slice(format!("* OK {code} moved\r\n").as_bytes());

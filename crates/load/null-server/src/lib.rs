@@ -20,17 +20,17 @@ use tokio::net::TcpListener;
 /// What it does wrong.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Of so many messages taken, one is acknowledged and dropped; 0 for none.
+    /// Of this many messages taken, one is acknowledged and dropped; 0 for none.
     pub lose_one_in: u32,
-    /// Of so many bodies sent, one has a byte changed.
+    /// Of this many bodies sent, one has a byte changed.
     pub alter_one_in: u32,
-    /// A command that is delayed: its name, for how long, one in so many.
+    /// A command that is delayed: its name, for how long, one in this many.
     pub delay: Option<(&'static str, Duration, u32)>,
     /// Answers a FETCH of more than one message without the last.
     pub short_listings: bool,
-    /// Closes the connection in the middle of one answer in so many.
+    /// Closes the connection in the middle of one answer in this many.
     pub hang_up_one_in: u32,
-    /// Answers garbage to one command in so many.
+    /// Answers garbage to one command in this many.
     pub garbage_one_in: u32,
     /// Refuses every login.
     pub refuse_logins: bool,
@@ -54,7 +54,7 @@ enum Fault {
 }
 
 impl Server {
-    /// Whether this time is the one in so many.
+    /// Whether this time is the one in this many.
     fn strikes(&self, fault: Fault, one_in: u32) -> bool {
         one_in > 0
             && (self.counters[fault as usize].fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(one_in)

@@ -13,6 +13,13 @@ pub struct Mail {
     pub body: Arc<[u8]>,
 }
 
+/// How a set names messages.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Numbers {
+    Sequence,
+    Uids,
+}
+
 /// One mailbox. `listing` is the ready answer to `FETCH 1:* (UID FLAGS)`, until something changes.
 #[derive(Default, Clone)]
 pub struct Mailbox {
@@ -69,7 +76,8 @@ impl Mailbox {
     }
 
     /// Sequence numbers (from 1) of a set of numbers or UIDs; `*` is the last.
-    pub fn resolve(&self, set: &str, by_uid: bool) -> Vec<usize> {
+    pub fn resolve(&self, set: &str, numbers: Numbers) -> Vec<usize> {
+        let by_uid = numbers == Numbers::Uids;
         let last = if by_uid { self.mails.last().map_or(0, |m| m.uid) } else { self.mails.len() as u32 };
         let number = |text: &str| if text == "*" { last } else { text.parse().unwrap_or(0) };
         let ranges: Vec<(u32, u32)> = set

@@ -1,8 +1,8 @@
 //! A seal for mail that came in and is sent on (ARC, RFC 8617): what we found when it came, signed,
 //! so that the next host can believe it although the message now comes from us.
 //!
-//! A chain that did not verify when it came, or that lost a field since, is not gone on with: no
-//! host would believe it (§5.1).
+//! A chain that did not verify when it came, or that lost a field since, gets no further set: no
+//! host would trust it (§5.1).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -33,13 +33,13 @@ pub(crate) fn sealed(message: Bytes, ready: &Ready, results: &str, now: u64) -> 
     let (number, domain) = (chain.len() + 1, ready.domain.as_str());
     let validity = if chain.is_empty() { "none" } else { "pass" };
     let results = format!("{}: i={number}; {}\r\n", SET[0], results.trim());
-    let (names, canonical) = covered(&fields, &SEALED, &SIGNED);
+    let covered = covered(&fields, &SEALED, &SIGNED);
     let tags = [
         format!("i={number}; a={}; c=relaxed/relaxed; d={domain};", key.algorithm.name()),
         format!("s={}; t={now};", key.selector),
     ];
     let body_hash = STANDARD.encode(body_hash(body));
-    let signature = sign_field(SET[1], &tags, &names, &body_hash, &canonical, domain, &key.pair)?;
+    let signature = sign_field(SET[1], &tags, &covered, &body_hash, domain, &key.pair)?;
     let seal = format!(
         "i={number}; a={}; t={now}; cv={validity};\r\n\td={domain}; s={};\r\n\tb=",
         key.algorithm.name(),

@@ -175,15 +175,14 @@ fn signed(message: Bytes, ready: &Ready, now: u64) -> Result<Bytes, KeyError> {
     let message = canonical::with_line_ends(message);
     let (fields, body) = canonical::split(&message);
     let body_hash = STANDARD.encode(body_hash(body));
-    let (names, canonical) = covered(&fields, &SEALED, &SIGNED);
+    let covered = covered(&fields, &SEALED, &SIGNED);
     let mut out = BytesMut::with_capacity(message.len() + 4096);
     for key in &ready.keys {
         let tags = [
             format!("v=1; a={}; c=relaxed/relaxed; d={};", key.algorithm.name(), ready.domain),
             format!("s={}; t={now};", key.selector),
         ];
-        let field =
-            sign_field("DKIM-Signature", &tags, &names, &body_hash, &canonical, &ready.domain, &key.pair)?;
+        let field = sign_field("DKIM-Signature", &tags, &covered, &body_hash, &ready.domain, &key.pair)?;
         out.extend_from_slice(field.as_bytes());
     }
     out.extend_from_slice(&message);
@@ -193,6 +192,7 @@ fn signed(message: Bytes, ready: &Ready, now: u64) -> Result<Bytes, KeyError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::signature::Covered;
     use posthaste_store::MemoryEngine;
     use proptest::prelude::*;
 
@@ -290,7 +290,7 @@ mod tests {
         fn every_listed_field_is_covered(names in proptest::collection::vec("(From|Subject|Sender|X-A)", 0..8)) {
             let text: String = names.iter().map(|name| format!("{name}: v\r\n")).collect();
             let (fields, _) = canonical::split(text.as_bytes());
-            let (listed, canonical) = covered(&fields, &SEALED, &SIGNED);
+            let Covered { names: listed, canonical } = covered(&fields, &SEALED, &SIGNED);
             let count = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
             let named = |wanted: &str| listed.iter().filter(|name| **name == wanted).count();
             prop_assert_eq!(named("From"), count("From") + 1);

@@ -50,13 +50,17 @@ pub(crate) fn body_hash(body: &[u8]) -> Vec<u8> {
     hash.finish().as_ref().to_vec()
 }
 
-/// The names for `h=`, and the canonical form of what they select: each name takes the lowest of
-/// its fields that is left (RFC 6376 §5.4.2).
-pub(crate) fn covered(
-    fields: &[Field<'_>],
-    sealed: &[&'static str],
-    signed: &[&'static str],
-) -> (Vec<&'static str>, Vec<u8>) {
+/// The header fields that a signature covers.
+pub(crate) struct Covered {
+    /// For `h=`.
+    pub names: Vec<&'static str>,
+    /// The canonical form of the fields.
+    pub canonical: Vec<u8>,
+}
+
+/// The fields that a signature covers: each name takes the lowest of its fields that is left (RFC
+/// 6376 §5.4.2).
+pub(crate) fn covered(fields: &[Field<'_>], sealed: &[&'static str], signed: &[&'static str]) -> Covered {
     let (mut names, mut canonical) = (Vec::new(), Vec::new());
     for name in sealed.iter().chain(signed) {
         for field in fields.iter().rev().filter(|field| field.is(name)) {
@@ -68,24 +72,23 @@ pub(crate) fn covered(
             names.push(*name);
         }
     }
-    (names, canonical)
+    Covered { names, canonical }
 }
 
-/// A field with a signature over `canonical` and itself, its `b=` empty (RFC 6376 §3.7). `tags`
-/// are lines of their own in front of `h=`.
+/// A field with a signature over the covered fields and itself, its `b=` empty (RFC 6376 §3.7).
+/// `tags` are lines in front of `h=`.
 pub(crate) fn sign_field(
     name: &str,
     tags: &[String],
-    names: &[&str],
+    covered: &Covered,
     body_hash: &str,
-    canonical: &[u8],
     domain: &str,
     pair: &Pair,
 ) -> Result<String, KeyError> {
     let mut value = tags.join("\r\n\t");
     value += "\r\n\th=";
     let mut column = 2;
-    for (at, name) in names.iter().enumerate() {
+    for (at, name) in covered.names.iter().enumerate() {
         if at > 0 {
             value.push(':');
             column += 1;
@@ -98,7 +101,7 @@ pub(crate) fn sign_field(
         column += name.len();
     }
     value += &format!(";\r\n\tbh={body_hash};\r\n\tb=");
-    let mut text = canonical.to_vec();
+    let mut text = covered.canonical.clone();
     canonical::relaxed_field(Field { name: name.as_bytes(), value: value.as_bytes() }, &mut text);
     Ok(format!("{name}: {value}{}\r\n", folded(&pair.sign(&text, domain)?)))
 }

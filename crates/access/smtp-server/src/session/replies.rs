@@ -166,14 +166,25 @@ pub(super) fn too_many_errors() -> Reply {
     reply(421, (4, 7, 0), "Too many errors")
 }
 
+/// Whose path a faulty command has.
+#[derive(Clone, Copy)]
+pub(super) enum PathOf {
+    /// Of MAIL.
+    Sender,
+    /// Of RCPT, and of all commands without a path.
+    Recipient,
+}
+
 /// What a line that is no command gets (RFC 5321 §4.2.4, RFC 3463 §3.6).
-pub(super) fn syntax(error: &SyntaxError, of_mail: bool) -> Reply {
+pub(super) fn syntax(error: &SyntaxError, path: PathOf) -> Reply {
     let (code, enhanced) = match error {
         SyntaxError::Line => (500, (5, 5, 2)),
         SyntaxError::Verb => (500, (5, 5, 1)),
         SyntaxError::Argument(_) | SyntaxError::ParameterValue(_) => (501, (5, 5, 4)),
-        SyntaxError::Path(_) if of_mail => (501, (5, 1, 7)),
-        SyntaxError::Path(_) => (501, (5, 1, 3)),
+        SyntaxError::Path(_) => match path {
+            PathOf::Sender => (501, (5, 1, 7)),
+            PathOf::Recipient => (501, (5, 1, 3)),
+        },
         // RFC 5321 §4.1.1.11.
         SyntaxError::Parameter => (555, (5, 5, 4)),
     };
@@ -193,7 +204,7 @@ pub(super) fn login(failure: &LoginFailure) -> Reply {
         LoginFailure::TooMany | LoginFailure::Unavailable(_) => (454, (4, 7, 0)),
     };
     let text = match failure {
-        // What ails the store is nobody's business out there.
+        // Strangers learn nothing about the store's state.
         LoginFailure::Unavailable(_) => "Logins are unavailable; try again later".to_owned(),
         failure => capital(failure.to_string()),
     };
@@ -232,7 +243,7 @@ pub(super) fn resolve(error: &ResolveError) -> Reply {
     reply(code, enhanced, capital(error.to_string()))
 }
 
-/// See [`Kind`]. The words are ours alone: what ails the store is nobody's business out there.
+/// See [`Kind`]. The text says nothing about the store's state: strangers need not know it.
 fn delivery(kind: Kind) -> Reply {
     match kind {
         Kind::TooLarge => reply(552, (5, 3, 4), "Message size exceeds the limit"),

@@ -61,6 +61,6 @@ fn take(table: &mut Table, of: &str, mut waits: Vec<Duration>) {
     let (median, slowest) = (waits[waits.len() / 2], waits[waits.len() - 1]);
     for (what, wait) in [("median", median), ("slowest", slowest)] {
         let name = format!("IDLE reports {of}, {what} of {}", waits.len());
-        table.take(&name, "≤ 100 ms", "ms", MS, 0, wait.as_nanos() as u64);
+        table.take(&name, "≤ 100 ms", "ms", MS, (0, wait.as_nanos() as u64));
     }
 }

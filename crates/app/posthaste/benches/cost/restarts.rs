@@ -21,7 +21,7 @@ pub fn deliveries(side: &mut Side, sizes: &[usize]) {
         let mut client = Client::login_as(server.address("imap"), &whose_inbox(*size));
         let (cpu, wall) = measured_to_the_end(&server, || append_one(&mut client, "INBOX", &text));
         let name = format!("APPEND of 4 KiB to {size} that nobody has open");
-        side.table.take(&name, "the same for each", "ms", MS, cpu, wall);
+        side.table.take(&name, "the same for each", "ms", MS, (cpu, wall));
     }
     server.stop();
     let server = side.start();
@@ -30,7 +30,7 @@ pub fn deliveries(side: &mut Side, sizes: &[usize]) {
     for size in sizes {
         let (cpu, wall) = measured_to_the_end(&server, || lmtp.deliver(&whose_inbox(*size), &text));
         let name = format!("LMTP delivery of 4 KiB to {size} that nobody has open");
-        side.table.take(&name, "the same for each", "ms", MS, cpu, wall);
+        side.table.take(&name, "the same for each", "ms", MS, (cpu, wall));
     }
     server.stop();
 }
@@ -70,6 +70,6 @@ pub fn memory(side: &mut Side, options: &Options) {
         let output = run_python(&[PYTHON_SESSIONS, IDLE_SESSIONS].concat(), &args);
         let each = output.trim().parse().unwrap_or_else(|_| panic!("{output}"));
         let name = format!("an idle session in {mailbox}, {tls}, of {count}");
-        side.table.take(&name, reach, "KiB", 1024.0, each, each);
+        side.table.take(&name, reach, "KiB", 1024.0, (each, each));
     }
 }

@@ -28,8 +28,7 @@ pub fn opening(server: &Server, table: &mut Table, sizes: &[usize]) {
             },
             "ms",
             MS,
-            cpu,
-            wall,
+            (cpu, wall),
         );
         eprintln!("opening {size}: {:.1} bytes a message", grown as f64 / *size as f64);
         for _ in 0..ROUNDS {
@@ -39,8 +38,7 @@ pub fn opening(server: &Server, table: &mut Table, sizes: &[usize]) {
                 if *size == 100_000 { "≤ 0.1 ms" } else { "" },
                 "ms",
                 MS,
-                cpu,
-                wall,
+                (cpu, wall),
             );
         }
     }
@@ -71,7 +69,7 @@ pub fn listings(server: &Server, table: &mut Table, sizes: &[usize]) {
                 }
             });
             let name = format!("{command} at {size}, per message");
-            table.take(&name, reach, "ns", (size * times) as f64, cpu, wall);
+            table.take(&name, reach, "ns", (size * times) as f64, (cpu, wall));
         }
     }
 }
@@ -88,7 +86,7 @@ pub fn sessions(server: &Server, table: &mut Table) {
         }
     });
     let name = "connect, LOGIN, SELECT of 100, FETCH 1:* (UID FLAGS), LOGOUT";
-    table.take(name, "≤ 0.25 ms", "ms", MS * TIMES as f64, cpu, wall);
+    table.take(name, "≤ 0.25 ms", "ms", MS * TIMES as f64, (cpu, wall));
 }
 
 /// APPEND, COPY, STORE and EXPUNGE.
@@ -99,21 +97,21 @@ pub fn changes(server: &Server, table: &mut Table, round: usize) {
     append(server, &mut client, table, &target);
     client.ask("SELECT F10000");
     let copy = |client: &mut Client, set: &str| _ = client.ask(&format!("COPY {set} {target}"));
-    // Commits on so many messages are in the index before they are acknowledged: nothing follows.
+    // Commits on this many messages are in the index before they are acknowledged: nothing follows.
     std::thread::sleep(INDEX_FOLLOWS);
     let (cpu, wall) = measured(server, || copy(&mut client, "1:1000"));
-    table.take("COPY of 1,000", "≤ 2 ms", "ms", MS, cpu, wall);
+    table.take("COPY of 1,000", "≤ 2 ms", "ms", MS, (cpu, wall));
     copy(&mut client, "1:9000");
     client.ask(&format!("SELECT {target}"));
     for flag in ["+FLAGS (\\Seen)", "-FLAGS (\\Seen)"] {
         let (cpu, wall) = measured(server, || _ = client.ask(&format!("STORE 1:10000 {flag}")));
         if flag.starts_with('+') {
-            table.take("STORE +FLAGS (\\Seen) of 10,000", "≤ 4 ms", "ms", MS, cpu, wall);
+            table.take("STORE +FLAGS (\\Seen) of 10,000", "≤ 4 ms", "ms", MS, (cpu, wall));
         }
     }
     client.ask("STORE 1:1000 +FLAGS.SILENT (\\Deleted)");
     let (cpu, wall) = measured_to_the_end(server, || _ = client.ask("EXPUNGE"));
-    table.take("EXPUNGE of 1,000", "≤ 2 ms", "ms", MS, cpu, wall);
+    table.take("EXPUNGE of 1,000", "≤ 2 ms", "ms", MS, (cpu, wall));
     client.ask("CLOSE");
     client.ask(&format!("DELETE {target}"));
 }
@@ -139,7 +137,7 @@ pub fn lmtp_deliveries(server: &Server, table: &mut Table) {
         }
     });
     let name = "LMTP delivery of 4 KiB, durable";
-    table.take(name, "≤ 0.22 ms CPU, as APPEND", "ms", MS * TIMES as f64, cpu, wall);
+    table.take(name, "≤ 0.22 ms CPU, as APPEND", "ms", MS * TIMES as f64, (cpu, wall));
     let (cpu, wall) = measured_to_the_end(server, || {
         for _ in 0..TIMES {
             client.say(mail.as_bytes(), "250 ");
@@ -148,7 +146,7 @@ pub fn lmtp_deliveries(server: &Server, table: &mut Table) {
             client.say(&text, "250 ");
         }
     });
-    table.take("LMTP delivery of 4 KiB, an answer to each command", "", "ms", MS * TIMES as f64, cpu, wall);
+    table.take("LMTP delivery of 4 KiB, an answer to each command", "", "ms", MS * TIMES as f64, (cpu, wall));
     let (cpu, wall) = measured_to_the_end(server, || {
         for _ in 0..TIMES {
             let mut client = connected();
@@ -158,7 +156,7 @@ pub fn lmtp_deliveries(server: &Server, table: &mut Table) {
         }
     });
     let name = "connect, LHLO, LMTP delivery of 4 KiB, QUIT";
-    table.take(name, "", "ms", MS * TIMES as f64, cpu, wall);
+    table.take(name, "", "ms", MS * TIMES as f64, (cpu, wall));
 }
 
 /// 4 KiB, one at a time, each on disk before the next.
@@ -175,7 +173,6 @@ fn append(server: &Server, client: &mut Client, table: &mut Table, target: &str)
         "≤ 0.22 ms CPU, ≤ 0.5 ms wall",
         "ms",
         MS * TIMES as f64,
-        cpu,
-        wall,
+        (cpu, wall),
     );
 }

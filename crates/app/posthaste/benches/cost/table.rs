@@ -25,8 +25,7 @@ impl Table {
         reach: &'static str,
         unit: &'static str,
         per: f64,
-        cpu_ns: u64,
-        wall_ns: u64,
+        (cpu_ns, wall_ns): (u64, u64),
     ) {
         let at = self.0.iter().position(|row| row.name == name).unwrap_or_else(|| {
             let row = Row { name: name.to_owned(), reach, unit, per, least: f64::MAX, wall: f64::MAX };

@@ -26,6 +26,13 @@ pub(super) struct CodePages {
 /// Longest Content-ID: with its brackets and name it stays within a line of 998.
 pub(super) const ID_MAX: usize = 250;
 
+/// How a part is shown (RFC 2183).
+#[derive(Clone, Copy)]
+pub enum Disposition {
+    Inline,
+    Attachment,
+}
+
 /// An attachment as mail has it.
 pub(super) struct Item<'m> {
     name: Option<String>,
@@ -85,12 +92,12 @@ impl<'m> Item<'m> {
     }
 
     /// As an entity. `number` stands in the name of a file that has none.
-    pub fn entity(&self, bytes: &'m [u8], is_inline: bool, number: usize) -> Entity<'m> {
+    pub fn entity(&self, bytes: &'m [u8], disposition: Disposition, number: usize) -> Entity<'m> {
         let name = self.name.clone().unwrap_or_else(|| {
             let extension = extension_of(&self.media);
             format!("attachment-{number}{extension}")
         });
-        let mut fields = vec![self.disposition(&name, is_inline, Some(bytes.len()))];
+        let mut fields = vec![self.disposition(&name, disposition, Some(bytes.len()))];
         if let Some(id) = &self.id {
             fields.push(("Content-ID", format!("<{id}>")));
         }
@@ -103,12 +110,20 @@ impl<'m> Item<'m> {
         let name = self.name.clone().or(subject.map(|subject| file_name(&subject)));
         let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| "message".to_owned());
         let name = if name.to_ascii_lowercase().ends_with(".eml") { name } else { format!("{name}.eml") };
-        vec![self.disposition(&name, false, None)]
+        vec![self.disposition(&name, Disposition::Attachment, None)]
     }
 
     /// RFC 2183.
-    fn disposition(&self, name: &str, is_inline: bool, size: Option<usize>) -> (&'static str, String) {
-        let kind = if is_inline { "inline" } else { "attachment" };
+    fn disposition(
+        &self,
+        name: &str,
+        disposition: Disposition,
+        size: Option<usize>,
+    ) -> (&'static str, String) {
+        let kind = match disposition {
+            Disposition::Inline => "inline",
+            Disposition::Attachment => "attachment",
+        };
         let size = size.map(|size| format!(";\r\n size={size}")).unwrap_or_default();
         let name = header::parameter("filename", name);
         ("Content-Disposition", format!("{kind}{name}{size}{}", self.fields))

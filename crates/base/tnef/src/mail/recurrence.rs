@@ -220,13 +220,31 @@ impl Zone {
         let mut lines = vec!["BEGIN:VTIMEZONE".to_owned(), format!("TZID:{ZONE}")];
         let has_summer = self.to_standard.is_valid() && self.to_daylight.is_valid();
         let daylight = if has_summer { self.daylight } else { self.standard };
-        self.to_standard.lines("STANDARD", daylight, self.standard, has_summer, &mut lines);
+        let repeats = if has_summer { Repeats::Yearly } else { Repeats::Never };
+        let offsets = Offsets { from: daylight, to: self.standard };
+        self.to_standard.lines("STANDARD", offsets, repeats, &mut lines);
         if has_summer {
-            self.to_daylight.lines("DAYLIGHT", self.standard, self.daylight, true, &mut lines);
+            let offsets = Offsets { from: self.standard, to: self.daylight };
+            self.to_daylight.lines("DAYLIGHT", offsets, repeats, &mut lines);
         }
         lines.push("END:VTIMEZONE".to_owned());
         lines
     }
+}
+
+/// Minutes ahead of UTC, before and after a change.
+#[derive(Clone, Copy)]
+struct Offsets {
+    from: i64,
+    to: i64,
+}
+
+/// How often a change comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeats {
+    /// It only begins the one time that the zone has.
+    Never,
+    Yearly,
 }
 
 impl Change {
@@ -248,7 +266,8 @@ impl Change {
             && self.minute < 60
     }
 
-    fn lines(&self, name: &str, from: i64, to: i64, is_yearly: bool, lines: &mut Vec<String>) {
+    fn lines(&self, name: &str, offsets: Offsets, repeats: Repeats, lines: &mut Vec<String>) {
+        let is_yearly = repeats == Repeats::Yearly;
         let (hour, minute) = if is_yearly { (self.hour, self.minute) } else { (0, 0) };
         lines.push(format!("BEGIN:{name}"));
         lines.push(format!("DTSTART:16010101T{hour:02}{minute:02}00"));
@@ -256,7 +275,7 @@ impl Change {
             let place = if self.place == 5 { -1 } else { i32::from(self.place) };
             lines.push(format!("RRULE:FREQ=YEARLY;BYDAY={place}{day};BYMONTH={}", self.month));
         }
-        for (field, minutes) in [("TZOFFSETFROM", from), ("TZOFFSETTO", to)] {
+        for (field, minutes) in [("TZOFFSETFROM", offsets.from), ("TZOFFSETTO", offsets.to)] {
             let offset = Duration::minutes(minutes);
             let sign = if minutes < 0 { '-' } else { '+' };
             let (hours, rest) = (offset.whole_hours().abs(), offset.whole_minutes().abs() % 60);

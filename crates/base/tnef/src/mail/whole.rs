@@ -8,7 +8,7 @@ use super::card;
 use super::dates;
 use super::entity::Entity;
 use super::header;
-use super::item::{CodePages, ID_MAX, Inner, Item};
+use super::item::{CodePages, Disposition, ID_MAX, Inner, Item};
 use super::people::{People, Role};
 use crate::error::Damage;
 use crate::model::{Message, Value, find_attribute};
@@ -39,9 +39,11 @@ impl<'m> Whole<'m> {
             match item.inner {
                 Inner::Message(inner) => attachments.push(embedded(&item, inner, room)?),
                 Inner::Bytes(bytes) if is_shown(item.id.as_deref()) => {
-                    shown.push(item.entity(bytes, true, place + 1));
+                    shown.push(item.entity(bytes, Disposition::Inline, place + 1));
                 }
-                Inner::Bytes(bytes) => attachments.push(item.entity(bytes, false, place + 1)),
+                Inner::Bytes(bytes) => {
+                    attachments.push(item.entity(bytes, Disposition::Attachment, place + 1))
+                }
             }
         }
         let class = message.class();

@@ -47,7 +47,7 @@ pub(super) fn read(
 ) -> ControlFlow<()> {
     let mut reader = Reader { source, message_len_max, sink, offset: 0, first: true, current: None };
     let mut piece = Vec::new();
-    let (mut line_start, mut after_empty) = (true, true);
+    let mut start = Start::AfterEmptyLine;
     loop {
         piece.clear();
         match input.take(PIECE_LEN_MAX).read_until(b'\n', &mut piece) {
@@ -55,17 +55,16 @@ pub(super) fn read(
             Ok(_) => {}
             Err(error) => {
                 // The part of the line that was read before the disk failed still counts.
-                reader.piece(&piece, line_start, after_empty)?;
+                reader.piece(&piece, start)?;
                 reader.offset += piece.len() as u64;
                 reader.finish()?;
                 let origin = reader.origin(reader.offset);
                 return reader.sink.fault(Fault { origin, why: error.to_string() });
             }
         }
-        reader.piece(&piece, line_start, after_empty)?;
+        reader.piece(&piece, start)?;
         reader.offset += piece.len() as u64;
-        after_empty = line_start && matches!(piece.as_slice(), b"\n" | b"\r\n");
-        line_start = piece.ends_with(b"\n");
+        start = start.after(&piece);
     }
     reader.finish()
 }
@@ -74,7 +73,7 @@ struct Reader<'a> {
     source: &'a Source<'a>,
     message_len_max: u64,
     sink: &'a mut dyn Sink,
-    /// Of the piece at hand.
+    /// Of the current piece.
     offset: u64,
     /// No message was finished yet.
     first: bool,
@@ -115,10 +114,32 @@ impl Building {
     }
 }
 
+/// Where a piece of the file begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// Within a line that is longer than a piece.
+    WithinLine,
+    Line,
+    /// A line, after an empty one or at the beginning of the file.
+    AfterEmptyLine,
+}
+
+impl Start {
+    /// Where the piece after this one begins.
+    fn after(self, piece: &[u8]) -> Self {
+        match piece {
+            b"\n" | b"\r\n" if self != Self::WithinLine => Self::AfterEmptyLine,
+            _ if piece.ends_with(b"\n") => Self::Line,
+            _ => Self::WithinLine,
+        }
+    }
+}
+
 impl Reader<'_> {
-    fn piece(&mut self, piece: &[u8], line_start: bool, after_empty: bool) -> ControlFlow<()> {
+    fn piece(&mut self, piece: &[u8], start: Start) -> ControlFlow<()> {
+        let is_line = start != Start::WithinLine;
         let may_begin = self.current.as_ref().is_none_or(|current| current.may_end_at(self.offset));
-        if line_start && after_empty && may_begin && piece.starts_with(b"From ") {
+        if start == Start::AfterEmptyLine && may_begin && piece.starts_with(b"From ") {
             let date = parse_from_line(piece);
             if date.is_some() || self.offset == 0 {
                 self.finish()?;
@@ -133,7 +154,7 @@ impl Reader<'_> {
         }
         let (offset, source) = (self.offset, self.source);
         let current = self.current.get_or_insert_with(|| Building::new(offset, None));
-        if line_start && let Body::NotStarted(length) = &mut current.body {
+        if is_line && let Body::NotStarted(length) = &mut current.body {
             if matches!(piece, b"\n" | b"\r\n") {
                 let body_start = offset + piece.len() as u64;
                 let end =
@@ -143,7 +164,7 @@ impl Reader<'_> {
                 *length = Some(said);
             }
         }
-        let quoted = line_start && piece.first() == Some(&b'>') && is_quotable(piece);
+        let quoted = is_line && piece.first() == Some(&b'>') && is_quotable(piece);
         let text = if quoted { piece.get(1..).unwrap_or_default() } else { piece };
         current.len += text.len() as u64;
         // Two more than the limit: the empty line at the end does not count.

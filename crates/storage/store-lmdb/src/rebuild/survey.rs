@@ -53,7 +53,7 @@ pub(crate) struct Pack {
 }
 
 impl Pack {
-    /// The content of one of its records, verified; why not, if it cannot be had.
+    /// The content of one of its records, verified; why not, if it is not available.
     pub(crate) fn content(&self, found: &Found) -> std::result::Result<bytes::Bytes, String> {
         let scan = Scan::new(&*self.file, self.form, 0, self.end);
         scan.content(found).map_err(|fault| fault.to_string())
@@ -150,8 +150,9 @@ pub(crate) fn survey(
         let tail = known.filter(|_| !is_behind);
         let next_seq = before.next_seq;
         let tail = tail.map(|state| Tail { from: state.end, next_seq, is_sealed: state.sealed });
-        let bodies = survey.pack(number, file, (form, size), tail, catalog, &mut controls)?;
-        unended.note(number, bodies, tail.is_none());
+        let is_known = tail.is_some();
+        let bodies = survey.pack(Opened { number, file, form, size, tail }, catalog, &mut controls)?;
+        unended.note(number, bodies, !is_known);
         progress((done + 1) as f64 / numbers.len() as f64);
     }
     survey.cut_torn_bodies(&unended, &mut controls);
@@ -168,6 +169,16 @@ pub(crate) fn survey(
     let Survey { packs, damage, .. } = &mut survey;
     damage.retain(|damage| packs.get(&damage.pack).is_none_or(|pack| pack.counts(damage.from)));
     Ok(survey)
+}
+
+/// A pack that is surveyed.
+struct Opened {
+    number: u32,
+    file: Arc<dyn DiskFile>,
+    form: Form,
+    size: u64,
+    /// Where the old index has its end, if that can be believed.
+    tail: Option<Tail>,
 }
 
 /// Beyond the end that the old index has of a pack.
@@ -225,17 +236,9 @@ fn form_of(file: &dyn DiskFile, number: u32, store: Id) -> (Form, Option<String>
 }
 
 impl Survey {
-    /// Lists the records of one pack and returns the bodies that it ends with. `tail`: where the
-    /// old index has its end, if that can be believed.
-    fn pack(
-        &mut self,
-        number: u32,
-        file: Arc<dyn DiskFile>,
-        (form, size): (Form, u64),
-        tail: Option<Tail>,
-        catalog: &Catalog,
-        controls: &mut Controls,
-    ) -> Result<LastBodies> {
+    /// Lists the records of one pack and returns the bodies that it ends with.
+    fn pack(&mut self, pack: Opened, catalog: &Catalog, controls: &mut Controls) -> Result<LastBodies> {
+        let Opened { number, file, form, size, tail } = pack;
         let mut txn = catalog.write()?;
         let mut last = LastBodies::default();
         let search = Search { file: &*file, form, size };
@@ -481,7 +484,7 @@ fn said_of_packs(content: &[u8]) -> Option<Vec<Says>> {
     Some(retired.chain(packs.sealed.iter().map(|(pack, end)| Says::GivenUp(*pack, *end))).collect())
 }
 
-/// Bytes up to the last that is not zero. Packs are made long beforehand, so that most of the last
+/// Bytes up to the last that is not zero. Packs are made long in advance, so that most of the last
 /// one is zeroes: they are compared by the page.
 fn used(bytes: &[u8]) -> usize {
     const ZEROES: [u8; 4096] = [0; 4096];
