@@ -68,7 +68,7 @@ pub trait MailSink: Send + Sync + 'static {
     }
 
     /// Reports to the sender that a message is in the mailboxes of those recipients who are given
-    /// and wanted to be told (RFC 3461 §5.2.3).
+    /// and wanted a report (RFC 3461 §5.2.3).
     async fn report_delivered(&self, _message: &[u8], _envelope: &Outgoing) {}
 }
 
@@ -155,5 +155,7 @@ impl MailSink for Filter {
 
 /// The answer of a sink that relays nothing.
 fn no_relay(envelope: &Outgoing) -> RelayRefusal {
-    RelayRefusal::Domain(envelope.to.first().map(|to| to.address.clone()).unwrap_or_default())
+    let first = envelope.to.first().map(|to| to.address.clone());
+    debug_assert!(first.is_some(), "a message without recipients was to be relayed");
+    RelayRefusal::Domain(first.unwrap_or_default())
 }

@@ -296,7 +296,9 @@ impl KeywordTable {
             if let Flag::Keyword(k) = flag {
                 self.slot_or_insert(k, in_use.union(set))?;
             }
-            set = set.union(self.set_of(flag).unwrap_or_default());
+            let one = self.set_of(flag);
+            debug_assert!(one.is_some(), "a keyword that was inserted has no slot");
+            set = set.union(one.unwrap_or_default());
         }
         Ok(set)
     }

@@ -230,8 +230,11 @@ impl Directory {
         match self.put(record::alias_key(address.as_str()), 0, Some(value)).await? {
             CommitOutcome::Done => Ok(Alias { address: address.to_string(), account: account.to_string() }),
             CommitOutcome::Conflict => {
-                let account = self.alias_target(address.as_str()).await?.unwrap_or_default();
-                Err(DirectoryError::AliasExists { alias: address.to_string(), account })
+                // Another process made it, and may have removed it since.
+                match self.alias_target(address.as_str()).await? {
+                    Some(account) => Err(DirectoryError::AliasExists { alias: address.to_string(), account }),
+                    None => Err(DirectoryError::Busy(address.to_string())),
+                }
             }
         }
     }

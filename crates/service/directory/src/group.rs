@@ -150,7 +150,15 @@ impl Directory {
     /// Groups by address, those after `after`, at most `limit`.
     pub async fn groups(&self, after: Option<&str>, limit: usize) -> Result<Vec<Group>> {
         let entries = self.engine.directory_scan(PREFIX, after.map(key).as_deref(), limit).await?;
-        entries.iter().map(|entry| read(entry, entry.name.strip_prefix(PREFIX).unwrap_or_default())).collect()
+        let group = |entry: &posthaste_store::DirectoryEntry| match entry.name.strip_prefix(PREFIX) {
+            Some(address) => read(entry, address),
+            None => {
+                debug_assert!(false, "a scan for groups found {}", entry.name);
+                let why = "it is no group".to_owned();
+                Err(DirectoryError::Record { record: entry.name.clone(), why })
+            }
+        };
+        entries.iter().map(group).collect()
     }
 
     /// Where mail for an address goes. One to four reads of a record for an account, up to three

@@ -51,8 +51,11 @@ pub(crate) fn find<'l>(list: &'l MailboxList, name: &str) -> Option<&'l MailboxE
 impl World {
     fn remembers(&self, key: Key<'_>, within: Option<u64>) -> bool {
         let has = memory::has(&*self.engine, self.list.account, key, self.now, within);
-        // Without an answer the message counts as new: nothing is suppressed by a fault.
-        self.runtime.block_on(has).unwrap_or(false)
+        self.runtime.block_on(has).unwrap_or_else(|error| {
+            // The message counts as new: a fault suppresses nothing.
+            tracing::warn!(account = %self.list.account, %error, "cannot check whether a message was seen before");
+            false
+        })
     }
 }
 

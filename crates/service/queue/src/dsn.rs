@@ -162,7 +162,9 @@ pub fn xtext(text: &str) -> Option<Vec<u8>> {
 
 /// What the xtext of a value that was read before encodes.
 fn decoded(text: &str) -> String {
-    String::from_utf8_lossy(&xtext(text).unwrap_or_default()).into_owned()
+    let octets = xtext(text);
+    debug_assert!(octets.is_some(), "a value that was read is no xtext");
+    String::from_utf8_lossy(&octets.unwrap_or_default()).into_owned()
 }
 
 fn is_printable(octets: &[u8]) -> bool {

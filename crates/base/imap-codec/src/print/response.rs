@@ -193,7 +193,11 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
                 line_text(out, value);
             }
         }
-        bare => put(out, bare_code(bare).unwrap_or_default()),
+        bare => {
+            let name = bare_code(bare);
+            debug_assert!(name.is_some(), "{bare:?} is printed neither bare nor with a value");
+            put(out, name.unwrap_or_default());
+        }
     }
 }
 
@@ -206,7 +210,7 @@ pub fn enabled_or_capability(out: &mut Vec<u8>, name: &str, capabilities: &[Capa
     }
 }
 
-/// Appends a flag as a server tells it.
+/// Appends a flag as a server sends it.
 pub fn response_flag(out: &mut Vec<u8>, value: &ResponseFlag) {
     match value {
         ResponseFlag::Flag(value) => flag(out, value),

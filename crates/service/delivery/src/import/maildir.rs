@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,6 +17,8 @@ use super::looks::{is_file_or_link, open, remedy};
 use super::{Fault, ImportedMessage, Origin, Sink, status};
 use crate::format::to_crlf;
 
+/// Names the keywords of a Maildir.
+const KEYWORDS: &str = "dovecot-keywords";
 /// Octets of `dovecot-keywords` that are read: 26 lines of a keyword each.
 const KEYWORDS_LEN_MAX: u64 = 16 * 1024;
 
@@ -40,7 +42,14 @@ pub(super) fn folder_name(dir_name: &str) -> String {
 /// Reads the messages of one Maildir, those in `cur` first, each in the order of their names, which
 /// is that of arrival.
 pub(super) fn read(dir: &Path, mailbox: &str, message_len_max: u64, sink: &mut dyn Sink) -> ControlFlow<()> {
-    let keywords = keywords(dir);
+    let keywords = match keywords(dir) {
+        Ok(keywords) => keywords,
+        Err(error) => {
+            let why = format!("{}; messages are imported without their keywords", remedy(&error));
+            sink.fault(Fault { origin: origin(&dir.join(KEYWORDS)), why })?;
+            Vec::new()
+        }
+    };
     for part in ["cur", "new"] {
         let part = dir.join(part);
         // The walk over the folder reports it.
@@ -122,22 +131,24 @@ fn arrival(name: &str) -> u64 {
 }
 
 /// Keywords by letter.
-fn keywords(dir: &Path) -> Vec<Option<Flag>> {
-    let path: PathBuf = dir.join("dovecot-keywords");
-    let mut text = String::new();
-    // A Maildir without this file has no keywords.
-    if let Ok(file) = open(&path) {
-        let _ = file.take(KEYWORDS_LEN_MAX).read_to_string(&mut text);
-    }
+fn keywords(dir: &Path) -> io::Result<Vec<Option<Flag>>> {
+    let file = match open(&dir.join(KEYWORDS)) {
+        Ok(file) => file,
+        // A Maildir without this file has no keywords.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut text = Vec::new();
+    file.take(KEYWORDS_LEN_MAX).read_to_end(&mut text)?;
     let mut table = vec![None; 26];
-    for line in text.lines() {
+    for line in String::from_utf8_lossy(&text).lines() {
         if let Some((number, name)) = line.split_once(' ')
             && let Some(slot) = number.parse::<usize>().ok().and_then(|n| table.get_mut(n))
         {
             *slot = status::keyword(name.trim());
         }
     }
-    table
+    Ok(table)
 }
 
 /// The flags in a file's name: what follows `:2,`, or `;2,` and `!2,` where a colon cannot be.

@@ -96,7 +96,9 @@ async fn offer_all(
     let ids: Vec<_> = list.entries.iter().map(|entry| entry.id).collect();
     let heads = opened.store.status(&ids).await?;
     for (entry, head) in list.entries.iter().zip(heads) {
-        let counts = head.unwrap_or_default().counts;
+        // A folder that was deleted meanwhile has no head.
+        let Some(head) = head else { continue };
+        let counts = head.counts;
         largest.offer(Folder {
             messages: counts.messages,
             bytes: counts.bytes,
