@@ -136,7 +136,7 @@ impl Session {
             return Action::Close(Reply::bye("Too many errors"));
         }
         let reply = Reply::no(match failure {
-            // What ails the store is nobody's business out there.
+            // Strangers learn nothing about the store's state.
             LoginFailure::Unavailable(_) => "Logins are unavailable; try again later".to_owned(),
             failure => failure.to_string(),
         });
@@ -167,7 +167,7 @@ pub(crate) fn failure(error: &ScriptError) -> Reply {
         ScriptError::NoScript(_) => Reply::no(text).with_code("NONEXISTENT"),
         ScriptError::Active(_) => Reply::no(text).with_code("ACTIVE"),
         ScriptError::Exists(_) => Reply::no(text).with_code("ALREADYEXISTS"),
-        // What ails the store is nobody's business out there.
+        // Strangers learn nothing about the store's state.
         ScriptError::Directory(_) => {
             Reply::no("The scripts are unavailable; try again later").with_code("TRYLATER")
         }

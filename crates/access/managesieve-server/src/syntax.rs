@@ -15,9 +15,9 @@ const ARGUMENTS_MAX: usize = 4;
 pub(crate) enum Framed {
     /// More is needed.
     Part,
-    /// The command has so many octets, its line end included.
+    /// The command has this many octets, its line end included.
     Whole(usize),
-    /// It would have more than it may: so many octets, as far as it has said.
+    /// It would have more than it may: this many octets, as far as it has said.
     TooLong(u64),
 }
 

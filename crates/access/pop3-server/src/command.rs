@@ -39,7 +39,7 @@ pub enum Command {
     Uidl(Option<u32>),
     /// A message.
     Retr(u32),
-    /// A message's header and so many lines of its body.
+    /// A message's header and this many lines of its body.
     Top(u32, u64),
     /// Marks a message for removal at QUIT.
     Dele(u32),

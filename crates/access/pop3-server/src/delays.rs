@@ -18,7 +18,7 @@ pub(crate) struct Delays {
 #[derive(Default)]
 struct Last {
     of: HashMap<AccountId, Instant>,
-    /// The next time to forget is when there are so many.
+    /// The next time to forget is when there are this many.
     sweep_at: usize,
 }
 

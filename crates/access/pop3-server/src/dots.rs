@@ -81,7 +81,7 @@ impl DotWriter {
     }
 }
 
-/// Where TOP ends (RFC 1939 §7): the header, the empty line behind it, and so many lines.
+/// Where TOP ends (RFC 1939 §7): the header, the empty line behind it, and this many lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Top {
     /// Lines of the body that are still wanted.
@@ -101,7 +101,7 @@ enum Place {
 }
 
 impl Top {
-    /// At the start of a message of whose body so many lines are wanted.
+    /// At the start of a message of whose body this many lines are wanted.
     pub fn new(lines: u64) -> Self {
         Self { lines, place: Place::HeaderStart }
     }

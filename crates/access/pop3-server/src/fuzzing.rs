@@ -143,7 +143,7 @@ fn maildrop() -> Maildrop {
     Maildrop::new(Arc::new(view(MESSAGES)), UidValidity::new(7).unwrap_or(UidValidity::MIN))
 }
 
-/// A mailbox of so many messages: message `n` has UID `3 n` and `n` octets.
+/// A mailbox of this many messages: message `n` has UID `3 n` and `n` octets.
 pub(crate) fn view(messages: u32) -> View {
     let mut builder = ViewBuilder::new();
     let rows: Vec<Row> = (1..=messages)

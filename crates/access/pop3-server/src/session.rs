@@ -19,7 +19,7 @@ use crate::print::number;
 pub struct Link {
     /// Whether TLS is active.
     pub encrypted: bool,
-    /// Whether STLS can be had.
+    /// Whether STLS is available.
     pub stls: bool,
     /// Whether a password may be sent now.
     pub passwords: bool,
@@ -52,7 +52,7 @@ pub enum Action {
     StartTls,
     /// Print the rest of a listing with [`Session::lines`].
     List(Listing),
-    /// Send a message: all of it, or its header and so many lines.
+    /// Send a message: all of it, or its header and this many lines.
     Retrieve {
         /// Its row.
         row: Row,

@@ -108,6 +108,6 @@ pub(crate) const READ_AHEAD: usize = 64 * 1024;
 pub(crate) const REPLIES_MAX: usize = 16 * 1024;
 
 /// Octets of a message that was refused that are read and thrown away, so that the client reads the
-/// refusal. A client that goes on after so many did not look at SIZE and does not deserve more of
+/// refusal. A client that goes on after this many did not look at SIZE and does not deserve more of
 /// our line.
 pub(crate) const DRAIN_MAX: u64 = 128 * 1024 * 1024;

@@ -52,7 +52,7 @@ impl Reply {
         self.lines.iter().map(AsRef::as_ref)
     }
 
-    /// Whether it is a refusal, for now (4xx) or for good (5xx).
+    /// Whether it is a refusal, for now (4xx) or permanently (5xx).
     pub fn is_refusal(&self) -> bool {
         self.code >= 400
     }

@@ -1,7 +1,7 @@
 //! From root to the user that the server is to run as.
 //!
 //! Root is needed for ports below 1024 and for nothing else. So the listeners of the start are
-//! bound first, then the process becomes `user` for good, and only then it opens the store and
+//! bound first, then the process becomes `user` permanently, and only then it opens the store and
 //! reads what strangers send: what waits in a backlog until then is read by nobody.
 //!
 //! What always holds: the change is made for all threads or the start fails; nothing that the
@@ -107,7 +107,7 @@ impl Identity {
         Ok(Some(Self { user, name, uid, gid }))
     }
 
-    /// Becomes this user in all threads, for good.
+    /// Becomes this user in all threads, permanently.
     pub fn assume(&self) -> Result<()> {
         let failed = |what: &str| {
             let error = io::Error::last_os_error();

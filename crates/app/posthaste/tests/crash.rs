@@ -140,7 +140,7 @@ fn move_to_and_fro(imap: SocketAddr, acknowledged: impl Fn()) -> std::io::Result
     }
 }
 
-/// Each of at least `known` messages is in one of both mailboxes, or in at most so many; answers
+/// Each of at least `known` messages is in one of both mailboxes, or in at most this many; answers
 /// with their number.
 fn messages_in_one(imap: SocketAddr, known: usize, most: usize) -> usize {
     let mut times: BTreeMap<usize, usize> = BTreeMap::new();

@@ -18,7 +18,7 @@ const USER: &str = "ana@example.org";
 const COUNT: usize = 3_000;
 /// Serials of messages that come by LMTP start here.
 const DELIVERED: usize = 1_000_000;
-/// Kills come when so many messages of the import are there: in the first commits, in the middle,
+/// Kills come when this many messages of the import are there: in the first commits, in the middle,
 /// near the end.
 const KILLS: [usize; 5] = [1, 500, 501, 1_500, 2_500];
 

@@ -135,7 +135,7 @@ fn logged_in(server: &Server) -> LineClient {
     client
 }
 
-/// What is said is refused for good.
+/// What is said is refused permanently.
 fn refused(client: &mut LineClient, what: &str, command: &str) {
     let reply = client.ask(command).unwrap();
     assert!(reply.starts_with('5'), "{what}: {command}: {reply}");

@@ -210,7 +210,7 @@ impl World {
     }
 }
 
-/// Waits until a folder has so many messages, and returns them.
+/// Waits until a folder has this many messages, and returns them.
 fn folder(server: &Server, user: &str, name: &str, count: usize) -> Vec<Vec<u8>> {
     server.mail(user, PASSWORD, name, count)
 }

@@ -75,7 +75,7 @@ fn submit(client: &mut LineClient, to: &[&str], message: &[u8]) {
     assert!(reply.starts_with("250 2.0.0 Queued, id "), "{reply}");
 }
 
-/// Waits until a user's INBOX has so many messages, and returns them.
+/// Waits until a user's INBOX has this many messages, and returns them.
 fn inbox(server: &Server, user: &str, count: usize) -> Vec<Vec<u8>> {
     server.mail(user, PASSWORD, "INBOX", count)
 }

@@ -83,7 +83,7 @@ impl World {
         assert!(reply.starts_with("250"), "{reply}");
     }
 
-    /// The subjects of so many messages in an INBOX, and what each message is.
+    /// The subjects of this many messages in an INBOX, and what each message is.
     fn inbox(&self, user: &str, count: usize) -> Vec<String> {
         let server = if user.ends_with("b.test") { &self.b } else { &self.a };
         let mail = server.mail(user, PASSWORD, "INBOX", count);

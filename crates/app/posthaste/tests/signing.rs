@@ -136,7 +136,7 @@ fn send(client: &mut LineClient, from: &str, to: &str, message: &str) {
     assert!(reply.starts_with("250 "), "{reply}");
 }
 
-/// Waits until an INBOX has so many messages, and returns them.
+/// Waits until an INBOX has this many messages, and returns them.
 fn inbox(server: &Server, user: &str, count: usize) -> Vec<String> {
     folder(server, user, "INBOX", count)
 }

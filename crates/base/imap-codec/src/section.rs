@@ -41,7 +41,7 @@ pub enum SectionText {
 pub struct Partial {
     /// First byte, from 0.
     pub offset: u64,
-    /// At most so many bytes.
+    /// At most this many bytes.
     pub count: NonZeroU64,
 }
 

@@ -25,7 +25,7 @@ pub enum NameError {
     #[error("a mailbox name has no empty level: no leading, trailing or doubled '/'")]
     EmptyLevel,
     /// `.` or `..` as a level: harmless here, an attack on whatever it is exported to.
-    #[error("'.' and '..' are no mailbox names")]
+    #[error("'.' and '..' are not mailbox names")]
     Dots,
     /// A control character (RFC 9051 §5.1 advises against, RFC 5198 §2 forbids).
     #[error("a mailbox name holds no control characters")]

@@ -25,7 +25,7 @@ impl Line {
         Some(Self { base: y - slope * x, slope })
     }
 
-    /// The cost at so many messages.
+    /// The cost at this many messages.
     pub fn at(&self, messages: f64) -> f64 {
         self.base + self.slope * messages
     }

@@ -43,7 +43,7 @@ impl FolderSize {
         Self::Over1000000,
     ];
 
-    /// The class of a folder with so many messages.
+    /// The class of a folder with this many messages.
     pub fn of(messages: u32) -> Self {
         Self::ALL[1..]
             .iter()

@@ -100,7 +100,7 @@ pub fn count(counter: Counter, amount: u64) {
     on_current(|work| work.meter.counters.add(counter, amount));
 }
 
-/// The current session has carried out a command, with a folder of so many messages selected. Its
+/// The current session has carried out a command, with a folder of this many messages selected. Its
 /// cost is counted until [`command_ended`].
 pub fn command(name: &'static str, folder: Option<u32>) {
     on_current(|work| {

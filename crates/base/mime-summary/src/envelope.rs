@@ -19,7 +19,7 @@ const TEXT_MAX: usize = 64 * 1024;
 /// How much of an address field is read, in bytes: some eight thousand addresses.
 const LIST_MAX: usize = 256 * 1024;
 
-/// What ENVELOPE tells of a message.
+/// The fields of ENVELOPE.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Envelope<'m> {
     /// Date, as it stands.
@@ -50,7 +50,7 @@ impl<'m> Envelope<'m> {
         Self::within(message, fields, 1, &mut Room::of_header())
     }
 
-    /// The same for a message with this room, in whose responses the envelope is printed so many
+    /// The same for a message with this room, in whose responses the envelope is printed this many
     /// times.
     pub fn within(
         message: &'m [u8],

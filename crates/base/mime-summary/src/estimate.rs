@@ -27,7 +27,7 @@ pub(crate) const ADDRESS_BYTES: usize = 11;
 /// How often BODY and BODYSTRUCTURE together print a value.
 pub(crate) const IN_BOTH: usize = 2;
 
-/// What the responses of a message of so many bytes may take.
+/// What the responses of a message of this many bytes may take.
 pub(crate) fn printed_max(message_len: usize) -> usize {
     message_len.saturating_mul(PRINTED_SHARE).saturating_add(PRINTED_BASE).min(PRINTED_MAX)
 }

@@ -31,15 +31,15 @@ pub const SUMMARY_LEN_MAX: usize = 10 << 20;
 /// end of the room.
 const SUMMARY_SHARE: usize = 20;
 
-/// Longest summary of a message of so many bytes. Messages of nearly no bytes have 16 KiB.
+/// Longest summary of a message of this many bytes. Messages of nearly no bytes have 16 KiB.
 pub const fn summary_len_max(message_len: usize) -> usize {
     let share = message_len.saturating_mul(SUMMARY_SHARE).saturating_add(16 * 1024);
     if share < SUMMARY_LEN_MAX { share } else { SUMMARY_LEN_MAX }
 }
 
-/// Most memory that making the summary of a message of so many bytes takes beside the message. The
-/// test that measures it is `delivery/tests/memory.rs`. Addresses of two bytes take most. Twice the
-/// message: a large header is held unfolded, and as text.
+/// Most memory that making the summary of a message of this many bytes takes beside the message.
+/// The test that measures it is `delivery/tests/memory.rs`. Addresses of two bytes take most. Twice
+/// the message: a large header is held unfolded, and as text.
 pub const fn summary_memory_max(message_len: usize) -> usize {
     let share = message_len.saturating_mul(96).saturating_add(128 * 1024);
     let most = (64_usize << 20).saturating_add(message_len.saturating_mul(2));
@@ -87,12 +87,12 @@ impl Room {
         }
     }
 
-    /// The text if there is room to print it so many times.
+    /// The text if there is room to print it this many times.
     pub fn text<'m>(&mut self, text: Option<Cow<'m, [u8]>>, times: usize) -> Option<Cow<'m, [u8]>> {
         text.filter(|text| self.take(string_len(text) * times))
     }
 
-    /// Parameters, as many as there is room to print so many times.
+    /// Parameters, as many as there is room to print this many times.
     pub fn params<'m>(&mut self, params: Params<'m>, times: usize) -> impl Iterator<Item = Param<'m>> {
         params.into_iter().take_while(move |param| {
             self.take((string_len(param.name) + string_len(&param.value) + 2) * times)
@@ -104,7 +104,7 @@ impl Room {
         tags.into_iter().take_while(|tag| self.take(string_len(tag) + 1))
     }
 
-    /// Ends a list where there is no room to print it so many times.
+    /// Ends a list where there is no room to print it this many times.
     pub(crate) fn cut(&mut self, list: &mut Vec<Address<'_>>, times: usize) {
         let texts = |a: &Address<'_>| {
             [&a.name, &a.route, &a.mailbox, &a.host]

@@ -416,7 +416,7 @@ impl Window {
         self.text = rest;
     }
 
-    /// Keeps as much as a match of so many bytes may begin in.
+    /// Keeps as much as a match of this many bytes may begin in.
     fn keep(&mut self, needle_max: usize) {
         let kept = self.folded.len().saturating_sub(needle_max.saturating_sub(1));
         self.folded.drain(..kept);

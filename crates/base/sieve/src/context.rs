@@ -69,7 +69,7 @@ pub trait Context {
         false
     }
 
-    /// Whether this sender got a reply under this key within so many seconds (RFC 5230 §4.2);
+    /// Whether this sender got a reply under this key within this many seconds (RFC 5230 §4.2);
     /// none stands for the server's own default.
     fn was_answered(&self, _key: &str, _sender: &str, _seconds: Option<u64>) -> bool {
         false

@@ -453,7 +453,7 @@ impl Watcher for Recorders {
         Ok(fd)
     }
 
-    /// `call` writes so many of the bytes.
+    /// `call` writes this many of the bytes.
     fn write(&self, fd: c_int, parts: &[&[u8]], at: Option<u64>, call: &dyn Fn(usize) -> Called) -> Called {
         let len = parts.iter().map(|p| p.len()).sum();
         let Some((recorder, node, size)) = watched(fd) else { return call(len) };

@@ -42,7 +42,7 @@ pub(crate) trait Watcher: Sync {
     fn open(&self, _name: Name<'_>, _flags: c_int, call: &dyn Fn() -> Called) -> Called {
         call()
     }
-    /// `call` writes so many of the bytes.
+    /// `call` writes this many of the bytes.
     fn write(&self, _fd: c_int, parts: &[&[u8]], _at: Option<u64>, call: &dyn Fn(usize) -> Called) -> Called {
         call(parts.iter().map(|p| p.len()).sum())
     }

@@ -54,7 +54,7 @@ fn count(dir: &std::path::Path) -> usize {
     entries.map(|e| 1 + if e.file_type().unwrap().is_dir() { count(&e.path()) } else { 0 }).sum()
 }
 
-/// A state is the same whenever it is made: a failure can be had again.
+/// A state is the same whenever it is made: a failure can be repeated.
 #[test]
 fn a_seed_always_gives_the_same_states() {
     let settings = Settings { faults: false, ..Settings::all() };

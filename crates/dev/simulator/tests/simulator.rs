@@ -7,7 +7,7 @@
 
 use std::process::Command;
 
-/// Has the program look at so many different states; a finding is in its output, with the seed.
+/// Has the program look at this many different states; a finding is in its output, with the seed.
 fn look_at(states: usize, flags: &[&str]) {
     let program = env!("CARGO_BIN_EXE_simulate");
     let output = Command::new(program).args(["--states", &states.to_string()]).args(flags).output().unwrap();

@@ -200,7 +200,7 @@ impl Server {
         assert!(output.status.success(), "account add: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Waits until a user's mailbox has so many messages, and returns them whole.
+    /// Waits until a user's mailbox has this many messages, and returns them whole.
     pub fn mail(&self, user: &str, password: &str, mailbox: &str, count: usize) -> Vec<Vec<u8>> {
         let mut client = LineClient::connect(self.address("imap")).expect("the server listens");
         client.line().expect("a greeting");

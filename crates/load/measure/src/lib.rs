@@ -6,8 +6,8 @@
 //! is exact where there is one. [`own`] says what this process itself uses, [`machine`] where it
 //! runs, and [`hottest`] which functions of the server take its CPU.
 //!
-//! A figure that cannot be had is "not offered here" with the reason. None is ever a zero that was
-//! not measured. Nothing here knows mail.
+//! A figure that is not available is "not offered here" with the reason. None is ever a zero that
+//! was not measured. Nothing here knows mail.
 
 pub mod agent;
 mod cgroup;

@@ -9,7 +9,7 @@ use crate::sample::{Sample, WatchTarget};
 use posthaste_load_results::{Counters as CounterResult, Machine, Offered, Role, ServerCost};
 use std::io;
 
-/// PSS is read every so many samples: the kernel walks all page tables of the process for it.
+/// PSS is read once in this many samples: the kernel walks all page tables of the process for it.
 const PSS_EVERY: u32 = 5;
 
 /// Watches one target.

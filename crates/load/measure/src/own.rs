@@ -81,7 +81,7 @@ pub fn raise_file_limit(wanted: u64) -> u64 {
             return 0;
         }
         if limit.rlim_max < wanted {
-            // The hard limit can be passed with privileges only: try, then take what can be had.
+            // The hard limit can be passed with privileges only: try, then take what is available.
             let beyond = libc::rlimit { rlim_cur: wanted, rlim_max: wanted };
             if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const beyond) == 0 {
                 return wanted;

@@ -203,7 +203,7 @@ fn start_child() -> Result<(NullServer, Target, Target), Trouble> {
 
 /// The null server: prints its address, runs until its input ends.
 pub fn null_server(_args: &NullServerArgs) -> Result<(), Trouble> {
-    // As many as there are ports, where that may be had: whom it serves is not known yet.
+    // One file for each port, if the system allows it: the number of clients is not known yet.
     posthaste_load_measure::own::raise_file_limit(u64::from(u16::MAX));
     let at = start(Faults::default()).map_err(Trouble::failed)?;
     println!("ready imap://{} lmtp://{}", at.imap, at.lmtp);

@@ -1,4 +1,4 @@
-//! How wide text is. No font is at hand when a report is written, so this errs on the wide side.
+//! How wide text is. No font is available when a report is written, so this errs on the wide side.
 
 /// Size of text in plots, in pixels.
 pub const SIZE: f64 = 12.0;

@@ -135,7 +135,7 @@ fn tails(runs: &[Named]) -> Option<Figure> {
         let mut points = Vec::new();
         let mut below = 0;
         for (us, count) in &run.total.histogram_us {
-            // The share at or above this bucket, as one in so many.
+            // The share at or above this bucket, as one in this many.
             points.push((all as f64 / (all - below).max(1) as f64, *us as f64 / 1e3));
             below += count;
         }

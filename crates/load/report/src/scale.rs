@@ -28,7 +28,7 @@ pub struct Tick {
 }
 
 impl Scale {
-    /// A linear axis that holds zero, with about so many steps, to the first step above `high`.
+    /// A linear axis that holds zero, with about this many steps, to the first step above `high`.
     pub fn linear(low: f64, high: f64, steps: u32) -> Self {
         let low = if low.is_finite() { low.min(0.0) } else { 0.0 };
         let high = if high.is_finite() && high.max(0.0) > low { high.max(0.0) } else { low + 1.0 };
@@ -94,7 +94,7 @@ impl Scale {
         self.high
     }
 
-    /// About so many ticks.
+    /// About this many ticks.
     pub fn ticks(&self, steps: u32) -> Vec<Tick> {
         if self.log { self.log_ticks() } else { self.linear_ticks(steps) }
     }

@@ -1,7 +1,7 @@
 //! What a run leaves behind: the types of `results.json`, documented in `docs/measuring.md`.
 //!
 //! One schema for single runs and for studies, so that `report` reads both. Every figure is in the
-//! unit its name ends with; a figure that could not be had is an [`Offered`] with the reason,
+//! unit its name ends with; a figure that was not available is an [`Offered`] with the reason,
 //! never a zero.
 
 use serde::{Deserialize, Serialize};

@@ -105,7 +105,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Of a study, on a machine of so many processors.
+    /// Of a study, on a machine of this many processors.
     pub fn of(study: &Study, machine_cpus: u32) -> Self {
         let mut plan = Self { populations: Vec::new(), stages: Vec::new(), caveats: Vec::new() };
         for sweep in &study.sweeps {

@@ -52,7 +52,7 @@ pub enum Step {
     Delete,
     /// RENAME of such a one.
     Rename,
-    /// IDLE for so many seconds.
+    /// IDLE for this many seconds.
     Idle(f64),
     /// A new message by SMTP, LMTP or submission.
     Send {

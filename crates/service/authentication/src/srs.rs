@@ -154,7 +154,7 @@ fn day_number(text: &str) -> Option<u64> {
     }
 }
 
-/// The lowest bits as so many digits, the highest first.
+/// The lowest bits as this many digits, the highest first.
 fn digits(bits: u64, count: usize) -> String {
     let digit = |place: usize| char::from(BASE32[(bits >> (5 * place) & 31) as usize]);
     (0..count).rev().map(digit).collect()

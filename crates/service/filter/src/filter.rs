@@ -151,7 +151,7 @@ impl Filter {
         self.deliver_filtered(message, envelope, recipients, 0).await
     }
 
-    /// The same for a message that so many scripts of this server have sent on.
+    /// The same for a message that this many scripts of this server have sent on.
     pub(crate) async fn deliver_filtered(
         &self,
         message: Bytes,

@@ -232,7 +232,7 @@ impl Filter {
         let text = compose::refusal(&self.frame(), mail.from, first, &reason, message);
         // Without a sender: nothing answers a report, so it cannot go round.
         if let Err(error) = self.send(Bytes::from(text), "", mail.from, mail.depth, Origin::Server).await {
-            tracing::warn!(group, to = mail.from, %error, "nobody can get the report about members of a group");
+            tracing::warn!(group, to = mail.from, %error, "the report about members of a group cannot be delivered");
         }
     }
 }
@@ -240,7 +240,7 @@ impl Filter {
 /// Why a member through which a group would stand for itself gets no mail.
 const CIRCULAR: &str = "it leads back to the group";
 
-/// Why members elsewhere are to be tried again; none if they do not get the message for good.
+/// Why members elsewhere are to be tried again; none if they permanently do not get the message.
 fn temporary(error: NotSent) -> Option<Undelivered> {
     match error {
         NotSent::Delivery(error) | NotSent::Relay(Refusal::Queue(QueueError::Delivery(error)))

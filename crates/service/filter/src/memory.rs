@@ -68,7 +68,7 @@ fn read(entry: &DirectoryEntry) -> Option<Seen> {
     serde_json::from_slice(&entry.value).ok().filter(|seen: &Seen| seen.v == VERSION)
 }
 
-/// Whether something was remembered within so many seconds; without a number, until it expires.
+/// Whether something was remembered within this many seconds; without a number, until it expires.
 fn holds(entry: &DirectoryEntry, now: u64, within: Option<u64>) -> bool {
     let Some(seen) = read(entry) else { return false };
     within.map_or(seen.until, |within| seen.at.saturating_add(within)) > now
@@ -86,8 +86,8 @@ pub(crate) async fn has(
     Ok(entry.is_some_and(|entry| holds(&entry, now, within)))
 }
 
-/// Remembers something for so many seconds. False if it is remembered already, by another delivery
-/// at the same time perhaps: of two, one alone gets true.
+/// Remembers something for this many seconds. False if it is remembered already, by another
+/// delivery at the same time perhaps: of two, one alone gets true.
 pub(crate) async fn remember(
     engine: &dyn Engine,
     account: AccountId,

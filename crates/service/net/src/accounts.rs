@@ -307,7 +307,7 @@ impl AccountShare {
         }
     }
 
-    /// Counts a message that the account submits to so many recipients: all of it, or nothing if
+    /// Counts a message that the account submits to this many recipients: all of it, or nothing if
     /// one of the limits does not allow it. The log then says so.
     pub fn submit(&self, recipients: usize, peer: IpAddr) -> Result<(), SubmissionRefused> {
         let limits = **self.0.inner.limits.load();

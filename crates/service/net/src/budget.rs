@@ -107,15 +107,15 @@ pub struct BytePermit {
 }
 
 impl ByteBudget {
-    /// A budget of so many bytes, of which one holder may have a quarter.
+    /// A budget of this many bytes, of which one holder may have a quarter.
     pub fn new(bytes: usize) -> Self {
         let total = bytes.max(1);
         let shared = Shared { total, state: Mutex::default(), freed: Notify::new() };
         Self { shared: Arc::new(shared), share: total.div_ceil(SHARE_DIVISOR), pause_max: PAUSE_MAX }
     }
 
-    /// Lets one holder have at least so many bytes, if there are as many: the largest message must
-    /// fit its share.
+    /// Lets one holder have at least this many bytes, if there are as many: the largest message
+    /// must fit its share.
     #[must_use]
     pub fn with_share_of_at_least(mut self, bytes: usize) -> Self {
         self.share = self.share.max(bytes).min(self.shared.total);
@@ -182,8 +182,8 @@ impl State {
         Some(message)
     }
 
-    /// Revokes permits of slow messages, the largest first, until so many bytes are free; those of
-    /// one holder, or of all. Revokes none if that would not do.
+    /// Revokes permits of slow messages, the largest first, until this many bytes are free; those
+    /// of one holder, or of all. Revokes none if that would not do.
     fn displace(&mut self, bytes: usize, of: Option<Holder>, spared: u64) -> Result<(), NetError> {
         let now = Instant::now();
         if self.all_move_until.is_some_and(|until| now < until) {
@@ -229,7 +229,7 @@ impl BytePermit {
         MESSAGE_WITHIN.saturating_sub(self.began.elapsed())
     }
 
-    /// Notes that so many bytes came: the sender moves.
+    /// Notes that this many bytes came: the sender moves.
     pub fn came(&self, bytes: usize) {
         let now = Instant::now();
         if let Some(message) = self.budget.lock().messages.get_mut(&self.key) {
@@ -240,7 +240,7 @@ impl BytePermit {
         }
     }
 
-    /// Has at least so many bytes reserved, at once or not at all. Slow messages may lose theirs
+    /// Has at least this many bytes reserved, at once or not at all. Slow messages may lose theirs
     /// for it.
     pub fn grow_to(&self, bytes: usize) -> Result<(), NetError> {
         let (total, share) = (self.budget.shared.total, self.budget.share);

@@ -1,4 +1,4 @@
-//! The clock of a connection: the system's, or one that a test advances by hand.
+//! The clock of a connection: the system's, or one that a test advances.
 //!
 //! A connection measures the timeouts of its reads and writes by its clock. An IMAP session
 //! measures its login by the same clock. TLS handshakes and the limits of accounts use the

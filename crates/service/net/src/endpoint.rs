@@ -25,7 +25,7 @@ pub enum Mode {
     ImplicitTls,
 }
 
-/// An address to listen on. Port 0 lets the system choose: [`Listener::local_addr`] tells which.
+/// An address to listen on. Port 0 lets the system choose: [`Listener::local_addr`] says which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// Where.

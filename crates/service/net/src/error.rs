@@ -53,10 +53,10 @@ pub enum NetError {
     #[error("the peer closed the connection")]
     Closed,
     /// The peer did not send, or did not read, in time.
-    #[error("the peer let {0:?} pass")]
+    #[error("the peer timed out after {0:?}")]
     TimedOut(Duration),
     /// The read buffer is full and the caller found no command in it.
-    #[error("the peer sent more than {max} bytes without an end in sight")]
+    #[error("the peer sent more than {max} bytes without a whole command")]
     InputFull {
         /// The bound given to [`Connection::fill`](crate::Connection::fill), bytes.
         max: usize,

@@ -13,7 +13,7 @@ pub fn raise_file_limit(wanted: u64) -> io::Result<u64> {
     if now >= wanted {
         return Ok(now);
     }
-    // The hard limit can be passed with privileges only: try, then take what can be had.
+    // The hard limit can be passed with privileges only: try, then take what is available.
     let hard = limit.maximum.map(|hard| hard.max(wanted));
     if limit.maximum.is_some_and(|hard| hard < wanted)
         && setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: hard }).is_ok()

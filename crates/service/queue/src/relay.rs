@@ -135,7 +135,7 @@ impl Relay {
     }
 
     /// Reports to the sender that a message was delivered here, to those recipients whose success
-    /// it asked to be told of (RFC 3461 §5.2.3). The report is on disk on return.
+    /// it asked for (RFC 3461 §5.2.3). The report is on disk on return.
     pub async fn report_delivered(&self, message: &[u8], envelope: &Envelope) -> Result<(), QueueError> {
         let delivered: Vec<_> = envelope.to.iter().map(Addressee::waiting).collect();
         let delivered = delivered.iter().filter(|recipient| recipient.wants_success());
@@ -169,7 +169,7 @@ impl Relay {
         let to = report.to;
         if to.is_empty() {
             // RFC 5321 §4.5.5: no report about a report.
-            tracing::info!(report = report.id, "no report: the message is one itself");
+            tracing::info!(report = report.id, "no report about a report");
             return Ok(());
         }
         let text = report.print();
@@ -202,7 +202,7 @@ impl Relay {
             }
             Err(ResolveError::Directory(DirectoryError::Store(error))) => Err(error.into()),
             Err(error) => {
-                tracing::warn!(report = report.id, to, %error, "nobody can get the report");
+                tracing::warn!(report = report.id, to, %error, "the report cannot be delivered");
                 Ok(())
             }
         }

@@ -111,7 +111,7 @@ impl Runner {
             let wait = match self.run_once(lease.as_mut(), stop.as_mut()).await {
                 Ok(Ended::Asked) => break,
                 Ok(Ended::LeaseLost) => {
-                    tracing::warn!("another server sends the queue's mail from here on");
+                    tracing::warn!("another server sends the queue's mail from now on");
                     continue;
                 }
                 Err(error) => {
@@ -164,7 +164,7 @@ impl Runner {
                 }
                 _ = look.tick() => {
                     if let Err(error) = self.look(&mut seen).await {
-                        tracing::warn!(%error, "cannot look whether the queue has changed");
+                        tracing::warn!(%error, "cannot check whether the queue has changed");
                     }
                 }
             }

@@ -29,7 +29,7 @@ impl Default for RetryTimes {
 }
 
 impl RetryTimes {
-    /// The wait after so many failures in a row.
+    /// The wait after this many failures in a row.
     pub fn wait(&self, failures: u32) -> i64 {
         let doubled = failures.saturating_sub(1).min(30);
         self.first.saturating_mul(1 << doubled).clamp(1, self.longest.max(1))

@@ -164,7 +164,7 @@ impl World {
         task.await.unwrap();
     }
 
-    /// Starts a runner at a time, and stops it after so many events.
+    /// Starts a runner at a time, and stops it after this many events.
     async fn run_at(&mut self, now: i64, events: usize) -> Vec<Event> {
         self.now.store(now, Ordering::SeqCst);
         self.start();

@@ -10,7 +10,7 @@ use crate::rule::Rule;
 pub(crate) struct Conditions {
     /// Internal dates before this, in unix seconds.
     pub(crate) received_before: Option<u32>,
-    /// Those beyond the newest so many.
+    /// All but this many newest.
     pub(crate) keep_newest: Option<u32>,
     pub(crate) keep_flagged: bool,
 }

@@ -37,7 +37,7 @@ pub struct Rule {
     pub mailbox: String,
     /// Chooses messages of more than this age.
     pub older_than: Option<Duration>,
-    /// Chooses messages beyond the newest so many, by internal date.
+    /// Chooses all but this many newest messages, by internal date.
     pub keep_newest: Option<u32>,
     /// Passes over messages with `\Flagged`.
     pub keep_flagged: bool,

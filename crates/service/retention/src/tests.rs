@@ -29,7 +29,7 @@ async fn world() -> World {
     world_with(None).await
 }
 
-/// Folders take at most so many messages.
+/// Folders take at most this many messages.
 async fn world_with(folder_messages_max: Option<u32>) -> World {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
@@ -53,7 +53,7 @@ impl World {
         self.store.open(entry.id).await.unwrap()
     }
 
-    /// Adds a message that was received so many days ago, and comes into the folder now.
+    /// Adds a message that was received this many days ago, and comes into the folder now.
     async fn add(&self, mailbox: &Mailbox, days: u64, flags: Vec<Flag>) {
         let bytes = Bytes::from(format!("Subject: {days}\r\n\r\n"));
         let message = IncomingMessage {

@@ -39,7 +39,7 @@ pub enum ScanError {
         why: String,
     },
     /// It answers something else than it should.
-    #[error("rspamd at {at} answered what this server does not understand: {why}")]
+    #[error("the answer of rspamd at {at} is not understood: {why}")]
     Answer {
         /// Where it is.
         at: String,
@@ -50,7 +50,7 @@ pub enum ScanError {
 
 /// An address of rspamd that is none.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no address of rspamd: write http://HOST:PORT or unix:/PATH")]
+#[error("`{0}` is not an address of rspamd: write http://HOST:PORT or unix:/PATH")]
 pub struct UrlError(pub String);
 
 /// Where rspamd listens.

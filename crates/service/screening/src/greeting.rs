@@ -24,7 +24,7 @@ pub enum Wrong {
     #[error("the address in your EHLO is not the one that you connect from")]
     Address,
     /// It has no dot.
-    #[error("the name in your EHLO is no full domain name")]
+    #[error("the name in your EHLO is not a full domain name")]
     NotQualified,
 }
 

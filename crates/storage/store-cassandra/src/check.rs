@@ -18,7 +18,7 @@ pub(crate) struct Check<'c> {
 }
 
 impl Check<'_> {
-    /// Reads everything. Nobody knows beforehand how much there is, so progress is reported at the
+    /// Reads everything. Nobody knows in advance how much there is, so progress is reported at the
     /// end alone.
     pub(crate) async fn all(&self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Report> {
         type Columns = (Vec<u8>, Option<Vec<u8>>, Option<i64>);

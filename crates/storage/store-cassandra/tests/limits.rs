@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 async fn refused(world: &World, commit: MailboxCommit) {
     match world.engine.commit(commit).await {
         Err(error @ StoreError::TooLarge { limit: 20_000, .. }) => {
-            assert!(!error.is_temporary() && error.to_string().contains("in portions"), "{error}");
+            assert!(!error.is_temporary() && error.to_string().contains("fewer messages"), "{error}");
         }
         other => panic!("{other:?}"),
     }

@@ -54,7 +54,7 @@ impl Numbers {
     }
 }
 
-/// A folder of so many messages of 300 octets with summaries of 600.
+/// A folder of this many messages of 300 octets with summaries of 600.
 async fn filled(bench: &mut Bench, count: usize) -> Folder {
     let mut folder = bench.folder().await;
     let (bytes, summary) = (Bytes::from(vec![b'x'; 300]), Bytes::from(vec![b's'; 600]));

@@ -69,8 +69,8 @@ async fn a_rebuild_from_checkpoints_equals_the_index() {
     rebuilt_equals(dir.path(), &world, &options).await;
 }
 
-/// The `n`th change of one flag of one of so many messages: every message gets \Seen and loses it,
-/// in turns.
+/// The `n`th change of one flag of one of this many messages: every message gets \Seen and loses
+/// it, in turns.
 fn flag_one(held: &mut Held, mailbox: MailboxId, n: u32, messages: u32) -> MailboxCommit {
     let expected = held.head.modseq;
     held.head.modseq = expected.next();

@@ -24,8 +24,8 @@ const DIR: &str = "POSTHASTE_TEST_DIR";
 const MESSAGES: &str = "POSTHASTE_TEST_MESSAGES";
 const SERVING: &str = "POSTHASTE_TEST_SERVING";
 
-/// Starts the other process; it appends so many messages to every mailbox's first and says which it
-/// knows to be done.
+/// Starts the other process; it appends this many messages to every mailbox's first and says which
+/// it knows to be done.
 fn start(dir: &Path, messages: u32, serving: bool) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_other_process", "--nocapture"])

@@ -12,7 +12,7 @@ fn setup(limits: AccountLimits) -> Setup {
     Setup { accounts: Accounts::new(limits), ..Setup::new(Role::Submission) }
 }
 
-/// A message to so many recipients, up to the command that begins its text.
+/// A message to this many recipients, up to the command that begins its text.
 fn message(recipients: &[&str], begin: &str) -> String {
     let rcpt = |to: &&str| format!("C: RCPT TO:<{to}@example.org>\nS: 250 2.1.5 Recipient taken\n");
     let recipients: String = recipients.iter().map(rcpt).collect();

@@ -124,7 +124,7 @@ fn bar(octets: u64) -> ProgressBar {
     bar
 }
 
-/// Work whose length nobody knows beforehand: a count and a rate.
+/// Work whose length is not known in advance: a count and a rate.
 pub fn spinner(done: &'static str) -> ProgressBar {
     let style =
         ProgressStyle::with_template(&format!("{{spinner}} {done} {{human_pos}} messages, {{per_sec}}"));

@@ -75,7 +75,7 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
 }
 
 /// Asks the system for as many open files as connections may need, and says what that means if they
-/// are not to be had.
+/// are not available.
 fn make_room_for_connections(plan: &Plan) {
     let wanted = plan.connections + FILES_BESIDE_CONNECTIONS;
     match raise_file_limit(wanted) {
@@ -166,7 +166,7 @@ async fn serve(
             }
         }
     }
-    tracing::info!("stopping: commands in flight are finished");
+    tracing::info!("stopping: running commands are finished");
     listeners.stop().await;
     drop(metrics);
     if let Some(outgoing) = outgoing {
@@ -220,7 +220,7 @@ impl Server {
                 outgoing
             }
             Err(error) => {
-                tracing::error!(%error, "mail cannot be sent to other domains: mend this and start the server again");
+                tracing::error!(%error, "mail cannot be sent to other domains: correct this and restart the server");
                 None
             }
         }
@@ -238,7 +238,9 @@ impl Server {
                 addresses = listeners.addresses(),
                 "configuration and certificate were read again"
             ),
-            Err(error) => tracing::error!(%error, "not reloaded; the server goes on as it was"),
+            Err(error) => {
+                tracing::error!(%error, "the configuration was not reloaded: the server continues with the old one")
+            }
         }
     }
 
@@ -297,9 +299,9 @@ fn warn_of_expiry(certificates: &Certificates) {
     for expiry in certificates.expiring(ENDS_SOON, SystemTime::now()) {
         let (file, last_day, days_left) = (expiry.file.display(), &expiry.last_day, expiry.days_left);
         if expiry.ended {
-            tracing::error!(%file, last_day, "this certificate has ended and clients refuse it: replace it and send SIGHUP");
+            tracing::error!(%file, last_day, "this certificate has expired and clients refuse it: replace it and send SIGHUP");
         } else {
-            tracing::warn!(%file, last_day, days_left, "this certificate ends soon: replace it and send SIGHUP");
+            tracing::warn!(%file, last_day, days_left, "this certificate expires soon: replace it and send SIGHUP");
         }
     }
 }
@@ -349,7 +351,7 @@ async fn retain(retention: Retention, config: config::Retention) {
             let outcome = match outcome {
                 Ok(outcome) => outcome,
                 Err(error) => {
-                    return tracing::warn!(%error, "`retention.rules` left a folder as it is; it is tried again");
+                    return tracing::warn!(%error, "`retention.rules` could not be applied to a folder; they are tried again");
                 }
             };
             let Outcome { account, folder, rule, target, messages, octets } = outcome;

@@ -41,7 +41,7 @@ const CONTEXTS_BYTES_MAX: u64 = 32 << 20;
 const INDEX_BYTES_MAX: u64 = 256 << 20;
 /// Most connections that "auto" allows.
 const CONNECTIONS_MAX: u64 = 16_000;
-/// Fewer than this many serve nobody well: "auto" takes room for so many from all other parts.
+/// Fewer than this many serve nobody well: "auto" takes room for this many from all other parts.
 const CONNECTIONS_LEAST: u64 = 64;
 
 /// What each part may use, in bytes.

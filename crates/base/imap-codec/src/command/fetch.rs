@@ -37,7 +37,7 @@ pub enum FetchItem {
     SaveDate,
     /// `PREVIEW`, `PREVIEW (LAZY)`: RFC 8970.
     Preview {
-        /// Only if it is at hand.
+        /// Only if it is available.
         lazy: bool,
     },
     /// `BODY[…]<…>` and `BODY.PEEK[…]<…>`.

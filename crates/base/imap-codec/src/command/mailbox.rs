@@ -154,7 +154,7 @@ pub struct ListReturn {
     pub metadata: Vec<EntryName>,
 }
 
-/// What STATUS tells: RFC 9051 §6.3.11.
+/// The items of STATUS: RFC 9051 §6.3.11.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StatusItem {
     /// `MESSAGES`

@@ -246,7 +246,7 @@ struct Head {
     annotation: bool,
 }
 
-/// The beginning of a command whose first line is at hand, or some of it.
+/// The beginning of a command whose first line is available, or some of it.
 fn head(buffer: &[u8]) -> Head {
     let mut words = buffer[..buffer.len().min(TAG_BYTES_MAX + 16)].split(|&b| b == b' ');
     let tag = words.next().and_then(Tag::new);

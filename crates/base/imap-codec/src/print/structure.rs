@@ -70,12 +70,12 @@ pub fn address(out: &mut Vec<u8>, address: &Address<'_>) {
     out.push(b')');
 }
 
-/// Appends a structure as BODY tells it.
+/// Appends a structure as in BODY.
 pub fn body(out: &mut Vec<u8>, structure: &BodyStructure<'_>) {
     part(out, structure, Boundary::Body);
 }
 
-/// Appends a structure as BODYSTRUCTURE tells it.
+/// Appends a structure as in BODYSTRUCTURE.
 pub fn body_structure(out: &mut Vec<u8>, structure: &BodyStructure<'_>) {
     part(out, structure, Boundary::BodyStructure);
 }

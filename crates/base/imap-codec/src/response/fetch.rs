@@ -1,4 +1,4 @@
-//! What FETCH tells of a message: RFC 9051 §7.5.2.
+//! The items of FETCH: RFC 9051 §7.5.2.
 
 use bytes::Bytes;
 use posthaste_mail_model::{ModSeq, Uid};

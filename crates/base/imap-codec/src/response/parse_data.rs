@@ -451,7 +451,7 @@ fn vanished(c: &mut Cursor<'_>) -> Parsed<Untagged> {
     Ok(Untagged::Vanished { earlier, uids: c.num_set("a set of UIDs")? })
 }
 
-/// RFC 2971 §3.2; values that are no UTF-8 are mended.
+/// RFC 2971 §3.2; values that are no UTF-8 are repaired.
 fn id_pairs(c: &mut Cursor<'_>) -> Parsed<Vec<(String, Option<String>)>> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     c.list(usize::MAX, "", |c| {

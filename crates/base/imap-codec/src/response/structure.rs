@@ -124,7 +124,7 @@ pub struct MultiPart<'a> {
     pub tail: PartTail<'a>,
 }
 
-/// Extension data of both sorts of part; only BODYSTRUCTURE tells it.
+/// Extension data of both sorts of part; only BODYSTRUCTURE has it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PartTail<'a> {
     /// Content-Disposition.

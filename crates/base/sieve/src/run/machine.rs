@@ -67,7 +67,7 @@ impl<'r> Machine<'r> {
         Ok(())
     }
 
-    /// Counts a look at so many bytes.
+    /// Counts a look at this many bytes.
     pub(crate) fn step_bytes(&self, bytes: u64) -> Result<(), Fault> {
         /// What a comparison passes in the time of one step.
         const BYTES_PER_STEP: u64 = 64;

@@ -203,7 +203,7 @@ pub(crate) fn notify(machine: &mut Machine<'_>, notify: &Notify) -> Result<(), F
         .text_of("auto-submitted")
         .is_some_and(|value| value.trim().to_ascii_lowercase().starts_with("auto-notified"));
     if automatic {
-        machine.results.notes.push("no notification is sent: the message is one itself".into());
+        machine.results.notes.push("no notification about a notification".into());
         return Ok(());
     }
     machine.results.notify(Effect::Notify(Box::new(effect)))

@@ -2,7 +2,7 @@
 
 use posthaste_sieve::{Capabilities, Script};
 
-/// A script with so many regular expressions of some kilobytes each.
+/// A script with this many regular expressions of some kilobytes each.
 fn regexes(count: usize) -> String {
     let keys: Vec<String> = (0..count).map(|number| format!("\"[^x{number}]{{20}}\"")).collect();
     format!("require \"regex\";\nif header :regex \"subject\" [{}] {{ stop; }}\n", keys.join(","))

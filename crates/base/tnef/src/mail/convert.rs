@@ -38,14 +38,14 @@ pub enum Outcome {
     Converted(Vec<u8>),
 }
 
-/// Bytes that all texts out of a message of so many bytes may take, before they are encoded again.
-/// Compressed RTF expands to eight times its length at most, and HTML made from it to four times
-/// that. 16 MiB are the longest novels twice over, as RTF and as HTML.
+/// Bytes that all texts out of a message of this many bytes may take, before they are encoded
+/// again. Compressed RTF expands to eight times its length at most, and HTML made from it to four
+/// times that. 16 MiB are the longest novels twice over, as RTF and as HTML.
 fn text_max(len: usize) -> usize {
     len.saturating_mul(40).min(16 << 20).saturating_add(4 << 10)
 }
 
-/// Memory that [`convert`] takes at most for a message of so many bytes, besides the message: the
+/// Memory that [`convert`] takes at most for a message of this many bytes, besides the message: the
 /// decoded part, the model, the texts, and the result while it grows.
 pub fn conversion_memory_max(len: usize) -> usize {
     let values = crate::VALUES_MAX.saturating_mul(100).min(len.saturating_mul(24));

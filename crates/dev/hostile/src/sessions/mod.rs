@@ -81,7 +81,7 @@ enum Waits {
     },
 }
 
-/// Plays so many commands of a seed against a server of its own. The error names what went wrong;
+/// Plays this many commands of a seed against a server of its own. The error names what went wrong;
 /// the same seed does it again.
 pub fn play(binary: &str, seed: u64, commands: usize) -> Result<Report, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;

@@ -29,7 +29,7 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// INBOX and so many folders.
+    /// INBOX and this many folders.
     pub fn new(inbox: u32, folders: u32, per_folder: u32, sizes: Sizes) -> Self {
         let mut mailboxes = vec![("INBOX".to_owned(), inbox)];
         mailboxes.extend((1..=folders).map(|n| (folder_name(n), per_folder)));

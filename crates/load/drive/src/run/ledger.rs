@@ -31,7 +31,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// For so many accounts.
+    /// For this many accounts.
     pub fn new(accounts: u32) -> Self {
         Self {
             accounts: (0..accounts).map(|_| Mutex::default()).collect(),
@@ -66,7 +66,7 @@ impl Ledger {
         self.change(account, serial, 1, 0);
     }
 
-    /// It was refused for good.
+    /// It was refused permanently.
     pub fn not_added(&self, account: u32, serial: Serial) {
         self.change(account, serial, 0, -1);
     }

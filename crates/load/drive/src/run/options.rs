@@ -21,9 +21,9 @@ pub enum SendBy {
 /// Open loop: when tasks are due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
-    /// At random (Poisson), so many per second in all.
+    /// At random (Poisson), this many per second in all.
     Poisson(f64),
-    /// Evenly, so many per second in all: a simulated day's tasks over its length.
+    /// Evenly, this many per second in all: a simulated day's tasks over its length.
     Even(f64),
 }
 

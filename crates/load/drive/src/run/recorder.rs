@@ -68,7 +68,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// For so many transactions.
+    /// For this many transactions.
     pub fn new(transactions: usize) -> Self {
         Self { transactions: vec![Tally::default(); transactions], ..Self::default() }
     }

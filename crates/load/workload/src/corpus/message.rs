@@ -22,7 +22,7 @@ pub struct Corpus {
     base64: Pool,
 }
 
-/// One in so many messages of the wide mix has an attachment.
+/// One in this many messages of the wide mix has an attachment.
 const WIDE_ATTACHMENT_ONE_IN: u64 = 10;
 /// Messages are dated in the 300 days from here: 2026-01-01 00:00 UTC.
 const DATES_FROM_UNIX: u64 = 1_767_225_600;

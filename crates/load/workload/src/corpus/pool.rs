@@ -166,7 +166,7 @@ impl Pool {
         Self(all)
     }
 
-    /// Appends so many bytes of whole lines (rounded up), from a random line on.
+    /// Appends this many bytes of whole lines (rounded up), from a random line on.
     pub fn write(&self, random: &mut Random, bytes: usize, out: &mut Vec<u8>) {
         let mut left = bytes.div_ceil(LINE_BYTES) * LINE_BYTES;
         let mut at = random.index(LINES) * LINE_BYTES;

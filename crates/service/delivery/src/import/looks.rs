@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Octets looked at: any sane `From ` line or header field, and so many lines of an mbox that one
+/// Octets looked at: any sane `From ` line or header field, and this many lines of an mbox that one
 /// of them must end.
 const START_LEN: u64 = 16 * 1024;
 

@@ -36,7 +36,7 @@ pub(crate) enum Header {
 /// What some bytes begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// A header of so many bytes.
+    /// A header of this many bytes.
     Whole { length: usize, header: Header },
     /// The beginning of one. All bytes belong to it.
     Part,

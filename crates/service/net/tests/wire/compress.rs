@@ -26,8 +26,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Client<T> {
         within(self.stream.flush()).await.unwrap();
     }
 
-    /// Reads until so many bytes were decompressed; returns them and the number of bytes they came
-    /// in.
+    /// Reads until this many bytes were decompressed; returns them and the number of bytes they
+    /// came in.
     pub async fn receive(&mut self, length: usize) -> (Vec<u8>, usize) {
         let mut found = Vec::with_capacity(length);
         let mut packed = 0;

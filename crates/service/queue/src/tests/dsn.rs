@@ -1,4 +1,4 @@
-//! What senders ask to be told of (RFC 3461).
+//! The reports that senders ask for (RFC 3461).
 
 use super::*;
 

@@ -169,7 +169,7 @@ impl Commits {
         }
         if bytes > self.bytes_max {
             return Err(StoreError::TooLarge {
-                what: "the change of so many messages at once (change them in portions), in bytes,",
+                what: "the size in octets of this change (change fewer messages at a time)",
                 limit: self.bytes_max as u64,
             });
         }

@@ -5,11 +5,11 @@
 //! write nothing for the sweep. It compares what is stored, so that a crash leaves nothing for
 //! ever.
 //!
-//! The order is always the same. First the keys are read. Then the fence of each mailbox
-//! concerned is replaced ([`crate::mailboxes::partition`]); this is a conditional write, so it
-//! completes, or rules out, every proposal in flight. Then the rows are read. A commit that wrote
-//! one of those keys read the old fence: either it applied before, and the rows show it, or it
-//! never will. So a key that no row refers to then is dead for good.
+//! The order is always the same. First the keys are read. Then the fence of each mailbox concerned
+//! is replaced ([`crate::mailboxes::partition`]); this is a conditional write, so it completes, or
+//! rules out, every proposal in flight. Then the rows are read. A commit that wrote one of those
+//! keys read the old fence: either it applied before, and the rows show it, or it never will. So a
+//! key that no row refers to then is permanently dead.
 //!
 //! Ids that are younger than `sweep_after` are skipped. This only saves fences, and disturbs no
 //! commit under way.
@@ -272,7 +272,7 @@ impl Sweep {
         Ok(next)
     }
 
-    /// Those of the references that are dead for good: each was read before the fence of its
+    /// Those of the references that are permanently dead: each was read before the fence of its
     /// mailbox was replaced.
     async fn dead_references(&self, references: Vec<Reference>) -> Result<BTreeSet<Reference>> {
         let mut known = Known::new();

@@ -109,7 +109,7 @@ impl Logged {
         Self { checkpoint: seq, upto, size, commits, places }
     }
 
-    /// Maintenance copied records of so many bytes to another pack.
+    /// Maintenance copied records of this many bytes to another pack.
     pub(crate) fn moved(&mut self, from: u32, to: u32, bytes: u64) {
         self.places.remove(from, bytes);
         self.places.add(to, bytes);

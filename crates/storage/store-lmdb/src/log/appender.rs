@@ -260,7 +260,7 @@ impl Appender {
 
     /// The highest number of a pack in a store whose index does not keep the next one. A file that
     /// is empty and unknown to the index was left by a try to make that pack, which takes it over:
-    /// its number would be missing for good.
+    /// its number would be missing for ever.
     fn highest(&self, index: &Index, txn: &RoTxn) -> Result<u32> {
         let mut highest = index.all_packs(txn)?.last().map_or(0, |(n, _)| *n);
         let names = self.disk.list(&self.dir).map_err(failed(self.dir.display()))?;

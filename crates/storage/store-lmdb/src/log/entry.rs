@@ -187,7 +187,7 @@ pub(crate) fn directory_from(content: &[u8]) -> Option<DirectoryChange> {
     Some(DirectoryChange { name, expected, value })
 }
 
-/// Writes where a pack ends for good: because it was given up, or because it was cut.
+/// Writes where a pack permanently ends: because it was given up, or because it was cut.
 pub(crate) fn abandon_content(pack: u32, end: u64) -> Vec<u8> {
     let mut out = vec![VERSION];
     out.extend_from_slice(&pack.to_le_bytes());
@@ -195,7 +195,7 @@ pub(crate) fn abandon_content(pack: u32, end: u64) -> Vec<u8> {
     out
 }
 
-/// Reads where a pack ends for good.
+/// Reads where a pack permanently ends.
 pub(crate) fn abandon_from(content: &[u8]) -> Option<(u32, u64)> {
     let mut read = Octets(content);
     if read.u8()? != VERSION {

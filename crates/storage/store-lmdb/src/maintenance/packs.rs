@@ -58,7 +58,7 @@ pub(super) fn remove_retired(writer: &mut Writer<'_>) -> Result<()> {
 pub(super) enum Room {
     /// For all of it.
     Enough,
-    /// For so many bytes.
+    /// For this many bytes.
     Short(u64),
 }
 

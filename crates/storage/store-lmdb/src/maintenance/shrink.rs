@@ -28,7 +28,7 @@ use posthaste_mail_model::BodyId;
 
 /// What the first transaction did.
 enum Copied {
-    /// Everything from this offset on, where so many dead bytes lie.
+    /// Everything from this offset on, where this many dead bytes lie.
     From { offset: u64, dead: u64 },
     /// Nothing: there is room for the whole pack.
     Fits,

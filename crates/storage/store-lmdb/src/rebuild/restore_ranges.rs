@@ -75,7 +75,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// A mailbox is removed for good: its commits are not replayed, and no list makes it again.
+    /// A mailbox is removed permanently: its commits are not replayed, and no list makes it again.
     pub(super) fn put_removed(&mut self, txn: &mut RwTxn, mailbox: MailboxId) -> Result<()> {
         self.note_removed(mailbox);
         self.index.removed.put(txn, &mailbox.0.to_bytes(), &[]).indexed()

@@ -135,7 +135,7 @@ impl Draft {
         Ok((first, modseq, left_out))
     }
 
-    /// Whether so many more messages may be added: all of them, or none.
+    /// Whether this many more messages may be added: all of them, or none.
     fn check_room(&self, more: usize) -> Result<()> {
         let Some(limit) = self.messages_max else { return Ok(()) };
         let there = match &self.now {

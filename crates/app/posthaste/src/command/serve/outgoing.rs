@@ -70,7 +70,7 @@ pub async fn first_domain(enabled: Auto<bool>, engine: Arc<dyn Engine>, pause: D
             match DomainKeys::any(&*engine).await {
                 Ok(true) => return,
                 Ok(false) => seen = epoch,
-                Err(error) => tracing::warn!(%error, "cannot look whether a domain is set up"),
+                Err(error) => tracing::warn!(%error, "cannot check whether a domain is set up"),
             }
         }
         tokio::time::sleep(pause).await;

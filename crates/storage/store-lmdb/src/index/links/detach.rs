@@ -11,7 +11,7 @@ use crate::index::summaries::record::{Origin, RecordKind, is_link_to, put_summar
 use crate::index::{Index, Indexed};
 
 /// Gives those that link to these messages of a mailbox, UIDs rising, summaries of their own.
-/// Answers how many did, and what could not be mended.
+/// Answers how many did, and what could not be repaired.
 pub(crate) fn detach(
     index: &Index,
     txn: &mut RwTxn,

@@ -150,7 +150,7 @@ impl<'m> Mend<'m> {
         })
     }
 
-    /// What can be had from a record whose checksum is wrong.
+    /// What is available from a record whose checksum is wrong.
     fn of_damaged(&self, txn: &RoTxn, record: &[u8], row: &Row) -> Result<Outcome> {
         let lost = |why: &str| Outcome::Lost(format!("the record of the summary is damaged, and {why}"));
         let Some((header, rest)) = record.split_first_chunk::<SUMMARY_HEADER>() else {

@@ -38,7 +38,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// One slice of about so many pages.
+    /// One slice of about this many pages.
     pub(crate) fn slice(&mut self, file: &PageFile, snapshot: &Snapshot, pages: u64) -> Result<WalkEnd> {
         // By the length of the file: a damaged meta page may name any last page.
         let met = vec![0; (snapshot.pages / 64 + 1) as usize];
