@@ -132,7 +132,12 @@ fn arrival(name: &str) -> u64 {
 
 /// Keywords by letter.
 fn keywords(dir: &Path) -> io::Result<Vec<Option<Flag>>> {
-    let file = match open(&dir.join(KEYWORDS)) {
+    let path = dir.join(KEYWORDS);
+    // The walk over the folder reports it.
+    if path.is_symlink() {
+        return Ok(Vec::new());
+    }
+    let file = match open(&path) {
         Ok(file) => file,
         // A Maildir without this file has no keywords.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -182,6 +187,20 @@ mod tests {
         assert_eq!(text("1.a;2,S"), "\\Seen");
         assert_eq!(text("1.a"), "");
         assert_eq!(text("1.a:2,"), "");
+    }
+
+    #[test]
+    fn keywords_that_cannot_be_read_are_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(keywords(dir.path()).unwrap(), []);
+        // One line that is no UTF-8 costs no other its keyword.
+        fs::write(dir.path().join(KEYWORDS), b"0 $Junk\n1 \xff\xff\n2 work\n").unwrap();
+        let found = keywords(dir.path()).unwrap();
+        assert_eq!((&found[0], &found[2]), (&status::keyword("$Junk"), &status::keyword("work")));
+
+        fs::remove_file(dir.path().join(KEYWORDS)).unwrap();
+        fs::create_dir(dir.path().join(KEYWORDS)).unwrap();
+        assert!(keywords(dir.path()).is_err());
     }
 
     #[test]
