@@ -79,7 +79,7 @@ struct Kept {
 }
 
 impl SearchIndex {
-    /// An index of so many bytes. With 0 there is none: each search reads the texts.
+    /// An index of this many bytes. With 0 there is none: each search reads the texts.
     pub fn new(bytes_max: usize) -> Self {
         Self { bytes_max, state: Arc::default(), place: Arc::new(Semaphore::new(1)) }
     }

@@ -23,7 +23,7 @@ impl Progress {
         Self { in_parts: true, ..Self::default() }
     }
 
-    /// Work is about to begin that takes so many steps.
+    /// Work is about to begin that takes this many steps.
     pub(crate) fn expect(&self, steps: u64) {
         if !self.in_parts {
             self.goal.store(steps, Ordering::Relaxed);

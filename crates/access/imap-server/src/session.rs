@@ -63,7 +63,7 @@ pub(crate) struct Session {
     pub(crate) lease: Option<Lease>,
     pub(crate) selected: Option<Selected>,
     pub(crate) enabled: Enabled,
-    /// After ENABLE METADATA: the annotations that the client was told of.
+    /// After ENABLE METADATA: the annotations that were reported to the client.
     pub(crate) annotations: Option<Box<Known>>,
     /// The time by which the login must succeed.
     pub(crate) login_deadline: Instant,

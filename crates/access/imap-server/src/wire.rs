@@ -294,7 +294,7 @@ impl Wire {
 pub(crate) struct InputBytes {
     /// They arrived and are not consumed.
     pub(crate) held: usize,
-    /// The accepted literal still needs so many.
+    /// The accepted literal still needs this many.
     pub(crate) missing: usize,
 }
 

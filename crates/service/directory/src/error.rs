@@ -77,7 +77,7 @@ pub enum DirectoryError {
 }
 
 impl DirectoryError {
-    /// Whether asking again later may succeed without anyone having mended anything.
+    /// Whether a later attempt may succeed without a repair.
     pub fn is_temporary(&self) -> bool {
         match self {
             Self::Store(e) => e.is_temporary(),

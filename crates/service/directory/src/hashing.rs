@@ -60,7 +60,7 @@ impl Hashing {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Option<T>> {
-        // The semaphore is fair: while anybody waits there is none to be had.
+        // The semaphore is fair: while anybody waits, none is available.
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else { return Ok(None) };
         let session = posthaste_metrics::current();
         let done = tokio::task::spawn_blocking(move || {

@@ -42,7 +42,7 @@ pub(super) async fn run(
     Ok(reply.with(Code::AppendUid(entry.uid_validity, UidRanges::from(&uids))))
 }
 
-/// The answer where a mailbox has no place for so many keywords of a message.
+/// The response if a mailbox has no room for the keywords of a message.
 pub(super) fn done_without(keywords: usize) -> Reply {
     match keywords {
         0 => DONE,

@@ -19,8 +19,8 @@ pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg) -> Result<R
     }
     session.service.store.delete(account, &name).await?;
     if let Some(id) = id {
-        // RFC 5464 §4.1. The mailbox is gone, whatever becomes of its annotations: nobody finds
-        // them any more.
+        // RFC 5464 §4.1. The mailbox is deleted, even if its annotations stay: nobody finds them
+        // any more.
         if let Err(error) = session.service.directory.remove_annotations(account, id).await {
             tracing::warn!(%error, "annotations of a deleted mailbox were left behind");
         }

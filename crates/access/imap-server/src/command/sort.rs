@@ -307,7 +307,7 @@ async fn esearch(
     Ok(())
 }
 
-/// The places of a page among so many.
+/// The places of a page among this many.
 fn places_of(range: PageRange, count: usize) -> std::ops::Range<usize> {
     let (low, high) = range.places();
     let (low, high) = (low as usize - 1, (high as usize).min(count));

@@ -33,7 +33,7 @@ const CONTEXTS_MAX: usize = 8;
 /// Bytes that the contexts of one session take without asking the budget: so every client gets
 /// contexts of small results (RFC 5267 §4.3.1: "at least one").
 const UNRESERVED_BYTES_MAX: usize = 16 * 1024;
-/// Bytes taken from the budget at once, at least: a growing result asks seldom.
+/// Bytes taken from the budget at once, at least: so a growing result takes them rarely.
 const RESERVED_BYTES_MIN: usize = 64 * 1024;
 
 /// The contexts of a session.

@@ -21,8 +21,8 @@ pub(crate) struct Found {
     pub(crate) order: Option<(Vec<SortCriterion>, Vec<u32>)>,
 }
 
-/// A context that a command asks for. Its criteria mean what they meant when the command came:
-/// `$` may be another one once it has ended.
+/// A context that a command asks for. Its criteria keep the meaning that they had when the command
+/// came: `$` may be another one once it has ended.
 pub(crate) struct Asked {
     tag: Tag,
     numbering: Numbering,

@@ -201,7 +201,7 @@ struct Kept {
 }
 
 impl KeyCache {
-    /// A cache of so many bytes.
+    /// A cache of this many bytes.
     pub fn new(bytes_max: usize) -> Self {
         Self { bytes_max, state: Arc::default() }
     }
@@ -225,7 +225,7 @@ impl KeyCache {
         state.bytes -= kept.as_ref().map_or(0, |kept| kept.bytes);
     }
 
-    /// Keeps a table of a mailbox with so many messages.
+    /// Keeps a table of a mailbox with this many messages.
     pub(crate) fn keep(&self, mailbox: MailboxId, table: Table, exists: usize) {
         let table = table.without_ballast(exists);
         let bytes = table.memory_bytes();

@@ -47,7 +47,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// Prepares for so many more texts.
+    /// Prepares for this many more texts.
     pub(crate) fn reserve(&mut self, more: usize) {
         self.ends.reserve(more);
         self.hashes.reserve(more);
@@ -95,7 +95,7 @@ impl Texts {
         number
     }
 
-    /// Makes at least so many slots.
+    /// Makes at least this many slots.
     fn grow(&mut self, wanted: usize) {
         let len = wanted.next_power_of_two().max(16);
         self.slots = vec![0; len];

@@ -8,7 +8,7 @@ use crate::harness::{Server, response};
 /// As many items as a command may have.
 const ITEMS: usize = 1024;
 
-/// A message of two parts in base64, each of which decodes to so many bytes of a letter.
+/// A message of two parts in base64, each of which decodes to this many bytes of a letter.
 fn encoded(len: usize) -> Vec<u8> {
     // Three times the letter in base64, and its NULs at the end of the second part.
     let part = |group: &str| {

@@ -57,7 +57,7 @@ impl Server {
         Self::start_as(|delivery| ImapService::new(options, delivery, certificates, budget))
     }
 
-    /// With this much memory for messages that are read, the largest of which has so many bytes.
+    /// With this much memory for messages that are read, the largest of which has this many bytes.
     pub fn start_reading(reads: ByteBudget, largest: u64) -> Self {
         let options = unhurried(ImapOptions { append_bytes_max: largest, ..ImapOptions::default() });
         Self::start_as(|delivery| {

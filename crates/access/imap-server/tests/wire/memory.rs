@@ -16,7 +16,7 @@ fn impatient() -> (Server, ByteBudget) {
     (Server::start_within(ImapOptions::default(), None, budget.clone()), budget)
 }
 
-/// Waits until so many bytes are reserved.
+/// Waits until this many bytes are reserved.
 fn until_held(budget: &ByteBudget, bytes: usize) {
     let deadline = Instant::now() + READ_WITHIN;
     while TOTAL - budget.available() < bytes {

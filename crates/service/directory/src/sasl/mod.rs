@@ -42,7 +42,7 @@ pub struct TlsBindings {
     pub server_end_point: Option<Vec<u8>>,
 }
 
-/// Whether mechanisms of a kind are to be had on a channel without TLS.
+/// Whether mechanisms of a kind are offered on a channel without TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plaintext {
     /// On loopback, or where the configuration says so.
@@ -76,8 +76,8 @@ impl Channel {
     }
 
     /// Whether -PLUS is offered. Not in TLS 1.2: there clients bind to `tls-unique` if to anything
-    /// (RFC 5929 §3), which cannot be had, and one that says so with `y` must not be taken for the
-    /// victim of a downgrade.
+    /// (RFC 5929 §3), which is not available, and one that says so with `y` must not be taken for
+    /// the victim of a downgrade.
     fn can_bind(&self) -> bool {
         self.tls.as_ref().is_some_and(|b| b.exporter.is_some())
     }

@@ -31,7 +31,7 @@ fn tls_1_2() -> Channel {
     channel(Some(tls), Plaintext::Refused)
 }
 
-/// Runs an exchange with responses prepared beforehand; the outcome of the last.
+/// Runs an exchange with responses prepared in advance; the outcome of the last.
 async fn run(directory: &Directory, mechanism: &str, channel: Channel, responses: &[Option<&[u8]>]) -> Step {
     let mut exchange = match Exchange::begin(mechanism, channel) {
         Ok(exchange) => exchange,

@@ -51,7 +51,7 @@ impl Job<'_> {
         }
     }
 
-    /// Begins to collect for the index, if so many messages are to be read that it is worth it.
+    /// Begins to collect for the index, if enough messages are to be read.
     pub(super) fn begin_collecting(&mut self, open: &NumSet) {
         if self.collecting.is_none()
             && !self.question.texts.is_empty()
