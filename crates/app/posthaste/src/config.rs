@@ -367,13 +367,13 @@ fn places<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Place>, D::Error> {
 fn permissions<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     let text = String::deserialize(from)?;
     let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| serde::de::Error::custom(format!("{text:?} are no permissions; write \"0660\"")))
+    mode.ok_or_else(|| serde::de::Error::custom(format!("{text:?} are not permissions; write \"0660\"")))
 }
 
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
     humantime::parse_duration(&text)
-        .map_err(|e| serde::de::Error::custom(format!("{text:?} is no time: {e}")))
+        .map_err(|e| serde::de::Error::custom(format!("{text:?} is not a time: {e}")))
 }
 
 impl Default for Config {
@@ -640,7 +640,7 @@ mod tests {
         assert!(error("[login]\nargon2_memory = \"1 MiB\"").contains("from 7 MiB to 1 GiB"));
         assert!(error("[login]\nargon2_passes = 0").contains("from 1 to 20"));
         assert!(error("[login]\npassword_length_min = 0").contains("from 1 to 64"));
-        assert!(error("[limits]\nidle_timeout = \"soon\"").contains("\"soon\" is no time"));
+        assert!(error("[limits]\nidle_timeout = \"soon\"").contains("\"soon\" is not a time"));
         assert!(error("[tls]\nkey = \"k.pem\"").contains("go together"));
         let other = "[tls]\nothers = [{ certificate = \"c\", key = \"k\" }]";
         assert!(error(other).contains("`tls.certificate` and `tls.key`: set these first"));

@@ -325,7 +325,7 @@ fn what_is_no_backup_is_not_written_to() {
         command.args(["restore", &target, "--data", &path("restored")]).args(args).output().unwrap()
     };
     let said = done(&restore(&[]));
-    assert!(said.contains("ben@example.org is no part of the last backup"), "{said}");
+    assert!(said.contains("ben@example.org is not part of the last backup"), "{said}");
     done(&restore(&["--account", BEN]));
 }
 

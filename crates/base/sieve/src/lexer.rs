@@ -145,7 +145,7 @@ impl<'s> Lexer<'s> {
             "m" | "M" => 20,
             "g" | "G" => 30,
             other => {
-                let message = format!("{other:?} is no unit: a number ends with K, M, G or nothing");
+                let message = format!("{other:?} is not a unit: a number ends with K, M, G or nothing");
                 return Err(CompileError::new(place, message));
             }
         };

@@ -20,7 +20,9 @@ pub(crate) fn mailto(uri: &str) -> Result<Mailto, String> {
     let rest = match uri.split_at_checked(7) {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("mailto:") => rest,
         _ => {
-            return Err(format!("\"{uri}\" is no method of notification: write \"mailto:name@example.org\""));
+            return Err(format!(
+                "\"{uri}\" is not a method of notification: write \"mailto:name@example.org\""
+            ));
         }
     };
     let (to, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -45,7 +47,7 @@ pub(crate) fn mailto(uri: &str) -> Result<Mailto, String> {
             _ if crate::check::is_field_name(&name) => {
                 made.fields.push((name, value.replace(['\r', '\n'], " ")))
             }
-            _ => return Err(format!("\"{name}\" in the mailto URI is no name of a header field")),
+            _ => return Err(format!("\"{name}\" in the mailto URI is not the name of a header field")),
         }
     }
     match made.to.len() {
@@ -74,7 +76,7 @@ fn addresses_of(value: &str, into: &mut Vec<String>) -> Result<(), String> {
 fn one(address: &str, into: &mut Vec<String>) -> Result<(), String> {
     match crate::address::single(address) {
         Some(single) => into.push(single),
-        None => return Err(format!("\"{address}\" in the mailto URI is no address")),
+        None => return Err(format!("\"{address}\" in the mailto URI is not an address")),
     }
     if into.len() > RECIPIENTS_MAX { Err(too_many()) } else { Ok(()) }
 }

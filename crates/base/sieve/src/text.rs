@@ -144,7 +144,7 @@ fn encoded(source: &str, place: Place) -> Result<Option<(Vec<u8>, usize)>, Compi
             // RFC 5228 §2.4.2.4: a value outside of Unicode is an error.
             (false, None) => {
                 let message = format!(
-                    "{word:?} is no character of Unicode: write a number up to 10FFFF outside D800 to DFFF"
+                    "{word:?} is not a character of Unicode: write a number up to 10FFFF outside D800 to DFFF"
                 );
                 return Err(CompileError::new(place, message));
             }

@@ -154,7 +154,7 @@ impl Directory {
             Some(address) => read(entry, address),
             None => {
                 debug_assert!(false, "a scan for groups found {}", entry.name);
-                let why = "it is no group".to_owned();
+                let why = "it is not a group".to_owned();
                 Err(DirectoryError::Record { record: entry.name.clone(), why })
             }
         };

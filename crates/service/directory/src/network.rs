@@ -46,7 +46,7 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no network; write 10.0.0.0/8, 2001:db8::/32 or one address");
+        let wrong = || format!("`{text}` is not a network; write 10.0.0.0/8, 2001:db8::/32 or one address");
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),
@@ -86,9 +86,11 @@ mod tests {
         assert!(holds("0.0.0.0/0", "192.0.2.1") && !holds("0.0.0.0/0", "::2"));
         assert!(holds("192.0.2.7", "192.0.2.7") && !holds("192.0.2.7", "192.0.2.8"));
         assert!(holds("::/0", "2001:db8::1"));
-        for (text, word) in
-            [("ten", "is no network"), ("10.0.0.0/33", "is no network"), ("10.0.0.1/8", "write 10.0.0.0/8")]
-        {
+        for (text, word) in [
+            ("ten", "is not a network"),
+            ("10.0.0.0/33", "is not a network"),
+            ("10.0.0.1/8", "write 10.0.0.0/8"),
+        ] {
             assert!(text.parse::<Network>().unwrap_err().contains(word), "{text}");
         }
     }

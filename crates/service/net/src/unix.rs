@@ -72,7 +72,7 @@ impl Drop for SocketFile {
 pub(crate) fn listen(path: &Path, access: SocketAccess) -> Result<(UnixListener, SocketFile), NetError> {
     let wrong = |why: String| NetError::UnixSocket { path: path.to_owned(), why };
     let failed = |what: &str, error: io::Error| wrong(format!("{what}: {error}"));
-    let address = SockAddr::unix(path).map_err(|error| failed("this is no path for a socket", error))?;
+    let address = SockAddr::unix(path).map_err(|error| failed("this is not a path for a socket", error))?;
     let _alone = alone(path)?;
     replace_stale(path, &address)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(|error| failed("socket", error))?;

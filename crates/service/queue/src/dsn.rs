@@ -163,7 +163,7 @@ pub fn xtext(text: &str) -> Option<Vec<u8>> {
 /// What the xtext of a value that was read before encodes.
 fn decoded(text: &str) -> String {
     let octets = xtext(text);
-    debug_assert!(octets.is_some(), "a value that was read is no xtext");
+    debug_assert!(octets.is_some(), "a value that was read is not xtext");
     String::from_utf8_lossy(&octets.unwrap_or_default()).into_owned()
 }
 

@@ -246,7 +246,8 @@ impl Item {
             let known = format!("{VERSION_MIN} to {VERSION}");
             return Err(wrong(format!("it is of version {}, and this program knows {known}", record.v)));
         }
-        let body = Id::parse(&record.body).map(BodyId).ok_or_else(|| wrong("its body is no id".into()))?;
+        let body =
+            Id::parse(&record.body).map(BodyId).ok_or_else(|| wrong("its body is not an id".into()))?;
         Ok(Self {
             id,
             version: entry.version,

@@ -60,7 +60,9 @@ pub enum RuleError {
     )]
     NoMailbox,
     /// No such use.
-    #[error("`mailbox` = \"{0}\" is no special use; there are \\Archive, \\Drafts, \\Junk, \\Sent, \\Trash")]
+    #[error(
+        "`mailbox` = \"{0}\" is not a special use; there are \\Archive, \\Drafts, \\Junk, \\Sent, \\Trash"
+    )]
     NoUse(String),
     /// Nothing can be chosen.
     #[error("`accounts` is empty: name accounts, or \"*\" for all")]

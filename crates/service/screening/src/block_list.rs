@@ -114,7 +114,7 @@ fn counts(list: &BlockList, code: Ipv4Addr) -> bool {
     if !code.is_loopback() || code.octets().starts_with(&ERRORS) {
         // RFC 5782 §2.1 and §5: a resolver that makes up answers, or a list that was given up.
         let zone = list.zone.as_str();
-        tracing::warn!(zone, answer = %code, "a block list sent an answer that is no listing");
+        tracing::warn!(zone, answer = %code, "a block list sent an answer that is not a listing");
         return false;
     }
     list.answers.is_empty() || list.answers.contains(&code)

@@ -157,7 +157,7 @@ pub(super) fn needs_smtputf8() -> Reply {
     reply(553, (5, 6, 7), "This address needs SMTPUTF8")
 }
 pub(super) fn not_your_address() -> Reply {
-    reply(553, (5, 7, 1), "This is no address of yours")
+    reply(553, (5, 7, 1), "This is not an address of yours")
 }
 pub(super) fn directory_away() -> Reply {
     reply(451, (4, 3, 0), "The directory is unavailable; try again later")

@@ -32,9 +32,9 @@ async fn a_user_sends_from_an_address_of_her_own() {
              C: AUTH PLAIN {ANA}
              S: 235 2.7.0 Logged in
              C: MAIL FROM:<ben@example.org>
-             S: 553 5.7.1 This is no address of yours
+             S: 553 5.7.1 This is not an address of yours
              C: MAIL FROM:<someone@elsewhere.example>
-             S: 553 5.7.1 This is no address of yours
+             S: 553 5.7.1 This is not an address of yours
              C: MAIL FROM:<Info+x@example.org>
              S: 250 2.1.0 Sender taken
              C: RCPT TO:<someone@elsewhere.example>

@@ -95,7 +95,7 @@ fn quota(text: &str) -> Result<Quota, String> {
     }
     match text.parse::<ByteSize>() {
         Ok(size) if size.as_u64() > 0 => Ok(Quota(Some(size.as_u64()))),
-        _ => Err(format!("`{text}` is no size; write for example 500 MiB, 2 GiB or none")),
+        _ => Err(format!("`{text}` is not a size; write for example 500 MiB, 2 GiB or none")),
     }
 }
 
@@ -105,7 +105,7 @@ fn messages(text: &str) -> Result<Quota, String> {
     }
     match text.parse() {
         Ok(count) if count > 0 => Ok(Quota(Some(count))),
-        _ => Err(format!("`{text}` is no number of messages; write for example 100000 or none")),
+        _ => Err(format!("`{text}` is not a number of messages; write for example 100000 or none")),
     }
 }
 

@@ -71,7 +71,7 @@ impl FromStr for Listen {
             .ok_or_else(|| format!("`{text}` is not PROTOCOL=ADDR:PORT, for example imap=127.0.0.1:1143"))?;
         let protocol = Protocol::from_str(protocol, true).map_err(|_| {
             format!(
-                "`{protocol}` is no protocol; one of imap, imaps, pop3, pop3s, lmtp, submission, submissions, \
+                "`{protocol}` is not a protocol; one of imap, imaps, pop3, pop3s, lmtp, submission, submissions, \
                  smtp, sieve"
             )
         })?;

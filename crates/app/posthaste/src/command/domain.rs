@@ -54,7 +54,7 @@ pub async fn run(config: Config, command: cli::Domain) -> Result<()> {
 
 fn normal(name: &str) -> Result<String> {
     normal_domain(name.strip_suffix('.').unwrap_or(name))
-        .map_err(|_| Failure::Usage(format!("{name:?} is no domain; write for example example.org")))
+        .map_err(|_| Failure::Usage(format!("{name:?} is not a domain; write for example example.org")))
 }
 
 async fn found(config: &Config, name: &str) -> Result<(Opened, DomainKeys)> {

@@ -51,7 +51,7 @@ pub async fn open(config: &Config, place: &str, how: How) -> Result<Arc<dyn Engi
     }
     let directory = Path::new(place);
     if how != How::Write && !directory.join("format").is_file() {
-        return Err(Failure::Usage(format!("{place} is not there, or is no data directory")));
+        return Err(Failure::Usage(format!("{place} is not there, or is not a data directory")));
     }
     match how {
         How::Write => private::tighten_store(directory)?,

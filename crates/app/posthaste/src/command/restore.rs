@@ -112,7 +112,7 @@ impl Job {
                 last.push(account);
             } else {
                 println!(
-                    "{} is no part of the last backup and is left out; name it with --account",
+                    "{} is not part of the last backup and is left out; name it with --account",
                     account.name
                 );
             }

@@ -164,7 +164,7 @@ impl Relay {
 
 fn normal_domain(domain: &str) -> std::result::Result<String, String> {
     posthaste_directory::normal_domain(domain)
-        .map_err(|_| format!("`relay.routes`: {domain:?} is no domain; write for example \"example.net\""))
+        .map_err(|_| format!("`relay.routes`: {domain:?} is not a domain; write for example \"example.net\""))
 }
 
 fn route(key: &str, host: &str, tls: RouteTls, login: Option<Login>) -> Result<Route> {
@@ -175,7 +175,9 @@ fn route(key: &str, host: &str, tls: RouteTls, login: Option<Login>) -> Result<R
 /// `HOST`, `HOST:PORT`, `ADDRESS` or `[ADDRESS]:PORT`.
 fn host_and_port(key: &str, text: &str) -> std::result::Result<(String, u16), String> {
     let wrong = || {
-        format!("`{key}`: {text:?} is no host; write for example \"mail.example.net\" or \"192.0.2.1:587\"")
+        format!(
+            "`{key}`: {text:?} is not a host; write for example \"mail.example.net\" or \"192.0.2.1:587\""
+        )
     };
     if let Some((host, rest)) = text.strip_prefix('[').and_then(|t| t.split_once(']')) {
         let port = if rest.is_empty() {

@@ -71,7 +71,7 @@ impl Screening {
     pub(super) fn check(&self) -> Result<(), String> {
         for list in &self.block_lists {
             if normal_domain(&list.zone).is_err() || !list.zone.contains('.') {
-                return Err(format!("`screening.block_lists`: `{}` is no domain", list.zone));
+                return Err(format!("`screening.block_lists`: `{}` is not a domain", list.zone));
             }
             if let Some(answer) = list.answers.iter().find(|answer| !answer.is_loopback()) {
                 let zone = &list.zone;

@@ -162,7 +162,7 @@ fn address_text(checker: &mut Checker<'_>, place: Place, address: &Text) {
     if let Some(text) = address.constant()
         && crate::address::single(text).is_none()
     {
-        checker.error(place, format!("\"{text}\" is no address: write it as \"name@example.org\""));
+        checker.error(place, format!("\"{text}\" is not an address: write it as \"name@example.org\""));
     }
 }
 
@@ -272,7 +272,8 @@ fn notify(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>) -> Option<Op
     if let Some(level) = importance.as_ref().and_then(Text::constant)
         && !matches!(level, "1" | "2" | "3")
     {
-        checker.error(arguments.place, format!("\"{level}\" is no importance: write \"1\", \"2\" or \"3\""));
+        checker
+            .error(arguments.place, format!("\"{level}\" is not an importance: write \"1\", \"2\" or \"3\""));
     }
     let options = arguments.texts_value(checker, "options").unwrap_or_default();
     let message = arguments.text_value(checker, "message");
@@ -295,7 +296,7 @@ fn editable_name(checker: &mut Checker<'_>, argument: &Argument, name: &Text) {
     {
         checker.error(
             argument.place,
-            format!("\"{name}\" is no name of a header field: write it without a colon"),
+            format!("\"{name}\" is not the name of a header field: write it without a colon"),
         );
     }
 }

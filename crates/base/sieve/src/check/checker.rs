@@ -196,7 +196,7 @@ impl<'c> Checker<'c> {
         }
         if !is_identifier(&lower) {
             let message =
-                format!("\"{name}\" is no name of a variable: use letters, digits and _, no digit first");
+                format!("\"{name}\" is not the name of a variable: use letters, digits and _, no digit first");
             self.error(place, message);
             return None;
         }
@@ -211,7 +211,7 @@ impl<'c> Checker<'c> {
         let lower = name.to_ascii_lowercase();
         if !is_identifier(&lower) {
             let message =
-                format!("\"{name}\" is no name of a variable: use letters, digits and _, no digit first");
+                format!("\"{name}\" is not the name of a variable: use letters, digits and _, no digit first");
             return self.error(place, message);
         }
         self.globals.insert(lower);

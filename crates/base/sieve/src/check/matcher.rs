@@ -27,7 +27,9 @@ pub(crate) fn matcher(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>) 
             Some(relation) => found.push(MatchKind::Count(relation)),
             None => checker.error(
                 place,
-                format!("\"{word}\" is no relation: write \"gt\", \"ge\", \"lt\", \"le\", \"eq\" or \"ne\""),
+                format!(
+                    "\"{word}\" is not a relation: write \"gt\", \"ge\", \"lt\", \"le\", \"eq\" or \"ne\""
+                ),
             ),
         }
     }
@@ -185,7 +187,7 @@ pub(crate) fn zone(checker: &mut Checker<'_>, arguments: &mut Arguments<'_>, has
             {
                 checker.error(
                     arguments.place,
-                    format!("\"{text}\" is no time zone: write it as \"+0100\" or \"-0530\""),
+                    format!("\"{text}\" is not a time zone: write it as \"+0100\" or \"-0530\""),
                 );
             }
             Zone::Given(given)

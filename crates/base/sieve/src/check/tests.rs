@@ -323,7 +323,7 @@ fn header_names(checker: &mut Checker<'_>, argument: &Argument, what: &str) -> O
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic() && b != b':') {
             checker.error(
                 argument.place,
-                format!("\"{name}\" is no name of a header field: write it without a colon"),
+                format!("\"{name}\" is not the name of a header field: write it without a colon"),
             );
         }
     }

@@ -160,7 +160,7 @@ fn said(error: &regex::Error) -> String {
         other => {
             let text = other.to_string();
             let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            format!("this is no regular expression: {reason}")
+            format!("this is not a regular expression: {reason}")
         }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn redirect(machine: &mut Machine<'_>, address: &Text, copy: bool) ->
     let text = machine.text(address)?;
     match address::single(&text) {
         Some(address) => machine.results.redirect(address, copy),
-        None => Err(Fault(format!("\"{text}\" is no address to redirect to"))),
+        None => Err(Fault(format!("\"{text}\" is not an address to redirect to"))),
     }
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn add_header(
 ) -> Result<(), Fault> {
     let name = machine.text(name)?;
     if !crate::check::is_field_name(&name) {
-        return Err(Fault(format!("\"{name}\" is no name of a header field")));
+        return Err(Fault(format!("\"{name}\" is not the name of a header field")));
     }
     // Line ends would make further fields of it.
     let value = machine.text(value)?.replace(['\r', '\n'], " ");

@@ -49,7 +49,7 @@ pub(crate) fn vacation(machine: &mut Machine<'_>, vacation: &Vacation) -> Result
     if let Some(from) = &from
         && address::single(from).is_none()
     {
-        return Err(Fault(format!("\"{from}\" is no address for the reply to be from")));
+        return Err(Fault(format!("\"{from}\" is not an address for the reply to be from")));
     }
     let reason = machine.text(&vacation.reason)?.into_owned();
     let handle = machine.optional(vacation.handle.as_ref())?;
@@ -125,7 +125,7 @@ fn silence(machine: &Machine<'_>, addresses: &[String], key: &str, seconds: Opti
         || local.starts_with("owner-")
         || local.ends_with("-request");
     if is_robot {
-        return Some(format!("{sender} is no person"));
+        return Some(format!("{sender} is not a person"));
     }
     let is_own = |address: &str| {
         address.eq_ignore_ascii_case(context.envelope_to())
@@ -179,14 +179,14 @@ pub(crate) fn notify(machine: &mut Machine<'_>, notify: &Notify) -> Result<(), F
         Some("3") => 3,
         None | Some("2") => 2,
         Some(other) => {
-            return Err(Fault(format!("\"{other}\" is no importance: write \"1\", \"2\" or \"3\"")));
+            return Err(Fault(format!("\"{other}\" is not an importance: write \"1\", \"2\" or \"3\"")));
         }
     };
     let from = machine.optional(notify.from.as_ref())?;
     if let Some(from) = &from
         && address::single(from).is_none()
     {
-        return Err(Fault(format!("\"{from}\" is no address for the notification to be from")));
+        return Err(Fault(format!("\"{from}\" is not an address for the notification to be from")));
     }
     let effect = Notification {
         from,

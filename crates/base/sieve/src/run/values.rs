@@ -277,7 +277,7 @@ fn in_zone(machine: &Machine<'_>, moment: Moment, zone: &Zone) -> Result<Moment,
         Zone::Given(text) => {
             let text = machine.text(text)?;
             date::zone_minutes(&text).ok_or_else(|| {
-                Fault(format!("\"{text}\" is no time zone: write it as \"+0100\" or \"-0530\""))
+                Fault(format!("\"{text}\" is not a time zone: write it as \"+0100\" or \"-0530\""))
             })?
         }
     };

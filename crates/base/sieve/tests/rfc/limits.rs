@@ -21,7 +21,7 @@ fn a_fault_keeps_the_message_and_nothing_else_is_done() {
     assert!(outcome.headers.is_empty());
     let error = outcome.error.unwrap();
     assert_eq!((error.place.line, error.place.column), (2, 1));
-    assert!(error.message.contains("is no address"), "{error}");
+    assert!(error.message.contains("is not an address"), "{error}");
 }
 
 #[test]
