@@ -195,8 +195,9 @@ impl<'c> Checker<'c> {
             return Some(Variable::Global(global.into()));
         }
         if !is_identifier(&lower) {
-            let message =
-                format!("\"{name}\" is not the name of a variable: use letters, digits and _, no digit first");
+            let message = format!(
+                "\"{name}\" is not the name of a variable: use letters, digits and _, no digit first"
+            );
             self.error(place, message);
             return None;
         }
@@ -210,8 +211,9 @@ impl<'c> Checker<'c> {
     pub(crate) fn declare_global(&mut self, place: Place, name: &str) {
         let lower = name.to_ascii_lowercase();
         if !is_identifier(&lower) {
-            let message =
-                format!("\"{name}\" is not the name of a variable: use letters, digits and _, no digit first");
+            let message = format!(
+                "\"{name}\" is not the name of a variable: use letters, digits and _, no digit first"
+            );
             return self.error(place, message);
         }
         self.globals.insert(lower);
