@@ -101,9 +101,7 @@ impl Sorted {
             Numbering::Seq => &self.seqs,
             Numbering::Uid => &self.gathered.uids,
         };
-        let number = numbers.get(place).copied();
-        debug_assert!(number.is_some(), "a sorted message has no number");
-        number.unwrap_or_default()
+        numbers.get(place).copied().unwrap_or_default()
     }
 
     /// The numbers in order.

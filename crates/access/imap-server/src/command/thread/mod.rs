@@ -48,11 +48,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, args: ThreadArgs) -> Resul
     };
     ctx.wire.out().extend_from_slice(b"* THREAD");
     let mut printer = ThreadPrinter::default();
-    let nodes = forest.nodes(|message| {
-        let number = numbers.get(message).copied();
-        debug_assert!(number.is_some(), "a message of a thread has no number");
-        number.unwrap_or_default()
-    });
+    let nodes = forest.nodes(|message| numbers.get(message).copied().unwrap_or_default());
     for (i, node) in nodes.enumerate() {
         let out = ctx.wire.out();
         if i == 0 {
