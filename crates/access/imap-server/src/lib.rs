@@ -26,11 +26,13 @@ mod keys;
 mod options;
 mod progress;
 mod reply;
+mod rights;
 mod selected;
 mod service;
 mod session;
 #[cfg(test)]
 mod session_tests;
+mod sharing;
 #[cfg(test)]
 mod size_tests;
 mod special_use;

@@ -6,12 +6,14 @@
 
 use std::sync::Arc;
 
+use posthaste_directory::Account;
 use posthaste_imap_codec::{MessageSet, Numbering, PageRange, SeqSet, UidSet};
-use posthaste_mail_model::{ModSeq, NumSet, Uid};
+use posthaste_mail_model::{ModSeq, NumSet, Rights, Uid};
 use posthaste_store::{Mailbox, View};
 
 use crate::contexts::Contexts;
 use crate::reply::{Failure, Reply};
+use crate::rights::{Act, permit};
 
 /// Ranges of `\Recent` UIDs a session remembers: 8 KiB. Only sessions that claim new mail
 /// alternately for weeks reach it; the oldest UIDs then stop being recent.
@@ -24,7 +26,11 @@ pub(crate) struct Selected {
     /// The view that was reported to the client. It may contain expunged messages until an EXPUNGE
     /// can be sent.
     pub(crate) announced: Arc<View>,
-    /// Opened by EXAMINE.
+    /// What the session may do in it.
+    pub(crate) rights: Rights,
+    /// Whose it is, if it is not one's own.
+    pub(crate) owner: Option<Box<Account>>,
+    /// Opened by EXAMINE, or without a right to change anything.
     pub(crate) read_only: bool,
     /// While an EXPUNGE is held back: the mod-sequence up to which everything was reported
     /// (RFC 7162 §3.2).
@@ -142,8 +148,15 @@ impl Selected {
     pub(crate) fn must_write(&self) -> Result<(), Failure> {
         if self.read_only {
             let code = posthaste_imap_codec::response::Code::ReadOnly;
-            return Err(Reply::no(code, "The mailbox was opened by EXAMINE").into());
+            return Err(
+                Reply::no(code, "The mailbox was opened by EXAMINE, or is not yours to change").into()
+            );
         }
         Ok(())
+    }
+
+    /// Whether the session may do that with its messages.
+    pub(crate) fn permit(&self, act: Act) -> Result<(), Failure> {
+        permit(self.rights, act.needs())
     }
 }

@@ -9,6 +9,7 @@ use posthaste_directory::Directory;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
 use posthaste_net::{Accounts, ByteBudget, BytePermit, Certificates, Holder};
+use posthaste_sharing::SharedMailboxes;
 use posthaste_store::Store;
 use tokio::sync::watch;
 
@@ -43,6 +44,8 @@ pub struct ImapService {
     pub(crate) index: SearchIndex,
     /// Woken after each change of annotations in this process.
     pub(crate) annotated: watch::Sender<()>,
+    /// Mailboxes of others.
+    pub(crate) shared: SharedMailboxes,
     /// The memory budget for results that are kept up to date.
     pub(crate) contexts: ByteBudget,
     /// Counts parts whose transfer encoding was decoded.
@@ -82,6 +85,7 @@ impl ImapService {
         Self {
             options,
             store,
+            shared: SharedMailboxes::new(Arc::clone(&directory)),
             directory,
             delivery,
             certificates,

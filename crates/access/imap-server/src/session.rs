@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use posthaste_directory::{Account, Lease, Source};
 use posthaste_imap_codec::NameEncoding;
 use posthaste_imap_codec::response::Code;
+use posthaste_mail_model::AccountId;
 use posthaste_net::{BytePermit, Connection, Shutdown};
 
 use crate::annotations::Known;
@@ -19,6 +20,7 @@ use crate::options::ClearTextLogin;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
 use crate::service::ImapService;
+use crate::sharing::{self, Asker};
 use crate::sync::{self, OwnChange};
 use crate::table::{Numbers, State};
 use crate::wire::Wire;
@@ -126,6 +128,11 @@ impl Session {
         self.login.as_ref().ok_or_else(|| Reply::bad("Log in first").into())
     }
 
+    /// Who looks for mailboxes.
+    pub(crate) fn asker(&self) -> Result<Asker<'_>, Failure> {
+        Ok(Asker { service: &self.service, login: self.login()? })
+    }
+
     /// What commands of the selected state work with.
     pub(crate) fn ctx(&mut self) -> Result<Ctx<'_>, Failure> {
         match (&mut self.selected, &self.login) {
@@ -169,6 +176,21 @@ impl Session {
     /// Enables CONDSTORE, see [`sync::enable_condstore`]. Returns whether it was off.
     pub(crate) fn enable_condstore(&mut self) -> bool {
         sync::enable_condstore(&mut self.wire, self.selected.as_ref(), &mut self.enabled)
+    }
+
+    /// Whether a mailbox of another account is selected.
+    pub(crate) fn is_in_mailbox_of_others(&self) -> bool {
+        self.selected.as_ref().is_some_and(|selected| selected.owner.is_some())
+    }
+
+    /// Ends the session if it may no longer read the selected mailbox.
+    pub(crate) async fn renew_rights(&mut self) -> Result<(), Failure> {
+        let (Some(selected), Some(login)) = (&mut self.selected, &self.login) else { return Ok(()) };
+        // Boxed: nearly no session needs it. What was lost is as good as deleted.
+        match Box::pin(sharing::renew(&self.service, login, selected)).await? {
+            true => Ok(()),
+            false => Err(Failure::Bye("The selected mailbox was deleted")),
+        }
     }
 
     /// Reports the changes of the selected mailbox, if there is one.
@@ -228,6 +250,18 @@ impl Session {
             ClearTextLogin::Loopback => self.wire.connection().peer().ip().to_canonical().is_loopback(),
             ClearTextLogin::Always => true,
         }
+    }
+}
+
+impl<'s> Ctx<'s> {
+    /// Who looks for mailboxes.
+    pub(crate) fn asker(&self) -> Asker<'s> {
+        Asker { service: self.service, login: self.login }
+    }
+
+    /// Whose mailbox is selected.
+    pub(crate) fn selected_owner(&self) -> AccountId {
+        self.selected.owner.as_ref().map_or(self.login.id, |owner| owner.id)
     }
 }
 

@@ -10,11 +10,12 @@
 //! * FETCH carries the UID (RFC 9051 §7.5.2 demands it) and, if CONDSTORE is enabled, MODSEQ
 //!   (RFC 7162 §3.2).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use posthaste_imap_codec::print;
 use posthaste_imap_codec::response::Code;
-use posthaste_mail_model::{Flag, FlagSet, KeywordTable, ModSeq, NumSet, SeqNum};
+use posthaste_mail_model::{Flag, FlagSet, KeywordTable, ModSeq, NumSet, Rights, SeqNum};
 use posthaste_store::{Difference, FlagChange, Row, View};
 
 use crate::contexts::update::{self, Searcher, Step};
@@ -213,12 +214,27 @@ pub(crate) fn report_flags(wire: &mut Wire, selected: &Selected) {
     out.extend_from_slice(&all);
     out.extend_from_slice(b")\r\n* OK [PERMANENTFLAGS (");
     if !selected.read_only {
-        out.extend_from_slice(&all);
-        if has_room {
+        out.extend_from_slice(&permanent(&all, selected.rights));
+        if has_room && selected.rights.contains(Rights::WRITE) {
             out.extend_from_slice(b" \\*");
         }
     }
     out.extend_from_slice(b")] Flags that last\r\n");
+}
+
+/// RFC 4314 §5.2: those that the session may change.
+fn permanent(all: &[u8], rights: Rights) -> Cow<'_, [u8]> {
+    if rights == Rights::ALL {
+        return all.into();
+    }
+    let needed = |flag: &[u8]| match flag {
+        b"\\Seen" => Rights::SEEN,
+        b"\\Deleted" => Rights::DELETE_MESSAGES,
+        _ => Rights::WRITE,
+    };
+    let flags: Vec<&[u8]> =
+        all.split(|byte| *byte == b' ').filter(|flag| rights.contains(needed(flag))).collect();
+    flags.join(&b' ').into()
 }
 
 /// The data from which FETCH responses are printed.

@@ -103,6 +103,7 @@ pub(crate) fn rule_of(command: &CommandBody) -> Rule {
         CommandBody::SetQuota { .. } => rule("SETQUOTA", AfterLogin, Free),
         CommandBody::GetMetadata { .. } => rule("GETMETADATA", AfterLogin, Free),
         CommandBody::SetMetadata { .. } => rule("SETMETADATA", AfterLogin, Free),
+        CommandBody::Acl(command) => rule(command.name(), AfterLogin, Free),
         CommandBody::Append { .. } => rule("APPEND", AfterLogin, Free),
         CommandBody::Idle => rule("IDLE", AfterLogin, Free),
         CommandBody::Check => rule("CHECK", Selected, Free),

@@ -15,7 +15,7 @@ use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::cli::{Account, Command, Domain, Engine, Group, Queue, Settings, Sieve};
+use crate::cli::{Account, Acl, Command, Domain, Engine, Group, Queue, Settings, Sieve};
 use crate::config::Config;
 use crate::failure::Result;
 use crate::private;
@@ -69,8 +69,9 @@ impl Act {
 fn what(command: &Command) -> Option<String> {
     let path = |path: &Path| path.display().to_string();
     Some(match command {
-        Command::Account(Account::Add { name, settings, alias, .. }) => {
-            format!("account add {name}{}{}", of_settings(settings), options("--alias", alias))
+        Command::Account(Account::Add { name, settings, alias, shared, .. }) => {
+            let shared = if *shared { " --shared" } else { "" };
+            format!("account add {name}{shared}{}{}", of_settings(settings), options("--alias", alias))
         }
         Command::Account(Account::Set {
             name,
@@ -94,6 +95,11 @@ fn what(command: &Command) -> Option<String> {
         }
         Command::Account(Account::Passwd { name, .. }) => format!("account passwd {name}"),
         Command::Account(Account::Remove { name, .. }) => format!("account remove {name}"),
+        Command::Acl(Acl::Set { owner, mailbox, who, rights }) => {
+            format!("acl set {owner} {mailbox} {who} {rights}")
+        }
+        Command::Acl(Acl::Remove { owner, mailbox, who }) => format!("acl remove {owner} {mailbox} {who}"),
+        Command::Acl(Acl::Show { .. }) => return None,
         Command::Group(Group::Set { address, members, owner }) => {
             format!("group set {address} {}{}", members.join(" "), options("--owner", owner.as_slice()))
         }
@@ -157,5 +163,6 @@ fn of_settings(settings: &Settings) -> String {
     };
     let format =
         settings.format.map(|format| format!(" --format {format:?}").to_lowercase()).unwrap_or_default();
-    limit("--quota", settings.quota) + &limit("--messages", settings.messages) + &format
+    let counts = limit("--messages", settings.messages) + &limit("--mailboxes", settings.mailboxes);
+    limit("--quota", settings.quota) + &counts + &format
 }

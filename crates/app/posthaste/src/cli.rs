@@ -2,6 +2,7 @@
 //! what it prints.
 
 mod account;
+mod acl;
 mod report;
 mod routing;
 mod serve;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use account::{Account, Format, Quota, Settings};
+pub use acl::Acl;
 use report::RETENTION_EXAMPLES;
 pub use report::{CostBy, Report, Retention, RetentionTarget};
 pub use routing::{Group, Route};
@@ -69,6 +71,13 @@ pub enum Command {
     /// Add, list, show, change and remove accounts. The server may run meanwhile.
     #[command(subcommand)]
     Account(Account),
+    /// Share mailboxes: who may do what in a mailbox of another account (RFC 4314).
+    ///
+    /// Others see it as `Other Users/OWNER/MAILBOX`, or as `Shared/OWNER/MAILBOX` if the account
+    /// was made with --shared. Users share their own mailboxes by IMAP, too. A change counts at
+    /// once, also for sessions that are open.
+    #[command(subcommand)]
+    Acl(Acl),
     /// Set up the domains that this server sends mail for: keys, and DNS records to publish.
     ///
     /// After `add`, users may send mail to other domains, and each message that they send from the

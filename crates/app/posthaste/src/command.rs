@@ -2,6 +2,7 @@
 //! works with.
 
 mod account;
+mod acl;
 mod backup;
 mod check;
 mod copy_store;
@@ -55,6 +56,7 @@ fn run_with(config: Config, cli: Cli) -> Result<()> {
     match cli.command {
         Command::Serve(options) => serve::run(config, cli.common, options),
         Command::Account(options) => blocking(account::run(config, options)),
+        Command::Acl(options) => blocking(acl::run(config, options)),
         Command::Domain(options) => blocking(domain::run(config, options)),
         Command::Group(options) => blocking(group::run(config, options)),
         Command::Route(options) => blocking(route::run(config, options)),

@@ -328,3 +328,29 @@ fn duplicates_are_known_and_notifications_sent() {
     assert!(notice.contains("\r\nSubject: =?UTF-8?B?"), "{notice}");
     assert_eq!(mailbox(&server, bob, "INBOX").len(), 1);
 }
+
+#[test]
+fn a_script_files_into_mailboxes_of_others_with_the_right_to() {
+    let server = server();
+    let grant = |owner, who, rights| {
+        let output = server.command(&["acl", "set", owner, "INBOX", who, rights], "");
+        assert!(output.status.success(), "{output:?}");
+    };
+    let output = server.command(&["account", "add", "--shared", "sales@example.org"], "");
+    assert!(output.status.success(), "{output:?}");
+    grant("sales@example.org", "ana@example.org", "liw");
+    grant("sales@example.org", "bob@example.org", "lr");
+    let script = "require [\"fileinto\", \"imap4flags\", \"mailbox\"];\n\
+                  fileinto :flags [\"\\\\Seen\", \"\\\\Flagged\"] \"Shared/sales@example.org/INBOX\";";
+    for account in ["ana@example.org", "bob@example.org", "cyd@example.org"] {
+        use_script(&server, account, script);
+        lmtp(&server, "x@example.net", &[account], &mail(account, &account[..3]));
+    }
+    let filed = mailbox(&server, "bob@example.org", "Shared/sales@example.org/INBOX");
+    assert_eq!(filed.len(), 1, "{filed:?}");
+    assert!(filed[0].1.contains("\\Flagged") && !filed[0].1.contains("\\Seen"), "{filed:?}");
+    assert!(mailbox(&server, "ana@example.org", "INBOX").is_empty());
+    // Without the right it is as if the mailbox were not there: the message is in INBOX.
+    assert_eq!(mailbox(&server, "bob@example.org", "INBOX").len(), 1);
+    assert_eq!(mailbox(&server, "cyd@example.org", "INBOX").len(), 1);
+}

@@ -10,6 +10,7 @@
 //! input's own size; for every value the types can hold and the grammar can say, parsing what was
 //! printed gives it back.
 
+mod acl;
 mod annotation;
 pub mod command;
 mod cursor;
@@ -31,6 +32,7 @@ mod tag;
 mod url;
 pub mod utf7;
 
+pub use acl::{AclCommand, AclData, RightsChange};
 pub use annotation::{Annotation, Depth, EntryName, MetadataCode};
 pub use command::{Command, CommandBody, parse_command};
 pub use date::{Date, DateTime};

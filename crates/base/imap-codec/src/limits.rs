@@ -44,6 +44,10 @@ pub const LIST_ITEMS_MAX: usize = 256;
 /// Bytes of the name of an annotation. RFC 5464 sets none; names in use have under 100.
 pub const ENTRY_NAME_BYTES_MAX: usize = 256;
 
+/// Bytes of an identifier of an access control list: as many as the longest address may have, and a
+/// `-`.
+pub const IDENTIFIER_BYTES_MAX: usize = 400;
+
 /// Pairs of an ID command. RFC 2971 §3.3 forbids more than 30.
 pub const ID_PAIRS_MAX: usize = 30;
 

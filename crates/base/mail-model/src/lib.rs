@@ -6,11 +6,13 @@
 mod flags;
 mod ids;
 mod name;
+mod rights;
 mod secret;
 mod set;
 
 pub use flags::{Flag, FlagSet, Keyword, KeywordError, KeywordTable};
 pub use ids::{AccountId, BodyId, Id, MailboxId, ModSeq, SeqNum, Uid, UidValidity};
 pub use name::{MailboxName, NameError, SEPARATOR};
+pub use rights::Rights;
 pub use secret::Secret;
 pub use set::NumSet;

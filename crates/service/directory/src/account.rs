@@ -61,10 +61,14 @@ pub struct Account {
     pub quota_bytes: Option<u64>,
     /// Messages it may hold; `None` for no limit of its own.
     pub quota_messages: Option<u64>,
+    /// Mailboxes it may have; `None` for no limit of its own.
+    pub quota_mailboxes: Option<u64>,
     /// How its messages are kept.
     pub format: Format,
     /// Whether logins and mail are refused.
     pub disabled: bool,
+    /// Whether its mailboxes stand in the namespace `Shared/` of others. Nobody logs in to it.
+    pub shared: bool,
     /// When it was made, unix seconds.
     pub created: i64,
     /// Counts its passwords: sessions of an earlier one end.
@@ -84,8 +88,12 @@ pub struct NewAccount {
     pub quota_bytes: Option<u64>,
     /// Messages it may hold; `None` for no limit of its own.
     pub quota_messages: Option<u64>,
+    /// Mailboxes it may have; `None` for no limit of its own.
+    pub quota_mailboxes: Option<u64>,
     /// How its messages are kept.
     pub format: Format,
+    /// Whether its mailboxes stand in the namespace `Shared/` of others.
+    pub shared: bool,
 }
 
 /// What `account set` may change; `None` leaves a field as it is.
@@ -95,6 +103,8 @@ pub struct AccountChange {
     pub quota_bytes: Option<Option<u64>>,
     /// The same for messages.
     pub quota_messages: Option<Option<u64>>,
+    /// The same for mailboxes.
+    pub quota_mailboxes: Option<Option<u64>>,
     /// A new format.
     pub format: Option<Format>,
     /// Whether logins and mail are refused.

@@ -113,8 +113,10 @@ impl Directory {
                 name: address.to_string(),
                 quota_bytes: new.quota_bytes,
                 quota_messages: new.quota_messages,
+                quota_mailboxes: new.quota_mailboxes,
                 format: new.format,
                 disabled: false,
+                shared: new.shared,
                 created: now.as_secs().try_into().unwrap_or(i64::MAX),
                 password_changes: 0,
                 scripts: Box::default(),
@@ -168,6 +170,7 @@ impl Directory {
             let account = &mut stored.account;
             account.quota_bytes = change.quota_bytes.unwrap_or(account.quota_bytes);
             account.quota_messages = change.quota_messages.unwrap_or(account.quota_messages);
+            account.quota_mailboxes = change.quota_mailboxes.unwrap_or(account.quota_mailboxes);
             account.format = change.format.unwrap_or(account.format);
             account.disabled = change.disabled.unwrap_or(account.disabled);
         })
@@ -185,8 +188,8 @@ impl Directory {
         .await
     }
 
-    /// Removes an account, its aliases, scripts and annotations, and answers with what it was. Its
-    /// mailboxes are the caller's to remove.
+    /// Removes an account, its aliases, scripts, annotations and rights, and answers with what it
+    /// was. Its mailboxes are the caller's to remove.
     pub async fn remove(&self, name: &str) -> Result<Account> {
         let address = parse(name)?;
         let stored = self.existing(address.as_str()).await?;
@@ -205,6 +208,8 @@ impl Directory {
                 _ => break,
             }
         }
+        // Whoever gets the name later gets no rights with it.
+        self.forget_sharing(&stored.account).await?;
         for _ in 0..TRIES {
             let stored = self.existing(address.as_str()).await?;
             let key = record::account_key(address.as_str());

@@ -14,6 +14,9 @@
 //! | `domain/<domain>` | present for each domain that ever had one of these: tells "no such user" from "not ours" |
 //! | `sieve/<account id>/script/<hash of its name>` | one of an account's Sieve scripts |
 //! | `metadata/<account id>/<mailbox id>` | the annotations of one of an account's mailboxes (RFC 5464); `…/server` for those of the server |
+//! | `acl/<account id>/<mailbox id>` | who, beside the owner, may do what in a mailbox (RFC 4314) |
+//! | `grant/<hash>/<account id>` | present where an account's lists may name somebody |
+//! | `sharing/changes` | its version counts the changes of all those lists |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
 //! What always holds: a password is never kept, nor logged; nobody learns from an answer, or from
@@ -23,6 +26,7 @@
 //! Not in here: sockets, protocol syntax, mailboxes.
 
 mod account;
+mod acl;
 mod address;
 mod annotations;
 mod directory;
@@ -51,6 +55,9 @@ mod throttle;
 mod verified;
 
 pub use account::{Account, AccountChange, Format, Forward, NewAccount, ScriptState};
+pub use acl::{
+    ACL_ENTRIES_MAX, Acl, AclError, Identifier, SHARING_ACCOUNTS_MAX, Sharing, Who, copy_acls, same_acls,
+};
 pub use address::{Address, AddressError, normal_domain};
 pub use annotations::{
     ACCOUNT_ANNOTATION_BYTES_MAX, ANNOTATION_BYTES_MAX, ANNOTATIONS_MAX, Annotated, AnnotationError,

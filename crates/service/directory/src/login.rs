@@ -204,7 +204,12 @@ impl Directory {
     }
 }
 
-/// The account of a right password, unless it is disabled.
+/// The account of a right password, unless it is disabled. Nobody logs in to a shared one, should
+/// it have got a password.
 pub(crate) fn enabled(account: Account) -> Result<Account, LoginError> {
-    if account.disabled { Err(LoginError::at_once(LoginFailure::Disabled)) } else { Ok(account) }
+    if account.disabled || account.shared {
+        Err(LoginError::at_once(LoginFailure::Disabled))
+    } else {
+        Ok(account)
+    }
 }

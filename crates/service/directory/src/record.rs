@@ -47,12 +47,16 @@ struct AccountRecord {
     quota_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     quota_messages: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quota_mailboxes: Option<u64>,
     /// Did nothing in programs that know no `stored_as`, whatever it said, and they want it.
     format: Format,
     /// How messages are kept; absent for [`Format::Keep`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stored_as: Option<Format>,
     disabled: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    shared: bool,
     created: i64,
     #[serde(default, skip_serializing_if = "is_zero")]
     password_changes: u64,
@@ -60,6 +64,10 @@ struct AccountRecord {
     scripts: Box<ScriptState>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     forward: Option<Box<Forward>>,
+}
+
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 const fn is_zero(count: &u64) -> bool {
@@ -130,8 +138,10 @@ impl Stored {
                 name: record.name,
                 quota_bytes: record.quota_bytes,
                 quota_messages: record.quota_messages,
+                quota_mailboxes: record.quota_mailboxes,
                 format: record.stored_as.unwrap_or_default(),
                 disabled: record.disabled,
+                shared: record.shared,
                 created: record.created,
                 password_changes: record.password_changes,
                 scripts: record.scripts,
@@ -157,9 +167,11 @@ impl Stored {
             }),
             quota_bytes: a.quota_bytes,
             quota_messages: a.quota_messages,
+            quota_mailboxes: a.quota_mailboxes,
             format: a.format,
             stored_as: (a.format != Format::Keep).then_some(a.format),
             disabled: a.disabled,
+            shared: a.shared,
             created: a.created,
             password_changes: a.password_changes,
             scripts: a.scripts.clone(),
@@ -236,6 +248,8 @@ mod tests {
                 quota_bytes: Some(7),
                 quota_messages: Some(10),
                 format: Format::Rich,
+                quota_mailboxes: None,
+                shared: true,
                 disabled: true,
                 created: 8,
                 password_changes: 9,

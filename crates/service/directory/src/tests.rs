@@ -20,7 +20,7 @@ async fn login(directory: &Directory, name: &str, password: &str) -> Result<Stri
 #[tokio::test]
 async fn an_account_is_made_changed_listed_and_removed() {
     let (records, directory) = directory();
-    let new = NewAccount { quota_bytes: Some(1 << 30), quota_messages: Some(9), format: Format::Keep };
+    let new = NewAccount { quota_bytes: Some(1 << 30), quota_messages: Some(9), ..NewAccount::default() };
     let made = directory.add("Ana@Example.org", &secret("pencil"), new).await.unwrap();
     assert_eq!((made.name.as_str(), made.quota_bytes, made.version), ("ana@example.org", Some(1 << 30), 1));
     add(&directory, "ben@example.org", "x").await;

@@ -2,13 +2,21 @@
 
 use bytes::Bytes;
 use posthaste_delivery::{Delivery, DeliveryError};
-use posthaste_directory::Account;
-use posthaste_mail_model::{Flag, Keyword, MailboxId, MailboxName};
+use posthaste_directory::{Account, DirectoryError};
+use posthaste_mail_model::{Flag, Keyword, MailboxId, MailboxName, Rights};
+use posthaste_sharing::{Namespace, Shown, read_visible, right_of};
 use posthaste_sieve::{Effect, Outcome, Target};
 use posthaste_store::{IncomingMessage, MailboxList, StoreError};
 use std::sync::Arc;
 
 use crate::world;
+
+/// A mailbox that a script names.
+struct Place {
+    mailbox: MailboxId,
+    /// For a mailbox of another account: the account, and the recipient's rights in it.
+    others: Option<(Account, Rights)>,
+}
 
 /// Where a message is kept if no script files it elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,17 +112,16 @@ impl<'f> Filing<'f> {
         version: usize,
         outcome: &Outcome,
     ) -> Result<(), DeliveryError> {
-        let mailbox = self.mailbox(target).await?;
+        let place = self.mailbox(target).await?;
         let message = self.version(version, &target.flags, outcome).await?;
-        self.append(mailbox, version, message).await
+        self.append_to(&place, version, message).await
     }
 
     /// Files another message, such as the copy of a reply.
     pub(crate) async fn file_other(&mut self, target: &Target, text: Vec<u8>) -> Result<(), DeliveryError> {
-        let mailbox = self.mailbox(target).await?;
+        let place = self.mailbox(target).await?;
         let message = self.delivery.incoming(Bytes::from(text), flags(&target.flags), None).await?;
-        let mailbox = self.delivery.store().destination(mailbox);
-        self.delivery.append(self.account, &mailbox, vec![message]).await.map(|_| ())
+        self.put(&place, message).await
     }
 
     /// The mailbox of `keep`: INBOX, or the junk folder, which is made if there is none.
@@ -126,14 +133,15 @@ impl<'f> Filing<'f> {
                 create: true,
                 ..Target::default()
             };
-            return self.mailbox(&junk).await;
+            return Ok(self.mailbox(&junk).await?.mailbox);
         }
         Ok(self.list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id)
     }
 
     /// The mailbox that a script names: by its id (RFC 9042 §4), by its use (RFC 8579 §4), by its
     /// name.
-    async fn mailbox(&mut self, target: &Target) -> Result<MailboxId, DeliveryError> {
+    async fn mailbox(&mut self, target: &Target) -> Result<Place, DeliveryError> {
+        let own = |mailbox| Place { mailbox, others: None };
         let by_id = target
             .mailbox_id
             .as_deref()
@@ -143,7 +151,10 @@ impl<'f> Filing<'f> {
             || self.list.entries.iter().find(|entry| wanted.is_some() && entry.special_use == wanted);
         let name = MailboxName::new(&target.mailbox).map_err(StoreError::from)?;
         if let Some(entry) = by_id.or_else(by_use).or_else(|| self.list.find(&name)) {
-            return Ok(entry.id);
+            return Ok(own(entry.id));
+        }
+        if let Some(shown) = Namespace::split(&name).filter(|shown| !shown.is_among(&self.list)) {
+            return self.mailbox_of_others(&shown).await;
         }
         if !target.create {
             return Err(StoreError::NoSuchName.into());
@@ -155,9 +166,25 @@ impl<'f> Filing<'f> {
         };
         self.list = self.delivery.store().list(self.account.id).await?;
         match made.or_else(|| self.list.find(&name).map(|entry| entry.id)) {
-            Some(id) => Ok(id),
+            Some(id) => Ok(own(id)),
             None => Err(StoreError::NoSuchName.into()),
         }
+    }
+
+    /// A mailbox of another account, if the recipient may add messages to it: RFC 4314 §2.1, `i`,
+    /// or `p`. Scripts make none there.
+    async fn mailbox_of_others(&self, shown: &Shown<'_>) -> Result<Place, DeliveryError> {
+        let directory = self.delivery.directory();
+        let visible = read_visible(directory, self.account).await.map_err(stored)?;
+        let no_such = || DeliveryError::from(StoreError::NoSuchName);
+        let (Some(owner), Some(name)) = (visible.owner(shown), &shown.name) else { return Err(no_such()) };
+        let list = self.delivery.store().list(owner.account.id).await?;
+        let mailbox = list.find(name).ok_or_else(no_such)?.id;
+        let rights = owner.rights(mailbox);
+        if !rights.intersects(Rights::INSERT.union(Rights::POST)) {
+            return Err(no_such());
+        }
+        Ok(Place { mailbox, others: Some((owner.account.clone(), rights)) })
     }
 
     /// The message with one of its headers.
@@ -179,14 +206,43 @@ impl<'f> Filing<'f> {
         version: usize,
         message: IncomingMessage,
     ) -> Result<(), DeliveryError> {
+        self.append_to(&Place { mailbox, others: None }, version, message).await
+    }
+
+    async fn append_to(
+        &mut self,
+        place: &Place,
+        version: usize,
+        message: IncomingMessage,
+    ) -> Result<(), DeliveryError> {
         // RFC 5228 §2.10.3: into one mailbox a message comes once.
-        if self.done.contains(&(mailbox, version)) {
+        if self.done.contains(&(place.mailbox, version)) {
             return Ok(());
         }
-        let destination = self.delivery.store().destination(mailbox);
-        self.delivery.append(self.account, &destination, vec![message]).await?;
-        self.done.push((mailbox, version));
+        self.put(place, message).await?;
+        self.done.push((place.mailbox, version));
         Ok(())
+    }
+
+    /// Adds a message. It counts for the account that the mailbox belongs to, and has the flags
+    /// that the recipient could set there.
+    async fn put(&self, place: &Place, mut message: IncomingMessage) -> Result<(), DeliveryError> {
+        let mut account = self.account;
+        if let Some((owner, rights)) = &place.others {
+            account = owner;
+            message.flags.retain(|flag| rights.contains(right_of(flag)));
+        }
+        let destination = self.delivery.store().destination(place.mailbox);
+        self.delivery.append(account, &destination, vec![message]).await.map(|_| ())
+    }
+}
+
+/// An error of the directory as one of the store.
+fn stored(error: DirectoryError) -> DeliveryError {
+    match error {
+        DirectoryError::Store(error) => error.into(),
+        DirectoryError::Busy(_) => StoreError::Busy.into(),
+        error => StoreError::Corrupt(error.to_string()).into(),
     }
 }
 

@@ -25,7 +25,7 @@ mod state;
 mod tests;
 
 use bytes::Bytes;
-use posthaste_mail_model::{BodyId, Flag, Keyword, MailboxId, ModSeq, NumSet, Uid};
+use posthaste_mail_model::{BodyId, Flag, FlagSet, Keyword, MailboxId, ModSeq, NumSet, Uid};
 use posthaste_metrics::Counter;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -114,6 +114,8 @@ pub struct Mailbox {
 #[derive(Clone)]
 pub struct Destination {
     state: Arc<MailboxState>,
+    /// Flags that copies keep.
+    kept: FlagSet,
 }
 
 /// Waits for changes of one mailbox: all that an idle session holds. Made by [`Mailbox::watch`].
@@ -155,7 +157,7 @@ impl Mailbox {
 
     /// The same mailbox as a destination for messages.
     pub fn destination(&self) -> Destination {
-        Destination { state: Arc::clone(&self.state) }
+        Destination { state: Arc::clone(&self.state), kept: FlagSet::ALL }
     }
 
     #[cfg(test)]
@@ -234,8 +236,16 @@ impl Mailbox {
 }
 
 impl Destination {
+    /// The same, where copies keep only these flags. Keywords are kept all, or none: their slots
+    /// are those of the mailbox that they come from.
+    #[must_use]
+    pub fn keeping(mut self, kept: FlagSet) -> Self {
+        self.kept = kept;
+        self
+    }
+
     pub(crate) fn of(state: Arc<MailboxState>) -> Self {
-        Self { state }
+        Self { state, kept: FlagSet::ALL }
     }
 
     /// The same for a mailbox that is nobody's folder: the store's `folder_messages_max` does not

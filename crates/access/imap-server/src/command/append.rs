@@ -7,35 +7,37 @@
 use posthaste_imap_codec::command::{AppendContent, AppendMessage};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, UidRanges};
-use posthaste_store::{IncomingMessage, StoreError};
+use posthaste_store::IncomingMessage;
 
 use super::DONE;
 use super::catenate::Assembly;
 use crate::reply::{Failure, Reply};
+use crate::rights::{Act, permitted};
 use crate::session::Session;
+use crate::sharing::Found;
 
 pub(super) async fn run(
     session: &mut Session,
     mailbox: &MailboxArg,
     messages: Vec<AppendMessage>,
 ) -> Result<Reply, Failure> {
-    let account = session.login()?.id;
-    let name = mailbox.name()?;
+    mailbox.name()?;
     // RFC 3502 §3: an empty message at the end cancels the whole APPEND.
     if messages.iter().any(is_empty) {
         return Err(Reply::no(Code::Cannot, "APPEND cancelled by an empty message").into());
     }
-    let list = session.service.store.list(account).await?;
-    let entry = list.find(&name).ok_or(StoreError::NoSuchName).map_err(Failure::from);
-    let entry = entry.map_err(Failure::try_create)?;
+    let found = session.asker()?.find(mailbox, Act::Insert).await.map_err(Failure::try_create)?;
+    let Found { place, entry, rights } = found;
     let target = session.service.store.destination(entry.id);
     let mut incoming = Vec::with_capacity(messages.len());
     let mut assembly = Assembly::new();
-    for message in messages {
+    for mut message in messages {
+        message.flags = permitted(message.flags, rights);
         incoming.push(prepare(session, &mut assembly, message).await?);
     }
-    let account = session.login()?;
-    let appended = session.service.delivery.append(account, &target, incoming).await.map_err(Failure::from);
+    // The messages count for whom the mailbox belongs to.
+    let account = session.asker()?.owner(&place).await?;
+    let appended = session.service.delivery.append(&account, &target, incoming).await.map_err(Failure::from);
     let appended = appended.map_err(Failure::try_create)?;
     let uids = appended.uids.iter().map(|uid| uid.value()).collect();
     let reply = done_without(appended.left_out.len());

@@ -2,12 +2,15 @@
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
+use crate::rights::Act;
 use crate::session::Session;
 
 /// Removes the messages with `\Deleted` without EXPUNGE responses, and leaves the mailbox.
 pub(super) async fn close(session: &mut Session) -> Result<Reply, Failure> {
     if let Some(selected) = &session.selected
         && !selected.read_only
+        // RFC 4314 §4: without the right, CLOSE removes nothing, and is no error.
+        && selected.permit(Act::Expunge).is_ok()
     {
         selected.mailbox.expunge(None).await?;
     }

@@ -1,31 +1,29 @@
 //! COPY and MOVE, by sequence number or UID: RFC 9051 §6.4.7, §6.4.8.
 
 use posthaste_delivery::Usage;
+use posthaste_directory::Account;
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, UidRanges};
-use posthaste_mail_model::{NumSet, UidValidity};
+use posthaste_mail_model::{NumSet, Rights, UidValidity};
 use posthaste_store::{Copied, Destination, StoreError};
 
 use super::append::done_without;
 use crate::reply::{Failure, Reply};
+use crate::rights::{Act, changeable};
 use crate::session::Ctx;
+use crate::sharing::Found;
 use crate::table::Numbers;
 
 pub(super) async fn copy(ctx: &mut Ctx<'_>, set: &MessageSet, target: &MailboxArg) -> Result<Reply, Failure> {
     let uids = ctx.selected.uids(set)?;
-    let (target, validity) = target_of(ctx, target).await.map_err(Failure::try_create)?;
+    let Target { target, validity, owner, .. } = target_of(ctx, target).await.map_err(Failure::try_create)?;
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to copy"));
     }
     all_there(ctx, &uids, set.numbering())?;
     // Copies count against the quota as any other mail; a MOVE leaves the account as full as it
     // was.
-    let rows = ctx.selected.announced.rows_of_uids(&uids);
-    let more = rows.fold(Usage::default(), |sum, (_, row)| Usage {
-        bytes: sum.bytes + u64::from(row.size()),
-        messages: sum.messages + 1,
-    });
-    let _room = ctx.service.delivery.room(ctx.login, more).await?;
+    let _room = ctx.service.delivery.room(&owner, usage(ctx, &uids)).await?;
     let copied = target.copy_from(&ctx.selected.mailbox, &uids).await;
     let copied = copied.map_err(|error| not_copied(&target, error))?;
     match copy_uid(validity, &copied) {
@@ -40,12 +38,17 @@ pub(super) async fn move_(
     target: &MailboxArg,
 ) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
+    ctx.selected.permit(Act::TakeAway)?;
     let uids = ctx.selected.uids(set)?;
-    let (target, validity) = target_of(ctx, target).await.map_err(Failure::try_create)?;
+    let Target { target, validity, owner, .. } = target_of(ctx, target).await.map_err(Failure::try_create)?;
     if uids.is_empty() {
         return Ok(Reply::ok("No messages to move"));
     }
     all_there(ctx, &uids, set.numbering())?;
+    let _room = match owner.id == ctx.selected_owner() {
+        true => None,
+        false => Some(ctx.service.delivery.room(&owner, usage(ctx, &uids)).await?),
+    };
     let moved = ctx.selected.mailbox.move_to(&uids, &target).await;
     let moved = moved.map_err(|error| not_copied(&target, error))?;
     // RFC 9051 §6.4.8: COPYUID precedes the EXPUNGEs, so that the client still knows which
@@ -60,15 +63,30 @@ pub(super) async fn move_(
     Ok(reply)
 }
 
+/// What messages take.
+fn usage(ctx: &Ctx<'_>, uids: &NumSet) -> Usage {
+    let rows = ctx.selected.announced.rows_of_uids(uids);
+    rows.fold(Usage::default(), |sum, (_, row)| Usage {
+        bytes: sum.bytes + u64::from(row.size()),
+        messages: sum.messages + 1,
+    })
+}
+
 /// The mailbox that receives the messages.
-pub(super) async fn target_of(
-    ctx: &Ctx<'_>,
-    target: &MailboxArg,
-) -> Result<(Destination, UidValidity), Failure> {
-    let name = target.name()?;
-    let list = ctx.service.store.list(ctx.login.id).await?;
-    let entry = list.find(&name).ok_or(StoreError::NoSuchName)?;
-    Ok((ctx.service.store.destination(entry.id), entry.uid_validity))
+pub(super) struct Target {
+    pub(super) target: Destination,
+    pub(super) validity: UidValidity,
+    pub(super) rights: Rights,
+    /// The account that the messages count for.
+    pub(super) owner: Account,
+}
+
+/// RFC 4314 §4: messages take along the flags that could be set there.
+pub(super) async fn target_of(ctx: &Ctx<'_>, target: &MailboxArg) -> Result<Target, Failure> {
+    let asker = ctx.asker();
+    let Found { place, entry, rights } = asker.find(target, Act::Insert).await?;
+    let target = ctx.service.store.destination(entry.id).keeping(changeable(rights));
+    Ok(Target { target, validity: entry.uid_validity, rights, owner: asker.owner(&place).await? })
 }
 
 /// If the target was deleted since the list was read, the client may create it.

@@ -3,23 +3,37 @@
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::command::SpecialUse as Use;
 use posthaste_imap_codec::response::Code;
+use posthaste_mail_model::{MailboxName, Rights};
+use posthaste_store::{MailboxEntry, MailboxList, StoreError};
 
 use super::{DONE, list};
 use crate::reply::{Failure, Reply};
+use crate::rights::Act;
 use crate::session::Session;
+use crate::sharing::{Asker, Place, check_new, not_there};
 use crate::special_use;
 
 pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg, uses: &[Use]) -> Result<Reply, Failure> {
-    let account = session.login()?.id;
     let name = mailbox.create_name()?;
+    check_new(&name)?;
     let special_use = match uses {
         [] => None,
         [one] => Some(special_use::stored(one).ok_or_else(|| no_use("This special use is not supported"))?),
         _ => return Err(no_use("A mailbox has at most one special use").into()),
     };
-    let entry = session.service.store.create(account, &name, special_use).await?;
-    if mailbox.text() != Ok(entry.name.as_str()) {
-        list::report_name(session, &entry.name, mailbox).await?;
+    let asker = session.asker()?;
+    let place = target(asker, name).await?;
+    if place.others.is_some() && special_use.is_some() {
+        return Err(no_use("Mailboxes of others have no special use").into());
+    }
+    let before = asker.service.store.list(place.owner).await?;
+    permit_below(&place, &before)?;
+    check_room(asker, &place, &before).await?;
+    let entry = asker.service.store.create(place.owner, &place.name, special_use).await?;
+    inherit(asker, &place, &before).await?;
+    let shown = place.shown(&entry.name)?;
+    if mailbox.text() != Ok(shown.as_str()) {
+        list::report_name(session, &shown, mailbox).await?;
     }
     // RFC 8474 §4.1
     Ok(DONE.with(Code::MailboxId(entry.id.to_string())))
@@ -27,4 +41,59 @@ pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg, uses: &[Use
 
 fn no_use(text: &'static str) -> Reply {
     Reply::no(Code::UseAttr, text)
+}
+
+/// Where a new name leads. Whether the account above it exists shows in no answer.
+pub(super) async fn target(asker: Asker<'_>, name: MailboxName) -> Result<Place, Failure> {
+    asker.place(name).await.map_err(|failure| match failure {
+        Failure::Store(StoreError::NoSuchName) => not_there(),
+        other => other,
+    })
+}
+
+/// RFC 4314 §4: the nearest level above a new mailbox that exists must grant `k`.
+pub(super) fn permit_below(place: &Place, list: &MailboxList) -> Result<(), Failure> {
+    if place.others.is_none() {
+        return Ok(());
+    }
+    let rights = nearest(list, &place.name).map_or(Rights::NONE, |above| place.rights(above.id));
+    if rights.contains(Act::CreateBelow.needs()) { Ok(()) } else { Err(not_there()) }
+}
+
+/// RFC 9208 §5.3: how many mailboxes an account may have, the new levels above the name included.
+/// Two sessions at once may exceed it by what each makes.
+async fn check_room(asker: Asker<'_>, place: &Place, list: &MailboxList) -> Result<(), Failure> {
+    let Some(limit) = asker.owner(place).await?.quota_mailboxes else { return Ok(()) };
+    let levels = std::iter::successors(Some(place.name.clone()), MailboxName::parent);
+    let new = levels.take_while(|name| list.find(name).is_none()).count();
+    if (list.entries.len() + new) as u64 > limit {
+        let text = format!("The account may have {limit} mailboxes at most");
+        return Err(Reply::no(Code::OverQuota, text).into());
+    }
+    Ok(())
+}
+
+/// RFC 4314 §4: new mailboxes have the access control list of the mailbox above them.
+pub(super) async fn inherit(asker: Asker<'_>, place: &Place, before: &MailboxList) -> Result<(), Failure> {
+    let Some(above) = nearest(before, &place.name) else { return Ok(()) };
+    let directory = &asker.service.directory;
+    let acl = directory.acl(place.owner, above.id).await?;
+    if acl.is_empty() {
+        return Ok(());
+    }
+    let owner = asker.owner(place).await?;
+    let after = asker.service.store.list(place.owner).await?;
+    let levels = std::iter::successors(Some(place.name.clone()), MailboxName::parent);
+    for name in levels.take_while(|name| *name != above.name) {
+        if let Some(new) = after.find(&name).filter(|new| before.find(&new.name).is_none()) {
+            directory.inherit_acl(&owner, new.id, &acl).await?;
+        }
+    }
+    asker.service.shared.note_change();
+    Ok(())
+}
+
+/// The nearest level above a name that is a mailbox.
+fn nearest<'l>(list: &'l MailboxList, name: &MailboxName) -> Option<&'l MailboxEntry> {
+    std::iter::successors(name.parent(), MailboxName::parent).find_map(|above| list.find(&above))
 }

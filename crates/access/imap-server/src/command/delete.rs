@@ -2,32 +2,46 @@
 
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::response::Code;
+use posthaste_mail_model::{AccountId, MailboxId};
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
+use crate::rights::Act;
 use crate::session::Session;
 
 /// A mailbox that is selected in this session is unselected first.
 pub(super) async fn run(session: &mut Session, mailbox: &MailboxArg) -> Result<Reply, Failure> {
-    let account = session.login()?.id;
-    let name = mailbox.name()?;
-    let list = session.service.store.list(account).await?;
-    let id = list.find(&name).map(|entry| entry.id);
-    if id.is_none() && list.has_children(&name) {
+    let asker = session.asker()?;
+    let place = asker.place(mailbox.name()?).await?;
+    if place.others.is_some() {
+        asker.find(mailbox, Act::Delete).await?;
+    }
+    let list = session.service.store.list(place.owner).await?;
+    let id = list.find(&place.name).map(|entry| entry.id);
+    if id.is_none() && list.has_children(&place.name) {
         // RFC 9051 §6.3.5: a parent level disappears with the last mailbox below it, not earlier.
         return Err(Reply::no(Code::HasChildren, "Mailboxes below that name are in the way").into());
     }
-    session.service.store.delete(account, &name).await?;
+    session.service.store.delete(place.owner, &place.name).await?;
     if let Some(id) = id {
-        // RFC 5464 §4.1. The mailbox is deleted, even if its annotations stay: nobody finds them
-        // any more.
-        if let Err(error) = session.service.directory.remove_annotations(account, id).await {
-            tracing::warn!(%error, "annotations of a deleted mailbox were left behind");
-        }
+        forget(session, place.owner, id).await;
     }
     if session.selected.as_ref().is_some_and(|selected| Some(selected.mailbox.id()) == id) {
         session.selected = None;
         session.wire.say_code(Code::Closed, "The selected mailbox was deleted");
     }
     Ok(DONE)
+}
+
+/// RFC 5464 §4.1, RFC 4314 §4: annotations and rights go with the mailbox. It is gone, whatever
+/// becomes of them: nobody finds them any more.
+async fn forget(session: &Session, owner: AccountId, mailbox: MailboxId) {
+    let directory = &session.service.directory;
+    if let Err(error) = directory.remove_annotations(owner, mailbox).await {
+        tracing::warn!(%error, "annotations of a deleted mailbox were left behind");
+    }
+    if let Err(error) = directory.remove_acl(owner, mailbox).await {
+        tracing::warn!(%error, "the access control list of a deleted mailbox was left behind");
+    }
+    session.service.shared.note_change();
 }

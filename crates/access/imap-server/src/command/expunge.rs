@@ -5,11 +5,13 @@ use posthaste_imap_codec::response::Code;
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
+use crate::rights::Act;
 use crate::session::Ctx;
 use crate::table::Numbers;
 
 pub(super) async fn run(ctx: &mut Ctx<'_>, uids: Option<&UidSet>) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
+    ctx.selected.permit(Act::Expunge)?;
     let only = uids.map(|set| ctx.selected.uids_of(set));
     let expunged = ctx.selected.mailbox.expunge(only.as_ref()).await?;
     ctx.announce(Numbers::Free, None).await?;

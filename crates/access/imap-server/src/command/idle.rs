@@ -4,7 +4,9 @@
 use bytes::Bytes;
 use posthaste_imap_codec::limits::LINE_BYTES_MAX;
 use posthaste_net::NetError;
+use posthaste_sharing::SharedMailboxes;
 use posthaste_store::{StoreError, Watch};
+use tokio::sync::watch;
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
@@ -19,6 +21,7 @@ const INPUT_MAX: usize = 2 * LINE_BYTES_MAX;
 enum Event {
     News(Result<(), StoreError>),
     Annotations,
+    Rights,
     Input(Result<usize, NetError>),
     Shutdown,
     Revoked,
@@ -29,6 +32,7 @@ pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
     session.announce_annotations().await?;
     session.wire.ask("idling").await?;
     let mut watch = session.selected.as_ref().map(|selected| selected.mailbox.watch());
+    let mut shared = session.is_in_mailbox_of_others().then(|| Box::new(session.service.shared.watch()));
     loop {
         match session.wire.line() {
             Some(Line::Whole(line)) => return end(&line),
@@ -37,11 +41,12 @@ pub(super) async fn run(session: &mut Session) -> Result<Reply, Failure> {
         }
         session.wire.flush().await?;
         session.wire.release();
-        match next_event(session, watch.as_mut()).await {
+        match next_event(session, watch.as_mut(), shared.as_deref_mut()).await {
             Event::News(news) => {
                 news?;
                 session.announce(Numbers::Free).await?;
             }
+            Event::Rights => session.renew_rights().await?,
             Event::Annotations => session.announce_annotations().await?,
             Event::Input(input) => drop(input.map_err(Failure::of_wait)?),
             Event::Revoked => return Err(Failure::Bye(REVOKED)),
@@ -55,7 +60,11 @@ fn end(line: &Bytes) -> Result<Reply, Failure> {
     if line.eq_ignore_ascii_case(b"DONE") { Ok(DONE) } else { Err(Reply::bad("Expected DONE").into()) }
 }
 
-async fn next_event(session: &mut Session, watch: Option<&mut Watch>) -> Event {
+async fn next_event(
+    session: &mut Session,
+    watch: Option<&mut Watch>,
+    shared: Option<&mut watch::Receiver<()>>,
+) -> Event {
     let within = session.service.options.silence_within;
     let Session { wire, shutdown, selected, lease, annotations, .. } = session;
     let news = async {
@@ -71,8 +80,16 @@ async fn next_event(session: &mut Session, watch: Option<&mut Watch>) -> Event {
             None => std::future::pending().await,
         }
     };
+    let rights = async {
+        match shared {
+            // Boxed: nearly no session needs it.
+            Some(shared) => Box::pin(SharedMailboxes::wait(shared)).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         news = news => Event::News(news),
+        () = rights => Event::Rights,
         () = annotated => Event::Annotations,
         input = wire.fill(INPUT_MAX, within) => Event::Input(input),
         () = shutdown.requested() => Event::Shutdown,

@@ -1,5 +1,5 @@
 //! LIST in its basic and extended forms: RFC 9051 §6.3.9, RFC 5258, RFC 5819 (STATUS), RFC 6154
-//! (SPECIAL-USE), RFC 9590 (METADATA).
+//! (SPECIAL-USE), RFC 8440 (MYRIGHTS), RFC 9590 (METADATA).
 //!
 //! Names come from three sources: mailboxes, levels above mailboxes that are not mailboxes
 //! themselves, and subscriptions, whose names need not exist. One sorted pass gathers them. Then
@@ -10,14 +10,17 @@ use std::sync::Arc;
 
 use posthaste_imap_codec::command::{ListArgs, ListReturn, ListSelection, ListSyntax};
 use posthaste_imap_codec::response::{Code, ListAttribute, ListData, Untagged};
-use posthaste_imap_codec::{ListMatcher, MailboxArg};
-use posthaste_mail_model::{AccountId, MailboxName, SEPARATOR};
+use posthaste_imap_codec::{AclData, ListMatcher, MailboxArg};
+use posthaste_mail_model::{AccountId, MailboxName, Rights, SEPARATOR};
+use posthaste_sharing::Visible;
 use posthaste_store::{MailboxEntry, MailboxList};
 
 use super::{DONE, metadata, status};
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
+use crate::rights::Act;
 use crate::session::Session;
+use crate::sharing::Listed;
 use crate::special_use;
 
 /// Mailboxes whose heads are read at once for RETURN (STATUS), and annotations for METADATA.
@@ -30,25 +33,26 @@ pub(super) async fn run(session: &mut Session, args: &ListArgs) -> Result<Reply,
     }
     metadata::check_wanted(&args.returns.metadata)?;
     let account = session.login()?.id;
-    let list = session.service.store.list(account).await?;
+    let Listed { list, visible } = session.asker()?.list_for(args).await?;
     let selector = selected(session, account, list, args).await?;
     let mut pace = Pace::default();
     let mut batch = Vec::new();
     for (name, known) in &selector.names {
         pace.worked(LINE_STEPS).await;
         let Some(found) = selector.line(name, known, args) else { continue };
-        if args.returns.status.is_empty() && args.returns.metadata.is_empty() {
+        let returns = &args.returns;
+        if returns.status.is_empty() && returns.metadata.is_empty() && !returns.my_rights {
             session.wire.say(Untagged::List(found.data));
             session.wire.relieve().await?;
             continue;
         }
         batch.push(found);
         if batch.len() >= STATUS_BATCH {
-            tell_with_more(session, account, &batch, &args.returns).await?;
+            tell_with_more(session, &visible, &batch, returns).await?;
             batch.clear();
         }
     }
-    tell_with_more(session, account, &batch, &args.returns).await?;
+    tell_with_more(session, &visible, &batch, &args.returns).await?;
     Ok(DONE)
 }
 
@@ -111,14 +115,21 @@ fn is_separator_query(args: &ListArgs) -> bool {
     args.syntax == ListSyntax::Basic && args.patterns.iter().all(|pattern| pattern.text() == Ok(""))
 }
 
-/// RFC 5819 and RFC 9590: STATUS and METADATA after the LIST of each mailbox that can be selected.
+/// RFC 8440, RFC 5819 and RFC 9590: MYRIGHTS, STATUS and METADATA after the LIST of each mailbox
+/// that can be selected.
 async fn tell_with_more(
     session: &mut Session,
-    account: AccountId,
+    visible: &Visible,
     batch: &[ListLine<'_>],
     returns: &ListReturn,
 ) -> Result<(), Failure> {
-    let entries: Vec<_> = batch.iter().filter_map(|one| one.entry).collect();
+    let rights = |entry: &MailboxEntry| match visible.owner_of(entry.id) {
+        Some(owner) => owner.rights(entry.id),
+        None => Rights::ALL,
+    };
+    // RFC 4314 §4: both need `r`.
+    let is_readable = |entry: &&MailboxEntry| rights(entry).contains(Act::Read.needs());
+    let entries: Vec<_> = batch.iter().filter_map(|one| one.entry).filter(is_readable).collect();
     let mut heads = Vec::new();
     if !returns.status.is_empty() {
         let ids: Vec<_> = entries.iter().map(|entry| entry.id).collect();
@@ -126,12 +137,16 @@ async fn tell_with_more(
     }
     let mut annotations = Vec::new();
     if !returns.metadata.is_empty() {
-        annotations = metadata::of_mailboxes(&session.service, account, &entries).await?;
+        annotations = metadata::of_mailboxes(session.asker()?, visible, &entries).await?;
     }
     let (mut heads, mut annotations) = (heads.into_iter(), annotations.into_iter());
     for one in batch {
         session.wire.say(Untagged::List(one.data.clone()));
-        if let Some(entry) = one.entry {
+        if let Some(entry) = one.entry.filter(|_| returns.my_rights) {
+            let mailbox = MailboxArg::from(&entry.name);
+            session.wire.say(Untagged::Acl(AclData::MyRights { mailbox, rights: rights(entry) }));
+        }
+        if let Some(entry) = one.entry.filter(is_readable) {
             if let Some(Some(head)) = heads.next() {
                 status::tell(session, entry, &head, &returns.status).await?;
             }
@@ -452,7 +467,7 @@ pub(super) async fn report_name(
     if !session.enabled.rev2 {
         return Ok(());
     }
-    let list = session.service.store.list(session.login()?.id).await?;
+    let list = session.asker()?.list_with(name).await?;
     if let Some(entry) = list.find(name) {
         session.wire.say(Untagged::List(data_of(&list, entry, requested)));
     }

@@ -3,8 +3,8 @@
 //! An account's own annotations are the directory's. Some are computed: `/shared/comment` and
 //! `/shared/admin` of the server come from the configuration, and `/private/specialuse` of a
 //! mailbox (RFC 6154 §5.4) is its special use. All users see the shared annotations of the server,
-//! so only the configuration sets them. Nobody shares a mailbox here, so its shared annotations are
-//! its owner's.
+//! so only the configuration sets them. In a mailbox of another account, the shared annotations are
+//! the mailbox's, and each user has private ones of his own.
 
 use std::collections::HashSet;
 
@@ -14,12 +14,15 @@ use posthaste_imap_codec::command::SpecialUse as Use;
 use posthaste_imap_codec::response::{Code, Untagged};
 use posthaste_imap_codec::{Annotation, Depth, EntryName, MailboxArg, MetadataCode};
 use posthaste_mail_model::{AccountId, MailboxId};
+use posthaste_sharing::Visible;
 use posthaste_store::{MailboxEntry, SpecialUse, StoreError};
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
+use crate::rights::Act;
 use crate::service::ImapService;
 use crate::session::Session;
+use crate::sharing::{Asker, Found};
 use crate::special_use;
 
 /// RFC 5464 §3.2.1.1
@@ -45,9 +48,9 @@ pub(super) async fn get(
         return Err(no_scope());
     }
     let account = session.login()?.id;
-    let all = match find(session, account, mailbox).await? {
+    let all = match find(session, mailbox, Act::ReadAnnotations).await? {
         None => of_server(&session.service, account).await?,
-        Some(entry) => of_mailbox(&session.service, account, &entry).await?,
+        Some(found) => of_mailbox(session.asker()?, &found).await?,
     };
     let Answer { entries, left_out } = question.answer(&all);
     if !entries.is_empty() {
@@ -68,7 +71,18 @@ pub(super) async fn set(
 ) -> Result<Reply, Failure> {
     entries.iter().try_for_each(|entry| check_name(&entry.name))?;
     let account = session.login()?.id;
-    let target = find(session, account, mailbox).await?;
+    let is_shared = |entry: &Annotation| starts_with(&entry.name, "/shared/");
+    let act = match entries.iter().any(is_shared) {
+        true => Act::WriteAnnotations,
+        false => Act::ReadAnnotations,
+    };
+    let target = find(session, mailbox, act).await?;
+    if let Some(found) = &target
+        && found.place.others.is_some()
+    {
+        return set_of_others(session, found, entries).await;
+    }
+    let target = target.map(|found| found.entry);
     let is_use = |entry: &&Annotation| target.is_some() && is(&entry.name, special_use::ENTRY);
     let new_use = entries.iter().rfind(is_use);
     let new_use = new_use.map(|entry| parse_use(entry.value.as_ref())).transpose()?;
@@ -102,18 +116,63 @@ pub(super) async fn set(
     Ok(DONE)
 }
 
+/// Sets annotations of another account's mailbox. `/shared` ones are the mailbox's. `/private` ones
+/// are the user's, and are kept in the user's account.
+async fn set_of_others(
+    session: &mut Session,
+    found: &Found,
+    entries: &[Annotation],
+) -> Result<Reply, Failure> {
+    if entries.iter().any(|entry| is(&entry.name, special_use::ENTRY)) {
+        return Err(Reply::no(Code::UseAttr, "Mailboxes of others have no special use").into());
+    }
+    let (service, account) = (&session.service, session.login()?.id);
+    let of = Annotated::Mailbox(found.entry.id);
+    let changes = |scope| {
+        let entries = entries.iter().filter(move |entry| starts_with(&entry.name, scope));
+        entries.map(|entry| (entry.name.as_str(), entry.value.clone())).collect::<Vec<_>>()
+    };
+    for (owner, scope) in [(found.place.owner, "/shared/"), (account, "/private/")] {
+        let changes = changes(scope);
+        if !changes.is_empty() {
+            service.directory.annotate(owner, of, &changes).await.map_err(refused)?;
+        }
+    }
+    forget_if_deleted(service, found.place.owner, found.entry.id).await?;
+    service.annotated.send_replace(());
+    Ok(DONE)
+}
+
 /// RFC 9590 §3: the annotations of mailboxes, in their order.
 pub(super) async fn of_mailboxes(
-    service: &ImapService,
-    account: AccountId,
+    asker: Asker<'_>,
+    visible: &Visible,
     entries: &[&MailboxEntry],
 ) -> Result<Vec<Annotations>, Failure> {
     let ids: Vec<MailboxId> = entries.iter().map(|entry| entry.id).collect();
-    let mut found = service.directory.annotations_of(account, &ids).await?;
+    let mut found = asker.service.directory.annotations_of(asker.login.id, &ids).await?;
     for (annotations, entry) in found.iter_mut().zip(entries) {
-        compute(annotations, entry);
+        match visible.owner_of(entry.id) {
+            None => compute(annotations, entry),
+            Some(owner) => add_shared(asker, annotations, owner.account.id, entry.id).await?,
+        }
     }
     Ok(found)
+}
+
+/// Adds what all users share of another account's mailbox to what is the user's own.
+async fn add_shared(
+    asker: Asker<'_>,
+    annotations: &mut Annotations,
+    owner: AccountId,
+    mailbox: MailboxId,
+) -> Result<(), Failure> {
+    let all = asker.service.directory.annotations(owner, Annotated::Mailbox(mailbox)).await?;
+    let is_shared = |name: &str| name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("/shared/"));
+    for entry in all.iter().filter(|entry| is_shared(&entry.name)) {
+        annotations.set(&entry.name, Some(entry.value.clone()));
+    }
+    Ok(())
 }
 
 /// RFC 9590 §3: the response for a mailbox in a LIST.
@@ -129,17 +188,11 @@ pub(super) fn check_wanted(wanted: &[EntryName]) -> Result<(), Failure> {
 }
 
 /// The mailbox of that name; `None` is the server.
-async fn find(
-    session: &Session,
-    account: AccountId,
-    mailbox: &MailboxArg,
-) -> Result<Option<MailboxEntry>, Failure> {
+async fn find(session: &Session, mailbox: &MailboxArg, act: Act) -> Result<Option<Found>, Failure> {
     if mailbox.text() == Ok("") {
         return Ok(None);
     }
-    let name = mailbox.name()?;
-    let list = session.service.store.list(account).await?;
-    Ok(Some(list.find(&name).ok_or(StoreError::NoSuchName)?.clone()))
+    Ok(Some(session.asker()?.find(mailbox, act).await?))
 }
 
 async fn of_server(service: &ImapService, account: AccountId) -> Result<Annotations, Failure> {
@@ -151,14 +204,13 @@ async fn of_server(service: &ImapService, account: AccountId) -> Result<Annotati
     Ok(all)
 }
 
-async fn of_mailbox(
-    service: &ImapService,
-    account: AccountId,
-    entry: &MailboxEntry,
-) -> Result<Annotations, Failure> {
-    let of = Annotated::Mailbox(entry.id);
-    let mut all = service.directory.annotations(account, of).await?;
-    compute(&mut all, entry);
+async fn of_mailbox(asker: Asker<'_>, found: &Found) -> Result<Annotations, Failure> {
+    let of = Annotated::Mailbox(found.entry.id);
+    let mut all = asker.service.directory.annotations(asker.login.id, of).await?;
+    match found.place.others.is_some() {
+        true => add_shared(asker, &mut all, found.place.owner, found.entry.id).await?,
+        false => compute(&mut all, &found.entry),
+    }
     Ok(all)
 }
 

@@ -11,8 +11,9 @@ use posthaste_mail_model::Uid;
 
 use super::append::{done_without, is_empty, prepare};
 use super::catenate::Assembly;
-use super::copy::{not_copied, target_of};
+use super::copy::{Target, not_copied, target_of};
 use crate::reply::{Failure, Reply};
+use crate::rights::{Act, permitted};
 use crate::session::Session;
 use crate::table::Numbers;
 
@@ -20,10 +21,11 @@ pub(super) async fn run(
     session: &mut Session,
     set: &MessageSet,
     target: &MailboxArg,
-    message: AppendMessage,
+    mut message: AppendMessage,
 ) -> Result<Reply, Failure> {
     let ctx = session.ctx()?;
     ctx.selected.must_write()?;
+    ctx.selected.permit(Act::TakeAway)?;
     // As for APPEND (RFC 3502 §3).
     if is_empty(&message) {
         return Err(Reply::no(Code::Cannot, "REPLACE cancelled by an empty message").into());
@@ -31,18 +33,24 @@ pub(super) async fn run(
     let uids = ctx.selected.uids(set)?;
     let no_such = || Reply::no(Code::NonExistent, "There is no such message");
     let uid = uids.first().and_then(Uid::new).ok_or_else(no_such)?;
-    let (target, validity) = target_of(&ctx, target).await.map_err(Failure::try_create)?;
+    let Target { target, validity, rights, owner } =
+        target_of(&ctx, target).await.map_err(Failure::try_create)?;
+    message.flags = permitted(message.flags, rights);
     // Its memory is held until the message is stored.
     let mut assembly = Assembly::new();
     let new = prepare(session, &mut assembly, message).await?;
     let mut ctx = session.ctx()?;
     // RFC 8508 §3.5: what goes makes room for what comes.
     let old = ctx.selected.announced.row_of_uid(uid).map_or(0, |(_, row)| u64::from(row.size()));
-    let more = Usage { bytes: (new.bytes.len() as u64).saturating_sub(old), messages: 0 };
+    let bytes = new.bytes.len() as u64;
+    let more = match owner.id == ctx.selected_owner() {
+        true => Usage { bytes: bytes.saturating_sub(old), messages: 0 },
+        false => Usage { bytes, messages: 1 },
+    };
     // An account that is over its quota may still make a message smaller.
-    let _room = match more.bytes {
-        0 => None,
-        _ => Some(ctx.service.delivery.room(ctx.login, more).await?),
+    let _room = match more == Usage::default() {
+        true => None,
+        false => Some(ctx.service.delivery.room(&owner, more).await?),
     };
     let replaced = ctx.selected.mailbox.replace(uid, &target, new).await;
     let replaced = replaced.map_err(|error| not_copied(&target, error))?;

@@ -8,13 +8,15 @@ use posthaste_imap_codec::command::{Access, Qresync, SelectParams, SeqMatch};
 use posthaste_imap_codec::response::{Code, ListData, Untagged};
 use posthaste_imap_codec::{MailboxArg, print};
 use posthaste_mail_model::NumSet;
-use posthaste_store::{MailboxEntry, StoreError};
+use posthaste_store::MailboxEntry;
 
 use super::list;
 use crate::contexts::Contexts;
 use crate::reply::{Failure, Reply};
+use crate::rights::{Act, TO_CHANGE};
 use crate::selected::Selected;
 use crate::session::{Ctx, Session};
+use crate::sharing::Found;
 use crate::sync;
 
 pub(super) async fn run(
@@ -32,37 +34,45 @@ pub(super) async fn run(
     if session.selected.take().is_some() {
         session.wire.say_code(Code::Closed, "Previous mailbox is closed");
     }
-    let account = session.login()?.id;
-    let name = mailbox.name()?;
-    let boxes = session.service.store.list(account).await?;
-    let entry = boxes.find(&name).ok_or(StoreError::NoSuchName)?;
+    let asker = session.asker()?;
+    let Found { place, entry, rights } = asker.find(mailbox, Act::Read).await?;
+    let shown = MailboxEntry { name: place.shown(&entry.name)?, ..entry.clone() };
     let opened = session.service.store.open(entry.id).await?;
     session.service.delivery.folder_opened(&Opening {
         account: &session.login()?.name,
-        folder: &name,
+        folder: &shown.name,
         items: opened.view().exists(),
         client: session.wire.connection().peer().ip(),
         protocol: "imap",
     });
+    let owner = place.account().cloned().map(Box::new);
+    let mut list_data = None;
+    if session.enabled.rev2 {
+        let list = asker.list_with(&shown.name).await?;
+        list_data = list.find(&shown.name).map(|entry| list::data_of(&list, entry, mailbox));
+    }
     session.enabled.condstore |= params.condstore;
     session.selected = Some(Selected {
+        rights,
+        owner,
         announced: opened.view(),
         mailbox: opened,
-        read_only: access == Access::ReadOnly,
+        read_only: access == Access::ReadOnly || !rights.intersects(TO_CHANGE),
         held_since: None,
         saved_search: NumSet::new(),
         recent: NumSet::new(),
         contexts: Contexts::default(),
     });
-    let list_data = session.enabled.rev2.then(|| list::data_of(&boxes, entry, mailbox));
     let mut ctx = session.ctx()?;
-    describe(&mut ctx, entry, list_data);
+    describe(&mut ctx, &entry, list_data);
     if let Some(known) = &params.qresync
         && known.uid_validity == entry.uid_validity
     {
         resynchronise(&mut ctx, known).await?;
     }
     Ok(match access {
+        // RFC 4314 §5.2
+        Access::ReadWrite if ctx.selected.read_only => Reply::ok("SELECT completed").with(Code::ReadOnly),
         Access::ReadWrite => Reply::ok("SELECT completed").with(Code::ReadWrite),
         Access::ReadOnly => Reply::ok("EXAMINE completed").with(Code::ReadOnly),
     })

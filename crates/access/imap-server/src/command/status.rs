@@ -8,7 +8,9 @@ use posthaste_store::{MailboxEntry, MailboxHead, StoreError};
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
+use crate::rights::Act;
 use crate::session::Session;
+use crate::sharing::Found;
 use crate::sync::reported_modseq;
 
 pub(super) async fn run(
@@ -16,13 +18,11 @@ pub(super) async fn run(
     mailbox: &MailboxArg,
     items: &[StatusItem],
 ) -> Result<Reply, Failure> {
-    let account = session.login()?.id;
-    let name = mailbox.name()?;
-    let list = session.service.store.list(account).await?;
-    let entry = list.find(&name).ok_or(StoreError::NoSuchName)?;
+    let Found { place, entry, .. } = session.asker()?.find(mailbox, Act::Read).await?;
     let head = session.service.store.status(&[entry.id]).await?.pop().flatten();
     let head = head.ok_or(StoreError::NoMailbox(entry.id))?;
-    tell(session, entry, &head, items).await?;
+    let entry = MailboxEntry { name: place.shown(&entry.name)?, ..entry };
+    tell(session, &entry, &head, items).await?;
     Ok(DONE)
 }
 

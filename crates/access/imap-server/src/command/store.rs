@@ -6,11 +6,14 @@
 use posthaste_imap_codec::command::{StoreAction, StoreAnswer};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MessageSet, Numbering};
-use posthaste_mail_model::{Flag, ModSeq, NumSet};
-use posthaste_store::FlagChange;
+use posthaste_mail_model::{Flag, ModSeq, NumSet, Rights};
+use posthaste_sharing::right_of;
+use posthaste_store::{FlagChange, FlagsStored};
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
+use crate::rights::{changeable, no_right, permitted};
+use crate::selected::Selected;
 use crate::session::Ctx;
 use crate::sync::{self, OwnChange};
 use crate::table::Numbers;
@@ -24,8 +27,9 @@ pub(super) struct StoreCommand {
     pub(super) flags: Vec<Flag>,
 }
 
-pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Reply, Failure> {
+pub(super) async fn run(ctx: &mut Ctx<'_>, mut command: StoreCommand) -> Result<Reply, Failure> {
     ctx.selected.must_write()?;
+    let instead = permitted_change(ctx.selected.rights, &mut command)?;
     if command.unchanged_since.is_some() {
         // RFC 7162 §3.1: using it switches CONDSTORE on.
         ctx.enable_condstore();
@@ -40,7 +44,23 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
         StoreAction::Remove => FlagChange::Remove,
     };
     let mailbox = &ctx.selected.mailbox;
-    let stored = mailbox.store_flags(&uids, change, &command.flags, command.unchanged_since).await?;
+    let stored = match instead {
+        Instead::Nothing => {
+            mailbox.store_flags(&uids, change, &command.flags, command.unchanged_since).await?
+        }
+        Instead::RemoveFirst => {
+            let others = others_than(&command.flags, ctx.selected);
+            let since = command.unchanged_since;
+            let removed = mailbox.store_flags(&uids, FlagChange::Remove, &others, since).await?;
+            let rest = uids.difference(&removed.modified);
+            let added = mailbox.store_flags(&rest, FlagChange::Add, &command.flags, None).await?;
+            FlagsStored {
+                changed: removed.changed.union(&added.changed),
+                modified: removed.modified,
+                ..added
+            }
+        }
+    };
     let (numbers, expunged) = match command.set.numbering() {
         // Other sessions expunged these messages, and this session has not reported that yet. The
         // client means messages that no longer exist.
@@ -85,6 +105,38 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, command: StoreCommand) -> Result<Repl
         Some(code) => Reply::ok("Some messages were changed by others").with(code),
         None => DONE,
     })
+}
+
+/// How a change is made with few rights.
+enum Instead {
+    /// As it is.
+    Nothing,
+    /// Other flags that may be changed are removed, and then these are set.
+    RemoveFirst,
+}
+
+/// RFC 4314 §4: flags that may not be changed stay as they are. It is an error only if none of the
+/// flags may be changed.
+fn permitted_change(rights: Rights, command: &mut StoreCommand) -> Result<Instead, Failure> {
+    if rights == Rights::ALL {
+        return Ok(Instead::Nothing);
+    }
+    let is_replaced = command.action == StoreAction::Replace;
+    let flags = std::mem::take(&mut command.flags);
+    let missing = flags.iter().map(right_of).find(|needed| !rights.contains(*needed));
+    command.flags = permitted(flags, rights);
+    match missing {
+        Some(missing) if command.flags.is_empty() => Err(no_right(missing)),
+        _ if is_replaced && changeable(rights).is_empty() => Err(no_right(Rights::WRITE)),
+        _ if is_replaced => Ok(Instead::RemoveFirst),
+        _ => Ok(Instead::Nothing),
+    }
+}
+
+/// The flags of the mailbox that may be changed, without these.
+fn others_than(flags: &[Flag], selected: &Selected) -> Vec<Flag> {
+    let all = selected.announced.head().keywords.flags_of(changeable(selected.rights));
+    all.filter(|flag| !flags.contains(flag)).collect()
 }
 
 /// Also reports messages whose flags already were as requested.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_delivery::{Delivery, DeliveryOptions};
-use posthaste_directory::{AccountChange, Directory, NewAccount, Policy};
+use posthaste_directory::{AccountChange, Directory, Identifier, NewAccount, Policy};
 use posthaste_imap_server::{ImapOptions, ImapService, ProgressTimes};
-use posthaste_mail_model::{MailboxId, MailboxName, Secret, Uid};
+use posthaste_mail_model::{MailboxId, MailboxName, Rights, Secret, Uid};
 use posthaste_net::{
     Accounts, ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
 };
@@ -114,6 +114,46 @@ impl Server {
         let mut wire = self.connect();
         wire.run(&format!("C: l LOGIN {USER} \"{PASSWORD}\"\nS: l OK [CAPABILITY …] Logged in"));
         wire
+    }
+
+    /// Makes another account, with the same password.
+    pub fn add_account(&self, name: &str, new: NewAccount) {
+        let password = Secret::new(PASSWORD.to_owned());
+        self.runtime.block_on(async {
+            let account = self.directory.add(name, &password, new).await.expect("an account");
+            let service =
+                Delivery::new(self.store.clone(), Arc::clone(&self.directory), DeliveryOptions::default());
+            service.mailboxes(account.id).await.expect("mailboxes");
+        });
+    }
+
+    /// A connection that has logged in to another account.
+    pub fn login_as(&self, name: &str) -> Wire {
+        let mut wire = self.connect();
+        wire.run(&format!("C: l LOGIN {name} \"{PASSWORD}\"\nS: l OK [CAPABILITY …] Logged in"));
+        wire
+    }
+
+    /// Makes a mailbox past IMAP, as an import does.
+    pub fn make_mailbox(&self, name: &str) {
+        let name = MailboxName::new(name).expect("name");
+        self.runtime.block_on(async {
+            let account = self.directory.account(USER).await.expect("directory").expect("account");
+            self.store.create(account.id, &name, None).await.expect("a mailbox");
+        });
+    }
+
+    /// Gives rights in a mailbox, as an administrator does in another process.
+    pub fn grant(&self, owner: &str, mailbox: &str, who: &str, rights: &str) {
+        let rights = Rights::parse(rights.as_bytes()).expect("rights");
+        let name = MailboxName::new(mailbox).expect("name");
+        self.runtime.block_on(async {
+            let owner = self.directory.account(owner).await.expect("directory").expect("account");
+            let list = self.store.list(owner.id).await.expect("list");
+            let mailbox = list.find(&name).expect("mailbox").id;
+            let who = Identifier::parse(who).expect("identifier");
+            self.directory.set_rights(&owner, mailbox, &who, |_| rights).await.expect("a changed list");
+        });
     }
 
     /// A connection with a mailbox open.

@@ -20,7 +20,7 @@ fn the_usual_mailboxes_are_there() {
         S: * LIST (\Noselect) "/" ""
         S: b OK …
         C: c NAMESPACE
-        S: * NAMESPACE (("" "/")) NIL NIL
+        S: * NAMESPACE (("" "/")) (("Other Users/" "/")) (("Shared/" "/"))
         S: c OK …
         C: d LIST "" inb%
         S: * LIST (\HasNoChildren) "/" INBOX

@@ -4,6 +4,7 @@
 mod harness;
 
 mod account_limits;
+mod acl;
 mod bad_input;
 mod before_login;
 mod catenate;
@@ -37,6 +38,8 @@ mod search_results;
 mod search_text;
 mod selecting;
 mod several_sessions;
+mod sharing;
+mod sharing_isolation;
 mod sort;
 mod thread;
 mod thread_id;

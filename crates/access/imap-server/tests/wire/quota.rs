@@ -20,7 +20,7 @@ fn one_root_has_all_mailboxes_of_an_account() {
     server.login().run(
         r#"
         C: a CAPABILITY
-        S: * CAPABILITY … QUOTA QUOTA=RES-STORAGE QUOTA=RES-MESSAGE …
+        S: * CAPABILITY … QUOTA QUOTA=RES-STORAGE QUOTA=RES-MESSAGE QUOTA=RES-MAILBOX …
         S: a OK …
         C: b GETQUOTAROOT INBOX
         S: * QUOTAROOT INBOX ""
@@ -115,6 +115,37 @@ fn status_says_what_an_expunge_gives_back() {
         S: * LIST (…) "/" INBOX
         S: * STATUS INBOX (DELETED-STORAGE 32)
         S: c OK …
+        "#,
+    );
+}
+
+#[test]
+fn mailboxes_are_limited_too() {
+    let server = Server::start();
+    server.login();
+    server.limit(AccountChange { quota_mailboxes: Some(Some(8)), ..AccountChange::default() });
+    server.login().run(
+        r#"
+        C: a GETQUOTA ""
+        S: * QUOTA "" (MAILBOX 6 8)
+        S: a OK …
+        # The level above it counts, too.
+        C: b CREATE a/b/c
+        S: b NO [OVERQUOTA] …
+        C: c CREATE a/b
+        S: c OK …
+        C: d CREATE d
+        S: d NO [OVERQUOTA] …
+        C: e RENAME a/b a/c
+        S: e OK …
+        C: f DELETE a/c
+        S: f OK …
+        C: g CREATE d
+        S: g OK …
+        C: h GETQUOTAROOT d
+        S: * QUOTAROOT d ""
+        S: * QUOTA "" (MAILBOX 8 8)
+        S: h OK …
         "#,
     );
 }

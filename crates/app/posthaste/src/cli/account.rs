@@ -17,6 +17,10 @@ pub enum Account {
         /// An alias: a further address of the account; repeat for more.
         #[arg(long, value_name = "ADDRESS")]
         alias: Vec<String>,
+        /// Nobody logs in to it: it has no password. Its mailboxes stand below `Shared/` for those
+        /// who have rights in them: see `posthaste acl`. Mail for its address comes to its INBOX.
+        #[arg(long, conflicts_with = "password_stdin")]
+        shared: bool,
     },
     /// List accounts, a line each: name, state, messages, size.
     List {
@@ -83,6 +87,9 @@ pub struct Settings {
     /// The largest number of messages; `none`: the configuration's `limits.account_messages`.
     #[arg(long, value_name = "COUNT", value_parser = messages)]
     pub messages: Option<Quota>,
+    /// Most mailboxes it may have; `none` for no limit but the server's.
+    #[arg(long, value_name = "COUNT", value_parser = messages)]
+    pub mailboxes: Option<Quota>,
 }
 
 /// A quota, or none.
@@ -105,7 +112,7 @@ fn messages(text: &str) -> Result<Quota, String> {
     }
     match text.parse() {
         Ok(count) if count > 0 => Ok(Quota(Some(count))),
-        _ => Err(format!("`{text}` is not a number of messages; write for example 100000 or none")),
+        _ => Err(format!("`{text}` is not a number; write for example 100000 or none")),
     }
 }
 

@@ -20,16 +20,26 @@ const PAGE: usize = 200;
 pub async fn run(config: Config, command: cli::Account) -> Result<()> {
     use cli::Account as Command;
     match command {
-        Command::Add { name, password_stdin, settings, alias } => {
+        Command::Add { name, password_stdin, settings, alias, shared } => {
             let name = full_name(&name, &config);
             let opened = open::create(&config).await?;
-            let password = password::read(&name, password_stdin, config.login.password_length_min)?;
+            let password = match shared {
+                // Nobody knows it, and nobody would be let in with it.
+                true => password::generate()?,
+                false => password::read(&name, password_stdin, config.login.password_length_min)?,
+            };
             let new = NewAccount {
                 quota_bytes: settings.quota.and_then(|q| q.0),
                 quota_messages: settings.messages.and_then(|q| q.0),
+                quota_mailboxes: settings.mailboxes.and_then(|q| q.0),
                 format: settings.format.map(format).unwrap_or_default(),
+                shared,
             };
             let account = opened.directory.add(&name, &password, new).await?;
+            if shared {
+                // No login makes them.
+                opened.delivery.mailboxes(account.id).await?;
+            }
             for alias in &alias {
                 opened.directory.add_alias(&full_name(alias, &config), &account.name).await?;
             }
@@ -44,6 +54,7 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
             let change = AccountChange {
                 quota_bytes: settings.quota.map(|q| q.0),
                 quota_messages: settings.messages.map(|q| q.0),
+                quota_mailboxes: settings.mailboxes.map(|q| q.0),
                 format: settings.format.map(format),
                 disabled: (disable || enable).then_some(disable),
             };
@@ -51,7 +62,7 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
             if change == AccountChange::default() && alias.is_empty() && remove_alias.is_empty() && !forwards
             {
                 return Err(Failure::Usage(
-                    "nothing to set; say --quota, --messages, --format, --disable, --enable, --alias, \
+                    "nothing to set; say --quota, --messages, --mailboxes, --format, --disable, --enable, --alias, \
                      --remove-alias, --forward or --no-forward"
                         .into(),
                 ));
@@ -185,17 +196,22 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
             "id": e.id.to_string(), "messages": h.counts.messages, "unseen": h.counts.unseen, "bytes": h.counts.bytes}));
         println!(
             "{}",
-            json!({"name": account.name, "id": account.id.to_string(), "disabled": account.disabled,
-                   "quota_bytes": account.quota_bytes, "quota_messages": account.quota_messages, "format": account.format, "created": account.created,
+            json!({"name": account.name, "id": account.id.to_string(), "disabled": account.disabled, "shared": account.shared,
+                   "quota_bytes": account.quota_bytes, "quota_messages": account.quota_messages,
+                   "quota_mailboxes": account.quota_mailboxes, "format": account.format, "created": account.created,
                    "aliases": aliases, "forward": account.forward, "mailboxes": boxes.collect::<Vec<_>>()})
         );
         return Ok(());
     }
     println!("name     {}", account.name);
     println!("id       {}", account.id);
-    println!("state    {}", if account.disabled { "disabled" } else { "enabled" });
+    let shared = if account.shared { ", shared" } else { "" };
+    println!("state    {}{shared}", if account.disabled { "disabled" } else { "enabled" });
     println!("quota    {}", account.quota_bytes.map_or("none".into(), |q| bytesize::ByteSize(q).to_string()));
     println!("messages {}", account.quota_messages.map_or("no limit".into(), |q| format!("at most {q}")));
+    if let Some(most) = account.quota_mailboxes {
+        println!("mailboxes at most {most}");
+    }
     println!("format   {}", json!(account.format).as_str().unwrap_or_default());
     println!("aliases  {}", if aliases.is_empty() { "none".into() } else { aliases.join(", ") });
     if let Some(forward) = &account.forward {

@@ -1,5 +1,5 @@
 //! Two stores, and what goes from one to the other beside mail: accounts' records, scripts,
-//! annotations, aliases, domains and secrets. For `copy-store`, `backup` and `restore`.
+//! annotations, rights, aliases, domains and secrets. For `copy-store`, `backup` and `restore`.
 //!
 //! An account's record comes after its mail: until all of it is there, nobody can log in at the
 //! other end, or deliver.
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use posthaste_delivery::import::copy_journals;
-use posthaste_directory::{Account, Directory, copy_annotations, same_annotations};
+use posthaste_directory::{Account, Directory, copy_acls, copy_annotations, same_acls, same_annotations};
 use posthaste_store::{
     CommitOutcome, Compare, DirectoryChange, DirectoryEntry, Engine, Places, Progress, StoreError, Transfer,
 };
@@ -133,6 +133,7 @@ impl Ends {
         let same = Places { account: account.id, mailboxes: std::collections::BTreeMap::new() };
         copy_journals(&*self.from, account.id, &*self.to, &same).await?;
         copy_annotations(&*self.from, account.id, &*self.to, &same).await?;
+        copy_acls(&*self.from, account, &*self.to, &account.name, &same).await?;
         self.there.mirror_scripts(&self.here, account.id).await?;
         self.transfer().copy(account.id, progress).await?;
         self.copy_account(account).await
@@ -165,6 +166,9 @@ impl Ends {
         }
         if !same_annotations(&*self.from, account.id, &*self.to).await? {
             faults.push(format!("{}: annotations of mailboxes are other ones", account.name));
+        }
+        if !same_acls(&*self.from, account.id, &*self.to).await? {
+            faults.push(format!("{}: rights of others in its mailboxes are other ones", account.name));
         }
         if !self.there.has_scripts_of(&self.here, account.id).await? {
             faults.push(format!("{}: Sieve scripts are other ones", account.name));

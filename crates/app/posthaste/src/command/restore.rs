@@ -22,7 +22,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use indicatif::ProgressBar;
 use posthaste_delivery::import::copy_journals;
-use posthaste_directory::{Account, DirectoryError, copy_annotations};
+use posthaste_directory::{Account, DirectoryError, copy_acls, copy_annotations};
 use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq};
 use posthaste_store::{CommitOutcome, Compare, ListCommit, Places, StoreError};
 use serde::{Deserialize, Serialize};
@@ -196,6 +196,7 @@ impl Job {
         let places = self.places(wanted.account.id, account, underway.fresh).await?;
         copy_journals(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
         copy_annotations(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
+        copy_acls(&*self.ends.from, &wanted.account, &*self.ends.to, &wanted.name, &places).await?;
         let transfer = self.ends.transfer().to_places(places);
         transfer.copy(wanted.account.id, &mut |n| bar.inc(n)).await?;
         let faults = transfer.audit(wanted.account.id, Compare::All, &mut |n| bar.inc(n)).await?;
@@ -232,9 +233,10 @@ impl Job {
         Ok(underway)
     }
 
-    /// Removes the mailboxes and annotations of a restore that is not continued.
+    /// Removes the mailboxes, annotations and rights of a restore that is not continued.
     async fn give_up(&self, account: AccountId) -> Result<()> {
         self.ends.there.remove_all_annotations(account).await?;
+        self.ends.there.remove_acls(account).await?;
         let list = self.ends.to.load_list(account).await?;
         if list.entries.is_empty() {
             return Ok(());

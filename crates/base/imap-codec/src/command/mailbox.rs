@@ -148,6 +148,8 @@ pub struct ListReturn {
     pub children: bool,
     /// `SPECIAL-USE`
     pub special_use: bool,
+    /// `MYRIGHTS`: RFC 8440.
+    pub my_rights: bool,
     /// `STATUS (…)`; empty is none asked.
     pub status: Vec<StatusItem>,
     /// `METADATA (…)`: RFC 9590; empty is none asked.

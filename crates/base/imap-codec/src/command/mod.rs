@@ -22,7 +22,7 @@ use posthaste_mail_model::{Flag, ModSeq, Secret};
 pub(crate) use parse_append::date_time;
 pub(crate) use parse_fetch::binary_part;
 pub(crate) use parse_search::object_id;
-pub(crate) use parse_words::{capability, mod_seq};
+pub(crate) use parse_words::{capability, mailbox, mod_seq};
 
 pub use fetch::{FetchItem, FetchModifiers};
 pub use mailbox::{
@@ -33,8 +33,8 @@ pub use search::{Charset, EntryScope, ModSeqEntry, SearchArgs, SearchKey, Search
 pub use sort::{SortArgs, SortCriterion, SortKey, ThreadAlgorithm, ThreadArgs};
 
 use crate::{
-    Annotation, Capability, DateTime, Depth, EntryName, ListPattern, MailboxArg, MessageSet, NameEncoding,
-    ParseError, Tag, UidSet,
+    AclCommand, Annotation, Capability, DateTime, Depth, EntryName, ListPattern, MailboxArg, MessageSet,
+    NameEncoding, ParseError, Tag, UidSet,
 };
 
 /// A command.
@@ -162,6 +162,8 @@ pub enum CommandBody {
         /// The new values; never none.
         entries: Vec<Annotation>,
     },
+    /// Access control lists: RFC 4314 §3.
+    Acl(AclCommand),
     /// RFC 9051 §6.3.12, several messages by RFC 3502.
     Append {
         /// Where to.

@@ -12,7 +12,9 @@ use super::parse_words::{capability, mailbox};
 use super::{Access, Command, CommandBody};
 use crate::cursor::{Cursor, Parsed, Quoting, Word};
 use crate::limits::{ID_PAIRS_MAX, LIST_ITEMS_MAX};
-use crate::{MessageSet, NameEncoding, Numbering, ParseError, ParseErrorKind, SequenceSet, Tag, UidSet};
+use crate::{
+    AclCommand, MessageSet, NameEncoding, Numbering, ParseError, ParseErrorKind, SequenceSet, Tag, UidSet,
+};
 
 pub(super) fn command(input: &Bytes, names: NameEncoding) -> Result<Command, ParseError> {
     let mut c = Cursor::new(input, Quoting::Strict);
@@ -145,7 +147,10 @@ fn plain(c: &mut Cursor<'_>, start: &Cursor<'_>, word: &[u8], names: NameEncodin
         b"GETMETADATA" => parse_metadata::get(c, names)?,
         b"SETMETADATA" => parse_metadata::set(c, names)?,
         b"APPEND" => parse_append::append(c, names)?,
-        _ => return unknown(start),
+        other => match AclCommand::parse(other, c, names)? {
+            Some(command) => CommandBody::Acl(command),
+            None => return unknown(start),
+        },
     })
 }
 

@@ -180,6 +180,8 @@ fn list_return(c: &mut Cursor<'_>) -> Parsed<ListReturn> {
             b"SUBSCRIBED" => returns.subscribed = true,
             b"CHILDREN" => returns.children = true,
             b"SPECIAL-USE" => returns.special_use = true,
+            // RFC 8440 §3
+            b"MYRIGHTS" => returns.my_rights = true,
             b"STATUS" => {
                 c.sp()?;
                 returns.status = status_items(c)?;
@@ -189,7 +191,7 @@ fn list_return(c: &mut Cursor<'_>) -> Parsed<ListReturn> {
                 c.sp()?;
                 returns.metadata = entries(c)?;
             }
-            _ => return at.fail("SUBSCRIBED, CHILDREN, SPECIAL-USE, STATUS or METADATA"),
+            _ => return at.fail("SUBSCRIBED, CHILDREN, SPECIAL-USE, MYRIGHTS, STATUS or METADATA"),
         }
         Ok(())
     })?;

@@ -7,7 +7,7 @@ use crate::limits::FLAGS_MAX;
 use crate::{Capability, MailboxArg, MailboxArgError, NameEncoding};
 
 /// `mailbox`
-pub(super) fn mailbox(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<MailboxArg> {
+pub(crate) fn mailbox(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<MailboxArg> {
     let name = MailboxArg::decode(&c.astring("a mailbox name")?, names);
     utf8_or_bad(c, name, names)
 }

@@ -298,6 +298,10 @@ impl CommandPrinter {
                 self.put(" ");
                 self.list(entries, Self::annotation);
             }
+            B::Acl(command) => {
+                self.one_mailbox(command.name(), command.mailbox());
+                command.words().iter().for_each(|word| self.sp_astring(word));
+            }
             B::Append { mailbox, messages } => {
                 self.one_mailbox("APPEND", mailbox);
                 messages.iter().for_each(|m| self.append_message(m));
@@ -474,6 +478,7 @@ impl CommandPrinter {
                 (returns.subscribed, "SUBSCRIBED"),
                 (returns.children, "CHILDREN"),
                 (returns.special_use, "SPECIAL-USE"),
+                (returns.my_rights, "MYRIGHTS"),
                 (!returns.status.is_empty(), "STATUS"),
                 (!returns.metadata.is_empty(), "METADATA"),
             ];

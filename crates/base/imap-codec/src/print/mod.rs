@@ -4,6 +4,7 @@
 //! copies them. What is printed is valid for clients of IMAP4rev1 and rev2 alike: text beyond 7
 //! bits goes out as a literal, never in quotes (RFC 9051 §4.3 would allow it only after ENABLE).
 
+mod acl;
 mod command;
 mod response;
 mod search;

@@ -259,6 +259,7 @@ pub fn untagged(out: &mut Vec<u8>, data: &Untagged, names: NameEncoding) {
                 astring(out, entry.as_str().as_bytes());
             }
         }
+        Untagged::Acl(data) => data.print(out, names),
         Untagged::Search { numbers, modseq } => found(out, "SEARCH", numbers, *modseq),
         Untagged::Sort { numbers, modseq } => found(out, "SORT", numbers, *modseq),
         Untagged::Thread(nodes) => {

@@ -5,7 +5,7 @@ use posthaste_mail_model::{ModSeq, NumSet, SeqNum, Uid, UidValidity};
 
 use super::{FetchValue, ResponseFlag};
 use crate::command::{ListSelection, SpecialUse};
-use crate::{Annotation, Capability, EntryName, MailboxArg, Numbering, PageRange, Tag};
+use crate::{AclData, Annotation, Capability, EntryName, MailboxArg, Numbering, PageRange, Tag};
 
 /// What follows `* `, status responses aside.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,6 +57,8 @@ pub enum Untagged {
         /// Never none.
         entries: Vec<EntryName>,
     },
+    /// Access control lists: RFC 4314 §3.6 – §3.8.
+    Acl(AclData),
     /// RFC 3501 §7.2.5, with MODSEQ of RFC 7162 §3.1.5.
     Search {
         /// Numbers in the order of the response.

@@ -12,7 +12,7 @@ use super::{
 use crate::annotation::{entry_name, entry_values};
 use crate::command::{ListSelection, mod_seq};
 use crate::cursor::{Cursor, Parsed, Word, is_astring_char};
-use crate::{MailboxArg, NameEncoding, Numbering, PageRange, Tag};
+use crate::{AclData, MailboxArg, NameEncoding, Numbering, PageRange, Tag};
 
 pub(super) fn data(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> {
     let start = c.clone();
@@ -49,7 +49,10 @@ pub(super) fn data(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> 
         b"UIDBATCHES" => uid_batches(c)?,
         b"ID" if c.nil() => Untagged::Id(None),
         b"ID" => Untagged::Id(Some(id_pairs(c)?)),
-        _ => return Ok(other(&start)),
+        name => match AclData::parse(name, c, names)? {
+            Some(data) => Untagged::Acl(data),
+            None => return Ok(other(&start)),
+        },
     };
     c.end()?;
     Ok(data)

@@ -2,7 +2,8 @@
 
 use posthaste_imap_codec::command::*;
 use posthaste_imap_codec::{
-    Bound, Depth, ListPattern, MessageSet, NameEncoding, Numbering, SeqSet, SequenceSet, SetRange, UidSet,
+    AclCommand, Bound, Depth, ListPattern, MessageSet, NameEncoding, Numbering, RightsChange, SeqSet,
+    SequenceSet, SetRange, UidSet,
 };
 use posthaste_mail_model::Secret;
 use proptest::collection::vec;
@@ -85,8 +86,26 @@ fn mailbox_body(names: NameEncoding) -> BoxedStrategy<CommandBody> {
             }),
         (mailbox(names), vec(annotation(), 1..4))
             .prop_map(|(mailbox, entries)| B::SetMetadata { mailbox, entries }),
+        acl(names).prop_map(B::Acl),
         (mailbox(names), vec(append_message(), 1..4))
             .prop_map(|(mailbox, messages)| B::Append { mailbox, messages }),
+    ]
+    .boxed()
+}
+
+fn acl(names: NameEncoding) -> BoxedStrategy<AclCommand> {
+    let change = prop::sample::select(vec![RightsChange::Replace, RightsChange::Add, RightsChange::Remove]);
+    let identifier = text().prop_filter("too long", |text| text.len() <= 400);
+    let (mailbox, identifier) = (mailbox(names), identifier.boxed());
+    prop_oneof![
+        2 => (mailbox.clone(), identifier.clone(), change, rights())
+            .prop_map(|(mailbox, identifier, change, rights)| AclCommand::Set { mailbox, identifier, change, rights }),
+        1 => (mailbox.clone(), identifier.clone())
+            .prop_map(|(mailbox, identifier)| AclCommand::Delete { mailbox, identifier }),
+        1 => mailbox.clone().prop_map(AclCommand::Get),
+        1 => (mailbox.clone(), identifier)
+            .prop_map(|(mailbox, identifier)| AclCommand::ListRights { mailbox, identifier }),
+        1 => mailbox.prop_map(AclCommand::MyRights),
     ]
     .boxed()
 }
@@ -135,8 +154,8 @@ fn status_items(min: usize) -> BoxedStrategy<Vec<StatusItem>> {
 
 fn list(names: NameEncoding) -> BoxedStrategy<ListArgs> {
     let metadata = vec(entry_name(), 0..3);
-    let returns = (any::<[bool; 3]>(), status_items(0), metadata).prop_map(|(b, status, metadata)| {
-        ListReturn { subscribed: b[0], children: b[1], special_use: b[2], status, metadata }
+    let returns = (any::<[bool; 4]>(), status_items(0), metadata).prop_map(|(b, status, metadata)| {
+        ListReturn { subscribed: b[0], children: b[1], special_use: b[2], my_rights: b[3], status, metadata }
     });
     let returns = prop_oneof![Just(ListReturn::default()), returns];
     (any::<bool>(), selection(), mailbox(names), vec(mailbox(names).prop_map(ListPattern), 1..4), returns)

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use posthaste_imap_codec::response::*;
-use posthaste_imap_codec::{MetadataCode, NameEncoding, Response};
+use posthaste_imap_codec::{AclData, MetadataCode, NameEncoding, Response};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -150,6 +150,7 @@ fn untagged(names: NameEncoding) -> BoxedStrategy<Untagged> {
             .prop_map(|(mailbox, entries)| Untagged::Metadata { mailbox, entries }),
         (mailbox(names), vec(entry_name(), 1..4))
             .prop_map(|(mailbox, entries)| Untagged::MetadataChanged { mailbox, entries }),
+        acl(names).prop_map(Untagged::Acl),
         threads().prop_map(Untagged::Thread),
         esearch().prop_map(Untagged::Esearch),
         id_pairs().prop_map(Untagged::Id),
@@ -166,6 +167,24 @@ fn untagged(names: NameEncoding) -> BoxedStrategy<Untagged> {
         (uid(), vec(fetch_value(), 1..3)).prop_map(|(uid, items)| Untagged::UidFetch { uid, items }),
         (tag(), vec((uid(), uid()), 0..4)).prop_map(|(tag, batches)| Untagged::UidBatches { tag, batches }),
         (seq_num(), vec(fetch_value(), 1..3)).prop_map(|(seq, items)| Untagged::Fetch { seq, items }),
+    ]
+    .boxed()
+}
+
+fn acl(names: NameEncoding) -> BoxedStrategy<AclData> {
+    let some = || rights().prop_filter("not empty", |rights| !rights.is_empty());
+    prop_oneof![
+        (mailbox(names), vec((text(), rights()), 0..4))
+            .prop_map(|(mailbox, entries)| AclData::Acl { mailbox, entries }),
+        (mailbox(names), text(), rights(), vec(some(), 0..4)).prop_map(
+            |(mailbox, identifier, required, optional)| AclData::ListRights {
+                mailbox,
+                identifier,
+                required,
+                optional
+            }
+        ),
+        (mailbox(names), rights()).prop_map(|(mailbox, rights)| AclData::MyRights { mailbox, rights }),
     ]
     .boxed()
 }

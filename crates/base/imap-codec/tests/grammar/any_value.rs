@@ -6,7 +6,7 @@ use posthaste_imap_codec::{
     Numbering, PageRange, PartPath, Partial, Section, SectionText, SequenceSet, SetRange, Tag, UidRanges,
     UrlAccess, UrlAuth, UrlMailbox, UrlPartial, UrlProof, UrlServer,
 };
-use posthaste_mail_model::{Flag, Keyword, ModSeq, NumSet, SeqNum, Uid, UidValidity};
+use posthaste_mail_model::{Flag, Keyword, ModSeq, NumSet, Rights, SeqNum, Uid, UidValidity};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -53,6 +53,12 @@ pub fn encoding() -> BoxedStrategy<NameEncoding> {
 }
 
 /// Names that decode, and some that do not.
+pub fn rights() -> BoxedStrategy<Rights> {
+    prop::sample::subsequence(b"lrswipkxtea".to_vec(), 0..=11)
+        .prop_map(|letters| Rights::parse(&letters).expect("letters of rights"))
+        .boxed()
+}
+
 pub fn mailbox(encoding: NameEncoding) -> BoxedStrategy<MailboxArg> {
     prop_oneof![
         8 => text().prop_map(|t| MailboxArg::from_text(&t)),

@@ -54,6 +54,17 @@ fn already_in_our_spelling() {
         "a GETMETADATA (MAXSIZE 1024 DEPTH infinity) INBOX (/shared/comment /private/comment)\r\n",
         "a SETMETADATA INBOX (/private/comment NIL /shared/vendor/x/y {2+}\r\n\r\n /shared/z ~{1+}\r\n\0)\r\n",
         "A01 LIST \"\" % RETURN (CHILDREN METADATA (/shared/comment /private/comment))\r\n",
+        // RFC 4314 §3
+        "A035 SETACL INBOX/Drafts John lrswika\r\n",
+        "A036 SETACL INBOX/Drafts -John +i\r\n",
+        "A037 SETACL INBOX/Drafts anyone -kx\r\n",
+        "A038 SETACL INBOX/Drafts Byron \"\"\r\n",
+        "B001 DELETEACL INBOX/Drafts John\r\n",
+        "B002 GETACL INBOX/Drafts\r\n",
+        "B003 LISTRIGHTS INBOX/Drafts Chris\r\n",
+        "B004 MYRIGHTS INBOX\r\n",
+        // RFC 8440 §4
+        "A01 LIST \"\" % RETURN (SUBSCRIBED MYRIGHTS STATUS (MESSAGES))\r\n",
         "A003 APPEND saved-messages (\\Seen) {5+}\r\nhello\r\n",
         "A003 APPEND x \"12-Jan-2000 08:01:00 +0100\" {1+}\r\na (\\Draft $x) ~{2+}\r\nbc UTF8 (~{0+}\r\n)\r\n",
         "A003 APPEND Drafts (\\Draft) CATENATE (URL /Drafts;UIDVALIDITY=385759045/;UID=20/;section=HEADER \
@@ -116,6 +127,8 @@ fn other_spellings_mean_the_same() {
         ("a getmetadata INBOX /private/a /shared/b\r\n", "a GETMETADATA INBOX (/private/a /shared/b)\r\n"),
         ("a GETMETADATA () \"\" (\"/a\")\r\n", "a GETMETADATA \"\" (/a)\r\n"),
         ("a LIST \"\" % RETURN (METADATA /a)\r\n", "a LIST \"\" % RETURN (METADATA (/a))\r\n"),
+        // RFC 4314 §2.1.1
+        ("a setacl INBOX \"ana\" +cdl", "a SETACL INBOX ana +lkxte\r\n"),
         ("a STORE 1 FLAGS \\Seen $Junk\r\n", "a STORE 1 FLAGS (\\Seen $Junk)\r\n"),
         ("a SEARCH RETURN () ALL\r\n", "a SEARCH RETURN (ALL) ALL\r\n"),
         ("a SEARCH RETURN (UPDATE) ALL\r\n", "a SEARCH RETURN (ALL UPDATE) ALL\r\n"),

@@ -22,7 +22,7 @@ impl Destination {
     /// of this process changes either, so it is not overtaken again. `Busy` if other processes
     /// change them time after time.
     pub async fn copy_from(&self, source: &Mailbox, uids: &NumSet) -> Result<Copied> {
-        let originals = Originals::gather(&source.state, &source.view(), uids).await?;
+        let originals = Originals::gather(&source.state, &source.view(), uids).await?.keeping(self.kept);
         match self.state.submit_arrivals(move |draft| originals.resolve(draft)).await {
             Err(StoreError::Busy) => self.copy_led(source, uids).await,
             outcome => outcome,
@@ -43,6 +43,8 @@ pub(super) struct Originals {
     keywords: Arc<KeywordTable>,
     messages: Vec<(Row, BodyId)>,
     now: i64,
+    /// Flags that the copies keep.
+    kept: FlagSet,
 }
 
 impl Originals {
@@ -64,7 +66,19 @@ impl Originals {
         // RFC 9051 §6.4.7: all or none.
         source.context.engine.summaries(source.id(), &uids, &mut visit).await?.refuse()?;
         let now = source.context.unix_s();
-        Ok(Self { mailbox: source.id(), keywords: Arc::clone(&view.head().keywords), messages, now })
+        Ok(Self {
+            mailbox: source.id(),
+            keywords: Arc::clone(&view.head().keywords),
+            messages,
+            now,
+            kept: FlagSet::ALL,
+        })
+    }
+
+    /// The same, where copies keep only these flags.
+    pub fn keeping(mut self, kept: FlagSet) -> Self {
+        self.kept = kept;
+        self
     }
 
     pub fn is_empty(&self) -> bool {
@@ -85,7 +99,7 @@ impl Originals {
             arrivals.push(Arrival {
                 size: row.size(),
                 date: row.date(),
-                flags: map.map(row.flags(), &mut slots),
+                flags: map.map(row.flags().intersection(self.kept), &mut slots),
                 body: *body,
                 // SAVEDATE is when the message came into this mailbox: RFC 8514 §1.
                 saved: self.now,

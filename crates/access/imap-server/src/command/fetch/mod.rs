@@ -17,7 +17,7 @@ use std::sync::Arc;
 use posthaste_imap_codec::command::{FetchItem, FetchModifiers};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MessageSet, Numbering, UidSet, print};
-use posthaste_mail_model::{AccountId, Flag, FlagSet, ModSeq, NumSet, SeqNum};
+use posthaste_mail_model::{AccountId, Flag, FlagSet, ModSeq, NumSet, Rights, SeqNum};
 use posthaste_store::{FlagChange, Row, StoreError, View, named_ranges};
 
 use self::body::Printer;
@@ -85,7 +85,9 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, command: FetchCommand) -> Result<Repl
             None => seqs.intersection(&ctx.selected.announced.changed_since(since)),
         };
     }
-    if !ctx.selected.read_only && items.iter().any(FetchItem::sets_seen) {
+    // RFC 4314 §4: without the right, \Seen stays as it is.
+    let may_set_seen = !ctx.selected.read_only && ctx.selected.rights.contains(Rights::SEEN);
+    if may_set_seen && items.iter().any(FetchItem::sets_seen) {
         mark_seen(ctx, &seqs, &mut items).await?;
     }
     let plan = Plan::compile(&items);

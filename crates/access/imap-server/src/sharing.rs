@@ -1,0 +1,212 @@
+//! Where a mailbox of a command is: among one's own, or among those of others, and with which
+//! rights.
+//!
+//! What always holds: for a mailbox of others without the rights that a command needs, and without
+//! `l`, the answer is the one for a mailbox that does not exist (RFC 4314 §6).
+
+use std::sync::Arc;
+
+use posthaste_directory::Account;
+use posthaste_imap_codec::MailboxArg;
+use posthaste_imap_codec::command::ListArgs;
+use posthaste_imap_codec::response::Code;
+use posthaste_mail_model::{AccountId, MailboxId, MailboxName, Rights};
+use posthaste_sharing::{Namespace, Visible};
+use posthaste_store::{MailboxEntry, MailboxList, StoreError};
+
+use crate::reply::{Failure, Reply};
+use crate::rights::{Act, permit};
+use crate::selected::Selected;
+use crate::service::ImapService;
+
+/// Mailboxes of others that LIST shows at most: more than anybody reads, and little enough to sort.
+const LISTED_MAX: usize = 10_000;
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker<'s> {
+    pub(crate) service: &'s ImapService,
+    pub(crate) login: &'s Account,
+}
+
+/// Where a name leads.
+pub(crate) struct Place {
+    /// Whose list of mailboxes.
+    pub(crate) owner: AccountId,
+    /// The name in that list.
+    pub(crate) name: MailboxName,
+    /// For a mailbox of others.
+    pub(crate) others: Option<Others>,
+}
+
+/// What is known of the mailboxes of another account.
+pub(crate) struct Others {
+    visible: Arc<Visible>,
+    /// The level above its mailboxes.
+    pub(crate) top: String,
+}
+
+/// A mailbox that exists, and that the command may use.
+pub(crate) struct Found {
+    pub(crate) place: Place,
+    /// As it is in its owner's list.
+    pub(crate) entry: MailboxEntry,
+    pub(crate) rights: Rights,
+}
+
+impl Place {
+    /// The rights in one of the mailboxes of that list.
+    pub(crate) fn rights(&self, mailbox: MailboxId) -> Rights {
+        match &self.others {
+            None => Rights::ALL,
+            Some(others) => others.visible.rights(mailbox),
+        }
+    }
+
+    /// The account whose list it is, as it was read; `None` for one's own.
+    pub(crate) fn account(&self) -> Option<&Account> {
+        let others = self.others.as_ref()?;
+        others.visible.owner_below(&others.top).map(|owner| &owner.account)
+    }
+
+    /// The name by which the asker knows a mailbox of that list.
+    pub(crate) fn shown(&self, name: &MailboxName) -> Result<MailboxName, Failure> {
+        match &self.others {
+            None => Ok(name.clone()),
+            Some(others) => MailboxName::new(&format!("{}/{name}", others.top))
+                .map_err(|error| StoreError::Name(error).into()),
+        }
+    }
+}
+
+impl<'s> Asker<'s> {
+    /// Where a name leads. For an account of which the asker sees nothing, the answer is the one
+    /// for a mailbox that does not exist.
+    pub(crate) async fn place(self, name: MailboxName) -> Result<Place, Failure> {
+        let own = |name| Place { owner: self.login.id, name, others: None };
+        let Some(shown) = Namespace::split(&name) else { return Ok(own(name)) };
+        let top = shown.namespace.top(shown.owner);
+        // Who had mailboxes of such names before there were namespaces keeps them.
+        let list = self.service.store.list(self.login.id).await?;
+        if shown.is_among(&list) {
+            return Ok(own(name));
+        }
+        let visible = self.service.shared.visible_to(self.login).await?;
+        let owner = visible.owner(&shown).map(|owner| owner.account.id);
+        match (owner, shown.name) {
+            (Some(owner), Some(name)) => Ok(Place { owner, name, others: Some(Others { visible, top }) }),
+            _ => Err(StoreError::NoSuchName.into()),
+        }
+    }
+
+    /// The mailbox of a name, if the asker may do that with it.
+    pub(crate) async fn find(self, mailbox: &MailboxArg, act: Act) -> Result<Found, Failure> {
+        let found = self.look(mailbox).await?;
+        found.permit(act)?;
+        Ok(found)
+    }
+
+    /// The mailbox of a name, whatever the rights in it are: the caller checks them.
+    pub(crate) async fn look(self, mailbox: &MailboxArg) -> Result<Found, Failure> {
+        let place = self.place(mailbox.name()?).await?;
+        let list = self.service.store.list(place.owner).await?;
+        let entry = list.find(&place.name).cloned().ok_or(StoreError::NoSuchName)?;
+        let rights = place.rights(entry.id);
+        Ok(Found { place, entry, rights })
+    }
+
+    /// The account that a mailbox counts for, as it is now.
+    pub(crate) async fn owner(self, place: &Place) -> Result<Account, Failure> {
+        let Some(owner) = place.account() else { return Ok(self.login.clone()) };
+        let now = self.service.directory.account(&owner.name).await?;
+        now.filter(|now| now.id == owner.id).ok_or_else(|| StoreError::NoSuchName.into())
+    }
+
+    /// One's own mailboxes and those of others, if patterns may match one of those.
+    pub(crate) async fn list_for(self, args: &ListArgs) -> Result<Listed, Failure> {
+        let reference = args.reference.text().unwrap_or_default();
+        let mut patterns = args.patterns.iter().filter_map(|pattern| pattern.text().ok());
+        if patterns.any(|pattern| Namespace::may_match(&format!("{reference}{pattern}"))) {
+            return self.list_all().await;
+        }
+        let list = self.service.store.list(self.login.id).await?;
+        Ok(Listed { list, visible: Arc::default() })
+    }
+
+    /// A list that has the mailbox of this name and those around it, if it may be listed.
+    pub(crate) async fn list_with(self, name: &MailboxName) -> Result<Arc<MailboxList>, Failure> {
+        match Namespace::split(name) {
+            None => Ok(self.service.store.list(self.login.id).await?),
+            Some(_) => Ok(self.list_all().await?.list),
+        }
+    }
+
+    /// One's own mailboxes and those of others that may be listed.
+    pub(crate) async fn list_all(self) -> Result<Listed, Failure> {
+        let list = self.service.store.list(self.login.id).await?;
+        let visible = self.service.shared.visible_to(self.login).await?;
+        if visible.is_empty() {
+            return Ok(Listed { list, visible });
+        }
+        let mut all = MailboxList::clone(&list);
+        let mut room = LISTED_MAX;
+        for (top, owner) in visible.owners() {
+            let top = MailboxName::new(top);
+            if top.is_ok_and(|top| list.find(&top).is_some() || list.has_children(&top)) {
+                continue;
+            }
+            let theirs = self.service.store.list(owner.account.id).await?;
+            let listed = theirs.entries.iter().filter(|e| owner.rights(e.id).contains(Rights::LOOKUP));
+            for entry in listed.take(room) {
+                if let Some(name) = owner.shown(&entry.name) {
+                    // Sent and Trash of others are not one's own.
+                    all.entries.push(MailboxEntry { name, special_use: None, ..entry.clone() });
+                    room -= 1;
+                }
+            }
+        }
+        all.entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(Listed { list: Arc::new(all), visible })
+    }
+}
+
+/// Mailboxes with the names by which the asker knows them.
+pub(crate) struct Listed {
+    pub(crate) list: Arc<MailboxList>,
+    pub(crate) visible: Arc<Visible>,
+}
+
+impl Found {
+    /// Whether the asker may do that with it. RFC 4314 §6: without `l`, a refusal would say that
+    /// the mailbox exists.
+    pub(crate) fn permit(&self, act: Act) -> Result<(), Failure> {
+        permit(self.rights, act.needs())
+    }
+}
+
+/// The answer where a new mailbox must not be made: the same whether the level above it exists.
+pub(crate) fn not_there() -> Failure {
+    Reply::no(Code::NoPerm, "You have no right to create a mailbox there").into()
+}
+
+/// A name that begins a namespace cannot be a mailbox.
+pub(crate) fn check_new(name: &MailboxName) -> Result<(), Failure> {
+    match Namespace::is_root(name.as_str()) {
+        true => Err(Reply::no(Code::Cannot, "Mailboxes of others are shown below that name").into()),
+        false => Ok(()),
+    }
+}
+
+/// Reads again what the asker may do in the selected mailbox, if it is another one's. Returns
+/// whether it may still be read.
+pub(crate) async fn renew(
+    service: &ImapService,
+    login: &Account,
+    selected: &mut Selected,
+) -> Result<bool, Failure> {
+    if selected.owner.is_none() {
+        return Ok(true);
+    }
+    selected.rights = service.shared.visible_to(login).await?.rights(selected.mailbox.id());
+    Ok(selected.rights.contains(Act::Read.needs()))
+}

@@ -1,0 +1,183 @@
+//! Access control lists: the commands of RFC 4314, by their owner.
+
+use posthaste_directory::NewAccount;
+
+use crate::harness::{Server, USER};
+
+#[test]
+fn the_commands_of_a_list() {
+    let server = Server::start();
+    server.login().run(
+        r#"
+        C: a CAPABILITY
+        S: * CAPABILITY … ACL RIGHTS=texk LIST-MYRIGHTS …
+        S: a OK …
+        C: b CREATE Projects
+        S: b OK …
+        # The owner has every right.
+        C: c MYRIGHTS Projects
+        S: * MYRIGHTS Projects lrswipkxteacd
+        S: c OK …
+        C: d GETACL Projects
+        S: * ACL Projects ana@example.org lrswipkxteacd
+        S: d OK …
+        # RFC 4314 §3.1: replace, add, remove; old rights; another spelling of the name.
+        C: e SETACL Projects Bo@Example.ORG lrsc
+        S: e OK …
+        C: f SETACL Projects bo@example.org +wd
+        S: f OK …
+        C: g SETACL Projects bo@example.org -kxs
+        S: g OK …
+        C: h SETACL Projects "-bo@example.org" e
+        S: h OK …
+        C: i GETACL Projects
+        S: * ACL Projects ana@example.org lrswipkxteacd bo@example.org lrwted -bo@example.org ed
+        S: i OK …
+        # RFC 4314 §3.1: no rights at all are no entry; §3.2.
+        C: j SETACL Projects -bo@example.org ""
+        S: j OK …
+        C: k DELETEACL Projects bo@example.org
+        S: k OK …
+        C: l DELETEACL Projects bo@example.org
+        S: l OK …
+        C: m GETACL Projects
+        S: * ACL Projects ana@example.org lrswipkxteacd
+        S: m OK …
+        # RFC 4314 §3.4
+        C: n LISTRIGHTS Projects nobody@example.org
+        S: * LISTRIGHTS Projects nobody@example.org "" l r s w i p k x t e a c d
+        S: n OK …
+        C: o LISTRIGHTS Projects ana@example.org
+        S: * LISTRIGHTS Projects ana@example.org lrswipkxteacd
+        S: o OK …
+        C: p LISTRIGHTS Projects anyone
+        S: * LISTRIGHTS Projects anyone ""
+        S: p OK …
+        "#,
+    );
+}
+
+#[test]
+fn what_is_refused() {
+    let server = Server::start();
+    server.connect().run("C: a GETACL INBOX\nS: a BAD …");
+    server.login().run(
+        r#"
+        # RFC 4314 §3.1: what is no right.
+        C: a SETACL INBOX bo@example.org lrq
+        S: a BAD …
+        C: b SETACL INBOX bo@example.org LR
+        S: b BAD …
+        C: c SETACL INBOX bo@example.org
+        S: c BAD …
+        C: d GETACL
+        S: d BAD …
+        C: e SETACL Nowhere bo@example.org lr
+        S: e NO [NONEXISTENT] …
+        C: f GETACL Nowhere
+        S: f NO [NONEXISTENT] …
+        C: g MYRIGHTS Nowhere
+        S: g NO [NONEXISTENT] …
+        C: h LISTRIGHTS Nowhere bo@example.org
+        S: h NO [NONEXISTENT] …
+        # Nobody locks himself out.
+        C: i SETACL INBOX ana@example.org lr
+        S: i NO [CANNOT] …
+        C: j SETACL INBOX ana@example.org -a
+        S: j NO [CANNOT] …
+        C: k SETACL INBOX -ana@example.org r
+        S: k NO [CANNOT] …
+        C: l DELETEACL INBOX ana@example.org
+        S: l NO [CANNOT] …
+        C: m SETACL INBOX ana@example.org +lr
+        S: m OK …
+        # A user does not put his folders into everybody's list.
+        C: n SETACL INBOX anyone lr
+        S: n NO [NOPERM] …
+        C: o SETACL INBOX "no one" lr
+        S: o NO [CANNOT] …
+        C: p GETACL INBOX
+        S: * ACL INBOX ana@example.org lrswipkxteacd
+        S: p OK …
+        "#,
+    );
+}
+
+#[test]
+fn a_list_stays_with_its_mailbox() {
+    let server = Server::start();
+    server.login().run(
+        r#"
+        C: a CREATE Projects
+        S: a OK …
+        C: b SETACL Projects bo@example.org lrk
+        S: b OK …
+        # RFC 4314 §4: a new mailbox has the list of the one above it.
+        C: c CREATE Projects/2026/May
+        S: c OK …
+        C: d GETACL Projects/2026/May
+        S: * ACL Projects/2026/May ana@example.org lrswipkxteacd bo@example.org lrkc
+        S: d OK …
+        C: e RENAME Projects Work
+        S: e OK …
+        C: f GETACL Work/2026
+        S: * ACL Work/2026 ana@example.org lrswipkxteacd bo@example.org lrkc
+        S: f OK …
+        # RFC 4314 §4: DELETE deletes the list.
+        C: g DELETE Work/2026
+        S: g OK …
+        C: h CREATE Plain
+        S: h OK …
+        C: i RENAME Plain Work/2026
+        S: i OK …
+        C: j GETACL Work/2026
+        S: * ACL Work/2026 ana@example.org lrswipkxteacd
+        S: j OK …
+        # INBOX keeps its list, and what it became has none.
+        C: k SETACL INBOX bo@example.org lr
+        S: k OK …
+        C: l RENAME INBOX Old
+        S: l OK …
+        C: m GETACL INBOX
+        S: * ACL INBOX ana@example.org lrswipkxteacd bo@example.org lr
+        S: m OK …
+        C: n GETACL Old
+        S: * ACL Old ana@example.org lrswipkxteacd
+        S: n OK …
+        "#,
+    );
+}
+
+#[test]
+fn list_with_myrights() {
+    let server = Server::start();
+    server.add_account("bo@example.org", NewAccount::default());
+    server.login().run(
+        "C: a CREATE P\nS: a OK …\nC: b CREATE P/Sub\nS: b OK …\nC: c SETACL P bo@example.org lr\nS: c OK …",
+    );
+    // RFC 8440 §4
+    server.login_as("bo@example.org").run(
+        r#"
+        C: a LIST "" (INBOX "Other Users/%") RETURN (MYRIGHTS)
+        S: * LIST (\HasNoChildren) "/" INBOX
+        S: * MYRIGHTS INBOX lrswipkxteacd
+        S: * LIST (\NonExistent \HasChildren) "/" "Other Users/ana@example.org"
+        S: a OK …
+        C: b LIST "" "Other Users/*" RETURN (MYRIGHTS STATUS (MESSAGES))
+        S: * LIST (\HasNoChildren) "/" "Other Users/ana@example.org/P"
+        S: * MYRIGHTS "Other Users/ana@example.org/P" lr
+        S: * STATUS "Other Users/ana@example.org/P" (MESSAGES 0)
+        S: b OK …
+        "#,
+    );
+    // Without `r` there is no STATUS.
+    server.grant(USER, "P", "bo@example.org", "li");
+    server.login_as("bo@example.org").run(
+        r#"
+        C: a LIST "" "Other Users/*" RETURN (MYRIGHTS STATUS (MESSAGES) METADATA (/shared/comment))
+        S: * LIST (\HasNoChildren) "/" "Other Users/ana@example.org/P"
+        S: * MYRIGHTS "Other Users/ana@example.org/P" li
+        S: a OK …
+        "#,
+    );
+}

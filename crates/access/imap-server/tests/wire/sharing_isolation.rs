@@ -1,0 +1,182 @@
+//! Isolation: a mailbox of another account without rights is for each command what a mailbox is
+//! that does not exist, and an account that shares nothing is what an account is that does not
+//! exist.
+
+use posthaste_directory::NewAccount;
+use posthaste_testkit::Wire;
+
+use crate::harness::{Server, USER};
+
+const BO: &str = "bo@example.org";
+
+/// Commands on a mailbox, `@` for its name.
+const COMMANDS: [&str; 28] = [
+    "SELECT @",
+    "EXAMINE @",
+    "SELECT @ (CONDSTORE)",
+    "STATUS @ (MESSAGES UNSEEN MAILBOXID)",
+    "CREATE @/below",
+    "CREATE @",
+    "DELETE @",
+    "RENAME @ Mine",
+    "RENAME @ @2",
+    "RENAME Sent @/Sent",
+    "RENAME Sent @",
+    "SUBSCRIBE @",
+    "UNSUBSCRIBE @",
+    "LIST \"\" @",
+    "LIST \"\" @ RETURN (STATUS (MESSAGES) MYRIGHTS METADATA (/shared/comment))",
+    "LIST @ %",
+    "LSUB \"\" @",
+    "APPEND @ {4+}\r\nx\r\n",
+    "COPY 1 @",
+    "UID MOVE 1 @",
+    "REPLACE 1 @ {4+}\r\nx\r\n",
+    "GETACL @",
+    "SETACL @ bo@example.org lr",
+    "DELETEACL @ bo@example.org",
+    "MYRIGHTS @",
+    "GETQUOTAROOT @",
+    "GETMETADATA @ (/shared/comment /private/comment)",
+    "SETMETADATA @ (/private/comment \"x\")",
+];
+
+fn answer(wire: &mut Wire, command: &str) -> Vec<String> {
+    wire.send(format!("q {command}\r\n").as_bytes());
+    wire.skip_to("q …")
+}
+
+/// What a command is answered with on a mailbox, its name left out.
+fn answer_on(wire: &mut Wire, command: &str, name: &str) -> String {
+    let masked = name.replace('@', "\0");
+    let quoted = |suffix: &str| format!("\"{masked}{suffix}\"");
+    // The identifier of SETACL has an `@`, too.
+    let command = command.replace("bo@", "bo\0");
+    let command = command.replace("@/below", &quoted("/below")).replace("@/Sent", &quoted("/Sent"));
+    let command = command.replace("@2", &quoted("2")).replace('@', &quoted("")).replace('\0', "@");
+    answer(wire, &command).join("; ").replace(name, "@")
+}
+
+/// ana has `Secret`, in which nobody has rights, `Open`, and a drop box.
+fn server() -> Server {
+    let server = Server::start();
+    server.add_account(BO, NewAccount::default());
+    server.add_account("cy@example.org", NewAccount::default());
+    server
+        .login()
+        .run("C: a CREATE Secret/Sub\nS: a OK …\nC: b CREATE Open\nS: b OK …\nC: c CREATE Box\nS: c OK …");
+    server.put("Secret", b"Subject: secret\r\n\r\nsecret\r\n");
+    server.grant(USER, "Open", BO, "lr");
+    server
+}
+
+fn bo(server: &Server) -> Wire {
+    let mut wire = server.login_as(BO);
+    answer(&mut wire, "APPEND INBOX {4+}\r\nx\r\n");
+    answer(&mut wire, "SELECT INBOX");
+    wire
+}
+
+#[track_caller]
+fn cannot_tell(server: &Server, hidden: &str, missing: &str) {
+    let mut wire = bo(server);
+    let mut told = Vec::new();
+    for command in COMMANDS {
+        let hides = answer_on(&mut wire, command, hidden);
+        answer(&mut wire, "SELECT INBOX");
+        let misses = answer_on(&mut wire, command, missing);
+        answer(&mut wire, "SELECT INBOX");
+        if hides != misses {
+            told.push(format!("{command}: {hides:?} for {hidden}, {misses:?} for {missing}"));
+        }
+    }
+    assert!(told.is_empty(), "{}", told.join("\n"));
+}
+
+#[test]
+fn a_mailbox_without_rights_is_one_that_does_not_exist() {
+    let ana = "Other Users/ana@example.org";
+    cannot_tell(&server(), &format!("{ana}/Secret"), &format!("{ana}/Nothng"));
+    cannot_tell(&server(), &format!("{ana}/Secret/Sub"), &format!("{ana}/Nothng/Sub"));
+    // Not even INBOX, which everybody has.
+    cannot_tell(&server(), &format!("{ana}/INBOX"), &format!("{ana}/INBUX"));
+}
+
+#[test]
+fn an_account_that_shares_nothing_is_one_that_does_not_exist() {
+    let (there, not_there) = ("Other Users/cy@example.org", "Other Users/xy@example.org");
+    cannot_tell(&server(), &format!("{there}/INBOX"), &format!("{not_there}/INBOX"));
+    cannot_tell(&server(), there, not_there);
+    // One's own account is none of others, and a user's is not a shared one.
+    cannot_tell(&server(), &format!("Other Users/{BO}/INBOX"), &format!("{not_there}/INBOX"));
+    cannot_tell(&server(), "Shared/ana@example.org/Open", "Shared/xya@example.org/Open");
+}
+
+#[test]
+fn rights_that_are_taken_are_rights_that_never_were() {
+    let server = server();
+    let ana = "Other Users/ana@example.org";
+    server.grant(USER, "Secret", "anyone", "lr");
+    server.grant(USER, "Secret", &format!("-{BO}"), "lrswipkxtea");
+    cannot_tell(&server, &format!("{ana}/Secret"), &format!("{ana}/Nothng"));
+}
+
+#[test]
+fn identifiers_tell_nothing_about_accounts() {
+    let server = server();
+    let mut wire = server.login();
+    for command in ["SETACL INBOX @ lr", "LISTRIGHTS INBOX @", "DELETEACL INBOX @"] {
+        let ask = |wire: &mut Wire, name: &str| {
+            answer(wire, &command.replace('@', name)).join("; ").replace(name, "@")
+        };
+        assert_eq!(ask(&mut wire, "cy@example.org"), ask(&mut wire, "xy@example.org"), "{command}");
+    }
+}
+
+/// Each command with each single right, `l` beside it: what it needs, as letters.
+#[test]
+fn each_command_needs_its_right() {
+    let rows = [
+        ("SELECT @", "r"),
+        ("EXAMINE @", "r"),
+        ("STATUS @ (MESSAGES)", "r"),
+        ("APPEND @ {4+}\r\nx\r\n", "i"),
+        ("COPY 1 @", "i"),
+        ("GETACL @", "a"),
+        ("LISTRIGHTS @ cy@example.org", "a"),
+        ("DELETEACL @ xy@example.org", "a"),
+        ("SETACL @ xy@example.org lr", "a"),
+        ("GETMETADATA @ (/shared/comment)", "r"),
+        ("SETMETADATA @ (/private/comment \"x\")", "r"),
+        ("GETQUOTAROOT @", "r"),
+        ("CREATE @/below", "k"),
+        // Last, since it succeeds once.
+        ("DELETE @", "x"),
+    ];
+    let server = server();
+    let mut wire = bo(&server);
+    let mut wrong = Vec::new();
+    for (command, needed) in rows {
+        for right in "rswipkxtea".chars() {
+            server.grant(USER, "Box", BO, &format!("l{right}"));
+            let answers = answer(&mut wire, &with_names(command));
+            let last = answers.last().cloned().unwrap_or_default();
+            answer(&mut wire, "SELECT INBOX");
+            let expected = if needed.contains(right) { "q OK" } else { "q NO [NOPERM]" };
+            if !last.starts_with(expected) {
+                wrong.push(format!("{command} with l{right}: {last}"));
+            }
+            if command.starts_with("DELETE @") && needed.contains(right) {
+                server.login().run("C: a CREATE Box\nS: a OK …");
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn with_names(command: &str) -> String {
+    const BOX: &str = "Other Users/ana\0example.org/Box";
+    // Identifiers have an `@`, too.
+    let command = command.replace("y@", "y\0").replace("@/below", &format!("\"{BOX}/below\""));
+    command.replace('@', &format!("\"{BOX}\"")).replace('\0', "@")
+}

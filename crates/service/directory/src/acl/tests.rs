@@ -1,0 +1,138 @@
+//! Access control lists, in the store.
+
+use super::*;
+use crate::testing::{add, directory, other_process};
+use posthaste_store::Places;
+use std::collections::BTreeMap;
+
+fn mailbox(n: u64) -> MailboxId {
+    MailboxId(Id::new(n, 1))
+}
+
+fn rights(letters: &str) -> Rights {
+    Rights::parse(letters.as_bytes()).unwrap()
+}
+
+async fn set(directory: &Directory, owner: &Account, n: u64, who: &str, letters: &str) {
+    let who = Identifier::parse(who).unwrap();
+    directory.set_rights(owner, mailbox(n), &who, |_| rights(letters)).await.unwrap();
+}
+
+/// What an account may do, as `owner 1 lr; owner 2 l`.
+async fn seen(directory: &Directory, reader: &Account) -> String {
+    let mut lines = Vec::new();
+    for sharing in directory.shared_with(reader).await.unwrap() {
+        for (mailbox, rights) in sharing.mailboxes {
+            let n = (1..9).find(|n| self::mailbox(*n) == mailbox).unwrap();
+            lines.push(format!("{} {n} {rights}", sharing.owner.name));
+        }
+    }
+    lines.sort();
+    lines.join("; ")
+}
+
+#[test]
+fn rights_are_what_entries_give_without_what_they_take() {
+    let mut acl = Acl::default();
+    for (who, letters) in
+        [("anyone", "lr"), ("Ana@Example.org", "wi"), ("-ana@example.org", "r"), ("-anyone", "i")]
+    {
+        acl.set(&Identifier::parse(who).unwrap(), rights(letters));
+    }
+    assert_eq!(acl.rights_of("ana@example.org"), rights("lw"));
+    assert_eq!(acl.rights_of("bo@example.org"), rights("lr"));
+    assert!(Identifier::parse("no one").is_err() && Identifier::parse("-").is_err());
+    let entry = DirectoryEntry { name: "acl/x".into(), version: 1, value: acl.print("acl/x").unwrap() };
+    assert_eq!(Acl::read(&entry).unwrap(), acl);
+}
+
+#[tokio::test]
+async fn others_see_what_is_shared_and_each_change_counts() {
+    let (records, directory) = directory();
+    let other = other_process(&records);
+    let ana = add(&directory, "ana@example.org", "pencil").await;
+    let bo = add(&directory, "bo@example.org", "pencil").await;
+    let cy = add(&directory, "cy@example.org", "pencil").await;
+    assert_eq!(other.sharing_changes().await.unwrap(), 0);
+    set(&directory, &ana, 1, "bo@example.org", "lrs").await;
+    set(&directory, &ana, 2, "anyone", "l").await;
+    set(&directory, &cy, 3, "-anyone", "l").await;
+    let count = other.sharing_changes().await.unwrap();
+    assert_ne!(count, 0);
+    assert_eq!(seen(&other, &bo).await, "ana@example.org 1 lrs; ana@example.org 2 l");
+    assert_eq!(seen(&other, &cy).await, "ana@example.org 2 l");
+    assert_eq!(seen(&other, &ana).await, "");
+    // What changes nothing is not counted.
+    set(&directory, &ana, 2, "anyone", "l").await;
+    assert_eq!(other.sharing_changes().await.unwrap(), count);
+    set(&directory, &ana, 1, "bo@example.org", "").await;
+    directory.remove_acl(ana.id, mailbox(2)).await.unwrap();
+    assert_ne!(other.sharing_changes().await.unwrap(), count);
+    assert_eq!(seen(&other, &bo).await, "");
+    assert!(other.acls(ana.id).await.unwrap().iter().all(|(_, acl)| acl.is_empty()));
+}
+
+#[tokio::test]
+async fn who_gets_the_name_of_a_removed_account_gets_none_of_its_rights() {
+    let (_, directory) = directory();
+    let ana = add(&directory, "ana@example.org", "pencil").await;
+    let bo = add(&directory, "bo@example.org", "pencil").await;
+    set(&directory, &ana, 1, "bo@example.org", "lr").await;
+    set(&directory, &ana, 1, "-bo@example.org", "w").await;
+    set(&directory, &bo, 2, "ana@example.org", "lr").await;
+    directory.remove("bo@example.org").await.unwrap();
+    assert!(directory.acl(ana.id, mailbox(1)).await.unwrap().is_empty());
+    assert!(directory.acls(bo.id).await.unwrap().is_empty());
+    let second = add(&directory, "bo@example.org", "pencil").await;
+    assert_eq!(seen(&directory, &second).await, "");
+    assert_eq!(seen(&directory, &ana).await, "");
+}
+
+#[tokio::test]
+async fn a_list_is_bounded() {
+    let (_, directory) = directory();
+    let ana = add(&directory, "ana@example.org", "pencil").await;
+    let one = |n: usize| Identifier::parse(&format!("u{n}@example.org")).unwrap();
+    for n in 0..ACL_ENTRIES_MAX {
+        directory.set_rights(&ana, mailbox(1), &one(n), |_| Rights::LOOKUP).await.unwrap();
+    }
+    let refused = directory.set_rights(&ana, mailbox(1), &one(999), |_| Rights::LOOKUP).await;
+    assert!(matches!(refused, Err(AclError::TooMany)));
+    directory.set_rights(&ana, mailbox(1), &one(7), |_| Rights::READ).await.unwrap();
+    directory.set_rights(&ana, mailbox(1), &one(8), |_| Rights::NONE).await.unwrap();
+    assert_eq!(directory.acl(ana.id, mailbox(1)).await.unwrap().len(), ACL_ENTRIES_MAX - 1);
+}
+
+#[tokio::test]
+async fn a_change_that_lost_a_race_is_made_again() {
+    let (records, directory) = directory();
+    let ana = add(&directory, "ana@example.org", "pencil").await;
+    records.conflict(3);
+    set(&directory, &ana, 1, "bo@example.org", "lr").await;
+    records.conflict(usize::MAX);
+    let bo = Identifier::parse("bo@example.org").unwrap();
+    let refused = directory.set_rights(&ana, mailbox(1), &bo, |_| Rights::LOOKUP).await;
+    assert!(matches!(refused, Err(AclError::Directory(DirectoryError::Busy(_)))));
+}
+
+#[tokio::test]
+async fn lists_go_along_to_another_store() {
+    let ((_, here), (_, there)) = (directory(), directory());
+    let ana = add(&here, "ana@example.org", "pencil").await;
+    set(&here, &ana, 1, "bo@example.org", "lr").await;
+    set(&here, &ana, 2, "anyone", "l").await;
+    let same = Places { account: ana.id, mailboxes: BTreeMap::new() };
+    copy_acls(&*here.engine, &ana, &*there.engine, &ana.name, &same).await.unwrap();
+    assert!(same_acls(&*here.engine, ana.id, &*there.engine).await.unwrap());
+    assert_ne!(there.sharing_changes().await.unwrap(), 0);
+    set(&here, &ana, 2, "anyone", "").await;
+    assert!(!same_acls(&*here.engine, ana.id, &*there.engine).await.unwrap());
+    copy_acls(&*here.engine, &ana, &*there.engine, &ana.name, &same).await.unwrap();
+    assert!(same_acls(&*here.engine, ana.id, &*there.engine).await.unwrap());
+    // Under another name, at other places.
+    let bo = add(&there, "bo@example.org", "pencil").await;
+    let eve = add(&there, "eve@example.org", "pencil").await;
+    let places = Places { account: eve.id, mailboxes: BTreeMap::from([(mailbox(1), mailbox(7))]) };
+    copy_acls(&*here.engine, &ana, &*there.engine, &eve.name, &places).await.unwrap();
+    assert_eq!(seen(&there, &bo).await, "eve@example.org 7 lr");
+}
