@@ -5,8 +5,14 @@
 #[allow(dead_code)]
 #[path = "../../crates/app/posthaste/src/config.rs"]
 mod config;
+#[allow(dead_code)]
+#[path = "../../crates/app/posthaste/src/failure.rs"]
+mod failure;
 #[path = "../../crates/app/posthaste/src/config/fuzzing.rs"]
 mod fuzzing;
+#[allow(dead_code)]
+#[path = "../../crates/app/posthaste/src/private.rs"]
+mod private;
 
 use config::{Config, has_password};
 use libfuzzer_sys::fuzz_target;

@@ -9,6 +9,8 @@
 //! delayed and logged as in the other servers. Not in here: what scripts mean (`posthaste-sieve`),
 //! where they are kept (`posthaste-directory`).
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod reply;
 mod serve;
 mod session;

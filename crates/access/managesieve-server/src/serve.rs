@@ -27,6 +27,9 @@ const DRAIN_MAX: u64 = 4 << 20;
 const READ_AHEAD: usize = 16 * 1024;
 /// Time a peer gets to take a reply.
 const WRITE_WITHIN: Duration = Duration::from_secs(300);
+/// Octets of answers that may pile up while a client sends commands ahead: one script at most comes
+/// on top. The input of one session has room for thousands of GETSCRIPT.
+const OUTPUT_MAX: usize = 64 * 1024;
 /// Time for a TLS handshake.
 const TLS_WITHIN: Duration = Duration::from_secs(30);
 /// Time a peer gets to take our last words.
@@ -148,6 +151,7 @@ impl Driver {
     async fn run(&mut self) -> Result<(), NetError> {
         self.capabilities("Posthaste is ready");
         loop {
+            self.relieve().await?;
             let action = match self.input().await? {
                 Input::Whole(bytes) => match self.held_back().await? {
                     Some(why) => Action::Close(Reply::bye(why)),
@@ -176,6 +180,12 @@ impl Driver {
             Action::Reply(_) | Action::Close(_) => return Ok(self.say(action)),
             Action::Capabilities => self.capabilities("Capabilities listed"),
             Action::StartTls => return self.start_tls().await,
+            Action::LogOut => {
+                // RFC 5804 §2.14.1: as if the connection were new. The account may have another.
+                (self.lease, self.begun) = (None, Instant::now());
+                self.connection.belongs_to_nobody();
+                Reply::ok("Logged out").print(&mut self.output);
+            }
             Action::Authenticate { mechanism, initial } => return self.log_in(&mechanism, initial).await,
             Action::Script(act) => {
                 if let Some(account) = self.session.account.clone() {
@@ -442,6 +452,18 @@ impl Driver {
             () = self.connection.peer_left() => Err(NetError::Closed),
             () = Box::pin(share.wait(AccountLimit::Commands)) => Ok(None),
         }
+    }
+
+    /// Between two commands that were sent ahead: answers that have piled up are sent, and other
+    /// sessions run. A command may read all scripts of its account.
+    async fn relieve(&mut self) -> Result<(), NetError> {
+        if self.output.len() > OUTPUT_MAX {
+            self.flush().await?;
+        }
+        if self.connection.has_input() {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
     }
 
     async fn flush(&mut self) -> Result<(), NetError> {

@@ -18,6 +18,7 @@ pub(crate) enum Action {
     Capabilities,
     Authenticate { mechanism: String, initial: Option<String> },
     StartTls,
+    LogOut,
     Script(ScriptAct),
 }
 
@@ -92,7 +93,7 @@ impl Session {
             }
             Command::Unauthenticate => {
                 return match self.account.take() {
-                    Some(_) => Action::Reply(Reply::ok("Logged out")),
+                    Some(_) => Action::LogOut,
                     None => self.mistake("You are not logged in"),
                 };
             }

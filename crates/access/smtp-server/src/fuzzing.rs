@@ -43,6 +43,11 @@ pub fn submission(data: &[u8]) {
     session(Role::Submission, data);
 }
 
+/// Another host.
+pub fn smtp(data: &[u8]) {
+    session(Role::Smtp, data);
+}
+
 /// A message after DATA: the same in pieces of any size, and nothing is taken behind its end.
 pub fn dots(data: &[u8]) {
     let Some((&first, wire)) = data.split_first() else { return };
@@ -220,6 +225,11 @@ mod tests {
     #[test]
     fn any_client_of_lmtp_is_answered() {
         fuzz_seeds("lmtp", 30_000, lmtp);
+    }
+
+    #[test]
+    fn any_host_is_answered() {
+        fuzz_seeds("smtp", 30_000, smtp);
     }
 
     #[test]

@@ -2,11 +2,16 @@
 //! and its defaults, all in one. A key that is not in it is an error that names the nearest one
 //! that is.
 
+#[path = "config/authentication.rs"]
 mod authentication;
 #[cfg(test)]
+#[path = "config/fuzzing.rs"]
 mod fuzzing;
+#[path = "config/relay.rs"]
 mod relay;
+#[path = "config/retention.rs"]
 mod retention;
+#[path = "config/screening.rs"]
 mod screening;
 
 use std::net::SocketAddr;

@@ -10,7 +10,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 
 #[test]
 fn every_attack_is_held() {
-    let stage = Stage::new(ServerBuilder::new(BINARY).start(), Scale::Quick).unwrap();
+    let stage = Stage::new(Stage::listen(ServerBuilder::new(BINARY)).start(), Scale::Quick).unwrap();
     let mut broken = Vec::new();
     for attack in ATTACKS {
         let row = try_attack(&stage, attack, &Rules::Counts);

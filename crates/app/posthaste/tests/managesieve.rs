@@ -145,6 +145,27 @@ fn a_script_that_is_put_runs_for_the_next_message() {
 }
 
 #[test]
+fn who_logged_out_is_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("posthaste.toml");
+    std::fs::write(&config, "[limits]\naccount_connections = 1\n").unwrap();
+    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
+        .listen("sieve=127.0.0.1:0")
+        .arg("--config")
+        .arg(config.to_string_lossy())
+        .start();
+    server.add_account("ana@example.org", PASSWORD);
+    let (mut first, mut second) = (connect(&server), connect(&server));
+    log_in(&mut first);
+    let refused = format!("C: AUTHENTICATE \"PLAIN\" \"{PLAIN}\"\nS: NO (TRYLATER) …");
+    play(&mut second, &refused);
+    // RFC 5804 §2.14.1: the place is free, and what becomes of the account concerns nobody here.
+    play(&mut first, "C: UNAUTHENTICATE\nS: OK \"Logged out\"");
+    log_in(&mut second);
+    play(&mut first, &refused);
+}
+
+#[test]
 fn strangers_are_bounded_and_failures_logged() {
     let server = server();
     let mut client = connect(&server);

@@ -9,6 +9,8 @@
 //! hash only make more proposals. This crate knows no mail, no files and no clock. The caller folds
 //! texts and words in the same way before they come here.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod grams;
 mod segment;
 

@@ -90,7 +90,8 @@ fn run(arguments: &Arguments) -> std::io::Result<bool> {
     let folder = tempfile::tempdir()?;
     let config = folder.path().join("hostile.toml");
     std::fs::write(&config, "[log]\nlevel = \"warn\"\n[limits]\naccount_connections = 0\n")?;
-    let server = ServerBuilder::new(&arguments.binary).arg("--config").arg(config.to_string_lossy()).start();
+    let server = ServerBuilder::new(&arguments.binary).arg("--config").arg(config.to_string_lossy());
+    let server = Stage::listen(server).start();
     let scale = if arguments.quick { Scale::Quick } else { Scale::Full };
     let stage = Stage::new(server, scale)?;
     let rules = if arguments.quick { Rules::Counts } else { times(arguments, &stage)? };

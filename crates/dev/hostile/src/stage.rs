@@ -4,18 +4,26 @@ use std::io::{Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::OnceLock;
 
-use posthaste_testkit::{LineClient, Server};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use posthaste_testkit::{LineClient, Server, ServerBuilder};
 
 use crate::{Gauge, Neighbour};
 
 /// The account of the attacker, who knows its password.
 pub const ATTACKER: &str = "mallory@example.org";
+/// Whose rich mail (TNEF) is converted at delivery.
+pub const RICH: &str = "rich@example.org";
 /// Somebody who logs in and gets mail while others are attacked.
 pub const BYSTANDER: &str = "bystander@example.org";
 /// Whose listing is measured.
 const NEIGHBOUR: &str = "neighbour@example.org";
 /// The password of all of them.
 pub const PASSWORD: &str = "correct horse battery";
+
+/// All protocols, and the ports where TLS begins at once.
+pub const PROTOCOLS: [&str; 9] =
+    ["imap", "imaps", "pop3", "pop3s", "lmtp", "submission", "submissions", "smtp", "sieve"];
 
 /// How much of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +49,18 @@ pub struct Stage {
 }
 
 impl Stage {
+    /// Where the server has to listen.
+    pub fn listen(builder: ServerBuilder) -> ServerBuilder {
+        PROTOCOLS.iter().fold(builder, |builder, name| builder.listen(&format!("{name}=127.0.0.1:0")))
+    }
+
     /// Makes the accounts on a server that has just started, and starts the neighbour.
     pub fn new(server: Server, scale: Scale) -> Result<Self> {
-        for name in [ATTACKER, BYSTANDER, NEIGHBOUR] {
+        for name in [ATTACKER, BYSTANDER, NEIGHBOUR, RICH] {
             server.add_account(name, PASSWORD);
         }
+        let set = server.command(&["account", "set", RICH, "--format", "mime"], "");
+        assert!(set.status.success(), "account set: {}", String::from_utf8_lossy(&set.stderr));
         let neighbour = Neighbour::start(server.address("imap"), NEIGHBOUR, PASSWORD)?;
         let gauge = Gauge::new(server.pid());
         let descriptors = raise_descriptors();
@@ -91,10 +106,38 @@ impl Stage {
         }
     }
 
+    /// A POP3 session of an account.
+    pub fn pop3(&self, user: &str) -> Result<LineClient> {
+        let mut client = self.client("pop3")?;
+        client.send(format!("USER {user}\r\nPASS {PASSWORD}\r\n").as_bytes())?;
+        client.line()?;
+        match client.line()? {
+            line if line.starts_with("+OK") => Ok(client),
+            line => Err(std::io::Error::other(format!("{user} cannot log in: {line}"))),
+        }
+    }
+
+    /// A ManageSieve session of an account.
+    pub fn sieve(&self, user: &str) -> Result<LineClient> {
+        let mut client = LineClient::connect(self.address("sieve"))?;
+        while !client.line()?.starts_with("OK") {}
+        let response = STANDARD.encode(format!("\0{user}\0{PASSWORD}"));
+        client.send(format!("AUTHENTICATE \"PLAIN\" \"{response}\"\r\n").as_bytes())?;
+        match client.line()? {
+            line if line.starts_with("OK") => Ok(client),
+            line => Err(std::io::Error::other(format!("{user} cannot log in: {line}"))),
+        }
+    }
+
     /// Delivers a message by LMTP; the reply for its recipient.
     pub fn deliver(&self, to: &str, message: &[u8]) -> Result<String> {
-        let mut client = self.client("lmtp")?;
-        client.ask("LHLO hostile.example")?;
+        self.deliver_by("lmtp", to, message)
+    }
+
+    /// Delivers a message by LMTP or SMTP.
+    pub fn deliver_by(&self, protocol: &str, to: &str, message: &[u8]) -> Result<String> {
+        let mut client = self.client(protocol)?;
+        client.ask(if protocol == "lmtp" { "LHLO hostile.example" } else { "EHLO hostile.example" })?;
         client.ask("MAIL FROM:<a@example.net>")?;
         client.ask(&format!("RCPT TO:<{to}>"))?;
         client.ask("DATA")?;
@@ -134,7 +177,7 @@ impl Stage {
 }
 
 /// A message of hexadecimal words that do not repeat, about so long.
-fn words(len: usize) -> Vec<u8> {
+pub fn words(len: usize) -> Vec<u8> {
     let mut text = b"Subject: words\r\n\r\n".to_vec();
     let mut n = 0_u64;
     while text.len() < len {

@@ -23,6 +23,8 @@
 mod arc;
 mod canonical;
 pub mod dns;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod keys;
 pub mod results;
 mod senders;

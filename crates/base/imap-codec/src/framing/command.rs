@@ -246,9 +246,12 @@ struct Head {
     annotation: bool,
 }
 
-/// The beginning of a command whose first line is available, or some of it.
+/// The beginning of a command whose first line is available, or some of it. What stands behind that
+/// line says nothing: how much of it has come depends on the network.
 fn head(buffer: &[u8]) -> Head {
-    let mut words = buffer[..buffer.len().min(TAG_BYTES_MAX + 16)].split(|&b| b == b' ');
+    let begins = &buffer[..buffer.len().min(TAG_BYTES_MAX + 16)];
+    let line = memchr::memchr(b'\n', begins).map_or(begins, |end| &begins[..end]);
+    let mut words = line.split(|&b| b == b' ');
     let tag = words.next().and_then(Tag::new);
     let is = |word: Option<&[u8]>, name: &[u8]| word.is_some_and(|w| w.eq_ignore_ascii_case(name));
     let first = words.next();
@@ -305,6 +308,14 @@ mod tests {
         }
         assert_eq!(frames, [command("a NOOP\r\n"), command("b NOOP\n")]);
         assert!(framer.mid_command(&buffer));
+    }
+
+    #[test]
+    fn a_literal_tells_nothing_of_its_command() {
+        let mut framer = CommandFramer::default();
+        let mut buffer = BytesMut::from("~{60000000+}\r\na APPEND x");
+        let frame = wanted(framer.next_frame(&mut buffer));
+        assert!(!frame.append && frame.tag.is_none(), "{frame:?}");
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
+use super::lines::PLAIN;
 use super::{Outcome, text};
-use crate::stage::{ATTACKER, Stage, push};
+use crate::stage::{ATTACKER, PROTOCOLS, Stage, push};
 
 /// Descriptors that this process keeps for all else.
 const KEPT: u64 = 64;
@@ -26,8 +27,7 @@ pub fn silent(stage: &Stage) -> Outcome {
 pub fn churn(stage: &Stage) -> Outcome {
     let count = stage.of(300, 10_000);
     for n in 0..count {
-        let protocol = ["imap", "imaps", "lmtp", "submission", "submissions"][n % 5];
-        drop(stage.socket(protocol).map_err(text)?);
+        drop(stage.socket(PROTOCOLS[n % PROTOCOLS.len()]).map_err(text)?);
     }
     Ok(format!("{count} taken"))
 }
@@ -35,7 +35,7 @@ pub fn churn(stage: &Stage) -> Outcome {
 pub fn slowloris(stage: &Stage) -> Outcome {
     let mut open = Vec::new();
     for n in 0..stage.of(50, 1000) {
-        open.push(stage.socket(["imap", "lmtp", "submission"][n % 3]).map_err(text)?);
+        open.push(stage.socket(PLAIN[n % PLAIN.len()]).map_err(text)?);
     }
     let count = open.len();
     for byte in b"a LOGIN mallory@example.org {10}" {
@@ -51,7 +51,7 @@ pub fn handshakes(stage: &Stage) -> Outcome {
     let hello = [&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3][..], &[7; 200]].concat();
     let mut open = Vec::new();
     for n in 0..stage.of(50, 1000) {
-        let mut socket = stage.socket(["imaps", "submissions"][n % 2]).map_err(text)?;
+        let mut socket = stage.socket(["imaps", "submissions", "pop3s"][n % 3]).map_err(text)?;
         socket.write_all(&hello).map_err(text)?;
         open.push(socket);
     }

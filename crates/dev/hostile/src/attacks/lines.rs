@@ -10,11 +10,11 @@ use super::{Outcome, text};
 use crate::stage::{ATTACKER, PASSWORD, Stage, last_words, push};
 
 /// The plain ports.
-const PORTS: [&str; 3] = ["imap", "lmtp", "submission"];
+pub const PLAIN: [&str; 6] = ["imap", "lmtp", "submission", "pop3", "sieve", "smtp"];
 
 pub fn endless(stage: &Stage) -> Outcome {
     let mut said = Vec::new();
-    for port in PORTS {
+    for port in PLAIN {
         let mut socket = stage.socket(port).map_err(text)?;
         let mut left = stage.of(8, 256);
         let sent = push(stage, &mut socket, || {
@@ -73,7 +73,7 @@ pub fn literal_sizes(stage: &Stage) -> Outcome {
 
 pub fn http(stage: &Stage) -> Outcome {
     let mut said = Vec::new();
-    for port in PORTS {
+    for port in PLAIN {
         for verb in ["GET", "POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "PRI", "get"] {
             let mut socket = stage.socket(port).map_err(text)?;
             let hello = if port == "lmtp" { "LHLO" } else { "EHLO" };
@@ -83,7 +83,7 @@ pub fn http(stage: &Stage) -> Outcome {
             let _ = socket.write_all(request.as_bytes());
             let answer = last_words(&mut socket).unwrap_or_default();
             // A web page must not be able to speak SMTP or LMTP through a browser.
-            if port != "imap" && answer.contains("PIPELINING") {
+            if answer.contains("PIPELINING") {
                 return Err(format!("{port} obeyed the body of {verb}"));
             }
             if verb == "POST" {
@@ -99,6 +99,9 @@ pub fn starttls(stage: &Stage) -> Outcome {
         ("imap", "a STARTTLS\r\nb CAPABILITY\r\nc NOOP\r\n", "c OK"),
         ("submission", "EHLO a.example\r\nSTARTTLS\r\nEHLO b.example\r\nNOOP\r\nNOOP\r\n", "Nothing done"),
         ("lmtp", "LHLO a.example\r\nSTARTTLS\r\nLHLO b.example\r\nNOOP\r\nNOOP\r\n", "Nothing done"),
+        ("smtp", "EHLO a.example\r\nSTARTTLS\r\nEHLO b.example\r\nNOOP\r\nNOOP\r\n", "Nothing done"),
+        ("pop3", "STLS\r\nCAPA\r\nUSER a\r\n", "UIDL"),
+        ("sieve", "STARTTLS\r\nNOOP \"obeyed\"\r\n", "obeyed"),
     ];
     for (port, script, obeyed) in scripts {
         let mut socket = stage.socket(port).map_err(text)?;
@@ -125,10 +128,12 @@ pub fn smuggling(stage: &Stage) -> Outcome {
         "\r\r\n.\r\r\n",
     ];
     let before = messages(stage)?;
-    for end in ends {
-        let mut client = stage.client("lmtp").map_err(text)?;
+    let tries = ["lmtp", "smtp"].iter().flat_map(|port| ends.map(|end| (*port, end)));
+    for (port, end) in tries {
+        let mut client = stage.client(port).map_err(text)?;
+        let hello = if port == "lmtp" { "LHLO" } else { "EHLO" };
         let lines =
-            format!("LHLO a.example\r\nMAIL FROM:<a@example.net>\r\nRCPT TO:<{ATTACKER}>\r\nDATA\r\n");
+            format!("{hello} a.example\r\nMAIL FROM:<a@example.net>\r\nRCPT TO:<{ATTACKER}>\r\nDATA\r\n");
         client.send(lines.as_bytes()).map_err(text)?;
         for _ in 0..4 {
             client.reply().map_err(text)?;
@@ -138,12 +143,12 @@ pub fn smuggling(stage: &Stage) -> Outcome {
         client.send(first.as_bytes()).map_err(text)?;
         let replies = [client.reply().map_err(text)?, client.reply().map_err(text)?];
         if !replies[0].starts_with("250") || !replies[1].starts_with("221") {
-            return Err(format!("{end:?} was answered {replies:?}"));
+            return Err(format!("{port}: {end:?} was answered {replies:?}"));
         }
     }
     match messages(stage)? - before {
-        count if count == ends.len() => Ok(format!("{count} messages of {count}")),
-        count => Err(format!("{count} messages of {}", ends.len())),
+        count if count == 2 * ends.len() => Ok(format!("{count} messages of {count}")),
+        count => Err(format!("{count} messages of {}", 2 * ends.len())),
     }
 }
 

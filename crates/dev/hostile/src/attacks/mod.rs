@@ -2,9 +2,14 @@
 
 mod commands;
 mod connections;
+mod extensions;
 mod lines;
 mod memory;
 mod messages;
+mod pop3;
+mod rich;
+mod sieve;
+mod smtp;
 
 use crate::Stage;
 
@@ -202,8 +207,104 @@ pub const ATTACKS: &[Attack] = &[
         run: commands::recipients,
     },
     Attack {
+        name: "exchanges",
+        what: "SASL exchanges that are begun and given up without an end",
+        memory_mib: little,
+        run: extensions::exchanges,
+    },
+    Attack {
+        name: "pop3-unread",
+        what: "200 POP3 sessions that RETR 20 MB twenty times and read nothing",
+        memory_mib: reading,
+        run: pop3::unread,
+    },
+    Attack {
+        name: "pop3-flood",
+        what: "300,000 pipelined POP3 commands of each kind, no answer read",
+        memory_mib: reading,
+        run: pop3::pipelined,
+    },
+    Attack {
+        name: "sieve-unread",
+        what: "15,000 pipelined GETSCRIPT of 256 KiB, LISTSCRIPTS and HAVESPACE by 10 sessions each",
+        memory_mib: |stage| 64 + stage.of(3, 30) as u64,
+        run: sieve::unread,
+    },
+    Attack {
+        name: "sieve-scripts",
+        what: "scripts that are made to be compiled slowly",
+        memory_mib: |_| 128,
+        run: sieve::scripts,
+    },
+    Attack {
+        name: "sieve-runs",
+        what: "a script of as many steps as it may have, for each message",
+        memory_mib: |_| 128,
+        run: sieve::runs,
+    },
+    Attack {
+        name: "sieve-literals",
+        what: "ManageSieve literals of every size, unfinished and without an end",
+        memory_mib: little,
+        run: sieve::literals,
+    },
+    Attack {
+        name: "smtp-flood",
+        what: "200,000 pipelined SMTP commands of each kind",
+        memory_mib: little,
+        run: smtp::pipelined,
+    },
+    Attack {
+        name: "smtp-recipients",
+        what: "10,000 recipients by SMTP, a third of them nobody",
+        memory_mib: little,
+        run: smtp::recipients,
+    },
+    Attack {
+        name: "smtp-chunks",
+        what: "BDAT of every size, unfinished, empty, for nobody and too large",
+        memory_mib: incoming,
+        run: smtp::chunks,
+    },
+    Attack {
+        name: "rich",
+        what: "300 damaged winmail.dat, and those of a million attributes, that are converted",
+        memory_mib: incoming,
+        run: rich::tnef,
+    },
+    Attack {
+        name: "contexts",
+        what: "results of UPDATE in 40 sessions that read nothing, in a mailbox that changes",
+        memory_mib: |stage| 64 + stage.of(3, 40) as u64,
+        run: extensions::contexts,
+    },
+    Attack {
+        name: "threads",
+        what: "SORT, THREAD, PARTIAL and UIDBATCHES over hostile subjects and circles of references",
+        memory_mib: |_| 128,
+        run: extensions::threads,
+    },
+    Attack {
+        name: "metadata",
+        what: "5,000 annotations of 1 KB, and floods of listings of them",
+        memory_mib: |_| 128,
+        run: extensions::metadata,
+    },
+    Attack {
+        name: "index",
+        what: "SEARCH of 200 keys in messages whose words are all different",
+        memory_mib: |stage| reading(stage) + 32,
+        run: extensions::index,
+    },
+    Attack {
+        name: "replace",
+        what: "REPLACE again and again, of wrong messages, and unfinished",
+        memory_mib: little,
+        run: extensions::replace,
+    },
+    Attack {
         name: "logins",
-        what: "2,000 wrong passwords for 50 names by 20 connections",
+        what: "up to 2,000 wrong passwords in 30 s for 50 names by 20 connections",
         // Each hash takes 19 MiB, and there are as many at once as processors but one.
         memory_mib: |_| 64 + 20 * std::thread::available_parallelism().map_or(8, |count| count.get() as u64),
         run: commands::logins,

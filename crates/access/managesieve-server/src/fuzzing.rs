@@ -1,0 +1,52 @@
+//! Bytes of a client on their way through the framer and the parser. For fuzz targets, and for the
+//! test below.
+
+use crate::syntax::{Framed, frame, parse, parse_string};
+
+/// Octets that a command may have here.
+const COMMAND_LEN_MAX: usize = 4096;
+
+/// A stream: whatever it is cut into, its commands have the same ends, and each is understood or
+/// not.
+pub fn stream(data: &[u8]) {
+    let Some((&first, stream)) = data.split_first() else { return };
+    let step = usize::from(first) + 1;
+    assert_eq!(commands(stream, step), commands(stream, stream.len().max(1)));
+}
+
+/// The ends of the commands of a stream that comes in pieces, up to the first one that is too long.
+fn commands(stream: &[u8], step: usize) -> Vec<usize> {
+    let (mut ends, mut at, mut came) = (Vec::new(), 0, 0);
+    while came < stream.len() {
+        came = (came + step).min(stream.len());
+        while let Some(input) = stream.get(at..came) {
+            match frame(input, COMMAND_LEN_MAX) {
+                Framed::Part => break,
+                Framed::TooLong(octets) => {
+                    assert!(octets == 0 || octets > COMMAND_LEN_MAX as u64);
+                    return ends;
+                }
+                Framed::Whole(length) => {
+                    assert!((1..=input.len()).contains(&length));
+                    let command = input.get(..length).unwrap_or_default();
+                    let _ = (parse(command), parse_string(command));
+                    at += length;
+                    ends.push(at);
+                }
+            }
+        }
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_testkit::fuzz_seeds;
+
+    use super::*;
+
+    #[test]
+    fn a_stream_has_the_same_commands_however_it_comes() {
+        fuzz_seeds("managesieve", 50_000, stream);
+    }
+}
