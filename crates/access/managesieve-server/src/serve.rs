@@ -11,6 +11,7 @@ use posthaste_net::{
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::reply::{Reply, literal, string};
@@ -69,6 +70,9 @@ pub struct ManageSieveService {
     directory: Arc<Directory>,
     certificates: Option<Certificates>,
     accounts: Accounts,
+    /// For commands on scripts: a short one may read or compile hundreds of kibibytes. As many as
+    /// there are processors, but one, which stays with everybody else.
+    places: Arc<Semaphore>,
 }
 
 impl fmt::Debug for ManageSieveService {
@@ -85,7 +89,9 @@ impl ManageSieveService {
         certificates: Option<Certificates>,
         accounts: Accounts,
     ) -> Self {
-        Self { options, directory, certificates, accounts }
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+        let places = Arc::new(Semaphore::new(processors.saturating_sub(1).max(1)));
+        Self { options, directory, certificates, accounts, places }
     }
 
     /// Serves one connection to its end. Once a shutdown is asked for, the command under way is
@@ -189,7 +195,8 @@ impl Driver {
             Action::Authenticate { mechanism, initial } => return self.log_in(&mechanism, initial).await,
             Action::Script(act) => {
                 if let Some(account) = self.session.account.clone() {
-                    let reply = match self.script(&account, act).await {
+                    let place = Arc::clone(&self.service.places).acquire_owned().await;
+                    let reply = match self.script(&account, act, place.ok()).await {
                         Ok(reply) => reply,
                         Err(error) => {
                             if let ScriptError::Directory(error) = &error {
@@ -199,6 +206,8 @@ impl Driver {
                         }
                     };
                     reply.print(&mut self.output);
+                    // At once: a script is long, and a client that has left asks for no further one.
+                    self.flush().await?;
                 }
             }
         }
@@ -335,7 +344,13 @@ impl Driver {
         Ok(self.say(action))
     }
 
-    async fn script(&mut self, account: &Account, act: ScriptAct) -> Result<Reply, ScriptError> {
+    /// Does it, in a place that was given for it.
+    async fn script(
+        &mut self,
+        account: &Account,
+        act: ScriptAct,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Result<Reply, ScriptError> {
         let directory = Arc::clone(&self.service.directory);
         match act {
             ScriptAct::HaveSpace { name, octets } => {
@@ -343,24 +358,22 @@ impl Driver {
                 Ok(Reply::ok("There is room"))
             }
             ScriptAct::Put { name, text } => {
-                let (text, faults) = checked(text).await;
+                let (text, faults, _place) = checked(text, place).await;
                 if let Some(faults) = faults {
                     return Ok(Reply::no(faults));
                 }
                 directory.put_script(account, &name, &text).await?;
                 Ok(Reply::ok("Stored"))
             }
-            ScriptAct::Check(text) => match checked(text).await {
-                (_, Some(faults)) => Ok(Reply::no(faults)),
-                (_, None) => Ok(Reply::ok("The script is right")),
+            ScriptAct::Check(text) => match checked(text, place).await.1 {
+                Some(faults) => Ok(Reply::no(faults)),
+                None => Ok(Reply::ok("The script is right")),
             },
             ScriptAct::List => {
                 let active = directory.active_script(account).await?;
-                let mut scripts = directory.scripts(account.id).await?;
-                scripts.sort_by(|a, b| a.name.cmp(&b.name));
-                for script in scripts {
-                    string(&script.name, &mut self.output);
-                    let is_active = active.as_ref() == Some(&script.name);
+                for name in directory.script_names(account.id).await? {
+                    string(&name, &mut self.output);
+                    let is_active = active.as_ref() == Some(&name);
                     self.output.push_str(if is_active { " ACTIVE\r\n" } else { "\r\n" });
                 }
                 Ok(Reply::ok("Scripts listed"))
@@ -477,13 +490,17 @@ impl Driver {
     }
 }
 
-/// Compiles a script on a thread that may be busy for a while; what is wrong with it.
-async fn checked(text: String) -> (String, Option<String>) {
+/// Compiles a script on a thread that may be busy for a while; what is wrong with it. The place is
+/// held until that thread is done, also if nobody waits for it any more.
+async fn checked(
+    text: String,
+    place: Option<OwnedSemaphorePermit>,
+) -> (String, Option<String>, Option<OwnedSemaphorePermit>) {
     let work = tokio::task::spawn_blocking(move || {
         let faults = posthaste_filter::compile(&text).err().map(|errors| errors.to_string());
-        (text, faults)
+        (text, faults, place)
     });
-    work.await.unwrap_or_else(|error| (String::new(), Some(error.to_string())))
+    work.await.unwrap_or_else(|error| (String::new(), Some(error.to_string()), None))
 }
 
 /// Returns once a lease ends; never without one.

@@ -9,6 +9,7 @@
 
 use posthaste_mail_model::AccountId;
 use posthaste_store::CommitOutcome;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
@@ -80,6 +81,17 @@ struct ScriptRecord {
     text: String,
 }
 
+/// A script's record, of which only the name is wanted.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedRecord {
+    #[serde(rename = "v")]
+    _version: IgnoredAny,
+    name: String,
+    #[serde(rename = "text")]
+    _text: IgnoredAny,
+}
+
 /// Before the names of all records about an account's filtering. They are removed with the account.
 pub fn records_of(account: AccountId) -> String {
     format!("sieve/{account}/")
@@ -134,6 +146,31 @@ impl Directory {
         }
     }
 
+    /// The names of all scripts of an account, sorted. Their texts are passed over.
+    pub async fn script_names(&self, account: AccountId) -> Result<Vec<String>, ScriptError> {
+        let prefix = prefix(account);
+        let (mut names, mut after): (Vec<String>, Option<String>) = (Vec::new(), None);
+        loop {
+            let page = self.engine.directory_scan(&prefix, after.as_deref(), PAGE).await?;
+            for entry in &page {
+                names.push(record::parse::<NamedRecord>(entry)?.name);
+                // A page is up to 2 MiB: others have their turn in between.
+                tokio::task::yield_now().await;
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = Some(last.name.clone()),
+                _ => break,
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// How many scripts an account has, as far as that matters.
+    async fn script_count(&self, account: AccountId) -> Result<usize, ScriptError> {
+        Ok(self.engine.directory_scan(&prefix(account), None, SCRIPTS_MAX).await?.len())
+    }
+
     /// The text of one script.
     pub async fn script(&self, account: AccountId, name: &str) -> Result<String, ScriptError> {
         let entry = self.engine.directory_entry(&key(account, name)).await?;
@@ -153,7 +190,7 @@ impl Directory {
             return Err(ScriptError::TooLarge(octets));
         }
         if self.engine.directory_entry(&key(account, name)).await?.is_none()
-            && self.scripts(account).await?.len() >= SCRIPTS_MAX
+            && self.script_count(account).await? >= SCRIPTS_MAX
         {
             return Err(ScriptError::TooMany);
         }
@@ -359,6 +396,8 @@ mod tests {
         assert!(matches!(directory.put_script(&account, "more", "keep;").await, Err(ScriptError::TooMany)));
         directory.put_script(&account, "2", "stop;").await.unwrap();
         assert_eq!(directory.scripts(account.id).await.unwrap().len(), SCRIPTS_MAX);
+        let names = directory.script_names(account.id).await.unwrap();
+        assert!(names.len() == SCRIPTS_MAX && names.is_sorted(), "{names:?}");
     }
 
     #[tokio::test]

@@ -30,6 +30,10 @@ const SERVER_COMMENT: &str = "/shared/comment";
 /// RFC 5464 §3.2.1.1
 const SERVER_ADMIN: &str = "/shared/admin";
 
+/// Entries that one command may request. A mailbox has at most 100, and each is compared with each
+/// that is requested.
+const REQUESTED_MAX: usize = 500;
+
 /// What a GETMETADATA requests.
 pub(super) struct Question<'q> {
     /// Longer values are left out.
@@ -44,9 +48,7 @@ pub(super) async fn get(
     mailbox: &MailboxArg,
     question: &Question<'_>,
 ) -> Result<Reply, Failure> {
-    if !question.entries.iter().all(has_scope) {
-        return Err(no_scope());
-    }
+    check_wanted(question.entries)?;
     let account = session.login()?.id;
     let all = match find(session, mailbox, Act::ReadAnnotations).await? {
         None => of_server(&session.service, account).await?,
@@ -182,8 +184,11 @@ pub(super) fn report(session: &mut Session, entry: &MailboxEntry, all: &Annotati
     session.wire.say(Untagged::Metadata { mailbox: MailboxArg::from(&entry.name), entries });
 }
 
-/// Whether LIST may ask for these entries.
+/// Whether these entries may be requested.
 pub(super) fn check_wanted(wanted: &[EntryName]) -> Result<(), Failure> {
+    if wanted.len() > REQUESTED_MAX {
+        return Err(Reply::no(Code::Limit, "Too many entries are requested at once").into());
+    }
     if wanted.iter().all(has_scope) { Ok(()) } else { Err(no_scope()) }
 }
 
