@@ -204,6 +204,31 @@ fn mail_is_redirected_to_a_second_account_and_not_in_a_circle() {
     assert!(!server.logged("goes round in a loop").is_empty());
 }
 
+/// Scripts that make more and more messages of one, and that hide where it has been.
+#[test]
+fn scripts_send_only_so_much_because_of_one_message() {
+    let server = server();
+    server.add_account("dan@example.org", PASSWORD);
+    let eight = |to: &str| (0..8).map(|n| format!("redirect \"{to}+{n}@example.org\";")).collect::<String>();
+    use_script(&server, "ana@example.org", &eight("bob"));
+    use_script(&server, "bob@example.org", &eight("cyd"));
+    use_script(&server, "cyd@example.org", &eight("dan"));
+    lmtp(&server, "bo@example.net", &["ana@example.org"], &mail("ana@example.org", "many"));
+    let count = |user: &str| subjects(&server, user, "INBOX").len();
+    let copies: usize =
+        ["ana", "bob", "cyd", "dan"].map(|user| count(&format!("{user}@example.org"))).iter().sum();
+    assert!((1..=101).contains(&copies), "{copies} messages of one");
+    assert!(!server.logged("scripts have sent 100 messages").is_empty());
+    // A circle of two who remove the field that would show it.
+    let hides = "require \"editheader\"; deleteheader \"X-Sieve-Redirected-From\";";
+    use_script(&server, "dan@example.org", &format!("{hides} redirect \"bob@example.org\";"));
+    use_script(&server, "bob@example.org", &format!("{hides} redirect \"dan@example.org\";"));
+    lmtp(&server, "bo@example.net", &["dan@example.org"], &mail("dan@example.org", "hidden"));
+    let (_, last) = mailbox(&server, "dan@example.org", "INBOX").pop().unwrap();
+    let passed: Vec<_> = last.lines().filter_map(|l| l.strip_prefix("X-Sieve-Redirected-From: ")).collect();
+    assert_eq!(passed, ["bob@example.org", "dan@example.org"], "{last}");
+}
+
 #[test]
 fn a_redirect_to_another_domain_is_in_the_queue() {
     let dir = tempfile::tempdir().unwrap();

@@ -39,9 +39,8 @@ fn no_password_reaches_the_log() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("posthaste.toml");
     std::fs::write(&config, "[log]\nlevel = \"trace\"\n").unwrap();
-    let server = ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste"))
-        .arg("--config")
-        .arg(config.to_string_lossy());
+    let server =
+        ServerBuilder::new(env!("CARGO_BIN_EXE_posthaste")).arg("--config").arg(config.to_string_lossy());
     let server = PROTOCOLS.iter().fold(server, |server, name| server.listen(&format!("{name}=127.0.0.1:0")));
     let server = server.start();
     server.add_account(NAME, PASSWORD);
@@ -54,11 +53,13 @@ fn no_password_reaches_the_log() {
         for (protocol, lines) in logins(password) {
             let said = say(protocol, &lines);
             let last = said.trim_end().lines().next_back().unwrap_or_default().to_owned();
-            let is_in = ["a OK", "+OK Logged in", "235", "OK \"Logged in"].iter().any(|ok| last.starts_with(ok));
+            let is_in =
+                ["a OK", "+OK Logged in", "235", "OK \"Logged in"].iter().any(|ok| last.starts_with(ok));
             assert_eq!(is_in, password == PASSWORD, "{protocol} answered {said:?}");
         }
         // What is no login, and what a client gets wrong with one.
-        let wrong = [format!("a LOGIN {NAME} {password} x\n"), format!("PASS {password}\n"), format!("{password}\n")];
+        let wrong =
+            [format!("a LOGIN {NAME} {password} x\n"), format!("PASS {password}\n"), format!("{password}\n")];
         for (protocol, line) in PROTOCOLS.iter().flat_map(|name| wrong.iter().map(move |line| (name, line))) {
             say(protocol, line);
         }
@@ -67,7 +68,8 @@ fn no_password_reaches_the_log() {
     assert!(changed.status.success(), "{}", String::from_utf8_lossy(&changed.stderr));
     let log = server.logged("");
     assert!(log.iter().any(|line| line.contains("DEBUG")) && log.iter().any(|line| line.contains(NAME)));
-    for secret in [PASSWORD, WRONG].iter().flat_map(|word| [(*word).to_owned(), plain(word), STANDARD.encode(word)])
+    for secret in
+        [PASSWORD, WRONG].iter().flat_map(|word| [(*word).to_owned(), plain(word), STANDARD.encode(word)])
     {
         let found = log.iter().find(|line| line.contains(&secret));
         assert!(found.is_none(), "{found:?}");

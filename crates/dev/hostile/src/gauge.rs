@@ -1,5 +1,6 @@
 //! What a process takes, as Linux counts it.
 
+use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
@@ -41,9 +42,92 @@ impl Gauge {
         Duration::from_millis(ticks * 10)
     }
 
+    /// What each of its threads did so far.
+    pub fn threads(&self) -> Threads {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
+        let of = |task: fs::DirEntry| {
+            let id = task.file_name().to_str()?.parse().ok()?;
+            Some((id, Turns::read(&task.path().join("schedstat").to_string_lossy())))
+        };
+        Threads(tasks.filter_map(of).collect())
+    }
+
     fn status(&self, what: &str) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix(what)).unwrap_or_default();
         line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
+    }
+}
+
+/// How long a thread had a processor, and how long it could have used one and had none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turns {
+    ran: Duration,
+    waited: Duration,
+}
+
+impl Turns {
+    /// Of the calling thread.
+    pub fn own() -> Self {
+        Self::read("/proc/thread-self/schedstat")
+    }
+
+    /// Documentation/scheduler/sched-stats.rst of Linux: nanoseconds on a processor, and in its
+    /// queue.
+    fn read(path: &str) -> Self {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let mut numbers = text.split_whitespace().map(|word| Duration::from_nanos(word.parse().unwrap_or(0)));
+        Self { ran: numbers.next().unwrap_or_default(), waited: numbers.next().unwrap_or_default() }
+    }
+
+    /// How long it waited for a processor since then.
+    pub fn waited_since(&self, before: Self) -> Duration {
+        self.waited.saturating_sub(before.waited)
+    }
+}
+
+/// The threads of a process, by their ids.
+#[derive(Clone, Debug, Default)]
+pub struct Threads(HashMap<u32, Turns>);
+
+impl Threads {
+    /// How long the process waited for a processor since then, during `elapsed`: the least wait of
+    /// those threads that ran or waited half of that time. Which of them worked for whom is not
+    /// known, so each of them waited at least that long.
+    pub fn waited_since(&self, before: &Self, elapsed: Duration) -> Duration {
+        let since = self.0.iter().map(|(id, now)| {
+            let before = before.0.get(id).copied().unwrap_or_default();
+            (now.ran.saturating_sub(before.ran), now.waited_since(before))
+        });
+        let busy = since.filter(|(ran, waited)| *ran + *waited >= elapsed / 2);
+        busy.map(|(_, waited)| waited).min().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turns(ran: u64, waited: u64) -> Turns {
+        Turns { ran: Duration::from_millis(ran), waited: Duration::from_millis(waited) }
+    }
+
+    #[test]
+    fn waiting_is_the_least_of_the_busy_threads() {
+        let before = Threads([(1, turns(5, 5)), (2, turns(0, 0))].into());
+        let elapsed = Duration::from_millis(50);
+        let now = |one, two| Threads([(1, one), (2, two), (3, turns(0, 1))].into());
+        // One computed for long: that the other waited explains nothing.
+        assert_eq!(now(turns(55, 5), turns(0, 40)).waited_since(&before, elapsed), Duration::ZERO);
+        assert_eq!(
+            now(turns(15, 35), turns(5, 40)).waited_since(&before, elapsed),
+            Duration::from_millis(30)
+        );
+        assert_eq!(now(turns(6, 6), turns(1, 1)).waited_since(&before, elapsed), Duration::ZERO);
+    }
+
+    #[test]
+    fn this_thread_is_found() {
+        assert!(!Gauge::new(std::process::id()).threads().0.is_empty());
     }
 }

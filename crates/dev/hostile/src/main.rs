@@ -12,14 +12,15 @@ use posthaste_testkit::ServerBuilder;
 /// table.
 ///
 /// A well-behaved neighbour lists its mailbox of 200 messages all the while. For each attack the
-/// table has: what the server answered; the neighbour's times, median and worst, and the same of
-/// ten seconds in which it was alone; the server's memory over what it had just before, and the
+/// table has: what the server answered; the neighbour's times, median, worst, and worst without
+/// what it and the server waited for a processor, and the same of ten seconds in which it was
+/// alone; the server's memory over what it had just before, and the
 /// bound of that; the CPU time that the server took after the attacker had left.
 ///
 /// An attack is held if the server lives, somebody else can log in afterwards, each listing was
-/// the right one, and memory stayed in its bound. Without --quick the times count as well: median
-/// and worst at most --factor times those alone (the worst: and --grain), and CPU afterwards at
-/// most --cpu-after. The attackers' own threads run at nice 10, since a real attacker computes
+/// the right one, and memory stayed in its bound. Without --quick the times count as well: the
+/// median and the worst without waits are at most --factor times those alone (the worst: and
+/// --grain), and CPU afterwards at most --cpu-after. The attackers' own threads run at nice 10, since a real attacker computes
 /// elsewhere.
 ///
 /// Exit status: 0 if all were held, 1 if not, 2 if it could not be tried.

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 use posthaste_testkit::LineClient;
 
+use crate::Gauge;
+use crate::gauge::Turns;
+
 /// Messages in its mailbox: a listing of some 60 KiB.
 pub const MESSAGES: usize = 200;
 /// Between two listings, so that it takes little of the server for itself.
@@ -17,9 +20,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Longest that a test waits for it: only a failure does.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long its listings took.
+/// How long its listings took, the shortest first, and for how much of each it or the server waited
+/// for a processor.
 #[derive(Clone, Debug, Default)]
-pub struct Times(Vec<Duration>);
+pub struct Times(Vec<(Duration, Duration)>);
 
 impl Times {
     /// Listings.
@@ -29,12 +33,17 @@ impl Times {
 
     /// The middle one.
     pub fn median(&self) -> Duration {
-        self.0.get(self.0.len() / 2).copied().unwrap_or_default()
+        self.0.get(self.0.len() / 2).map(|(took, _)| *took).unwrap_or_default()
     }
 
     /// The longest.
     pub fn worst(&self) -> Duration {
-        self.0.last().copied().unwrap_or_default()
+        self.0.last().map(|(took, _)| *took).unwrap_or_default()
+    }
+
+    /// The longest without what it and the server waited for a processor.
+    pub fn worst_of_server(&self) -> Duration {
+        self.0.iter().map(|(took, waited)| took.saturating_sub(*waited)).max().unwrap_or_default()
     }
 }
 
@@ -43,7 +52,7 @@ struct Shared {
     stop: AtomicBool,
     paused: AtomicBool,
     answered: AtomicUsize,
-    times: Mutex<Vec<Duration>>,
+    times: Mutex<Vec<(Duration, Duration)>>,
     fault: Mutex<Option<String>>,
 }
 
@@ -55,7 +64,7 @@ pub struct Neighbour {
 
 impl Neighbour {
     /// Fills the mailbox of an account and begins to list it.
-    pub fn start(imap: SocketAddr, user: &str, password: &str) -> Result<Self> {
+    pub fn start(imap: SocketAddr, user: &str, password: &str, server: Gauge) -> Result<Self> {
         let mut client = LineClient::connect(imap)?;
         client.line()?;
         client.imap(&format!("LOGIN {user} \"{password}\""))?;
@@ -70,7 +79,7 @@ impl Neighbour {
         assert_eq!(first.len(), MESSAGES + 1, "the neighbour's own listing: {:?}", first.last());
         let shared = Arc::new(Shared::default());
         let seen = Arc::clone(&shared);
-        let thread = std::thread::spawn(move || list(client, &first, &seen));
+        let thread = std::thread::spawn(move || list(client, &first, &seen, server));
         Ok(Self { shared, thread: Some(thread) })
     }
 
@@ -125,14 +134,19 @@ impl Drop for Neighbour {
 
 const LISTING: &str = "FETCH 1:* (UID FLAGS ENVELOPE)";
 
-fn list(mut client: LineClient, first: &[String], shared: &Shared) {
+fn list(mut client: LineClient, first: &[String], shared: &Shared, server: Gauge) {
     while !shared.stop.load(Ordering::Relaxed) {
         if shared.paused.load(Ordering::Relaxed) {
             std::thread::sleep(PAUSE);
             continue;
         }
+        let before = (server.threads(), Turns::own());
         let began = Instant::now();
-        let fault = match client.imap(LISTING) {
+        let answer = client.imap(LISTING);
+        let took = began.elapsed();
+        let own = Turns::own().waited_since(before.1);
+        let waited = own + server.threads().waited_since(&before.0, took);
+        let fault = match answer {
             Ok(lines) if lines == first => None,
             Ok(lines) => Some(format!("the neighbour got another listing: {:?}", lines.last())),
             Err(error) => Some(format!("the neighbour was not answered: {error}")),
@@ -141,7 +155,7 @@ fn list(mut client: LineClient, first: &[String], shared: &Shared) {
             *shared.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
             return;
         }
-        shared.times.lock().unwrap_or_else(PoisonError::into_inner).push(began.elapsed());
+        shared.times.lock().unwrap_or_else(PoisonError::into_inner).push((took, waited));
         shared.answered.fetch_add(1, Ordering::Relaxed);
         std::thread::sleep(PAUSE);
     }

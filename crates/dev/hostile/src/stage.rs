@@ -61,8 +61,8 @@ impl Stage {
         }
         let set = server.command(&["account", "set", RICH, "--format", "mime"], "");
         assert!(set.status.success(), "account set: {}", String::from_utf8_lossy(&set.stderr));
-        let neighbour = Neighbour::start(server.address("imap"), NEIGHBOUR, PASSWORD)?;
         let gauge = Gauge::new(server.pid());
+        let neighbour = Neighbour::start(server.address("imap"), NEIGHBOUR, PASSWORD, gauge)?;
         let descriptors = raise_descriptors();
         Ok(Self { scale, gauge, neighbour, descriptors, large: OnceLock::new(), server })
     }

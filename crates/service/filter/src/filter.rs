@@ -9,10 +9,12 @@ use posthaste_sieve::{Effect, Outcome};
 use posthaste_store::{IncomingMessage, MailboxList};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use tokio::runtime::Handle;
 
 use crate::file::{Filing, Home};
 use crate::scripts::Cache;
+use crate::send::Chain;
 use crate::world::{World, own_addresses};
 
 /// Accounts that are served at a time: enough for the engine to commit them as one group, and few
@@ -95,8 +97,7 @@ pub(crate) struct Mail<'m> {
     /// As it came.
     pub(crate) sent: &'m Bytes,
     pub(crate) from: &'m str,
-    /// How many scripts have sent it on within this server.
-    pub(crate) depth: usize,
+    pub(crate) chain: Chain<'m>,
     pub(crate) home: Home,
 }
 
@@ -148,16 +149,16 @@ impl Filter {
             let outcomes = self.delivery.deliver(message, recipients).await;
             return outcomes.into_iter().map(|one| one.map(|_| ()).map_err(Undelivered::from)).collect();
         }
-        self.deliver_filtered(message, envelope, recipients, 0).await
+        self.deliver_filtered(message, envelope, recipients, Chain::default()).await
     }
 
-    /// The same for a message that this many scripts of this server have sent on.
+    /// The same for a message that scripts of this server may have sent on.
     pub(crate) async fn deliver_filtered(
         &self,
         message: Bytes,
         envelope: Envelope<'_>,
         recipients: &[Recipient],
-        depth: usize,
+        chain: Chain<'_>,
     ) -> Vec<Result<(), Undelivered>> {
         let sent = message.clone();
         let forms = match self.delivery.forms(message, recipients).await {
@@ -166,7 +167,7 @@ impl Filter {
         };
         let Envelope { from, is_quarantined, .. } = envelope;
         let home = if is_quarantined { Home::Junk } else { Home::Inbox };
-        let mail = |account: &Account| Mail { message: forms.of(account), sent: &sent, from, depth, home };
+        let mail = |account: &Account| Mail { message: forms.of(account), sent: &sent, from, chain, home };
         let groups = by_account(recipients);
         let work: Vec<_> =
             groups.iter().map(|group| self.serve(group, recipients, mail(group.account))).collect();
@@ -259,7 +260,9 @@ impl Filter {
         if let Err(error) = filing.file(&outcome).await {
             return Done::Failed(error);
         }
-        let done = match self.send_all(filing, recipient, &outcome, mail).await {
+        let sends = AtomicUsize::new(0);
+        let sending = Mail { chain: mail.chain.counted(&sends), ..mail };
+        let done = match self.send_all(filing, recipient, &outcome, sending).await {
             Ok(()) => Done::Kept,
             Err(error) => {
                 tracing::warn!(account, script = active, %error, "a Sieve script's mail is not sent: the message is kept");

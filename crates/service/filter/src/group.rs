@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use crate::compose;
 use crate::filter::{Envelope, Filter, Refusals, Undelivered};
-use crate::send::{NotSent, REDIRECTED};
+use crate::send::{Chain, NotSent, REDIRECTED};
 
 /// A message for a group, as its members get it.
 struct GroupMail<'m> {
@@ -21,7 +21,7 @@ struct GroupMail<'m> {
     from: &'m str,
     smtputf8: bool,
     is_quarantined: bool,
-    depth: usize,
+    chain: Chain<'m>,
 }
 
 impl Filter {
@@ -86,7 +86,7 @@ impl Filter {
                 Target::Group(group) => match of_groups.get(group.address.as_str()) {
                     Some(outcome) => outcome.clone(),
                     None => {
-                        let outcome = self.deliver_group(&message, envelope, group, 0).await;
+                        let outcome = self.deliver_group(&message, envelope, group, Chain::default()).await;
                         of_groups.insert(&group.address, outcome.clone());
                         outcome
                     }
@@ -104,7 +104,7 @@ impl Filter {
         message: &Bytes,
         envelope: Envelope<'_>,
         group: &Group,
-        depth: usize,
+        chain: Chain<'_>,
     ) -> Result<(), Undelivered> {
         // Else whoever has seen such an address could have this server send to who it stands for.
         if srs::is_rewritten(&group.address) && !envelope.from.is_empty() {
@@ -130,7 +130,7 @@ impl Filter {
             from,
             smtputf8: !envelope.from.is_ascii(),
             is_quarantined: envelope.is_quarantined,
-            depth: depth + 1,
+            chain: chain.next(),
         };
         let Expansion { here, elsewhere, mut refused, circular, .. } = expansion;
         refused.extend(circular.into_iter().map(|member| (member, CIRCULAR.to_owned())));
@@ -187,7 +187,7 @@ impl Filter {
         let envelope =
             Envelope { from: mail.from, refusals: Refusals::Never, is_quarantined: mail.is_quarantined };
         let text = [format!("Return-Path: <{}>\r\n", mail.from).as_bytes(), &mail.text].concat();
-        let outcomes = self.deliver_filtered(Bytes::from(text), envelope, members, mail.depth).await;
+        let outcomes = self.deliver_filtered(Bytes::from(text), envelope, members, mail.chain).await;
         // An account over its quota must not have the others get the message again.
         let is_for_now = |error: &DeliveryError| error.is_temporary() && !is_over_quota(error);
         for outcome in &outcomes {
@@ -231,7 +231,7 @@ impl Filter {
         }
         let text = compose::refusal(&self.frame(), mail.from, first, &reason, message);
         // Without a sender: nothing answers a report, so it cannot go round.
-        if let Err(error) = self.send(Bytes::from(text), "", mail.from, mail.depth, Origin::Server).await {
+        if let Err(error) = self.send(Bytes::from(text), "", mail.from, mail.chain, Origin::Server).await {
             tracing::warn!(group, to = mail.from, %error, "the report about members of a group cannot be delivered");
         }
     }

@@ -10,6 +10,7 @@ use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
 use posthaste_store::StoreError;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::compose::{self, Frame};
 use crate::file::Filing;
@@ -20,6 +21,38 @@ use crate::memory::{self, Key};
 /// short; each step is held in memory while the next one runs.
 const DEPTH_MAX: usize = 8;
 
+/// How often the scripts that one message meets may send mail: redirects, replies, notifications. One
+/// script has 8 redirects, and each of them may meet another script: eight scripts in a row would
+/// make millions of messages of one. Twice as much would serve nobody: a list of members is a group.
+const SENDS_MAX: usize = 100;
+
+/// Where a message is on its way through scripts, which send it on to each other.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Chain<'c> {
+    /// How many scripts have sent it on within this server.
+    depth: usize,
+    /// What was sent so far, once a script has sent something.
+    sends: Option<&'c AtomicUsize>,
+}
+
+impl<'c> Chain<'c> {
+    /// One script further.
+    pub(crate) fn next(self) -> Self {
+        Self { depth: self.depth + 1, ..self }
+    }
+
+    /// Counted from here on, unless it is counted already.
+    pub(crate) fn counted(self, sends: &'c AtomicUsize) -> Self {
+        Self { sends: Some(self.sends.unwrap_or(sends)), ..self }
+    }
+
+    /// Counts what a script sends, if it may.
+    fn count(self) -> Result<(), NotSent> {
+        let before = self.sends.map_or(0, |sends| sends.fetch_add(1, Ordering::Relaxed));
+        if before < SENDS_MAX { Ok(()) } else { Err(NotSent::TooMany) }
+    }
+}
+
 /// The field that names an account or a group that has sent a message on.
 pub(crate) const REDIRECTED: &str = "X-Sieve-Redirected-From";
 
@@ -28,6 +61,8 @@ pub(crate) const REDIRECTED: &str = "X-Sieve-Redirected-From";
 pub(crate) enum NotSent {
     #[error("the message comes back to a script that has sent it on: it goes round in a loop")]
     Loop,
+    #[error("scripts have sent {SENDS_MAX} messages because of this one: that is as many as there may be")]
+    TooMany,
     #[error(
         "{0} is in another domain, and this server sends no mail there (`posthaste domain add`, or `relay.enabled`)"
     )]
@@ -60,9 +95,11 @@ impl Filter {
                 Effect::Redirect { address, version } => {
                     let edited = outcome.edited(*version, &mail.message.bytes).map(Bytes::from);
                     let text = edited.unwrap_or_else(|| mail.sent.clone());
-                    if let Err(error) = self.redirect(recipient, address, text, mail).await {
-                        failed = Some(error);
-                    }
+                    let sent = match mail.chain.count() {
+                        Ok(()) => self.redirect(recipient, address, text, mail).await,
+                        Err(error) => Err(error),
+                    };
+                    failed = sent.err().or(failed);
                 }
                 Effect::Vacation(reply) => {
                     let sent = self.answer(filing, recipient, reply, mail).await;
@@ -99,25 +136,25 @@ impl Filter {
         text: Bytes,
         from: &'s str,
         to: &'s str,
-        depth: usize,
+        chain: Chain<'s>,
         origin: Origin<'s>,
     ) -> Pin<Box<dyn Future<Output = Result<(), NotSent>> + Send + 's>> {
         // In a box because the recipient's script may send it on in turn.
         Box::pin(async move {
-            if depth > DEPTH_MAX {
+            if chain.depth > DEPTH_MAX {
                 return Err(NotSent::Loop);
             }
             match (self.target(to).await, &self.relay) {
                 (Ok(Target::Group(group)), _) => {
                     let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined: false };
-                    Ok(self.deliver_group(&text, envelope, &group, depth).await?)
+                    Ok(self.deliver_group(&text, envelope, &group, chain).await?)
                 }
                 (Ok(Target::Account(recipient)), _) => {
                     // RFC 5321 §4.4: the last host adds it.
                     let text = [format!("Return-Path: <{from}>\r\n").as_bytes(), &text].concat();
                     let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined: false };
                     let outcomes =
-                        self.deliver_filtered(Bytes::from(text), envelope, &[recipient], depth).await;
+                        self.deliver_filtered(Bytes::from(text), envelope, &[recipient], chain).await;
                     outcomes.into_iter().collect::<Result<(), Undelivered>>()?;
                     Ok(())
                 }
@@ -157,7 +194,7 @@ impl Filter {
         let text = Bytes::from([trace.as_bytes(), compose::without_return_path(&text)].concat());
         let results = results::own(&mail.message.bytes, &self.host);
         let origin = Origin::Elsewhere { results, forwarder: name };
-        self.send(text, mail.from, address, mail.depth + 1, origin).await?;
+        self.send(text, mail.from, address, mail.chain.next(), origin).await?;
         tracing::info!(account = name, from = mail.from, to = address, "redirected");
         Ok(())
     }
@@ -206,10 +243,11 @@ impl Filter {
             }
         }
         let text = compose::vacation(&self.frame(), recipient.address.as_str(), reply);
+        mail.chain.count()?;
         // RFC 5230 §5.1, RFC 3834 §3.3: a reply has no sender, so that nothing answers it.
         // `:from` may name anybody.
         let origin = Origin::User { sender: recipient.address.as_str() };
-        self.send(Bytes::from(text.clone()), "", &reply.to, mail.depth + 1, origin).await?;
+        self.send(Bytes::from(text.clone()), "", &reply.to, mail.chain.next(), origin).await?;
         if let Some(target) = &reply.fcc {
             filing.file_other(target, text).await?;
         }
@@ -230,7 +268,10 @@ impl Filter {
         let origin = Origin::User { sender: own };
         let mut failed = None;
         for to in &notification.mailto.to {
-            if let Err(error) = self.send(Bytes::from(text.clone()), from, to, mail.depth + 1, origin).await {
+            mail.chain.count()?;
+            if let Err(error) =
+                self.send(Bytes::from(text.clone()), from, to, mail.chain.next(), origin).await
+            {
                 failed = Some(error);
             }
         }
@@ -254,7 +295,7 @@ impl Filter {
         } else {
             let address = recipient.address.as_str();
             let text = compose::refusal(&self.frame(), mail.from, address, reason, &mail.message.bytes);
-            Some(self.send(Bytes::from(text), "", mail.from, mail.depth + 1, Origin::Server).await)
+            Some(self.send(Bytes::from(text), "", mail.from, mail.chain.next(), Origin::Server).await)
         };
         match sent {
             Some(Ok(())) => return Ok(()),

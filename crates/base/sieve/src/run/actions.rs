@@ -106,8 +106,9 @@ pub(crate) fn add_header(
 /// RFC 5293 §5.
 pub(crate) fn delete_header(machine: &mut Machine<'_>, delete: &DeleteHeader) -> Result<(), Fault> {
     let name = machine.text(&delete.name)?;
-    // RFC 5293 §5: traces stay, and so does what stops loops of replies.
-    if name.eq_ignore_ascii_case("received") || name.eq_ignore_ascii_case("auto-submitted") {
+    // RFC 5293 §5: traces stay, and so does what stops loops of replies and of redirects.
+    const KEPT: [&str; 3] = ["received", "auto-submitted", "x-sieve-redirected-from"];
+    if KEPT.iter().any(|kept| name.eq_ignore_ascii_case(kept)) {
         machine.results.notes.push(format!("the field {name} may not be deleted"));
         return Ok(());
     }
