@@ -104,6 +104,10 @@ pub(crate) const SKIP_MAX: usize = 64 * 1024;
 /// Octets read ahead: pipelined commands, or a part of a message.
 pub(crate) const READ_AHEAD: usize = 64 * 1024;
 
+/// Octets of messages between two yields to other sessions: reading them takes some 0.2 ms. While a
+/// hundred hosts send at once, everybody else waits for a round of all of them.
+pub(crate) const SLICE_BYTES: usize = 256 * 1024;
+
 /// Octets of replies gathered before they are sent although more commands wait.
 pub(crate) const REPLIES_MAX: usize = 16 * 1024;
 

@@ -33,7 +33,7 @@ use crate::{
     MailSink, Role, SmtpOptions,
     dots::{DotReader, line_end},
     incoming::Incoming,
-    options::{DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX},
+    options::{DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX, SLICE_BYTES},
     reply::{Enhanced, Reply},
     scanning::Scanning,
     session::{Action, Link, Session, store_failure},
@@ -204,6 +204,8 @@ struct Driver {
     /// The message of a BDAT sequence.
     incoming: Option<(String, Incoming)>,
     replies: Vec<u8>,
+    /// Octets of messages since the last yield to other sessions.
+    came: usize,
     shutdown: Shutdown,
 }
 
@@ -216,8 +218,17 @@ impl Driver {
             mechanisms: sasl::mechanisms(&login::channel(&service.options, &connection)),
         };
         let session = Session::new(service.role, Arc::clone(&service.options), link);
-        let replies = Vec::new();
-        Self { service, connection, session, lease: None, standing: None, incoming: None, replies, shutdown }
+        Self {
+            service,
+            connection,
+            session,
+            lease: None,
+            standing: None,
+            incoming: None,
+            replies: Vec::new(),
+            came: 0,
+            shutdown,
+        }
     }
 
     async fn run(&mut self) -> Result<(), NetError> {
@@ -515,17 +526,31 @@ impl Driver {
     /// Waits for more of a message, which gives way meanwhile if it must.
     async fn fill_message(&mut self, incoming: &mut Incoming) -> Result<(), NetError> {
         let within = self.service.options.data_within.min(incoming.time_left());
-        tokio::select! {
+        let came = tokio::select! {
             biased;
-            filled = self.connection.fill_rest(READ_AHEAD, within) => filled.map(|_| ()),
+            filled = self.connection.fill_rest(READ_AHEAD, within) => filled?,
             // The rest is read and thrown away.
-            () = incoming.displaced() => Ok(()),
-        }
+            () = incoming.displaced() => 0,
+        };
+        self.rest(came).await;
+        Ok(())
     }
 
     /// Waits for more of what is thrown away.
     async fn fill_data(&mut self) -> Result<(), NetError> {
-        self.connection.fill_rest(READ_AHEAD, self.service.options.data_within).await.map(|_| ())
+        let came = self.connection.fill_rest(READ_AHEAD, self.service.options.data_within).await?;
+        self.rest(came).await;
+        Ok(())
+    }
+
+    /// Counts octets of messages, and lets other sessions run now and then: a fast sender always has
+    /// more.
+    async fn rest(&mut self, came: usize) {
+        self.came += came;
+        if self.came >= SLICE_BYTES {
+            self.came = 0;
+            tokio::task::yield_now().await;
+        }
     }
 
     fn say(&mut self, reply: &Reply) {

@@ -113,3 +113,16 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
             && success.ends_with(&format!("account=\"{USER}\""))
     );
 }
+
+/// ManageSieve takes passwords as the ports of mail do.
+#[test]
+fn the_jail_closes_every_port_that_takes_logins() {
+    let jail = Path::new(FILTER).parent().unwrap().with_file_name("jail.d");
+    let file = fs::read_dir(jail).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(file).unwrap();
+    let ports = text.lines().find_map(|line| line.strip_prefix("port = ")).unwrap();
+    let ports: Vec<&str> = ports.split(',').collect();
+    for port in ["110", "143", "465", "587", "993", "995", "4190"] {
+        assert!(ports.contains(&port), "{port} is not in {ports:?}");
+    }
+}

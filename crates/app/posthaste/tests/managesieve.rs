@@ -145,6 +145,17 @@ fn a_script_that_is_put_runs_for_the_next_message() {
 }
 
 #[test]
+fn a_session_ends_with_its_account() {
+    let server = server();
+    let mut client = connect(&server);
+    log_in(&mut client);
+    let disabled = server.command(&["account", "set", "ana@example.org", "--disable"], "");
+    assert!(disabled.status.success(), "{disabled:?}");
+    play(&mut client, "S: BYE \"Your account was disabled or removed, or has another password\"");
+    assert!(client.line().is_err(), "the connection is closed");
+}
+
+#[test]
 fn who_logged_out_is_out() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("posthaste.toml");
