@@ -36,13 +36,14 @@ pub fn with_results(message: &Bytes, field: &str, host: &str) -> Bytes {
 pub fn own<'m>(message: &'m [u8], host: &str) -> Option<&'m str> {
     let redirected = format!("by {host} (Posthaste);");
     for field in canonical::split(message).0 {
-        let value = std::str::from_utf8(field.value).ok()?;
+        // A Return-Path may hold what its sender wrote.
+        let value = std::str::from_utf8(field.value);
         if field.name.eq_ignore_ascii_case(FIELD) {
-            return is_ours(field.value, host).then_some(value);
+            return value.ok().filter(|_| is_ours(field.value, host));
         }
         let is_ours = field.is("Return-Path")
             || field.is("X-Sieve-Redirected-From")
-            || (field.is("Received") && value.trim_start().starts_with(&redirected));
+            || (field.is("Received") && value.is_ok_and(|value| value.trim_start().starts_with(&redirected)));
         if !is_ours {
             return None;
         }
