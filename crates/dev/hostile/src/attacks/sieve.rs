@@ -128,7 +128,12 @@ pub fn literals(stage: &Stage) -> Outcome {
     for size in sizes {
         for command in ["PUTSCRIPT \"s0\" ", "NOOP ", "AUTHENTICATE "] {
             for form in ["+}", "}"] {
-                let mut client = stage.sieve(ATTACKER).map_err(text)?;
+                // Half of them log in: an account has a bounded number of sessions.
+                let mut client = match asked % 2 {
+                    0 => stage.sieve(ATTACKER),
+                    _ => LineClient::connect(stage.address("sieve")),
+                }
+                .map_err(text)?;
                 client.send(format!("{command}{{{size}{form}\r\n").as_bytes()).map_err(text)?;
                 asked += 1;
                 // Unfinished: it is left waiting for its octets.
