@@ -1,7 +1,7 @@
 //! The bound on memory (`limits.memory`): a start whose worst case is over it is refused, and a
 //! session in its worst state holds no more than the worst case counts for a connection.
 
-use posthaste_testkit::{PYTHON_SESSIONS, Server, ServerBuilder, client_tests_wanted, run_python};
+use posthaste_testkit::{LineClient, PYTHON_SESSIONS, Server, ServerBuilder, client_tests_wanted, run_python};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 const USER: &str = "ana@example.org";
@@ -24,6 +24,42 @@ fn a_worst_case_over_the_bound_is_refused_with_the_parts() {
     assert!(refusal.contains("4.9 GiB of `limits.connections` (5000 of 1.0 MiB)"), "{refusal}");
     std::fs::write(&file, "[limits]\nmemory = \"1 GiB\"\n").unwrap();
     assert!(start(&file).is_ok(), "what is not set fits the memory");
+}
+
+/// Connections take files. The store needs some of its own to read and write mail.
+#[test]
+fn with_few_files_there_are_fewer_connections_and_mail_is_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let limited = dir.path().join("limited");
+    std::fs::write(&limited, format!("#!/bin/sh\nulimit -n 256\nexec {BINARY} \"$@\"\n")).unwrap();
+    std::fs::set_permissions(&limited, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let config = dir.path().join("posthaste.toml");
+    // As many files as connections may need could be had by root alone.
+    std::fs::write(&config, "[limits]\nconnections = 200\n").unwrap();
+    let server = ServerBuilder::new(&limited)
+        .listen("imap=127.0.0.1:0")
+        .arg("--config")
+        .arg(config.to_str().unwrap())
+        .start();
+    let said = |word: &str| {
+        let line = server.greeting().iter().find_map(|line| line.trim().strip_prefix(word)).unwrap();
+        line.trim().to_owned()
+    };
+    let mut client = LineClient::connect(server.address("imap")).unwrap();
+    client.line().unwrap();
+    client.imap(&format!("LOGIN {} {}", said("account"), said("password"))).unwrap();
+    client.imap("APPEND INBOX {14+}\r\nSubject: x\r\n\r\n").unwrap();
+    client.imap("SELECT INBOX").unwrap();
+    let silent: Vec<_> = (0..300).map(|_| LineClient::connect(server.address("imap")).unwrap()).collect();
+    for command in ["FETCH 1 BODY.PEEK[]", "APPEND INBOX {14+}\r\nSubject: y\r\n\r\n", "FETCH 1:2 BODY.PEEK[]"] {
+        let lines = client.imap(command).unwrap();
+        assert!(lines.last().unwrap().starts_with("t OK"), "{command}: {lines:?}");
+    }
+    let greeted = silent.into_iter().map(|mut one| one.line().unwrap_or_default());
+    let (open, refused): (Vec<_>, Vec<_>) = greeted.partition(|line| line.starts_with("* OK"));
+    assert!(!open.is_empty() && refused.iter().all(|line| line.contains("Too many connections")), "{refused:?}");
+    assert!(!refused.is_empty());
 }
 
 /// Opens sessions over TLS with compression, brings each into one state, and prints by how many

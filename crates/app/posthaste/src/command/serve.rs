@@ -57,7 +57,7 @@ const FILES_BESIDE_CONNECTIONS: u64 = 512;
 /// Runs the server until SIGTERM or SIGINT.
 pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     let level = logging::start(&config.log)?;
-    let plan = Plan::of(&config);
+    let mut plan = Plan::of(&config);
     plan.check().map_err(Failure::Usage)?;
     tracing::info!(
         "memory: at most {} of {}: {}",
@@ -65,7 +65,7 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
         memory::size(plan.memory),
         plan.parts()
     );
-    make_room_for_connections(&plan);
+    plan.connections = with_files(plan.connections);
     privileges::refuse_new_ones()?;
     let identity = Identity::of(&config)?;
     let access = privileges::socket_access(&config, identity.as_ref())?;
@@ -74,20 +74,27 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     runtime.block_on(serve(config, common, options, level, plan, becomes))
 }
 
-/// Asks the system for as many open files as connections may need, and says what that means if they
-/// are not available.
-fn make_room_for_connections(plan: &Plan) {
-    let wanted = plan.connections + FILES_BESIDE_CONNECTIONS;
-    match raise_file_limit(wanted) {
-        Ok(limit) if limit >= wanted => {}
-        Ok(limit) => tracing::warn!(
-            limit,
-            wanted,
-            "the system lets this process open fewer files than `limits.connections` may need: raise its limit \
-             (ulimit -n, LimitNOFILE=), or lower the setting to what is there"
-        ),
-        Err(error) => tracing::warn!(%error, wanted, "the limit of open files cannot be raised"),
+/// Asks the system for as many open files as so many connections may need. Returns how many
+/// connections there may be: fewer if the files are not available, because the store needs some of
+/// its own.
+fn with_files(connections: u64) -> u64 {
+    let wanted = connections + FILES_BESIDE_CONNECTIONS;
+    let limit = raise_file_limit(wanted).unwrap_or_else(|error| {
+        tracing::warn!(%error, wanted, "the limit of open files cannot be raised");
+        wanted
+    });
+    if limit >= wanted {
+        return connections;
     }
+    let possible = limit - FILES_BESIDE_CONNECTIONS.min(limit / 2);
+    tracing::warn!(
+        limit,
+        wanted,
+        connections = possible,
+        "the system lets this process open fewer files than `limits.connections` needs, so there are fewer \
+         connections: raise its limit (ulimit -n, LimitNOFILE=), or lower the setting"
+    );
+    possible
 }
 
 /// Whom the process becomes, and who may connect to its Unix socket: looked up before there are
@@ -247,7 +254,7 @@ impl Server {
     fn reload_config(&mut self) -> Result<()> {
         let next = command::configuration(&self.common)?;
         // Only the number of connections changes before the next start.
-        let plan = Plan { connections: Plan::of(&next).connections, ..self.plan };
+        let plan = Plan { connections: with_files(Plan::of(&next).connections), ..self.plan };
         plan.check().map_err(Failure::Usage)?;
         // A new `data` waits for the next start, and with it the self-signed pair there.
         let fresh = certificates(&Config { data: self.config.data.clone(), ..next.clone() })?;
