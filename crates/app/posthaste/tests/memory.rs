@@ -1,7 +1,9 @@
 //! The bound on memory (`limits.memory`): a start whose worst case is over it is refused, and a
 //! session in its worst state holds no more than the worst case counts for a connection.
 
-use posthaste_testkit::{LineClient, PYTHON_SESSIONS, Server, ServerBuilder, client_tests_wanted, run_python};
+use posthaste_testkit::{
+    LineClient, PYTHON_SESSIONS, Server, ServerBuilder, client_tests_wanted, run_python,
+};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 const USER: &str = "ana@example.org";
@@ -52,13 +54,18 @@ fn with_few_files_there_are_fewer_connections_and_mail_is_read() {
     client.imap("APPEND INBOX {14+}\r\nSubject: x\r\n\r\n").unwrap();
     client.imap("SELECT INBOX").unwrap();
     let silent: Vec<_> = (0..300).map(|_| LineClient::connect(server.address("imap")).unwrap()).collect();
-    for command in ["FETCH 1 BODY.PEEK[]", "APPEND INBOX {14+}\r\nSubject: y\r\n\r\n", "FETCH 1:2 BODY.PEEK[]"] {
+    for command in
+        ["FETCH 1 BODY.PEEK[]", "APPEND INBOX {14+}\r\nSubject: y\r\n\r\n", "FETCH 1:2 BODY.PEEK[]"]
+    {
         let lines = client.imap(command).unwrap();
         assert!(lines.last().unwrap().starts_with("t OK"), "{command}: {lines:?}");
     }
     let greeted = silent.into_iter().map(|mut one| one.line().unwrap_or_default());
     let (open, refused): (Vec<_>, Vec<_>) = greeted.partition(|line| line.starts_with("* OK"));
-    assert!(!open.is_empty() && refused.iter().all(|line| line.contains("Too many connections")), "{refused:?}");
+    assert!(
+        !open.is_empty() && refused.iter().all(|line| line.contains("Too many connections")),
+        "{refused:?}"
+    );
     assert!(!refused.is_empty());
 }
 
