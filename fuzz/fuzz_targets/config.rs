@@ -2,7 +2,7 @@
 #![no_main]
 
 // What a program does not use of its own is used by the server.
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 #[path = "../../crates/app/posthaste/src/config.rs"]
 mod config;
 #[allow(dead_code)]
