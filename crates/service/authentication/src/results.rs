@@ -14,9 +14,10 @@ pub fn with_results(message: &Bytes, field: &str, host: &str) -> Bytes {
     let forged = forged(message, host);
     let removed: usize = forged.iter().map(|span| span.len()).sum();
     let mut out = BytesMut::with_capacity(message.len() - removed + field.len());
-    let behind_return_path = match memchr(b'\n', message) {
-        Some(end) if message.starts_with(b"Return-Path:") => end + 1,
-        _ => 0,
+    // With its folded lines: they must not become a part of our field.
+    let behind_return_path = match message.starts_with(b"Return-Path:") {
+        true => end_of_field(message, 0),
+        false => 0,
     };
     out.extend_from_slice(&message[..behind_return_path]);
     out.extend_from_slice(field.as_bytes());

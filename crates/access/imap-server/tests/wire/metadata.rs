@@ -179,14 +179,6 @@ fn limits() {
     for _ in 0..30 {
         wire.run("C: j SETMETADATA INBOX (/private/d {65537}\nS: j NO [METADATA MAXSIZE 65536] …");
     }
-    // 500 requested at once.
-    for (count, answer) in [(500, "OK"), (501, "NO [LIMIT]")] {
-        let entries = vec!["/private/z"; count].join(" ");
-        wire.send(format!("l GETMETADATA (DEPTH infinity) INBOX ({entries})\r\n").as_bytes());
-        wire.run(&format!("S: l {answer} …"));
-        wire.send(format!("m LIST \"\" nowhere RETURN (METADATA ({entries}))\r\n").as_bytes());
-        wire.run(&format!("S: m {answer} …"));
-    }
     server.connect().run("C: k SETMETADATA INBOX (/private/d {65537}\nS: k BAD …");
 }
 
