@@ -206,7 +206,7 @@ impl Driver {
                         }
                     };
                     reply.print(&mut self.output);
-                    // At once: a script is long, and a client that has left asks for no further one.
+                    // At once: a script is long, and a client that has left needs no further one.
                     self.flush().await?;
                 }
             }

@@ -543,8 +543,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Counts octets of messages, and lets other sessions run now and then: a fast sender always has
-    /// more.
+    /// Counts octets of messages, and lets other sessions run now and then, because a fast sender
+    /// always has more.
     async fn rest(&mut self, came: usize) {
         self.came += came;
         if self.came >= SLICE_BYTES {

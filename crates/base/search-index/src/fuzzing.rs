@@ -2,8 +2,8 @@
 
 use crate::{Builder, Grams, Segment};
 
-/// As a segment, once as it is and once with the right sum: what is read proposes only messages that
-/// it has. As the texts of messages: each is proposed for a word of its own.
+/// As a segment, once as it is and once with the right sum: what is read proposes only messages
+/// that it has. As the texts of messages: each is proposed for a word of its own.
 pub fn segment(data: &[u8]) {
     let _ = Segment::read(data.to_vec());
     let mut summed = data.to_vec();

@@ -20,8 +20,8 @@ use posthaste_testkit::ServerBuilder;
 /// An attack is held if the server lives, somebody else can log in afterwards, each listing was
 /// the right one, and memory stayed in its bound. Without --quick the times count as well: the
 /// median and the worst without waits are at most --factor times those alone (the worst: and
-/// --grain), and CPU afterwards at most --cpu-after. The attackers' own threads run at nice 10, since a real attacker computes
-/// elsewhere.
+/// --grain), and CPU afterwards at most --cpu-after. The attackers' own threads run at nice 10,
+/// since a real attacker computes elsewhere.
 ///
 /// Exit status: 0 if all were held, 1 if not, 2 if it could not be tried.
 #[derive(Parser, Debug)]

@@ -112,8 +112,8 @@ impl Row {
             if self.times.median() > most(alone.median()) {
                 self.faults.push(format!("the neighbour's median is over {factor} times"));
             }
-            // Where attackers compute on the same processors, the server waits for one: that is not its
-            // doing.
+            // Where attackers compute on the same processors, the server waits for one. That is
+            // not its own time.
             if self.times.worst_of_server() > most(alone.worst()) + *grain {
                 self.faults.push(format!("the neighbour's worst is over {factor} times and {grain:?}"));
             }

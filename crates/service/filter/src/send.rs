@@ -21,9 +21,9 @@ use crate::memory::{self, Key};
 /// short; each step is held in memory while the next one runs.
 const DEPTH_MAX: usize = 8;
 
-/// How often the scripts that one message meets may send mail: redirects, replies, notifications. One
-/// script has 8 redirects, and each of them may meet another script: eight scripts in a row would
-/// make millions of messages of one. Twice as much would serve nobody: a list of members is a group.
+/// How often the scripts that receive one message may send mail: redirects, replies, notifications.
+/// A script has 8 redirects, and each may reach another script: eight scripts in a row would make
+/// millions of messages of one. Twice as much would serve nobody: a list of members is a group.
 const SENDS_MAX: usize = 100;
 
 /// Where a message is on its way through scripts, which send it on to each other.

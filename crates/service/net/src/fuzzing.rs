@@ -8,8 +8,8 @@ use tokio::io::ReadBuf;
 
 use crate::deflate::Deflate;
 
-/// Bytes that are read of a stream: twice the window of deflate (RFC 1951 §2). More of it would show
-/// nothing new, and take as much longer.
+/// Bytes that are read of a stream: twice the window of deflate (RFC 1951 §2). More of it would
+/// show nothing new, and take longer.
 const READ_MAX: usize = 1 << 16;
 
 /// A stream of any bytes, read in pieces of any size (the first byte says which): it ends, fails or
