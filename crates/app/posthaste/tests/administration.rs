@@ -414,7 +414,7 @@ fn a_certificate_that_ends_soon_is_named_at_the_start() {
     assert!(shown("unknown.example").contains(&pem("long.pem")));
     server.stop();
     let said = std::fs::read_to_string(log).unwrap();
-    let warned: Vec<_> = said.lines().filter(|line| line.contains("ends soon")).collect();
+    let warned: Vec<_> = said.lines().filter(|line| line.contains("expires soon")).collect();
     assert!(warned.len() == 1 && warned[0].contains("short.pem"), "{said}");
     assert!(warned[0].contains("days_left=4"), "{said}");
 }

@@ -74,7 +74,7 @@ fn a_dry_run_first_and_then_the_mail_is_in_its_month() {
     for (args, why) in [
         (&["--mailbox", "INBOX", "--to", "trash"][..], "--older-than nor --keep-newest"),
         (&["--mailbox", "INBOX", "--older-than", "1 year"], "--to"),
-        (&["--mailbox", "\\Trsh", "--older-than", "1 day", "--to", "nowhere"], "no special use"),
+        (&["--mailbox", "\\Trsh", "--older-than", "1 day", "--to", "nowhere"], "not a special use"),
         (&[], "`retention.rules` is empty"),
     ] {
         let output = retention(args);

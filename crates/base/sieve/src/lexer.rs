@@ -258,7 +258,7 @@ mod tests {
         for (source, line, column, words) in [
             ("\n  \"abc", 2, 3, "never ends"),
             ("keep /* x", 1, 6, "*/"),
-            ("10x", 1, 1, "no unit"),
+            ("10x", 1, 1, "not a unit"),
             ("99999999999999999999", 1, 1, "too large"),
             ("99999999999999999G", 1, 1, "too large"),
             ("ü", 1, 1, "no meaning"),

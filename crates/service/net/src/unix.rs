@@ -178,7 +178,7 @@ mod tests {
         let said = error(listen(&dir.path().join("none/s"), SocketAccess::default()));
         assert!(said.contains("its directory cannot be opened"), "{said}");
         let said = error(listen(&dir.path().join("n".repeat(200)), SocketAccess::default()));
-        assert!(said.contains("no path for a socket"), "{said}");
+        assert!(said.contains("not a path for a socket"), "{said}");
     }
 
     #[tokio::test]

@@ -227,8 +227,8 @@ mod tests {
         };
         assert!(error("user = \"ana\"").contains("relay.password_file"));
         assert!(error("user = \"ana\"\npassword_file = \"x\"").contains("verified"));
-        assert!(error("routes = [{ domain = \"a b\", host = \"x\" }]").contains("no domain"));
-        assert!(error("routes = [{ domain = \"a\", host = \"x:y\" }]").contains("no host"));
+        assert!(error("routes = [{ domain = \"a b\", host = \"x\" }]").contains("not a domain"));
+        assert!(error("routes = [{ domain = \"a\", host = \"x:y\" }]").contains("not a host"));
         assert!(error("retry_first = \"0 s\"").contains("retry_first"));
     }
 }

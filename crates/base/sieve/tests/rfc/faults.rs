@@ -38,7 +38,7 @@ fn each_fault_has_its_place_and_a_remedy() {
         ("keep true;", "\"keep\" takes no tests"),
         ("redirect \"nobody\";", "is not an address"),
         ("redirect [\"a@b.c\"];", "a string in double quotes"),
-        ("require \"regex\"; if header :regex \"a\" \"(\" {}", "no regular expression"),
+        ("require \"regex\"; if header :regex \"a\" \"(\" {}", "not a regular expression"),
         ("require \"regex\"; if header :regex \"a\" \"(a{1000}){1000}\" {}", "too large"),
         ("require \"variables\"; set \"1a\" \"x\";", "is not the name of a variable"),
         ("require \"variables\"; set :lower :upper \"a\" \"x\";", "exclude each other"),
