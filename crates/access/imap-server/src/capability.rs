@@ -1,7 +1,7 @@
 //! What the server can do, in the words of CAPABILITY: RFC 9051 §7.2.2 and the registry of
 //! extensions.
 
-use posthaste_net::ChannelBinding;
+use posthaste_directory::sasl::mechanisms;
 
 use crate::session::Session;
 use crate::table::State;
@@ -29,17 +29,12 @@ pub(crate) fn text(session: &Session) -> String {
         if session.may_start_tls() {
             text.push_str(" STARTTLS");
         }
-        if session.may_send_passwords() {
-            text.push_str(" AUTH=PLAIN AUTH=LOGIN");
-        } else {
+        if !session.may_send_passwords() {
             // RFC 9051 §6.2.3
             text.push_str(" LOGINDISABLED");
         }
-        if session.may_use_scram() {
-            text.push_str(" AUTH=SCRAM-SHA-256");
-        }
-        if session.wire.connection().channel_binding(ChannelBinding::TlsExporter).is_some() {
-            text.push_str(" AUTH=SCRAM-SHA-256-PLUS");
+        for name in mechanisms(&session.service.directory, &session.channel()).names() {
+            let _ = write!(text, " AUTH={name}");
         }
         return text;
     }

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use posthaste_directory::{Account, Lease, Source};
+use posthaste_directory::sasl::{Channel, Plaintext};
+use posthaste_directory::{Account, Client, Lease, Service, Source};
 use posthaste_imap_codec::NameEncoding;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
@@ -35,7 +36,8 @@ pub(crate) enum Next {
 }
 
 /// The BYE text after a change of the account that ends its logins.
-pub(crate) const REVOKED: &str = "Your account was disabled or removed, or has another password";
+pub(crate) const REVOKED: &str =
+    "Your login has ended: the account, or what it was let in by, is no longer good";
 
 /// How long an APPEND waits for others to finish before it is refused. It is longer than the pause
 /// after which a sender is displaced by others. The client only notices a slow connection
@@ -147,7 +149,7 @@ impl Session {
         }
     }
 
-    /// Whether the account was disabled, removed or given another password since the login.
+    /// Whether what the login rests on is gone.
     pub(crate) fn is_revoked(&self) -> bool {
         self.lease.as_ref().is_some_and(Lease::is_ended)
     }
@@ -225,7 +227,7 @@ impl Session {
     /// The client's address, for the log of logins.
     pub(crate) fn source(&self) -> Source {
         let connection = self.wire.connection();
-        Source { address: connection.peer().ip(), protocol: "imap", session: connection.id() }
+        Source { address: connection.peer().ip(), protocol: Service::Imap.name(), session: connection.id() }
     }
 
     /// Whether STARTTLS is available now.
@@ -239,9 +241,17 @@ impl Session {
         self.wire.connection().is_encrypted() || self.is_allowed(self.service.options.clear_text_login)
     }
 
-    /// Whether SCRAM may run over this connection now.
-    pub(crate) fn may_use_scram(&self) -> bool {
-        self.may_send_passwords() || self.is_allowed(self.service.options.clear_text_scram)
+    /// Who is at the other end.
+    pub(crate) fn client(&self) -> Client {
+        Client { address: self.wire.connection().peer().ip(), service: Service::Imap }
+    }
+
+    /// What SASL needs to know about the connection.
+    pub(crate) fn channel(&self) -> Channel {
+        let allowed = |clear| if self.is_allowed(clear) { Plaintext::Allowed } else { Plaintext::Refused };
+        let options = &self.service.options;
+        let (plaintext, scram) = (allowed(options.clear_text_login), allowed(options.clear_text_scram));
+        Channel::of(self.wire.connection(), Service::Imap, plaintext, scram)
     }
 
     fn is_allowed(&self, clear: ClearTextLogin) -> bool {

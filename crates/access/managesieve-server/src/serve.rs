@@ -2,11 +2,11 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use posthaste_directory::{
-    Account, Directory, Lease, LoginError, ScriptError, Source,
-    sasl::{self, Channel, Exchange, Plaintext, Step, TlsBindings},
+    Account, Directory, Lease, Login, LoginError, ScriptError, Service, Source,
+    sasl::{self, Channel, Exchange, Plaintext, Step},
 };
 use posthaste_net::{
-    AccountLimit, Accounts, Certificates, ChannelBinding, Connection, NetError, SessionFuture, Shutdown,
+    AccountLimit, Accounts, Certificates, Connection, NetError, SessionFuture, Shutdown,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ const TLS_WITHIN: Duration = Duration::from_secs(30);
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 const STOPS: &str = "The server stops; try again later";
-const REVOKED: &str = "Your account was disabled or removed, or has another password";
+const REVOKED: &str = "Your login has ended: the account, or what it was let in by, is no longer good";
 const SILENT: &str = "Nothing came from you for too long";
 
 /// Where a way to log in may be used in the clear.
@@ -230,7 +230,7 @@ impl Driver {
     }
 
     fn capabilities(&mut self, text: &'static str) {
-        let mechanisms = sasl::mechanisms(&self.channel());
+        let mechanisms = sasl::mechanisms(&self.service.directory, &self.channel());
         self.session.capabilities(mechanisms, &mut self.output);
         Reply::ok(text).print(&mut self.output);
     }
@@ -260,20 +260,14 @@ impl Driver {
             PlaintextAuth::Anywhere => Plaintext::Allowed,
             PlaintextAuth::Never | PlaintextAuth::LoopbackOnly => Plaintext::Refused,
         };
-        Channel {
-            peer,
-            tls: connection.is_encrypted().then(|| TlsBindings {
-                exporter: connection.channel_binding(ChannelBinding::TlsExporter),
-                server_end_point: connection.channel_binding(ChannelBinding::TlsServerEndPoint),
-            }),
-            plaintext: allowed(self.service.options.plaintext_auth),
-            scram: allowed(self.service.options.plaintext_scram),
-        }
+        let options = &self.service.options;
+        let (plaintext, scram) = (allowed(options.plaintext_auth), allowed(options.plaintext_scram));
+        Channel::of(connection, Service::Sieve, plaintext, scram)
     }
 
     /// RFC 5804 §2.1.
     async fn log_in(&mut self, mechanism: &str, initial: Option<String>) -> Result<Next, NetError> {
-        let mut exchange = match Exchange::begin(mechanism, self.channel()) {
+        let mut exchange = match Exchange::begin(&self.service.directory, mechanism, self.channel()) {
             Ok(exchange) => exchange,
             Err(error) => return self.login_failed("", &error).await,
         };
@@ -281,14 +275,17 @@ impl Driver {
             Ok(response) => response,
             Err(_) => return Ok(self.abandoned("the response is not in base 64")),
         };
+        let mut refused = None::<LoginError>;
         loop {
             match exchange.step(&self.service.directory, response.as_deref()).await {
-                Step::Done(account) => return Ok(self.logged_in(account)),
+                Step::Done(login) => return Ok(self.logged_in(*login)),
                 Step::Fail(error) => return self.login_failed(exchange.name(), &error).await,
-                Step::Challenge(octets) => {
-                    string(&BASE64.encode(octets), &mut self.output);
-                    self.output.push_str("\r\n");
+                Step::Refuse { challenge, error } => {
+                    self.note_refusal(exchange.name(), &error).await;
+                    self.ask(&challenge);
+                    refused = Some(error);
                 }
+                Step::Challenge(octets) => self.ask(&octets),
             }
             let line = match self.input().await? {
                 Input::Whole(line) => line,
@@ -300,12 +297,25 @@ impl Driver {
             response = match syntax::parse_string(&line) {
                 Ok(text) if text == "*" => return Ok(self.abandoned("the login was given up")),
                 Ok(text) => match BASE64.decode(text) {
-                    Ok(octets) => Some(octets),
+                    // RFC 7628 §3.2.3: what the client says to a refusal does not count.
+                    Ok(octets) => match refused {
+                        Some(error) => {
+                            let action = self.session.login_failed(&error.failure);
+                            return Ok(self.say(action));
+                        }
+                        None => Some(octets),
+                    },
                     Err(_) => return Ok(self.abandoned("the response is not in base 64")),
                 },
                 Err(why) => return Ok(self.abandoned(why)),
             };
+            refused = None;
         }
+    }
+
+    fn ask(&mut self, challenge: &[u8]) {
+        string(&BASE64.encode(challenge), &mut self.output);
+        self.output.push_str("\r\n");
     }
 
     fn abandoned(&mut self, why: &'static str) -> Next {
@@ -313,7 +323,8 @@ impl Driver {
         self.say(action)
     }
 
-    fn logged_in(&mut self, account: Box<Account>) -> Next {
+    fn logged_in(&mut self, login: Login) -> Next {
+        let account = &login.account;
         let (accounts, peer) = (&self.service.accounts, self.connection.peer().ip());
         let Some(share) = accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
             let text = "Your account has too many connections; close some of them and try again";
@@ -321,9 +332,9 @@ impl Driver {
             return Next::Command;
         };
         self.connection.belongs_to(share);
-        self.source().succeeded(&account.name);
-        self.lease = Some(self.service.directory.lease(&account));
-        self.session.account = Some(account);
+        self.source().succeeded(&login);
+        self.lease = Some(self.service.directory.lease(&login));
+        self.session.account = Some(Box::new(login.account));
         Reply::ok("Logged in").print(&mut self.output);
         Next::Command
     }
@@ -331,17 +342,22 @@ impl Driver {
     /// Where a login comes from, for the log.
     fn source(&self) -> Source {
         let connection = &self.connection;
-        Source { address: connection.peer().ip(), protocol: "sieve", session: connection.id() }
+        Source { address: connection.peer().ip(), protocol: Service::Sieve.name(), session: connection.id() }
     }
 
     async fn login_failed(&mut self, name: &str, error: &LoginError) -> Result<Next, NetError> {
+        self.note_refusal(name, error).await;
+        let action = self.session.login_failed(&error.failure);
+        Ok(self.say(action))
+    }
+
+    /// Logs a refused login, and waits for the delay of failed logins.
+    async fn note_refusal(&mut self, name: &str, error: &LoginError) {
         self.source().failed(name, &error.failure);
         tokio::select! {
             () = tokio::time::sleep(error.delay) => {}
             () = self.shutdown.requested() => {}
         }
-        let action = self.session.login_failed(&error.failure);
-        Ok(self.say(action))
     }
 
     /// Does it, in a place that was given for it.

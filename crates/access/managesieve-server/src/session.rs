@@ -1,5 +1,6 @@
 //! What a session may do in its state, without a socket.
 
+use posthaste_directory::sasl::Mechanisms;
 use posthaste_directory::{Account, LoginFailure, SCRIPT_BYTES_MAX, ScriptError};
 use posthaste_sieve::{ExtensionSet, Limits};
 use std::fmt::Write as _;
@@ -51,7 +52,7 @@ impl Session {
     }
 
     /// The capabilities, without the line that ends them: RFC 5804 §1.7.
-    pub(crate) fn capabilities(&self, mechanisms: &[&str], into: &mut String) {
+    pub(crate) fn capabilities(&self, mechanisms: Mechanisms, into: &mut String) {
         let mut say = |name: &str, value: Option<&str>| {
             string(name, into);
             if let Some(value) = value {
@@ -61,8 +62,9 @@ impl Session {
             into.push_str("\r\n");
         };
         let extensions: Vec<&str> = ExtensionSet::all().iter().map(|one| one.name()).collect();
-        // LOGIN was never standardised; RFC 5804 wants what it names to be registered.
-        let mechanisms: Vec<&str> = mechanisms.iter().copied().filter(|name| *name != "LOGIN").collect();
+        // LOGIN and XOAUTH2 were never standardised; RFC 5804 wants what it names to be registered.
+        let registered = |name: &&str| !matches!(*name, "LOGIN" | "XOAUTH2");
+        let mechanisms: Vec<&str> = mechanisms.names().filter(registered).collect();
         say("IMPLEMENTATION", Some("Posthaste"));
         say("SASL", Some(&mechanisms.join(" ")));
         say("SIEVE", Some(&extensions.join(" ")));
@@ -200,7 +202,9 @@ mod tests {
     fn capabilities_are_those_of_the_state() {
         let mut session = Session { offers_tls: true, ..Session::default() };
         let mut text = String::new();
-        session.capabilities(&["SCRAM-SHA-256", "PLAIN", "LOGIN"], &mut text);
+        use posthaste_directory::sasl::Mechanism;
+        let mechanisms = Mechanisms::of(&[Mechanism::ScramSha256, Mechanism::Plain, Mechanism::Login]);
+        session.capabilities(mechanisms, &mut text);
         assert!(
             text.contains("\"SASL\" \"SCRAM-SHA-256 PLAIN\"\r\n") && text.contains("\"STARTTLS\"\r\n"),
             "{text}"
@@ -208,7 +212,7 @@ mod tests {
         assert!(text.contains("\"SIEVE\" \"") && text.ends_with("\"VERSION\" \"1.0\"\r\n"), "{text}");
         session.is_encrypted = true;
         text.clear();
-        session.capabilities(&[], &mut text);
+        session.capabilities(Mechanisms::default(), &mut text);
         assert!(text.contains("\"SASL\" \"\"\r\n") && !text.contains("STARTTLS"), "{text}");
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use posthaste_directory::sasl::{Mechanism, Mechanisms};
 use posthaste_directory::{LoginError, LoginFailure};
 use posthaste_mail_model::{FlagSet, ModSeq, Uid, UidValidity};
 use posthaste_store::{MailboxHead, Row, View, ViewBuilder};
@@ -63,7 +64,7 @@ pub fn session(data: &[u8]) {
         encrypted: flags & 1 != 0,
         stls: flags & 2 != 0,
         passwords: flags & 4 == 0,
-        mechanisms: &["SCRAM-SHA-256", "PLAIN"],
+        mechanisms: Mechanisms::of(&[Mechanism::ScramSha256, Mechanism::Plain]),
     };
     let mut session = Session::new(Arc::new(options), link);
     let mut marked = BTreeSet::new();

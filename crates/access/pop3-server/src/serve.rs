@@ -303,7 +303,7 @@ fn link(service: &Pop3Service, connection: &Connection) -> Link {
         encrypted: connection.is_encrypted(),
         stls: service.certificates.is_some(),
         passwords: channel.protects_passwords(),
-        mechanisms: sasl::mechanisms(&channel),
+        mechanisms: sasl::mechanisms(&service.directory, &channel),
     }
 }
 

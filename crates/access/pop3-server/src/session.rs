@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use posthaste_directory::sasl::Mechanisms;
 use posthaste_directory::{LoginError, LoginFailure};
 use posthaste_mail_model::{NumSet, Secret};
 use posthaste_store::{Row, StoreError};
@@ -24,7 +25,7 @@ pub struct Link {
     /// Whether a password may be sent now.
     pub passwords: bool,
     /// SASL mechanisms that are offered now.
-    pub mechanisms: &'static [&'static str],
+    pub mechanisms: Mechanisms,
 }
 
 /// What the driver does next. Answers are in the buffer already, where nothing else is said.
@@ -99,7 +100,9 @@ impl Refusal {
             Self::Store { temporary: true } => "[SYS/TEMP] Storage is unavailable, try again later",
             Self::Store { temporary: false } => "[SYS/PERM] Stored data is damaged, ask the administrator",
             Self::Stops => "[SYS/TEMP] The server stops, try again later",
-            Self::Revoked => "[AUTH] Your account was disabled or removed, or has another password",
+            Self::Revoked => {
+                "[AUTH] Your login has ended: the account, or what it was let in by, is no longer good"
+            }
         }
     }
 }
@@ -183,7 +186,7 @@ impl Session {
             }
             Command::Auth { mechanism: None, .. } => {
                 ok("Mechanisms follow", out);
-                for name in self.link.mechanisms {
+                for name in self.link.mechanisms.names() {
                     out.extend_from_slice(name.as_bytes());
                     out.extend_from_slice(b"\r\n");
                 }
@@ -300,7 +303,7 @@ impl Session {
             }
             if !self.link.mechanisms.is_empty() {
                 out.extend_from_slice(b"SASL");
-                for name in self.link.mechanisms {
+                for name in self.link.mechanisms.names() {
                     out.push(b' ');
                     out.extend_from_slice(name.as_bytes());
                 }
@@ -358,7 +361,8 @@ impl Session {
         // RFC 3206 §4, RFC 2449 §8.1: [AUTH] has the client ask for another password.
         let code = match &error.failure {
             LoginFailure::Credentials | LoginFailure::Disabled | LoginFailure::AuthorizationId => "[AUTH] ",
-            LoginFailure::ChannelBinding(_) => "[AUTH] ",
+            LoginFailure::ChannelBinding(_) | LoginFailure::Certificate | LoginFailure::Token(_) => "[AUTH] ",
+            LoginFailure::Expired | LoginFailure::Scope => "[AUTH] ",
             LoginFailure::TooMany => "[SYS/TEMP] ",
             LoginFailure::Unavailable(why) => {
                 tracing::error!(%why, "logins are unavailable");

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use posthaste_directory::sasl::{Mechanism, Mechanisms};
 use posthaste_directory::{Account, Address, Format, LoginError, LoginFailure, Target};
 use posthaste_mail_model::{AccountId, Id};
 use time::OffsetDateTime;
@@ -83,7 +84,7 @@ fn session(role: Role, data: &[u8]) {
         peer: std::net::SocketAddr::from(([192, 0, 2, 1], 4711)),
         tls: None,
         starttls: flags & 1 != 0,
-        mechanisms: &["SCRAM-SHA-256", "PLAIN"],
+        mechanisms: Mechanisms::of(&[Mechanism::ScramSha256, Mechanism::Plain]),
     };
     let mut session = Session::new(role, Arc::new(options), link);
     check(&session.welcome());
@@ -112,7 +113,7 @@ fn session(role: Role, data: &[u8]) {
                 Action::Close(reply) => return check(&reply),
                 Action::StartTls(reply) => {
                     check(&reply);
-                    session.tls_started(None, &["PLAIN"]);
+                    session.tls_started(None, Mechanisms::of(&[Mechanism::Plain]));
                     break;
                 }
                 Action::Data(reply) => {

@@ -215,7 +215,7 @@ impl Driver {
             peer: connection.peer(),
             tls: connection.tls(),
             starttls: service.certificates.is_some(),
-            mechanisms: sasl::mechanisms(&login::channel(&service.options, &connection)),
+            mechanisms: sasl::mechanisms(&service.directory, &login::channel(&service.options, &connection)),
         };
         let session = Session::new(service.role, Arc::clone(&service.options), link);
         Self {
@@ -357,7 +357,8 @@ impl Driver {
         self.say(reply);
         self.flush().await?;
         self.connection.start_tls(&certificates, self.service.options.tls_within).await?;
-        let mechanisms = sasl::mechanisms(&login::channel(&self.service.options, &self.connection));
+        let channel = login::channel(&self.service.options, &self.connection);
+        let mechanisms = sasl::mechanisms(&self.service.directory, &channel);
         self.session.tls_started(self.connection.tls(), mechanisms);
         Ok(Next::Command)
     }
@@ -468,7 +469,7 @@ impl Driver {
         Ok(Next::Command)
     }
 
-    /// Whether the account was disabled, removed or given another password since the login.
+    /// Whether what the login rests on is gone.
     fn is_revoked(&self) -> bool {
         self.lease.as_ref().is_some_and(Lease::is_ended)
     }
@@ -577,7 +578,7 @@ impl Driver {
 const STOPS: &str = "The server stops; try again later";
 
 /// The answer to a client whose account was changed so that its login no longer holds.
-const REVOKED: &str = "Your account was disabled or removed, or has another password";
+const REVOKED: &str = "Your login has ended: the account, or what it was let in by, is no longer good";
 
 /// Returns once a lease ends; never without one.
 async fn revoked(lease: &mut Option<Lease>) {

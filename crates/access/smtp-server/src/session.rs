@@ -18,6 +18,7 @@ pub(crate) mod replies;
 use std::{net::SocketAddr, sync::Arc};
 
 use posthaste_delivery::ResolveError;
+use posthaste_directory::sasl::Mechanisms;
 use posthaste_directory::{Account, LoginError, Target, normal_domain};
 use posthaste_net::TlsFacts;
 use posthaste_store::StoreError;
@@ -46,7 +47,7 @@ pub struct Link {
     /// Whether STARTTLS is available.
     pub starttls: bool,
     /// Mechanisms to offer, strongest first.
-    pub mechanisms: &'static [&'static str],
+    pub mechanisms: Mechanisms,
 }
 
 /// What is to be done about a line.
@@ -241,7 +242,7 @@ impl Session {
             reply = reply.line("STARTTLS");
         }
         if self.offers_auth() {
-            reply = reply.line(format!("AUTH {}", self.link.mechanisms.join(" ")));
+            reply = reply.line(format!("AUTH {}", self.link.mechanisms));
         }
         Action::Reply(reply.line("HELP"))
     }
@@ -270,7 +271,7 @@ impl Session {
     }
 
     /// After the handshake nothing is known of the client but its address (RFC 3207 §4.2).
-    pub fn tls_started(&mut self, tls: Option<TlsFacts>, mechanisms: &'static [&'static str]) {
+    pub fn tls_started(&mut self, tls: Option<TlsFacts>, mechanisms: Mechanisms) {
         self.reset();
         self.greeting = None;
         self.account = None;

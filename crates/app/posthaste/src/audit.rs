@@ -15,7 +15,7 @@ use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::cli::{Account, Acl, Command, Domain, Engine, Group, Queue, Settings, Sieve};
+use crate::cli::{Account, Acl, AppPasswords, Command, Domain, Engine, Group, Queue, Settings, Sieve};
 use crate::config::Config;
 use crate::failure::Result;
 use crate::private;
@@ -81,6 +81,7 @@ fn what(command: &Command) -> Option<String> {
             alias,
             remove_alias,
             forwarding,
+            certificates,
         }) => {
             let state = match (disable, enable) {
                 (true, _) => " --disable",
@@ -91,9 +92,18 @@ fn what(command: &Command) -> Option<String> {
             let mut forward = options("--forward", &forwarding.forward);
             forward += if forwarding.no_copy { " --no-copy" } else { "" };
             forward += if forwarding.no_forward { " --no-forward" } else { "" };
-            format!("account set {name}{}{state}{aliases}{forward}", of_settings(settings))
+            let certificates = options("--certificate", &certificates.certificate)
+                + &options("--remove-certificate", &certificates.remove_certificate);
+            format!("account set {name}{}{state}{aliases}{forward}{certificates}", of_settings(settings))
         }
         Command::Account(Account::Passwd { name, .. }) => format!("account passwd {name}"),
+        Command::Account(Account::AppPassword(AppPasswords::Add { name, label, .. })) => {
+            format!("account app-password add {name} {label}")
+        }
+        Command::Account(Account::AppPassword(AppPasswords::Remove { name, which })) => {
+            format!("account app-password remove {name} {which}")
+        }
+        Command::Account(Account::AppPassword(AppPasswords::List { .. })) => return None,
         Command::Account(Account::Remove { name, .. }) => format!("account remove {name}"),
         Command::Acl(Acl::Set { owner, mailbox, who, rights }) => {
             format!("acl set {owner} {mailbox} {who} {rights}")

@@ -3,6 +3,7 @@
 
 mod account;
 mod acl;
+mod credentials;
 mod report;
 mod routing;
 mod serve;
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use account::{Account, Format, Quota, Settings};
 pub use acl::Acl;
+pub use credentials::{AppPasswords, Certificates, Scope};
 use report::RETENTION_EXAMPLES;
 pub use report::{CostBy, Report, Retention, RetentionTarget};
 pub use routing::{Group, Route};

@@ -6,6 +6,7 @@ mod acl;
 mod backup;
 mod check;
 mod copy_store;
+mod credentials;
 mod domain;
 mod ends;
 mod engine;

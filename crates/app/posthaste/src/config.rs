@@ -7,6 +7,8 @@ mod authentication;
 #[cfg(test)]
 #[path = "config/fuzzing.rs"]
 mod fuzzing;
+#[path = "config/oauth.rs"]
+mod oauth;
 #[path = "config/relay.rs"]
 mod relay;
 #[path = "config/retention.rs"]
@@ -19,12 +21,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use posthaste_directory::{Network, Policy};
+use posthaste_directory::{CertificateLogins, LoginSettings, Network, Policy};
 use posthaste_net::{self as net, AccountLimits, Place, TlsSettings, TlsVersion};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 pub use authentication::Authentication;
+pub use oauth::Oauth;
 pub use relay::{Relay, RouteAccept};
 pub use retention::Retention;
 pub use screening::{RspamdFailure, Screening};
@@ -57,6 +60,7 @@ pub struct Config {
     pub listen: Listen,
     pub tls: Tls,
     pub login: Login,
+    pub oauth: Oauth,
     pub imap: Imap,
     pub authentication: Authentication,
     pub screening: Screening,
@@ -195,10 +199,32 @@ pub enum Plaintext {
     Never,
 }
 
+/// How a client certificate names its account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Certificates {
+    Off,
+    Listed,
+    Email,
+    CommonName,
+}
+
+impl From<Certificates> for CertificateLogins {
+    fn from(set: Certificates) -> Self {
+        match set {
+            Certificates::Off => Self::Off,
+            Certificates::Listed => Self::Listed,
+            Certificates::Email => Self::Email,
+            Certificates::CommonName => Self::CommonName,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Deserialize)]
 pub struct Login {
     pub plaintext: Plaintext,
     pub scram: Plaintext,
+    pub certificates: Certificates,
     pub scram_iterations: u32,
     pub argon2_memory: ByteSize,
     pub argon2_passes: u32,
@@ -431,6 +457,12 @@ impl Config {
         Ok(config)
     }
 
+    /// The ways to log in beside passwords. Reads the secret of `oauth`.
+    pub fn logins(&self) -> crate::failure::Result<LoginSettings> {
+        let tokens = self.oauth.tokens(&self.domain)?;
+        Ok(LoginSettings { certificates: self.login.certificates.into(), tokens })
+    }
+
     /// What may be shown: the address of a cluster without its password. All other secrets are in
     /// files of their own.
     pub fn without_secrets(mut self) -> Self {
@@ -477,6 +509,16 @@ impl Config {
     fn check(&self) -> Result<(), String> {
         self.tls.check()?;
         self.login.check()?;
+        self.oauth.check()?;
+        if self.login.certificates != Certificates::Off
+            && self.tls.client_certificates == ClientCertificates::Off
+        {
+            return Err(
+                "`login.certificates` needs `tls.client_certificates` (\"optional\" or \"required\") and \
+                        `tls.client_ca`: clients are asked for no certificate otherwise"
+                    .into(),
+            );
+        }
         self.imap.check()?;
         self.relay.check()?;
         self.screening.check()?;
@@ -651,6 +693,8 @@ mod tests {
         assert!(error(other).contains("`tls.certificate` and `tls.key`: set these first"));
         assert!(error("[tls]\nothers = [{ certificate = \"c\", kee = \"k\" }]").contains("kee"));
         assert!(error("[tls]\nversion_min = \"1.1\"").contains("version_min"));
+        assert!(error("[login]\ncertificates = \"email\"").contains("needs `tls.client_certificates`"));
+        assert!(error("[login]\ncertificates = \"yes\"").contains("certificates"));
         for half in ["client_certificates = \"required\"", "client_ca = \"ca.pem\""] {
             let said = parse(&format!("[tls]\n{half}")).unwrap_err().to_string();
             assert!(said.contains("`tls.client_ca` go together"), "{said}");

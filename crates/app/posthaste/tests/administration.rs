@@ -112,7 +112,7 @@ fn sessions_end_when_another_process_disables_removes_or_rekeys_the_account() {
         assert!(output.status.success(), "{output:?}");
         for client in [&mut silent, &mut appending] {
             let last = last_word(client);
-            assert!(last.starts_with("* BYE Your account was disabled or removed"), "{change:?}: {last}");
+            assert!(last.starts_with("* BYE Your login has ended"), "{change:?}: {last}");
         }
         // With an account goes the mailbox that is selected here: either may be seen first.
         let last = last_word(&mut idle);

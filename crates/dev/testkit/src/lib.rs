@@ -9,6 +9,7 @@ mod dns;
 #[cfg(feature = "engine")]
 mod engine;
 mod fuzz;
+mod http;
 mod line_client;
 mod mbsync;
 mod messages;
@@ -24,6 +25,7 @@ pub use dns::{DnsRecord, DnsServer, zone};
 #[cfg(feature = "engine")]
 pub use engine::TestEngine;
 pub use fuzz::{changed, fuzz_seeds, seeds};
+pub use http::HttpServer;
 pub use line_client::{LineClient, dot_stuffed};
 pub use mbsync::Mbsync;
 pub use messages::{Mbox, message};

@@ -181,6 +181,15 @@ fn check_local(local: &str) -> Result<(), AddressError> {
     if ok { Ok(()) } else { Err(AddressError::LocalPart) }
 }
 
+/// Whether an authorization identity is nobody else's: empty, or another spelling of the name.
+pub(crate) fn same_user(authorization: &str, name: &str) -> bool {
+    authorization.is_empty()
+        || match (Address::parse(authorization), Address::parse(name)) {
+            (Ok(a), Ok(b)) => a == b,
+            _ => false,
+        }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

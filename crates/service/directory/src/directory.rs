@@ -16,10 +16,13 @@ use tokio::sync::OnceCell;
 use crate::account::{Account, AccountChange, NewAccount};
 use crate::address::Address;
 use crate::error::{DirectoryError, Result};
+use crate::grant::{AppPasswordId, Login};
 use crate::hashing::Hashing;
 use crate::lease::{Lease, Leases};
 use crate::password::{self, Credentials, KEY_LEN, Policy};
+use crate::recent::Recent;
 use crate::record::{self, Stored};
+use crate::settings::LoginSettings;
 use crate::throttle::Throttle;
 use crate::verified::Verified;
 
@@ -28,6 +31,9 @@ use crate::verified::Verified;
 pub(crate) const TRIES: usize = 16;
 /// Records per engine call when all of a kind are read.
 const SCAN_LIMIT: usize = 256;
+/// App passwords of which is known when their use was noted: 4,096 × 2 × some 50 octets. More cost
+/// a read at a login.
+const USES_NOTED: usize = 4096;
 
 /// An address that belongs to an account of another name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +57,9 @@ pub struct Directory {
     pub(crate) decoy_hash: OnceCell<String>,
     /// Domains, in normal form, whose unknown recipients another server has.
     pub(crate) shared_domains: RwLock<HashSet<String>>,
+    logins: RwLock<Arc<LoginSettings>>,
+    /// App passwords whose last use was noted lately, and when: unix seconds.
+    pub(crate) uses_noted: Mutex<Recent<(AccountId, AppPasswordId), u64>>,
 }
 
 impl std::fmt::Debug for Directory {
@@ -79,7 +88,19 @@ impl Directory {
             decoy_key: OnceCell::new(),
             decoy_hash: OnceCell::new(),
             shared_domains: RwLock::default(),
+            logins: RwLock::default(),
+            uses_noted: Mutex::new(Recent::new(USES_NOTED)),
         })
+    }
+
+    /// Turns ways to log in on and off, beside passwords. Sessions that there are go on.
+    pub fn set_logins(&self, settings: LoginSettings) {
+        *self.logins.write() = Arc::new(settings);
+    }
+
+    /// The ways to log in beside passwords.
+    pub(crate) fn logins(&self) -> Arc<LoginSettings> {
+        Arc::clone(&self.logins.read())
     }
 
     /// Names the domains, in normal form, that are shared with another server: it has the
@@ -107,8 +128,8 @@ impl Directory {
         self.note_domain(&address).await?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let randomness = u128::from_le_bytes(password::random()?);
-        let stored = Stored {
-            account: Account {
+        let stored = Stored::new(
+            Account {
                 id: AccountId(Id::new(now.as_millis().try_into().unwrap_or(u64::MAX), randomness)),
                 name: address.to_string(),
                 quota_bytes: new.quota_bytes,
@@ -124,7 +145,7 @@ impl Directory {
                 version: 1,
             },
             credentials,
-        };
+        );
         match self.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
             CommitOutcome::Done => Ok(stored.account),
             CommitOutcome::Conflict => Err(DirectoryError::AccountExists(address.to_string())),
@@ -145,9 +166,13 @@ impl Directory {
         self.adopt_scripts(from, stored.account.id, id).await?;
         stored.account = Account { id, name: address.to_string(), version: 1, ..stored.account };
         match self.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
-            CommitOutcome::Done => Ok(stored.account),
-            CommitOutcome::Conflict => Err(DirectoryError::AccountExists(address.to_string())),
+            CommitOutcome::Done => {}
+            CommitOutcome::Conflict => return Err(DirectoryError::AccountExists(address.to_string())),
         }
+        for fingerprint in &stored.certificates {
+            self.note_certificate(address.as_str(), fingerprint).await?;
+        }
+        Ok(stored.account)
     }
 
     /// The account of exactly this name (in any spelling); aliases and sub-addresses are not
@@ -216,6 +241,10 @@ impl Directory {
             if self.put(key, stored.account.version, None).await? == CommitOutcome::Done {
                 self.remove_scripts(stored.account.id).await?;
                 self.remove_all_annotations(stored.account.id).await?;
+                self.forget_uses(stored.account.id).await?;
+                for fingerprint in &stored.certificates {
+                    self.forget_certificate(fingerprint).await?;
+                }
                 return Ok(stored.account);
             }
         }
@@ -270,9 +299,9 @@ impl Directory {
         entries.iter().map(alias).collect()
     }
 
-    /// A hold on the account of a login, as its record was read then.
-    pub fn lease(&self, account: &Account) -> Lease {
-        self.leases.give(account)
+    /// A hold on what a login rests on, as the account's record was read then.
+    pub fn lease(&self, login: &Login) -> Lease {
+        self.leases.give(login)
     }
 
     /// Ends the leases of accounts that changed, for as long as it runs, with a pause between two
@@ -298,13 +327,36 @@ impl Directory {
         self.stored(name).await?.ok_or_else(|| DirectoryError::NoAccount(name.to_owned()))
     }
 
+    /// An account's record, by its name in any spelling.
+    pub(crate) async fn existing_stored(&self, name: &str) -> Result<Stored> {
+        self.existing(parse(name)?.as_str()).await
+    }
+
+    /// The normal name of an account that must be there.
+    pub(crate) async fn existing_name(&self, name: &str) -> Result<String> {
+        Ok(self.existing_stored(name).await?.account.name)
+    }
+
     /// Changes an account's record, again from the start if someone else did meanwhile.
     pub(crate) async fn update(&self, name: &str, change: impl Fn(&mut Stored)) -> Result<Account> {
+        let change = |stored: &mut Stored| {
+            change(stored);
+            Ok(())
+        };
+        self.try_update(name, change).await
+    }
+
+    /// The same for a change that the record may not allow.
+    pub(crate) async fn try_update(
+        &self,
+        name: &str,
+        change: impl Fn(&mut Stored) -> Result<()>,
+    ) -> Result<Account> {
         let address = parse(name)?;
         let key = record::account_key(address.as_str());
         for _ in 0..TRIES {
             let mut stored = self.existing(address.as_str()).await?;
-            change(&mut stored);
+            change(&mut stored)?;
             if self.put(key.clone(), stored.account.version, Some(stored.write()?)).await?
                 == CommitOutcome::Done
             {

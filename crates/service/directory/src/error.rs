@@ -4,7 +4,7 @@ use posthaste_store::StoreError;
 
 use crate::account::FORWARDS_MAX;
 use crate::address::AddressError;
-use crate::limits::{EXPANSION_MAX, MEMBERS_MAX};
+use crate::limits::{APP_PASSWORDS_MAX, CERTIFICATES_MAX, EXPANSION_MAX, LABEL_CHARS_MAX, MEMBERS_MAX};
 
 /// Shorthand of this crate.
 pub type Result<T, E = DirectoryError> = std::result::Result<T, E>;
@@ -54,6 +54,32 @@ pub enum DirectoryError {
     /// Too few or too many addresses.
     #[error("mail is forwarded to 1 to {FORWARDS_MAX} addresses, not to {0}: a group may have more")]
     ForwardSize(usize),
+    /// Of an app password.
+    #[error(
+        "a label has 1 to {LABEL_CHARS_MAX} characters and no control characters: say what the password is for"
+    )]
+    Label,
+    /// Another one is called so.
+    #[error("the account has an app password '{0}' already: choose another label, or remove that one first")]
+    LabelTaken(String),
+    /// No such app password.
+    #[error("the account has no app password '{0}': `account app-password list` shows all")]
+    NoAppPassword(String),
+    /// The account has as many as it can have.
+    #[error("an account has at most {APP_PASSWORDS_MAX} app passwords: remove one that is not used")]
+    TooManyAppPasswords,
+    /// The certificate is in the list of another account.
+    #[error("this certificate is in the list of '{0}': take it from there first")]
+    CertificateTaken(String),
+    /// The account does not list it.
+    #[error("the account does not list this certificate: `account show` names those that it lists")]
+    NoCertificate,
+    /// The account lists as many as it can.
+    #[error("an account lists at most {CERTIFICATES_MAX} certificates: remove one that is not used")]
+    TooManyCertificates,
+    /// Nobody can say whether a token is good.
+    #[error("tokens cannot be checked: {0}")]
+    Tokens(String),
     /// A password that cannot be.
     #[error("the password cannot be used: {0}")]
     Password(&'static str),
@@ -81,7 +107,7 @@ impl DirectoryError {
     pub fn is_temporary(&self) -> bool {
         match self {
             Self::Store(e) => e.is_temporary(),
-            Self::Busy(_) | Self::Hashing(_) => true,
+            Self::Busy(_) | Self::Hashing(_) | Self::Tokens(_) => true,
             _ => false,
         }
     }

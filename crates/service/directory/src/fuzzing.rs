@@ -3,13 +3,19 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
 
+use async_trait::async_trait;
 use posthaste_mail_model::Secret;
+use posthaste_net::ClientCertificate;
 use posthaste_store::MemoryEngine;
 use tokio::runtime::Runtime;
 
 use crate::sasl::{Channel, Exchange, Plaintext, Step, TlsBindings};
-use crate::{Address, Directory, NewAccount, Policy};
+use crate::{
+    Address, CertificateLogins, Client, Directory, Granted, LoginSettings, NewAccount, Policy, Service,
+    TokenCheck, TokenError,
+};
 
 /// Who has an account, and with which password.
 const NAME: &str = "ana@example.org";
@@ -23,16 +29,21 @@ const NONCE: &[u8] = b"NONCE";
 pub fn sasl(data: &[u8]) {
     let Some((&first, rest)) = data.split_first() else { return };
     let (runtime, directory) = world();
-    let mechanism = ["PLAIN", "LOGIN", "SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"][usize::from(first & 3)];
+    let mechanisms = match first & 128 {
+        0 => ["PLAIN", "LOGIN", "SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"],
+        _ => ["OAUTHBEARER", "XOAUTH2", "EXTERNAL", "EXTERNAL"],
+    };
+    let mechanism = mechanisms[usize::from(first & 3)];
     let bindings = TlsBindings { exporter: (first & 8 != 0).then(|| vec![1; 32]), server_end_point: None };
     let channel = Channel {
-        peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        client: Client { address: IpAddr::V4(Ipv4Addr::LOCALHOST), service: Service::Imap },
+        certificate: (first & 4 != 0).then(of_nobody),
         tls: (first & 4 != 0).then_some(bindings),
         plaintext: if first & 16 != 0 { Plaintext::Refused } else { Plaintext::Allowed },
         scram: if first & 32 != 0 { Plaintext::Refused } else { Plaintext::Allowed },
     };
     let protected = channel.protects_passwords();
-    let Ok(mut exchange) = Exchange::begin(mechanism, channel) else { return };
+    let Ok(mut exchange) = Exchange::begin(directory, mechanism, channel) else { return };
     assert!(protected || first & 2 != 0, "a mechanism that sends passwords, in clear");
     let mut nonce = Vec::new();
     let none = (first & 64 != 0).then_some(None);
@@ -46,12 +57,13 @@ pub fn sasl(data: &[u8]) {
                     nonce = found.split(|byte| *byte == b',').next().unwrap_or_default().to_vec();
                 }
             }
-            Step::Done(account) => {
+            Step::Done(login) => {
+                let account = login.account;
                 let has_password = rest.windows(PASSWORD.len()).any(|part| part == PASSWORD.as_bytes());
                 assert!(has_password && account.name == NAME, "{} got in by {mechanism}", account.name);
                 return;
             }
-            Step::Fail(error) => {
+            Step::Fail(error) | Step::Refuse { error, .. } => {
                 assert!(!format!("{error} {error:?}").contains(PASSWORD), "a password is logged");
                 return;
             }
@@ -72,6 +84,35 @@ pub fn address(data: &[u8]) {
     }
 }
 
+/// A good certificate that stands for no account.
+fn of_nobody() -> ClientCertificate {
+    let ends = Some(SystemTime::now() + Duration::from_secs(3600));
+    ClientCertificate {
+        fingerprint: [0; 32],
+        emails: vec!["nobody@example.org".into()],
+        common_name: None,
+        ends,
+    }
+}
+
+/// Takes no token.
+struct NoToken;
+
+#[async_trait]
+impl TokenCheck for NoToken {
+    async fn check(&self, _: &Secret<String>) -> Result<Granted, TokenError> {
+        Err(TokenError::Invalid("the token is forged"))
+    }
+
+    fn scope(&self) -> &str {
+        "mail"
+    }
+
+    fn discovery(&self) -> Option<&str> {
+        None
+    }
+}
+
 fn replaced(bytes: &[u8], nonce: &[u8]) -> Vec<u8> {
     match bytes.windows(NONCE.len()).position(|part| part == NONCE) {
         Some(at) => [&bytes[..at], nonce, &bytes[at + NONCE.len()..]].concat(),
@@ -87,6 +128,8 @@ fn world() -> &'static (Runtime, Directory) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let engine = Arc::new(MemoryEngine::new());
         let directory = Directory::with_policy(engine, Policy::cheap_for_tests()).expect("a directory");
+        let certificates = CertificateLogins::Email;
+        directory.set_logins(LoginSettings { certificates, tokens: Some(Arc::new(NoToken)) });
         let password = Secret::new(PASSWORD.to_owned());
         runtime.block_on(directory.add(NAME, &password, NewAccount::default())).expect("an account");
         (runtime, directory)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! login failed address=192.0.2.1 protocol=imap session=2a reason=credentials account="ana"
-//! logged in address=192.0.2.1 protocol=imap session=2b account="ana@example.org"
+//! logged in address=192.0.2.1 protocol=imap session=2b by=password account="ana@example.org"
 //! ```
 //!
 //! `contrib/fail2ban` holds the pattern. What a client chose itself (the account) comes last and in
@@ -11,7 +11,8 @@
 
 use std::net::IpAddr;
 
-use crate::login::LoginFailure;
+use crate::grant::Login;
+use crate::login::{LoginFailure, NO_TOKEN};
 
 /// Characters of an account's name that are logged: the longest address has 254 octets (RFC 5321
 /// §4.5.3.1.3).
@@ -30,10 +31,10 @@ pub struct Source {
 
 impl Source {
     /// Logs a login that was let in.
-    pub fn succeeded(&self, account: &str) {
+    pub fn succeeded(&self, login: &Login) {
         let address = self.address.to_canonical();
-        let (protocol, session) = (self.protocol, format_args!("{:x}", self.session));
-        tracing::info!(target: "posthaste::login", %address, %protocol, %session, account = ?shown(account), "logged in");
+        let (protocol, session, by) = (self.protocol, format_args!("{:x}", self.session), login.by);
+        tracing::info!(target: "posthaste::login", %address, %protocol, %session, %by, account = ?shown(&login.account.name), "logged in");
     }
 
     /// Logs a login that was refused. `account`: the name that was asked for, empty if there was
@@ -56,13 +57,18 @@ fn shown(account: &str) -> &str {
 
 impl LoginFailure {
     /// One word for the log.
-    pub const fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> &'static str {
         match self {
             Self::Credentials => "credentials",
             Self::Disabled => "disabled",
             Self::AuthorizationId => "authorization",
             Self::Malformed(_) => "malformed",
             Self::ChannelBinding(_) => "binding",
+            Self::Certificate => "certificate",
+            Self::Token(NO_TOKEN) => "no-token",
+            Self::Token(_) => "token",
+            Self::Expired => "expired",
+            Self::Scope => "scope",
             Self::UnknownMechanism => "mechanism",
             Self::EncryptionRequired => "encryption",
             Self::TooMany => "throttled",

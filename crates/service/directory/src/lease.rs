@@ -1,6 +1,7 @@
-//! Logins last as long as what they rest on: an account that is disabled, removed or given another
-//! password loses its sessions, whichever process changed it. Other changes reach them, such as
-//! those of its quota.
+//! Logins last as long as what they rest on: an account that is disabled or removed loses its
+//! sessions, whichever process changed it. So do those that were begun with a password, an app
+//! password, a listed certificate or a token that is good no longer. Other changes reach them, such
+//! as those of its quota.
 //!
 //! A session holds a [`Lease`] from its login on. One task per process
 //! ([`crate::Directory::watch_accounts`]) compares the accounts that have leases with their
@@ -22,10 +23,48 @@ use tokio::sync::watch;
 
 use crate::account::Account;
 use crate::error::Result;
+use crate::grant::{By, Login};
 use crate::record::Stored;
+use crate::unix_time::now;
 
-/// What a login rests on: the account, and which of its passwords.
-type Key = (AccountId, u64);
+/// What a login rests on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    account: AccountId,
+    by: By,
+    /// Which of its passwords, if it is by the account's password.
+    password_changes: u64,
+    until: Option<u64>,
+}
+
+impl Key {
+    fn of(login: &Login) -> Self {
+        let password_changes = match login.by {
+            By::Password => login.account.password_changes,
+            _ => 0,
+        };
+        Self { account: login.account.id, by: login.by, password_changes, until: login.until }
+    }
+
+    /// Whether it still rests on something, by the account's record.
+    fn holds(&self, stored: &Stored) -> bool {
+        let account = &stored.account;
+        account.id == self.account
+            && !account.disabled
+            && match self.by {
+                By::Password => account.password_changes == self.password_changes,
+                By::AppPassword(id) => stored.app_passwords.iter().any(|one| one.id == id),
+                By::ListedCertificate(one) => stored.certificates.contains(&one),
+                By::Certificate(one) => stored.certificates.is_empty() || stored.certificates.contains(&one),
+                By::Token => true,
+            }
+    }
+
+    /// Whether its time is over.
+    fn has_ended(&self, now: u64) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+}
 
 /// One login's hold on its account. Clones are of the same login.
 #[derive(Clone)]
@@ -34,7 +73,7 @@ pub struct Lease {
     ended: watch::Receiver<bool>,
 }
 
-/// Shared by all logins with one password of one account.
+/// Shared by all logins that rest on the same.
 struct Grant {
     /// The record as it was last read.
     account: RwLock<Arc<Account>>,
@@ -55,7 +94,7 @@ impl std::fmt::Debug for Lease {
 }
 
 impl Lease {
-    /// Whether the account was disabled, removed or given another password since the login.
+    /// Whether what the login rests on is gone: the account, or what it was let in by.
     pub fn is_ended(&self) -> bool {
         *self.ended.borrow()
     }
@@ -94,10 +133,11 @@ impl Leases {
         Self { engine, given: Mutex::default() }
     }
 
-    /// A hold on the account of a login, as its record was read then.
-    pub fn give(&self, account: &Account) -> Lease {
+    /// A hold on what a login rests on, as the account's record was read then.
+    pub fn give(&self, login: &Login) -> Lease {
+        let account = &login.account;
         let mut all = self.given.lock();
-        let key = (account.id, account.password_changes);
+        let key = Key::of(login);
         let grant = all.get(&key).and_then(Weak::upgrade).filter(|grant| !*grant.ended.borrow());
         let grant = grant.unwrap_or_else(|| {
             let (of, ended) = (RwLock::new(Arc::new(account.clone())), watch::Sender::new(false));
@@ -135,7 +175,13 @@ impl Leases {
 
     /// Compares leases with the records: all of them, or those that were not compared yet.
     pub async fn compare(&self, all: bool) -> Result<()> {
-        for ((id, password_changes), grant) in self.held() {
+        let now = now();
+        for (key, grant) in self.held() {
+            // Time changes no record.
+            if key.has_ended(now) {
+                grant.ended.send_replace(true);
+                continue;
+            }
             // Set before the read: a lease that is given meanwhile is compared again.
             if grant.compared.swap(true, Ordering::AcqRel) && !all {
                 continue;
@@ -147,11 +193,8 @@ impl Leases {
                     return Err(error);
                 }
             };
-            let now = stored.map(|stored| stored.account).filter(|account| {
-                account.id == id && account.password_changes == password_changes && !account.disabled
-            });
-            match now {
-                Some(account) => grant.renew(account),
+            match stored.filter(|stored| key.holds(stored)) {
+                Some(stored) => grant.renew(stored.account),
                 None => {
                     tracing::info!(account = grant.name(), "the account has changed: its sessions end");
                     grant.ended.send_replace(true);
@@ -166,7 +209,7 @@ impl Leases {
 mod tests {
     use super::*;
     use crate::AccountChange;
-    use crate::testing::{add, directory, other_process, secret};
+    use crate::testing::{add, by_password, directory, other_process, secret};
 
     #[tokio::test]
     async fn what_another_process_changes_ends_the_leases_of_its_account() {
@@ -179,7 +222,7 @@ mod tests {
         }
         let mut leases = HashMap::new();
         for account in directory.accounts(None, 10).await.unwrap() {
-            leases.insert(account.name.clone(), directory.lease(&account));
+            leases.insert(account.name.clone(), directory.lease(&by_password(&account)));
         }
         directory.leases.compare(true).await.unwrap();
         assert!(leases.values().all(|lease| !lease.is_ended()));
@@ -201,7 +244,7 @@ mod tests {
         leases.get_mut("removed").unwrap().ended().await;
         // A login after the change has a lease of its own.
         let account = directory.account("password").await.unwrap().unwrap();
-        let fresh = directory.lease(&account);
+        let fresh = directory.lease(&by_password(&account));
         directory.leases.compare(true).await.unwrap();
         assert!(!fresh.is_ended());
     }
@@ -210,12 +253,12 @@ mod tests {
     async fn a_lease_given_late_is_compared_though_nothing_changed_since() {
         let (records, directory) = directory();
         let account = add(&directory, "ana", "pencil").await;
-        let earlier = directory.lease(&account);
+        let earlier = directory.lease(&by_password(&account));
         directory.leases.compare(true).await.unwrap();
         other_process(&records).set_password("ana", &secret("pen")).await.unwrap();
         // The round that saw the epoch change came before this lease; the next one compares new
         // leases only.
-        let late = directory.lease(&account);
+        let late = directory.lease(&by_password(&account));
         directory.leases.compare(false).await.unwrap();
         assert!(late.is_ended() && earlier.is_ended());
     }
@@ -224,7 +267,7 @@ mod tests {
     async fn leases_that_nobody_holds_are_forgotten() {
         let (_, directory) = directory();
         let account = add(&directory, "ana", "pencil").await;
-        let lease = directory.lease(&account);
+        let lease = directory.lease(&by_password(&account));
         assert_eq!(directory.leases.held().len(), 1);
         drop(lease);
         assert!(directory.leases.held().is_empty() && directory.leases.given.lock().is_empty());

@@ -17,6 +17,8 @@
 //! | `acl/<account id>/<mailbox id>` | who, beside the owner, may do what in a mailbox (RFC 4314) |
 //! | `grant/<hash>/<account id>` | present where an account's lists may name somebody |
 //! | `sharing/changes` | its version counts the changes of all those lists |
+//! | `certificate/<fingerprint>` | the account that lists a client certificate |
+//! | `used/<account id>/<id>` | when an app password was used last |
 //! | `secret/decoy` | a key from which the salts shown for unknown users are made |
 //!
 //! What always holds: a password is never kept, nor logged; nobody learns from an answer, or from
@@ -29,11 +31,17 @@ mod account;
 mod acl;
 mod address;
 mod annotations;
+mod app_password;
+mod certificate;
+mod credential;
+#[cfg(test)]
+mod credential_tests;
 mod directory;
 mod error;
 mod forward;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod grant;
 mod group;
 mod hashing;
 mod journal;
@@ -47,11 +55,15 @@ mod record;
 mod resolve;
 pub mod sasl;
 mod scripts;
+mod settings;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod token;
+mod token_login;
+mod unix_time;
 mod verified;
 
 pub use account::{Account, AccountChange, Format, Forward, NewAccount, ScriptState};
@@ -63,8 +75,11 @@ pub use annotations::{
     ACCOUNT_ANNOTATION_BYTES_MAX, ANNOTATION_BYTES_MAX, ANNOTATIONS_MAX, Annotated, AnnotationError,
     Annotations, Entry, MAILBOX_ANNOTATION_BYTES_MAX, copy_annotations, same_annotations,
 };
+pub use certificate::{parse_fingerprint, print_fingerprint};
+pub use credential::{AppPassword, NewAppPassword};
 pub use directory::{Alias, Directory};
 pub use error::{DirectoryError, Result};
+pub use grant::{AppPasswordId, By, Client, Fingerprint, Login, Service};
 pub use group::{Expansion, Group, Target};
 pub use hashing::hashes_at_once;
 pub use journal::Source;
@@ -75,3 +90,5 @@ pub use password::Policy;
 pub use recent::Recent;
 pub use resolve::{Recipient, ResolveError};
 pub use scripts::{SCRIPT_BYTES_MAX, SCRIPT_NAME_CHARS_MAX, SCRIPTS_MAX, Script, ScriptError, records_of};
+pub use settings::{CertificateLogins, LoginSettings};
+pub use token::{Granted, TokenCheck, TokenError};

@@ -3,17 +3,20 @@
 
 use posthaste_mail_model::Secret;
 use posthaste_store::CommitOutcome;
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use crate::account::Account;
 use crate::address::Address;
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
+use crate::grant::{By, Client, Login};
 use crate::network::Network;
 use crate::password::{self, Credentials, KEY_LEN, Policy};
 use crate::record::{self, Stored};
 use crate::throttle::Attempt;
+
+/// What a client lacks that only asks where to get a token: RFC 7628 §4.3. It is no guess.
+pub(crate) const NO_TOKEN: &str = "there is no token";
 
 /// Why a login was refused.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -33,6 +36,18 @@ pub enum LoginFailure {
     /// The channel the client bound to is not this one. `[AUTHENTICATIONFAILED]`, 535 5.7.8.
     #[error("channel binding failed: {0}")]
     ChannelBinding(&'static str),
+    /// The certificate stands for no account. `[AUTHENTICATIONFAILED]`, 535 5.7.8.
+    #[error("this certificate stands for no account here")]
+    Certificate,
+    /// The OAuth token is not taken. `[AUTHENTICATIONFAILED]`, 535 5.7.8.
+    #[error("{0}")]
+    Token(&'static str),
+    /// What was shown was good, and its time is over. `[EXPIRED]`, 535 5.7.8.
+    #[error("this app password or token has expired: use a new one")]
+    Expired,
+    /// What was shown is good for something else. `[AUTHORIZATIONFAILED]`, 535 5.7.8.
+    #[error("this app password or token is not for this protocol")]
+    Scope,
     /// No mechanism of that name. NO `[CANNOT]`, 504 5.5.4.
     #[error("no such authentication mechanism")]
     UnknownMechanism,
@@ -67,7 +82,7 @@ impl LoginError {
 }
 
 impl Directory {
-    /// Checks a name and a password that came from `peer`.
+    /// Checks a name and a password: the account's own, or one of its app passwords.
     ///
     /// Takes as long for an unknown name as for a wrong password. The error says how long its
     /// answer is to be held back; the caller waits, so that it can stop waiting when the client
@@ -76,12 +91,12 @@ impl Directory {
         &self,
         name: &str,
         password: &Secret<String>,
-        peer: IpAddr,
-    ) -> Result<Account, LoginError> {
+        client: Client,
+    ) -> Result<Login, LoginError> {
         let name = Address::parse(name).ok();
         // Counted and judged before any look at the password: an answer from memory is an answer,
         // too.
-        let attempt = self.begin_attempt(peer, name.as_ref());
+        let attempt = self.begin_attempt(client, key_of(name.as_ref()));
         if attempt.refused {
             return Err(LoginError { failure: LoginFailure::TooMany, delay: attempt.delay });
         }
@@ -92,17 +107,29 @@ impl Directory {
                 return Err(LoginError::at_once(e.into()));
             }
         };
+        if let Some(stored) = &stored
+            && let Some(outcome) = self.login_by_app_password(stored, password.expose(), client).await
+        {
+            // It was right, whatever came of it: no guess.
+            if outcome.is_ok() {
+                self.succeed(attempt)
+            } else {
+                self.forgive(attempt)
+            }
+            return outcome;
+        }
+        let by_password = |account| enabled(account).map(|account| Login::new(account, By::Password));
         let prepared = password::prepare(password.expose()).ok();
         if let (Some(stored), Some(prepared)) = (&stored, &prepared)
             && self.verified.contains(&self.verified.mark(&stored.account, prepared))
         {
             self.succeed(attempt);
-            return enabled(self.upgraded(stored, prepared).await);
+            return by_password(self.upgraded(stored, prepared).await);
         }
         match self.verify(stored, prepared).await {
             Ok(Some(account)) => {
                 self.succeed(attempt);
-                enabled(account)
+                by_password(account)
             }
             Ok(None) => Err(LoginError { failure: LoginFailure::Credentials, delay: attempt.delay }),
             Err(e) => {
@@ -159,7 +186,7 @@ impl Directory {
         let (policy, text) = (self.policy, prepared.to_owned());
         let made = self.hashing.run_if_free(move || Credentials::make(&text, policy)).await?;
         let Some(credentials) = made.transpose()? else { return Ok(None) };
-        let mut next = Stored { account: stored.account.clone(), credentials };
+        let mut next = Stored { credentials, ..stored.clone() };
         let (key, expected) = (record::account_key(&next.account.name), stored.account.version);
         if self.put(key, expected, Some(next.write()?)).await? == CommitOutcome::Conflict {
             return Ok(None);
@@ -173,8 +200,10 @@ impl Directory {
         self.stored(name.map_or("", Address::as_str)).await
     }
 
-    pub(crate) fn begin_attempt(&self, peer: IpAddr, name: Option<&Address>) -> Attempt {
-        self.throttle.lock().begin(peer, name.map_or("", Address::as_str), Instant::now())
+    /// Counts an attempt. `key`: what failures are counted for beside the address, usually the
+    /// account's name.
+    pub(crate) fn begin_attempt(&self, client: Client, key: &str) -> Attempt {
+        self.throttle.lock().begin(client.address, key, Instant::now())
     }
 
     pub(crate) fn forgive(&self, attempt: Attempt) {
@@ -202,6 +231,11 @@ impl Directory {
         };
         self.decoy_hash.get_or_try_init(make).await.cloned()
     }
+}
+
+/// What failures for a name are counted for.
+pub(crate) fn key_of(name: Option<&Address>) -> &str {
+    name.map_or("", Address::as_str)
 }
 
 /// The account of a right password, unless it is disabled. Nobody logs in to a shared one, should

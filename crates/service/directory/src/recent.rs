@@ -16,7 +16,7 @@ pub struct Recent<K, V> {
     capacity: usize,
 }
 
-impl<K: Hash + Eq + Copy, V: Copy> Recent<K, V> {
+impl<K: Hash + Eq + Copy, V: Clone> Recent<K, V> {
     /// Holds the `capacity` entries used last, and at most twice as many.
     pub fn new(capacity: usize) -> Self {
         Self { young: HashMap::new(), old: HashMap::new(), capacity: capacity.max(1) }
@@ -25,10 +25,10 @@ impl<K: Hash + Eq + Copy, V: Copy> Recent<K, V> {
     /// The value of a key, which counts as used.
     pub fn get(&mut self, key: &K) -> Option<V> {
         if let Some(value) = self.young.get(key) {
-            return Some(*value);
+            return Some(value.clone());
         }
         let value = self.old.remove(key)?;
-        self.insert(*key, value);
+        self.insert(*key, value.clone());
         Some(value)
     }
 

@@ -11,7 +11,9 @@ use posthaste_store::{DirectoryEntry, Engine};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::account::{Account, Format, Forward, ScriptState};
+use crate::credential::{AppPassword, Verifier};
 use crate::error::{DirectoryError, Result};
+use crate::grant::{AppPasswordId, Fingerprint, Service};
 use crate::password::{Credentials, KEY_LEN, ScramKeys};
 
 /// The form described here.
@@ -28,6 +30,16 @@ pub(crate) fn account_key(name: &str) -> String {
 }
 pub(crate) fn alias_key(address: &str) -> String {
     format!("{ALIAS_PREFIX}{address}")
+}
+pub(crate) fn certificate_key(fingerprint: &Fingerprint) -> String {
+    let digits: String = fingerprint.iter().map(|octet| format!("{octet:02x}")).collect();
+    format!("certificate/{digits}")
+}
+pub(crate) fn used_prefix(account: AccountId) -> String {
+    format!("used/{account}/")
+}
+pub(crate) fn used_key(account: AccountId, id: AppPasswordId) -> String {
+    format!("{}{id}", used_prefix(account))
 }
 pub(crate) fn domain_key(domain: &str) -> String {
     format!("{DOMAIN_PREFIX}{domain}")
@@ -64,6 +76,24 @@ struct AccountRecord {
     scripts: Box<ScriptState>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     forward: Option<Box<Forward>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    app_passwords: Vec<AppPasswordRecord>,
+    /// SHA-256 of each, in base 64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    certificates: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AppPasswordRecord {
+    id: u64,
+    label: String,
+    verifier: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    services: Vec<Service>,
+    created: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires: Option<u64>,
 }
 
 const fn is_false(value: &bool) -> bool {
@@ -91,6 +121,23 @@ struct AliasRecord {
     account: String,
 }
 
+/// `certificate/<fingerprint>`
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CertificateRecord {
+    v: u32,
+    account: String,
+}
+
+/// `used/<account id>/<app password id>`
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UsedRecord {
+    v: u32,
+    /// Unix seconds.
+    at: u64,
+}
+
 /// `domain/<domain>`
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -111,9 +158,17 @@ struct DecoyRecord {
 pub(crate) struct Stored {
     pub account: Account,
     pub credentials: Credentials,
+    pub app_passwords: Vec<AppPassword>,
+    /// If there are any, the account takes no other certificate.
+    pub certificates: Vec<Fingerprint>,
 }
 
 impl Stored {
+    /// A new account's.
+    pub fn new(account: Account, credentials: Credentials) -> Self {
+        Self { account, credentials, app_passwords: Vec::new(), certificates: Vec::new() }
+    }
+
     /// An account's record, by its normal name.
     pub async fn find(engine: &dyn Engine, name: &str) -> Result<Option<Self>> {
         let entry = engine.directory_entry(&account_key(name)).await?;
@@ -132,7 +187,22 @@ impl Stored {
             }),
             None => None,
         };
+        let app_passwords = record.app_passwords.into_iter().map(|one| {
+            let verifier = key(&one.verifier).ok_or_else(|| wrong("app_passwords.verifier"))?;
+            Ok(AppPassword {
+                id: AppPasswordId(one.id),
+                label: one.label,
+                services: one.services,
+                created: one.created,
+                expires: one.expires,
+                verifier: Verifier(verifier),
+            })
+        });
+        let certificates =
+            record.certificates.iter().map(|one| key(one).ok_or_else(|| wrong("certificates")));
         Ok(Self {
+            app_passwords: app_passwords.collect::<Result<_>>()?,
+            certificates: certificates.collect::<Result<_>>()?,
             account: Account {
                 id: AccountId(Id::parse(&record.id).ok_or_else(|| wrong("id"))?),
                 name: record.name,
@@ -176,9 +246,43 @@ impl Stored {
             password_changes: a.password_changes,
             scripts: a.scripts.clone(),
             forward: a.forward.clone(),
+            app_passwords: self.app_passwords.iter().map(AppPasswordRecord::of).collect(),
+            certificates: self.certificates.iter().map(|one| STANDARD.encode(one)).collect(),
         };
         print(&account_key(&a.name), &record)
     }
+}
+
+impl AppPasswordRecord {
+    fn of(one: &AppPassword) -> Self {
+        Self {
+            id: one.id.0,
+            label: one.label.clone(),
+            verifier: STANDARD.encode(one.verifier.0),
+            services: one.services.clone(),
+            created: one.created,
+            expires: one.expires,
+        }
+    }
+}
+
+/// The account that lists a certificate.
+pub(crate) fn read_certificate(entry: &DirectoryEntry) -> Result<String> {
+    parse::<CertificateRecord>(entry).map(|record| record.account)
+}
+
+pub(crate) fn write_certificate(fingerprint: &Fingerprint, account: &str) -> Result<Bytes> {
+    let record = CertificateRecord { v: VERSION, account: account.to_owned() };
+    print(&certificate_key(fingerprint), &record)
+}
+
+/// When an app password was used last.
+pub(crate) fn read_used(entry: &DirectoryEntry) -> Result<u64> {
+    parse::<UsedRecord>(entry).map(|record| record.at)
+}
+
+pub(crate) fn write_used(name: &str, at: u64) -> Result<Bytes> {
+    print(name, &UsedRecord { v: VERSION, at })
 }
 
 /// The account an alias belongs to.
@@ -258,11 +362,21 @@ mod tests {
                 version: 3,
             },
             credentials: Credentials::make("pencil", Policy::cheap_for_tests()).unwrap(),
+            app_passwords: vec![AppPassword {
+                id: AppPasswordId(u64::MAX),
+                label: "ph\u{f6}ne".into(),
+                services: vec![Service::Imap, Service::Submission],
+                created: 11,
+                expires: Some(12),
+                verifier: Verifier([7; 32]),
+            }],
+            certificates: vec![[8; 32], [9; 32]],
         };
         let value = stored.write().unwrap();
         let read = Stored::read(&DirectoryEntry { name: "account/ana".into(), version: 3, value }).unwrap();
         assert_eq!(read.account, stored.account);
         assert!(read.credentials == stored.credentials);
+        assert_eq!((read.app_passwords, read.certificates), (stored.app_passwords, stored.certificates));
     }
 
     /// Accounts of earlier versions have `mime`, which meant nothing: their mail stays as sent.

@@ -12,7 +12,7 @@ use posthaste_store::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{Account, Directory, NewAccount, Policy};
+use crate::{Account, By, Directory, Login, NewAccount, Policy};
 
 /// Records by name; how many of the next commits are to lose a race; how many hashes' worth of
 /// reads were made.
@@ -63,6 +63,11 @@ pub(crate) fn secret(text: &str) -> Secret<String> {
 
 pub(crate) async fn add(directory: &Directory, name: &str, password: &str) -> Account {
     directory.add(name, &secret(password), NewAccount::default()).await.unwrap()
+}
+
+/// A login with the password that an account has now.
+pub(crate) fn by_password(account: &Account) -> Login {
+    Login::new(account.clone(), By::Password)
 }
 
 fn none<T>() -> Result<T> {

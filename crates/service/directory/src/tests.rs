@@ -5,16 +5,20 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::testing::{add, directory, other_process, secret};
+use crate::testing::{add, by_password, directory, other_process, secret};
 use crate::{
-    AccountChange, Directory, DirectoryError, Format, LoginError, LoginFailure, NewAccount, Policy,
-    ResolveError,
+    AccountChange, Client, Directory, DirectoryError, Format, LoginError, LoginFailure, NewAccount, Policy,
+    ResolveError, Service,
 };
 
-const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const PEER: Client = from(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)));
+
+const fn from(address: IpAddr) -> Client {
+    Client { address, service: Service::Imap }
+}
 
 async fn login(directory: &Directory, name: &str, password: &str) -> Result<String, LoginError> {
-    directory.login(name, &secret(password), PEER).await.map(|account| account.name)
+    directory.login(name, &secret(password), PEER).await.map(|login| login.account.name)
 }
 
 #[tokio::test]
@@ -225,7 +229,7 @@ async fn a_password_kept_cheaply_is_kept_better_from_the_next_login_on() {
         Directory::with_policy(Arc::clone(&records) as Arc<dyn posthaste_store::Engine>, policy).unwrap();
     assert!(login(&better, "ana@example.org", "wrong").await.is_err());
     assert!(records.dump().contains("m=64,t=1") && records.dump().contains("\"iterations\":4096"));
-    let lease = better.lease(&better.account("ana@example.org").await.unwrap().unwrap());
+    let lease = better.lease(&by_password(&better.account("ana@example.org").await.unwrap().unwrap()));
     login(&better, "ana@example.org", "pencil").await.unwrap();
     let upgraded = records.dump();
     assert!(upgraded.contains("m=128,t=2") && upgraded.contains("\"iterations\":5000"), "{upgraded}");
@@ -246,13 +250,13 @@ async fn a_throttled_address_learns_nothing_of_remembered_passwords() {
     add(&directory, "ana@example.org", "pencil").await;
     // Her password is remembered, from another address.
     let home = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
-    assert!(directory.login("ana@example.org", &secret("pencil"), home).await.is_ok());
+    assert!(directory.login("ana@example.org", &secret("pencil"), from(home)).await.is_ok());
     for n in 0..64 {
         login(&directory, &format!("u{n}@example.org"), "guess").await.unwrap_err();
     }
     let refused = login(&directory, "ana@example.org", "pencil").await.unwrap_err();
     assert!(matches!(refused.failure, LoginFailure::TooMany), "{refused}");
-    assert!(directory.login("ana@example.org", &secret("pencil"), home).await.is_ok());
+    assert!(directory.login("ana@example.org", &secret("pencil"), from(home)).await.is_ok());
 }
 
 #[tokio::test]
@@ -262,12 +266,12 @@ async fn others_failures_on_loopback_and_in_trusted_networks_refuse_nobody() {
     for (n, peer) in ["127.0.0.1", "::1", "10.9.8.7"].into_iter().enumerate() {
         let peer: IpAddr = peer.parse().unwrap();
         for n in 0..65 {
-            let failed = directory.login(&format!("u{n}@example.org"), &secret("guess"), peer).await;
+            let failed = directory.login(&format!("u{n}@example.org"), &secret("guess"), from(peer)).await;
             assert!(matches!(failed.unwrap_err().failure, LoginFailure::Credentials));
         }
         let name = format!("new{n}@example.org");
         add(&directory, &name, "pencil").await;
-        assert!(directory.login(&name, &secret("pencil"), peer).await.is_ok(), "{peer}");
+        assert!(directory.login(&name, &secret("pencil"), from(peer)).await.is_ok(), "{peer}");
     }
 }
 

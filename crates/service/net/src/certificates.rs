@@ -20,6 +20,7 @@ use arc_swap::ArcSwap;
 use rustls::{ServerConfig, pki_types::CertificateDer};
 use sha2::{Digest, Sha256};
 
+pub(crate) use self::expiry::not_after;
 use self::names::{ByName, Shown};
 use self::remedy::{CHECK_ACCESS, SET_FILES, unusable};
 pub use self::{

@@ -60,7 +60,7 @@ enum Hash {
 }
 
 pub(crate) const SEQUENCE: u8 = 0x30;
-const OID: u8 = 0x06;
+pub(crate) const OID: u8 = 0x06;
 /// `hashAlgorithm [0]` of RSASSA-PSS-params (RFC 4055 §3.1).
 const PSS_HASH: u8 = 0xa0;
 

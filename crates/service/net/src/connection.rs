@@ -21,8 +21,8 @@ use posthaste_metrics::Counter;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 use crate::{
-    AccountLimit, AccountShare, Certificates, ChannelBinding, Clock, NetError, Stream, TlsFacts, Traffic,
-    clock::timely, socket::Awaits,
+    AccountLimit, AccountShare, Certificates, ChannelBinding, ClientCertificate, Clock, NetError, Stream,
+    TlsFacts, Traffic, clock::timely, socket::Awaits,
 };
 
 /// Bytes one read can bring: four TLS records. Once per thread, so its size matters to nobody's
@@ -136,6 +136,11 @@ impl Connection {
     /// See [`Stream::channel_binding`].
     pub fn channel_binding(&self, kind: ChannelBinding) -> Option<Vec<u8>> {
         self.stream.channel_binding(kind)
+    }
+
+    /// See [`Stream::client_certificate`].
+    pub fn client_certificate(&self) -> Option<ClientCertificate> {
+        self.stream.client_certificate()
     }
 
     /// What was read and not yet consumed.

@@ -27,6 +27,7 @@ mod accounts;
 mod budget;
 mod certificates;
 mod channel_binding;
+mod client_certificate;
 mod clock;
 mod connection;
 mod deflate;
@@ -48,6 +49,7 @@ pub use accounts::{AccountLimit, AccountLimits, AccountShare, Accounts, Submissi
 pub use budget::{ByteBudget, BytePermit, Holder, MESSAGE_WITHIN};
 pub use certificates::{Certificates, ClientCertificates, Expiry, Pair, TlsSettings, TlsVersion};
 pub use channel_binding::ChannelBinding;
+pub use client_certificate::{ClientCertificate, fingerprint_of_pem};
 pub use clock::{Clock, ClockHand};
 pub use connection::Connection;
 pub use endpoint::{Endpoint, Listener, Mode, Place, resolve};

@@ -19,7 +19,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
-    Certificates, ChannelBinding, NetError, Traffic,
+    Certificates, ChannelBinding, ClientCertificate, NetError, Traffic,
     certificates::Active,
     channel_binding,
     deflate::Deflate,
@@ -180,6 +180,13 @@ impl Stream {
             }
             ChannelBinding::TlsExporter => channel_binding::exporter(tls.stream.get_ref().1),
         }
+    }
+
+    /// What the peer's certificate says of it, if it showed one. The handshake verified it.
+    pub fn client_certificate(&self) -> Option<ClientCertificate> {
+        let Transport::Tls(tls) = &self.transport else { return None };
+        let leaf = tls.stream.get_ref().1.peer_certificates()?.first()?;
+        Some(ClientCertificate::parse(leaf))
     }
 
     /// Does the server's side of a TLS handshake, within a deadline. After an error the stream is

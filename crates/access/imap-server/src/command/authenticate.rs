@@ -6,9 +6,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use posthaste_directory::LoginFailure;
-use posthaste_directory::sasl::{Channel, Exchange, Plaintext, Step, TlsBindings};
+use posthaste_directory::sasl::{Exchange, Step};
 use posthaste_mail_model::Secret;
-use posthaste_net::ChannelBinding;
 
 use super::login;
 use crate::reply::{Failure, Reply};
@@ -23,7 +22,7 @@ pub(super) async fn run(
     mechanism: &str,
     initial: Option<Secret<Vec<u8>>>,
 ) -> Result<Reply, Failure> {
-    let mut exchange = match Exchange::begin(mechanism, channel(session)) {
+    let mut exchange = match Exchange::begin(&session.service.directory, mechanism, session.channel()) {
         Ok(exchange) => exchange,
         Err(error) => return login::refuse(session, "", error).await,
     };
@@ -31,26 +30,21 @@ pub(super) async fn run(
     loop {
         let octets = response.as_ref().map(|r| r.expose().as_slice());
         match exchange.step(&session.service.directory, octets).await {
-            Step::Done(account) => return login::accept(session, *account).await,
+            Step::Done(login) => return login::accept(session, *login).await,
             Step::Fail(error) => return login::refuse(session, exchange.name(), error).await,
+            Step::Refuse { challenge, error } => {
+                // Logged before the client can give up instead of answering.
+                login::note_refusal(session, exchange.name(), &error).await;
+                session.wire.ask(&STANDARD.encode(challenge)).await?;
+                read_response(session).await?;
+                return Err(login::refusal(&error.failure).into());
+            }
             Step::Challenge(challenge) => {
                 session.wire.ask(&STANDARD.encode(challenge)).await?;
                 response = Some(read_response(session).await?);
             }
         }
     }
-}
-
-/// What SASL needs to know about the connection.
-fn channel(session: &Session) -> Channel {
-    let connection = session.wire.connection();
-    let allowed = |may: bool| if may { Plaintext::Allowed } else { Plaintext::Refused };
-    let (plaintext, scram) = (allowed(session.may_send_passwords()), allowed(session.may_use_scram()));
-    let tls = connection.is_encrypted().then(|| TlsBindings {
-        exporter: connection.channel_binding(ChannelBinding::TlsExporter),
-        server_end_point: connection.channel_binding(ChannelBinding::TlsServerEndPoint),
-    });
-    Channel { peer: connection.peer().ip(), tls, plaintext, scram }
 }
 
 /// One line from the client, decoded.

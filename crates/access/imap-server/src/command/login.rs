@@ -1,6 +1,6 @@
 //! LOGIN, and the last steps that LOGIN and AUTHENTICATE share: RFC 9051 §6.2.3.
 
-use posthaste_directory::{Account, LoginError, LoginFailure};
+use posthaste_directory::{Login, LoginError, LoginFailure};
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::Secret;
 
@@ -16,20 +16,20 @@ pub(super) async fn run(
     if !session.may_send_passwords() {
         return refuse(session, user, LoginError::at_once(LoginFailure::EncryptionRequired)).await;
     }
-    let peer = session.wire.connection().peer().ip();
     // A password that is not UTF-8 matches no account. The check takes as long as for any other
     // password, so timing reveals nothing.
     let password = String::from_utf8(password.into_inner())
         .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
-    let outcome = session.service.directory.login(user, &Secret::new(password), peer).await;
+    let outcome = session.service.directory.login(user, &Secret::new(password), session.client()).await;
     match outcome {
-        Ok(account) => accept(session, account).await,
+        Ok(login) => accept(session, login).await,
         Err(error) => refuse(session, user, error).await,
     }
 }
 
 /// Attaches the account to the session. The first login creates the usual mailboxes (RFC 6154).
-pub(super) async fn accept(session: &mut Session, account: Account) -> Result<Reply, Failure> {
+pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply, Failure> {
+    let account = &login.account;
     let peer = session.wire.connection().peer().ip();
     let Some(share) = session.service.accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
         // It is no failed login, but a client that tries again and again has to connect again too.
@@ -41,9 +41,9 @@ pub(super) async fn accept(session: &mut Session, account: Account) -> Result<Re
     };
     session.service.delivery.mailboxes(account.id).await?;
     session.wire.belongs_to(share);
-    session.source().succeeded(&account.name);
-    session.lease = Some(session.service.directory.lease(&account));
-    session.login = Some(account);
+    session.source().succeeded(&login);
+    session.lease = Some(session.service.directory.lease(&login));
+    session.login = Some(login.account);
     session.bad_before_login = session.bad_commands;
     // RFC 9051 §6.2.2: login changes the capabilities; sending them saves the client a round trip.
     let code = Code::Other("CAPABILITY".to_owned(), Some(capability::text(session)));
@@ -52,6 +52,12 @@ pub(super) async fn accept(session: &mut Session, account: Account) -> Result<Re
 
 /// Answers a refused login as the account `name`, after the delay for failed logins.
 pub(super) async fn refuse(session: &mut Session, name: &str, error: LoginError) -> Result<Reply, Failure> {
+    note_refusal(session, name, &error).await;
+    Err(refusal(&error.failure).into())
+}
+
+/// Logs and counts a refused login, and waits for the delay of failed logins.
+pub(super) async fn note_refusal(session: &mut Session, name: &str, error: &LoginError) {
     session.source().failed(name, &error.failure);
     // A client that guesses passwords has to connect again after a few tries.
     session.bad_commands += 1;
@@ -60,14 +66,17 @@ pub(super) async fn refuse(session: &mut Session, name: &str, error: LoginError)
         () = clock.sleep(error.delay) => {}
         () = shutdown.requested() => {}
     }
-    Err(refusal(&error.failure).into())
 }
 
 /// The reply to the client for each kind of refusal: RFC 5530, RFC 9051 §7.1.
-fn refusal(failure: &LoginFailure) -> Reply {
+pub(super) fn refusal(failure: &LoginFailure) -> Reply {
     let code = match failure {
         LoginFailure::Credentials | LoginFailure::ChannelBinding(_) => Code::AuthenticationFailed,
-        LoginFailure::Disabled | LoginFailure::AuthorizationId => Code::AuthorizationFailed,
+        LoginFailure::Certificate | LoginFailure::Token(_) => Code::AuthenticationFailed,
+        LoginFailure::Disabled | LoginFailure::AuthorizationId | LoginFailure::Scope => {
+            Code::AuthorizationFailed
+        }
+        LoginFailure::Expired => Code::Expired,
         LoginFailure::Malformed(why) => return Reply::bad(*why),
         LoginFailure::UnknownMechanism => Code::Cannot,
         LoginFailure::EncryptionRequired => Code::PrivacyRequired,
@@ -94,6 +103,10 @@ mod tests {
             (LoginFailure::AuthorizationId, StatusKind::No, Some(Code::AuthorizationFailed)),
             (LoginFailure::Malformed("x"), StatusKind::Bad, None),
             (LoginFailure::ChannelBinding("x"), StatusKind::No, Some(Code::AuthenticationFailed)),
+            (LoginFailure::Certificate, StatusKind::No, Some(Code::AuthenticationFailed)),
+            (LoginFailure::Token("x"), StatusKind::No, Some(Code::AuthenticationFailed)),
+            (LoginFailure::Expired, StatusKind::No, Some(Code::Expired)),
+            (LoginFailure::Scope, StatusKind::No, Some(Code::AuthorizationFailed)),
             (LoginFailure::UnknownMechanism, StatusKind::No, Some(Code::Cannot)),
             (LoginFailure::EncryptionRequired, StatusKind::No, Some(Code::PrivacyRequired)),
             (LoginFailure::TooMany, StatusKind::No, Some(Code::Unavailable)),

@@ -240,7 +240,7 @@ fn starttls() {
     wire.run(&format!(
         r#"
         C: a CAPABILITY
-        S: * CAPABILITY … AUTH=PLAIN … AUTH=SCRAM-SHA-256-PLUS
+        S: * CAPABILITY … AUTH=SCRAM-SHA-256-PLUS AUTH=SCRAM-SHA-256 AUTH=PLAIN AUTH=LOGIN
         S: a OK …
         C: b LOGIN {USER} "{PASSWORD}"
         S: b OK …

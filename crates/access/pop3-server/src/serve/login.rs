@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use posthaste_delivery::{DeliveryError, Opening};
-use posthaste_directory::sasl::{Channel, Exchange, Plaintext, Step, TlsBindings};
-use posthaste_directory::{Account, LoginError, Source};
+use posthaste_directory::sasl::{Channel, Exchange, Plaintext, Step};
+use posthaste_directory::{Account, Client, Login, LoginError, Service, Source};
 use posthaste_mail_model::{MailboxName, Secret};
-use posthaste_net::{ChannelBinding, Connection, NetError};
+use posthaste_net::{Connection, NetError};
 use posthaste_store::StoreError;
 
 use super::{Driver, Line, Next};
@@ -22,13 +22,9 @@ use crate::session::Refusal;
 /// What the directory must know of the connection.
 pub(super) fn channel(options: &Pop3Options, connection: &Connection) -> Channel {
     let peer = connection.peer().ip().to_canonical();
-    let tls = connection.is_encrypted().then(|| TlsBindings {
-        exporter: connection.channel_binding(ChannelBinding::TlsExporter),
-        server_end_point: connection.channel_binding(ChannelBinding::TlsServerEndPoint),
-    });
     let (plaintext, scram) =
         (allowed(options.clear_text_login, peer), allowed(options.clear_text_scram, peer));
-    Channel { peer, tls, plaintext, scram }
+    Channel::of(connection, Service::Pop3, plaintext, scram)
 }
 
 fn allowed(where_: ClearTextLogin, peer: IpAddr) -> Plaintext {
@@ -51,9 +47,9 @@ enum Cut {
 impl Driver {
     /// USER and PASS.
     pub(super) async fn log_in(&mut self, name: &str, password: &Secret<String>) -> Result<Next, NetError> {
-        let peer = self.connection.peer().ip();
-        match self.service.directory.login(name, password, peer).await {
-            Ok(account) => Ok(self.accept(account).await),
+        let client = Client { address: self.connection.peer().ip(), service: Service::Pop3 };
+        match self.service.directory.login(name, password, client).await {
+            Ok(login) => Ok(self.accept(login).await),
             Err(error) => Ok(self.login_failed(name, &error).await),
         }
     }
@@ -64,24 +60,27 @@ impl Driver {
         mechanism: &str,
         initial: Option<Secret<Vec<u8>>>,
     ) -> Result<Next, NetError> {
-        let mut exchange = match Exchange::begin(mechanism, channel(&self.service.options, &self.connection))
-        {
+        let channel = channel(&self.service.options, &self.connection);
+        let mut exchange = match Exchange::begin(&self.service.directory, mechanism, channel) {
             Ok(exchange) => exchange,
             Err(error) => return Ok(self.login_failed("", &error).await),
         };
-        let mut response = initial;
+        let (mut response, mut refused) = (initial, None::<LoginError>);
         loop {
             let octets = response.as_ref().map(|octets| octets.expose().as_slice());
             match exchange.step(&self.service.directory, octets).await {
-                Step::Done(account) => return Ok(self.accept(*account).await),
+                Step::Done(login) => return Ok(self.accept(*login).await),
                 Step::Fail(error) => return Ok(self.login_failed(exchange.name(), &error).await),
-                Step::Challenge(octets) => {
-                    self.out.extend_from_slice(b"+ ");
-                    self.out.extend_from_slice(BASE64.encode(octets).as_bytes());
-                    self.out.extend_from_slice(b"\r\n");
+                Step::Refuse { challenge, error } => {
+                    self.note_refusal(exchange.name(), &error).await;
+                    self.ask(&challenge);
+                    refused = Some(error);
                 }
+                Step::Challenge(octets) => self.ask(&octets),
             }
             response = match self.response().await? {
+                // RFC 7628 §3.2.3: what the client says to it does not count.
+                Ok(_) if refused.is_some() => break,
                 Ok(octets) => Some(octets),
                 Err(Cut::Silent) => return Ok(Next::End),
                 Err(Cut::Refused(refusal)) => return Ok(self.refuse(refusal)),
@@ -93,6 +92,16 @@ impl Driver {
                 }
             };
         }
+        match refused {
+            Some(error) => Ok(Self::after(&self.session.login_failed(&error, &mut self.out))),
+            None => Ok(Next::End),
+        }
+    }
+
+    fn ask(&mut self, challenge: &[u8]) {
+        self.out.extend_from_slice(b"+ ");
+        self.out.extend_from_slice(BASE64.encode(challenge).as_bytes());
+        self.out.extend_from_slice(b"\r\n");
     }
 
     /// The client's next line, decoded, or how the exchange ends instead.
@@ -107,7 +116,8 @@ impl Driver {
     }
 
     /// The client is who it says it is: opens its INBOX.
-    async fn accept(&mut self, account: Account) -> Next {
+    async fn accept(&mut self, login: Login) -> Next {
+        let account = &login.account;
         let peer = self.connection.peer().ip();
         let Some(share) = self.service.accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
             return self.refuse(Refusal::TooManyConnections);
@@ -115,13 +125,13 @@ impl Driver {
         if !self.service.delays.admit(account.id, Instant::now()) {
             return self.refuse(Refusal::TooSoon);
         }
-        let maildrop = match self.open(&account).await {
+        let maildrop = match self.open(account).await {
             Ok(maildrop) => maildrop,
             Err(error) => return self.refuse(Refusal::of_store(&error)),
         };
         self.connection.belongs_to(share);
-        self.source().succeeded(&account.name);
-        self.lease = Some(self.service.directory.lease(&account));
+        self.source().succeeded(&login);
+        self.lease = Some(self.service.directory.lease(&login));
         Self::after(&self.session.logged_in(maildrop, &mut self.out))
     }
 
@@ -147,15 +157,20 @@ impl Driver {
     /// Where a login comes from, for the log.
     fn source(&self) -> Source {
         let connection = &self.connection;
-        Source { address: connection.peer().ip(), protocol: "pop3", session: connection.id() }
+        Source { address: connection.peer().ip(), protocol: Service::Pop3.name(), session: connection.id() }
     }
 
     async fn login_failed(&mut self, name: &str, error: &LoginError) -> Next {
+        self.note_refusal(name, error).await;
+        Self::after(&self.session.login_failed(error, &mut self.out))
+    }
+
+    /// Logs a refused login, and waits for the delay of failed logins.
+    async fn note_refusal(&mut self, name: &str, error: &LoginError) {
         self.source().failed(name, &error.failure);
         tokio::select! {
             () = tokio::time::sleep(error.delay) => {}
             () = self.shutdown.requested() => {}
         }
-        Self::after(&self.session.login_failed(error, &mut self.out))
     }
 }

@@ -72,7 +72,9 @@ async fn a_session_ends_with_its_account() {
     let watch = tokio::spawn(async move { directory.watch_accounts(Duration::from_millis(1)).await });
     let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
     server.delivery.directory().set(USER, change).await.unwrap();
-    client.play("S: -ERR [AUTH] Your account was disabled or removed, or has another password").await;
+    client
+        .play("S: -ERR [AUTH] Your login has ended: the account, or what it was let in by, is no longer good")
+        .await;
     client.ends().await;
     watch.abort();
     assert_eq!(server.uids().await, [1]);

@@ -3,10 +3,10 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use posthaste_directory::{
-    LoginError, Source,
-    sasl::{Channel, Exchange, Plaintext, Step, TlsBindings},
+    LoginError, Service, Source,
+    sasl::{Channel, Exchange, Plaintext, Step},
 };
-use posthaste_net::{ChannelBinding, Connection, NetError};
+use posthaste_net::{Connection, NetError};
 
 use super::{Driver, Line, Next, closing};
 use crate::{PlaintextAuth, SmtpOptions, command, session::Action};
@@ -19,15 +19,8 @@ pub(super) fn channel(options: &SmtpOptions, connection: &Connection) -> Channel
         PlaintextAuth::Anywhere => Plaintext::Allowed,
         PlaintextAuth::Never | PlaintextAuth::LoopbackOnly => Plaintext::Refused,
     };
-    Channel {
-        peer,
-        tls: connection.is_encrypted().then(|| TlsBindings {
-            exporter: connection.channel_binding(ChannelBinding::TlsExporter),
-            server_end_point: connection.channel_binding(ChannelBinding::TlsServerEndPoint),
-        }),
-        plaintext: allowed(options.plaintext_auth),
-        scram: allowed(options.plaintext_scram),
-    }
+    let (plaintext, scram) = (allowed(options.plaintext_auth), allowed(options.plaintext_scram));
+    Channel::of(connection, Service::Submission, plaintext, scram)
 }
 
 impl Driver {
@@ -36,39 +29,53 @@ impl Driver {
         mechanism: &str,
         initial: Option<Vec<u8>>,
     ) -> Result<Next, NetError> {
-        let mut exchange = match Exchange::begin(mechanism, channel(&self.service.options, &self.connection))
-        {
+        let channel = channel(&self.service.options, &self.connection);
+        let mut exchange = match Exchange::begin(&self.service.directory, mechanism, channel) {
             Ok(exchange) => exchange,
             Err(error) => return self.login_failed("", &error).await,
         };
-        let mut response = initial;
+        let (mut response, mut refused) = (initial, None::<LoginError>);
         loop {
             match exchange.step(&self.service.directory, response.as_deref()).await {
-                Step::Done(account) => {
+                Step::Done(login) => {
+                    let account = &login.account;
                     let (accounts, peer) = (&self.service.accounts, self.connection.peer().ip());
                     let Some(share) = accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
                         let action = self.session.too_many_connections();
                         return self.say_or_close(action);
                     };
                     self.connection.belongs_to(share);
-                    self.source().succeeded(&account.name);
-                    self.lease = Some(self.service.directory.lease(&account));
-                    let reply = self.session.authenticated(*account);
+                    self.source().succeeded(&login);
+                    self.lease = Some(self.service.directory.lease(&login));
+                    let reply = self.session.authenticated(login.account);
                     self.say(&reply);
                     return Ok(Next::Command);
                 }
                 Step::Fail(error) => return self.login_failed(exchange.name(), &error).await,
-                Step::Challenge(octets) => {
-                    self.replies.extend_from_slice(b"334 ");
-                    self.replies.extend_from_slice(BASE64.encode(octets).as_bytes());
-                    self.replies.extend_from_slice(b"\r\n");
+                Step::Refuse { challenge, error } => {
+                    self.note_refusal(exchange.name(), &error).await;
+                    self.ask(&challenge);
+                    refused = Some(error);
                 }
+                Step::Challenge(octets) => self.ask(&octets),
             }
-            response = match self.response().await? {
-                Ok(octets) => Some(octets),
-                Err(action) => return self.say_or_close(action),
+            response = match (self.response().await?, refused) {
+                // RFC 7628 §3.2.3: what the client says to it does not count.
+                (Ok(_), Some(error)) => {
+                    let action = self.session.login_failed(&error);
+                    return self.say_or_close(action);
+                }
+                (Ok(octets), None) => Some(octets),
+                (Err(action), _) => return self.say_or_close(action),
             };
+            refused = None;
         }
+    }
+
+    fn ask(&mut self, challenge: &[u8]) {
+        self.replies.extend_from_slice(b"334 ");
+        self.replies.extend_from_slice(BASE64.encode(challenge).as_bytes());
+        self.replies.extend_from_slice(b"\r\n");
     }
 
     /// The client's next line, decoded, or how the exchange ends instead.
@@ -88,16 +95,25 @@ impl Driver {
     /// Where a login comes from, for the log.
     fn source(&self) -> Source {
         let connection = &self.connection;
-        Source { address: connection.peer().ip(), protocol: "submission", session: connection.id() }
+        Source {
+            address: connection.peer().ip(),
+            protocol: Service::Submission.name(),
+            session: connection.id(),
+        }
     }
 
     async fn login_failed(&mut self, name: &str, error: &LoginError) -> Result<Next, NetError> {
+        self.note_refusal(name, error).await;
+        let action = self.session.login_failed(error);
+        self.say_or_close(action)
+    }
+
+    /// Logs a refused login, and waits for the delay of failed logins.
+    async fn note_refusal(&mut self, name: &str, error: &LoginError) {
         self.source().failed(name, &error.failure);
         tokio::select! {
             () = tokio::time::sleep(error.delay) => {}
             () = self.shutdown.requested() => {}
         }
-        let action = self.session.login_failed(error);
-        self.say_or_close(action)
     }
 }

@@ -197,6 +197,8 @@ pub(super) fn login(failure: &LoginFailure) -> Reply {
         LoginFailure::Credentials | LoginFailure::AuthorizationId | LoginFailure::ChannelBinding(_) => {
             (535, (5, 7, 8))
         }
+        LoginFailure::Certificate | LoginFailure::Token(_) => (535, (5, 7, 8)),
+        LoginFailure::Expired | LoginFailure::Scope => (535, (5, 7, 8)),
         LoginFailure::Disabled => (535, (5, 7, 13)),
         LoginFailure::Malformed(_) => (501, (5, 5, 2)),
         LoginFailure::UnknownMechanism => (504, (5, 5, 4)),

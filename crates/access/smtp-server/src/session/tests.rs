@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use posthaste_delivery::{DeliveryError, Recipient};
+use posthaste_directory::sasl::Mechanism;
 use posthaste_directory::{Address, LoginFailure};
 use posthaste_filter::Undelivered;
 
@@ -18,7 +19,7 @@ fn session(role: Role) -> Session {
         peer: "192.0.2.1:4711".parse().unwrap(),
         tls: None,
         starttls: true,
-        mechanisms: &["SCRAM-SHA-256", "PLAIN"],
+        mechanisms: Mechanisms::of(&[Mechanism::ScramSha256, Mechanism::Plain]),
     };
     Session::new(role, Arc::new(options), link)
 }
@@ -164,7 +165,7 @@ fn tls_forgets_everything() {
     session.expect(&[("EHLO a.example", "250"), ("STARTTLS", "tls 220 2.0.0")]);
     session.authenticated(account(1));
     let tls = TlsFacts { version: "TLSv1.3", cipher: "x" };
-    session.tls_started(Some(tls), &["PLAIN"]);
+    session.tls_started(Some(tls), Mechanisms::of(&[Mechanism::Plain]));
     assert!(session.account().is_none());
     session.expect(&[("MAIL FROM:<>", "503 5.5.1"), ("EHLO a.example", "250"), ("STARTTLS", "503 5.5.1")]);
 }

@@ -3,6 +3,8 @@
 use bytesize::ByteSize;
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::credentials::{AppPasswords, Certificates};
+
 #[derive(Debug, Subcommand)]
 pub enum Account {
     /// Make an account. Takes effect at once.
@@ -56,6 +58,8 @@ pub enum Account {
         remove_alias: Vec<String>,
         #[command(flatten)]
         forwarding: Forwarding,
+        #[command(flatten)]
+        certificates: Certificates,
     },
     /// Give an account a new password; the old one stops working at once.
     Passwd {
@@ -65,6 +69,9 @@ pub enum Account {
         #[arg(long)]
         password_stdin: bool,
     },
+    /// Further passwords, one for each program or device: made by us, and removed one by one.
+    #[command(subcommand)]
+    AppPassword(AppPasswords),
     /// Remove an account, its aliases and all its mail.
     Remove {
         /// Its name.

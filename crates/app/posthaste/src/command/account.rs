@@ -8,7 +8,7 @@ use posthaste_store::{MailboxHead, MailboxList};
 use serde_json::json;
 
 use crate::cli;
-use crate::command::full_name;
+use crate::command::{credentials, full_name};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open::{self, Opened};
@@ -50,7 +50,7 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
         Command::Show { name, json } => {
             show(&open::existing(&config).await?, &full_name(&name, &config), json).await
         }
-        Command::Set { name, settings, disable, enable, alias, remove_alias, forwarding } => {
+        Command::Set { name, settings, disable, enable, alias, remove_alias, forwarding, certificates } => {
             let change = AccountChange {
                 quota_bytes: settings.quota.map(|q| q.0),
                 quota_messages: settings.messages.map(|q| q.0),
@@ -59,11 +59,11 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
                 disabled: (disable || enable).then_some(disable),
             };
             let forwards = forwarding.no_forward || !forwarding.forward.is_empty();
-            if change == AccountChange::default() && alias.is_empty() && remove_alias.is_empty() && !forwards
-            {
+            let addresses = !alias.is_empty() || !remove_alias.is_empty();
+            if change == AccountChange::default() && !addresses && !forwards && certificates.is_empty() {
                 return Err(Failure::Usage(
                     "nothing to set; say --quota, --messages, --mailboxes, --format, --disable, --enable, --alias, \
-                     --remove-alias, --forward or --no-forward"
+                     --remove-alias, --forward, --no-forward, --certificate or --remove-certificate"
                         .into(),
                 ));
             }
@@ -80,6 +80,7 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
                 let forward = (!to.is_empty()).then_some(Forward { to, keep: !forwarding.no_copy });
                 opened.directory.set_forward(&account.name, forward).await?;
             }
+            credentials::set_certificates(&opened.directory, &account.name, &certificates).await?;
             println!("changed {}", account.name);
             Ok(())
         }
@@ -91,6 +92,7 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
             println!("{} has a new password", account.name);
             Ok(())
         }
+        Command::AppPassword(command) => credentials::run(config, command).await,
         Command::Remove { name, yes } => {
             let opened = open::existing(&config).await?;
             remove(&opened, &full_name(&name, &config), yes).await
@@ -191,6 +193,7 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
     let account = opened.found(name).await?;
     let aliases = aliases_of(opened, &account).await?;
     let (list, heads) = mailboxes(opened, &account).await?;
+    let certificates = credentials::certificates(&opened.directory, name).await?;
     if json {
         let boxes = list.entries.iter().zip(&heads).map(|(e, h)| json!({"name": e.name.as_str(),
             "id": e.id.to_string(), "messages": h.counts.messages, "unseen": h.counts.unseen, "bytes": h.counts.bytes}));
@@ -199,7 +202,8 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
             json!({"name": account.name, "id": account.id.to_string(), "disabled": account.disabled, "shared": account.shared,
                    "quota_bytes": account.quota_bytes, "quota_messages": account.quota_messages,
                    "quota_mailboxes": account.quota_mailboxes, "format": account.format, "created": account.created,
-                   "aliases": aliases, "forward": account.forward, "mailboxes": boxes.collect::<Vec<_>>()})
+                   "aliases": aliases, "forward": account.forward, "certificates": certificates,
+                   "mailboxes": boxes.collect::<Vec<_>>()})
         );
         return Ok(());
     }
@@ -217,6 +221,9 @@ async fn show(opened: &Opened, name: &str, json: bool) -> Result<()> {
     if let Some(forward) = &account.forward {
         let copy = if forward.keep { "a copy stays" } else { "no copy stays" };
         println!("forward  {} ({copy})", forward.to.join(", "));
+    }
+    for certificate in &certificates {
+        println!("certificate {certificate}");
     }
     for (entry, head) in list.entries.iter().zip(&heads) {
         let size = bytesize::ByteSize(head.counts.bytes);

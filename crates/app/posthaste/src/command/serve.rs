@@ -124,6 +124,7 @@ async fn serve(
     lock.hold_directory()?;
     let certificates = certificates(&config)?;
     opened.directory.trust_networks(config.login.trusted_networks.clone());
+    opened.directory.set_logins(config.logins()?);
     let mut signals = Signals::new()?;
     let budgets = Budgets::new(&plan, &config);
     let foreign = opened.store.clone();
@@ -258,12 +259,14 @@ impl Server {
         plan.check().map_err(Failure::Usage)?;
         // A new `data` waits for the next start, and with it the self-signed pair there.
         let fresh = certificates(&Config { data: self.config.data.clone(), ..next.clone() })?;
+        let logins = next.logins()?;
         self.level.set(&next.log)?;
         // The listeners hold this very one: all of them show the new certificate, whichever files
         // it is in.
         self.certificates.replace_by(&fresh);
         warn_of_expiry(&self.certificates);
         self.opened.directory.trust_networks(next.login.trusted_networks.clone());
+        self.opened.directory.set_logins(logins);
         self.budgets.accounts.set(next.limits.of_accounts());
         for key in next.keys_that_wait(&self.config) {
             tracing::warn!(key, "this setting has changed: it takes effect when the server is started again");

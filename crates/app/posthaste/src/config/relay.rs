@@ -103,7 +103,10 @@ impl Relay {
         if !self.smarthost.is_empty() {
             let login = match self.user.as_str() {
                 "" => None,
-                user => Some(Login { user: user.to_owned(), password: password(&self.password_file)? }),
+                user => Some(Login {
+                    user: user.to_owned(),
+                    password: password("relay.password_file", &self.password_file)?,
+                }),
             };
             routes.smarthost = Some(route("relay.smarthost", &self.smarthost, self.tls, login)?);
         } else {
@@ -196,10 +199,11 @@ fn host_and_port(key: &str, text: &str) -> std::result::Result<(String, u16), St
     if host.is_empty() || host.contains([' ', '/', '@']) { Err(wrong()) } else { Ok((host.to_owned(), port)) }
 }
 
-fn password(file: &Path) -> Result<Secret<String>> {
-    private::tighten_secret("relay.password_file", file)?;
+/// The first line of a file that holds a secret.
+pub(super) fn password(setting: &str, file: &Path) -> Result<Secret<String>> {
+    private::tighten_secret(setting, file)?;
     let text = std::fs::read_to_string(file);
-    let text = text.map_err(|e| Failure::Usage(format!("`relay.password_file`: {}: {e}", file.display())))?;
+    let text = text.map_err(|e| Failure::Usage(format!("`{setting}`: {}: {e}", file.display())))?;
     Ok(Secret::new(text.lines().next().unwrap_or_default().to_owned()))
 }
 

@@ -2,126 +2,58 @@
 //! AUTHENTICATE and SMTP AUTH alike. Base 64, and `*` to give up, are the protocols' own.
 //!
 //! ```text
-//! let mut exchange = Exchange::begin(mechanism, channel)?;
+//! let mut exchange = Exchange::begin(&directory, mechanism, channel)?;
 //! loop {
 //!     match exchange.step(&directory, response).await {
 //!         Step::Challenge(octets) => send them, wait for `response`,
 //!         Step::Done(account) => in,
 //!         Step::Fail(error) => wait for error.delay, then say so,
+//!         Step::Refuse { challenge, error } => wait, send it, read any response, then say so,
 //!     }
 //! }
 //! ```
 //!
 //! The first `response` is the initial response, or `None` if the command brought none.
 
+mod bearer;
+mod channel;
+mod external;
+mod mechanism;
 mod plain;
 mod scram;
 #[cfg(test)]
 mod tests;
 
 use posthaste_mail_model::Secret;
-use std::net::IpAddr;
 
-use crate::account::Account;
-use crate::address::Address;
+use crate::address::same_user;
 use crate::directory::Directory;
+use crate::grant::Login;
 use crate::login::{LoginError, LoginFailure};
+use crate::settings::CertificateLogins;
 
-/// Octets of one response. The longest honest one is a SCRAM first message with a long name;
-/// RFC 4616 §2 allows PLAIN three fields of 255. Decoded from base 64 it fits the protocols' line
-/// limits.
+pub use channel::{Channel, Plaintext, TlsBindings};
+pub use mechanism::{Mechanism, Mechanisms};
+
+/// Octets of one response. The longest honest one has an OAuth token: those with many claims have
+/// some 4 KiB, and decoded from base 64 it fits the protocols' line limits (RFC 4954 §4: 12,288).
+/// RFC 4616 §2 allows PLAIN three fields of 255.
 pub const RESPONSE_LEN_MAX: usize = 8 * 1024;
 
-/// What TLS knows that both ends must know alike, for channel binding.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TlsBindings {
-    /// `tls-exporter`: 32 octets under the label `EXPORTER-Channel-Binding` (RFC 9266 §2); TLS
-    /// 1.3, or TLS 1.2 with the extended master secret.
-    pub exporter: Option<Vec<u8>>,
-    /// `tls-server-end-point`: the hash of our certificate (RFC 5929 §4.1).
-    pub server_end_point: Option<Vec<u8>>,
-}
-
-/// Whether mechanisms of a kind are offered on a channel without TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plaintext {
-    /// On loopback, or where the configuration says so.
-    Allowed,
-    /// Anywhere else.
-    Refused,
-}
-
-/// What an exchange runs over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Channel {
-    /// Who is at the other end.
-    pub peer: IpAddr,
-    /// What TLS knows; `None` without TLS.
-    pub tls: Option<TlsBindings>,
-    /// Whether passwords may be sent without TLS.
-    pub plaintext: Plaintext,
-    /// Whether SCRAM may run without TLS. Who listens can try passwords against what he heard.
-    pub scram: Plaintext,
-}
-
-impl Channel {
-    /// Whether a password may be sent over it.
-    pub fn protects_passwords(&self) -> bool {
-        self.tls.is_some() || self.plaintext == Plaintext::Allowed
-    }
-
-    /// Whether SCRAM may run over it.
-    pub fn protects_proofs(&self) -> bool {
-        self.protects_passwords() || self.scram == Plaintext::Allowed
-    }
-
-    /// Whether -PLUS is offered. Not in TLS 1.2: there clients bind to `tls-unique` if to anything
-    /// (RFC 5929 §3), which is not available, and one that says so with `y` must not be taken for
-    /// the victim of a downgrade.
-    fn can_bind(&self) -> bool {
-        self.tls.as_ref().is_some_and(|b| b.exporter.is_some())
-    }
-}
-
-/// A mechanism.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mechanism {
-    /// RFC 4616.
-    Plain,
-    /// Two prompts, never standardised (draft-murchison-sasl-login), still used.
-    Login,
-    /// RFC 5802 with SHA-256 (RFC 7677).
-    ScramSha256,
-    /// The same, bound to the TLS channel.
-    ScramSha256Plus,
-}
-
-impl Mechanism {
-    /// By its registered name, in any case (RFC 4422 §3.1 has them in capitals; clients do not).
-    pub fn from_name(name: &str) -> Option<Self> {
-        const NAMES: [(&str, Mechanism); 4] = [
-            ("PLAIN", Mechanism::Plain),
-            ("LOGIN", Mechanism::Login),
-            ("SCRAM-SHA-256", Mechanism::ScramSha256),
-            ("SCRAM-SHA-256-PLUS", Mechanism::ScramSha256Plus),
-        ];
-        NAMES.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, mechanism)| *mechanism)
-    }
-
-    const fn sends_password(self) -> bool {
-        matches!(self, Self::Plain | Self::Login)
-    }
-}
-
-/// The mechanisms to offer on a channel, strongest first.
-pub fn mechanisms(channel: &Channel) -> &'static [&'static str] {
-    const ALL: &[&str] = &["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "PLAIN", "LOGIN"];
-    match (channel.can_bind(), channel.protects_passwords(), channel.protects_proofs()) {
-        (true, _, _) => ALL,
-        (false, true, _) => &["SCRAM-SHA-256", "PLAIN", "LOGIN"],
-        (false, false, true) => &["SCRAM-SHA-256"],
-        (false, false, false) => &[],
-    }
+/// The mechanisms to offer on a channel.
+pub fn mechanisms(directory: &Directory, channel: &Channel) -> Mechanisms {
+    let logins = directory.logins();
+    let (passwords, proofs) = (channel.protects_passwords(), channel.protects_proofs());
+    let external = logins.certificates != CertificateLogins::Off && channel.has_certificate();
+    let tokens = logins.tokens.is_some() && passwords;
+    Mechanisms::default()
+        .with(Mechanism::External, external)
+        .with(Mechanism::ScramSha256Plus, channel.can_bind())
+        .with(Mechanism::ScramSha256, proofs)
+        .with(Mechanism::OauthBearer, tokens)
+        .with(Mechanism::Xoauth2, tokens)
+        .with(Mechanism::Plain, passwords)
+        .with(Mechanism::Login, passwords)
 }
 
 /// What comes of a response.
@@ -130,9 +62,17 @@ pub enum Step {
     /// Send these octets (perhaps none) and come back with the client's response.
     Challenge(Vec<u8>),
     /// Logged in.
-    Done(Box<Account>),
+    Done(Box<Login>),
     /// Refused; the exchange is over.
     Fail(LoginError),
+    /// Refused, which the challenge tells the client's program. It answers, with nothing that
+    /// counts, and the exchange is over: RFC 7628 §3.2.3.
+    Refuse {
+        /// To be sent after the error's delay.
+        challenge: Vec<u8>,
+        /// Why.
+        error: LoginError,
+    },
 }
 
 /// One exchange.
@@ -148,6 +88,8 @@ enum State {
     LoginName,
     LoginPassword { name: String },
     Scram(Box<scram::Server>),
+    External,
+    Token(bearer::Form),
     Over,
 }
 
@@ -159,21 +101,27 @@ impl std::fmt::Debug for Exchange {
 
 impl Exchange {
     /// Begins an exchange, if the mechanism is offered on this channel.
-    pub fn begin(mechanism: &str, channel: Channel) -> Result<Self, LoginError> {
+    pub fn begin(directory: &Directory, mechanism: &str, channel: Channel) -> Result<Self, LoginError> {
         let unknown = LoginError::at_once(LoginFailure::UnknownMechanism);
         let mechanism = Mechanism::from_name(mechanism).ok_or(unknown.clone())?;
-        let protected =
-            if mechanism.sends_password() { channel.protects_passwords() } else { channel.protects_proofs() };
-        if !protected {
-            return Err(LoginError::at_once(LoginFailure::EncryptionRequired));
+        if !mechanisms(directory, &channel).has(mechanism) {
+            let in_tls = Channel { plaintext: Plaintext::Allowed, ..channel };
+            let with_tls = mechanisms(directory, &in_tls).has(mechanism);
+            return Err(if with_tls {
+                LoginError::at_once(LoginFailure::EncryptionRequired)
+            } else {
+                unknown
+            });
         }
         let state = match mechanism {
             Mechanism::Plain => State::Plain,
             Mechanism::Login => State::LoginName,
+            Mechanism::External => State::External,
+            Mechanism::OauthBearer => State::Token(bearer::Form::OauthBearer),
+            Mechanism::Xoauth2 => State::Token(bearer::Form::Xoauth2),
             Mechanism::ScramSha256 if channel.can_bind() => scram_state(scram::Binding::Offered),
             Mechanism::ScramSha256 => scram_state(scram::Binding::Impossible),
-            Mechanism::ScramSha256Plus if channel.can_bind() => scram_state(scram::Binding::Demanded),
-            Mechanism::ScramSha256Plus => return Err(unknown),
+            Mechanism::ScramSha256Plus => scram_state(scram::Binding::Demanded),
         };
         Ok(Self { channel, state, name: String::new() })
     }
@@ -204,6 +152,8 @@ impl Exchange {
                 Err(failure) => Step::Fail(LoginError::at_once(failure)),
             },
             State::Scram(server) => self.scram(directory, server, response).await,
+            State::External => self.external(directory, response).await,
+            State::Token(form) => self.token(directory, form, response).await,
             State::Over => malformed("the exchange is over"),
         }
     }
@@ -213,7 +163,7 @@ impl Exchange {
         Step::Challenge(challenge)
     }
 
-    /// The client speaks first in PLAIN and SCRAM: an empty challenge lets it (RFC 4422 §3.3).
+    /// The client speaks first in all but LOGIN: an empty challenge lets it (RFC 4422 §3.3).
     fn first_challenge(&mut self, state: State) -> Step {
         match state {
             State::LoginName => self.ask(state, b"Username:".to_vec()),
@@ -237,10 +187,7 @@ impl Exchange {
     }
 
     async fn log_in(&self, directory: &Directory, name: &str, password: String) -> Step {
-        match directory.login(name, &Secret::new(password), self.channel.peer).await {
-            Ok(account) => Step::Done(Box::new(account)),
-            Err(error) => Step::Fail(error),
-        }
+        done(directory.login(name, &Secret::new(password), self.channel.client).await)
     }
 
     async fn scram(
@@ -253,8 +200,45 @@ impl Exchange {
         server.name().clone_into(&mut self.name);
         match outcome {
             Ok(scram::Answer::Send(octets)) => self.ask(State::Scram(server), octets),
-            Ok(scram::Answer::Done(account)) => Step::Done(account),
+            Ok(scram::Answer::Done(login)) => Step::Done(login),
             Err(error) => Step::Fail(error),
+        }
+    }
+
+    /// RFC 4422 Appendix A.
+    async fn external(&mut self, directory: &Directory, response: &[u8]) -> Step {
+        let Some(certificate) = &self.channel.certificate else {
+            return malformed("there is no certificate");
+        };
+        let authorization = match external::authorization(response) {
+            Ok(authorization) => authorization,
+            Err(failure) => return Step::Fail(LoginError::at_once(failure)),
+        };
+        self.name = match authorization.is_empty() {
+            true => {
+                certificate.emails.first().or(certificate.common_name.as_ref()).cloned().unwrap_or_default()
+            }
+            false => authorization.clone(),
+        };
+        done(directory.login_by_certificate(certificate, &authorization, self.channel.client).await)
+    }
+
+    async fn token(&mut self, directory: &Directory, form: bearer::Form, response: &[u8]) -> Step {
+        let message = match bearer::Message::parse(form, response) {
+            Ok(message) => message,
+            Err(failure) => return Step::Fail(LoginError::at_once(failure)),
+        };
+        self.name.clone_from(&message.name);
+        let (name, outcome) =
+            directory.login_by_token(&message.name, message.token, self.channel.client).await;
+        self.name = name;
+        match outcome {
+            Ok(login) => Step::Done(Box::new(login)),
+            Err(error) => match bearer::challenge(form, &error.failure, directory.logins().tokens.as_deref())
+            {
+                Some(challenge) => Step::Refuse { challenge, error },
+                None => Step::Fail(error),
+            },
         }
     }
 }
@@ -267,11 +251,9 @@ fn malformed(why: &'static str) -> Step {
     Step::Fail(LoginError::at_once(LoginFailure::Malformed(why)))
 }
 
-/// Whether an authorization identity is nobody else's: empty, or another spelling of the name.
-fn same_user(authorization: &str, name: &str) -> bool {
-    authorization.is_empty()
-        || match (Address::parse(authorization), Address::parse(name)) {
-            (Ok(a), Ok(b)) => a == b,
-            _ => false,
-        }
+fn done(outcome: Result<Login, LoginError>) -> Step {
+    match outcome {
+        Ok(login) => Step::Done(Box::new(login)),
+        Err(error) => Step::Fail(error),
+    }
 }

@@ -17,13 +17,14 @@ use subtle::ConstantTimeEq;
 use tokio::sync::OnceCell;
 
 use crate::account::Account;
-use crate::address::Address;
+use crate::address::{Address, same_user};
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result as DirectoryResult};
-use crate::login::{LoginError, LoginFailure, enabled};
+use crate::grant::{By, Login};
+use crate::login::{LoginError, LoginFailure, enabled, key_of};
 use crate::password::{self, KEY_LEN, SALT_LEN, SCRAM_ITERATIONS, ScramKeys, hmac_sha256};
 use crate::record;
-use crate::sasl::{Channel, same_user};
+use crate::sasl::channel::Channel;
 use crate::throttle::Attempt;
 use posthaste_store::CommitOutcome;
 
@@ -43,7 +44,7 @@ pub(super) enum Binding {
 
 pub(super) enum Answer {
     Send(Vec<u8>),
-    Done(Box<Account>),
+    Done(Box<Login>),
 }
 
 /// The server's state between messages.
@@ -120,13 +121,15 @@ impl Server {
             }
             State::ClientFinal(pending) => {
                 let last = ClientFinal::parse(text).map_err(LoginError::at_once)?;
-                let attempt = directory.begin_attempt(channel.peer, pending.name.as_ref());
+                let attempt = directory.begin_attempt(channel.client, key_of(pending.name.as_ref()));
                 let (account, signature) = finish(*pending, &last, attempt)?;
                 directory.succeed(attempt);
                 self.state = State::Acknowledge(Box::new(enabled(account)?));
                 Ok(Answer::Send(format!("v={}", STANDARD.encode(signature)).into_bytes()))
             }
-            State::Acknowledge(account) if text.is_empty() => Ok(Answer::Done(account)),
+            State::Acknowledge(account) if text.is_empty() => {
+                Ok(Answer::Done(Box::new(Login::new(*account, By::Password))))
+            }
             State::Acknowledge(_) => {
                 Err(LoginError::at_once(LoginFailure::Malformed("the last response must be empty")))
             }
@@ -304,7 +307,7 @@ impl<'a> ClientFinal<'a> {
 }
 
 /// `saslname`: `=2C` for a comma, `=3D` for an equals sign, no other `=` (RFC 5802 §5.1).
-fn unescape(name: &str) -> Result<String, LoginFailure> {
+pub(super) fn unescape(name: &str) -> Result<String, LoginFailure> {
     let mut out = String::with_capacity(name.len());
     let mut pieces = name.split('=');
     out.push_str(pieces.next().unwrap_or_default());

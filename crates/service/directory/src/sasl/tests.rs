@@ -13,7 +13,8 @@ use crate::testing::{Records, add, directory};
 use crate::{AccountChange, Directory, LoginFailure};
 
 fn channel(tls: Option<TlsBindings>, plaintext: Plaintext) -> Channel {
-    Channel { peer: IpAddr::V4(Ipv4Addr::LOCALHOST), tls, plaintext, scram: Plaintext::Refused }
+    let client = crate::Client { address: IpAddr::V4(Ipv4Addr::LOCALHOST), service: crate::Service::Imap };
+    Channel { client, tls, certificate: None, plaintext, scram: Plaintext::Refused }
 }
 
 fn plain_channel() -> Channel {
@@ -33,7 +34,7 @@ fn tls_1_2() -> Channel {
 
 /// Runs an exchange with responses prepared in advance; the outcome of the last.
 async fn run(directory: &Directory, mechanism: &str, channel: Channel, responses: &[Option<&[u8]>]) -> Step {
-    let mut exchange = match Exchange::begin(mechanism, channel) {
+    let mut exchange = match Exchange::begin(directory, mechanism, channel) {
         Ok(exchange) => exchange,
         Err(error) => return Step::Fail(error),
     };
@@ -91,7 +92,7 @@ impl Client<'_> {
     }
 
     async fn log_in(&self, directory: &Directory, mechanism: &str, channel: Channel) -> Step {
-        let mut exchange = match Exchange::begin(mechanism, channel) {
+        let mut exchange = match Exchange::begin(directory, mechanism, channel) {
             Ok(exchange) => exchange,
             Err(error) => return Step::Fail(error),
         };
@@ -116,7 +117,7 @@ fn client<'a>(name: &'a str, password: &'a str) -> Client<'a> {
 fn store_keys(records: &Records, account: crate::Account, keys: ScramKeys) {
     let credentials = Credentials { argon2: "$unused".into(), scram: Some(keys) };
     let name = format!("account/{}", account.name);
-    records.put(&name, Stored { account, credentials }.write().unwrap());
+    records.put(&name, Stored::new(account, credentials).write().unwrap());
 }
 
 #[tokio::test]
@@ -146,7 +147,7 @@ async fn the_example_of_rfc_7677() {
         }
     }
     let end = server.step(&directory, &plain_channel(), b"").await.unwrap();
-    assert!(matches!(end, scram::Answer::Done(account) if account.name == "user"));
+    assert!(matches!(end, scram::Answer::Done(login) if login.account.name == "user"));
 }
 
 #[tokio::test]
@@ -163,7 +164,7 @@ async fn plain_and_login_in_all_their_forms() {
     ];
     for (mechanism, responses) in exchanges {
         let end = run(&directory, mechanism, plain_channel(), responses).await;
-        assert!(matches!(&end, Step::Done(account) if account.name == "ana@example.org"), "{end:?}");
+        assert!(matches!(&end, Step::Done(login) if login.account.name == "ana@example.org"), "{end:?}");
     }
 }
 
@@ -212,7 +213,7 @@ async fn scram_round_trips() {
     add(&directory, "a=b@example.org", "p,=\u{1f680}").await;
     for (name, password) in [("ana@example.org", "pencil"), ("a=b@example.org", "p,=\u{1f680}")] {
         let end = client(name, password).log_in(&directory, "SCRAM-SHA-256", plain_channel()).await;
-        assert!(matches!(&end, Step::Done(account) if account.name == name), "{end:?}");
+        assert!(matches!(&end, Step::Done(login) if login.account.name == name), "{end:?}");
     }
     let own = Client { header: "n,a=Ana@example.org,", ..client("ana@example.org", "pencil") };
     assert!(matches!(own.log_in(&directory, "SCRAM-SHA-256", plain_channel()).await, Step::Done(_)));
@@ -254,7 +255,7 @@ async fn scram_binds_to_the_channel_it_runs_on() {
                     "{header} {error}"
                 );
             }
-            Step::Challenge(_) => panic!("{header}"),
+            other => panic!("{header} {other:?}"),
         }
     }
     let end = ana("n,,", b"").log_in(&directory, PLUS, plain_channel()).await;
@@ -267,7 +268,7 @@ async fn scram_tells_a_stranger_nothing() {
     let ana = add(&directory, "ana@example.org", "pencil").await;
     add(&directory, "ben@example.org", "pencil").await;
     let first = |name: &'static str| async {
-        let mut exchange = Exchange::begin("SCRAM-SHA-256", plain_channel()).unwrap();
+        let mut exchange = Exchange::begin(&directory, "SCRAM-SHA-256", plain_channel()).unwrap();
         match exchange.step(&directory, Some(client(name, "").first().as_bytes())).await {
             Step::Challenge(octets) => {
                 String::from_utf8(octets).unwrap().split_once(",s=").unwrap().1.to_owned()
@@ -281,7 +282,7 @@ async fn scram_tells_a_stranger_nothing() {
     assert_eq!((ana_salt.len(), &nobody), (nobody.len(), &again));
     assert_ne!(nobody, first("cy@example.org").await);
     let restarted = crate::testing::other_process(&records);
-    let mut exchange = Exchange::begin("SCRAM-SHA-256", plain_channel()).unwrap();
+    let mut exchange = Exchange::begin(&directory, "SCRAM-SHA-256", plain_channel()).unwrap();
     match exchange.step(&restarted, Some(client("bob@example.org", "").first().as_bytes())).await {
         Step::Challenge(octets) => assert!(String::from_utf8(octets).unwrap().ends_with(&nobody)),
         other => panic!("{other:?}"),
@@ -346,25 +347,30 @@ async fn malformed_scram_messages() {
     assert!(matches!(failure(end), LoginFailure::Malformed(why) if why.contains("nonce")));
 }
 
+fn names(directory: &Directory, channel: &Channel) -> Vec<&'static str> {
+    mechanisms(directory, channel).names().collect()
+}
+
 #[test]
 fn what_is_offered_where() {
-    assert_eq!(mechanisms(&tls_channel()), ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "PLAIN", "LOGIN"]);
-    assert_eq!(mechanisms(&plain_channel()), ["SCRAM-SHA-256", "PLAIN", "LOGIN"]);
+    let (_, directory) = directory();
+    assert_eq!(names(&directory, &tls_channel()), ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "PLAIN", "LOGIN"]);
+    assert_eq!(names(&directory, &plain_channel()), ["SCRAM-SHA-256", "PLAIN", "LOGIN"]);
     let open = channel(None, Plaintext::Refused);
-    assert!(mechanisms(&open).is_empty());
-    for name in mechanisms(&plain_channel()) {
-        let refused = Exchange::begin(name, open.clone()).unwrap_err().failure;
+    assert!(mechanisms(&directory, &open).is_empty());
+    for name in names(&directory, &plain_channel()) {
+        let refused = Exchange::begin(&directory, name, open.clone()).unwrap_err().failure;
         assert!(matches!(refused, LoginFailure::EncryptionRequired), "{name}: {refused}");
     }
     let scram_alone = Channel { scram: Plaintext::Allowed, ..open };
-    assert_eq!(mechanisms(&scram_alone), ["SCRAM-SHA-256"]);
-    assert!(Exchange::begin("SCRAM-SHA-256", scram_alone.clone()).is_ok());
-    assert!(Exchange::begin("PLAIN", scram_alone).is_err());
-    assert_eq!(mechanisms(&tls_1_2()), ["SCRAM-SHA-256", "PLAIN", "LOGIN"]);
+    assert_eq!(names(&directory, &scram_alone), ["SCRAM-SHA-256"]);
+    assert!(Exchange::begin(&directory, "SCRAM-SHA-256", scram_alone.clone()).is_ok());
+    assert!(Exchange::begin(&directory, "PLAIN", scram_alone).is_err());
+    assert_eq!(names(&directory, &tls_1_2()), ["SCRAM-SHA-256", "PLAIN", "LOGIN"]);
     let unbound = channel(Some(TlsBindings::default()), Plaintext::Refused);
-    assert_eq!(mechanisms(&unbound), ["SCRAM-SHA-256", "PLAIN", "LOGIN"]);
-    for name in mechanisms(&tls_channel()) {
-        assert!(Exchange::begin(name, tls_channel()).is_ok());
+    assert_eq!(names(&directory, &unbound), ["SCRAM-SHA-256", "PLAIN", "LOGIN"]);
+    for name in names(&directory, &tls_channel()) {
+        assert!(Exchange::begin(&directory, name, tls_channel()).is_ok());
     }
 }
 
@@ -374,7 +380,7 @@ proptest! {
     fn garbage_is_refused(responses in prop::collection::vec("[nyp=,acrsv\0A-Z+/\u{e9}]{0,40}", 1..4), which in 0usize..4) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let (_, directory) = directory();
-        let mut exchange = Exchange::begin(mechanisms(&tls_channel())[which], tls_channel()).unwrap();
+        let mut exchange = Exchange::begin(&directory, names(&directory, &tls_channel())[which], tls_channel()).unwrap();
         for response in &responses {
             let step = runtime.block_on(exchange.step(&directory, Some(response.as_bytes())));
             prop_assert!(!matches!(step, Step::Done(_)));

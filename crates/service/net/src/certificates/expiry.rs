@@ -48,7 +48,7 @@ impl Certificates {
 
 /// RFC 5280 §4.1: `TBSCertificate ::= SEQUENCE { version [0] DEFAULT v1, serialNumber, signature,
 /// issuer, validity SEQUENCE { notBefore, notAfter }, … }`.
-fn not_after(certificate: &[u8]) -> Option<OffsetDateTime> {
+pub(crate) fn not_after(certificate: &[u8]) -> Option<OffsetDateTime> {
     let (certificate, _) = element(certificate, SEQUENCE)?;
     let (tbs, _) = element(certificate, SEQUENCE)?;
     let after_version = element(tbs, VERSION).map_or(tbs, |(_, rest)| rest);

@@ -1,0 +1,68 @@
+//! What lets into an account beside its password.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+#[derive(Debug, Subcommand)]
+pub enum AppPasswords {
+    /// Make one and print it, this once.
+    Add {
+        /// The account.
+        name: String,
+        /// What it is for, such as the device it is used on.
+        label: String,
+        /// Only for this protocol; repeat for more. Without it: for all.
+        #[arg(long, value_enum)]
+        protocol: Vec<Scope>,
+        /// How long it is good, for example `90 days`. Without it: until it is removed.
+        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+        expires: Option<Duration>,
+    },
+    /// List them, a line each: label, id, protocols, last use (to a day).
+    List {
+        /// The account.
+        name: String,
+        /// As JSON, a line each.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove one. Sessions that were begun with it end.
+    Remove {
+        /// The account.
+        name: String,
+        /// Its label or its id.
+        which: String,
+    },
+}
+
+/// The protocols that an app password can be for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Scope {
+    /// IMAP
+    Imap,
+    /// POP3
+    Pop3,
+    /// Submission
+    Submission,
+    /// ManageSieve
+    Sieve,
+}
+
+#[derive(Debug, Args)]
+pub struct Certificates {
+    /// Let in who shows this client certificate: its PEM file or its SHA-256 fingerprint; repeat
+    /// for more. An account with such a list takes no other certificate. See `login.certificates`.
+    #[arg(long, value_name = "FILE|FINGERPRINT")]
+    pub certificate: Vec<String>,
+    /// Take a certificate from the list. Sessions that were begun with it end.
+    #[arg(long, value_name = "FILE|FINGERPRINT")]
+    pub remove_certificate: Vec<String>,
+}
+
+impl Certificates {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.certificate.is_empty() && self.remove_certificate.is_empty()
+    }
+}

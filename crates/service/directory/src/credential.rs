@@ -1,0 +1,54 @@
+//! An app password as the rest of the directory sees it. What is done with them is in
+//! `app_password`.
+
+use crate::grant::{AppPasswordId, Service};
+use crate::password::KEY_LEN;
+
+/// One of an account's app passwords.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppPassword {
+    /// Its id.
+    pub id: AppPasswordId,
+    /// What it is for, in the owner's words; no other one of the account has the same.
+    pub label: String,
+    /// For which protocols it is good; empty for all.
+    pub services: Vec<Service>,
+    /// When it was made, unix seconds.
+    pub created: u64,
+    /// When it ends, unix seconds.
+    pub expires: Option<u64>,
+    pub(crate) verifier: Verifier,
+}
+
+/// What is kept of the password itself.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Verifier(pub [u8; KEY_LEN]);
+
+impl std::fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Verifier")
+    }
+}
+
+/// What is asked for when one is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewAppPassword {
+    /// See [`AppPassword::label`].
+    pub label: String,
+    /// See [`AppPassword::services`].
+    pub services: Vec<Service>,
+    /// See [`AppPassword::expires`].
+    pub expires: Option<u64>,
+}
+
+impl AppPassword {
+    /// Whether its time is over.
+    pub fn has_ended(&self, now: u64) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+
+    /// Whether it is good for a protocol.
+    pub fn is_for(&self, service: Service) -> bool {
+        self.services.is_empty() || self.services.contains(&service)
+    }
+}

@@ -1,0 +1,415 @@
+//! Logins by app passwords, certificates and tokens.
+
+use async_trait::async_trait;
+use posthaste_mail_model::Secret;
+use posthaste_net::ClientCertificate;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::sasl::{Channel, Exchange, Mechanism, Plaintext, Step, TlsBindings, mechanisms};
+use crate::testing::{add, directory, other_process, secret};
+use crate::{
+    AccountChange, By, CertificateLogins, Client, Directory, DirectoryError, Granted, Login, LoginFailure,
+    LoginSettings, NewAppPassword, Service, TokenCheck, TokenError,
+};
+
+const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const ANA: &str = "ana@example.org";
+const DISABLE: AccountChange =
+    AccountChange { disabled: Some(true), quota_bytes: None, quota_messages: None, format: None };
+
+fn by(service: Service) -> Client {
+    Client { address: PEER, service }
+}
+
+fn for_all(label: &str) -> NewAppPassword {
+    NewAppPassword { label: label.into(), services: Vec::new(), expires: None }
+}
+
+async fn password_login(
+    directory: &Directory,
+    password: &str,
+    service: Service,
+) -> Result<Login, LoginFailure> {
+    directory.login(ANA, &secret(password), by(service)).await.map_err(|error| error.failure)
+}
+
+#[tokio::test]
+async fn an_app_password_lets_in_beside_the_accounts_own() {
+    let (records, directory) = directory();
+    let account = add(&directory, ANA, "pencil").await;
+    let (made, text) = directory.add_app_password(ANA, for_all("phone")).await.unwrap();
+    let text = text.expose().clone();
+    assert_eq!((text.len(), text.matches('-').count()), (29, 5), "{text}");
+    assert!(!records.dump().contains(&text) && !records.dump().contains(&text.replace('-', "")));
+    for typed in [text.clone(), text.replace('-', ""), text.replace('-', " ").to_uppercase()] {
+        let login = password_login(&directory, &typed, Service::Pop3).await.unwrap();
+        assert_eq!((login.by, login.account.name.as_str()), (By::AppPassword(made.id), ANA));
+    }
+    assert!(
+        password_login(&directory, "pencil", Service::Imap).await.is_ok_and(|login| login.by == By::Password)
+    );
+    let changed = text.replace(text.chars().next().unwrap(), "z");
+    assert!(changed == text || password_login(&directory, &changed, Service::Imap).await.is_err());
+    // Nobody else's.
+    add(&directory, "ben@example.org", "pencil").await;
+    assert!(directory.login("ben@example.org", &secret(&text), by(Service::Imap)).await.is_err());
+    // A new password of the account leaves it.
+    directory.set_password(ANA, &secret("pen")).await.unwrap();
+    assert!(password_login(&directory, &text, Service::Imap).await.is_ok());
+    assert!(directory.last_use(&account, made.id).await.unwrap().is_some());
+    directory.set(ANA, DISABLE).await.unwrap();
+    assert!(matches!(password_login(&directory, &text, Service::Imap).await, Err(LoginFailure::Disabled)));
+    directory.remove(ANA).await.unwrap();
+    assert!(!records.dump().contains("used/"), "{}", records.dump());
+}
+
+#[tokio::test]
+async fn an_app_password_has_its_protocols_and_its_time() {
+    let (_, directory) = directory();
+    add(&directory, ANA, "pencil").await;
+    let scoped = NewAppPassword { services: vec![Service::Submission], ..for_all("printer") };
+    let (_, printer) = directory.add_app_password(ANA, scoped).await.unwrap();
+    let old = NewAppPassword { expires: Some(1), ..for_all("old") };
+    let (_, old) = directory.add_app_password(ANA, old).await.unwrap();
+    assert!(password_login(&directory, printer.expose(), Service::Submission).await.is_ok());
+    for service in [Service::Imap, Service::Pop3, Service::Sieve] {
+        let refused = password_login(&directory, printer.expose(), service).await.unwrap_err();
+        assert!(matches!(refused, LoginFailure::Scope), "{refused}");
+    }
+    let refused = password_login(&directory, old.expose(), Service::Imap).await.unwrap_err();
+    assert!(matches!(refused, LoginFailure::Expired), "{refused}");
+}
+
+#[tokio::test]
+async fn labels_are_unique_and_their_number_has_a_bound() {
+    let (_, directory) = directory();
+    add(&directory, ANA, "pencil").await;
+    let (made, _) = directory.add_app_password(ANA, for_all("phone")).await.unwrap();
+    let again = directory.add_app_password(ANA, for_all("phone")).await.unwrap_err();
+    assert!(matches!(again, DirectoryError::LabelTaken(_)), "{again}");
+    for bad in ["", "a\nb", &"x".repeat(65)] {
+        assert!(matches!(directory.add_app_password(ANA, for_all(bad)).await, Err(DirectoryError::Label)));
+    }
+    for n in 1..32 {
+        directory.add_app_password(ANA, for_all(&format!("n{n}"))).await.unwrap();
+    }
+    let many = directory.add_app_password(ANA, for_all("one more")).await.unwrap_err();
+    assert!(matches!(many, DirectoryError::TooManyAppPasswords), "{many}");
+    directory.remove_app_password(ANA, &made.id.to_string()).await.unwrap();
+    let gone = directory.remove_app_password(ANA, "phone").await.unwrap_err();
+    assert!(gone.to_string().contains("'phone'"), "{gone}");
+    assert_eq!(directory.app_passwords(ANA).await.unwrap().len(), 31);
+}
+
+#[tokio::test]
+async fn what_is_taken_away_ends_its_sessions_and_no_others() {
+    let (records, directory) = directory();
+    add(&directory, ANA, "pencil").await;
+    let (_, phone) = directory.add_app_password(ANA, for_all("phone")).await.unwrap();
+    let (_, desk) = directory.add_app_password(ANA, for_all("desk")).await.unwrap();
+    directory.set_logins(certificates(CertificateLogins::Email));
+    let mut leases = Vec::new();
+    for password in [phone.expose().as_str(), desk.expose(), "pencil"] {
+        leases.push(directory.lease(&password_login(&directory, password, Service::Imap).await.unwrap()));
+    }
+    leases.push(directory.lease(&external(&directory, &shown(&[ANA], 1), "").await.unwrap()));
+    let ended = async |expected: [bool; 4]| {
+        directory.leases.compare(true).await.unwrap();
+        assert_eq!([0, 1, 2, 3].map(|n| leases[n].is_ended()), expected);
+    };
+    ended([false; 4]).await;
+    let other = other_process(&records);
+    other.remove_app_password(ANA, "phone").await.unwrap();
+    ended([true, false, false, false]).await;
+    assert!(password_login(&directory, phone.expose(), Service::Imap).await.is_err());
+    // From the first listed certificate on no other one counts.
+    other.add_certificate(ANA, [2; 32]).await.unwrap();
+    ended([true, false, false, true]).await;
+    other.set_password(ANA, &secret("pen")).await.unwrap();
+    ended([true, false, true, true]).await;
+    other.set(ANA, DISABLE).await.unwrap();
+    ended([true; 4]).await;
+}
+
+#[tokio::test]
+async fn a_lease_ends_with_its_time() {
+    let (_, directory) = directory();
+    let account = add(&directory, ANA, "pencil").await;
+    let login = |until| Login { until, ..Login::new(account.clone(), By::Token) };
+    let (over, later) = (directory.lease(&login(Some(1))), directory.lease(&login(Some(u64::MAX))));
+    directory.leases.compare(true).await.unwrap();
+    assert!(over.is_ended() && !later.is_ended());
+    // Nothing changed since: time alone ends it.
+    let late = directory.lease(&login(Some(2)));
+    directory.leases.compare(false).await.unwrap();
+    assert!(late.is_ended() && !later.is_ended());
+}
+
+#[tokio::test]
+async fn an_account_takes_its_app_passwords_and_certificates_along() {
+    let (_, from) = directory();
+    let (_, to) = directory();
+    add(&from, ANA, "pencil").await;
+    let (_, phone) = from.add_app_password(ANA, for_all("phone")).await.unwrap();
+    from.add_certificate(ANA, [7; 32]).await.unwrap();
+    let id = posthaste_mail_model::AccountId(posthaste_mail_model::Id::new(5, 6));
+    to.adopt(&from, ANA, "ana2@example.org", id).await.unwrap();
+    to.set_logins(certificates(CertificateLogins::Listed));
+    assert!(to.login("ana2@example.org", &secret(phone.expose()), by(Service::Imap)).await.is_ok());
+    let certificate = ClientCertificate { fingerprint: [7; 32], ..shown(&[], 7) };
+    assert_eq!(external(&to, &certificate, "").await.unwrap().account.name, "ana2@example.org");
+}
+
+/// A good certificate.
+fn shown(emails: &[&str], number: u8) -> ClientCertificate {
+    ClientCertificate {
+        fingerprint: [number; 32],
+        emails: emails.iter().map(|email| (*email).to_owned()).collect(),
+        common_name: Some("ben@example.org".into()),
+        ends: Some(SystemTime::now() + Duration::from_secs(3600)),
+    }
+}
+
+fn certificates(mode: CertificateLogins) -> LoginSettings {
+    LoginSettings { certificates: mode, tokens: None }
+}
+
+fn channel(certificate: Option<ClientCertificate>) -> Channel {
+    let tls = Some(TlsBindings { exporter: Some(vec![1; 32]), server_end_point: None });
+    let (plaintext, scram) = (Plaintext::Refused, Plaintext::Refused);
+    Channel { client: by(Service::Imap), tls, certificate, plaintext, scram }
+}
+
+/// One response; `Ok` or what failed.
+async fn respond(
+    directory: &Directory,
+    mechanism: &str,
+    channel: Channel,
+    response: &[u8],
+) -> Result<Login, (LoginFailure, Option<String>)> {
+    let exchange = Exchange::begin(directory, mechanism, channel);
+    let mut exchange = exchange.map_err(|error| (error.failure, None))?;
+    match exchange.step(directory, Some(response)).await {
+        Step::Done(login) => Ok(*login),
+        Step::Fail(error) => Err((error.failure, None)),
+        Step::Refuse { challenge, error } => {
+            Err((error.failure, Some(String::from_utf8(challenge).unwrap())))
+        }
+        Step::Challenge(octets) => panic!("{octets:?}"),
+    }
+}
+
+async fn external(
+    directory: &Directory,
+    certificate: &ClientCertificate,
+    authorization: &str,
+) -> Result<Login, LoginFailure> {
+    let outcome =
+        respond(directory, "EXTERNAL", channel(Some(certificate.clone())), authorization.as_bytes()).await;
+    outcome.map_err(|(failure, _)| failure)
+}
+
+#[tokio::test]
+async fn external_is_offered_with_a_good_certificate_alone() {
+    let (_, directory) = directory();
+    let offers = |directory: &Directory, certificate| {
+        mechanisms(directory, &channel(certificate)).has(Mechanism::External)
+    };
+    let good = || Some(shown(&[ANA], 1));
+    assert!(!offers(&directory, good()));
+    let off = external(&directory, &good().unwrap(), "").await.unwrap_err();
+    assert!(matches!(off, LoginFailure::UnknownMechanism));
+    directory.set_logins(certificates(CertificateLogins::Email));
+    assert!(offers(&directory, good()) && !offers(&directory, None));
+    // A resumed session may have one whose time is over.
+    let ended = ClientCertificate { ends: Some(SystemTime::UNIX_EPOCH), ..good().unwrap() };
+    assert!(!offers(&directory, Some(ended.clone())));
+    assert!(external(&directory, &ended, "").await.is_err());
+}
+
+#[tokio::test]
+async fn a_certificate_stands_for_whom_it_names_and_nobody_else() {
+    let (_, directory) = directory();
+    directory.set_logins(certificates(CertificateLogins::Email));
+    add(&directory, ANA, "pencil").await;
+    add(&directory, "ben@example.org", "pencil").await;
+    let name = async |certificate: &ClientCertificate, authorization: &str| {
+        external(&directory, certificate, authorization).await.map(|login| login.account.name)
+    };
+    let hers = shown(&["ANA@example.org"], 1);
+    for authorization in ["", ANA, "Ana@Example.ORG"] {
+        assert_eq!(name(&hers, authorization).await.unwrap(), ANA, "{authorization}");
+    }
+    for other in ["ben@example.org", "nobody@example.org", "a b"] {
+        let refused = name(&hers, other).await.unwrap_err();
+        assert!(matches!(refused, LoginFailure::AuthorizationId), "{other}: {refused}");
+    }
+    let both = shown(&["nobody@example.org", "ben@example.org", ANA], 2);
+    assert_eq!(name(&both, "").await.unwrap(), "ben@example.org");
+    assert_eq!(name(&both, ANA).await.unwrap(), ANA);
+    for stranger in [shown(&[], 3), shown(&["nobody@example.org", "a b"], 4)] {
+        assert!(matches!(name(&stranger, "").await.unwrap_err(), LoginFailure::Certificate));
+        assert!(matches!(name(&stranger, ANA).await.unwrap_err(), LoginFailure::Certificate));
+    }
+    for garbage in [&b"\xff"[..], b"ana@example.org\0"] {
+        let outcome = respond(&directory, "EXTERNAL", channel(Some(hers.clone())), garbage).await;
+        assert!(matches!(outcome, Err((LoginFailure::Malformed(_), None))), "{outcome:?}");
+    }
+    directory.set_logins(certificates(CertificateLogins::CommonName));
+    assert_eq!(name(&hers, "").await.unwrap(), "ben@example.org");
+    directory.set_logins(certificates(CertificateLogins::Email));
+    directory.set(ANA, DISABLE).await.unwrap();
+    assert!(matches!(name(&hers, "").await.unwrap_err(), LoginFailure::Disabled));
+}
+
+#[tokio::test]
+async fn an_account_that_lists_certificates_takes_these_alone() {
+    let (records, directory) = directory();
+    directory.set_logins(certificates(CertificateLogins::Email));
+    add(&directory, ANA, "pencil").await;
+    add(&directory, "ben@example.org", "pencil").await;
+    directory.add_certificate(ANA, [9; 32]).await.unwrap();
+    // It names nobody, and is hers.
+    let listed = shown(&[], 9);
+    let login = external(&directory, &listed, "").await.unwrap();
+    assert_eq!((login.account.name.as_str(), login.by), (ANA, By::ListedCertificate([9; 32])));
+    assert!(matches!(
+        external(&directory, &shown(&[ANA], 1), "").await.unwrap_err(),
+        LoginFailure::Certificate
+    ));
+    let taken = directory.add_certificate("ben@example.org", [9; 32]).await.unwrap_err();
+    assert!(taken.to_string().contains("'ana@example.org'"), "{taken}");
+    directory.set_logins(certificates(CertificateLogins::Listed));
+    assert!(external(&directory, &listed, "").await.is_ok());
+    // Without a list an account takes none then.
+    assert!(external(&directory, &shown(&["ben@example.org"], 1), "").await.is_err());
+    let lease = directory.lease(&login);
+    directory.remove_certificate(ANA, [9; 32]).await.unwrap();
+    directory.leases.compare(true).await.unwrap();
+    assert!(lease.is_ended());
+    assert!(external(&directory, &listed, "").await.is_err());
+    assert!(!records.dump().contains("certificate/"), "{}", records.dump());
+    directory.add_certificate("ben@example.org", [9; 32]).await.unwrap();
+    directory.remove("ben@example.org").await.unwrap();
+    assert!(!records.dump().contains("certificate/"));
+}
+
+#[tokio::test]
+async fn certificates_that_are_refused_are_throttled() {
+    let (_, directory) = directory();
+    directory.set_logins(certificates(CertificateLogins::Email));
+    add(&directory, ANA, "pencil").await;
+    let stranger = shown(&["nobody@example.org"], 1);
+    for _ in 0..64 {
+        assert!(matches!(external(&directory, &stranger, "").await.unwrap_err(), LoginFailure::Certificate));
+    }
+    assert!(matches!(external(&directory, &stranger, "").await.unwrap_err(), LoginFailure::TooMany));
+    assert!(matches!(external(&directory, &shown(&[ANA], 2), "").await.unwrap_err(), LoginFailure::TooMany));
+}
+
+/// Tokens are what they say: `name`, `expired`, `scope`, `down`.
+struct Words;
+
+#[async_trait]
+impl TokenCheck for Words {
+    async fn check(&self, token: &Secret<String>) -> Result<Granted, TokenError> {
+        match token.expose().as_str() {
+            "expired" => Err(TokenError::Expired),
+            "scope" => Err(TokenError::Scope),
+            "down" => Err(TokenError::Unavailable("no answer".into())),
+            "forged" => Err(TokenError::Invalid("the signature of the token is wrong")),
+            name => Ok(Granted { name: format!("{name}@example.org"), until: Some(u64::MAX) }),
+        }
+    }
+
+    fn scope(&self) -> &str {
+        "mail"
+    }
+
+    fn discovery(&self) -> Option<&str> {
+        Some("https://id.example/.well-known/openid-configuration")
+    }
+}
+
+fn with_tokens() -> Directory {
+    let (_, directory) = directory();
+    directory
+        .set_logins(LoginSettings { certificates: CertificateLogins::Off, tokens: Some(Arc::new(Words)) });
+    directory
+}
+
+#[tokio::test]
+async fn tokens_are_offered_where_they_are_checked_and_protected() {
+    let directory = with_tokens();
+    let names = |directory: &Directory, channel: &Channel| mechanisms(directory, channel).to_string();
+    assert_eq!(
+        names(&directory, &channel(None)),
+        "SCRAM-SHA-256-PLUS SCRAM-SHA-256 OAUTHBEARER XOAUTH2 PLAIN LOGIN"
+    );
+    let in_clear = Channel { tls: None, ..channel(None) };
+    assert_eq!(names(&directory, &in_clear), "");
+    let refused = Exchange::begin(&directory, "OAUTHBEARER", in_clear).unwrap_err().failure;
+    assert!(matches!(refused, LoginFailure::EncryptionRequired));
+    directory.set_logins(LoginSettings::default());
+    let refused = Exchange::begin(&directory, "XOAUTH2", channel(None)).unwrap_err().failure;
+    assert!(matches!(refused, LoginFailure::UnknownMechanism));
+}
+
+#[tokio::test]
+async fn tokens_let_in_whom_they_name_and_programs_are_told_why_not() {
+    let directory = with_tokens();
+    add(&directory, ANA, "pencil").await;
+    add(&directory, "ben@example.org", "pencil").await;
+    let ask = async |mechanism: &str, text: &str| {
+        respond(&directory, mechanism, channel(None), text.as_bytes()).await
+    };
+    for (mechanism, text) in [
+        ("OAUTHBEARER", "n,,\x01auth=Bearer ana\x01\x01"),
+        ("OAUTHBEARER", "n,a=Ana@Example.org,\x01host=x\x01port=993\x01auth=Bearer ana\x01\x01"),
+        ("XOAUTH2", "user=ana@example.org\x01auth=Bearer ana\x01\x01"),
+    ] {
+        let login = ask(mechanism, text).await.unwrap();
+        assert_eq!((login.by, login.until, login.account.name.as_str()), (By::Token, Some(u64::MAX), ANA));
+    }
+    let invalid = r#"{"status":"invalid_token","scope":"mail","openid-configuration":"https://id.example/.well-known/openid-configuration"}"#;
+    let scope = invalid.replace("invalid_token", "insufficient_scope");
+    for (text, reason, told) in [
+        ("n,,\x01auth=Bearer forged\x01\x01", "token", Some(invalid)),
+        ("n,,\x01auth=\x01\x01", "no-token", Some(invalid)),
+        ("n,,\x01auth=Bearer expired\x01\x01", "expired", Some(invalid)),
+        ("n,,\x01auth=Bearer nobody\x01\x01", "token", Some(invalid)),
+        ("n,a=ben@example.org,\x01auth=Bearer ana\x01\x01", "authorization", Some(invalid)),
+        ("n,,\x01auth=Bearer scope\x01\x01", "scope", Some(&scope)),
+        ("n,,\x01auth=Bearer down\x01\x01", "unavailable", None),
+        ("n,,\x01auth=Basic x\x01\x01", "malformed", None),
+    ] {
+        let (failure, challenge) = ask("OAUTHBEARER", text).await.unwrap_err();
+        assert_eq!((failure.reason(), challenge.as_deref()), (reason, told), "{text:?}");
+    }
+    let (_, challenge) =
+        ask("XOAUTH2", "user=ana@example.org\x01auth=Bearer forged\x01\x01").await.unwrap_err();
+    assert_eq!(challenge.as_deref(), Some(r#"{"status":"400","schemes":"Bearer","scope":"mail"}"#));
+    directory.set(ANA, DISABLE).await.unwrap();
+    let (failure, challenge) = ask("OAUTHBEARER", "n,,\x01auth=Bearer ana\x01\x01").await.unwrap_err();
+    assert!(matches!(failure, LoginFailure::Disabled) && challenge.is_some());
+}
+
+#[tokio::test]
+async fn forged_tokens_are_throttled_and_old_ones_are_not() {
+    let directory = with_tokens();
+    add(&directory, ANA, "pencil").await;
+    let ask = async |text: &str| respond(&directory, "OAUTHBEARER", channel(None), text.as_bytes()).await;
+    for _ in 0..200 {
+        let (failure, _) = ask("n,,\x01auth=Bearer expired\x01\x01").await.unwrap_err();
+        assert!(matches!(failure, LoginFailure::Expired));
+    }
+    for _ in 0..64 {
+        let (failure, _) = ask("n,a=ana@example.org,\x01auth=Bearer forged\x01\x01").await.unwrap_err();
+        assert!(matches!(failure, LoginFailure::Token(_)));
+    }
+    // Not looked at, though it is good.
+    let (failure, _) = ask("n,,\x01auth=Bearer ana\x01\x01").await.unwrap_err();
+    assert!(matches!(failure, LoginFailure::TooMany));
+}

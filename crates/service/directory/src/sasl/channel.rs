@@ -1,0 +1,74 @@
+//! What an exchange runs over.
+
+use posthaste_net::{ChannelBinding, ClientCertificate, Connection};
+use std::time::SystemTime;
+
+use crate::grant::{Client, Service};
+
+/// What TLS knows that both ends must know alike, for channel binding.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsBindings {
+    /// `tls-exporter`: 32 octets under the label `EXPORTER-Channel-Binding` (RFC 9266 §2); TLS
+    /// 1.3, or TLS 1.2 with the extended master secret.
+    pub exporter: Option<Vec<u8>>,
+    /// `tls-server-end-point`: the hash of our certificate (RFC 5929 §4.1).
+    pub server_end_point: Option<Vec<u8>>,
+}
+
+/// Whether mechanisms of a kind are to be had on a channel without TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plaintext {
+    /// On loopback, or where the configuration says so.
+    Allowed,
+    /// Anywhere else.
+    Refused,
+}
+
+/// What an exchange runs over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Channel {
+    /// Who is at the other end.
+    pub client: Client,
+    /// What TLS knows; `None` without TLS.
+    pub tls: Option<TlsBindings>,
+    /// The certificate that the client showed, which the handshake verified.
+    pub certificate: Option<ClientCertificate>,
+    /// Whether passwords may be sent without TLS.
+    pub plaintext: Plaintext,
+    /// Whether SCRAM may run without TLS. Who listens can try passwords against what he heard.
+    pub scram: Plaintext,
+}
+
+impl Channel {
+    /// The channel of a connection. What it may carry without TLS is the protocol's to say.
+    pub fn of(connection: &Connection, service: Service, plaintext: Plaintext, scram: Plaintext) -> Self {
+        let tls = connection.is_encrypted().then(|| TlsBindings {
+            exporter: connection.channel_binding(ChannelBinding::TlsExporter),
+            server_end_point: connection.channel_binding(ChannelBinding::TlsServerEndPoint),
+        });
+        let client = Client { address: connection.peer().ip().to_canonical(), service };
+        Self { client, tls, certificate: connection.client_certificate(), plaintext, scram }
+    }
+
+    /// Whether a password may be sent over it.
+    pub fn protects_passwords(&self) -> bool {
+        self.tls.is_some() || self.plaintext == Plaintext::Allowed
+    }
+
+    /// Whether SCRAM may run over it.
+    pub fn protects_proofs(&self) -> bool {
+        self.protects_passwords() || self.scram == Plaintext::Allowed
+    }
+
+    /// Whether -PLUS is offered. Not in TLS 1.2: there clients bind to `tls-unique` if to anything
+    /// (RFC 5929 §3), which cannot be had, and one that says so with `y` must not be taken for the
+    /// victim of a downgrade.
+    pub(super) fn can_bind(&self) -> bool {
+        self.tls.as_ref().is_some_and(|b| b.exporter.is_some())
+    }
+
+    /// Whether the client has a certificate that is good now.
+    pub(super) fn has_certificate(&self) -> bool {
+        self.certificate.as_ref().is_some_and(|certificate| !certificate.has_ended(SystemTime::now()))
+    }
+}

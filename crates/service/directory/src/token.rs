@@ -1,0 +1,43 @@
+//! What the directory asks of whoever checks OAuth access tokens.
+
+use async_trait::async_trait;
+use posthaste_mail_model::Secret;
+
+/// What a good token grants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Granted {
+    /// The account it names.
+    pub name: String,
+    /// When sessions that rest on it end, unix seconds; `None` if they outlive it.
+    pub until: Option<u64>,
+}
+
+/// Why a token is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// It is not good: forged, revoked, for somebody else.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// It was good, and its time is over: clients try old ones, and then fetch a new one.
+    #[error("the token has expired")]
+    Expired,
+    /// It does not allow this.
+    #[error("the token lacks the scope")]
+    Scope,
+    /// It cannot be said just now.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// Checks OAuth access tokens.
+#[async_trait]
+pub trait TokenCheck: Send + Sync {
+    /// Checks one.
+    async fn check(&self, token: &Secret<String>) -> Result<Granted, TokenError>;
+
+    /// The scope that tokens must have; empty for any.
+    fn scope(&self) -> &str;
+
+    /// Where clients read how to get a token: RFC 7628 §3.2.2, `openid-configuration`.
+    fn discovery(&self) -> Option<&str>;
+}

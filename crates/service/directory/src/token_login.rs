@@ -1,0 +1,102 @@
+//! A login by an OAuth access token: SASL OAUTHBEARER and XOAUTH2.
+
+use posthaste_mail_model::Secret;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+use crate::address::{Address, same_user};
+use crate::directory::Directory;
+use crate::error::DirectoryError;
+use crate::grant::{By, Client, Login};
+use crate::login::{LoginError, LoginFailure, NO_TOKEN, enabled};
+use crate::throttle::Attempt;
+use crate::token::{Granted, TokenCheck, TokenError};
+
+impl Directory {
+    /// Checks a token with which a client wants to be `name`; empty for the one that the token
+    /// names. Answers also with the name for the log.
+    pub(crate) async fn login_by_token(
+        &self,
+        name: &str,
+        token: Option<Secret<String>>,
+        client: Client,
+    ) -> (String, Result<Login, LoginError>) {
+        let Some(tokens) = self.logins().tokens.clone() else {
+            return (name.to_owned(), Err(LoginError::at_once(LoginFailure::UnknownMechanism)));
+        };
+        let Some(token) = token else {
+            // RFC 7628 §4.3: it asks where to get one. No guess was made.
+            return (name.to_owned(), Err(LoginError::at_once(LoginFailure::Token(NO_TOKEN))));
+        };
+        let attempt = self.begin_attempt(client, &key_of(name, &token));
+        if attempt.refused {
+            let error = LoginError { failure: LoginFailure::TooMany, delay: attempt.delay };
+            return (name.to_owned(), Err(error));
+        }
+        match self.granted(&tokens, &token, attempt).await {
+            Ok(granted) => {
+                let shown = if name.is_empty() { &granted.name } else { name };
+                (shown.to_owned(), self.login_granted(name, &granted, attempt).await)
+            }
+            Err(error) => (name.to_owned(), Err(error)),
+        }
+    }
+
+    /// What a token grants. One that is only old, or grants something else, is no guess.
+    async fn granted(
+        &self,
+        tokens: &Arc<dyn TokenCheck>,
+        token: &Secret<String>,
+        attempt: Attempt,
+    ) -> Result<Granted, LoginError> {
+        let failure = match tokens.check(token).await {
+            Ok(granted) => return Ok(granted),
+            Err(TokenError::Invalid(why)) => {
+                return Err(LoginError { failure: LoginFailure::Token(why), delay: attempt.delay });
+            }
+            Err(TokenError::Expired) => LoginFailure::Expired,
+            Err(TokenError::Scope) => LoginFailure::Scope,
+            Err(TokenError::Unavailable(why)) => LoginFailure::Unavailable(DirectoryError::Tokens(why)),
+        };
+        self.forgive(attempt);
+        Err(LoginError::at_once(failure))
+    }
+
+    /// The login of a good token.
+    async fn login_granted(
+        &self,
+        name: &str,
+        granted: &Granted,
+        attempt: Attempt,
+    ) -> Result<Login, LoginError> {
+        let refused = |failure| Err(LoginError { failure, delay: attempt.delay });
+        if !same_user(name, &granted.name) {
+            return refused(LoginFailure::AuthorizationId);
+        }
+        let found = match Address::parse(&granted.name) {
+            Ok(address) => self.stored(address.as_str()).await,
+            Err(_) => Ok(None),
+        };
+        match found {
+            Ok(Some(stored)) => {
+                self.succeed(attempt);
+                let account = enabled(stored.account)?;
+                Ok(Login { until: granted.until, ..Login::new(account, By::Token) })
+            }
+            Ok(None) => refused(LoginFailure::Token("the token is of nobody who has an account here")),
+            Err(error) => {
+                self.forgive(attempt);
+                Err(LoginError::at_once(error.into()))
+            }
+        }
+    }
+}
+
+/// What failures of a token are counted for. A client that names nobody is counted by its token:
+/// one key for all of them would make each pay for the others.
+fn key_of(name: &str, token: &Secret<String>) -> String {
+    match Address::parse(name) {
+        Ok(address) => address.to_string(),
+        Err(_) => format!("token {:x}", Sha256::digest(token.expose())),
+    }
+}

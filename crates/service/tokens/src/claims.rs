@@ -1,0 +1,161 @@
+//! What a token says of itself, and what is asked of it. The claims of a JWT (RFC 7519 §4.1) and
+//! the members of an answer about a token (RFC 7662 §2.2) have the same names.
+
+use posthaste_directory::TokenError;
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// The claims of a token.
+#[derive(Clone, PartialEq)]
+pub struct Claims(pub Map<String, Value>);
+
+impl std::fmt::Debug for Claims {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Claims")
+    }
+}
+
+/// What is asked of a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Who made it; empty for anybody that the judge trusts.
+    pub issuer: String,
+    /// Whom it is for: one of these. Empty for anybody.
+    pub audiences: Vec<String>,
+    /// What it must allow; empty for nothing in particular.
+    pub scope: String,
+    /// The claim that names the account.
+    pub claim: String,
+    /// How much the clocks may differ.
+    pub leeway: Duration,
+}
+
+impl Claims {
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_str()
+    }
+
+    /// A `NumericDate` (RFC 7519 §2), which may have a fraction.
+    fn seconds(&self, name: &str) -> Result<Option<u64>, TokenError> {
+        match self.0.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match value.as_f64() {
+                // Beyond the year 9999 it is no time.
+                Some(seconds) if (0.0..253_402_300_800.0).contains(&seconds) => Ok(Some(seconds as u64)),
+                _ => Err(TokenError::Invalid("a time in the token is no number of seconds")),
+            },
+        }
+    }
+
+    /// The words of a claim that is one string with blanks, or a list of strings.
+    fn words(&self, name: &str) -> Vec<&str> {
+        match self.0.get(name) {
+            Some(Value::String(text)) => text.split(' ').collect(),
+            Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// RFC 7519 §4.1.3: one string, or a list.
+    fn is_for(&self, audience: &str) -> bool {
+        match self.0.get("aud") {
+            Some(Value::String(text)) => text == audience,
+            Some(Value::Array(list)) => list.iter().any(|one| one.as_str() == Some(audience)),
+            _ => false,
+        }
+    }
+}
+
+impl Wanted {
+    /// The account that a token names, and when it expires. Its time comes last: who shows a token
+    /// that was never good must not be taken for one who shows an old one.
+    pub fn judge(&self, claims: &Claims, now: u64) -> Result<(String, Option<u64>), TokenError> {
+        if !self.issuer.is_empty() && claims.text("iss") != Some(&self.issuer) {
+            return Err(TokenError::Invalid("the token is of another issuer"));
+        }
+        if !self.audiences.is_empty() && !self.audiences.iter().any(|one| claims.is_for(one)) {
+            return Err(TokenError::Invalid("the token is for another audience"));
+        }
+        let name = claims.text(&self.claim).filter(|name| !name.is_empty());
+        let name = name.ok_or(TokenError::Invalid("the token does not name an account"))?;
+        // OpenID Connect Core §5.1: until it is verified, anybody may have claimed the address.
+        if self.claim == "email" && claims.0.get("email_verified").is_some_and(is_false) {
+            return Err(TokenError::Invalid("the address in the token is not verified"));
+        }
+        let leeway = self.leeway.as_secs();
+        if claims.seconds("nbf")?.is_some_and(|from| now + leeway < from) {
+            return Err(TokenError::Invalid("the token is not good yet"));
+        }
+        let expires = claims.seconds("exp")?;
+        if expires.is_some_and(|at| now >= at + leeway) {
+            return Err(TokenError::Expired);
+        }
+        // RFC 9068 §2.2.3; `scp` is what some servers call it.
+        let has_scope =
+            ["scope", "scp"].iter().any(|claim| claims.words(claim).contains(&self.scope.as_str()));
+        if !self.scope.is_empty() && !has_scope {
+            return Err(TokenError::Scope);
+        }
+        Ok((name.to_owned(), expires.map(|at| at + leeway)))
+    }
+}
+
+/// Some servers write booleans as text.
+fn is_false(value: &Value) -> bool {
+    matches!(value, Value::Bool(false)) || value.as_str() == Some("false")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(json: &str, wanted: &Wanted) -> Result<(String, Option<u64>), TokenError> {
+        wanted.judge(&Claims(serde_json::from_str(json).unwrap()), 1000)
+    }
+
+    #[test]
+    fn each_claim_is_judged() {
+        let wanted = Wanted {
+            issuer: "https://id.example".into(),
+            audiences: vec!["mail".into(), "imap".into()],
+            scope: "mail.read".into(),
+            claim: "email".into(),
+            leeway: Duration::from_secs(60),
+        };
+        let good = r#"{"iss":"https://id.example","aud":["x","imap"],"scope":"a mail.read","email":"ana@example.org","exp":1000.5,"nbf":1060}"#;
+        assert_eq!(judged(good, &wanted), Ok(("ana@example.org".into(), Some(1060))));
+        let changed = |from: &str, to: &str| {
+            assert!(good.contains(from), "{from}");
+            judged(&good.replace(from, to), &wanted)
+        };
+        assert!(changed("[\"x\",\"imap\"]", "\"mail\"").is_ok());
+        assert!(changed("\"scope\":\"a mail.read\"", "\"scp\":[\"mail.read\"]").is_ok());
+        assert!(changed("\"email\":", "\"email_verified\":true,\"email\":").is_ok());
+        assert_eq!(changed("1000.5", "940"), Err(TokenError::Expired));
+        assert!(changed("1000.5", "941").is_ok());
+        assert_eq!(changed("a mail.read", "a mail.read2"), Err(TokenError::Scope));
+        for (from, to, why) in [
+            ("https://id.example", "https://id.example/", "another issuer"),
+            ("\"iss\"", "\"x\"", "another issuer"),
+            ("[\"x\",\"imap\"]", "[\"x\"]", "another audience"),
+            ("\"aud\"", "\"x\"", "another audience"),
+            ("[\"x\",\"imap\"]", "\"mail imap\"", "another audience"),
+            ("1060", "1061", "not good yet"),
+            ("1060", "\"1060\"", "no number"),
+            ("1000.5", "-1", "no number"),
+            ("1000.5", "1e300", "no number"),
+            ("ana@example.org", "", "does not name"),
+            ("\"ana@example.org\"", "7", "does not name"),
+            ("\"email\":", "\"email_verified\":false,\"email\":", "not verified"),
+            ("\"email\":", "\"email_verified\":\"false\",\"email\":", "not verified"),
+        ] {
+            match changed(from, to) {
+                Err(TokenError::Invalid(said)) => assert!(said.contains(why), "{to}: {said}"),
+                other => panic!("{to}: {other:?}"),
+            }
+        }
+        // An old token of somebody else is not only old.
+        let old = good.replace("1000.5", "1").replace("imap", "other");
+        assert!(matches!(judged(&old, &wanted), Err(TokenError::Invalid(_))));
+    }
+}

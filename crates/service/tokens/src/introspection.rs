@@ -1,0 +1,86 @@
+//! Tokens that only their server can read: it is asked about each (RFC 7662). An answer is
+//! remembered for a while, so that a client with several connections costs one question.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use parking_lot::Mutex;
+use posthaste_directory::{Recent, TokenError};
+use posthaste_mail_model::Secret;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::claims::Claims;
+use crate::http::{Http, Url, percent_encoded};
+
+/// Octets of an answer: it is a handful of claims.
+const ANSWER_LEN_MAX: usize = 64 * 1024;
+/// Answers that are remembered: 2,048 × 2 × at most some KiB. More users at a time cost a question
+/// more.
+const REMEMBERED: usize = 2048;
+
+/// The key of an answer: a token is not kept.
+type TokenHash = [u8; 32];
+
+/// Asks an authorization server.
+pub struct Introspection {
+    url: Url,
+    http: Arc<Http>,
+    /// The value of the field Authorization; empty for none.
+    authorization: Secret<String>,
+    remembered_for: Duration,
+    answers: Mutex<Recent<TokenHash, (Instant, Arc<Claims>)>>,
+}
+
+impl Introspection {
+    /// `secret` is this server's, as the client `id`. An answer is remembered for `remembered_for`.
+    pub fn new(
+        url: Url,
+        http: Arc<Http>,
+        (id, secret): (&str, &Secret<String>),
+        remembered_for: Duration,
+    ) -> Self {
+        let authorization = match id {
+            "" => String::new(),
+            // RFC 6749 §2.3.1
+            id => {
+                let pair = format!("{}:{}", percent_encoded(id), percent_encoded(secret.expose()));
+                format!("Basic {}", STANDARD.encode(pair))
+            }
+        };
+        let (authorization, answers) = (Secret::new(authorization), Mutex::new(Recent::new(REMEMBERED)));
+        Self { url, http, authorization, remembered_for, answers }
+    }
+
+    /// What the server says of a token, if it is good.
+    pub async fn claims(&self, token: &str) -> Result<Claims, TokenError> {
+        let hash: TokenHash = Sha256::digest(token).into();
+        let known = self.answers.lock().get(&hash);
+        if let Some((at, claims)) = known
+            && at.elapsed() < self.remembered_for
+        {
+            return Ok(Claims::clone(&claims));
+        }
+        // RFC 7662 §2.1
+        let form = format!("token={}&token_type_hint=access_token", percent_encoded(token));
+        let answer = self.http.post(&self.url, &self.authorization, form, ANSWER_LEN_MAX).await;
+        let answer = answer.map_err(TokenError::Unavailable)?;
+        let claims: Map<String, Value> = serde_json::from_slice(&answer)
+            .map_err(|_| TokenError::Unavailable(format!("{} does not answer with JSON", self.url)))?;
+        // §2.2: REQUIRED; of a token that is not good nothing else is said.
+        match claims.get("active") {
+            Some(Value::Bool(true)) => {}
+            Some(Value::Bool(false)) => return Err(TokenError::Invalid("the token is not active")),
+            _ => {
+                return Err(TokenError::Unavailable(format!(
+                    "{} does not say whether it is active",
+                    self.url
+                )));
+            }
+        }
+        let claims = Claims(claims);
+        self.answers.lock().insert(hash, (Instant::now(), Arc::new(claims.clone())));
+        Ok(claims)
+    }
+}

@@ -1,0 +1,93 @@
+//! Signed tokens: a JWT (RFC 7519) as a JWS in its compact form (RFC 7515 §7.1).
+
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
+};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use posthaste_directory::TokenError;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::claims::Claims;
+use crate::keys::{Key, KeyStore, PublicKey};
+
+/// How tokens are signed: RFC 7518 §3.1, RFC 8037. There is no `none`, and no algorithm with a
+/// shared secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// RSASSA-PKCS1-v1_5 with SHA-256; keys of 2048 to 8192 bits.
+    Rs256,
+    /// ECDSA with P-256 and SHA-256.
+    Es256,
+    /// Ed25519.
+    EdDsa,
+}
+
+impl Algorithm {
+    /// By its name in a token.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "RS256" => Some(Self::Rs256),
+            "ES256" => Some(Self::Es256),
+            "EdDSA" => Some(Self::EdDsa),
+            _ => None,
+        }
+    }
+}
+
+/// RFC 7515 §4.1. What is not here does not change what a signature means, except `crit`.
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    #[serde(default)]
+    kid: Option<String>,
+    #[serde(default)]
+    crit: Option<Value>,
+}
+
+const SHAPE: TokenError = TokenError::Invalid("the token is no signed JWT");
+
+/// The claims of a token whose signature is right.
+pub async fn verified(token: &str, keys: &KeyStore, allowed: &[Algorithm]) -> Result<Claims, TokenError> {
+    let (signed, signature) = token.rsplit_once('.').ok_or(SHAPE)?;
+    let (header, payload) = signed.split_once('.').ok_or(SHAPE)?;
+    let header: Header = serde_json::from_slice(&decoded(header)?).map_err(|_| SHAPE)?;
+    // RFC 7515 §4.1.11: what must be understood, and here nothing of it is.
+    if header.crit.is_some() {
+        return Err(TokenError::Invalid("the token needs an extension of its format"));
+    }
+    let algorithm = Algorithm::from_name(&header.alg).filter(|one| allowed.contains(one));
+    let algorithm =
+        algorithm.ok_or(TokenError::Invalid("the token is signed by an algorithm that is not allowed"))?;
+    let (signature, payload) = (decoded(signature)?, decoded(payload)?);
+    let candidates = keys.of(header.kid.as_deref(), algorithm).await?;
+    if candidates.is_empty() {
+        return Err(TokenError::Invalid("the token is signed with a key that is not known"));
+    }
+    if !candidates.iter().any(|key| is_signed(key, algorithm, signed.as_bytes(), &signature)) {
+        return Err(TokenError::Invalid("the signature of the token is wrong"));
+    }
+    serde_json::from_slice::<Map<String, Value>>(&payload).map(Claims).map_err(|_| SHAPE)
+}
+
+/// RFC 7515 §2: base64url without padding.
+fn decoded(part: &str) -> Result<Vec<u8>, TokenError> {
+    URL_SAFE_NO_PAD.decode(part).map_err(|_| SHAPE)
+}
+
+/// The key decides which algorithm can be meant, and the token must mean the same: RFC 8725 §3.1.
+fn is_signed(key: &Key, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+    match (&key.public, algorithm) {
+        (PublicKey::Rsa { n, e }, Algorithm::Rs256) => {
+            RsaPublicKeyComponents { n, e }.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature).is_ok()
+        }
+        (PublicKey::P256(point), Algorithm::Es256) => {
+            UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature).is_ok()
+        }
+        (PublicKey::Ed25519(point), Algorithm::EdDsa) => {
+            UnparsedPublicKey::new(&ED25519, point).verify(message, signature).is_ok()
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,117 @@
+//! Whether an OAuth access token is good, and whose it is.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`claims`] | what a token says of itself, and what is asked of it |
+//! | [`jwt`] | tokens that are read here (RFC 9068), signed with a key of the authorization server |
+//! | [`keys`] | those keys (RFC 7517), from a file or a URL, and when they are fetched again |
+//! | [`introspection`] | tokens that the authorization server is asked about (RFC 7662) |
+//! | [`http`] | the requests |
+//!
+//! What always holds:
+//! * A token, or what it says, is in no error and no log line.
+//! * What a stranger sends causes a bounded number of requests, each with a deadline and a bound
+//!   on its answer.
+//! * Nothing is taken that the configuration does not name: issuer, audience, algorithm, scope.
+
+pub mod claims;
+pub mod http;
+pub mod introspection;
+pub mod jwt;
+pub mod keys;
+
+use async_trait::async_trait;
+use posthaste_directory::{Granted, TokenCheck, TokenError};
+use posthaste_mail_model::Secret;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::claims::{Claims, Wanted};
+use crate::introspection::Introspection;
+use crate::keys::KeyStore;
+
+/// Who says whether a token is good.
+pub enum Judge {
+    /// Its signature.
+    Keys {
+        /// The keys.
+        keys: KeyStore,
+        /// The algorithms that count.
+        algorithms: Vec<jwt::Algorithm>,
+    },
+    /// The authorization server.
+    Server(Introspection),
+}
+
+/// Whether a session goes on when the token that it began with expires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionEnd {
+    /// It ends then.
+    WithToken,
+    /// It goes on.
+    Never,
+}
+
+/// Checks tokens.
+pub struct Tokens {
+    judge: Judge,
+    wanted: Wanted,
+    /// For names without one.
+    domain: String,
+    session_end: SessionEnd,
+    discovery: Option<String>,
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokens").field("wanted", &self.wanted).finish_non_exhaustive()
+    }
+}
+
+impl Tokens {
+    /// `domain` is that of accounts whose claim has none.
+    pub fn new(judge: Judge, wanted: Wanted, domain: String, session_end: SessionEnd) -> Self {
+        // OpenID Connect Discovery 1.0 §4: below the issuer.
+        let discovery = wanted
+            .issuer
+            .starts_with("https://")
+            .then(|| format!("{}/.well-known/openid-configuration", wanted.issuer.trim_end_matches('/')));
+        Self { judge, wanted, domain, session_end, discovery }
+    }
+
+    async fn claims(&self, token: &str) -> Result<Claims, TokenError> {
+        match &self.judge {
+            Judge::Keys { keys, algorithms } => jwt::verified(token, keys, algorithms).await,
+            Judge::Server(server) => server.claims(token).await,
+        }
+    }
+}
+
+#[async_trait]
+impl TokenCheck for Tokens {
+    async fn check(&self, token: &Secret<String>) -> Result<Granted, TokenError> {
+        let claims = self.claims(token.expose()).await?;
+        let (name, expires) = self.wanted.judge(&claims, now())?;
+        let name = if name.contains('@') { name } else { format!("{name}@{}", self.domain) };
+        let until = match self.session_end {
+            SessionEnd::WithToken => expires,
+            SessionEnd::Never => None,
+        };
+        Ok(Granted { name, until })
+    }
+
+    fn scope(&self) -> &str {
+        &self.wanted.scope
+    }
+
+    fn discovery(&self) -> Option<&str> {
+        self.discovery.as_deref()
+    }
+}
+
+/// Unix seconds.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Clocks of two machines differ by no more if either is kept: RFC 7519 §4.1.4 has "a few minutes".
+pub const LEEWAY_DEFAULT: Duration = Duration::from_secs(60);
