@@ -5,9 +5,7 @@ use posthaste_directory::{
     Account, Directory, Lease, Login, LoginError, ScriptError, Service, Source,
     sasl::{self, Channel, Exchange, Plaintext, Step},
 };
-use posthaste_net::{
-    AccountLimit, Accounts, Certificates, Connection, NetError, SessionFuture, Shutdown,
-};
+use posthaste_net::{AccountLimit, Accounts, Certificates, Connection, NetError, SessionFuture, Shutdown};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

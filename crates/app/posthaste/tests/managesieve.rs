@@ -151,7 +151,10 @@ fn a_session_ends_with_its_account() {
     log_in(&mut client);
     let disabled = server.command(&["account", "set", "ana@example.org", "--disable"], "");
     assert!(disabled.status.success(), "{disabled:?}");
-    play(&mut client, "S: BYE \"Your account was disabled or removed, or has another password\"");
+    play(
+        &mut client,
+        "S: BYE \"Your login has ended: the account, or what it was let in by, is no longer good\"",
+    );
     assert!(client.line().is_err(), "the connection is closed");
 }
 

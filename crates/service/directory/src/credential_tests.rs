@@ -16,8 +16,13 @@ use crate::{
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const ANA: &str = "ana@example.org";
-const DISABLE: AccountChange =
-    AccountChange { disabled: Some(true), quota_bytes: None, quota_messages: None, format: None };
+const DISABLE: AccountChange = AccountChange {
+    disabled: Some(true),
+    quota_bytes: None,
+    quota_messages: None,
+    quota_mailboxes: None,
+    format: None,
+};
 
 fn by(service: Service) -> Client {
     Client { address: PEER, service }
