@@ -2,15 +2,19 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
-use posthaste_queue::{Failure, Item, Notify, Recipient, Sent};
+use posthaste_queue::{Failure, Item, Notify, Recipient, Sent, TlsWish};
+use posthaste_reporting::TlsFault;
+use rustls::CertificateError;
 use rustls::pki_types::ServerName;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
+use crate::dane::Dane;
 use crate::dots::{BLOCK, Dotted};
 use crate::reply::Reply;
 use crate::route::{Login, Route, TlsRule};
@@ -45,6 +49,7 @@ pub(crate) struct Extensions {
     pub dsn: bool,
     pub chunking: bool,
     pub binarymime: bool,
+    pub requiretls: bool,
     /// Octets of a message at most, if it said so.
     pub size: Option<u64>,
     /// Recipients of a message at most, if it said so (RFC 9422 §4).
@@ -66,6 +71,7 @@ impl Extensions {
                 "SIZE" => found.size = words.next().and_then(|n| n.parse().ok()).filter(|n| *n > 0),
                 "DSN" => found.dsn = true,
                 "CHUNKING" => found.chunking = true,
+                "REQUIRETLS" => found.requiretls = true,
                 "BINARYMIME" => found.binarymime = true,
                 "LIMITS" => {
                     let numbers = line.split(' ').filter_map(|word| word.split_once('='));
@@ -81,19 +87,39 @@ impl Extensions {
     }
 }
 
+/// What TLS a connection must have.
+#[derive(Debug, Clone)]
+pub(crate) enum Security {
+    /// What a route says.
+    Rule(TlsRule),
+    /// Some, with any certificate: records of DANE that say nothing (RFC 7672 §2.2).
+    Encrypted,
+    /// A certificate that fits records of DANE.
+    Dane(Arc<Dane>),
+}
+
+impl Security {
+    /// Whether the host is known to be the right one.
+    const fn is_assured(&self) -> bool {
+        matches!(self, Self::Dane(_) | Self::Rule(TlsRule::Verified | TlsRule::Implicit))
+    }
+}
+
 /// A host that has greeted us.
 pub(crate) struct Client {
     stream: Stream,
     extensions: Extensions,
     /// Its name and address, for a person.
     host: String,
+    /// Whether it is known to be the right host.
+    is_assured: bool,
 }
 
 /// Why a connection could not be made ready.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The handshake of opportunistic TLS failed: it may be tried in clear.
-    Handshake(Failure),
+    /// TLS failed, or is not offered: it may be tried with less.
+    Tls(Failure, TlsFault),
     /// Anything else.
     Other(Failure),
 }
@@ -109,6 +135,7 @@ impl Client {
     /// what EHLO says.
     pub async fn connect(
         route: &Route,
+        security: &Security,
         address: SocketAddr,
         tls: &Tls,
         our_name: &str,
@@ -117,21 +144,42 @@ impl Client {
         let dial = timeout(CONNECT_WITHIN, TcpStream::connect(address)).await;
         let dial = dial.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer")));
         let tcp = dial.and_then(|tcp| tcp.set_nodelay(true).map(|()| tcp)).map_err(|e| lost(&host, &e))?;
-        let stream = match route.tls {
-            TlsRule::Implicit => Stream::tls(handshake(tcp, route, tls, &host).await?),
+        let stream = match security {
+            Security::Rule(TlsRule::Implicit) => {
+                Stream::tls(handshake(tcp, route, security, tls, &host).await?)
+            }
             _ => Stream::plain(tcp),
         };
-        let mut client = Self { stream, extensions: Extensions::default(), host };
+        let extensions = Extensions::default();
+        let mut client = Self { stream, extensions, host, is_assured: security.is_assured() };
         client.greeting(our_name).await?;
         client.hello(our_name).await?;
-        if client.wants_tls(route.tls)? {
-            client = client.start_tls(route, tls).await?;
+        if client.wants_tls(security)? {
+            client = client.start_tls(route, security, tls).await?;
             client.hello(our_name).await?;
         }
         if let Some(login) = &route.login {
-            client.log_in(login, route.tls).await?;
+            client.log_in(login).await?;
         }
         Ok(client)
+    }
+
+    /// Whether it is encrypted.
+    pub fn is_tls(&self) -> bool {
+        self.stream.is_tls()
+    }
+
+    /// Whether a message that needs TLS at every step may be sent (RFC 8689 §4.2.1).
+    pub fn fits_require_tls(&self) -> Result<(), Failure> {
+        if !self.is_assured || !self.is_tls() {
+            // RFC 8689 §4.2.2.
+            let words = format!("{} is not known to be the right host, as REQUIRETLS wants", self.host);
+            return Err(Failure::permanent("5.7.10", words));
+        }
+        match self.extensions.requiretls {
+            true => Ok(()),
+            false => Err(Failure::permanent("5.7.30", format!("{} does not offer REQUIRETLS", self.host))),
+        }
     }
 
     async fn greeting(&mut self, our_name: &str) -> Result<(), Failure> {
@@ -161,40 +209,36 @@ impl Client {
         if helo.is_positive() { Ok(()) } else { Err(Failure { permanent: false, ..helo.failure() }) }
     }
 
-    fn wants_tls(&self, rule: TlsRule) -> Result<bool, Failure> {
-        match rule {
-            TlsRule::Never | TlsRule::Implicit => Ok(false),
-            TlsRule::Opportunistic => Ok(self.extensions.starttls),
-            TlsRule::Verified if self.extensions.starttls => Ok(true),
-            TlsRule::Verified => {
-                let words = format!("{} offers no TLS, which the route requires", self.host);
-                Err(Failure::temporary("4.7.10", words))
+    fn wants_tls(&self, security: &Security) -> Result<bool, Trouble> {
+        match security {
+            Security::Rule(TlsRule::Never | TlsRule::Implicit) => Ok(false),
+            Security::Rule(TlsRule::Opportunistic) => Ok(self.extensions.starttls),
+            _ if self.extensions.starttls => Ok(true),
+            _ => {
+                let words = format!("{} offers no TLS, which is required there", self.host);
+                Err(Trouble::Tls(Failure::temporary("4.7.10", words), TlsFault::StarttlsNotSupported))
             }
         }
     }
 
     /// RFC 3207 §4.
-    async fn start_tls(mut self, route: &Route, tls: &Tls) -> Result<Self, Trouble> {
+    async fn start_tls(mut self, route: &Route, security: &Security, tls: &Tls) -> Result<Self, Trouble> {
         let reply = self.command("STARTTLS", REPLY_WITHIN).await?;
-        let failed = |failure| match route.tls {
-            TlsRule::Opportunistic => Trouble::Handshake(failure),
-            _ => Trouble::Other(failure),
-        };
         if !reply.is_positive() {
-            return Err(failed(Failure { permanent: false, ..reply.failure() }));
+            let failure = Failure { permanent: false, ..reply.failure() };
+            return Err(Trouble::Tls(failure, TlsFault::StarttlsNotSupported));
         }
-        let host = self.host;
+        let Self { host, is_assured, .. } = self;
         let too_much =
             || Failure::temporary("4.7.0", format!("{host} sent more than the answer to STARTTLS"));
         let tcp = self.stream.into_tcp().ok_or_else(too_much)?;
-        let stream = Stream::tls(handshake(tcp, route, tls, &host).await.map_err(failed)?);
-        Ok(Self { stream, extensions: Extensions::default(), host })
+        let stream = Stream::tls(handshake(tcp, route, security, tls, &host).await?);
+        Ok(Self { stream, extensions: Extensions::default(), host, is_assured })
     }
 
     /// AUTH PLAIN (RFC 4954 §4, RFC 4616), inside verified TLS only.
-    async fn log_in(&mut self, login: &Login, rule: TlsRule) -> Result<(), Failure> {
-        let is_verified = matches!(rule, TlsRule::Verified | TlsRule::Implicit);
-        if !is_verified || !self.stream.is_tls() {
+    async fn log_in(&mut self, login: &Login) -> Result<(), Failure> {
+        if !self.is_assured || !self.stream.is_tls() {
             let words = format!(
                 "the password for {} is sent inside verified TLS only: set tls = \"verified\"",
                 self.host
@@ -285,7 +329,7 @@ impl Client {
             let words = format!("{} does not take binary mail (BINARYMIME)", self.host);
             return Err(Failure::permanent("5.6.3", words));
         }
-        Ok(())
+        if item.tls() == TlsWish::Required { self.fits_require_tls() } else { Ok(()) }
     }
 
     /// One transaction: what became of each recipient, and whether the connection can be used for
@@ -332,6 +376,9 @@ impl Client {
         }
         if item.smtputf8 {
             mail += " SMTPUTF8";
+        }
+        if item.tls() == TlsWish::Required {
+            mail += " REQUIRETLS";
         }
         if self.extensions.dsn {
             // RFC 3461 §5.2.1: what the sender gave, and no more.
@@ -407,18 +454,47 @@ impl Client {
 async fn handshake(
     tcp: TcpStream,
     route: &Route,
+    security: &Security,
     tls: &Tls,
     host: &str,
-) -> Result<TlsStream<TcpStream>, Failure> {
-    let connector = match route.tls {
-        TlsRule::Opportunistic | TlsRule::Never => Some(&tls.opportunistic),
-        TlsRule::Verified | TlsRule::Implicit => tls.verified.as_ref(),
+) -> Result<TlsStream<TcpStream>, Trouble> {
+    let failed = |why: String, fault| {
+        Trouble::Tls(Failure::temporary("4.7.5", format!("{host}: TLS failed: {why}")), fault)
     };
-    let failed = |why: String| Failure::temporary("4.7.5", format!("{host}: TLS failed: {why}"));
-    let connector = connector.ok_or_else(|| failed("no authorities are configured: set relay.ca".into()))?;
-    let name = ServerName::try_from(route.host.clone()).map_err(|e| failed(e.to_string()))?;
+    let other = |why: String| failed(why, TlsFault::ValidationFailure);
+    let of_dane;
+    let connector = match security {
+        Security::Rule(TlsRule::Verified | TlsRule::Implicit) => tls
+            .verified
+            .as_ref()
+            .ok_or_else(|| other("no authorities are configured: set relay.ca".into()))?,
+        Security::Dane(dane) => {
+            of_dane = tls.dane(dane).map_err(|e| other(e.to_string()))?;
+            &of_dane
+        }
+        _ => &tls.opportunistic,
+    };
+    let name = ServerName::try_from(route.host.clone()).map_err(|e| other(e.to_string()))?;
     let done = timeout(TLS_WITHIN, connector.connect(name, tcp)).await;
-    done.map_err(|_| failed("no answer".into()))?.map_err(|e| failed(e.to_string()))
+    done.map_err(|_| other("no answer".into()))?.map_err(|e| failed(e.to_string(), fault(&e)))
+}
+
+/// What a failed handshake counts as (RFC 8460 §4.3).
+fn fault(error: &io::Error) -> TlsFault {
+    match error.get_ref().and_then(|error| error.downcast_ref()) {
+        Some(rustls::Error::InvalidCertificate(certificate)) => match certificate {
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                TlsFault::CertificateHostMismatch
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                TlsFault::CertificateExpired
+            }
+            CertificateError::ApplicationVerificationFailure => TlsFault::TlsaInvalid,
+            CertificateError::UnknownIssuer | CertificateError::Revoked => TlsFault::CertificateNotTrusted,
+            _ => TlsFault::ValidationFailure,
+        },
+        _ => TlsFault::ValidationFailure,
+    }
 }
 
 /// RFC 3463 §3.5: no answer from the host, or a connection that broke.

@@ -5,9 +5,12 @@ use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfi
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
+use hickory_resolver::proto::rr::{Record, RecordType};
 use posthaste_queue::Failure;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+
+use crate::validated::Validated;
 
 /// Hosts that are tried for one domain: RFC 5321 §5.1 wants at least two.
 const HOSTS_MAX: usize = 8;
@@ -18,6 +21,16 @@ pub struct Dns {
     resolver: TokioResolver,
     /// TCP port of hosts.
     pub(crate) port: u16,
+    /// Asks the same servers whether DNSSEC proves their answers, if they are trusted to know.
+    pub(crate) validated: Option<Validated>,
+}
+
+/// The hosts of a domain, the one to be tried first in front.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Hosts {
+    pub names: Vec<String>,
+    /// Whether DNSSEC proves them.
+    pub are_secure: bool,
 }
 
 impl std::fmt::Debug for Dns {
@@ -43,7 +56,14 @@ impl Dns {
             let config = ResolverConfig::from_parts(None, Vec::new(), servers.collect());
             TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
         };
-        Ok(Self { resolver: builder.build().map_err(io::Error::other)?, port })
+        Ok(Self { resolver: builder.build().map_err(io::Error::other)?, port, validated: None })
+    }
+
+    /// Believes these servers when they say that DNSSEC proves an answer, so that hosts are known
+    /// by DANE. They are to be on this machine.
+    #[must_use]
+    pub fn trusting(self, servers: &[SocketAddr]) -> Self {
+        Self { validated: Some(Validated::new(servers)), ..self }
     }
 
     /// What asks, for other questions than hosts.
@@ -52,17 +72,10 @@ impl Dns {
     }
 
     /// The hosts that take mail for a domain, the ones to be tried first in front.
-    pub(crate) async fn hosts(&self, domain: &str) -> Result<Vec<String>, Failure> {
-        let found = match self.resolver.mx_lookup(format!("{domain}.")).await {
-            Ok(found) => found,
-            // RFC 5321 §5.1: without MX records the domain is the host.
-            Err(error) if error.is_no_records_found() && !error.is_nx_domain() => {
-                return Ok(vec![domain.to_owned()]);
-            }
-            Err(error) => return Err(failure(domain, &error)),
-        };
+    pub(crate) async fn hosts(&self, domain: &str) -> Result<Hosts, Failure> {
+        let (records, are_secure) = self.mx_records(domain).await?;
         let mut hosts = Vec::new();
-        for record in found.answers() {
+        for record in &records {
             if let RData::MX(mx) = &record.data {
                 let name = mx.exchange.to_ascii();
                 hosts.push((mx.preference, random(), name.trim_end_matches('.').to_owned()));
@@ -72,10 +85,32 @@ impl Dns {
             // RFC 7505 §3, §4.1.
             return Err(Failure::permanent("5.1.10", format!("{domain} takes no mail (null MX)")));
         }
+        if hosts.is_empty() {
+            // RFC 5321 §5.1: without MX records the domain is the host.
+            return Ok(Hosts { names: vec![domain.to_owned()], are_secure });
+        }
         // RFC 5321 §5.1: by preference, and at random among equals.
         hosts.sort_unstable();
         hosts.truncate(HOSTS_MAX);
-        Ok(hosts.into_iter().map(|(_, _, name)| name).collect())
+        Ok(Hosts { names: hosts.into_iter().map(|(_, _, name)| name).collect(), are_secure })
+    }
+
+    /// The MX records of a domain, and whether DNSSEC proves them.
+    async fn mx_records(&self, domain: &str) -> Result<(Vec<Record>, bool), Failure> {
+        if let Some(validated) = &self.validated {
+            let answer = validated.lookup(domain, RecordType::MX).await;
+            // RFC 7672 §2.1.1: an answer that is proven to be forged is none.
+            let answer = answer.map_err(|why| Failure::temporary("4.4.3", why))?;
+            return match answer.is_nowhere {
+                true => Err(nowhere(domain)),
+                false => Ok((answer.records, answer.is_secure)),
+            };
+        }
+        match self.resolver.mx_lookup(format!("{domain}.")).await {
+            Ok(found) => Ok((found.answers().to_vec(), false)),
+            Err(error) if error.is_no_records_found() && !error.is_nx_domain() => Ok((Vec::new(), false)),
+            Err(error) => Err(failure(domain, &error)),
+        }
     }
 
     /// The addresses of a host.
@@ -90,10 +125,14 @@ impl Dns {
 
 fn failure(name: &str, error: &NetError) -> Failure {
     if error.is_nx_domain() {
-        // RFC 3463 §3.2: bad destination system address.
-        return Failure::permanent("5.1.2", format!("there is no domain {name}"));
+        return nowhere(name);
     }
     Failure::temporary("4.4.3", format!("DNS for {name}: {error}"))
+}
+
+fn nowhere(domain: &str) -> Failure {
+    // RFC 3463 §3.2: bad destination system address.
+    Failure::permanent("5.1.2", format!("there is no domain {domain}"))
 }
 
 /// Some bits; which ones matters to nobody.
@@ -107,7 +146,10 @@ mod tests {
     use posthaste_testkit::{DnsRecord, DnsServer};
 
     async fn hosts(dns: &Dns, domain: &str) -> Result<Vec<String>, (bool, String)> {
-        dns.hosts(domain).await.map_err(|failure| (failure.permanent, failure.status))
+        dns.hosts(domain)
+            .await
+            .map(|hosts| hosts.names)
+            .map_err(|failure| (failure.permanent, failure.status))
     }
 
     #[tokio::test]

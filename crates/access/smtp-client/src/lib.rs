@@ -1,7 +1,8 @@
 //! Mail on its way out: SMTP as a client (RFC 5321), for the queue.
 //!
 //! ```text
-//! Runner ── connect(destination) ──> Routes, Dns: which hosts ──> Client: greeting, EHLO, STARTTLS, AUTH
+//! Runner ── connect(destination) ──> Routes, Dns: which hosts ──> Plan: which TLS each must have (MTA-STS, DANE)
+//!                                                             ──> Client: greeting, EHLO, STARTTLS, AUTH
 //!        ── send(item, message) ───────────────────────────> Client: MAIL, RCPT, DATA
 //! ```
 //!
@@ -13,15 +14,20 @@
 //! * a password is sent only over TLS with a certificate that was verified.
 
 mod client;
+mod dane;
 mod dns;
 mod dots;
+mod plan;
 mod reply;
 mod route;
 mod stream;
+mod sts;
 mod tls;
 mod transport;
+mod validated;
 
 pub use dns::Dns;
 pub use route::{Login, Route, Routes, TlsRule};
+pub use sts::Sts;
 pub use tls::Tls;
 pub use transport::SmtpTransport;

@@ -57,29 +57,21 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Hosts for a destination, the one to be tried first in front.
-    pub(crate) async fn hosts(&self, destination: &str) -> Result<Vec<Route>, Failure> {
-        if let Some(route) = self.domains.get(destination).or(self.smarthost.as_ref()) {
-            return Ok(vec![route.clone()]);
-        }
-        let Some(dns) = &self.dns else {
-            return Err(Failure::temporary(
-                "4.4.4",
-                "there is no route: set relay.smarthost, or relay.routes",
-            ));
-        };
-        let route = |host| Route { host, port: dns.port, tls: TlsRule::Opportunistic, login: None };
-        Ok(dns.hosts(destination).await?.into_iter().map(route).collect())
+    /// The host that is named for a domain here, whatever DNS says.
+    pub(crate) fn named(&self, domain: &str) -> Option<&Route> {
+        self.domains.get(domain).or(self.smarthost.as_ref())
+    }
+
+    /// What asks DNS.
+    pub(crate) fn dns(&self) -> Result<&Dns, Failure> {
+        self.dns.as_ref().ok_or_else(|| {
+            Failure::temporary("4.4.4", "there is no route: set relay.smarthost, or relay.routes")
+        })
     }
 
     /// The addresses of a host: by DNS if it was found there, else as the system knows it.
-    pub(crate) async fn addresses(
-        &self,
-        destination: &str,
-        route: &Route,
-    ) -> Result<Vec<SocketAddr>, Failure> {
-        let is_named = self.domains.contains_key(destination) || self.smarthost.is_some();
-        if let Some(dns) = self.dns.as_ref().filter(|_| !is_named) {
+    pub(crate) async fn addresses(&self, domain: &str, route: &Route) -> Result<Vec<SocketAddr>, Failure> {
+        if let Some(dns) = self.dns.as_ref().filter(|_| self.named(domain).is_none()) {
             let found = dns.addresses(&route.host).await?;
             return Ok(found.into_iter().map(|ip| SocketAddr::new(ip, route.port)).collect());
         }
@@ -98,16 +90,13 @@ mod tests {
         Route { host: host.into(), port: 25, tls: TlsRule::default(), login: None }
     }
 
-    #[tokio::test]
-    async fn a_domains_route_goes_before_the_smarthost() {
+    #[test]
+    fn a_domains_route_goes_before_the_smarthost() {
         let mut routes = Routes::default();
-        let hosts = async |routes: &Routes, to: &str| {
-            routes.hosts(to).await.map(|all| all.into_iter().map(|r| r.host).collect::<Vec<_>>())
-        };
-        assert!(!hosts(&routes, "x.test").await.unwrap_err().permanent);
+        assert!(routes.named("x.test").is_none() && !routes.dns().unwrap_err().permanent);
         routes.smarthost = Some(route("smart"));
         routes.domains.insert("x.test".into(), route("x"));
-        assert_eq!(hosts(&routes, "x.test").await.unwrap(), ["x"]);
-        assert_eq!(hosts(&routes, "y.test").await.unwrap(), ["smart"]);
+        let host = |domain: &str| routes.named(domain).unwrap().host.clone();
+        assert_eq!((host("x.test"), host("y.test")), ("x".into(), "smart".into()));
     }
 }

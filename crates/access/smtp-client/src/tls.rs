@@ -10,11 +10,14 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::TlsConnector;
 
+use crate::dane::{Dane, DaneVerifier};
+
 /// How TLS is done, for all connections.
 #[derive(Clone)]
 pub struct Tls {
     pub(crate) verified: Option<TlsConnector>,
     pub(crate) opportunistic: TlsConnector,
+    provider: Arc<CryptoProvider>,
 }
 
 impl std::fmt::Debug for Tls {
@@ -47,7 +50,16 @@ impl Tls {
             None => None,
         };
         let connector = |config| TlsConnector::from(Arc::new(config));
-        Ok(Self { verified: verified.map(connector), opportunistic: connector(opportunistic) })
+        Ok(Self { verified: verified.map(connector), opportunistic: connector(opportunistic), provider })
+    }
+
+    /// TLS with a host whose certificate is to fit records of DANE.
+    pub(crate) fn dane(&self, dane: &Arc<Dane>) -> Result<TlsConnector, rustls::Error> {
+        let verifier = DaneVerifier::new(Arc::clone(dane), Arc::clone(&self.provider));
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
+        let builder = builder.with_safe_default_protocol_versions()?;
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+        Ok(TlsConnector::from(Arc::new(builder.with_no_client_auth())))
     }
 }
 

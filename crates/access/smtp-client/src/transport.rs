@@ -2,11 +2,16 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use posthaste_queue::{Channel, Destination, Failure, Item, Sent, Transport, Unreachable};
+use posthaste_queue::{Channel, Destination, Failure, Item, Sent, TlsWish, Transport, Unreachable};
+use posthaste_reporting::{TlsFailure, TlsFault, TlsReports};
+use posthaste_store::Engine;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use crate::client::{Client, Trouble};
-use crate::route::{Route, Routes, TlsRule};
+use crate::plan::{Plan, Plans};
+use crate::route::Routes;
+use crate::sts::Sts;
 use crate::tls::Tls;
 
 /// Addresses that are tried for one destination at a time.
@@ -18,20 +23,43 @@ pub struct SmtpTransport {
     host: String,
     routes: Routes,
     tls: Tls,
+    sts: Option<Sts>,
+    reports: Option<TlsReports>,
 }
 
 impl SmtpTransport {
     /// A transport for a server of this name.
     pub fn new(host: &str, routes: Routes, tls: Tls) -> Self {
-        Self { host: host.to_owned(), routes, tls }
+        Self { host: host.to_owned(), routes, tls, sts: None, reports: None }
+    }
+
+    /// Follows the policies of domains (MTA-STS), which are fetched at this port of HTTPS and kept
+    /// in the engine. Without authorities for certificates none can be fetched.
+    pub async fn with_sts(
+        mut self,
+        port: u16,
+        engine: Option<Arc<dyn Engine>>,
+    ) -> posthaste_store::Result<Self> {
+        if let Some(tls) = &self.tls.verified {
+            let sts = Sts::new(tls.clone(), port, engine);
+            sts.open().await?;
+            self.sts = Some(sts);
+        }
+        Ok(self)
+    }
+
+    /// Counts how TLS goes.
+    #[must_use]
+    pub fn with_reports(self, reports: Option<TlsReports>) -> Self {
+        Self { reports, ..self }
     }
 
     /// Tries the addresses of one host.
-    async fn connect_host(&self, destination: &Destination, route: &Route) -> Result<Client, Failure> {
-        let addresses = self.routes.addresses(destination, route).await?;
-        let mut last = Failure::temporary("4.4.4", format!("{} has no address", route.host));
+    async fn connect_host(&self, domain: &str, plan: &Plan) -> Result<Client, Failure> {
+        let addresses = self.routes.addresses(domain, &plan.route).await?;
+        let mut last = Failure::temporary("4.4.4", format!("{} has no address", plan.route.host));
         for address in addresses.into_iter().take(ADDRESSES_MAX) {
-            match self.connect_address(route, address).await {
+            match self.connect_address(domain, plan, address).await {
                 Ok(client) => return Ok(client),
                 Err(failure) if failure.permanent => return Err(failure),
                 Err(failure) => last = failure,
@@ -40,35 +68,99 @@ impl SmtpTransport {
         Err(last)
     }
 
-    async fn connect_address(&self, route: &Route, address: SocketAddr) -> Result<Client, Failure> {
-        match Client::connect(route, address, &self.tls, &self.host).await {
-            Ok(client) => Ok(client),
-            Err(Trouble::Other(failure)) => Err(failure),
-            Err(Trouble::Handshake(failure)) => {
-                tracing::info!(host = route.host, reply = failure.reply, "tried again in clear");
-                let clear = Route { tls: TlsRule::Never, ..route.clone() };
-                match Client::connect(&clear, address, &self.tls, &self.host).await {
-                    Ok(client) => Ok(client),
-                    Err(Trouble::Other(failure) | Trouble::Handshake(failure)) => Err(failure),
+    /// Tries an address with each of the attempts that are left while TLS is what fails.
+    async fn connect_address(
+        &self,
+        domain: &str,
+        plan: &Plan,
+        address: SocketAddr,
+    ) -> Result<Client, Failure> {
+        let mut last = Failure::temporary("4.4.4", format!("{} may not be connected to", plan.route.host));
+        for (at, security) in plan.attempts.iter().enumerate() {
+            let connected = Client::connect(&plan.route, security, address, &self.tls, &self.host).await;
+            if at == 0 {
+                self.note(domain, plan, address, &connected);
+            }
+            match connected {
+                Ok(client) => return Ok(client),
+                Err(Trouble::Other(failure)) => return Err(failure),
+                Err(Trouble::Tls(failure, _)) => {
+                    tracing::info!(host = plan.route.host, reply = failure.reply, ?security, "TLS failed");
+                    last = failure;
                 }
             }
         }
+        Err(last)
+    }
+
+    /// Counts how the first attempt went, if TLS had a part in it.
+    fn note(&self, domain: &str, plan: &Plan, address: SocketAddr, connected: &Result<Client, Trouble>) {
+        let (Some(reports), Some(policy)) = (&self.reports, &plan.policy) else { return };
+        let failed = |fault, reason: &str| {
+            let (host, reason) = (plan.route.host.clone(), reason.to_owned());
+            let failure = TlsFailure { fault, host, address: Some(address.ip()), reason };
+            reports.failure(domain, policy, failure);
+        };
+        match connected {
+            Ok(client) if client.is_tls() => reports.success(domain, policy),
+            Ok(_) => failed(TlsFault::StarttlsNotSupported, ""),
+            Err(Trouble::Tls(failure, fault)) => failed(*fault, &failure.reply),
+            Err(Trouble::Other(_)) => {}
+        }
+    }
+
+    /// A connection by one plan that fits what the sender wants.
+    async fn try_plan(&self, domain: &str, wish: TlsWish, plan: &Plan) -> Result<Client, Failure> {
+        let client = self.connect_host(domain, plan).await?;
+        if wish == TlsWish::Required
+            && let Err(failure) = client.fits_require_tls()
+        {
+            client.quit().await;
+            return Err(failure);
+        }
+        Ok(client)
+    }
+
+    async fn try_hosts(&self, domain: &str, wish: TlsWish) -> Result<Client, Failure> {
+        if let Some(route) = self.routes.named(domain) {
+            return self.try_plan(domain, wish, &Plan::named(route, wish)).await;
+        }
+        let dns = self.routes.dns()?;
+        let hosts = dns.hosts(domain).await?;
+        let (sts, reports) = (self.sts.as_ref(), self.reports.as_ref());
+        let plans = Plans::of(dns, (domain, wish), &hosts, sts, reports).await;
+        let mut last = Failure::temporary("4.4.4", format!("{domain} has no host that takes mail"));
+        for host in &hosts.names {
+            let tried = match plans.host(host).await {
+                Ok(plan) => self.try_plan(domain, wish, &plan).await,
+                Err(failure) => Err(failure),
+            };
+            match tried {
+                Ok(client) => return Ok(client),
+                // RFC 8689 §4.2.1: another host may be better.
+                Err(failure) if failure.permanent && wish != TlsWish::Required => return Err(failure),
+                // One that may be better later counts more.
+                Err(failure) if failure.permanent && !last.status.starts_with("4.4.4") => {}
+                Err(failure) => last = failure,
+            }
+        }
+        Err(last)
     }
 }
 
 #[async_trait]
 impl Transport for SmtpTransport {
     async fn connect(&self, destination: &Destination) -> Result<Box<dyn Channel>, Unreachable> {
-        let hosts = self.routes.hosts(destination).await.map_err(Unreachable)?;
-        let mut last = Failure::temporary("4.4.4", format!("{destination} has no host that takes mail"));
-        for route in &hosts {
-            match self.connect_host(destination, route).await {
-                Ok(client) => return Ok(Box::new(client)),
-                Err(failure) if failure.permanent => return Err(Unreachable(failure)),
-                Err(failure) => last = failure,
+        let (domain, wish) = TlsWish::split(destination);
+        match self.try_hosts(domain, wish).await {
+            Ok(client) => Ok(Box::new(client)),
+            Err(failure) if wish == TlsWish::Required && failure.status.starts_with("4.7.") => {
+                // RFC 8689 §4.2.2: a host that cannot be trusted now is reported at once.
+                let status = failure.status.replacen('4', "5", 1);
+                Err(Unreachable(Failure { permanent: true, status, ..failure }))
             }
+            Err(failure) => Err(Unreachable(failure)),
         }
-        Err(Unreachable(last))
     }
 }
 

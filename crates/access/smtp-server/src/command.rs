@@ -83,6 +83,8 @@ pub struct MailParameters {
     pub ret: Option<Return>,
     /// The client's name for the transaction, for reports.
     pub envid: Option<EnvelopeId>,
+    /// TLS at every step from here on (RFC 8689 §2).
+    pub require_tls: bool,
 }
 
 /// Parameters of RCPT.
@@ -226,7 +228,11 @@ impl MailParameters {
                 self.smtputf8 = true;
                 Ok(())
             }
-            ("SIZE" | "BODY" | "AUTH" | "RET" | "ENVID" | "SMTPUTF8", _) => {
+            ("REQUIRETLS", None) => {
+                self.require_tls = true;
+                Ok(())
+            }
+            ("SIZE" | "BODY" | "AUTH" | "RET" | "ENVID" | "SMTPUTF8" | "REQUIRETLS", _) => {
                 Err(SyntaxError::ParameterValue("a value is missing or superfluous"))
             }
             _ => Err(SyntaxError::Parameter),
@@ -373,6 +379,9 @@ impl fmt::Display for MailParameters {
         }
         if let Some(envid) = &self.envid {
             write!(f, " ENVID={}", envid.as_xtext())?;
+        }
+        if self.require_tls {
+            f.write_str(" REQUIRETLS")?;
         }
         Ok(())
     }

@@ -23,6 +23,7 @@ pub mod dots;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod incoming;
+mod milters;
 mod options;
 pub mod reply;
 mod scanning;
@@ -33,6 +34,7 @@ pub mod syntax;
 mod trace;
 mod verification;
 
+pub use milters::Milters;
 pub use options::{PlaintextAuth, Role, SenderRule, SmtpOptions};
 pub use scanning::{IfUnscanned, Scanning};
 pub use serve::{SmtpService, refusal};

@@ -7,6 +7,7 @@
 mod deliver;
 mod limits;
 mod login;
+mod milters;
 mod scanning;
 mod screening;
 mod verification;
@@ -33,6 +34,7 @@ use crate::{
     MailSink, Role, SmtpOptions,
     dots::{DotReader, line_end},
     incoming::Incoming,
+    milters::Milters,
     options::{DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX, SLICE_BYTES},
     reply::{Enhanced, Reply},
     scanning::Scanning,
@@ -53,6 +55,7 @@ pub struct SmtpService {
     verification: Option<Verification>,
     screening: Option<Screening>,
     scanning: Option<Scanning>,
+    milters: Milters,
 }
 
 /// Message bytes that all sessions may hold together, if nothing else is said: four of the largest
@@ -88,6 +91,7 @@ impl SmtpService {
             verification: None,
             screening: None,
             scanning: None,
+            milters: Milters::default(),
         };
         service.with_budget(ByteBudget::new(BUDGET_DEFAULT_BYTES))
     }
@@ -117,6 +121,13 @@ impl SmtpService {
     #[must_use]
     pub fn with_scanning(mut self, scanning: Option<Scanning>) -> Self {
         self.scanning = scanning.filter(|_| self.role == Role::Smtp);
+        self
+    }
+
+    /// Shows what comes from other hosts to these programs ([`Role::Smtp`]).
+    #[must_use]
+    pub fn with_milters(mut self, milters: Milters) -> Self {
+        self.milters = milters;
         self
     }
 

@@ -241,6 +241,9 @@ impl Session {
         if self.link.starttls && self.link.tls.is_none() {
             reply = reply.line("STARTTLS");
         }
+        if self.offers_require_tls() {
+            reply = reply.line("REQUIRETLS");
+        }
         if self.offers_auth() {
             reply = reply.line(format!("AUTH {}", self.link.mechanisms));
         }
@@ -251,6 +254,11 @@ impl Session {
     /// only if mail is relayed. In LMTP it is the agent next door that reports.
     pub fn reports(&self) -> bool {
         self.options.relays && self.role != Role::Lmtp
+    }
+
+    /// RFC 8689 §2: inside TLS alone. The agent next door to LMTP delivers here.
+    fn offers_require_tls(&self) -> bool {
+        self.link.tls.is_some() && self.role != Role::Lmtp
     }
 
     fn offers_auth(&self) -> bool {
@@ -355,6 +363,9 @@ impl Session {
         }
         if self.transaction.is_some() {
             return self.mistake(replies::sequence("One transaction at a time: RSET or finish it"));
+        }
+        if parameters.require_tls && !self.offers_require_tls() {
+            return self.mistake(replies::needs_tls());
         }
         if !self.reports() && (parameters.ret.is_some() || parameters.envid.is_some()) {
             return self.mistake(replies::syntax(&SyntaxError::Parameter, replies::PathOf::Sender));

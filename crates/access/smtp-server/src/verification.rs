@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use posthaste_authentication::Verifier;
 use posthaste_directory::Network;
+use posthaste_reporting::DmarcReports;
 
 /// Which messages are verified, and by what.
 #[derive(Clone, Debug)]
@@ -11,6 +12,8 @@ pub struct Verification {
     pub verifier: Verifier,
     /// Hosts here are believed: relays of one's own, and programs of this machine.
     pub trusted_networks: Vec<Network>,
+    /// Where it is counted how they were judged, for reports to the authors' domains.
+    pub reports: Option<DmarcReports>,
 }
 
 /// A message that may be delivered.

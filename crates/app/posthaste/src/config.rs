@@ -11,6 +11,8 @@ mod fuzzing;
 mod oauth;
 #[path = "config/relay.rs"]
 mod relay;
+#[path = "config/reports.rs"]
+mod reports;
 #[path = "config/retention.rs"]
 mod retention;
 #[path = "config/screening.rs"]
@@ -29,6 +31,7 @@ use serde::{Deserialize, Deserializer};
 pub use authentication::Authentication;
 pub use oauth::Oauth;
 pub use relay::{Relay, RouteAccept};
+pub use reports::{MtaSts, Reports};
 pub use retention::Retention;
 pub use screening::{RspamdFailure, Screening};
 
@@ -65,6 +68,8 @@ pub struct Config {
     pub authentication: Authentication,
     pub screening: Screening,
     pub relay: Relay,
+    pub mta_sts: MtaSts,
+    pub reports: Reports,
     pub limits: Limits,
     pub retention: Retention,
     pub store: StoreConfig,
@@ -87,6 +92,7 @@ pub struct Listen {
     pub submissions: Vec<SocketAddr>,
     pub smtp: Vec<SocketAddr>,
     pub sieve: Vec<SocketAddr>,
+    pub https: Vec<SocketAddr>,
     pub metrics: Vec<SocketAddr>,
     #[serde(deserialize_with = "networks")]
     pub proxy_networks: Vec<Network>,
@@ -487,6 +493,7 @@ impl Config {
             ),
             ("listen.metrics", self.listen.metrics != running.listen.metrics),
             ("relay", self.relay != running.relay),
+            ("reports", self.reports != running.reports),
             ("retention", self.retention != running.retention),
             ("limits.memory", limits.memory != had.memory),
             ("limits.incoming_bytes", limits.incoming_bytes != had.incoming_bytes),
@@ -521,6 +528,8 @@ impl Config {
         }
         self.imap.check()?;
         self.relay.check()?;
+        self.mta_sts.check()?;
+        self.reports.check()?;
         self.screening.check()?;
         self.retention.check()?;
         self.limits.check_accounts()?;

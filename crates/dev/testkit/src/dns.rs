@@ -1,6 +1,7 @@
 //! A name server on loopback that answers from a table (RFC 1035), over UDP.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A record's data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub enum DnsRecord {
     Mx(u16, String),
     /// A text.
     Txt(String),
+    /// What a certificate must fit: usage, selector, matching type, data (RFC 6698 §2.1).
+    Tlsa(u8, u8, u8, Vec<u8>),
 }
 
 impl DnsRecord {
@@ -20,6 +23,7 @@ impl DnsRecord {
             Self::A(_) => 1,
             Self::Mx(..) => 15,
             Self::Txt(_) => 16,
+            Self::Tlsa(..) => 52,
         }
     }
 
@@ -27,6 +31,9 @@ impl DnsRecord {
         match self {
             Self::A(address) => address.to_vec(),
             Self::Mx(preference, host) => [preference.to_be_bytes().to_vec(), labels(host)].concat(),
+            Self::Tlsa(usage, selector, matching, data) => {
+                [&[*usage, *selector, *matching], data.as_slice()].concat()
+            }
             Self::Txt(text) => {
                 let parts = text.as_bytes().chunks(255);
                 parts.flat_map(|part| [&[part.len() as u8], part].concat()).collect()
@@ -64,24 +71,57 @@ pub fn zone(text: &str) -> Vec<(String, DnsRecord)> {
 #[derive(Debug)]
 pub struct DnsServer {
     address: SocketAddr,
+    zone: Arc<Mutex<Zone>>,
+}
+
+#[derive(Debug, Default)]
+struct Zone {
+    records: Vec<(String, DnsRecord)>,
+    /// Whether answers say that DNSSEC proves them.
+    is_secure: bool,
 }
 
 impl DnsServer {
     /// Serves these records. A name without any does not exist (NXDOMAIN).
     pub fn start<'n>(records: impl IntoIterator<Item = (&'n str, DnsRecord)>) -> Self {
-        let records: Vec<(String, DnsRecord)> =
-            records.into_iter().map(|(name, record)| (name.to_owned(), record)).collect();
+        let server = Self::listen();
+        server.serve(records);
+        server
+    }
+
+    /// The same, and says of each answer that DNSSEC proves it (RFC 4035 §3.2.3).
+    pub fn start_secure<'n>(records: impl IntoIterator<Item = (&'n str, DnsRecord)>) -> Self {
+        let server = Self::start(records);
+        server.prove();
+        server
+    }
+
+    /// Says from now on that DNSSEC proves the answers.
+    pub fn prove(&self) {
+        self.zone.lock().unwrap_or_else(PoisonError::into_inner).is_secure = true;
+    }
+
+    /// Serves these records from now on.
+    pub fn serve<'n>(&self, records: impl IntoIterator<Item = (&'n str, DnsRecord)>) {
+        let records = records.into_iter().map(|(name, record)| (name.to_owned(), record)).collect();
+        self.zone.lock().unwrap_or_else(PoisonError::into_inner).records = records;
+    }
+
+    fn listen() -> Self {
+        let zone: Arc<Mutex<Zone>> = Arc::default();
+        let served = Arc::clone(&zone);
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
         let address = socket.local_addr().expect("an address");
         std::thread::spawn(move || {
             let mut query = [0; 512];
             while let Ok((len, from)) = socket.recv_from(&mut query) {
-                if let Some(reply) = query.get(..len).and_then(|query| answer(query, &records)) {
+                let zone = served.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(reply) = query.get(..len).and_then(|query| answer(query, &zone)) {
                     let _ = socket.send_to(&reply, from);
                 }
             }
         });
-        Self { address }
+        Self { address, zone }
     }
 
     /// Where it listens.
@@ -91,16 +131,17 @@ impl DnsServer {
 }
 
 /// The answer to a query (RFC 1035 §4.1); `None` if it is none.
-fn answer(query: &[u8], records: &[(String, DnsRecord)]) -> Option<Vec<u8>> {
+fn answer(query: &[u8], zone: &Zone) -> Option<Vec<u8>> {
     let (name, after) = name_at(query, 12)?;
     let kind = u16::from_be_bytes(query.get(after..after + 2)?.try_into().ok()?);
     let question = query.get(12..after + 4)?;
-    let of_name = || records.iter().filter(|(of, _)| of.eq_ignore_ascii_case(&name));
+    let of_name = || zone.records.iter().filter(|(of, _)| of.eq_ignore_ascii_case(&name));
     let found: Vec<&DnsRecord> = of_name().map(|(_, record)| record).filter(|r| r.kind() == kind).collect();
     let code: u8 = if of_name().next().is_some() { 0 } else { 3 };
     let mut reply = query.get(..2)?.to_vec();
-    // A response, authoritative, recursion wanted and available.
-    reply.extend([0x85, 0x80 | code, 0, 1]);
+    // A response, authoritative, recursion wanted and available; perhaps AD.
+    let secure = if zone.is_secure { 0x20 } else { 0 };
+    reply.extend([0x85, 0x80 | secure | code, 0, 1]);
     reply.extend(u16::try_from(found.len()).ok()?.to_be_bytes());
     reply.extend([0; 4]);
     reply.extend(question);

@@ -8,6 +8,7 @@ use hickory_resolver::net::NetError;
 use hickory_resolver::proto::rr::RData;
 
 use crate::keys::{DomainKeys, KeyState};
+use crate::sts::Published;
 
 /// Octets of one string of a TXT record (RFC 1035 §3.3).
 const STRING_LEN_MAX: usize = 255;
@@ -58,8 +59,9 @@ pub enum Finding {
     Unknown(String),
 }
 
-/// The records for keys in these states, on a server of this name.
-pub fn records(keys: &DomainKeys, states: &[KeyState], host: &str) -> Vec<Record> {
+/// The records for keys in these states, on a server of this name, which serves a policy about TLS
+/// if there is one.
+pub fn records(keys: &DomainKeys, states: &[KeyState], host: &str, sts: Option<&Published>) -> Vec<Record> {
     let domain = keys.domain.as_str();
     let record =
         |name: String, data, purpose| Record { name, data, purpose, is_needed: true, is_exact: false };
@@ -88,6 +90,16 @@ pub fn records(keys: &DomainKeys, states: &[KeyState], host: &str) -> Vec<Record
     let dmarc = text("v=DMARC1", "v=DMARC1; p=quarantine");
     let dmarc = record(format!("_dmarc.{domain}"), dmarc, "DMARC: what becomes of mail that fails both");
     all.push(Record { is_needed: false, ..dmarc });
+    if let Some(sts) = sts {
+        let id = text("v=STSv1", &format!("v=STSv1; id={};", sts.id()));
+        let id = record(format!("_mta-sts.{domain}"), id, "MTA-STS: which policy about TLS counts");
+        let address = record(format!("mta-sts.{domain}"), Data::Address, "where the policy is fetched");
+        all.extend([id, address].map(|one| Record { is_needed: false, ..one }));
+    }
+    // RFC 8460 §3
+    let tlsrpt = text("v=TLSRPTv1", &format!("v=TLSRPTv1; rua=mailto:postmaster@{domain}"));
+    let tlsrpt = record(format!("_smtp._tls.{domain}"), tlsrpt, "where others report how TLS to us goes");
+    all.push(Record { is_needed: false, ..tlsrpt });
     all
 }
 
@@ -219,21 +231,30 @@ mod tests {
     use hickory_resolver::net::runtime::TokioRuntimeProvider;
     use posthaste_testkit::{DnsRecord, DnsServer};
 
+    fn policy() -> Published {
+        Published { mode: crate::sts::Mode::Testing, mx: vec!["mail.example.org".into()], max_age_s: 86_400 }
+    }
+
     fn all() -> Vec<Record> {
         let mut keys = DomainKeys::new("example.org");
         keys.generate(KeyState::Signing, 0).unwrap();
         keys.generate(KeyState::Next, 0).unwrap();
-        records(&keys, &[KeyState::Signing], "mail.example.org")
+        records(&keys, &[KeyState::Signing], "mail.example.org", Some(&policy()))
     }
 
     #[test]
     fn lines_of_a_zone_file() {
         let all = all();
         let lines: Vec<String> = all.iter().map(Record::zone_line).collect();
-        assert_eq!(lines.len(), 7);
+        assert_eq!(lines.len(), 10);
         assert_eq!(lines[1], "example.org. IN MX 10 mail.example.org.");
         assert_eq!(lines[2], "example.org. IN TXT \"v=spf1 mx -all\"");
         assert_eq!(lines[6], "_dmarc.example.org. IN TXT \"v=DMARC1; p=quarantine\"");
+        let sts = format!("_mta-sts.example.org. IN TXT \"v=STSv1; id={};\"", policy().id());
+        assert_eq!(lines[7], sts);
+        assert_eq!(lines[8], "; mta-sts.example.org. needs A and AAAA records with this server's addresses");
+        let reports = "v=TLSRPTv1; rua=mailto:postmaster@example.org";
+        assert_eq!(lines[9], format!("_smtp._tls.example.org. IN TXT \"{reports}\""));
         // The strings of the RSA key: none too long, and together the text.
         let rsa = &lines[4];
         assert!(rsa.starts_with("r19700101._domainkey.example.org. IN TXT (\n    \"v=DKIM1; k=rsa; p="));
@@ -263,6 +284,7 @@ mod tests {
             ("example.org", txt("v=spf1 mx include:other.test -all")),
             (all[4].name.as_str(), txt(&rsa.replace("; ", ";"))),
             (all[5].name.as_str(), txt("v=DKIM1; k=ed25519; p=AAAA")),
+            ("_mta-sts.example.org", txt("v=STSv1; id=1;")),
         ]);
         let resolver = resolver(&server);
         let mut found = Vec::new();
@@ -280,6 +302,9 @@ mod tests {
                 (false, Finding::Missing),
                 (false, Finding::Right),
                 (true, differs("v=DKIM1; k=ed25519; p=AAAA")),
+                (false, Finding::Missing),
+                (false, differs("v=STSv1; id=1;")),
+                (false, Finding::Missing),
                 (false, Finding::Missing),
             ]
         );

@@ -8,6 +8,7 @@
 //! | [`Signer`] | signs mail that leaves, seals mail that is sent on (ARC) |
 //! | [`Senders`], [`srs`] | senders of mail that is sent on, so that SPF holds |
 //! | [`dns`] | the records that a domain publishes, and whether it does |
+//! | [`sts`] | the policy about TLS that is published for such a domain |
 //! | [`Verifier`] | verifies one message: DNS look-ups, signatures, the policy of its author's domain |
 //! | [`results`] | removes fields that claim to be ours, and puts ours in front |
 //!
@@ -31,9 +32,10 @@ mod senders;
 mod sign;
 mod signature;
 pub mod srs;
+pub mod sts;
 mod verify;
 
 pub use keys::{Algorithm, DomainKey, DomainKeys, KeyError, KeyState};
 pub use senders::Senders;
 pub use sign::{Origin, Signer};
-pub use verify::{Action, Client, Policy, Verdict, Verifier, VerifierOptions};
+pub use verify::{Action, Client, Observed, Policy, Verdict, Verifier, VerifierOptions};

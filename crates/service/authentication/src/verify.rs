@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use hickory_resolver::TokioResolver;
 use mail_auth::common::crypto::Algorithm;
-use mail_auth::dmarc::Policy as DmarcPolicy;
 use mail_auth::dmarc::verify::DmarcParameters;
+use mail_auth::dmarc::{Alignment, Policy as DmarcPolicy};
 use mail_auth::spf::verify::SpfParameters;
 use mail_auth::{
     AuthenticatedMessage, AuthenticationResults, DkimOutput, DkimResult, DmarcOutput, DmarcResult,
@@ -77,6 +77,24 @@ pub struct Verdict {
     pub action: Action,
     /// The domain of the author (`From`), if there is one.
     pub author: String,
+    /// What a report about the author's domain says of the message; none if the domain has no
+    /// policy or wants no report, or if look-ups failed.
+    pub observed: Option<Observed>,
+}
+
+/// How a message was judged, for the report of a day (RFC 7489 §7.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// `adkim`, `aspf`, `p` and `sp` of the policy.
+    pub policy: [&'static str; 4],
+    /// Whether DKIM passes for the author's domain.
+    pub dkim_passes: bool,
+    /// Whether SPF does.
+    pub spf_passes: bool,
+    /// The domain that SPF looked up, and its result.
+    pub spf: (String, &'static str),
+    /// Domain, selector and result of each signature.
+    pub dkim: Vec<(String, String, &'static str)>,
 }
 
 /// Verifies messages. Cheap to clone.
@@ -130,7 +148,7 @@ impl Verifier {
     /// A verdict without results (RFC 8601 §2.2, `no-result`, or a method that failed).
     fn unverified(&self, why: &str) -> Verdict {
         let field = format!("Authentication-Results: {}; {why}\r\n", self.options.host);
-        Verdict { field, action: Action::Deliver, author: String::new() }
+        Verdict { field, action: Action::Deliver, author: String::new(), observed: None }
     }
 
     async fn verify_here(&self, client: &Client, message: &[u8]) -> Verdict {
@@ -182,8 +200,59 @@ impl Verifier {
             Policy::Honour => action_of(&dmarc, &spf, &dkim),
             Policy::Report => Action::Deliver,
         };
-        Verdict { field, action, author: dmarc.domain().to_owned() }
+        let observed = observed(&dmarc, (mail_from_domain, &spf), &dkim);
+        Verdict { field, action, author: dmarc.domain().to_owned(), observed }
     }
+}
+
+fn observed(
+    dmarc: &DmarcOutput,
+    (sender, spf): (&str, &SpfOutput),
+    dkim: &[DkimOutput<'_>],
+) -> Option<Observed> {
+    let record = dmarc.dmarc_record().filter(|record| !record.rua().is_empty())?;
+    let is_open = [dmarc.spf_result(), dmarc.dkim_result()]
+        .iter()
+        .any(|outcome| matches!(outcome, DmarcResult::TempError(_)));
+    let alignment = |strict| if strict { "s" } else { "r" };
+    let policy = |policy| match policy {
+        DmarcPolicy::Reject => "reject",
+        DmarcPolicy::Quarantine => "quarantine",
+        DmarcPolicy::None | DmarcPolicy::Unspecified => "none",
+    };
+    let signatures = dkim.iter().filter_map(|output| {
+        let signature = output.signature()?;
+        let result = match output.result() {
+            DkimResult::Pass => "pass",
+            DkimResult::Neutral(_) => "neutral",
+            DkimResult::Fail(_) => "fail",
+            DkimResult::PermError(_) => "permerror",
+            DkimResult::TempError(_) => "temperror",
+            DkimResult::None => "none",
+        };
+        Some((signature.d.clone(), signature.s.clone(), result))
+    });
+    let spf_result = match spf.result() {
+        SpfResult::Pass => "pass",
+        SpfResult::Fail => "fail",
+        SpfResult::SoftFail => "softfail",
+        SpfResult::Neutral => "neutral",
+        SpfResult::TempError => "temperror",
+        SpfResult::PermError => "permerror",
+        SpfResult::None => "none",
+    };
+    (!is_open).then(|| Observed {
+        policy: [
+            alignment(record.adkim == Alignment::Strict),
+            alignment(record.aspf == Alignment::Strict),
+            policy(record.p),
+            policy(if record.sp == DmarcPolicy::Unspecified { record.p } else { record.sp }),
+        ],
+        dkim_passes: matches!(dmarc.dkim_result(), DmarcResult::Pass),
+        spf_passes: matches!(dmarc.spf_result(), DmarcResult::Pass),
+        spf: (sender.to_ascii_lowercase(), spf_result),
+        dkim: signatures.collect(),
+    })
 }
 
 /// The DMARC part of the field (RFC 7489 §11.2): `fail` also where neither method has a result

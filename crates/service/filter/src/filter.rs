@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
 use posthaste_delivery::{Delivery, DeliveryError};
 use posthaste_directory::{Account, Recipient, ResolveError};
-use posthaste_queue::Relay;
+use posthaste_queue::{Relay, TlsWish};
 use posthaste_sieve::{Effect, Outcome};
 use posthaste_store::{IncomingMessage, MailboxList};
 use std::collections::HashMap;
@@ -55,6 +55,8 @@ pub struct Envelope<'e> {
     /// Its author's domain wants it in the junk folder (RFC 7489 §6.3): where it would be kept in
     /// INBOX, it goes there. A script may file it elsewhere.
     pub is_quarantined: bool,
+    /// What the sender wants of TLS where the message is sent on.
+    pub tls: TlsWish,
 }
 
 /// What became of a message for one recipient.
@@ -149,7 +151,7 @@ impl Filter {
             let outcomes = self.delivery.deliver(message, recipients).await;
             return outcomes.into_iter().map(|one| one.map(|_| ()).map_err(Undelivered::from)).collect();
         }
-        self.deliver_filtered(message, envelope, recipients, Chain::default()).await
+        self.deliver_filtered(message, envelope, recipients, Chain::of(envelope.tls)).await
     }
 
     /// The same for a message that scripts of this server may have sent on.

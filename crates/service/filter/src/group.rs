@@ -86,7 +86,8 @@ impl Filter {
                 Target::Group(group) => match of_groups.get(group.address.as_str()) {
                     Some(outcome) => outcome.clone(),
                     None => {
-                        let outcome = self.deliver_group(&message, envelope, group, Chain::default()).await;
+                        let outcome =
+                            self.deliver_group(&message, envelope, group, Chain::of(envelope.tls)).await;
                         of_groups.insert(&group.address, outcome.clone());
                         outcome
                     }
@@ -184,8 +185,8 @@ impl Filter {
         if members.is_empty() {
             return Ok(Vec::new());
         }
-        let envelope =
-            Envelope { from: mail.from, refusals: Refusals::Never, is_quarantined: mail.is_quarantined };
+        let GroupMail { from, is_quarantined, chain, .. } = *mail;
+        let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined, tls: chain.tls };
         let text = [format!("Return-Path: <{}>\r\n", mail.from).as_bytes(), &mail.text].concat();
         let outcomes = self.deliver_filtered(Bytes::from(text), envelope, members, mail.chain).await;
         // An account over its quota must not have the others get the message again.
@@ -210,7 +211,7 @@ impl Filter {
             .forwarded_sender(mail.from, &mail.group.address, &mail.text)
             .await
             .map_err(Refusal::from)?;
-        let envelope = queue::Envelope::new(&from, &to, smtputf8);
+        let envelope = queue::Envelope { tls: mail.chain.tls, ..queue::Envelope::new(&from, &to, smtputf8) };
         let results = results::own(&mail.text, &self.host);
         let origin = Origin::Elsewhere { results, forwarder: &mail.group.address };
         relay.accept(mail.text.clone(), &envelope, origin).await?;

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use posthaste_authentication::{Origin, results};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Forward, Recipient, ResolveError, Target};
-use posthaste_queue::{self as queue, Refusal, date_time};
+use posthaste_queue::{self as queue, Refusal, TlsWish, date_time};
 use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
 use posthaste_store::StoreError;
 use std::future::Future;
@@ -33,9 +33,16 @@ pub(crate) struct Chain<'c> {
     depth: usize,
     /// What was sent so far, once a script has sent something.
     sends: Option<&'c AtomicUsize>,
+    /// What its sender wants of TLS, which what is sent because of it takes over (RFC 8689 §4.2.1).
+    pub(crate) tls: TlsWish,
 }
 
 impl<'c> Chain<'c> {
+    /// A message as it comes, whose sender wants this of TLS.
+    pub(crate) fn of(tls: TlsWish) -> Self {
+        Self { tls, ..Self::default() }
+    }
+
     /// One script further.
     pub(crate) fn next(self) -> Self {
         Self { depth: self.depth + 1, ..self }
@@ -141,18 +148,18 @@ impl Filter {
     ) -> Pin<Box<dyn Future<Output = Result<(), NotSent>> + Send + 's>> {
         // In a box because the recipient's script may send it on in turn.
         Box::pin(async move {
+            let tls = chain.tls;
+            let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined: false, tls };
             if chain.depth > DEPTH_MAX {
                 return Err(NotSent::Loop);
             }
             match (self.target(to).await, &self.relay) {
                 (Ok(Target::Group(group)), _) => {
-                    let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined: false };
                     Ok(self.deliver_group(&text, envelope, &group, chain).await?)
                 }
                 (Ok(Target::Account(recipient)), _) => {
                     // RFC 5321 §4.4: the last host adds it.
                     let text = [format!("Return-Path: <{from}>\r\n").as_bytes(), &text].concat();
-                    let envelope = Envelope { from, refusals: Refusals::Never, is_quarantined: false };
                     let outcomes =
                         self.deliver_filtered(Bytes::from(text), envelope, &[recipient], chain).await;
                     outcomes.into_iter().collect::<Result<(), Undelivered>>()?;
@@ -166,7 +173,8 @@ impl Filter {
                         Origin::User { .. } | Origin::Server => from.into(),
                     };
                     let smtputf8 = !to.is_ascii() || !from.is_ascii();
-                    relay.accept(text, &queue::Envelope::new(&from, &[to], smtputf8), origin).await?;
+                    let envelope = queue::Envelope { tls, ..queue::Envelope::new(&from, &[to], smtputf8) };
+                    relay.accept(text, &envelope, origin).await?;
                     Ok(())
                 }
                 (Err(ResolveError::NotLocal), None) => Err(NotSent::NoRelay(to.to_owned())),

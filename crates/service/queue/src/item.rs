@@ -22,8 +22,47 @@ pub type ItemId = u32;
 /// An address as it is sent in MAIL and RCPT, without brackets.
 pub type Address = String;
 
-/// Where an item goes: the domain of its recipients, in lower case and A-labels.
+/// Where an item goes: the domain of its recipients, in lower case and A-labels. Messages whose
+/// sender wants something else of TLS go by connections of their own: `DOMAIN+requiretls`,
+/// `DOMAIN+anytls` ([`TlsWish`]).
 pub type Destination = String;
+
+/// What the sender of a message wants of TLS on its way (RFC 8689).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TlsWish {
+    /// What the domain's own policy says.
+    #[default]
+    Policy,
+    /// TLS with a host that is known to be the right one, at every step (REQUIRETLS).
+    Required,
+    /// Delivery, also where the domain's policy is not met (`TLS-Required: No`).
+    Optional,
+}
+
+impl TlsWish {
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Policy => "",
+            Self::Required => "+requiretls",
+            Self::Optional => "+anytls",
+        }
+    }
+
+    /// Where messages for a domain with this wish go.
+    pub fn destination(self, domain: &str) -> Destination {
+        format!("{domain}{}", self.suffix())
+    }
+
+    /// The domain of a destination, and the wish. No domain has a `+`.
+    pub fn split(destination: &str) -> (&str, Self) {
+        for wish in [Self::Required, Self::Optional] {
+            if let Some(domain) = destination.strip_suffix(wish.suffix()) {
+                return (domain, wish);
+            }
+        }
+        (destination, Self::Policy)
+    }
+}
 
 /// A message's envelope, as its sender gave it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,6 +79,8 @@ pub struct Envelope {
     pub ret: Option<Return>,
     /// The sender's name for the transaction.
     pub envid: Option<EnvelopeId>,
+    /// What the sender wants of TLS.
+    pub tls: TlsWish,
 }
 
 /// A recipient as the sender gave it.
@@ -208,6 +249,11 @@ impl Item {
     /// destination waits for.
     pub const AT_ONCE: i64 = 0;
 
+    /// What the sender wants of TLS.
+    pub fn tls(&self) -> TlsWish {
+        TlsWish::split(&self.destination).1
+    }
+
     /// Recipients that the message has not reached yet and may still reach.
     pub fn waiting(&self) -> impl Iterator<Item = &Recipient> {
         self.recipients.iter().filter(|r| r.outcome == Outcome::Waiting)
@@ -339,6 +385,13 @@ pub(crate) mod tests {
             reason: "421 busy".into(),
             held: true,
             warned: true,
+        }
+    }
+
+    #[test]
+    fn a_wish_is_part_of_the_destination() {
+        for wish in [TlsWish::Policy, TlsWish::Required, TlsWish::Optional] {
+            assert_eq!(TlsWish::split(&wish.destination("x.test")), ("x.test", wish));
         }
     }
 

@@ -37,7 +37,7 @@ mod transport;
 pub use date::date_time;
 pub use dsn::{EnvelopeId, Notify, OriginalRecipient, Return, xtext};
 pub use error::QueueError;
-pub use item::{Address, Destination, Envelope, Item, ItemId, Outcome, Recipient, To};
+pub use item::{Address, Destination, Envelope, Item, ItemId, Outcome, Recipient, TlsWish, To};
 pub use lease::LeaseTimes;
 pub use queue::{Page, QUEUE_ACCOUNT, Queue, Wait};
 pub use relay::{Refusal, Relay};

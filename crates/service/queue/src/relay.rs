@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::date::date_time;
 use crate::error::QueueError;
-use crate::item::{Address, Destination, Envelope, Item, Recipient as Addressee, To};
+use crate::item::{Address, Destination, Envelope, Item, Recipient as Addressee, TlsWish, To};
 use crate::queue::Queue;
 use crate::report::{About, Kind, Report};
 
@@ -125,10 +125,15 @@ impl Relay {
         if hops(&message) > HOPS_MAX {
             return Err(Refusal::Loop);
         }
+        // RFC 8689 §5: the field counts for nothing beside the parameter.
+        let tls = match envelope.tls {
+            TlsWish::Policy if has_tls_required_no(&message) => TlsWish::Optional,
+            tls => tls,
+        };
         let mut destinations: BTreeMap<Destination, Vec<&To>> = BTreeMap::new();
         for to in &envelope.to {
             let domain = domain_of(&to.address).ok_or_else(|| Refusal::Domain(to.address.clone()))?;
-            destinations.entry(domain).or_default().push(to);
+            destinations.entry(tls.destination(&domain)).or_default().push(to);
         }
         let message = self.signer.sign(message, origin).await.map_err(QueueError::from)?;
         Ok(self.queue.add(message, envelope, destinations).await?)
@@ -151,6 +156,7 @@ impl Relay {
         self.send(&Report {
             kind: Kind::Delivered,
             to: &envelope.from,
+            tls: envelope.tls,
             arrived: now,
             ret: envelope.ret,
             envid: envelope.envid.as_ref(),
@@ -172,7 +178,13 @@ impl Relay {
             tracing::info!(report = report.id, "no report about a report");
             return Ok(());
         }
-        let text = report.print();
+        self.notify(to, report.print(), report.tls).await
+    }
+
+    /// Sends a message of this server, without a sender and without trace fields. It is on disk on
+    /// return, or there is nobody who could get it.
+    pub async fn notify(&self, to: &str, text: Vec<u8>, tls: TlsWish) -> Result<(), QueueError> {
+        let now = i64::try_from(self.now()).unwrap_or(i64::MAX);
         let (mut to, mut found) = (Cow::Borrowed(to), self.resolve(to).await);
         // A message that we sent on comes back: its sender gets the report, not the address that
         // stood for it.
@@ -191,18 +203,18 @@ impl Relay {
         }
         let to = &*to;
         match found {
-            Ok(recipient) => self.deliver(text, recipient, report.now).await,
+            Ok(recipient) => self.deliver(text, recipient, now).await,
             Err(ResolveError::NotLocal) => {
                 let Some(domain) = domain_of(to) else { return Ok(()) };
                 let smtputf8 = !to.is_ascii() || !text.is_ascii();
                 let envelope = Envelope::new("", &[to], smtputf8);
-                let destinations = BTreeMap::from([(domain, envelope.to.iter().collect())]);
-                let message = self.signer.sign(self.traced(text, report.now), Origin::Server).await?;
+                let destinations = BTreeMap::from([(tls.destination(&domain), envelope.to.iter().collect())]);
+                let message = self.signer.sign(self.traced(text, now), Origin::Server).await?;
                 self.queue.add(message, &envelope, destinations).await.map(|_| ())
             }
             Err(ResolveError::Directory(DirectoryError::Store(error))) => Err(error.into()),
             Err(error) => {
-                tracing::warn!(report = report.id, to, %error, "the report cannot be delivered");
+                tracing::warn!(to, %error, "the report cannot be delivered");
                 Ok(())
             }
         }
@@ -257,6 +269,16 @@ fn domain_of(address: &str) -> Option<Destination> {
     normal_domain(domain).ok()
 }
 
+/// Whether a message's header says `TLS-Required: No` (RFC 8689 §5).
+fn has_tls_required_no(message: &[u8]) -> bool {
+    const NAME: &[u8] = b"TLS-Required:";
+    let header = memchr::memmem::find(message, b"\r\n\r\n").map_or(message, |end| &message[..end]);
+    header.split(|byte| *byte == b'\n').any(|line| {
+        let (name, value) = line.split_at_checked(NAME.len()).unwrap_or((line, b""));
+        name.eq_ignore_ascii_case(NAME) && value.trim_ascii().eq_ignore_ascii_case(b"no")
+    })
+}
+
 /// `Received` fields in a message's header.
 fn hops(message: &[u8]) -> usize {
     let header = memchr::memmem::find(message, b"\r\n\r\n").map_or(message, |end| &message[..end + 2]);
@@ -274,6 +296,14 @@ mod tests {
         assert_eq!(domain_of("\"a@b\"@Bücher.Example").as_deref(), Some("xn--bcher-kva.example"));
         assert_eq!(domain_of("ana"), None);
         assert_eq!(domain_of("ana@[192.0.2.1]"), None);
+    }
+
+    #[test]
+    fn a_field_frees_from_policies_of_tls() {
+        assert!(has_tls_required_no(b"Subject: a\r\ntls-required:  NO \r\n\r\nx"));
+        for other in ["TLS-Required: Yes\r\n\r\n", "Subject: a\r\n\r\nTLS-Required: No\r\n", "TLS-Required"] {
+            assert!(!has_tls_required_no(other.as_bytes()), "{other}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::date::date_time;
 use crate::dsn::{EnvelopeId, Return};
-use crate::item::Recipient;
+use crate::item::{Recipient, TlsWish};
 
 /// Octets of the reported message's header that a report returns at most.
 const HEADER_LEN_MAX: usize = 32 * 1024;
@@ -58,6 +58,8 @@ pub(crate) struct Report<'a> {
     /// When the message came, unix seconds.
     pub arrived: i64,
     pub ret: Option<Return>,
+    /// What the sender wants of TLS. A report about a message that needs it needs it, too.
+    pub tls: TlsWish,
     pub envid: Option<&'a EnvelopeId>,
     /// The recipients it is about.
     pub about: &'a [About<'a>],
@@ -198,7 +200,11 @@ impl Report<'_> {
     /// failure, and only if the sender asked for it. A binary message fits no message/rfc822 that
     /// goes out by DATA.
     fn returns_all(&self) -> bool {
-        self.kind == Kind::Failed && self.ret == Some(Return::Full) && is_lines(self.message)
+        // RFC 8689 §4.2.2: nothing but the header of a message that needs TLS.
+        self.kind == Kind::Failed
+            && self.ret == Some(Return::Full)
+            && self.tls != TlsWish::Required
+            && is_lines(self.message)
     }
 
     /// The header of the message, cut at a line.
@@ -254,6 +260,7 @@ mod tests {
             to: &item.from,
             arrived: item.arrived,
             ret: item.ret,
+            tls: item.tls(),
             envid: item.envid.as_ref(),
             about: &about,
             message,

@@ -115,14 +115,15 @@ fn parameters() -> impl Strategy<Value = MailParameters> {
     let auth = prop_oneof![Just("<>".to_owned()), "[a-z@.]{1,10}(\\+3D)?"];
     let (body, auth) = (proptest::option::of(body), proptest::option::of(auth));
     let reports = (proptest::option::of(ret), proptest::option::of(envid));
-    (any::<Option<u64>>(), body, any::<bool>(), auth, reports).prop_map(
-        |(size, body, smtputf8, auth, (ret, envid))| MailParameters {
+    (any::<Option<u64>>(), body, any::<(bool, bool)>(), auth, reports).prop_map(
+        |(size, body, (smtputf8, require_tls), auth, (ret, envid))| MailParameters {
             size,
             body,
             smtputf8,
             auth,
             ret,
             envid,
+            require_tls,
         },
     )
 }

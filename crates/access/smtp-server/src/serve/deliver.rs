@@ -4,7 +4,7 @@ use bytes::Bytes;
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
 use posthaste_filter::{Envelope, Refusals, Undelivered};
-use posthaste_queue::{Envelope as Outgoing, To};
+use posthaste_queue::{Envelope as Outgoing, TlsWish, To};
 
 use super::Driver;
 use crate::Role;
@@ -21,28 +21,19 @@ impl Driver {
     /// Once the sink has begun, nothing interrupts it. The client gets the outcome, or, if it has
     /// left, sends the message again.
     pub(super) async fn deliver(&self, id: &str, incoming: Incoming, transaction: Transaction) -> Vec<Reply> {
-        let Transaction { from, parameters, recipients } = transaction;
-        let (mut here, mut outgoing) = (Vec::new(), outgoing(&from, &parameters));
-        let mut local = Outgoing { to: Vec::new(), ..outgoing.clone() };
-        for Addressee { to, parameters, target } in recipients {
-            let RcptParameters { notify, orcpt } = parameters;
-            let to = To { address: to.as_str().to_owned(), notify, orcpt };
-            match target {
-                Some(target) => {
-                    here.push(target);
-                    local.to.push(to);
-                }
-                None => outgoing.to.push(to),
-            }
-        }
+        let Transaction { from, parameters, mut recipients } = transaction;
         // The message's share of the budget is held until the sink is done with it.
         let trace_len = incoming.header_len();
         let (message, _permit) = incoming.finish();
-        let count = here.len() + outgoing.to.len();
+        let count = recipients.len();
         let received = message.slice(trace_len.min(message.len())..);
-        let to = local.to.iter().chain(&outgoing.to).map(|to| to.address.as_str()).collect();
+        let to = recipients.iter().map(|to| to.to.as_str()).collect();
         let checked = match self.verified(id, message, trace_len, &from).await {
             Ok(verified) => self.scanned(id, verified, received, (from.as_str(), to)).await,
+            refused => refused,
+        };
+        let checked = match checked {
+            Ok(scanned) => self.milted(id, scanned, from.as_str(), &mut recipients).await,
             refused => refused,
         };
         let Verified { message, is_quarantined, .. } = match checked {
@@ -50,12 +41,13 @@ impl Driver {
             Err(refusal) => return self.session.refused(count, refusal),
         };
         let is_quarantined = is_quarantined || self.is_junk();
+        let (here, local, outgoing) = parted(outgoing(&from, &parameters), recipients);
         let refusals = match self.service.role {
             Role::Lmtp => Refusals::Each,
             _ if outgoing.to.is_empty() => Refusals::Together,
             _ => Refusals::Never,
         };
-        let envelope = Envelope { from: from.as_str(), refusals, is_quarantined };
+        let envelope = Envelope { from: from.as_str(), refusals, is_quarantined, tls: outgoing.tls };
         let mut replies = self.deliver_here(id, &message, envelope, &here).await;
         // What could not be delivered here is sent again by the client, as a whole: nothing is
         // relayed then, or it would be relayed twice.
@@ -113,6 +105,23 @@ impl Driver {
     }
 }
 
+/// Recipients here, the envelope with them, and the envelope with the others.
+fn parted(envelope: Outgoing, recipients: Vec<Addressee>) -> (Vec<Target>, Outgoing, Outgoing) {
+    let (mut here, mut local, mut outgoing) = (Vec::new(), envelope.clone(), envelope);
+    for Addressee { to, parameters, target } in recipients {
+        let RcptParameters { notify, orcpt } = parameters;
+        let to = To { address: to.as_str().to_owned(), notify, orcpt };
+        match target {
+            Some(target) => {
+                here.push(target);
+                local.to.push(to);
+            }
+            None => outgoing.to.push(to),
+        }
+    }
+    (here, local, outgoing)
+}
+
 /// The envelope of a transaction, without its recipients.
 fn outgoing(from: &ReversePath, parameters: &MailParameters) -> Outgoing {
     Outgoing {
@@ -122,5 +131,6 @@ fn outgoing(from: &ReversePath, parameters: &MailParameters) -> Outgoing {
         binary: parameters.body == Some(BodyKind::BinaryMime),
         ret: parameters.ret,
         envid: parameters.envid.clone(),
+        tls: if parameters.require_tls { TlsWish::Required } else { TlsWish::Policy },
     }
 }

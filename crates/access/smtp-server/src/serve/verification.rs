@@ -1,14 +1,15 @@
 //! A message from another host is verified before it is delivered.
 
 use bytes::Bytes;
-use posthaste_authentication::{Action, Client, results};
+use posthaste_authentication::{Action, Client, Verdict, results};
+use posthaste_reporting::{Observation, PublishedPolicy, Row, SpfScope};
 
 use super::Driver;
 use crate::Role;
 use crate::address::ReversePath;
 use crate::reply::Reply;
 use crate::session::replies;
-use crate::verification::Verified;
+use crate::verification::{Verification, Verified};
 
 impl Driver {
     /// Verifies a message that came to the `smtp` listener. The refusal of the author's domain is
@@ -36,6 +37,7 @@ impl Driver {
         // As it came: without the fields that we put in front.
         let received = message.slice(trace_len.min(message.len())..);
         let verdict = verifier.verify(&client, &received).await;
+        self.observe(verification, &client, &verdict);
         let author = verdict.author.as_str();
         match verdict.action {
             Action::Reject => {
@@ -51,5 +53,33 @@ impl Driver {
                 Ok(Verified { message, trace_len: trace_len + verdict.field.len(), is_quarantined })
             }
         }
+    }
+
+    /// Counts how a message was judged.
+    fn observe(&self, verification: &Verification, client: &Client, verdict: &Verdict) {
+        let (Some(reports), Some(observed)) = (&verification.reports, &verdict.observed) else { return };
+        let disposition = match verdict.action {
+            Action::Deliver => "none",
+            Action::Quarantine => "quarantine",
+            Action::Reject => "reject",
+        };
+        let sender = client.from.rsplit_once('@').map_or("", |(_, domain)| domain).to_ascii_lowercase();
+        let scope = if sender.is_empty() { SpfScope::Helo } else { SpfScope::MFrom };
+        let [adkim, aspf, p, sp] = observed.policy.map(str::to_owned);
+        let (spf_domain, spf) = observed.spf.clone();
+        let dkim = observed.dkim.iter();
+        reports.note(Observation {
+            author: verdict.author.to_ascii_lowercase(),
+            policy: PublishedPolicy { adkim, aspf, p, sp },
+            row: Row {
+                address: client.address,
+                disposition: disposition.to_owned(),
+                dkim_passes: observed.dkim_passes,
+                spf_passes: observed.spf_passes,
+                sender,
+                spf: (spf_domain, scope, spf.to_owned()),
+                dkim: dkim.map(|(d, s, result)| (d.clone(), s.clone(), (*result).to_owned())).collect(),
+            },
+        });
     }
 }

@@ -116,6 +116,10 @@ pub(super) fn no_recipients() -> Reply {
 pub(super) fn login_required() -> Reply {
     reply(530, (5, 7, 0), "Log in first")
 }
+/// RFC 8689 §4.1: the parameter counts inside TLS alone.
+pub(super) fn needs_tls() -> Reply {
+    reply(530, (5, 7, 10), "REQUIRETLS needs TLS here, too: send STARTTLS first")
+}
 pub(super) fn login_cancelled() -> Reply {
     reply(501, (5, 7, 0), "Login given up")
 }
@@ -226,6 +230,11 @@ pub(crate) fn scanned(verdict: &Verdict) -> Option<Reply> {
         Verdict::Defer(why) => Some(reply(451, (4, 7, 1), why.clone())),
         Verdict::Reject(why) => Some(reply(550, (5, 7, 1), why.clone())),
     }
+}
+
+/// A milter says no, and not why.
+pub(crate) fn filtered(code: u16, class: u8) -> Reply {
+    reply(code, (class, 7, 1), "A filter of this server does not take the message")
 }
 
 /// A scanner did not answer.

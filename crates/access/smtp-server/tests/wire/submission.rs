@@ -25,6 +25,7 @@ async fn a_user_sends_from_an_address_of_her_own() {
              S: 250-CHUNKING
              S: 250-LIMITS RCPTMAX=…
              S: 250-SIZE …
+             S: 250-REQUIRETLS
              S: 250-AUTH SCRAM-SHA-256-PLUS SCRAM-SHA-256 PLAIN LOGIN
              S: 250 HELP
              C: MAIL FROM:<ana@example.org>

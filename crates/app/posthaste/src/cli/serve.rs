@@ -33,6 +33,7 @@ pub enum Protocol {
     Submissions,
     Smtp,
     Sieve,
+    Https,
 }
 
 impl Protocol {
@@ -42,7 +43,7 @@ impl Protocol {
             Self::Imap | Self::Imaps => "imap",
             Self::Pop3 | Self::Pop3s => "pop3",
             Self::Submission | Self::Submissions => "submission",
-            Self::Lmtp | Self::Smtp | Self::Sieve => self.name(),
+            Self::Lmtp | Self::Smtp | Self::Sieve | Self::Https => self.name(),
         }
     }
 
@@ -58,6 +59,7 @@ impl Protocol {
             Self::Submissions => "submissions",
             Self::Smtp => "smtp",
             Self::Sieve => "sieve",
+            Self::Https => "https",
         }
     }
 }
@@ -72,7 +74,7 @@ impl FromStr for Listen {
         let protocol = Protocol::from_str(protocol, true).map_err(|_| {
             format!(
                 "`{protocol}` is not a protocol; one of imap, imaps, pop3, pop3s, lmtp, submission, submissions, \
-                 smtp, sieve"
+                 smtp, sieve, https"
             )
         })?;
         let place = address.parse()?;

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use posthaste_authentication::dns::{Finding, Record, records};
+use posthaste_authentication::sts::Published;
 use posthaste_authentication::{DomainKeys, KeyState};
 use posthaste_directory::normal_domain;
 use posthaste_queue::date_time;
@@ -101,9 +102,19 @@ fn show(config: &Config, keys: &DomainKeys) -> Result<()> {
     }
     let mut out = std::io::stdout().lock();
     writeln!(out, "; Publish these records in the zone of {}:", keys.domain)?;
-    print(&mut out, &records(keys, &[KeyState::Signing, KeyState::Next], &host))?;
+    let states = [KeyState::Signing, KeyState::Next];
+    print(&mut out, &records(keys, &states, &host, policy(config).as_ref()))?;
+    if config.listen.https.is_empty() {
+        writeln!(out, "; With `listen.https` set this server serves an MTA-STS policy for the domain, too.")?;
+    }
     writeln!(out, "; `posthaste domain check {}` says whether they are there.", keys.domain)?;
     Ok(())
+}
+
+/// The policy about TLS that is published: none if it is not served.
+fn policy(config: &Config) -> Option<Published> {
+    let is_served = !config.listen.https.is_empty();
+    is_served.then(|| config.mta_sts.published(&serve::hostname(config)))
 }
 
 fn print(out: &mut impl std::io::Write, records: &[Record]) -> Result<()> {
@@ -158,9 +169,27 @@ async fn compare(config: &Config, records: &[Record]) -> Result<usize> {
     Ok(failing)
 }
 
+/// Fetches the policy as others do, and prints what they get.
+async fn compare_policy(config: &Config, domain: &str, policy: &Published) -> Result<()> {
+    let dns = Dns::new(&config.relay.dns, config.relay.port)
+        .map_err(|error| Failure::Usage(format!("`relay.dns`: {error}")))?;
+    let page = format!("https://mta-sts.{domain}/.well-known/mta-sts.txt");
+    match config.relay.tls()?.fetch_policy(&dns, domain, config.relay.sts_port).await {
+        Ok(text) if text == policy.text() => println!("right    {page}"),
+        Ok(text) => println!("differs  {page}\n  wanted {:?}\n  there  {text:?}", policy.text()),
+        Err(why) => println!("unknown  {page}\n         {why}"),
+    }
+    Ok(())
+}
+
 async fn check(config: &Config, keys: &DomainKeys) -> Result<()> {
-    let records = records(keys, &[KeyState::Signing], &serve::hostname(config));
-    match compare(config, &records).await? {
+    let policy = policy(config);
+    let records = records(keys, &[KeyState::Signing], &serve::hostname(config), policy.as_ref());
+    let failing = compare(config, &records).await?;
+    if let Some(policy) = policy {
+        compare_policy(config, &keys.domain, &policy).await?;
+    }
+    match failing {
         0 => Ok(()),
         failing => Err(Failure::Incomplete(format!(
             "mail of {} fails at others: {failing} records are not as they must be; `posthaste domain show {}` prints them",
@@ -173,7 +202,7 @@ async fn check(config: &Config, keys: &DomainKeys) -> Result<()> {
 fn next_records(config: &Config, keys: &DomainKeys) -> Vec<Record> {
     let mut only = DomainKeys::new(&keys.domain);
     only.keys = keys.in_state(KeyState::Next).cloned().collect();
-    let all = records(&only, &[KeyState::Next], &serve::hostname(config));
+    let all = records(&only, &[KeyState::Next], &serve::hostname(config), None);
     all.into_iter().filter(|record| record.is_exact).collect()
 }
 

@@ -3,6 +3,7 @@
 mod listeners;
 pub mod metrics;
 mod outgoing;
+mod policies;
 mod services;
 
 use std::sync::Arc;
@@ -146,7 +147,7 @@ async fn serve(
         retain(Retention::new(opened.store.clone(), Arc::clone(&opened.directory)), config.retention.clone()),
     ));
     let expiry = tokio::spawn(watch_expiry(certificates.clone()));
-    let mut outgoing = Outgoing::start(&config, &opened, &budgets.metrics).await?;
+    let mut outgoing = Outgoing::start(&config, &opened, &budgets).await?;
     let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
     let filter = Filter::new(opened.delivery.clone(), relay, &services::hostname(&config));
     let engine = Arc::clone(opened.store.engine());
@@ -219,7 +220,7 @@ impl Server {
 
     /// A domain was set up while nothing was sent. New sessions may send to other domains.
     async fn begin_to_send(&mut self, listeners: &mut Listeners) -> Option<Outgoing> {
-        match Outgoing::start(&self.config, &self.opened, &self.budgets.metrics).await {
+        match Outgoing::start(&self.config, &self.opened, &self.budgets).await {
             Ok(outgoing) => {
                 let relay = outgoing.as_ref().map(|outgoing| outgoing.relay.clone());
                 self.filter = Filter::new(self.opened.delivery.clone(), relay, &hostname(&self.config));

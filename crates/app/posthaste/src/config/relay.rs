@@ -28,6 +28,9 @@ pub struct Relay {
     pub ca: PathBuf,
     pub dns: Vec<SocketAddr>,
     pub port: u16,
+    pub mta_sts: bool,
+    pub sts_port: u16,
+    pub dane: bool,
     pub srs: bool,
     #[serde(deserialize_with = "duration")]
     pub retry_first: Duration,
@@ -111,7 +114,8 @@ impl Relay {
             routes.smarthost = Some(route("relay.smarthost", &self.smarthost, self.tls, login)?);
         } else {
             let dns = Dns::new(&self.dns, self.port);
-            routes.dns = Some(dns.map_err(|e| Failure::Usage(format!("`relay.dns`: {e}")))?);
+            let dns = dns.map_err(|e| Failure::Usage(format!("`relay.dns`: {e}")))?;
+            routes.dns = Some(if self.dane { dns.trusting(&self.dns) } else { dns });
         }
         Ok(routes)
     }
@@ -142,6 +146,13 @@ impl Relay {
             return Err("`relay.user` needs `relay.tls = \"verified\"` or \"implicit\": a password is sent to a host \
                         whose certificate was verified, and to no other"
                 .into());
+        }
+        if self.dane && self.dns.is_empty() {
+            return Err(
+                "`relay.dane` needs `relay.dns`: name a resolver on this machine that validates DNSSEC, \
+                        such as \"127.0.0.1:53\""
+                    .into(),
+            );
         }
         if !self.smarthost.is_empty() {
             host_and_port("relay.smarthost", &self.smarthost)?;
@@ -234,5 +245,6 @@ mod tests {
         assert!(error("routes = [{ domain = \"a b\", host = \"x\" }]").contains("not a domain"));
         assert!(error("routes = [{ domain = \"a\", host = \"x:y\" }]").contains("not a host"));
         assert!(error("retry_first = \"0 s\"").contains("retry_first"));
+        assert!(error("dane = true").contains("relay.dns"));
     }
 }

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use posthaste_directory::normal_domain;
+use posthaste_milter::Milter;
 use posthaste_scanner::Rspamd;
 use posthaste_screening::{BlockList, GreetingRule, RateLimits, ScreeningOptions};
 use serde::Deserialize;
@@ -26,6 +27,29 @@ pub struct Screening {
     #[serde(deserialize_with = "duration")]
     pub rspamd_timeout: Duration,
     pub rspamd_failure: RspamdFailure,
+    pub milters: Vec<MilterAt>,
+}
+
+/// A program that sees each message.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MilterAt {
+    pub at: String,
+    #[serde(default = "MilterAt::within", deserialize_with = "duration")]
+    pub timeout: Duration,
+    #[serde(default = "MilterAt::failure")]
+    pub failure: RspamdFailure,
+}
+
+impl MilterAt {
+    /// Postfix waits so long for each answer; content filters may ask others in turn.
+    const fn within() -> Duration {
+        Duration::from_secs(30)
+    }
+
+    const fn failure() -> RspamdFailure {
+        RspamdFailure::Defer
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -81,6 +105,7 @@ impl Screening {
             }
         }
         self.rspamd()?;
+        self.milters()?;
         if self.greylist > Self::GREYLIST_MAX {
             return Err("`screening.greylist` is over an hour, after which some hosts give mail up".into());
         }
@@ -94,6 +119,15 @@ impl Screening {
         }
         let rspamd = Rspamd::new(&self.rspamd, self.rspamd_timeout);
         rspamd.map(Some).map_err(|error| format!("`screening.rspamd`: {error}"))
+    }
+
+    /// The programs that see each message, in their order.
+    pub fn milters(&self) -> Result<Vec<(Milter, RspamdFailure)>, String> {
+        let milter = |milter: &MilterAt| {
+            let place = milter.at.parse().map_err(|error| format!("`screening.milters`: {error}"))?;
+            Ok((Milter::new(place, milter.timeout), milter.failure))
+        };
+        self.milters.iter().map(milter).collect()
     }
 
     /// The same as the crate has it, but for the name and the hosts that are trusted.

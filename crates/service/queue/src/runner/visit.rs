@@ -173,6 +173,7 @@ impl Runner {
                 to: &item.from,
                 arrived: item.arrived,
                 ret: item.ret,
+                tls: item.tls(),
                 envid: item.envid.as_ref(),
                 about,
                 message,

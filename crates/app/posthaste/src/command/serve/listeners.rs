@@ -12,7 +12,7 @@ use posthaste_net::{
 };
 use tokio::task::JoinHandle;
 
-use super::services::{Budgets, IMAP_ALPN, POP3_ALPN, Services, refusal};
+use super::services::{Budgets, HTTP_ALPN, IMAP_ALPN, POP3_ALPN, Services, refusal};
 use crate::cli::{Listen, Protocol};
 use crate::config::Config;
 use crate::failure::Result;
@@ -109,6 +109,7 @@ impl Listeners {
         let certificates = match protocol {
             Protocol::Imaps => certificates.for_protocol(IMAP_ALPN),
             Protocol::Pop3s => certificates.for_protocol(POP3_ALPN),
+            Protocol::Https => certificates.for_protocol(HTTP_ALPN),
             _ => certificates,
         };
         let options = ServeOptions {
@@ -165,7 +166,7 @@ fn bind(asked: &Listen, access: SocketAccess) -> Result<Listener> {
         Place::Tcp(address) => *address,
     };
     let mode = match asked.protocol {
-        Protocol::Imaps | Protocol::Pop3s | Protocol::Submissions => Mode::ImplicitTls,
+        Protocol::Imaps | Protocol::Pop3s | Protocol::Submissions | Protocol::Https => Mode::ImplicitTls,
         Protocol::Imap
         | Protocol::Pop3
         | Protocol::Lmtp
@@ -193,6 +194,7 @@ pub fn configured(config: &Config) -> Vec<Listen> {
         (Protocol::Submissions, &listen.submissions),
         (Protocol::Smtp, &listen.smtp),
         (Protocol::Sieve, &listen.sieve),
+        (Protocol::Https, &listen.https),
     ];
     let addresses = by_protocol.into_iter().flat_map(|(protocol, addresses)| {
         addresses.iter().map(move |address| Listen { protocol, place: Place::Tcp(*address) })

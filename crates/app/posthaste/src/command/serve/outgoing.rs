@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use posthaste_authentication::DomainKeys;
-use posthaste_metrics::{Metered, Registry};
+use posthaste_metrics::Metered;
 use posthaste_queue::{LeaseTimes, Queue, Relay, Runner};
-use posthaste_smtp_client::SmtpTransport;
+use posthaste_smtp_client::{Dns, SmtpTransport};
 use posthaste_store::Engine;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
-use super::services;
+use super::services::{self, Budgets};
 use crate::config::{Auto, Config};
 use crate::failure::Result;
 use crate::open::Opened;
@@ -20,19 +20,25 @@ use crate::open::Opened;
 pub struct Outgoing {
     /// Where mail for other domains is given.
     pub relay: Relay,
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
 }
 
 impl Outgoing {
     /// Opens the queue and begins to send; `None` if the configuration relays nothing, or leaves it
     /// to the domains and none is set up.
-    pub async fn start(config: &Config, opened: &Opened, metrics: &Arc<Registry>) -> Result<Option<Self>> {
+    pub async fn start(config: &Config, opened: &Opened, budgets: &Budgets) -> Result<Option<Self>> {
+        let (metrics, reporter) = (&budgets.metrics, budgets.reporter.clone());
         if !opened.relays(config).await? {
             return Ok(None);
         }
         let host = services::hostname(config);
-        let transport = SmtpTransport::new(&host, config.relay.routes()?, config.relay.tls()?);
+        let mut transport = SmtpTransport::new(&host, config.relay.routes()?, config.relay.tls()?);
+        if config.relay.mta_sts {
+            let engine = Arc::clone(opened.store.engine());
+            transport = transport.with_sts(config.relay.sts_port, Some(engine)).await?;
+        }
+        let transport = transport.with_reports(reporter.tls());
         let queue = Queue::open(opened.delivery.clone()).await?;
         let relay = Relay::new(queue, opened.delivery.clone(), &host).rewriting(config.relay.srs);
         // The embedded engine has one server; a cluster has several, of which one sends.
@@ -40,21 +46,38 @@ impl Outgoing {
         let lease_times = is_cluster.then(LeaseTimes::default);
         let times = config.relay.times();
         let runner = Runner::new(relay.clone(), Arc::new(transport), times, Arc::new(unix_s), lease_times);
-        let (stop, stopped) = oneshot::channel();
-        let run = runner.run(async { stopped.await.unwrap_or_default() });
-        let task = tokio::spawn(Metered::background(Arc::clone(metrics), "queue", run));
-        Ok(Some(Self { relay, stop, task }))
+        let (stop, stopped) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        let run = runner.run(asked(stopped.clone()));
+        tasks.spawn(Metered::background(Arc::clone(metrics), "queue", run));
+        match Dns::new(&config.relay.dns, config.relay.port) {
+            Ok(dns) => {
+                let run = reporter.run(relay.clone(), dns.resolver().clone(), asked(stopped));
+                tasks.spawn(Metered::background(Arc::clone(metrics), "reports", run));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no reports are sent to other domains: name the name servers in `relay.dns`");
+            }
+        }
+        Ok(Some(Self { relay, stop, tasks }))
     }
 
     /// Lets messages that are being sent end, for so long.
-    pub async fn stop(self, within: Duration) {
-        let _ = self.stop.send(());
-        if tokio::time::timeout(within, self.task).await.is_err() {
+    pub async fn stop(mut self, within: Duration) {
+        let _ = self.stop.send(true);
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(within, ended).await.is_err() {
             tracing::warn!(
                 "messages that were being sent were cut off: they are sent again after the next start"
             );
         }
     }
+}
+
+/// Returns when the server is to stop.
+async fn asked(mut stopped: watch::Receiver<bool>) {
+    // An error is a sender that is gone.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
 /// Returns when a domain is set up; never, if the configuration does not leave relaying to that.

@@ -12,12 +12,14 @@ use posthaste_managesieve_server::{self as managesieve, ManageSieveOptions, Mana
 use posthaste_metrics::Registry;
 use posthaste_net::{Accounts, ByteBudget, Certificates, Connection, Shutdown};
 use posthaste_pop3_server::{Pop3Options, Pop3Service};
+use posthaste_reporting::{Reporter, ReportingOptions};
 use posthaste_screening::{Screening, ScreeningOptions, Seen};
 use posthaste_smtp_client::Dns;
 use posthaste_smtp_server::{
-    IfUnscanned, MailSink, PlaintextAuth, Role, Scanning, SmtpOptions, SmtpService, Verification,
+    IfUnscanned, MailSink, Milters, PlaintextAuth, Role, Scanning, SmtpOptions, SmtpService, Verification,
 };
 
+use super::policies::Policies;
 use crate::cli::Protocol;
 use crate::config::{Config, Plaintext, RspamdFailure};
 use crate::memory::Plan;
@@ -27,6 +29,8 @@ use crate::open::Opened;
 pub const IMAP_ALPN: &str = "imap";
 /// POP3's.
 pub const POP3_ALPN: &str = "pop3";
+/// That of the one version of HTTP that is spoken.
+pub const HTTP_ALPN: &str = "http/1.1";
 
 /// What all sessions share, also after a reload.
 pub struct Budgets {
@@ -46,6 +50,8 @@ pub struct Budgets {
     pub accounts: Accounts,
     /// What sessions cost.
     pub metrics: Arc<Registry>,
+    /// Reports to other domains.
+    pub reporter: Reporter,
 }
 
 impl Budgets {
@@ -64,6 +70,12 @@ impl Budgets {
             seen: Seen::default(),
             accounts,
             metrics,
+            reporter: Reporter::new(ReportingOptions {
+                host: hostname(config),
+                period: config.reports.period,
+                tls: config.reports.tls,
+                dmarc: config.reports.dmarc,
+            }),
         }
     }
 }
@@ -77,6 +89,7 @@ pub struct Services {
     submission: Arc<SmtpService>,
     smtp: Arc<SmtpService>,
     sieve: Arc<ManageSieveService>,
+    policies: Arc<Policies>,
     /// For listeners that begin with TLS.
     pub certificates: Certificates,
     /// Networks of peers that speak for others.
@@ -106,9 +119,12 @@ impl Services {
         let pop3_certificates = Some(certificates.for_protocol(POP3_ALPN));
         let pop3 = Pop3Service::new(pop3_options(config), opened.delivery.clone(), pop3_certificates)
             .with_accounts(budgets.accounts.clone());
-        let verification = verification(config);
+        // Without a way out nobody would get a report.
+        let reports = filter.relay().and_then(|_| budgets.reporter.dmarc());
+        let verification = verification(config).map(|verification| Verification { reports, ..verification });
         let screening = screening(config, &budgets.seen);
         let scanning = scanning(config);
+        let milters = milters(config);
         let smtp = |role| {
             let sink: Arc<dyn MailSink> = Arc::new(filter.clone());
             let service =
@@ -116,6 +132,7 @@ impl Services {
             let service = service.with_certificates(certificates.clone()).with_budget(budget.clone());
             let service = service.with_accounts(budgets.accounts.clone());
             let service = service.with_screening(Some(screening.clone())).with_scanning(scanning.clone());
+            let service = service.with_milters(milters.clone());
             Arc::new(service.with_verification(verification.clone()))
         };
         Self {
@@ -129,6 +146,10 @@ impl Services {
                 Arc::clone(&opened.directory),
                 Some(certificates.clone()),
                 budgets.accounts.clone(),
+            )),
+            policies: Arc::new(Policies::new(
+                config.mta_sts.published(&hostname(config)).text(),
+                Arc::clone(opened.store.engine()),
             )),
             certificates: certificates.clone(),
             proxy_networks: config.listen.proxy_networks.clone().into(),
@@ -146,6 +167,7 @@ impl Services {
             }
             Protocol::Smtp => Arc::clone(&self.smtp).serve(connection, shutdown).await,
             Protocol::Sieve => Arc::clone(&self.sieve).serve(connection, shutdown).await,
+            Protocol::Https => self.policies.serve(connection, shutdown).await,
         }
     }
 }
@@ -160,7 +182,7 @@ pub fn refusal(protocol: Protocol) -> &'static [u8] {
         Protocol::Smtp => posthaste_smtp_server::refusal(Role::Smtp),
         Protocol::Sieve => managesieve::REFUSAL,
         // Nothing can be said before a handshake.
-        Protocol::Imaps | Protocol::Pop3s | Protocol::Submissions => b"",
+        Protocol::Imaps | Protocol::Pop3s | Protocol::Submissions | Protocol::Https => b"",
     }
 }
 
@@ -264,7 +286,7 @@ fn verification(config: &Config) -> Option<Verification> {
     let options =
         VerifierOptions { host: hostname(config), policy: settings.dmarc.into(), within: settings.timeout };
     let verifier = Verifier::new(dns.resolver().clone(), options);
-    Some(Verification { verifier, trusted_networks: settings.trusted_networks.clone() })
+    Some(Verification { verifier, trusted_networks: settings.trusted_networks.clone(), reports: None })
 }
 
 /// Lists are asked if there are name servers to ask; the log says so if there are none.
@@ -299,6 +321,20 @@ fn scanning(config: &Config) -> Option<Scanning> {
     };
     let trusted_networks = config.authentication.trusted_networks.clone();
     Some(Scanning { scanner, if_unscanned, trusted_networks })
+}
+
+/// The programs that see each message.
+fn milters(config: &Config) -> Milters {
+    let if_away = |failure| match failure {
+        RspamdFailure::Accept => IfUnscanned::Accept,
+        RspamdFailure::Defer => IfUnscanned::Defer,
+    };
+    // The settings were checked when they were read.
+    let all = config.screening.milters().unwrap_or_default().into_iter();
+    Milters {
+        all: all.map(|(milter, failure)| (milter, if_away(failure))).collect(),
+        trusted_networks: config.authentication.trusted_networks.clone(),
+    }
 }
 
 /// RFC 5804 §1.2: a client that logged in may be silent for 30 minutes.

@@ -1,0 +1,236 @@
+//! DANE for SMTP (RFC 7672): certificates that fit the TLSA records of a host.
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use sha2::{Digest, Sha256, Sha512};
+use std::sync::Arc;
+
+/// Certificates of a chain that are looked at.
+const CHAIN_LEN_MAX: usize = 16;
+
+/// A TLSA record (RFC 6698 §2.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tlsa {
+    /// 2: an authority of the chain (DANE-TA); 3: the host's own certificate (DANE-EE).
+    pub usage: u8,
+    /// 0: the certificate; 1: its public key.
+    pub selector: u8,
+    /// 0: all of it; 1: SHA-256 of it; 2: SHA-512.
+    pub matching: u8,
+    pub data: Vec<u8>,
+}
+
+impl Tlsa {
+    /// Whether it says something about a host of mail (RFC 7672 §3.1): the usages 0 and 1 do not.
+    pub fn is_usable(&self) -> bool {
+        let fits = match self.matching {
+            // An authority's bare key cannot be followed to a chain.
+            0 => !self.data.is_empty() && (self.usage, self.selector) != (2, 1),
+            1 => self.data.len() == 32,
+            2 => self.data.len() == 64,
+            _ => false,
+        };
+        matches!(self.usage, 2 | 3) && self.selector <= 1 && fits
+    }
+
+    fn matches(&self, certificate: &CertificateDer<'_>) -> bool {
+        let key;
+        let selected: &[u8] = match self.selector {
+            0 => certificate,
+            _ => {
+                let Ok(parsed) = ParsedCertificate::try_from(certificate) else { return false };
+                key = parsed.subject_public_key_info();
+                &key
+            }
+        };
+        match self.matching {
+            0 => selected == self.data,
+            1 => Sha256::digest(selected).as_slice() == self.data,
+            _ => Sha512::digest(selected).as_slice() == self.data,
+        }
+    }
+
+    /// `3 1 1 HEX`, as reports quote it.
+    pub fn text(&self) -> String {
+        let hex: String = self.data.iter().take(64).map(|byte| format!("{byte:02x}")).collect();
+        format!("{} {} {} {hex}", self.usage, self.selector, self.matching)
+    }
+}
+
+/// What a host's certificate must fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Dane {
+    /// Some that are usable.
+    pub records: Vec<Tlsa>,
+    /// Names, one of which a certificate under an authority must have: that of the records, and the
+    /// domain of the mail (RFC 7672 §3.2.3).
+    pub names: Vec<String>,
+}
+
+/// Verifies with TLSA records instead of authorities that everybody knows.
+#[derive(Debug)]
+pub(crate) struct DaneVerifier {
+    dane: Arc<Dane>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl DaneVerifier {
+    pub fn new(dane: Arc<Dane>, provider: Arc<CryptoProvider>) -> Self {
+        Self { dane, provider }
+    }
+
+    /// Whether a chain ends at an authority of a record of usage 2.
+    fn has_authority(&self, leaf: &CertificateDer<'_>, chain: &[CertificateDer<'_>], now: UnixTime) -> bool {
+        let mut roots = RootCertStore::empty();
+        for record in self.dane.records.iter().filter(|record| record.usage == 2) {
+            let found = chain.iter().take(CHAIN_LEN_MAX).filter(|certificate| record.matches(certificate));
+            found.for_each(|certificate| _ = roots.add(certificate.clone().into_owned()));
+            if (record.selector, record.matching) == (0, 0) {
+                // RFC 7672 §3.1.2: the authority itself may be in DNS alone.
+                let _ = roots.add(CertificateDer::from(record.data.clone()));
+            }
+        }
+        let Ok(leaf) = ParsedCertificate::try_from(leaf) else { return false };
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        let is_named = || {
+            let names = self.dane.names.iter().filter_map(|name| ServerName::try_from(name.as_str()).ok());
+            names.into_iter().any(|name| verify_server_name(&leaf, &name).is_ok())
+        };
+        !roots.is_empty()
+            && verify_server_cert_signed_by_trust_anchor(&leaf, &roots, chain, now, algorithms).is_ok()
+            && is_named()
+    }
+}
+
+impl ServerCertVerifier for DaneVerifier {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        // RFC 7672 §3.1.1: neither its names nor its dates matter.
+        let is_leaf = |record: &Tlsa| record.usage == 3 && record.matches(leaf);
+        if self.dane.records.iter().any(is_leaf) || self.has_authority(leaf, chain, now) {
+            return Ok(ServerCertVerified::assertion());
+        }
+        Err(CertificateError::ApplicationVerificationFailure.into())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, PublicKeyData};
+    use rustls::crypto::ring;
+
+    fn authority() -> CertifiedIssuer<'static, KeyPair> {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+    }
+
+    /// A certificate and its key, as DER.
+    fn leaf(name: &str, issuer: &CertifiedIssuer<'static, KeyPair>) -> (CertificateDer<'static>, Vec<u8>) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, issuer).unwrap();
+        (certificate.der().clone(), key.subject_public_key_info())
+    }
+
+    fn verifies(records: &[Tlsa], leaf: &CertificateDer<'_>, chain: &[CertificateDer<'_>]) -> bool {
+        assert!(records.iter().all(Tlsa::is_usable));
+        let dane = Dane { records: records.to_vec(), names: vec!["mx.x.test".into(), "x.test".into()] };
+        let verifier = DaneVerifier::new(Arc::new(dane), Arc::new(ring::default_provider()));
+        let name = ServerName::try_from("mx.x.test").unwrap();
+        verifier.verify_server_cert(leaf, chain, &name, &[], UnixTime::now()).is_ok()
+    }
+
+    fn tlsa(usage: u8, selector: u8, matching: u8, of: &[u8]) -> Tlsa {
+        let data = match matching {
+            0 => of.to_vec(),
+            1 => Sha256::digest(of).to_vec(),
+            _ => Sha512::digest(of).to_vec(),
+        };
+        Tlsa { usage, selector, matching, data }
+    }
+
+    #[test]
+    fn a_host_is_known_by_its_certificate_or_key() {
+        let authority = authority();
+        // Its names do not matter.
+        let (leaf, key) = leaf("other.test", &authority);
+        for matching in 0..=2 {
+            assert!(verifies(&[tlsa(3, 0, matching, &leaf)], &leaf, &[]));
+            assert!(verifies(&[tlsa(3, 1, matching, &key)], &leaf, &[]));
+            assert!(!verifies(&[tlsa(3, 1, matching, &leaf)], &leaf, &[]));
+        }
+        // Of several records one must fit: a new key may be announced beside the old one.
+        assert!(verifies(&[tlsa(3, 1, 1, b"other"), tlsa(3, 1, 1, &key)], &leaf, &[]));
+    }
+
+    #[test]
+    fn an_authority_vouches_for_its_names() {
+        let (authority, other) = (authority(), self::authority());
+        let ca = authority.der().clone();
+        let chain = [ca.clone()];
+        let ca_key = authority.key().subject_public_key_info();
+        for name in ["mx.x.test", "x.test"] {
+            let (leaf, _) = leaf(name, &authority);
+            assert!(verifies(&[tlsa(2, 0, 1, &ca)], &leaf, &chain), "{name}");
+            assert!(verifies(&[tlsa(2, 1, 2, &ca_key)], &leaf, &chain), "{name}");
+            assert!(verifies(&[tlsa(2, 0, 0, &ca)], &leaf, &[]), "{name}");
+            assert!(!verifies(&[tlsa(2, 0, 1, &ca)], &leaf, &[]), "{name}");
+        }
+        let (stranger, _) = leaf("mx.y.test", &authority);
+        assert!(!verifies(&[tlsa(2, 0, 1, &ca)], &stranger, &chain));
+        let (forged, _) = leaf("mx.x.test", &other);
+        assert!(!verifies(&[tlsa(2, 0, 1, &ca)], &forged, &chain));
+    }
+
+    #[test]
+    fn records_that_say_nothing() {
+        let of = |usage, selector, matching, len| Tlsa { usage, selector, matching, data: vec![0; len] };
+        assert!(of(3, 1, 1, 32).is_usable() && of(2, 0, 2, 64).is_usable());
+        for unusable in [
+            of(0, 1, 1, 32),
+            of(1, 1, 1, 32),
+            of(3, 2, 1, 32),
+            of(3, 1, 3, 32),
+            of(3, 1, 1, 31),
+            of(2, 1, 0, 90),
+        ] {
+            assert!(!unusable.is_usable(), "{unusable:?}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What TLS each host of a domain must have: as the route says, or the domain's policy (DANE before
+//! MTA-STS), or the sender.
+
+use posthaste_queue::{Failure, TlsWish};
+use posthaste_reporting::{AppliedPolicy, PolicyKind, TlsFailure, TlsFault, TlsReports};
+use std::sync::Arc;
+
+use crate::client::Security;
+use crate::dane::Dane;
+use crate::dns::{Dns, Hosts};
+use crate::route::{Route, TlsRule};
+use crate::sts::{Fault, Found, Mode, Policy, Sts};
+
+const VERIFIED: Security = Security::Rule(TlsRule::Verified);
+const OPPORTUNISTIC: Security = Security::Rule(TlsRule::Opportunistic);
+const CLEAR: Security = Security::Rule(TlsRule::Never);
+
+/// How a host is connected to.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub route: Route,
+    /// One after the other, while TLS is what fails. The first is what the policy wants.
+    pub attempts: Vec<Security>,
+    /// What the outcome of the first attempt is counted for.
+    pub policy: Option<AppliedPolicy>,
+}
+
+impl Plan {
+    /// A host that the configuration names: its rule counts, and is never less than the sender's.
+    pub fn named(route: &Route, wish: TlsWish) -> Self {
+        let attempts = match (route.tls, wish) {
+            (TlsRule::Opportunistic | TlsRule::Never, TlsWish::Required) => vec![VERIFIED],
+            (TlsRule::Opportunistic, _) => vec![OPPORTUNISTIC, CLEAR],
+            (rule, _) => vec![Security::Rule(rule)],
+        };
+        Self { route: route.clone(), attempts, policy: None }
+    }
+}
+
+/// What counts for the hosts of one domain.
+pub(crate) struct Plans<'a> {
+    dns: &'a Dns,
+    domain: &'a str,
+    wish: TlsWish,
+    hosts_are_secure: bool,
+    sts: Option<Policy>,
+    reports: Option<&'a TlsReports>,
+}
+
+impl<'a> Plans<'a> {
+    /// Asks for the domain's policy, unless the sender wants none to count.
+    pub async fn of(
+        dns: &'a Dns,
+        (domain, wish): (&'a str, TlsWish),
+        hosts: &Hosts,
+        sts: Option<&Sts>,
+        reports: Option<&'a TlsReports>,
+    ) -> Self {
+        // RFC 8689 §5: policies count for nothing then.
+        let reports = reports.filter(|_| wish != TlsWish::Optional);
+        let found = match sts.filter(|_| wish != TlsWish::Optional) {
+            Some(sts) => sts.policy(dns.resolver(), domain).await,
+            None => Found::default(),
+        };
+        let plans = Self {
+            dns,
+            domain,
+            wish,
+            hosts_are_secure: hosts.are_secure,
+            sts: found.policy.filter(|policy| policy.mode != Mode::None),
+            reports,
+        };
+        if let Some(fault) = found.fault {
+            plans.note_fault(fault);
+        }
+        plans
+    }
+
+    /// How one host is connected to; an error if it must not be.
+    pub async fn host(&self, host: &str) -> Result<Plan, Failure> {
+        let route =
+            Route { host: host.to_owned(), port: self.dns.port, tls: TlsRule::Opportunistic, login: None };
+        if self.wish == TlsWish::Optional {
+            return Ok(Plan { route, attempts: vec![OPPORTUNISTIC, CLEAR], policy: None });
+        }
+        if let Some((security, policy)) = self.dane(host).await? {
+            return Ok(Plan { route, attempts: vec![security], policy: Some(policy) });
+        }
+        let Some(policy) = &self.sts else {
+            let attempts = self.without_policy(host)?;
+            return Ok(Plan { route, attempts, policy: Some(no_policy()) });
+        };
+        let applied = applied(policy);
+        let is_enforced = policy.mode == Mode::Enforce || self.wish == TlsWish::Required;
+        let allows = policy.allows(host);
+        if !allows {
+            let reason = "the policy does not name the host".to_owned();
+            self.note(&applied, TlsFault::ValidationFailure, host, reason);
+        }
+        match (allows, is_enforced) {
+            (true, true) => Ok(Plan { route, attempts: vec![VERIFIED], policy: Some(applied) }),
+            (true, false) => {
+                let attempts = vec![VERIFIED, OPPORTUNISTIC, CLEAR];
+                Ok(Plan { route, attempts, policy: Some(applied) })
+            }
+            (false, false) => Ok(Plan { route, attempts: vec![OPPORTUNISTIC, CLEAR], policy: None }),
+            // RFC 8461 §4.2, §5: no mail, and the message waits for another policy.
+            (false, true) => {
+                let words = format!("{host} is none of the hosts in the MTA-STS policy of {}", self.domain);
+                Err(Failure::temporary("4.7.5", words))
+            }
+        }
+    }
+
+    fn without_policy(&self, host: &str) -> Result<Vec<Security>, Failure> {
+        if self.wish != TlsWish::Required {
+            return Ok(vec![OPPORTUNISTIC, CLEAR]);
+        }
+        // RFC 8689 §4.2.1: the name of the host must be proven, too.
+        if self.hosts_are_secure {
+            return Ok(vec![VERIFIED]);
+        }
+        let words = format!(
+            "REQUIRETLS: nothing proves that {host} is a host of {}, which has neither DNSSEC nor an MTA-STS policy",
+            self.domain
+        );
+        Err(Failure::permanent("5.7.10", words))
+    }
+
+    /// What DANE says of a host, if anything does.
+    async fn dane(&self, host: &str) -> Result<Option<(Security, AppliedPolicy)>, Failure> {
+        let Some(validated) = self.dns.validated.as_ref().filter(|_| self.hosts_are_secure) else {
+            return Ok(None);
+        };
+        let mut policy =
+            AppliedPolicy { kind: PolicyKind::Tlsa, strings: Vec::new(), hosts: vec![host.to_owned()] };
+        let found = match validated.tlsa(host, self.dns.port).await {
+            Ok(found) => found,
+            Err(why) => {
+                // RFC 7672 §2.1.3: a host whose records are withheld is passed over.
+                self.note(&policy, TlsFault::DnssecInvalid, host, why.clone());
+                return Err(Failure::temporary("4.7.5", format!("the TLSA records of {host}: {why}")));
+            }
+        };
+        let Some((base, records)) = found else { return Ok(None) };
+        policy.strings = records.iter().map(crate::dane::Tlsa::text).collect();
+        let records: Vec<_> = records.into_iter().filter(crate::dane::Tlsa::is_usable).collect();
+        if records.is_empty() {
+            return Ok(Some((Security::Encrypted, policy)));
+        }
+        let names = vec![base, host.to_owned(), self.domain.to_owned()];
+        Ok(Some((Security::Dane(Arc::new(Dane { records, names })), policy)))
+    }
+
+    fn note_fault(&self, fault: Fault) {
+        let (fault, reason) = match fault {
+            Fault::Fetch(why) => (TlsFault::StsPolicyFetchError, why),
+            Fault::Invalid(why) => (TlsFault::StsPolicyInvalid, why),
+            Fault::Certificate(why) => (TlsFault::StsWebpkiInvalid, why),
+        };
+        let policy = AppliedPolicy { kind: PolicyKind::Sts, strings: Vec::new(), hosts: Vec::new() };
+        self.note(&policy, fault, "", reason);
+    }
+
+    fn note(&self, policy: &AppliedPolicy, fault: TlsFault, host: &str, reason: String) {
+        if let Some(reports) = self.reports {
+            let failure = TlsFailure { fault, host: host.to_owned(), address: None, reason };
+            reports.failure(self.domain, policy, failure);
+        }
+    }
+}
+
+fn applied(policy: &Policy) -> AppliedPolicy {
+    AppliedPolicy { kind: PolicyKind::Sts, strings: policy.lines(), hosts: policy.mx.clone() }
+}
+
+fn no_policy() -> AppliedPolicy {
+    AppliedPolicy { kind: PolicyKind::NoPolicyFound, strings: Vec::new(), hosts: Vec::new() }
+}

@@ -1,0 +1,97 @@
+//! Fetches a policy over HTTPS (RFC 8461 §3.3).
+
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::policy::POLICY_LEN_MAX;
+
+/// For all of it: RFC 8461 §3.3 advises one minute.
+const FETCH_WITHIN: Duration = Duration::from_secs(60);
+/// To connect to one address, so that another one is tried in time.
+const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+
+/// Why there is no text.
+#[derive(Debug)]
+pub(super) enum FetchError {
+    /// The host cannot be reached, or has no such page.
+    Away(String),
+    /// Its certificate is not good for its name.
+    Certificate(String),
+}
+
+/// The text at a path of a host, which must have a certificate for its name. Redirects are not
+/// followed (RFC 8461 §3.3).
+pub(super) async fn fetch(
+    tls: &TlsConnector,
+    host: &str,
+    addresses: &[SocketAddr],
+    path: &str,
+) -> Result<String, FetchError> {
+    let done = timeout(FETCH_WITHIN, fetch_in_time(tls, host, addresses, path)).await;
+    done.unwrap_or_else(|_| Err(FetchError::Away(format!("{host} does not answer in time"))))
+}
+
+async fn fetch_in_time(
+    tls: &TlsConnector,
+    host: &str,
+    addresses: &[SocketAddr],
+    path: &str,
+) -> Result<String, FetchError> {
+    let away = |why: String| FetchError::Away(format!("{host}: {why}"));
+    let tcp = connect(addresses).await.map_err(away)?;
+    let name = ServerName::try_from(host.to_owned()).map_err(|e| away(e.to_string()))?;
+    let stream = tls.connect(name, tcp).await.map_err(|error| {
+        let is_certificate = |e: &rustls::Error| matches!(e, rustls::Error::InvalidCertificate(_));
+        match error.get_ref().and_then(|e| e.downcast_ref()).is_some_and(is_certificate) {
+            true => FetchError::Certificate(format!("{host}: {error}")),
+            false => FetchError::Away(format!("{host}: {error}")),
+        }
+    })?;
+    let http = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = http.map_err(|e| away(e.to_string()))?;
+    let request = Request::get(path).header(HOST, host).body(Empty::<hyper::body::Bytes>::new());
+    let request = request.map_err(|e| away(e.to_string()))?;
+    let answer = async {
+        let response = sender.send_request(request).await.map_err(|e| away(e.to_string()))?;
+        if response.status() != StatusCode::OK {
+            return Err(away(format!("answers {} to {path}", response.status())));
+        }
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
+        if !kind.eq_ignore_ascii_case("text/plain") {
+            return Err(away(format!("{path} is not text/plain")));
+        }
+        let body = Limited::new(response.into_body(), POLICY_LEN_MAX).collect().await;
+        let body = body.map_err(|e| away(e.to_string()))?.to_bytes();
+        String::from_utf8(body.to_vec()).map_err(|_| away(format!("{path} is no text")))
+    };
+    tokio::pin!(answer);
+    // The connection moves the bytes, so both are waited for, here and not in a task of its own.
+    tokio::select! {
+        text = &mut answer => text,
+        ended = connection => match ended {
+            Ok(()) => answer.await,
+            Err(error) => Err(away(error.to_string())),
+        },
+    }
+}
+
+async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
+    let mut last = "it has no address".to_owned();
+    for address in addresses {
+        match timeout(CONNECT_WITHIN, TcpStream::connect(address)).await {
+            Ok(Ok(tcp)) => return Ok(tcp),
+            Ok(Err(error)) => last = error.to_string(),
+            Err(_) => last = "no answer".to_owned(),
+        }
+    }
+    Err(last)
+}

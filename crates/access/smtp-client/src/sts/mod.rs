@@ -1,0 +1,262 @@
+//! MTA-STS (RFC 8461): what domains say about TLS to their hosts, asked for, kept and followed.
+//!
+//! A policy that was fetched counts until its `max_age` is over, also if DNS or HTTPS fails or is
+//! made to fail meanwhile: nobody between us and the domain can talk us out of it (RFC 8461 §10.2).
+//! It is kept in memory and in the directory record `sts-policy/DOMAIN`, so a restart forgets none.
+
+mod https;
+mod policy;
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::proto::rr::RData;
+use parking_lot::Mutex;
+use posthaste_store::{DirectoryChange, DirectoryEntry, Engine};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio_rustls::TlsConnector;
+
+use crate::dns::Dns;
+use crate::tls::Tls;
+use https::FetchError;
+pub(crate) use policy::{Mode, Policy};
+
+const PREFIX: &str = "sts-policy/";
+/// Policies that are kept: some 500 bytes each, and few domains have one. Beyond that, those that
+/// end first go.
+const POLICIES_MAX: usize = 10_000;
+/// Addresses of a policy's host that are tried.
+const ADDRESSES_MAX: usize = 4;
+/// Records read at a time at the start.
+const PAGE: usize = 256;
+/// Seconds between two attempts to fetch a policy of the same id (RFC 8461 §3.3 advises five
+/// minutes).
+const AGAIN: i64 = 300;
+
+/// Knows the policies of domains.
+#[derive(Clone)]
+pub struct Sts {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    tls: TlsConnector,
+    /// TCP port of HTTPS.
+    port: u16,
+    engine: Option<Arc<dyn Engine>>,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    policies: HashMap<String, Kept>,
+    /// Ids that could not be fetched, and when. Forgotten when there are too many.
+    failed: HashMap<String, (String, i64)>,
+}
+
+/// A policy that was fetched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    id: String,
+    /// Unix seconds.
+    fetched: i64,
+    policy: Policy,
+}
+
+impl Kept {
+    fn ends(&self) -> i64 {
+        self.fetched.saturating_add(self.policy.max_age)
+    }
+
+    /// Whether more than half of its time is over: it is fetched again before it ends.
+    fn is_old(&self, now: i64) -> bool {
+        now.saturating_sub(self.fetched) > self.policy.max_age / 2
+    }
+}
+
+/// What is known of a domain's policy.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Found {
+    /// The policy that counts.
+    pub policy: Option<Policy>,
+    /// Why a newer one could not be had, for reports.
+    pub fault: Option<Fault>,
+}
+
+/// Why a policy could not be had (RFC 8460 §4.3.2.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Fetch(String),
+    Invalid(String),
+    Certificate(String),
+}
+
+impl Tls {
+    /// The policy of a domain as others fetch it, for `posthaste domain check`.
+    pub async fn fetch_policy(&self, dns: &Dns, domain: &str, port: u16) -> Result<String, String> {
+        let tls = self.verified.as_ref().ok_or("no authorities are configured: set relay.ca")?;
+        fetch(tls, dns.resolver(), domain, port).await.map_err(|fault| match fault {
+            Fault::Fetch(why) | Fault::Invalid(why) | Fault::Certificate(why) => why,
+        })
+    }
+}
+
+impl std::fmt::Debug for Sts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sts").field("port", &self.inner.port).finish_non_exhaustive()
+    }
+}
+
+impl Sts {
+    /// Fetches policies over this TLS. `port` is 443 outside of tests. With an engine, policies
+    /// outlive the process.
+    pub(crate) fn new(tls: TlsConnector, port: u16, engine: Option<Arc<dyn Engine>>) -> Self {
+        Self { inner: Arc::new(Inner { tls, port, engine, table: Mutex::default() }) }
+    }
+
+    /// Reads what was kept, and removes what has ended.
+    pub(crate) async fn open(&self) -> posthaste_store::Result<()> {
+        let Some(engine) = &self.inner.engine else { return Ok(()) };
+        let mut after: Option<String> = None;
+        loop {
+            let page = engine.directory_scan(PREFIX, after.as_deref(), PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.name.clone());
+            for entry in page {
+                let good = read(&entry).filter(|(_, kept)| kept.ends() > unix_s());
+                let fits = self.inner.table.lock().policies.len() < POLICIES_MAX;
+                match good.filter(|_| fits) {
+                    Some((domain, kept)) => _ = self.inner.table.lock().policies.insert(domain, kept),
+                    None => remove(engine, entry).await?,
+                }
+            }
+        }
+    }
+
+    /// The policy of a domain that counts now.
+    pub(crate) async fn policy(&self, resolver: &TokioResolver, domain: &str) -> Found {
+        let now = unix_s();
+        let kept = self.inner.table.lock().policies.get(domain).filter(|kept| kept.ends() > now).cloned();
+        let of_kept = || Found { policy: kept.as_ref().map(|kept| kept.policy.clone()), fault: None };
+        // RFC 8461 §5.1: without a record the policy that is kept still counts.
+        let Some(id) = self.id(resolver, domain).await else { return of_kept() };
+        if kept.as_ref().is_some_and(|kept| kept.id == id && !kept.is_old(now)) {
+            return of_kept();
+        }
+        let has_failed = |(failed, at): &(String, i64)| *failed == id && now - at < AGAIN;
+        if self.inner.table.lock().failed.get(domain).is_some_and(has_failed) {
+            return Found {
+                fault: Some(Fault::Fetch("it could not be fetched minutes ago".into())),
+                ..of_kept()
+            };
+        }
+        let Inner { tls, port, .. } = &*self.inner;
+        let parse = |text: String| {
+            Policy::parse(&text).map_err(|error| Fault::Invalid(format!("mta-sts.{domain}: {error}")))
+        };
+        match fetch(tls, resolver, domain, *port).await.and_then(parse) {
+            Ok(policy) => {
+                tracing::info!(domain, id, mode = ?policy.mode, "MTA-STS: a policy was fetched");
+                self.keep(domain, Kept { id, fetched: now, policy: policy.clone() }).await;
+                Found { policy: Some(policy), fault: None }
+            }
+            Err(fault) => {
+                tracing::info!(domain, id, ?fault, "MTA-STS: the policy cannot be fetched");
+                // One that was to be fetched again in good time is no loss.
+                let is_same = kept.as_ref().is_some_and(|kept| kept.id == id);
+                self.note_failure(domain, id, now);
+                Found { fault: Some(fault).filter(|_| !is_same), ..of_kept() }
+            }
+        }
+    }
+
+    async fn id(&self, resolver: &TokioResolver, domain: &str) -> Option<String> {
+        let found = resolver.txt_lookup(format!("_mta-sts.{domain}.")).await.ok()?;
+        let texts = found.answers().iter().filter_map(|record| match &record.data {
+            RData::TXT(txt) => Some(String::from_utf8_lossy(&txt.txt_data.concat()).into_owned()),
+            _ => None,
+        });
+        let texts: Vec<String> = texts.collect();
+        policy::policy_id(texts.iter().map(String::as_str))
+    }
+
+    fn note_failure(&self, domain: &str, id: String, now: i64) {
+        let mut table = self.inner.table.lock();
+        if table.failed.len() >= POLICIES_MAX {
+            table.failed.clear();
+        }
+        table.failed.insert(domain.to_owned(), (id, now));
+    }
+
+    async fn keep(&self, domain: &str, kept: Kept) {
+        let gone = {
+            let mut table = self.inner.table.lock();
+            table.failed.remove(domain);
+            let is_full = table.policies.len() >= POLICIES_MAX && !table.policies.contains_key(domain);
+            let first = table.policies.iter().min_by_key(|(_, kept)| kept.ends()).filter(|_| is_full);
+            let gone = first.map(|(domain, _)| domain.clone());
+            gone.iter().for_each(|domain| _ = table.policies.remove(domain));
+            table.policies.insert(domain.to_owned(), kept.clone());
+            gone
+        };
+        let Some(engine) = &self.inner.engine else { return };
+        let value = serde_json::to_vec(&kept).unwrap_or_default();
+        let written = async {
+            put(engine, domain, Some(value)).await?;
+            if let Some(gone) = gone {
+                put(engine, &gone, None).await?;
+            }
+            Ok::<(), posthaste_store::StoreError>(())
+        };
+        if let Err(error) = written.await {
+            tracing::warn!(domain, %error, "MTA-STS: the policy is kept in memory alone");
+        }
+    }
+}
+
+/// The text of a domain's policy.
+async fn fetch(
+    tls: &TlsConnector,
+    resolver: &TokioResolver,
+    domain: &str,
+    port: u16,
+) -> Result<String, Fault> {
+    let host = format!("mta-sts.{domain}");
+    let found = resolver.lookup_ip(format!("{host}.")).await;
+    let found = found.map_err(|e| Fault::Fetch(format!("DNS for {host}: {e}")))?;
+    let addresses: Vec<_> = found.iter().map(|ip| SocketAddr::new(ip, port)).take(ADDRESSES_MAX).collect();
+    let text = https::fetch(tls, &host, &addresses, "/.well-known/mta-sts.txt").await;
+    text.map_err(|error| match error {
+        FetchError::Away(why) => Fault::Fetch(why),
+        FetchError::Certificate(why) => Fault::Certificate(why),
+    })
+}
+
+/// A record as domain and policy; none if it is damaged.
+fn read(entry: &DirectoryEntry) -> Option<(String, Kept)> {
+    let domain = entry.name.strip_prefix(PREFIX)?;
+    Some((domain.to_owned(), serde_json::from_slice(&entry.value).ok()?))
+}
+
+async fn remove(engine: &Arc<dyn Engine>, entry: DirectoryEntry) -> posthaste_store::Result<()> {
+    let change = DirectoryChange { name: entry.name, expected: entry.version, value: None };
+    engine.directory_commit(change).await.map(|_| ())
+}
+
+/// Writes a record. Who loses a race against another node has a policy that is as good.
+async fn put(engine: &Arc<dyn Engine>, domain: &str, value: Option<Vec<u8>>) -> posthaste_store::Result<()> {
+    let name = format!("{PREFIX}{domain}");
+    let expected = engine.directory_entry(&name).await?.map_or(0, |entry| entry.version);
+    if expected > 0 || value.is_some() {
+        engine.directory_commit(DirectoryChange { name, expected, value: value.map(Into::into) }).await?;
+    }
+    Ok(())
+}
+
+fn unix_s() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,99 @@
+//! A message from another host is shown to milters, which may change it, before it is delivered.
+
+use posthaste_delivery::ResolveError;
+use posthaste_milter::draft::Draft;
+use posthaste_milter::{Connected, Envelope, Outcome, Said, Verdict};
+
+use super::Driver;
+use crate::Role;
+use crate::address::Mailbox;
+use crate::command::RcptParameters;
+use crate::reply::Reply;
+use crate::scanning::IfUnscanned;
+use crate::session::{Addressee, replies};
+use crate::verification::Verified;
+
+impl Driver {
+    /// Shows a message to all milters. An error is the reply that ends it: a refusal, or the
+    /// good news about a message that is thrown away.
+    pub(super) async fn milted(
+        &self,
+        id: &str,
+        verified: Verified,
+        from: &str,
+        recipients: &mut Vec<Addressee>,
+    ) -> Result<Verified, Reply> {
+        let peer = self.connection.peer();
+        let address = peer.ip().to_canonical();
+        let milters = &self.service.milters;
+        let is_trusted = milters.trusted_networks.iter().any(|network| network.contains(address));
+        if self.service.role != Role::Smtp || milters.all.is_empty() || is_trusted {
+            return Ok(verified);
+        }
+        let Verified { message, trace_len, mut is_quarantined } = verified;
+        let trace_len = trace_len.min(message.len());
+        let mut draft = Draft::new(&message.slice(trace_len..));
+        let (host, helo) = (self.service.options.host.as_str(), self.session.client_name());
+        for (milter, if_away) in &milters.all {
+            let client = Connected { host, address, port: peer.port(), helo };
+            let to = recipients.iter().map(|to| to.to.as_str()).collect();
+            let envelope = Envelope { client, id, from, to };
+            let before = draft.clone();
+            let outcome = match milter.ask(&envelope, &mut draft).await {
+                Ok(outcome) => outcome,
+                Err(error) if *if_away == IfUnscanned::Accept => {
+                    tracing::warn!(id, client = %address, from, %error, "delivered without a milter");
+                    draft = before;
+                    continue;
+                }
+                Err(error) => {
+                    tracing::warn!(id, client = %address, from, %error, "put off: a milter did not answer");
+                    return Err(replies::unscanned());
+                }
+            };
+            tracing::info!(id, client = %address, from, %milter, verdict = ?outcome.verdict, "filtered");
+            let Outcome { verdict, quarantine, added, removed } = outcome;
+            is_quarantined |= quarantine.is_some();
+            match verdict {
+                Verdict::Accept => {}
+                Verdict::Discard => return Err(replies::outcome(id, &Ok(()))),
+                Verdict::Reject(said) => return Err(refusal(said, (550, 5))),
+                Verdict::Defer(said) => return Err(refusal(said, (451, 4))),
+            }
+            recipients.retain(|to| !removed.iter().any(|gone| gone.eq_ignore_ascii_case(to.to.as_str())));
+            for address in added {
+                self.add_recipient(id, &address, recipients).await;
+            }
+        }
+        if recipients.is_empty() {
+            tracing::info!(id, from, "thrown away: a milter removed all recipients");
+            return Err(replies::outcome(id, &Ok(())));
+        }
+        let message = draft.print(message.get(..trace_len).unwrap_or_default());
+        Ok(Verified { message, trace_len, is_quarantined })
+    }
+
+    /// A recipient that a milter wants. One that takes no mail is named in the log: the client
+    /// knows nothing of it.
+    async fn add_recipient(&self, id: &str, address: &str, recipients: &mut Vec<Addressee>) {
+        let Ok(to) = Mailbox::parse(address) else {
+            return tracing::warn!(id, address, "a milter adds a recipient that is no address");
+        };
+        let target = match self.resolve(address).await {
+            Ok(target) => Some(target),
+            Err(ResolveError::NotLocal) if self.service.options.relays => None,
+            Err(error) => {
+                return tracing::warn!(id, address, %error, "a milter adds a recipient that takes no mail");
+            }
+        };
+        recipients.push(Addressee { to, parameters: RcptParameters::default(), target });
+    }
+}
+
+/// The reply of a milter, or one of ours.
+fn refusal(said: Option<Said>, (code, class): (u16, u8)) -> Reply {
+    match said {
+        Some(Said { code, text }) => Reply::bare(code, text),
+        None => replies::filtered(code, class),
+    }
+}

@@ -1,0 +1,173 @@
+//! `listen.https`: the MTA-STS policy of our domains (RFC 8461 §3.3), and nothing else.
+//!
+//! One request is read and answered, and the connection ends: whoever asks wants one page.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste_authentication::DomainKeys;
+use posthaste_net::{Connection, NetError, Shutdown};
+use posthaste_store::Engine;
+
+/// Time for a request, and for its answer to be taken.
+const WITHIN: Duration = Duration::from_secs(10);
+/// Octets of a request: a line and some fields.
+const REQUEST_LEN_MAX: usize = 8 * 1024;
+const PATH: &str = "/.well-known/mta-sts.txt";
+
+/// Serves the policy.
+pub struct Policies {
+    engine: Arc<dyn Engine>,
+    text: String,
+}
+
+impl Policies {
+    /// Serves this text for the domains that are set up in a store.
+    pub fn new(text: String, engine: Arc<dyn Engine>) -> Self {
+        Self { engine, text }
+    }
+
+    /// Answers one request.
+    pub async fn serve(&self, mut connection: Connection, mut shutdown: Shutdown) {
+        let peer = connection.peer();
+        let answered = tokio::select! {
+            answered = self.answer(&mut connection) => answered,
+            () = shutdown.requested() => Ok(()),
+        };
+        if let Err(error) = answered {
+            tracing::debug!(%peer, %error, "no answer over HTTPS");
+        }
+        let _ = connection.close(WITHIN).await;
+    }
+
+    async fn answer(&self, connection: &mut Connection) -> Result<(), NetError> {
+        let head = loop {
+            if let Some(end) = find_end(connection.input()) {
+                break String::from_utf8_lossy(connection.input().get(..end).unwrap_or_default())
+                    .into_owned();
+            }
+            if connection.input().len() >= REQUEST_LEN_MAX {
+                let text =
+                    response("431 Request Header Fields Too Large", "The request is too long\n", Body::Sent);
+                return connection.write_all_within(text.as_bytes(), WITHIN).await;
+            }
+            if connection.fill(REQUEST_LEN_MAX, WITHIN).await? == 0 {
+                return Ok(());
+            }
+        };
+        let text = self.response(&head).await;
+        connection.write_all_within(text.as_bytes(), WITHIN).await
+    }
+
+    async fn response(&self, head: &str) -> String {
+        let Some(Request { method, path, host }) = Request::parse(head) else {
+            return response("400 Bad Request", "This is no request of HTTP/1.1\n", Body::Sent);
+        };
+        let body = match method {
+            "GET" => Body::Sent,
+            "HEAD" => Body::Left,
+            _ => return response("405 Method Not Allowed", "GET and HEAD are answered\n", Body::Sent),
+        };
+        if path != PATH || !self.is_ours(&host).await {
+            return response("404 Not Found", "There is no such page\n", body);
+        }
+        response("200 OK", &self.text, body)
+    }
+
+    /// Whether a host is that of the policy of a domain that is set up.
+    async fn is_ours(&self, host: &str) -> bool {
+        let Some(domain) = host.strip_prefix("mta-sts.") else { return false };
+        match DomainKeys::find(&*self.engine, domain).await {
+            Ok(found) => found.is_some(),
+            Err(error) => {
+                tracing::error!(domain, %error, "the policy of a domain cannot be served");
+                false
+            }
+        }
+    }
+}
+
+/// Whether the body that is announced is sent: not to HEAD (RFC 9110 §9.3.2).
+#[derive(Clone, Copy)]
+enum Body {
+    Sent,
+    Left,
+}
+
+fn response(status: &str, text: &str, body: Body) -> String {
+    let sent = match body {
+        Body::Sent => text,
+        Body::Left => "",
+    };
+    let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n{allow}\
+         Connection: close\r\n\r\n{sent}",
+        text.len()
+    )
+}
+
+/// What a request asks for.
+struct Request<'h> {
+    method: &'h str,
+    path: &'h str,
+    /// In lower case, without its port.
+    host: String,
+}
+
+impl<'h> Request<'h> {
+    /// Reads the head of a request (RFC 9112 §3); `None` if it is none.
+    fn parse(head: &'h str) -> Option<Self> {
+        let mut lines = head.lines();
+        let mut words = lines.next()?.split(' ');
+        let (method, path, version) = (words.next()?, words.next()?, words.next()?);
+        if words.next().is_some() || !version.starts_with("HTTP/1.") {
+            return None;
+        }
+        let fields = lines.filter_map(|line| line.split_once(':'));
+        let mut hosts = fields.filter(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let (_, host) = hosts.next()?;
+        if hosts.next().is_some() {
+            // RFC 9112 §3.2.
+            return None;
+        }
+        let host = host.trim().to_ascii_lowercase();
+        let host = host.split(':').next().unwrap_or_default().trim_end_matches('.').to_owned();
+        Some(Self { method, path, host })
+    }
+}
+
+/// Where the empty line is that ends a head.
+fn find_end(input: &[u8]) -> Option<usize> {
+    let at = |end: &[u8]| input.windows(end.len()).position(|window| window == end);
+    at(b"\r\n\r\n").or_else(|| at(b"\n\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests() {
+        let parse = |head: &str| Request::parse(head).map(|r| format!("{} {} {}", r.method, r.path, r.host));
+        assert_eq!(
+            parse("GET /x HTTP/1.1\r\nhOST: MTA-STS.Example.org:443\r\nAccept: */*").as_deref(),
+            Some("GET /x mta-sts.example.org")
+        );
+        for wrong in [
+            "",
+            "GET /x",
+            "GET /x HTTP/2\r\nHost: a",
+            "GET /x HTTP/1.1",
+            "GET /x HTTP/1.1\r\nHost: a\r\nHost: b",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_head() {
+        assert_eq!(find_end(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nrest"), Some(23));
+        assert_eq!(find_end(b"GET / HTTP/1.1\r\nHost: a\r\n"), None);
+    }
+}

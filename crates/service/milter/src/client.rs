@@ -1,0 +1,409 @@
+//! One conversation with one filter about one message.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use posthaste_net::Place;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{Instant, timeout};
+
+use crate::draft::Draft;
+use crate::packet::{ACTIONS, Answer, DATA_LEN_MAX, VERSION, VERSION_MIN, command, flags, strings};
+
+/// Octets of a body that are shown at once: the protocol's own limit.
+const BODY_CHUNK: usize = 65_535;
+/// How often a filter's "I am at it" lengthens its time.
+const PROGRESS_MAX: u32 = 20;
+/// What a filter may ask for at the end of a message.
+const CHANGES_MAX: usize = 4_000;
+/// Octets that another body may have beyond the message.
+const BODY_MORE_MAX: usize = 16 * 1024 * 1024;
+
+/// A filter.
+#[derive(Clone, Debug)]
+pub struct Milter {
+    place: Place,
+    within: Duration,
+}
+
+/// Where a message comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Connected<'c> {
+    /// This server's name.
+    pub host: &'c str,
+    /// The client's address.
+    pub address: IpAddr,
+    /// Its port.
+    pub port: u16,
+    /// Its name in EHLO or HELO.
+    pub helo: &'c str,
+}
+
+/// The envelope of a message.
+#[derive(Clone, Debug)]
+pub struct Envelope<'e> {
+    /// The connection.
+    pub client: Connected<'e>,
+    /// Our own name of the message.
+    pub id: &'e str,
+    /// The sender; empty for a report.
+    pub from: &'e str,
+    /// All recipients.
+    pub to: Vec<&'e str>,
+}
+
+/// A reply that a filter wants the client to get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// 4xx or 5xx.
+    pub code: u16,
+    /// The rest of the line, in ASCII.
+    pub text: String,
+}
+
+/// What is to be done with a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is delivered.
+    Accept,
+    /// The client hears that it is, and it is not.
+    Discard,
+    /// It is refused.
+    Reject(Option<Said>),
+    /// It is put off.
+    Defer(Option<Said>),
+}
+
+/// What a filter said of a message, beside the changes of its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What is to be done.
+    pub verdict: Verdict,
+    /// Why it is kept apart.
+    pub quarantine: Option<String>,
+    /// Recipients that it gets.
+    pub added: Vec<String>,
+    /// Recipients that it loses.
+    pub removed: Vec<String>,
+}
+
+/// Why a filter said nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum MilterError {
+    /// It cannot be reached, or left.
+    #[error("{0}: {1}")]
+    Io(String, std::io::Error),
+    /// It did not answer.
+    #[error("{0} does not answer in time")]
+    Late(String),
+    /// It said what is none of the protocol.
+    #[error("{0} does not speak the milter protocol: {1}")]
+    Protocol(String, &'static str),
+}
+
+trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Socket for T {}
+
+struct Conversation<'m> {
+    milter: &'m Milter,
+    socket: Box<dyn Socket>,
+    /// What the filter wants left out or unanswered.
+    flags: u32,
+}
+
+/// How a step ended.
+enum Step {
+    On,
+    Skip,
+    Over(Verdict),
+}
+
+impl fmt::Display for Milter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "milter {}", self.place)
+    }
+}
+
+impl Milter {
+    /// A filter that listens there, and has so long for each answer.
+    pub fn new(place: Place, within: Duration) -> Self {
+        Self { place, within }
+    }
+
+    /// Shows a message to the filter and makes the changes that it wants. After an error the draft
+    /// may be changed in part: it must not be used.
+    pub async fn ask(&self, envelope: &Envelope<'_>, draft: &mut Draft) -> Result<Outcome, MilterError> {
+        let mut talk = Conversation { milter: self, socket: self.connect().await?, flags: 0 };
+        talk.negotiate().await?;
+        let outcome = talk.all(envelope, draft).await;
+        if outcome.is_ok() {
+            let _ = talk.say(b'Q', &[]).await;
+        }
+        outcome
+    }
+
+    async fn connect(&self) -> Result<Box<dyn Socket>, MilterError> {
+        let connect = async {
+            Ok::<Box<dyn Socket>, std::io::Error>(match &self.place {
+                Place::Tcp(address) => Box::new(TcpStream::connect(address).await?),
+                Place::Unix(path) => Box::new(UnixStream::connect(path).await?),
+            })
+        };
+        let connected = timeout(self.within, connect).await;
+        connected.map_err(|_| MilterError::Late(self.to_string()))?.map_err(|e| self.io(e))
+    }
+
+    fn io(&self, error: std::io::Error) -> MilterError {
+        MilterError::Io(self.to_string(), error)
+    }
+
+    fn wrong(&self, why: &'static str) -> MilterError {
+        MilterError::Protocol(self.to_string(), why)
+    }
+}
+
+impl Conversation<'_> {
+    async fn negotiate(&mut self) -> Result<(), MilterError> {
+        let offer = [VERSION, ACTIONS, flags::ALL].map(u32::to_be_bytes).concat();
+        self.say(b'O', &offer).await?;
+        match self.hear().await? {
+            Answer::Options(version, actions, wanted)
+                if (VERSION_MIN..=VERSION).contains(&version)
+                    && actions & !ACTIONS & !0x100 == 0
+                    && wanted & !flags::ALL == 0 =>
+            {
+                self.flags = wanted;
+                Ok(())
+            }
+            Answer::Options(..) => Err(self.milter.wrong("it wants what was not offered")),
+            _ => Err(self.milter.wrong("no options came")),
+        }
+    }
+
+    async fn all(&mut self, envelope: &Envelope<'_>, draft: &mut Draft) -> Result<Outcome, MilterError> {
+        if let Some(verdict) = self.envelope(envelope).await? {
+            return Ok(Outcome::only(verdict));
+        }
+        if let Some(verdict) = self.content(draft).await? {
+            return Ok(Outcome::only(verdict));
+        }
+        self.macros(b'E', &[("i", envelope.id)]).await?;
+        self.say(b'E', &[]).await?;
+        self.end(draft).await
+    }
+
+    /// Everything before DATA; the verdict if there is one already.
+    async fn envelope(&mut self, envelope: &Envelope<'_>) -> Result<Option<Verdict>, MilterError> {
+        let Envelope { client: Connected { host, address, port, helo }, id, from, to } = envelope;
+        let ip = address.to_string();
+        let name = format!("[{ip}]");
+        let about = [
+            ("j", *host),
+            ("{daemon_name}", "smtp"),
+            ("{client_addr}", ip.as_str()),
+            ("{client_name}", name.as_str()),
+        ];
+        self.macros(b'C', &about).await?;
+        let family = if address.is_ipv4() { b"4" } else { b"6" };
+        let connect =
+            [&strings([name.as_bytes()]), family.as_slice(), &port.to_be_bytes(), &strings([ip.as_bytes()])]
+                .concat();
+        let steps = [
+            (b'C', connect, flags::NO_CONNECT, flags::NR_CONNECT),
+            (b'H', strings([helo.as_bytes()]), flags::NO_HELO, flags::NR_HELO),
+        ];
+        for (letter, data, without, silent) in steps {
+            if let Step::Over(verdict) = self.step(letter, &data, without, silent).await? {
+                return Ok(Some(verdict));
+            }
+        }
+        self.macros(b'M', &[("i", *id), ("{mail_addr}", *from)]).await?;
+        let path = strings([format!("<{from}>").as_bytes()]);
+        if let Step::Over(verdict) = self.step(b'M', &path, flags::NO_MAIL, flags::NR_MAIL).await? {
+            return Ok(Some(verdict));
+        }
+        for to in to {
+            self.macros(b'R', &[("{rcpt_addr}", *to)]).await?;
+            let path = strings([format!("<{to}>").as_bytes()]);
+            match self.step(b'R', &path, flags::NO_RCPT, flags::NR_RCPT).await? {
+                Step::Over(verdict) => return Ok(Some(verdict)),
+                Step::Skip => break,
+                Step::On => {}
+            }
+        }
+        match self.step(b'T', &[], flags::NO_DATA, flags::NR_DATA).await? {
+            Step::Over(verdict) => Ok(Some(verdict)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Header and body; the verdict if there is one already.
+    async fn content(&mut self, draft: &Draft) -> Result<Option<Verdict>, MilterError> {
+        for (name, value) in draft.fields() {
+            // Lines within a value end with LF.
+            let value: Vec<u8> = value.iter().copied().filter(|octet| *octet != b'\r').collect();
+            let value = match self.flags & flags::LEADING_SPACE {
+                0 => value.trim_ascii_start(),
+                _ => &value,
+            };
+            match self.step(b'L', &strings([name, value]), flags::NO_HEADERS, flags::NR_HEADER).await? {
+                Step::Over(verdict) => return Ok(Some(verdict)),
+                Step::Skip => break,
+                Step::On => {}
+            }
+        }
+        if let Step::Over(verdict) = self.step(b'N', &[], flags::NO_EOH, flags::NR_EOH).await? {
+            return Ok(Some(verdict));
+        }
+        for chunk in draft.body().chunks(BODY_CHUNK) {
+            match self.step(b'B', chunk, flags::NO_BODY, flags::NR_BODY).await? {
+                Step::Over(verdict) => return Ok(Some(verdict)),
+                Step::Skip => break,
+                Step::On => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the filter wants changed, and its verdict.
+    async fn end(&mut self, draft: &mut Draft) -> Result<Outcome, MilterError> {
+        let mut outcome = Outcome::only(Verdict::Accept);
+        let body_max = draft.body().len() + BODY_MORE_MAX;
+        for _ in 0..CHANGES_MAX {
+            match self.hear().await? {
+                Answer::AddHeader(name, value) => draft.add(&name, &value),
+                Answer::InsertHeader(at, name, value) => draft.insert(at as usize, &name, &value),
+                Answer::ChangeHeader(nth, name, value) => draft.change(nth as usize, &name, &value),
+                Answer::ReplaceBody(part) => {
+                    draft.replace_body(&part);
+                    if draft.replaced_len() > body_max {
+                        return Err(self.milter.wrong("the other body is too long"));
+                    }
+                }
+                Answer::AddRecipient(to) => outcome.added.push(plain(&to)),
+                Answer::DeleteRecipient(to) => outcome.removed.push(plain(&to)),
+                // The sender stands in trace fields and records already: it stays.
+                Answer::ChangeFrom(_) | Answer::Progress => {}
+                Answer::Quarantine(why) => outcome.quarantine = Some(why),
+                answer => {
+                    draft.settle();
+                    return match self.verdict(answer)? {
+                        Step::Over(verdict) => Ok(Outcome { verdict, ..outcome }),
+                        _ => Ok(outcome),
+                    };
+                }
+            }
+        }
+        Err(self.milter.wrong("it wants too many changes"))
+    }
+
+    /// Says one thing and hears what follows, unless the filter wants neither.
+    async fn step(
+        &mut self,
+        letter: u8,
+        data: &[u8],
+        without: u32,
+        silent: u32,
+    ) -> Result<Step, MilterError> {
+        if self.flags & without != 0 {
+            return Ok(Step::On);
+        }
+        self.say(letter, data).await?;
+        if self.flags & silent != 0 {
+            return Ok(Step::On);
+        }
+        for _ in 0..PROGRESS_MAX {
+            match self.hear().await? {
+                Answer::Progress => {}
+                answer => return self.verdict(answer),
+            }
+        }
+        Err(MilterError::Late(self.milter.to_string()))
+    }
+
+    fn verdict(&self, answer: Answer) -> Result<Step, MilterError> {
+        Ok(match answer {
+            Answer::Continue => Step::On,
+            Answer::Skip => Step::Skip,
+            Answer::Accept => Step::Over(Verdict::Accept),
+            Answer::Discard => Step::Over(Verdict::Discard),
+            Answer::Reject => Step::Over(Verdict::Reject(None)),
+            Answer::Tempfail => Step::Over(Verdict::Defer(None)),
+            Answer::Reply(text) => match said(&text) {
+                Some(said) if said.code >= 500 => Step::Over(Verdict::Reject(Some(said))),
+                Some(said) => Step::Over(Verdict::Defer(Some(said))),
+                None => return Err(self.milter.wrong("its reply is none of SMTP")),
+            },
+            _ => return Err(self.milter.wrong("an answer came out of turn")),
+        })
+    }
+
+    async fn macros(&mut self, of: u8, all: &[(&str, &str)]) -> Result<(), MilterError> {
+        let names = all.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
+        let data = [&[of], strings(names).as_slice()].concat();
+        self.say(b'D', &data).await
+    }
+
+    async fn say(&mut self, letter: u8, data: &[u8]) -> Result<(), MilterError> {
+        let packet = command(letter, data);
+        let written = timeout(self.milter.within, self.socket.write_all(&packet)).await;
+        let written = written.map_err(|_| MilterError::Late(self.milter.to_string()))?;
+        written.map_err(|error| self.milter.io(error))
+    }
+
+    async fn hear(&mut self) -> Result<Answer, MilterError> {
+        let until = Instant::now() + self.milter.within;
+        let read = async {
+            let len = self.socket.read_u32().await? as usize;
+            if !(1..=DATA_LEN_MAX).contains(&len) {
+                return Ok(None);
+            }
+            let mut packet = vec![0; len];
+            self.socket.read_exact(&mut packet).await?;
+            Ok(packet.split_first().and_then(|(letter, data)| Answer::parse(*letter, data)))
+        };
+        let read = tokio::time::timeout_at(until, read).await;
+        let read = read.map_err(|_| MilterError::Late(self.milter.to_string()))?;
+        read.map_err(|error| self.milter.io(error))?.ok_or_else(|| self.milter.wrong("an answer is none"))
+    }
+}
+
+impl Outcome {
+    fn only(verdict: Verdict) -> Self {
+        Self { verdict, quarantine: None, added: Vec::new(), removed: Vec::new() }
+    }
+}
+
+/// An address without its angle brackets.
+fn plain(path: &str) -> String {
+    path.trim().trim_start_matches('<').trim_end_matches('>').to_owned()
+}
+
+/// A reply of SMTP: a code of 4xx or 5xx and a line.
+fn said(reply: &str) -> Option<Said> {
+    /// RFC 5321 §4.5.3.1.5.
+    const CHARS_MAX: usize = 400;
+    let (code, text) = reply.split_at_checked(3)?;
+    let code = code.parse().ok().filter(|code| (400..600).contains(code))?;
+    let is_plain = |c: &char| c.is_ascii_graphic() || *c == ' ';
+    let line = text.lines().next().unwrap_or_default().trim_start_matches(['-', ' ']);
+    Some(Said { code, text: line.chars().filter(is_plain).take(CHARS_MAX).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies() {
+        let said = |text: &str| said(text).map(|said| (said.code, said.text));
+        assert_eq!(said("451 4.7.1 later\r\n250 no"), Some((451, "4.7.1 later".into())));
+        assert_eq!(said("550-5.7.1 a\u{7}b"), Some((550, "5.7.1 ab".into())));
+        for wrong in ["", "55", "250 ok", "abc x", "é50 x"] {
+            assert_eq!(said(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The message, while filters change it: its fields one by one, and its body.
+
+use bytes::Bytes;
+use posthaste_mime_summary::{HeaderFields, Span};
+
+/// RFC 5322 §2.1.1.
+const LINE_MAX: usize = 998;
+/// Octets of a name.
+const NAME_MAX: usize = 100;
+/// Fields that a filter may add.
+const ADDED_MAX: usize = 1_000;
+
+/// The message without what this server put in front.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    fields: Vec<Bytes>,
+    /// What stands between the header and the body, and the body.
+    body: Bytes,
+    added: usize,
+    /// The body that a filter gives instead, as it comes.
+    replaced: Option<Vec<u8>>,
+}
+
+impl Draft {
+    /// Takes a message apart.
+    pub fn new(message: &Bytes) -> Self {
+        let span = Span::new(0, u32::try_from(message.len()).unwrap_or(u32::MAX));
+        let (mut fields, mut end) = (Vec::new(), 0);
+        for field in HeaderFields::new(message, span) {
+            let span = field.span();
+            let (from, to) = (span.start as usize, span.end as usize);
+            if from < end || to > message.len() || from > to {
+                break;
+            }
+            fields.push(message.slice(from..to));
+            end = to;
+        }
+        Self { fields, body: message.slice(end..), added: 0, replaced: None }
+    }
+
+    /// Name and value of each field, the value without its last line end, with the blanks behind
+    /// the colon.
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.fields.iter().filter_map(|field| {
+            let colon = field.iter().position(|octet| *octet == b':')?;
+            let (name, value) = field.split_at(colon);
+            let value = value.get(1..).unwrap_or_default();
+            let value = value.strip_suffix(b"\n").unwrap_or(value);
+            Some((name.trim_ascii_end(), value.strip_suffix(b"\r").unwrap_or(value)))
+        })
+    }
+
+    /// The body, without the empty line before it.
+    pub fn body(&self) -> &[u8] {
+        let body = self.body.strip_prefix(b"\r\n").or_else(|| self.body.strip_prefix(b"\n"));
+        body.unwrap_or(&self.body)
+    }
+
+    /// Adds a field behind all others.
+    pub fn add(&mut self, name: &str, value: &[u8]) {
+        self.insert(self.fields.len(), name, value);
+    }
+
+    /// Adds a field at a place. Nothing is added that is none (RFC 5322 §2.2).
+    pub fn insert(&mut self, at: usize, name: &str, value: &[u8]) {
+        if let Some(field) = field(name, value)
+            && self.added < ADDED_MAX
+        {
+            self.added += 1;
+            self.fields.insert(at.min(self.fields.len()), field);
+        }
+    }
+
+    /// Gives the n-th field of a name, counted from 1, another value, or removes it if that is
+    /// empty. Where there is none the field is added.
+    pub fn change(&mut self, nth: usize, name: &str, value: &[u8]) {
+        let is_named = |field: &Bytes| {
+            field
+                .iter()
+                .position(|octet| *octet == b':')
+                .and_then(|colon| field.get(..colon))
+                .is_some_and(|found| found.trim_ascii_end().eq_ignore_ascii_case(name.as_bytes()))
+        };
+        let mut of_name = (0..self.fields.len()).filter(|at| self.fields.get(*at).is_some_and(is_named));
+        match (of_name.nth(nth.max(1) - 1), value.is_empty()) {
+            (Some(at), true) => _ = self.fields.remove(at),
+            (Some(at), false) => {
+                if let (Some(place), Some(field)) = (self.fields.get_mut(at), field(name, value)) {
+                    *place = field;
+                }
+            }
+            (None, true) => {}
+            (None, false) => self.add(name, value),
+        }
+    }
+
+    /// Adds a part of another body.
+    pub fn replace_body(&mut self, part: &[u8]) {
+        self.replaced.get_or_insert_default().extend_from_slice(part);
+    }
+
+    /// Octets of the other body so far.
+    pub fn replaced_len(&self) -> usize {
+        self.replaced.as_ref().map_or(0, Vec::len)
+    }
+
+    /// A filter is done: the next one sees what it made.
+    pub fn settle(&mut self) {
+        if let Some(body) = self.replaced.take() {
+            self.body = Bytes::from([b"\r\n".as_slice(), &with_line_ends(&body)].concat());
+        }
+    }
+
+    /// The message behind what this server put in front.
+    pub fn print(&self, front: &[u8]) -> Bytes {
+        let len = front.len() + self.body.len() + self.fields.iter().map(Bytes::len).sum::<usize>();
+        let mut out = Vec::with_capacity(len);
+        out.extend_from_slice(front);
+        self.fields.iter().for_each(|field| out.extend_from_slice(field));
+        out.extend_from_slice(&self.body);
+        Bytes::from(out)
+    }
+}
+
+/// Filters may end lines with LF alone.
+fn with_line_ends(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + text.len() / 32);
+    let mut before = 0;
+    for octet in text {
+        if *octet == b'\n' && before != b'\r' {
+            out.push(b'\r');
+        }
+        out.push(*octet);
+        before = *octet;
+    }
+    out
+}
+
+/// A field with its CR LF. Lines that do not go on with a blank, and control characters, are
+/// mended; `None` for a name that is none, and for a line that is too long.
+fn field(name: &str, value: &[u8]) -> Option<Bytes> {
+    let is_name =
+        (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic() && b != b':');
+    // RFC 5321 §4.4: the last host writes it.
+    if !is_name || name.eq_ignore_ascii_case("Return-Path") {
+        return None;
+    }
+    let mut out = format!("{name}:").into_bytes();
+    for (at, line) in value.split(|octet| *octet == b'\n').enumerate() {
+        let line: Vec<u8> =
+            line.iter().copied().filter(|octet| *octet == b'\t' || !octet.is_ascii_control()).collect();
+        if at > 0 {
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            out.extend_from_slice(b"\r\n");
+        }
+        if !line.starts_with(b" ") && !line.starts_with(b"\t") {
+            out.push(if at > 0 { b'\t' } else { b' ' });
+        }
+        out.extend_from_slice(&line);
+    }
+    out.extend_from_slice(b"\r\n");
+    let fits = out.split(|octet| *octet == b'\n').all(|line| line.len() <= LINE_MAX + 1);
+    fits.then(|| Bytes::from(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MESSAGE: &[u8] = b"Subject: a\r\nX-Two: 1\r\n\tfolded\r\nX-two: 2\r\n\r\nbody\r\n";
+
+    fn text(draft: &Draft) -> String {
+        String::from_utf8(draft.print(b"").to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_message_that_nobody_changes_stays() {
+        for message in [MESSAGE, b"", b"body alone", b"Subject: a\r\n", b"\r\nbody", b"A: b\n\nbody\n"] {
+            let draft = Draft::new(&Bytes::from_static(message));
+            assert_eq!(draft.print(b"front "), [b"front ".as_slice(), message].concat());
+        }
+        let draft = Draft::new(&Bytes::from_static(MESSAGE));
+        let fields: Vec<_> = draft.fields().collect();
+        assert_eq!(fields[1], (b"X-Two".as_slice(), b" 1\r\n\tfolded".as_slice()));
+        assert_eq!(draft.body(), b"body\r\n");
+    }
+
+    #[test]
+    fn fields_and_body_are_changed() {
+        let mut draft = Draft::new(&Bytes::from_static(MESSAGE));
+        draft.change(2, "X-TWO", b"second");
+        draft.change(1, "x-two", b"");
+        draft.change(1, "X-New", b"new");
+        draft.change(9, "X-Not", b"");
+        draft.insert(0, "X-First", b" one\n\ttwo\nSubject: injected\r\n\r\n");
+        draft.add("Return-Path", b"<x>");
+        draft.add("No name", b"x");
+        draft.add("X-Long", &[b'x'; 2_000]);
+        draft.replace_body(b"other\nbo");
+        draft.replace_body(b"dy\r\n");
+        draft.settle();
+        assert_eq!(
+            text(&draft),
+            "X-First: one\r\n\ttwo\r\n\tSubject: injected\r\nSubject: a\r\nX-TWO: second\r\nX-New: new\r\n\r\n\
+             other\r\nbody\r\n"
+        );
+    }
+
+    proptest! {
+        /// Whatever is added, it is one field, and the body stays.
+        #[test]
+        fn the_body_stays(name in "[ -~]{0,8}", value in "\\PC{0,40}(\n\\PC{0,9}){0,3}", nth in 0_usize..4) {
+            let mut draft = Draft::new(&Bytes::from_static(b"Subject: s\r\n\r\nbody"));
+            draft.insert(nth, &name, value.as_bytes());
+            draft.change(nth, &name, value.as_bytes());
+            let out = draft.print(b"");
+            prop_assert!(out.ends_with(b"\r\n\r\nbody"));
+            prop_assert!(Draft::new(&out).fields().count() <= 3);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Mail filters that speak Sendmail's milter protocol, version 6: shown a message, and listened to.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`packet`] | octets to commands and answers, and back |
+//! | [`client`] | one conversation about one message |
+//! | [`draft`] | the message, while filters change it |
+//!
+//! A filter is told everything when the message is whole: the connection, the greeting, sender,
+//! recipients, header and body, in one conversation. So it costs nothing until a message has come,
+//! and what it says of a recipient counts for the message.
+//!
+//! What always holds:
+//! * every answer is waited for until a deadline, and what a filter sends has bounds;
+//! * a filter cannot break a message's header, nor write a field that ends early.
+
+pub mod client;
+pub mod draft;
+pub mod packet;
+
+pub use client::{Connected, Envelope, Milter, MilterError, Outcome, Said, Verdict};

@@ -1,0 +1,269 @@
+//! What other hosts brought in the name of a domain, and how SPF and DKIM went (RFC 7489 §7.2).
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use crate::tally::Tally;
+
+/// Rows of one domain and period. A domain whose name is forged everywhere has thousands of
+/// addresses; what more there are is not reported.
+const ROWS_MAX: usize = 1_000;
+/// Signatures of a message that a row names.
+const SIGNATURES_MAX: usize = 4;
+/// Octets of a name that a stranger chose.
+const NAME_LEN_MAX: usize = 255;
+
+/// How a message was judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observation {
+    /// The domain of the author (`From`), in lower case.
+    pub author: String,
+    /// What its policy was.
+    pub policy: PublishedPolicy,
+    /// How the message was.
+    pub row: Row,
+}
+
+/// A policy as it was published.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublishedPolicy {
+    /// `r` or `s`: how alike a signature's domain must be.
+    pub adkim: String,
+    /// The same of the sender's.
+    pub aspf: String,
+    /// For the domain.
+    pub p: String,
+    /// For domains below it.
+    pub sp: String,
+}
+
+/// Messages that were alike.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Row {
+    /// The host that brought them.
+    pub address: IpAddr,
+    /// What followed: `none`, `quarantine` or `reject`.
+    pub disposition: String,
+    /// Whether DKIM passed for the author's domain.
+    pub dkim_passes: bool,
+    /// Whether SPF did.
+    pub spf_passes: bool,
+    /// The sender's domain; empty for the null sender.
+    pub sender: String,
+    /// The domain that SPF looked up, which is that of the sender or of the host, and its result.
+    pub spf: (String, SpfScope, String),
+    /// Domain, selector and result of each signature.
+    pub dkim: Vec<(String, String, String)>,
+}
+
+/// What SPF was asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SpfScope {
+    /// The host's name.
+    Helo,
+    /// The sender.
+    MFrom,
+}
+
+/// What was counted of one domain.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DmarcTally {
+    policy: PublishedPolicy,
+    #[serde(serialize_with = "as_pairs", deserialize_with = "from_pairs")]
+    rows: BTreeMap<Row, u64>,
+}
+
+/// JSON has no maps whose keys are values of many fields.
+fn as_pairs<S: Serializer>(rows: &BTreeMap<Row, u64>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(rows.iter())
+}
+
+fn from_pairs<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Row, u64>, D::Error> {
+    Ok(Vec::<(Row, u64)>::deserialize(from)?.into_iter().collect())
+}
+
+impl DmarcTally {
+    /// Counts a message.
+    pub fn note(&mut self, policy: PublishedPolicy, mut row: Row) {
+        self.policy = policy;
+        row.dkim.truncate(SIGNATURES_MAX);
+        let names = row.dkim.iter_mut().flat_map(|(domain, selector, _)| [domain, selector]);
+        names.chain([&mut row.sender, &mut row.spf.0]).for_each(cut);
+        self.count(row, 1);
+    }
+
+    fn count(&mut self, row: Row, count: u64) {
+        if self.rows.len() < ROWS_MAX || self.rows.contains_key(&row) {
+            *self.rows.entry(row).or_default() += count;
+        }
+    }
+
+    /// The report (RFC 7489, appendix C).
+    pub fn report(&self, about: &DmarcReport<'_>) -> String {
+        let DmarcReport { organization, contact, id, domain, author, start, end } = about;
+        let PublishedPolicy { adkim, aspf, p, sp } = &self.policy;
+        let mut xml = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<feedback>\n  <version>1.0</version>\n  <report_metadata>\n    \
+             <org_name>{}</org_name>\n    <email>{}</email>\n    <report_id>{}</report_id>\n    \
+             <date_range><begin>{start}</begin><end>{}</end></date_range>\n  </report_metadata>\n  \
+             <policy_published>\n    <domain>{}</domain>\n    <adkim>{adkim}</adkim>\n    <aspf>{aspf}</aspf>\n    \
+             <p>{p}</p>\n    <sp>{sp}</sp>\n    <pct>100</pct>\n  </policy_published>\n",
+            escaped(organization),
+            escaped(contact),
+            escaped(id),
+            end - 1,
+            escaped(domain),
+        );
+        for (row, count) in &self.rows {
+            row.print(author, *count, &mut xml);
+        }
+        xml.push_str("</feedback>\n");
+        xml
+    }
+}
+
+/// Whom a report is from, and what it is about.
+pub(crate) struct DmarcReport<'a> {
+    pub organization: &'a str,
+    pub contact: &'a str,
+    pub id: &'a str,
+    /// Where the policy was found.
+    pub domain: &'a str,
+    /// Whose authors it is about.
+    pub author: &'a str,
+    pub start: i64,
+    pub end: i64,
+}
+
+impl Row {
+    fn print(&self, author: &str, count: u64, xml: &mut String) {
+        let word = |passes| if passes { "pass" } else { "fail" };
+        let _ = write!(
+            xml,
+            "  <record>\n    <row>\n      <source_ip>{}</source_ip>\n      <count>{count}</count>\n      \
+             <policy_evaluated><disposition>{}</disposition><dkim>{}</dkim><spf>{}</spf></policy_evaluated>\n    \
+             </row>\n    <identifiers><envelope_from>{}</envelope_from><header_from>{}</header_from></identifiers>\n    \
+             <auth_results>\n",
+            self.address,
+            self.disposition,
+            word(self.dkim_passes),
+            word(self.spf_passes),
+            escaped(&self.sender),
+            escaped(author),
+        );
+        for (domain, selector, result) in &self.dkim {
+            let _ = writeln!(
+                xml,
+                "      <dkim><domain>{}</domain><selector>{}</selector><result>{result}</result></dkim>",
+                escaped(domain),
+                escaped(selector)
+            );
+        }
+        let (domain, scope, result) = &self.spf;
+        let scope = match scope {
+            SpfScope::Helo => "helo",
+            SpfScope::MFrom => "mfrom",
+        };
+        let _ = write!(
+            xml,
+            "      <spf><domain>{}</domain><scope>{scope}</scope><result>{result}</result></spf>\n    \
+             </auth_results>\n  </record>\n",
+            escaped(domain)
+        );
+    }
+}
+
+impl Tally for DmarcTally {
+    fn add(&mut self, other: Self) {
+        self.policy = other.policy;
+        other.rows.into_iter().for_each(|(row, count)| self.count(row, count));
+    }
+}
+
+fn cut(name: &mut String) {
+    if name.len() > NAME_LEN_MAX {
+        let at = (0..=NAME_LEN_MAX).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
+        name.truncate(at);
+    }
+}
+
+/// Text of XML (XML 1.0 §2.4), without characters that it cannot have (§2.2).
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('?'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(address: [u8; 4]) -> Row {
+        Row {
+            address: address.into(),
+            disposition: "quarantine".into(),
+            dkim_passes: false,
+            spf_passes: false,
+            sender: "evil.test".into(),
+            spf: ("evil.test".into(), SpfScope::MFrom, "fail".into()),
+            dkim: vec![("a<b>.test".into(), "s&1".into(), "fail".into())],
+        }
+    }
+
+    fn policy() -> PublishedPolicy {
+        PublishedPolicy { adkim: "r".into(), aspf: "s".into(), p: "quarantine".into(), sp: "none".into() }
+    }
+
+    #[test]
+    fn messages_that_are_alike_are_one_row() {
+        let (mut tally, mut other) = (DmarcTally::default(), DmarcTally::default());
+        tally.note(policy(), row([192, 0, 2, 1]));
+        other.note(policy(), row([192, 0, 2, 1]));
+        other.note(policy(), row([192, 0, 2, 2]));
+        let json = serde_json::to_vec(&other).unwrap();
+        tally.add(serde_json::from_slice(&json).unwrap());
+        let xml = tally.report(&DmarcReport {
+            organization: "mx.example.org",
+            contact: "postmaster@mx.example.org",
+            id: "1",
+            domain: "x.test",
+            author: "sub.x.test",
+            start: 86_400,
+            end: 172_800,
+        });
+        for part in [
+            "<source_ip>192.0.2.1</source_ip>\n      <count>2</count>",
+            "<source_ip>192.0.2.2</source_ip>\n      <count>1</count>",
+            "<date_range><begin>86400</begin><end>172799</end></date_range>",
+            "<policy_evaluated><disposition>quarantine</disposition><dkim>fail</dkim><spf>fail</spf>",
+            "<header_from>sub.x.test</header_from>",
+            "<domain>a&lt;b&gt;.test</domain><selector>s&amp;1</selector>",
+            "<aspf>s</aspf>",
+        ] {
+            assert!(xml.contains(part), "{part} is not in {xml}");
+        }
+    }
+
+    #[test]
+    fn what_forgers_can_make_us_keep_has_a_bound() {
+        let mut tally = DmarcTally::default();
+        for n in 0..ROWS_MAX as u32 + 50 {
+            let long = Row { sender: "é".repeat(300), ..row(n.to_be_bytes()) };
+            tally.note(policy(), long);
+        }
+        assert_eq!(tally.rows.len(), ROWS_MAX);
+        assert!(tally.rows.keys().all(|row| row.sender.len() <= NAME_LEN_MAX));
+    }
+}

@@ -1,0 +1,57 @@
+//! A report as a message: a text for people, and the report as a gzip file.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use flate2::{Compression, write::GzEncoder};
+use posthaste_queue::date_time;
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+/// Characters of a line of base 64 (RFC 2045 §6.8).
+const LINE_LEN: usize = 76;
+
+/// What a message is made from.
+pub(crate) struct ReportMail<'a> {
+    pub host: &'a str,
+    pub to: &'a str,
+    pub subject: &'a str,
+    /// Makes the Message-ID and the boundary.
+    pub id: &'a str,
+    pub now: i64,
+    /// More fields of the header, each with its CR LF.
+    pub fields: &'a str,
+    /// Content-Type without its boundary: `multipart/mixed`.
+    pub outer: &'a str,
+    pub words: &'a str,
+    /// Media type of the file.
+    pub kind: &'a str,
+    pub file: &'a str,
+    /// Before it is compressed.
+    pub content: &'a [u8],
+}
+
+impl ReportMail<'_> {
+    /// The message, without trace fields.
+    pub fn print(&self) -> std::io::Result<Vec<u8>> {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        gzip.write_all(self.content)?;
+        let base64 = BASE64.encode(gzip.finish()?);
+        let Self { host, to, subject, id, fields, outer, words, kind, file, .. } = self;
+        let (boundary, date) = (format!("report-{id}"), date_time(self.now));
+        let mut text = String::with_capacity(base64.len() + base64.len() / 32 + 2_048);
+        let _ = write!(
+            text,
+            "From: Reports of {host} <postmaster@{host}>\r\nTo: <{to}>\r\nSubject: {subject}\r\nDate: {date}\r\n\
+             Message-ID: <{id}@{host}>\r\nAuto-Submitted: auto-generated\r\n{fields}MIME-Version: 1.0\r\n\
+             Content-Type: {outer};\r\n\tboundary=\"{boundary}\"\r\n\r\n\
+             --{boundary}\r\nContent-Type: text/plain; charset=us-ascii\r\n\r\n{words}\r\n\
+             --{boundary}\r\nContent-Type: {kind}\r\nContent-Transfer-Encoding: base64\r\n\
+             Content-Disposition: attachment;\r\n\tfilename=\"{file}\"\r\n\r\n"
+        );
+        for line in base64.as_bytes().chunks(LINE_LEN) {
+            text.push_str(std::str::from_utf8(line).unwrap_or_default());
+            text.push_str("\r\n");
+        }
+        let _ = write!(text, "\r\n--{boundary}--\r\n");
+        Ok(text.into_bytes())
+    }
+}

@@ -1,0 +1,227 @@
+//! Counts while mail goes, and sends reports about periods that are over.
+
+use hickory_resolver::TokioResolver;
+use posthaste_queue::{QueueError, Relay, TlsWish};
+use posthaste_store::Engine;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::destination;
+use crate::dmarc::{DmarcReport, DmarcTally, Observation};
+use crate::mail::ReportMail;
+use crate::tally::{Ended, Tallies};
+use crate::tls::{AppliedPolicy, TlsFailure, TlsReport, TlsTally};
+
+/// Between two times that counts are written down and reports are looked for, at most.
+const LOOK_MAX: Duration = Duration::from_secs(300);
+
+/// Settings of reports.
+#[derive(Debug, Clone)]
+pub struct ReportingOptions {
+    /// Our own name.
+    pub host: String,
+    /// What one report is about: a day (RFC 8460 §4.1), and less in tests.
+    pub period: Duration,
+    /// Whether reports of TLS are made.
+    pub tls: bool,
+    /// Whether reports of DMARC are made.
+    pub dmarc: bool,
+}
+
+/// What is counted about TLS. Cheap to clone: all clones are one.
+#[derive(Debug, Clone)]
+pub struct TlsReports {
+    tallies: Arc<Tallies<TlsTally>>,
+}
+
+impl TlsReports {
+    /// A connection to a host of a domain is as its policy wants.
+    pub fn success(&self, domain: &str, policy: &AppliedPolicy) {
+        self.tallies.note(domain, unix_s(), |tally| tally.success(policy));
+    }
+
+    /// One is not.
+    pub fn failure(&self, domain: &str, policy: &AppliedPolicy, failure: TlsFailure) {
+        self.tallies.note(domain, unix_s(), |tally| tally.failure(policy, failure));
+    }
+}
+
+/// What is counted of messages in the name of a domain. Cheap to clone: all clones are one.
+#[derive(Debug, Clone)]
+pub struct DmarcReports {
+    tallies: Arc<Tallies<DmarcTally>>,
+}
+
+impl DmarcReports {
+    /// A message of a domain that has a policy was judged.
+    pub fn note(&self, Observation { author, policy, row }: Observation) {
+        self.tallies.note(&author, unix_s(), |tally| tally.note(policy, row));
+    }
+}
+
+/// Sends reports.
+#[derive(Debug, Clone)]
+pub struct Reporter {
+    options: ReportingOptions,
+    tls: Arc<Tallies<TlsTally>>,
+    dmarc: Arc<Tallies<DmarcTally>>,
+}
+
+impl Reporter {
+    /// A reporter with these settings.
+    pub fn new(options: ReportingOptions) -> Self {
+        let period = i64::try_from(options.period.as_secs()).unwrap_or(i64::MAX).max(1);
+        let (tls, dmarc) = (Tallies::new("report-tls/", period), Tallies::new("report-dmarc/", period));
+        Self { options, tls: Arc::new(tls), dmarc: Arc::new(dmarc) }
+    }
+
+    /// Where messages are counted, if reports of DMARC are made.
+    pub fn dmarc(&self) -> Option<DmarcReports> {
+        self.options.dmarc.then(|| DmarcReports { tallies: Arc::clone(&self.dmarc) })
+    }
+
+    /// Where connections are counted, if reports of TLS are made.
+    pub fn tls(&self) -> Option<TlsReports> {
+        self.options.tls.then(|| TlsReports { tallies: Arc::clone(&self.tls) })
+    }
+
+    /// Counts and sends until `stop` completes.
+    pub async fn run(self, relay: Relay, resolver: TokioResolver, stop: impl Future<Output = ()>) {
+        tokio::pin!(stop);
+        let pause = LOOK_MAX.min(self.options.period);
+        loop {
+            let is_end = tokio::select! {
+                () = &mut stop => true,
+                () = tokio::time::sleep(pause) => false,
+            };
+            let engine = Arc::clone(relay.delivery().store().engine());
+            if let Err(error) = self.tls.flush(&*engine).await {
+                tracing::warn!(%error, "counts for reports of TLS are lost");
+            }
+            if let Err(error) = self.dmarc.flush(&*engine).await {
+                tracing::warn!(%error, "counts for reports of DMARC are lost");
+            }
+            if is_end {
+                return;
+            }
+            if let Err(error) = self.send_due(&relay, &*engine, &resolver).await {
+                tracing::warn!(%error, "reports wait");
+            }
+        }
+    }
+
+    /// RFC 8460 §5.1 wants reports spread over some hours: four for a day.
+    fn spread(&self) -> i64 {
+        i64::try_from(self.options.period.as_secs() / 6).unwrap_or(0)
+    }
+
+    async fn send_due(
+        &self,
+        relay: &Relay,
+        engine: &dyn Engine,
+        resolver: &TokioResolver,
+    ) -> Result<(), QueueError> {
+        let mut after = None;
+        while let Some(ended) = self.tls.take_ended(engine, unix_s(), self.spread(), &mut after).await? {
+            self.send_tls(relay, resolver, &ended).await?;
+        }
+        let mut after = None;
+        while let Some(ended) = self.dmarc.take_ended(engine, unix_s(), self.spread(), &mut after).await? {
+            self.send_dmarc(relay, resolver, &ended).await?;
+        }
+        Ok(())
+    }
+
+    async fn send_dmarc(
+        &self,
+        relay: &Relay,
+        resolver: &TokioResolver,
+        ended: &Ended<DmarcTally>,
+    ) -> Result<(), QueueError> {
+        let Ended { domain: author, start, end, tally } = ended;
+        let host = self.options.host.as_str();
+        let Some((domain, addresses)) = destination::of_dmarc(resolver, author).await else { return Ok(()) };
+        let id = format!("{start}.{}.{author}", relay.delivery().store().new_body_id());
+        let contact = format!("postmaster@{host}");
+        let about = DmarcReport {
+            organization: host,
+            contact: &contact,
+            id: &id,
+            domain: &domain,
+            author,
+            start: *start,
+            end: *end,
+        };
+        let xml = tally.report(&about);
+        for to in addresses {
+            // RFC 7489 §7.2.1.1.
+            let mail = ReportMail {
+                host,
+                to: &to,
+                subject: &format!("Report Domain: {domain} Submitter: {host} Report-ID: <{id}@{host}>"),
+                id: &id,
+                now: unix_s(),
+                fields: "",
+                outer: "multipart/mixed",
+                words: &format!(
+                    "This is a report of {host} about mail in the name of {author} (DMARC, RFC 7489).\r\n"
+                ),
+                kind: "application/gzip",
+                file: &format!("{host}!{domain}!{start}!{}!{id}.xml.gz", end - 1),
+                content: xml.as_bytes(),
+            };
+            tracing::info!(domain, to, "a report of DMARC is sent");
+            let Ok(text) = mail.print() else { continue };
+            relay.notify(&to, text, TlsWish::Policy).await?;
+        }
+        Ok(())
+    }
+
+    async fn send_tls(
+        &self,
+        relay: &Relay,
+        resolver: &TokioResolver,
+        ended: &Ended<TlsTally>,
+    ) -> Result<(), QueueError> {
+        let Ended { domain, start, end, tally } = ended;
+        let host = self.options.host.as_str();
+        let addresses = destination::of_tls(resolver, domain).await;
+        let id = format!("{start}.{}.{domain}", relay.delivery().store().new_body_id());
+        let contact = format!("postmaster@{host}");
+        let about =
+            TlsReport { organization: host, contact: &contact, domain, id: &id, start: *start, end: *end };
+        let json = tally.report(&about).to_string();
+        for to in addresses {
+            // RFC 8460 §5.3.
+            let mail = ReportMail {
+                host,
+                to: &to,
+                subject: &format!("Report Domain: {domain} Submitter: {host} Report-ID: <{id}@{host}>"),
+                id: &id,
+                now: unix_s(),
+                fields: &format!(
+                    "TLS-Report-Domain: {domain}\r\nTLS-Report-Submitter: {host}\r\nTLS-Required: No\r\n"
+                ),
+                outer: "multipart/report; report-type=\"tlsrpt\"",
+                words: &format!(
+                    "This is a report of {host} about TLS on connections to hosts of {domain} (RFC 8460).\r\n"
+                ),
+                kind: "application/tlsrpt+gzip",
+                file: &format!("{host}!{domain}!{start}!{}!{id}.json.gz", end - 1),
+                content: json.as_bytes(),
+            };
+            tracing::info!(domain, to, "a report of TLS is sent");
+            // RFC 8460 §3: a report goes out whatever the domain's policy says, or nobody would
+            // hear of a policy that fails.
+            let Ok(text) = mail.print() else { continue };
+            relay.notify(&to, text, TlsWish::Optional).await?;
+        }
+        Ok(())
+    }
+}
+
+fn unix_s() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,299 @@
+//! How TLS went with other hosts, by their domains (RFC 8460).
+
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+use crate::tally::Tally;
+
+/// Policies of one domain in one period: a change makes a second one, and more are unusual.
+const POLICIES_MAX: usize = 8;
+/// Kinds of failure that a report details for one policy; more are counted in its sum alone.
+const FAILURES_MAX: usize = 100;
+/// Characters of a reason that a report quotes.
+const REASON_LEN_MAX: usize = 200;
+
+/// What a connection was to follow (RFC 8460 §4.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyKind {
+    /// DANE.
+    Tlsa,
+    /// MTA-STS.
+    Sts,
+    /// Nothing.
+    NoPolicyFound,
+}
+
+/// A policy as a report quotes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedPolicy {
+    /// Which kind.
+    pub kind: PolicyKind,
+    /// Its lines or records.
+    pub strings: Vec<String>,
+    /// Patterns or names of the hosts it is about.
+    pub hosts: Vec<String>,
+}
+
+/// Why TLS failed (RFC 8460 §4.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TlsFault {
+    /// The host does not offer STARTTLS.
+    StarttlsNotSupported,
+    /// Its certificate is for other names, or the policy does not name the host.
+    CertificateHostMismatch,
+    /// Its certificate has ended.
+    CertificateExpired,
+    /// Nobody we know vouches for its certificate.
+    CertificateNotTrusted,
+    /// Any other failure of the handshake.
+    ValidationFailure,
+    /// No record of DANE fits the certificate.
+    TlsaInvalid,
+    /// DNSSEC cannot be verified.
+    DnssecInvalid,
+    /// The policy cannot be fetched.
+    StsPolicyFetchError,
+    /// What was fetched is no policy.
+    StsPolicyInvalid,
+    /// The certificate of the policy's host is not good.
+    StsWebpkiInvalid,
+}
+
+/// One failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFailure {
+    /// Why.
+    pub fault: TlsFault,
+    /// The host; empty if it was none yet.
+    pub host: String,
+    /// Its address, if one was connected to.
+    pub address: Option<IpAddr>,
+    /// For a person.
+    pub reason: String,
+}
+
+/// What was counted of one domain.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TlsTally {
+    policies: Vec<PolicyTally>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct PolicyTally {
+    policy: AppliedPolicy,
+    successes: u64,
+    failures: u64,
+    details: Vec<Detail>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Detail {
+    fault: TlsFault,
+    host: String,
+    address: Option<IpAddr>,
+    reason: String,
+    count: u64,
+}
+
+impl TlsTally {
+    /// Counts a connection that was as its policy wants.
+    pub fn success(&mut self, policy: &AppliedPolicy) {
+        if let Some(tally) = self.of(policy) {
+            tally.successes += 1;
+        }
+    }
+
+    /// Counts a failure.
+    pub fn failure(&mut self, policy: &AppliedPolicy, failure: TlsFailure) {
+        if let Some(tally) = self.of(policy) {
+            tally.failures += 1;
+            let TlsFailure { fault, host, address, reason } = failure;
+            let reason = reason.chars().filter(|c| !c.is_control()).take(REASON_LEN_MAX).collect();
+            tally.detail(Detail { fault, host, address, reason, count: 1 });
+        }
+    }
+
+    fn of(&mut self, policy: &AppliedPolicy) -> Option<&mut PolicyTally> {
+        let at = self.policies.iter().position(|tally| tally.policy == *policy);
+        if at.is_none() && self.policies.len() < POLICIES_MAX {
+            let policy = policy.clone();
+            self.policies.push(PolicyTally { policy, successes: 0, failures: 0, details: Vec::new() });
+        }
+        match at {
+            Some(at) => self.policies.get_mut(at),
+            None => self.policies.last_mut().filter(|tally| tally.policy == *policy),
+        }
+    }
+
+    /// The report (RFC 8460 §4.4).
+    pub fn report(&self, about: &TlsReport<'_>) -> serde_json::Value {
+        let policies: Vec<_> = self.policies.iter().map(|tally| tally.report(about.domain)).collect();
+        serde_json::json!({
+            "organization-name": about.organization,
+            "date-range": { "start-datetime": rfc3339(about.start), "end-datetime": rfc3339(about.end - 1) },
+            "contact-info": about.contact,
+            "report-id": about.id,
+            "policies": policies,
+        })
+    }
+}
+
+/// Whom a report is from, and when it was.
+pub(crate) struct TlsReport<'a> {
+    pub organization: &'a str,
+    pub contact: &'a str,
+    pub domain: &'a str,
+    pub id: &'a str,
+    pub start: i64,
+    pub end: i64,
+}
+
+impl PolicyTally {
+    fn detail(&mut self, detail: Detail) {
+        let is_same = |old: &Detail| {
+            old.fault == detail.fault && old.host == detail.host && old.address == detail.address
+        };
+        if let Some(at) = self.details.iter().position(is_same) {
+            if let Some(old) = self.details.get_mut(at) {
+                old.count += detail.count;
+            }
+        } else if self.details.len() < FAILURES_MAX {
+            self.details.push(detail);
+        }
+    }
+
+    fn report(&self, domain: &str) -> serde_json::Value {
+        let mut policy = serde_json::json!({ "policy-type": self.policy.kind, "policy-domain": domain });
+        if self.policy.kind != PolicyKind::NoPolicyFound
+            && let Some(policy) = policy.as_object_mut()
+        {
+            policy.insert("policy-string".into(), self.policy.strings.clone().into());
+            policy.insert("mx-host".into(), self.policy.hosts.clone().into());
+        }
+        let mut report = serde_json::json!({
+            "policy": policy,
+            "summary": {
+                "total-successful-session-count": self.successes,
+                "total-failure-session-count": self.failures,
+            },
+        });
+        if !self.details.is_empty()
+            && let Some(report) = report.as_object_mut()
+        {
+            report.insert("failure-details".into(), self.details.iter().map(Detail::report).collect());
+        }
+        report
+    }
+}
+
+impl Detail {
+    fn report(&self) -> serde_json::Value {
+        let mut detail = serde_json::Map::new();
+        detail.insert("result-type".into(), serde_json::to_value(self.fault).unwrap_or_default());
+        if !self.host.is_empty() {
+            detail.insert("receiving-mx-hostname".into(), self.host.clone().into());
+        }
+        if let Some(address) = self.address {
+            detail.insert("receiving-ip".into(), address.to_string().into());
+        }
+        detail.insert("failed-session-count".into(), self.count.into());
+        detail.insert("failure-reason-code".into(), self.reason.clone().into());
+        detail.into()
+    }
+}
+
+impl Tally for TlsTally {
+    fn add(&mut self, other: Self) {
+        for from in other.policies {
+            let Some(to) = self.of(&from.policy) else { continue };
+            to.successes += from.successes;
+            to.failures += from.failures;
+            from.details.into_iter().for_each(|detail| to.detail(detail));
+        }
+    }
+}
+
+/// RFC 3339, in UTC.
+fn rfc3339(unix: i64) -> String {
+    let Ok(at) = time::OffsetDateTime::from_unix_timestamp(unix) else { return String::new() };
+    let (date, time) = (at.date(), at.time());
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+        date.year(),
+        u8::from(date.month()),
+        date.day(),
+        time.hour(),
+        time.minute(),
+        time.second()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sts() -> AppliedPolicy {
+        AppliedPolicy {
+            kind: PolicyKind::Sts,
+            strings: vec!["version: STSv1".into(), "mode: testing".into()],
+            hosts: vec!["*.mail.company-y.example".into()],
+        }
+    }
+
+    fn failure(fault: TlsFault) -> TlsFailure {
+        let reason = "it has\r\nended".to_owned();
+        TlsFailure { fault, host: "mx1.company-y.example".into(), address: None, reason }
+    }
+
+    /// The shape of the example in RFC 8460, appendix B.
+    #[test]
+    fn a_report_has_the_fields_of_the_rfc() {
+        let mut tally = TlsTally::default();
+        (0..3).for_each(|_| tally.success(&sts()));
+        let mut other = TlsTally::default();
+        other.failure(&sts(), failure(TlsFault::CertificateExpired));
+        other.failure(&sts(), failure(TlsFault::CertificateExpired));
+        other.success(&AppliedPolicy { kind: PolicyKind::NoPolicyFound, strings: vec![], hosts: vec![] });
+        tally.add(other);
+        let report = tally.report(&TlsReport {
+            organization: "Company-X",
+            contact: "sts-reporting@company-x.example",
+            domain: "company-y.example",
+            id: "5065427c-23d3",
+            start: 1_459_468_800,
+            end: 1_459_555_200,
+        });
+        assert_eq!(report["date-range"]["start-datetime"], "2016-04-01T00:00:00Z");
+        assert_eq!(report["date-range"]["end-datetime"], "2016-04-01T23:59:59Z");
+        let of_sts = &report["policies"][0];
+        assert_eq!(of_sts["policy"]["policy-type"], "sts");
+        assert_eq!(of_sts["policy"]["policy-domain"], "company-y.example");
+        assert_eq!(of_sts["policy"]["mx-host"][0], "*.mail.company-y.example");
+        assert_eq!(of_sts["summary"]["total-successful-session-count"], 3);
+        assert_eq!(of_sts["summary"]["total-failure-session-count"], 2);
+        let detail = &of_sts["failure-details"][0];
+        assert_eq!(detail["result-type"], "certificate-expired");
+        assert_eq!(detail["failed-session-count"], 2);
+        assert_eq!(detail["failure-reason-code"], "it hasended");
+        assert_eq!(report["policies"][1]["policy"]["policy-type"], "no-policy-found");
+        assert!(report["policies"][1].get("failure-details").is_none());
+    }
+
+    #[test]
+    fn what_a_domain_can_make_us_keep_has_a_bound() {
+        let mut tally = TlsTally::default();
+        for n in 0..1_000_u32 {
+            let policy = AppliedPolicy { strings: vec![n.to_string()], ..sts() };
+            tally.success(&policy);
+            let host = format!("mx{n}.test");
+            tally.failure(
+                &AppliedPolicy { strings: vec!["0".into()], ..sts() },
+                TlsFailure { host, ..failure(TlsFault::ValidationFailure) },
+            );
+        }
+        assert_eq!(tally.policies.len(), POLICIES_MAX);
+        assert_eq!((tally.policies[0].details.len(), tally.policies[0].failures), (FAILURES_MAX, 1_000));
+    }
+}
