@@ -336,21 +336,16 @@ impl Image {
 
     /// The state after a crash now. `next` is the operation in progress.
     pub fn crash(&self, next: Option<&Op>, keep: Keep, names: Names, random: &mut Random) -> Files {
-        let mut image = self.clone();
-        if let Some(Op::Write { node, at, data, .. }) = next.filter(|_| keep != Keep::All) {
-            // Not yet returned, so not yet durable, whatever the file was opened for.
-            if let Some(file) = image.file(*node) {
-                file.write(*at as usize, data, self.applied + 1);
-            }
-        }
+        let in_progress = next.filter(|_| keep != Keep::All).and_then(|next| self.in_progress(next));
         let moment = self.moment(random);
-        let entries = image.surviving_names(keep, names, moment, random);
+        let entries = self.surviving_names(keep, names, moment, random);
         let mut files = Files::new();
         let mut stack = vec![(String::new(), 0 as Node)];
         while let Some((path, node)) = stack.pop() {
-            match image.nodes.get(&node) {
+            match self.nodes.get(&node) {
                 Some(Kind::File(file)) => {
-                    files.insert(path, Some(file.after(keep, moment, random)));
+                    let written = in_progress.as_ref().filter(|(of, _)| *of == node).map(|(_, file)| file);
+                    files.insert(path, Some(written.unwrap_or(file).after(keep, moment, random)));
                 }
                 Some(Kind::Directory(..)) => {
                     for (name, child) in entries.get(&node).into_iter().flatten() {
@@ -365,6 +360,16 @@ impl Image {
             }
         }
         files
+    }
+
+    /// The file to which the next operation is writing: the write has not returned, so it is not
+    /// durable, whatever the file was opened for.
+    fn in_progress(&self, next: &Op) -> Option<(Node, File)> {
+        let Op::Write { node, at, data, .. } = next else { return None };
+        let Some(Kind::File(file)) = self.nodes.get(node) else { return None };
+        let mut file = file.clone();
+        file.write(*at as usize, data, self.applied + 1);
+        Some((*node, file))
     }
 
     /// A moment between the first operation that is not durable and now.

@@ -1,5 +1,7 @@
 //! `simulate`: the simulator's command line. `scripts/simulate` shows its use.
 
+mod memory;
+
 use clap::Parser;
 use posthaste_simulator::damage::{Sample, Sweep, child};
 use posthaste_simulator::driver::Strict;
@@ -53,6 +55,10 @@ struct Arguments {
     /// Never rebuild the index.
     #[arg(long)]
     no_rebuild: bool,
+    /// Rebuild the index at once after one state in this many; all others are rebuilt later, by
+    /// chance.
+    #[arg(long, default_value_t = 1)]
+    rebuild_at_once: u64,
     /// Make no cut before anything was acknowledged.
     #[arg(long)]
     from_first_answer: bool,
@@ -89,6 +95,7 @@ impl Arguments {
             posix_names: !self.no_posix_names,
             faults: !self.no_faults,
             rebuild: !self.no_rebuild,
+            rebuild_at_once: self.rebuild_at_once,
             visitor: std::env::current_exe().ok().filter(|_| !self.no_visitor),
             strict: if self.lenient_rebuild { Strict::No } else { Strict::Yes },
             from_first_answer: self.from_first_answer,
@@ -99,6 +106,7 @@ impl Arguments {
 }
 
 fn main() -> std::io::Result<()> {
+    memory::keep_zeroes_cheap();
     let arguments = Arguments::parse();
     let settings = arguments.settings();
     if arguments.damage_child {

@@ -345,10 +345,16 @@ struct Described {
     id: FileId,
     len: u64,
     names: u64,
+    is_directory: bool,
 }
 
 fn described(stat: &libc::stat) -> Described {
-    Described { id: (stat.st_dev, stat.st_ino), len: stat.st_size as u64, names: stat.st_nlink }
+    Described {
+        id: (stat.st_dev, stat.st_ino),
+        len: stat.st_size as u64,
+        names: stat.st_nlink,
+        is_directory: stat.st_mode & libc::S_IFMT == libc::S_IFDIR,
+    }
 }
 
 fn describe(fd: c_int) -> Option<Described> {
@@ -459,10 +465,11 @@ impl Watcher for Recorders {
         let Some((recorder, node, size)) = watched(fd) else { return call(len) };
         recorder.wait_while_held();
         let mut inner = recorder.inner.lock();
-        // SAFETY: both calls take and give plain values.
-        let (position, flags) =
-            unsafe { (libc::lseek(fd, 0, libc::SEEK_CUR), libc::fcntl(fd, libc::F_GETFL)) };
-        let at = at.unwrap_or(position as u64);
+        // SAFETY: the call takes and gives plain values.
+        let position = || unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) };
+        // SAFETY: as before.
+        let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+        let at = at.unwrap_or_else(|| position() as u64);
         let fate = inner.fate(at + len as u64 > size);
         let allowed = match fate {
             Fate::Done => len,
@@ -532,8 +539,9 @@ impl Watcher for Recorders {
         let Some((recorder, node, _)) = watched(fd) else { return call() };
         recorder.wait_while_held();
         let mut inner = recorder.inner.lock();
-        if let Ok(path) = std::fs::read_link(format!("/proc/self/fd/{fd}"))
-            && path.is_dir()
+        // Files are synced far more often than directories, and their names are not of interest.
+        if describe(fd).is_some_and(|file| file.is_directory)
+            && let Ok(path) = std::fs::read_link(format!("/proc/self/fd/{fd}"))
             && let Some(exchange) = inner.exchanged(node, &path)
         {
             recorder.push(&mut inner, exchange);

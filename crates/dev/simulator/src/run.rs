@@ -32,8 +32,11 @@ pub struct Settings {
     pub posix_names: bool,
     /// Whether operations fail now and then, and the disk is full for a while.
     pub faults: bool,
-    /// Whether the index is also made again after each cut.
+    /// Whether the index is also made again after cuts.
     pub rebuild: bool,
+    /// After one cut in this many the index is made again at once, on a copy of the state, and then
+    /// lost and made again. After all others it is made again later, by chance.
+    pub rebuild_at_once: u64,
     /// Whether a rebuild after a crash must find nothing amiss.
     pub strict: Strict,
     /// Whether power cuts before anything was acknowledged are left out.
@@ -59,6 +62,7 @@ impl Settings {
             posix_names: true,
             faults: true,
             rebuild: true,
+            rebuild_at_once: 1,
             strict: Strict::Yes,
             from_first_answer: false,
             visitor: None,
@@ -308,6 +312,7 @@ impl Seed<'_> {
         if wanted
             && any
             && self.settings.rebuild
+            && self.is_rebuilt_at_once(&state)
             && let Err(violation) = self.rebuilt(&state)?
         {
             self.found(number, format!("{}  then a rebuild at once\n", state.story), violation);
@@ -327,6 +332,14 @@ impl Seed<'_> {
             self.cut(&life, state.disk, cuts, &mut random)?;
         }
         Ok(())
+    }
+
+    /// Whether this is one of the states after which the index is made again at once. It costs
+    /// twice what all else costs. The choice takes nothing from the state's own chances: a state
+    /// is the same, whatever is done with it.
+    fn is_rebuilt_at_once(&self, state: &State) -> bool {
+        let one_in = self.settings.rebuild_at_once.max(1);
+        Random::new(state.random.clone().draw(), 8).draw().is_multiple_of(one_in)
     }
 
     /// Opens the store, compares, takes some more steps, and compares again.

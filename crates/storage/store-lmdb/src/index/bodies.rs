@@ -8,7 +8,7 @@ use heed::{RoTxn, RwTxn};
 use posthaste_mail_model::{BodyId, Id};
 use posthaste_store::Result;
 
-use super::{Index, Indexed, damaged, hex};
+use super::{Hex, Index, Indexed, damaged};
 use crate::index::checksum::{seed, sum32};
 use crate::index::sealed::unseal;
 
@@ -118,7 +118,7 @@ impl Index {
             let (key, value) = item.indexed()?;
             let body = key.try_into().ok().map(|id| BodyId(Id::from_bytes(id)));
             body.and_then(|body| Some((body, BodyPlace::from_value(body, value)?)))
-                .ok_or_else(damaged(format_args!("place of body {}", hex(key))))
+                .ok_or_else(damaged(format_args!("place of body {}", Hex(key))))
         }))
     }
 }

@@ -6,7 +6,7 @@ use posthaste_mail_model::{MailboxId, NumSet};
 use posthaste_store::Result;
 use posthaste_store::octets::{Octets, put_set};
 
-use super::{damaged, hex};
+use super::{Hex, damaged};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 
 /// A note of copies: mailbox and set.
@@ -14,7 +14,7 @@ pub(crate) fn copied_from(key: &[u8], value: &[u8]) -> Result<(MailboxId, NumSet
     let read = |mut read: Octets<'_>| Some((MailboxId(read.id()?), read.set()?));
     unseal(seed_of_key(key), value)
         .and_then(read)
-        .ok_or_else(damaged(format_args!("note of copies under {}", hex(key))))
+        .ok_or_else(damaged(format_args!("note of copies under {}", Hex(key))))
 }
 
 /// The bytes of a note of copies.

@@ -9,7 +9,7 @@ use posthaste_mail_model::{MailboxId, NumSet};
 use posthaste_store::Result;
 use posthaste_store::octets::put_set;
 
-use super::{Db, Index, Indexed, damaged, hex};
+use super::{Db, Hex, Index, Indexed, damaged};
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 
 /// Stands for "every UID" in `expunging`: above every mod-sequence, which has 63 bits.
@@ -28,7 +28,7 @@ impl Index {
 pub(crate) fn set_from(key: &[u8], value: &[u8]) -> Result<NumSet> {
     unseal(seed_of_key(key), value)
         .and_then(|mut read| read.set())
-        .ok_or_else(damaged(format_args!("set of UIDs under {}", hex(key))))
+        .ok_or_else(damaged(format_args!("set of UIDs under {}", Hex(key))))
 }
 
 /// The key of a numbered record of a mailbox.

@@ -292,7 +292,12 @@ pub(crate) fn between<'a>(low: &'a [u8], high: &'a [u8]) -> (Bound<&'a [u8]>, Bo
     (Bound::Included(low), Bound::Included(high))
 }
 
-/// Bytes as a person can search for them.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+/// Bytes as a person can search for them. They become text only where a fault is printed: walks
+/// over whole tables have one at hand for each record.
+pub(crate) struct Hex<'b>(pub(crate) &'b [u8]);
+
+impl std::fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
 }

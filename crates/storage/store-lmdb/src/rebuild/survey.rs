@@ -134,7 +134,7 @@ pub(crate) fn survey(
         let file = disk.open(&path).map_err(unavailable(&path))?;
         let size = file.size().map_err(unavailable(&path))?;
         let whole = Search { file: &*file, form: Form::bound(store, number), size };
-        if whole.last_byte(0).is_none() {
+        if whole.is_zero() {
             survey.empty.insert(number);
             continue;
         }
@@ -403,7 +403,7 @@ impl Search<'_> {
 
     /// Whether the disk can read everything from `from` on.
     fn is_readable(&self, from: u64) -> bool {
-        let (mut at, mut bytes) = (from, vec![0; WINDOW]);
+        let (mut at, mut bytes) = (from, vec![0; self.window_len(from)]);
         while at < self.size {
             match self.file.read_at(&mut bytes, at) {
                 Ok(0) => return true,
@@ -425,9 +425,14 @@ impl Search<'_> {
         (found.end() <= self.size).then_some(found)
     }
 
+    /// How much is read at a time from `from` on.
+    fn window_len(&self, from: u64) -> usize {
+        usize::try_from(self.size.saturating_sub(from)).unwrap_or(WINDOW).min(WINDOW)
+    }
+
     /// Bytes from `from` on and where to go on; none where the disk cannot read.
     fn window(&self, from: u64) -> (Vec<u8>, u64) {
-        let mut bytes = vec![0; usize::try_from(self.size - from).unwrap_or(WINDOW).min(WINDOW)];
+        let mut bytes = vec![0; self.window_len(from)];
         let read = self.file.read_at(&mut bytes, from).unwrap_or_else(|_| self.readable(from, &mut bytes));
         bytes.truncate(read);
         if read == 0 {
@@ -452,14 +457,21 @@ impl Search<'_> {
         read
     }
 
+    /// Whether nothing was ever written. A byte that cannot be read is not zero. A pack in use is
+    /// known by its first bytes.
+    fn is_zero(&self) -> bool {
+        let mut first = [0; SECTOR as usize];
+        let read = self.file.read_at(&mut first, 0).unwrap_or(0);
+        used(first.get(..read).unwrap_or_default()) == 0 && self.last_byte(0).is_none()
+    }
+
     /// Where the last byte from `from` on that is not zero ends; none if all are. A byte that
     /// cannot be read is not zero.
     fn last_byte(&self, from: u64) -> Option<u64> {
         let (mut at, mut last) = (from, None);
-        let mut bytes = vec![0; WINDOW];
+        let mut bytes = vec![0; self.window_len(from)];
         while at < self.size {
-            let len = usize::try_from(self.size - at).unwrap_or(WINDOW).min(WINDOW);
-            let buffer = bytes.get_mut(..len).unwrap_or_default();
+            let buffer = bytes.get_mut(..self.window_len(at)).unwrap_or_default();
             match self.file.read_at(buffer, at) {
                 Ok(0) => break,
                 Ok(read) => {

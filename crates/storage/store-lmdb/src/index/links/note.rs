@@ -7,7 +7,7 @@ use posthaste_store::Result;
 use crate::index::chunk::uid_key;
 use crate::index::sealed::{open_value, seal, seed_of_key, unseal};
 use crate::index::summaries::record::{Origin, is_link_to};
-use crate::index::{Index, Indexed, between, damaged, hex};
+use crate::index::{Hex, Index, Indexed, between, damaged};
 
 /// Origins of one note: the bits of a word.
 pub(super) const WINDOW: u32 = u64::BITS;
@@ -79,7 +79,7 @@ impl Note {
             let mut read = unseal(seed_of_key(&key), value)?;
             Some(Self { first: place(0)?, copy: place(20)?, copied: read.u64()?, linked: read.u64()? })
         };
-        parts().ok_or_else(damaged(format_args!("note of links under {}", hex(key))))
+        parts().ok_or_else(damaged(format_args!("note of links under {}", Hex(key))))
     }
 }
 
